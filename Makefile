@@ -1,0 +1,68 @@
+# `make` alone lists the targets. Everything is set up in .venv, on first use of any target that needs it.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+ARGS ?=
+SEED ?=
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-color -c constraints.txt
+PROGRESS := sed -un 's/^ *\(Collecting [^ ]*\|Building wheel[^:]*\|Installing collected\).*/      \1/p'
+
+# The stamp names what was installed: while these files and the folder are the same, nothing is downloaded.
+STAMP := .venv/installed-$(shell { cat setup.cfg pyproject.toml constraints.txt; pwd; } | cksum | cut -d ' ' -f 1)
+
+.PHONY: help install run test check lint types sim bench dist clean
+
+help:  ## list the targets
+	@echo "usage: make TARGET [PYTHON=python3.12]"
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
+
+install: $(STAMP)  ## set up .venv (downloads once)
+
+run: $(STAMP)  ## start the whole stack and a demonstration; ARGS=--once ends by itself
+	@$(BIN)/topicast quickstart $(ARGS)
+
+test: $(STAMP)  ## run the whole suite; ARGS="tests/topics -k sizes" runs a part
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: lint types test  ## everything that must pass before a merge
+
+lint: $(STAMP)  ## ruff: rules and format
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(STAMP)  ## mypy --strict, settings in setup.cfg
+	@$(BIN)/mypy
+
+sim: $(STAMP)  ## simulate ten times the seeds of the suite; SEED=7 replays one
+	@SIM_SCALE=10 SIM_SEED=$(SEED) $(BIN)/python -m pytest tests/sim --timeout=1800 $(ARGS)
+
+bench: $(STAMP)  ## run every benchmark, one JSON line a result; ARGS=tests/bench/bench_wire.py runs one
+	@for script in $(or $(ARGS),tests/bench/bench_*.py); do $(BIN)/python "$$script"; done
+
+dist: $(STAMP)  ## build the wheel and the source archive into dist/
+	@$(BIN)/python -c 'from setuptools.build_meta import build_sdist, build_wheel; build_sdist("dist"); build_wheel("dist")'
+	@ls dist
+
+clean:  ## remove what was built, not .venv
+	@rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+	@find . -path ./.venv -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# A .venv that was moved with its checkout holds another folder's paths: it is made anew.
+$(STAMP):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	  || { echo "Topicast needs Python 3.11 or newer, and '$(PYTHON)' is not: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+	  || { echo "'$(PYTHON)' cannot make virtual environments: on Debian and Ubuntu, apt install python3-venv" >&2; exit 1; }
+	@grep -qsF '$(CURDIR)/.venv/' $(BIN)/pip \
+	  || { echo "[1/3] making .venv with $$($(PYTHON) --version)"; $(PYTHON) -m venv --clear .venv; }
+	@echo "[2/3] installing what constraints.txt lists (PySpark is about 450 MB: minutes the first time)"
+	@$(PIP) setuptools | $(PROGRESS)
+	@$(PIP) --no-build-isolation -e '.[dev]' | $(PROGRESS)
+	@echo "[3/3] linking the tree for mypy"
+	@mkdir -p .venv/tree
+	@ln -sfn '$(CURDIR)' .venv/tree/topicast
+	@rm -f .venv/installed-*
+	@touch $@

@@ -1,0 +1,1 @@
+"""What catalogd answers on its own port: pulls, and who waits for what."""

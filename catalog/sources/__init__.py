@@ -1,0 +1,1 @@
+"""Where changes come from: notifications of the metastore, and what is loaded because of them."""

@@ -1,0 +1,1 @@
+"""The stack and the story that `topicast quickstart` shows."""

@@ -1,0 +1,1 @@
+"""The transport: the only place that knows ZeroMQ. Carries frames, understands none of them."""
