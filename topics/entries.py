@@ -1,0 +1,82 @@
+"""Entries: what a topic maps a key to, and how many bytes one is accounted for.
+
+A key is ``a NUL b NUL rest``; what stands up to and including the second NUL is its group:
+a table with its blocks, or a database with its blocks of names. A PREFIX tombstone names a
+group and deletes every entry of it that has a lower version.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+VALUE: Final = 0  # key -> value
+STUB: Final = 1  # key changed; its value is elsewhere (size says how large)
+TOMBSTONE: Final = 2  # key is gone
+PREFIX: Final = 3  # the whole group is gone
+
+NONE: Final = 0  # levels: what a subscriber follows of a topic
+MINIMAL: Final = 1
+FULL: Final = 2
+
+ENTRY_OVERHEAD_BYTES: Final = 320
+"""What one entry costs in CPython beside key and value: object, three integers, two bytes
+headers, its places in dicts. Measured by tests/bench/bench_view.py; rounded up."""
+
+KEY_BYTES_MAX: Final = 1024  # HMS names end at 128 + 256 and partition names at 767 characters
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One versioned key of a topic.
+
+    ``size`` is the length of the value, kept by a stub whose value is elsewhere.
+    ``schema_version`` and ``data_version`` are versions of the same topic: when columns,
+    location, serde or name last changed, and when data last changed.
+    """
+
+    key: bytes
+    version: int
+    schema_version: int
+    data_version: int
+    size: int
+    value: bytes | None
+    kind: int = VALUE
+
+
+def stub(entry: Entry) -> Entry:
+    """Strip the value: what a subscriber at ``minimal`` is told of ``entry``."""
+    if entry.kind != VALUE:
+        return entry
+    return Entry(
+        entry.key,
+        entry.version,
+        entry.schema_version,
+        entry.data_version,
+        entry.size,
+        None,
+        STUB,
+    )
+
+
+def tombstone(key: bytes, version: int) -> Entry:
+    """Say that ``key`` is gone as of ``version``."""
+    return Entry(key, version, version, version, 0, None, TOMBSTONE)
+
+
+def prefix_tombstone(group: bytes, version: int) -> Entry:
+    """Say that everything in ``group`` is gone as of ``version``."""
+    return Entry(group, version, version, version, 0, None, PREFIX)
+
+
+def accounted_bytes(entry: Entry) -> int:
+    """Tell how many bytes ``entry`` takes of a budget while it is held."""
+    value = entry.value
+    return ENTRY_OVERHEAD_BYTES + len(entry.key) + (len(value) if value is not None else 0)
+
+
+def group_of(key: bytes) -> bytes:
+    """Return the group of ``key``: everything up to and including its second NUL.
+
+    Raises:
+        ValueError: ``key`` has fewer than two NULs.
+    """
+    return key[: key.index(b"\0", key.index(b"\0") + 1) + 1]

@@ -1,0 +1,116 @@
+"""Every error that leaves Topicast; the type says who broke the rule.
+
+TopicastError
+├── UsageError          our caller broke a contract: fix the caller
+│   ├── NoSuchObject    (also a KeyError) no such database, table or partition
+│   └── OverBudget      says the bytes needed
+├── ConfigError         the operator's settings: setting, value, what is allowed
+├── WireError           the peer sent bytes we refuse: drop them, keep serving
+│   └── VersionMismatch ours and theirs
+├── StaleMetadata       retriable: something moved between plan and use
+├── LinkError           transport down: retriable
+│   ├── NotReady        first contact, or an answer, not made in time
+│   └── AuthRefused     not retriable
+├── StoreError          the state folder: locked, unreadable, of another shape
+└── SourceError         the metastore failed: retriable
+    └── ObjectGone      dropped between list and read: an ordinary delete
+"""
+
+
+class TopicastError(Exception):
+    """Root of every error that Topicast raises."""
+
+    retriable = False
+
+
+class UsageError(TopicastError):
+    """The caller broke a contract."""
+
+
+class NoSuchObject(UsageError, KeyError):
+    """The named database, table or partition does not exist."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"no such object: {self.name}"
+
+
+class OverBudget(UsageError):
+    """What was asked for needs more bytes than the budget leaves."""
+
+    def __init__(self, what: str, *, needed_bytes: int, free_bytes: int) -> None:
+        super().__init__(
+            f"{what} needs {needed_bytes} bytes and the budget leaves {free_bytes}: "
+            "raise the budget or drop a topic"
+        )
+        self.what = what
+        self.needed_bytes = needed_bytes
+        self.free_bytes = free_bytes
+
+
+class ConfigError(TopicastError):
+    """A setting has a value that is not allowed."""
+
+    def __init__(self, setting: str, value: object, allowed: str) -> None:
+        super().__init__(f"{setting}={value!r} is not valid: {allowed}")
+        self.setting = setting
+        self.value = value
+        self.allowed = allowed
+
+
+class WireError(TopicastError):
+    """A peer sent bytes that break the protocol; nothing of them was applied."""
+
+
+class VersionMismatch(WireError):
+    """The peer speaks no protocol version that we speak."""
+
+    def __init__(self, ours: str, theirs: str) -> None:
+        super().__init__(f"protocol version {theirs} offered, {ours} spoken here: upgrade one side")
+        self.ours = ours
+        self.theirs = theirs
+
+
+class StaleMetadata(TopicastError):
+    """Something moved between plan and use; ask again."""
+
+    retriable = True
+
+
+class LinkError(TopicastError):
+    """The transport is down, or the peer refused for a passing reason."""
+
+    retriable = True
+
+
+class NotReady(LinkError):
+    """First contact, or an answer, was not made in time."""
+
+
+class AuthRefused(LinkError):
+    """The peer does not let us in; trying again will not help."""
+
+    retriable = False
+
+
+class StoreError(TopicastError):
+    """The state folder cannot be used: locked, unreadable, or of another shape."""
+
+    def __init__(self, path: str, problem: str, remedy: str) -> None:
+        super().__init__(f"{path}: {problem}; {remedy}")
+        self.path = path
+        self.problem = problem
+        self.remedy = remedy
+
+
+class SourceError(TopicastError):
+    """The metastore failed to answer."""
+
+    retriable = True
+
+
+class ObjectGone(SourceError):
+    """Dropped between list and read: an ordinary delete."""

@@ -1,0 +1,193 @@
+"""Topic: a versioned map of keys to entries that can say what changed since any version.
+
+    groups (a table and its blocks) in order of their last change
+      └─ rows in order of their last change        prefix: the last PREFIX tombstone
+
+Invariant: both orders ascend by version, so that what changed since a version stands at the
+ends of the dicts, and dropping a table of a million partitions replaces one group.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from .entries import PREFIX, TOMBSTONE, Entry, accounted_bytes, group_of
+
+
+@dataclass(slots=True)
+class Group:
+    """A table with its blocks, or a database with its blocks of names."""
+
+    version: int = 0
+    held_bytes: int = 0
+    prefix: Entry | None = None
+    rows: dict[bytes, Entry] = field(default_factory=dict)
+
+
+class Topic:
+    """Entries of one topic; what a hub files and catalogd publishes.
+
+    ``held_bytes`` is the sum of ``accounted_bytes`` over everything held, tombstones included.
+    """
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.version = 0
+        self.floor = 0
+        self.held_bytes = 0
+        self._groups: dict[bytes, Group] = {}
+        self._graves: deque[tuple[int, bytes, int]] = deque()
+
+    def __len__(self) -> int:
+        return sum(len(group.rows) + (group.prefix is not None) for group in self._groups.values())
+
+    def reset(self, epoch: int) -> None:
+        """Forget everything and begin at version 0 of ``epoch``."""
+        self.epoch, self.version, self.floor, self.held_bytes = epoch, 0, 0, 0
+        self._groups = {}
+        self._graves = deque()
+
+    def get(self, key: bytes) -> Entry | None:
+        """Return the entry of ``key``; None if there is none, also where a tombstone stands."""
+        group = self._groups.get(group_of(key))
+        entry = group.rows.get(key) if group else None
+        return None if entry is None or entry.kind == TOMBSTONE else entry
+
+    def rows(self, group: bytes) -> tuple[Entry, ...]:
+        """Return the entries of ``group`` in the order of their last change, without tombstones."""
+        found = self._groups.get(group)
+        return tuple(e for e in found.rows.values() if e.kind != TOMBSTONE) if found else ()
+
+    def group_ids(self) -> tuple[bytes, ...]:
+        """Return the ids of all groups that hold a row."""
+        return tuple(name for name, group in self._groups.items() if group.rows)
+
+    def file(self, entries: Iterable[Entry]) -> None:
+        """Put ``entries``, sorted by version, in place; older than what is held is ignored.
+
+        The topic's own ``version`` is the caller's to move, once its transaction or catch-up
+        is complete. Cost: O(1) an entry, also for a PREFIX.
+        """
+        for entry in entries:
+            if entry.kind == PREFIX:
+                self._file_prefix(entry)
+            else:
+                self._file_row(entry)
+
+    def since(self, version: int, *, graves: bool = True) -> list[Entry]:
+        """Return what changed after ``version``, sorted by (version, key), prefixes first.
+
+        ``graves=False`` leaves tombstones out: who holds nothing has nothing to delete.
+        Cost: O(changed log changed).
+        """
+        changed: list[Entry] = []
+        for group in reversed(self._groups.values()):
+            if group.version <= version:
+                break
+            for entry in reversed(group.rows.values()):
+                if entry.version <= version:
+                    break
+                changed.append(entry)
+            if group.prefix is not None and group.prefix.version > version:
+                changed.append(group.prefix)
+        if not graves:
+            changed = [entry for entry in changed if entry.kind not in (TOMBSTONE, PREFIX)]
+        changed.sort(key=_order)
+        return changed
+
+    def forget(self, floor: int) -> None:
+        """Raise the floor: tombstones at or below it are dropped. Cost: O(dropped)."""
+        if floor <= self.floor:
+            return
+        self.floor = floor
+        while self._graves and self._graves[0][0] <= floor:
+            version, key, kind = self._graves.popleft()
+            self._forget_one(version, key, kind)
+
+    def graves(self) -> int:
+        """Tell how many tombstones are held, an upper bound."""
+        return len(self._graves)
+
+    def floor_for(self, graves_max: int) -> int:
+        """Return the floor at which at most ``graves_max`` tombstones would be left."""
+        surplus = len(self._graves) - graves_max
+        return self._graves[surplus - 1][0] if surplus > 0 else self.floor
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        groups = list(self._groups.values())
+        assert [g.version for g in groups] == sorted(g.version for g in groups)
+        for name, group in self._groups.items():
+            versions = [entry.version for entry in group.rows.values()]
+            assert versions == sorted(versions), name
+            assert group.rows or group.prefix, name
+            assert all(group_of(key) == name for key in group.rows), name
+            assert group.version >= max(versions, default=0), name
+            held = sum(accounted_bytes(entry) for entry in group.rows.values())
+            held += accounted_bytes(group.prefix) if group.prefix else 0
+            assert group.held_bytes == held, name
+        assert self.held_bytes == sum(group.held_bytes for group in groups)
+
+    def _file_row(self, entry: Entry) -> None:
+        name = group_of(entry.key)
+        group = self._groups.get(name)
+        if group is None:
+            group = Group()
+        elif group.prefix is not None and entry.version < group.prefix.version:
+            return
+        have = group.rows.get(entry.key)
+        if have is not None:
+            if have.version >= entry.version:
+                return
+            del group.rows[entry.key]
+            self._weigh(group, -accounted_bytes(have))
+        group.rows[entry.key] = entry
+        if entry.kind == TOMBSTONE:
+            self._graves.append((entry.version, entry.key, TOMBSTONE))
+        self._weigh(group, accounted_bytes(entry))
+        self._touch(name, group, entry.version)
+
+    def _file_prefix(self, entry: Entry) -> None:
+        group = self._groups.get(entry.key)
+        if group is None:
+            group = Group()
+        elif group.prefix is not None and group.prefix.version >= entry.version:
+            return
+        rows = {}
+        if group.version >= entry.version:  # parts of the same transaction may be here already
+            rows = {k: e for k, e in group.rows.items() if e.version >= entry.version}
+        self._weigh(group, -group.held_bytes)
+        group.rows, group.prefix = rows, entry
+        self._weigh(group, accounted_bytes(entry) + sum(map(accounted_bytes, rows.values())))
+        self._graves.append((entry.version, entry.key, PREFIX))
+        self._touch(entry.key, group, entry.version)
+
+    def _touch(self, name: bytes, group: Group, version: int) -> None:
+        self._groups.pop(name, None)
+        self._groups[name] = group
+        group.version = max(group.version, version)
+
+    def _weigh(self, group: Group, change: int) -> None:
+        group.held_bytes += change
+        self.held_bytes += change
+
+    def _forget_one(self, version: int, key: bytes, kind: int) -> None:
+        name = key if kind == PREFIX else group_of(key)
+        group = self._groups.get(name)
+        if group is None:
+            return
+        if kind == PREFIX:
+            if group.prefix is not None and group.prefix.version == version:
+                self._weigh(group, -accounted_bytes(group.prefix))
+                group.prefix = None
+        else:
+            entry = group.rows.get(key)
+            if entry is not None and entry.version == version and entry.kind == TOMBSTONE:
+                self._weigh(group, -accounted_bytes(entry))
+                del group.rows[key]
+        if not group.rows and group.prefix is None:
+            del self._groups[name]
+
+
+def _order(entry: Entry) -> tuple[int, bytes, bool]:
+    return entry.version, entry.key, entry.kind != PREFIX

@@ -1,0 +1,292 @@
+"""Shapes of the control messages: type number, and per field how it is checked and written.
+
+A table of data: a message is added here, in ``messages``, in docs/protocol.md and in the vectors.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..entries import KEY_BYTES_MAX, VALUE, Entry
+from ..errors import WireError
+from .header import VALUE_BYTES_MAX
+from .messages import (
+    Announce,
+    Bye,
+    Cancel,
+    CatchUp,
+    Compare,
+    Compared,
+    Credit,
+    Drop,
+    Dropped,
+    Filed,
+    Have,
+    Hello,
+    Inspect,
+    Inspected,
+    Join,
+    Joined,
+    Position,
+    Pull,
+    Pulled,
+    Refused,
+    Status,
+    Sync,
+    Synced,
+    TopicState,
+    Wanted,
+    Welcome,
+)
+
+TEXT_MAX: Final = 4096
+LIST_MAX: Final = 65_536  # an Inspected of every subscriber, a Pull that names what it holds
+
+Read = Callable[[Any, str], Any]
+Write = Callable[[Any], Any]
+Check = tuple[Read, Write]
+Field = tuple[str, Read, Write]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _integer(low: int, high: int) -> Check:
+    def read(value: Any, where: str) -> int:
+        if type(value) is not int or not low <= value <= high:
+            raise WireError(f"{where}: integer from {low} to {high} expected")
+        return value
+
+    return read, _same
+
+
+def _text(value: Any, where: str) -> str:
+    if type(value) is not str or len(value) > TEXT_MAX:
+        raise WireError(f"{where}: text of at most {TEXT_MAX} characters expected")
+    return value
+
+
+def _flag(value: Any, where: str) -> bool:
+    if type(value) is not bool:
+        raise WireError(f"{where}: true or false expected")
+    return value
+
+
+def _cell(value: Any, where: str) -> str | int | float | bool | None:
+    if value is None or type(value) in (bool, int, float):
+        return value  # type: ignore[no-any-return]  # the test above is the check
+    return _text(value, where)
+
+
+def _blob(low: int, high: int) -> Check:
+    def read(value: Any, where: str) -> bytes:
+        if type(value) is not bytes or not low <= len(value) <= high:
+            raise WireError(f"{where}: {low} to {high} bytes expected")
+        return value
+
+    return read, _same
+
+
+def _many(item: Check) -> Check:
+    read_one, write_one = item
+
+    def read(value: Any, where: str) -> tuple[Any, ...]:
+        if type(value) is not tuple or len(value) > LIST_MAX:
+            raise WireError(f"{where}: list of at most {LIST_MAX} expected")
+        return tuple(read_one(one, where) for one in value)
+
+    return read, lambda values: [write_one(one) for one in values]
+
+
+def _pair(first: Check, second: Check) -> Check:
+    def read(value: Any, where: str) -> tuple[Any, Any]:
+        if type(value) is not tuple or len(value) != 2:
+            raise WireError(f"{where}: pairs expected")
+        return first[0](value[0], where), second[0](value[1], where)
+
+    return read, lambda pair: [first[1](pair[0]), second[1](pair[1])]
+
+
+def _record(cls: type, fields: dict[str, Check]) -> Check:
+    def read(value: Any, where: str) -> Any:
+        if type(value) is not tuple or len(value) != len(fields):
+            raise WireError(f"{where}: {cls.__name__} of {len(fields)} fields expected")
+        checked = zip(fields.items(), value, strict=True)
+        return cls(**{name: check[0](one, where) for (name, check), one in checked})
+
+    return read, lambda record: [c[1](getattr(record, name)) for name, c in fields.items()]
+
+
+def _read_entry(value: Any, where: str) -> Entry:
+    if type(value) is not tuple or len(value) != 5:
+        raise WireError(f"{where}: entry of five fields expected")
+    key, version, schema, data, content = value
+    for number in (version, schema, data):
+        U64[0](number, where)
+    if max(schema, data) > version:
+        raise WireError(f"{where}: entry changed after its own version")
+    KEY[0](key, where)
+    if key.count(b"\0") < 2:
+        raise WireError(f"{where}: key with two NULs expected")
+    CONTENT[0](content, where)
+    return Entry(key, version, schema, data, len(content), content, VALUE)
+
+
+def _write_entry(entry: Entry) -> list[object]:
+    return [entry.key, entry.version, entry.schema_version, entry.data_version, entry.value]
+
+
+U8: Final = _integer(0, 255)
+U16: Final = _integer(0, 65_535)
+U64: Final = _integer(0, (1 << 64) - 1)
+TOPIC: Final = _integer(-1, 65_535)
+LEVEL: Final = _integer(0, 2)
+TEXT: Final[Check] = (_text, _same)
+FLAG: Final[Check] = (_flag, _same)
+CELL: Final[Check] = (_cell, _same)
+KEY: Final = _blob(0, KEY_BYTES_MAX)
+CONTENT: Final = _blob(0, VALUE_BYTES_MAX)
+ENTRY: Final[Check] = (_read_entry, _write_entry)
+VERSIONS: Final = _many(U64)
+TOPIC_VERSIONS: Final = _many(_pair(U16, U64))
+POSITION: Final = _record(Position, {"topic": U16, "level": LEVEL, "epoch": U64, "version": U64})
+TOPIC_STATE: Final = _record(
+    TopicState,
+    {
+        "topic": U16,
+        "level": LEVEL,
+        "answer": U8,
+        "epoch": U64,
+        "version": U64,
+        "floor": U64,
+        "full_bytes": U64,
+        "minimal_bytes": U64,
+    },
+)
+WANTED: Final = _record(
+    Wanted,
+    {
+        "topic": U16,
+        "level": LEVEL,
+        "epoch": U64,
+        "version": U64,
+        "resume_version": U64,
+        "resume_key": KEY,
+        "cut": U64,
+    },
+)
+
+_TABLE: Final[tuple[tuple[int, type, dict[str, Check]], ...]] = (
+    (
+        1,
+        Hello,
+        {
+            "role": U8,
+            "channel": U8,
+            "name": TEXT,
+            "registration": _blob(16, 16),
+            "protocol_min": U8,
+            "protocol_max": U8,
+            "features": U64,
+        },
+    ),
+    (
+        2,
+        Welcome,
+        {
+            "protocol": U8,
+            "features": U64,
+            "hub": U64,
+            "epoch": U64,
+            "start": U64,
+            "num_topics": U16,
+            "data_address": TEXT,
+            "catalog_address": TEXT,
+            "catalog_name": TEXT,
+            "beacon_ms": U64,
+            "lost_ms": U64,
+        },
+    ),
+    (
+        3,
+        Refused,
+        {"request": U64, "code": TEXT, "message": TEXT, "retry_ms": U64, "topic": TOPIC},
+    ),
+    (4, Join, {"request": U64, "positions": _many(POSITION)}),
+    (5, Joined, {"request": U64, "topics": _many(TOPIC_STATE)}),
+    (6, Drop, {"request": U64, "topics": _many(U16)}),
+    (7, Dropped, {"request": U64}),
+    (
+        8,
+        Status,
+        {
+            "positions": _many(POSITION),
+            "lag_us": U64,
+            "held_bytes": U64,
+            "budget_bytes": U64,
+        },
+    ),
+    (9, Bye, {"reason": TEXT}),
+    (10, Have, {"epoch": U64, "start": U64, "versions": VERSIONS}),
+    (
+        11,
+        Announce,
+        {
+            "epoch": U64,
+            "start": U64,
+            "num_topics": U16,
+            "catalog_address": TEXT,
+            "catalog_name": TEXT,
+        },
+    ),
+    (12, Filed, {"epoch": U64, "start": U64, "versions": TOPIC_VERSIONS}),
+    (13, CatchUp, {"stream": U64, "credit": U64, "wanted": _many(WANTED)}),
+    (14, Credit, {"stream": U64, "amount": U64}),
+    (15, Cancel, {"stream": U64}),
+    (16, Compare, {"request": U64, "epoch": U64, "start": U64, "versions": TOPIC_VERSIONS}),
+    (17, Compared, {"request": U64, "accepted": FLAG, "epoch": U64, "start": U64}),
+    (
+        18,
+        Pull,
+        {
+            "request": U64,
+            "db": TEXT,
+            "table": TEXT,
+            "selector": U8,
+            "credit": U64,
+            "held": _many(_pair(KEY, U64)),
+        },
+    ),
+    (
+        19,
+        Pulled,
+        {
+            "request": U64,
+            "sequence": U64,
+            "last": FLAG,
+            "found": FLAG,
+            "epoch": U64,
+            "start": U64,
+            "topic": U16,
+            "topic_version": U64,
+            "namespace_version": U64,
+            "incarnation": U64,
+            "gone": _many(KEY),
+            "entries": _many(ENTRY),
+        },
+    ),
+    (20, Sync, {"request": U64}),
+    (
+        21,
+        Synced,
+        {"request": U64, "epoch": U64, "start": U64, "event_id": U64, "versions": VERSIONS},
+    ),
+    (22, Inspect, {"request": U64, "what": TEXT}),
+    (23, Inspected, {"request": U64, "columns": _many(TEXT), "rows": _many(_many(CELL))}),
+)
+
+SHAPES: Final[dict[type, tuple[int, tuple[Field, ...]]]] = {
+    cls: (number, tuple((name, *check) for name, check in fields.items()))
+    for number, cls, fields in _TABLE
+}
+CLASSES: Final[dict[int, type]] = {number: cls for number, cls, _ in _TABLE}
