@@ -1,0 +1,96 @@
+"""Silence of a peer, and silence that was our own."""
+
+from math import inf
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topicast.topics.liveness import LIVE, LOST, LOST_S, STALL_S, SUSPECT, SUSPECT_S, Liveness
+
+
+def _state_asked_on_time(peer: Liveness, until: float) -> str:
+    while peer.deadline <= until:
+        peer.state(peer.deadline)
+        peer.check()
+    return peer.state(until)
+
+
+def test_peer_is_live_while_it_is_heard() -> None:
+    peer = Liveness(100.0)
+    for second in range(20):
+        assert _state_asked_on_time(peer, 100.0 + second) == LIVE
+        peer.heard(100.0 + second)
+
+
+def test_silence_makes_suspect_at_two_seconds_and_lost_at_eight() -> None:
+    peer = Liveness(100.0)
+    assert _state_asked_on_time(peer, 101.9) == LIVE
+    assert _state_asked_on_time(peer, 102.0) == SUSPECT
+    assert _state_asked_on_time(peer, 107.9) == SUSPECT
+    assert _state_asked_on_time(peer, 108.0) == LOST
+    assert peer.deadline == inf
+
+
+def test_limits_are_those_given() -> None:
+    peer = Liveness(0.0, 0.5, 0.75)
+    assert _state_asked_on_time(peer, 0.5) == SUSPECT
+    assert _state_asked_on_time(peer, 0.75) == LOST
+
+
+def test_lost_peer_that_is_heard_is_live_again() -> None:
+    peer = Liveness(0.0)
+    assert _state_asked_on_time(peer, 50.0) == LOST
+    peer.heard(50.0)
+    assert peer.deadline == 50.0 + SUSPECT_S
+    assert _state_asked_on_time(peer, 51.0) == LIVE
+
+
+def test_deadline_is_when_the_state_changes_next() -> None:
+    peer = Liveness(0.0)
+    assert peer.deadline == SUSPECT_S
+    peer.state(SUSPECT_S)
+    assert peer.deadline == LOST_S
+
+
+def test_little_lateness_is_no_excuse() -> None:
+    peer = Liveness(0.0)
+    assert peer.state(SUSPECT_S + STALL_S - 0.01) == SUSPECT
+    assert peer.deadline == LOST_S
+
+
+def test_own_stall_puts_the_deadline_off_by_its_length() -> None:
+    peer = Liveness(0.0)
+    assert peer.state(SUSPECT_S + 0.5) == LIVE
+    assert peer.deadline == SUSPECT_S + 1.0
+    assert peer.state(SUSPECT_S + 1.0) == SUSPECT
+
+
+def test_long_stall_does_not_lose_a_peer_that_was_suspect() -> None:
+    peer = Liveness(0.0)
+    assert peer.state(SUSPECT_S) == SUSPECT
+    assert peer.state(60.0) == SUSPECT
+    assert peer.deadline == 60.0 + SUSPECT_S
+    peer.heard(60.5)
+    assert peer.state(61.0) == LIVE
+
+
+def test_deadline_is_put_off_once_so_that_a_sluggish_caller_still_loses_a_dead_peer() -> None:
+    peer = Liveness(0.0)
+    states = [peer.state(now) for now in (5.0, 10.0, 15.0, 20.0, 25.0)]
+    assert states == [LIVE, SUSPECT, SUSPECT, LOST, LOST]
+
+
+@given(st.lists(st.floats(0.001, 30.0), max_size=30), st.data())
+def test_no_call_takes_a_peer_from_live_to_lost(gaps: list[float], data: st.DataObject) -> None:
+    peer = Liveness(0.0)
+    now, before = 0.0, LIVE
+    for gap in gaps:
+        now += gap
+        if data.draw(st.booleans()):
+            peer.heard(now)
+            before = LIVE
+        state = peer.state(now)
+        peer.check()
+        assert (before, state) not in {(LIVE, LOST), (LOST, SUSPECT), (LOST, LIVE)}
+        assert peer.deadline > now
+        before = state

@@ -1,0 +1,66 @@
+"""Liveness: whether a peer is still there, judged by when it was last heard, as a pure machine.
+
+    LIVE ──suspect_s silent──▶ SUSPECT ──lost_s silent──▶ LOST      heard: back to LIVE
+
+Whoever overslept a deadline cannot tell the peer's silence from its own: it puts that deadline off
+by as long as it overslept, once, so that what waits in the socket is read first.
+Invariant: one call of ``state`` never takes a peer from LIVE to LOST, and without stalls the state
+depends on the length of the silence alone.
+"""
+
+from math import inf
+from typing import Final
+
+LIVE: Final = "LIVE"
+SUSPECT: Final = "SUSPECT"
+LOST: Final = "LOST"
+
+SUSPECT_S: Final = 2.0  # eight missed beacons of 250 ms
+LOST_S: Final = 8.0  # 32 missed beacons: longer than a full collection or a slow disk
+STALL_S: Final = 0.1  # no turn takes 2 ms, so a call this late was held up here
+
+
+class Liveness:
+    """The silence of one peer; ``now`` is any clock that never goes back."""
+
+    __slots__ = ("_excused", "_lost_s", "_state", "_suspect_s", "deadline")
+
+    deadline: float
+    """When ``state`` is to be asked next; infinite when nothing changes by itself any more."""
+
+    def __init__(self, now: float, suspect_s: float = SUSPECT_S, lost_s: float = LOST_S) -> None:
+        assert 0 < suspect_s < lost_s
+        self._suspect_s = suspect_s
+        self._lost_s = lost_s
+        self.heard(now)
+
+    def heard(self, now: float) -> None:
+        """Take any sign of life, of whatever kind."""
+        self._state = LIVE
+        self._excused = False
+        self.deadline = now + self._suspect_s
+
+    def state(self, now: float) -> str:
+        """Return LIVE, SUSPECT or LOST as of ``now``."""
+        while now >= self.deadline:
+            late_s = now - self.deadline
+            if late_s > STALL_S and not self._excused:
+                self._excused = True
+                self.deadline = now + min(late_s, self._suspect_s)
+            else:
+                self._advance()
+        return self._state
+
+    def check(self) -> None:
+        """Assert what always holds."""
+        assert self._state in (LIVE, SUSPECT, LOST)
+        assert (self.deadline == inf) is (self._state == LOST)
+
+    def _advance(self) -> None:
+        self._excused = False
+        if self._state == LIVE:
+            self._state = SUSPECT
+            self.deadline += self._lost_s - self._suspect_s
+        else:
+            self._state = LOST
+            self.deadline = inf

@@ -1,0 +1,156 @@
+"""Settings as people write them: sizes, durations, addresses.
+
+Text in, value or ``ConfigError`` out; where the text came from is the caller's to say.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from ipaddress import IPv6Address, ip_address
+from typing import Final
+
+from .errors import ConfigError
+
+SIZE_BYTES_MAX: Final = 1 << 60  # beyond it is a typing error, not a machine
+DURATION_S_MAX: Final = 366 * 86_400  # timers beyond a year overflow what select and poll take
+PORT_MAX: Final = 65_535
+
+_NUMBER: Final = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?([a-z%]*)", re.ASCII | re.IGNORECASE)
+_SIZE_UNITS: Final = {"": 1, "b": 1} | {
+    letter + tail: 1024**power
+    for power, letter in enumerate("kmgt", start=1)
+    for tail in ("", "b", "ib")
+}
+_DURATION_UNITS_S: Final = {
+    "": Fraction(1),
+    "ms": Fraction(1, 1000),
+    "s": Fraction(1),
+    "m": Fraction(60),
+    "h": Fraction(3600),
+    "d": Fraction(86_400),
+}
+_SIZE_FORM: Final = "bytes, or a number with KB, MB, GB or TB (of 1024)"
+_DURATION_FORM: Final = "seconds, or a number with ms, s, m, h or d"
+_HOST_NAME: Final = re.compile(
+    r"[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_])?", re.ASCII | re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a socket is bound or connected to; an IPv6 host is held without brackets."""
+
+    scheme: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it; a name other than localhost may be anything."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host.lower() == "localhost"
+
+
+def parse_size(text: str, *, setting: str = "size", total_bytes: int | None = None) -> int:
+    """Return the bytes that ``text`` means: ``256MB``, ``1g``, ``512 KiB``, ``4096``, ``5%``.
+
+    Args:
+        text: Units are binary in every spelling, in either case; parts of a byte are cut off.
+        setting: What the error names.
+        total_bytes: What a percentage is taken of; ``None`` where percentages mean nothing.
+
+    Raises:
+        ConfigError: not a size, a percentage of nothing or above 100, or beyond 2**60.
+    """
+    form = _SIZE_FORM if total_bytes is None else f"{_SIZE_FORM}, or a percentage of memory"
+    number, unit = _number_and_unit(text, setting, form)
+    if unit == "%" and total_bytes is not None and number <= 100:
+        return int(number * total_bytes / 100)
+    if unit not in _SIZE_UNITS:
+        raise ConfigError(setting, text, form)
+    size = int(number * _SIZE_UNITS[unit])
+    if size > SIZE_BYTES_MAX:
+        raise ConfigError(setting, text, f"at most {SIZE_BYTES_MAX} bytes")
+    return size
+
+
+def parse_duration_s(text: str, *, setting: str = "duration") -> float:
+    """Return the seconds that ``text`` means: ``250ms``, ``5s``, ``2m``, ``1.5h``, ``0.2``.
+
+    Raises:
+        ConfigError: not a duration, or more than 366 days.
+    """
+    number, unit = _number_and_unit(text, setting, _DURATION_FORM)
+    if unit not in _DURATION_UNITS_S:
+        raise ConfigError(setting, text, _DURATION_FORM)
+    duration = number * _DURATION_UNITS_S[unit]
+    if duration > DURATION_S_MAX:
+        raise ConfigError(setting, text, "at most 366 days")
+    return float(duration)
+
+
+def parse_addresses(
+    text: str, *, setting: str = "addresses", scheme: str = "tcp"
+) -> tuple[Address, ...]:
+    """Return the addresses of a comma list, in its order: ``tcp://a:24000,tcp://[::1]:24000``.
+
+    Raises:
+        ConfigError: the list is empty, or one of it has another scheme, no host, no port or more.
+            It names the one address that is wrong.
+    """
+    if not text.strip():
+        raise ConfigError(
+            setting, text, f"at least one address, such as {scheme}://127.0.0.1:24000"
+        )
+    addresses = tuple(_addresses(text, setting, scheme))
+    for place, address in enumerate(addresses):
+        if address in addresses[:place]:
+            raise ConfigError(setting, str(address), "each address once")
+    return addresses
+
+
+def _number_and_unit(text: str, setting: str, form: str) -> tuple[Fraction, str]:
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None:
+        raise ConfigError(setting, text, form)
+    return Fraction(match[1]), match[2].lower()
+
+
+def _addresses(text: str, setting: str, scheme: str) -> Iterator[Address]:
+    for item in text.split(","):
+        address = item.strip()
+        found, separator, rest = address.partition("://")
+        if not separator:
+            raise ConfigError(setting, address, f"an address starts with {scheme}://")
+        if found.lower() != scheme:
+            raise ConfigError(setting, address, f"the scheme is {scheme}, not {found}")
+        host, colon, port = rest.rpartition(":")
+        if not colon or host.count("[") != host.count("]"):
+            raise ConfigError(setting, address, f"a port is named: {scheme}://host:port")
+        yield Address(scheme, _host(host, address, setting), _port(port, address, setting))
+
+
+def _host(host: str, address: str, setting: str) -> str:
+    if host.startswith("[") and host.endswith("]"):
+        try:
+            return str(IPv6Address(host[1:-1]))
+        except ValueError as exc:
+            raise ConfigError(setting, address, "between [ and ] stands an IPv6 address") from exc
+    if ":" in host:
+        raise ConfigError(setting, address, "an IPv6 host stands between [ and ]")
+    if not _HOST_NAME.fullmatch(host):
+        raise ConfigError(setting, address, "the host is a name or an address")
+    return host
+
+
+def _port(port: str, address: str, setting: str) -> int:
+    if not (port.isascii() and port.isdigit() and len(port) <= 5 and 1 <= int(port) <= PORT_MAX):
+        raise ConfigError(setting, address, f"the port is a number from 1 to {PORT_MAX}")
+    return int(port)
