@@ -42,25 +42,23 @@ class Liveness:
 
     def state(self, now: float) -> str:
         """Return LIVE, SUSPECT or LOST as of ``now``."""
-        while now >= self.deadline:
-            late_s = now - self.deadline
-            if late_s > STALL_S and not self._excused:
-                self._excused = True
-                self.deadline = now + min(late_s, self._suspect_s)
-            else:
-                self._advance()
+        if now < self.deadline:
+            return self._state
+        late_s = now - self.deadline
+        put_off_to = now + min(late_s, self._suspect_s)
+        if late_s > STALL_S and not self._excused:
+            self._excused = True
+            self.deadline = put_off_to
+        elif self._state == LIVE:
+            self._excused = False
+            self._state = SUSPECT
+            self.deadline = max(self.deadline + self._lost_s - self._suspect_s, put_off_to)
+        else:
+            self._state = LOST
+            self.deadline = inf
         return self._state
 
     def check(self) -> None:
         """Assert what always holds."""
         assert self._state in (LIVE, SUSPECT, LOST)
         assert (self.deadline == inf) is (self._state == LOST)
-
-    def _advance(self) -> None:
-        self._excused = False
-        if self._state == LIVE:
-            self._state = SUSPECT
-            self.deadline += self._lost_s - self._suspect_s
-        else:
-            self._state = LOST
-            self.deadline = inf
