@@ -1,1 +1,1 @@
-"""The metastore behind one port: the only place that knows hmsclient, Thrift and its exceptions."""
+"""The metastore behind a port: the only place that knows hmsclient, Thrift's library and Java."""

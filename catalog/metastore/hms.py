@@ -1,0 +1,373 @@
+"""Hms: the port on a real Hive metastore, 2.3 to 4.x, through hmsclient.
+
+The boundary for foreign exceptions: whatever hmsclient, Thrift or the socket raises leaves as
+``SourceError``, or ``ObjectGone`` when the metastore says that the object does not exist.
+"""
+
+import getpass
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from hmsclient import HMSClient
+from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
+from hmsclient.genthrift.hive_metastore.ttypes import (
+    ClientCapabilities,
+    GetTableRequest,
+    GetTablesRequest,
+    MetaException,
+    NoSuchObjectException,
+    NotificationEventRequest,
+    UnknownDBException,
+    UnknownTableException,
+)
+from thrift.Thrift import TApplicationException, TException
+from thrift.transport.TTransport import TTransportException
+
+from ...topics.errors import ConfigError, ObjectGone, SourceError
+from ...topics.objects.names import partition_keys, partition_name
+from .capture import NAME_ONLY, VALUES_ONLY, Capture, Slicer, accelerated
+from .port import PARTITIONS_PER_CALL_MAX, TABLES_PER_CALL_MAX, RawEvent, digest_of
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+PORT_DEFAULT: Final = 9083
+INSERT_ONLY_TABLES: Final = 2  # Hive 3's capability; without it such a table fails the whole batch
+GONE: Final = (NoSuchObjectException, UnknownDBException, UnknownTableException)
+ALL_PARTITIONS: Final = -1
+
+
+def parse_uris(uris: str) -> tuple[tuple[str, int], ...]:
+    """Read a comma list of ``thrift://host:port`` as (host, port) in the order given.
+
+    Raises:
+        ConfigError: one of them is something else, or there is none.
+    """
+    found = []
+    for uri in filter(None, (part.strip() for part in uris.split(","))):
+        try:
+            parts = urlsplit(uri)
+            host, port = parts.hostname, parts.port or PORT_DEFAULT
+        except ValueError:
+            host = None
+        if not host or parts.scheme != "thrift" or parts.path.strip("/") or parts.query:
+            raise _bad_uris(uris)
+        found.append((host, port))
+    if not found:
+        raise _bad_uris(uris)
+    return tuple(found)
+
+
+def _bad_uris(uris: str) -> ConfigError:
+    return ConfigError("hive_metastore_uris", uris, "thrift://HOST:PORT, several with commas")
+
+
+class Hms:
+    """A Hive metastore, asked by one thread; connects when first asked, and again after errors."""
+
+    def __init__(self, uris: str, *, timeout_s: float) -> None:
+        """Read ``uris`` (tried in turn) and set the limit for each wait on the network.
+
+        Raises:
+            ConfigError: ``uris`` is not a comma list of ``thrift://host:port``.
+        """
+        self._addresses = parse_uris(uris)
+        self._timeout_s = timeout_s
+        self._connection: _Connection | None = None
+        self._sends_ugi = True
+
+    def current_event_id(self) -> int:
+        """Return the id of the newest event."""
+
+        def ask(to: _Connection) -> int:
+            return int(to.client.get_current_notificationEventId().eventId)
+
+        return self._ask("read the current event id", ask)
+
+    def events_after(self, event_id: int, *, events_max: int) -> tuple[RawEvent, ...]:
+        """Return the events with ids above ``event_id``."""
+        request = NotificationEventRequest(lastEvent=event_id, maxEvents=events_max)
+
+        def ask(to: _Connection) -> tuple[RawEvent, ...]:
+            events = to.client.get_next_notification(request).events or ()
+            return tuple([_raw(event) for event in events])
+
+        return self._ask(f"read events after {event_id}", ask)
+
+    def databases(self) -> tuple[str, ...]:
+        """Return the names of all databases."""
+        return self._ask("list databases", lambda to: tuple(to.client.get_all_databases()))
+
+    def database(self, name: str) -> bytes:
+        """Return the ``Database`` struct."""
+
+        def ask(to: _Connection) -> bytes:
+            to.client.send_get_database(name)
+            ((_, struct),) = to.slicer.read(ThriftHiveMetastore.get_database_result, NAME_ONLY)
+            return struct
+
+        return self._ask(f"read database {name}", ask)
+
+    def table_names(self, db: str) -> tuple[tuple[str, str], ...]:
+        """Return (name, type) of every table and view."""
+        return self._ask(f"list tables of {db}", lambda to: to.table_names(db))
+
+    def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
+        """Return the ``Table`` structs of those of ``names`` that exist."""
+        found: dict[str, bytes] = {}
+        for batch in _batches(names, TABLES_PER_CALL_MAX):
+            what = f"read {len(batch)} tables of {db}"
+            found.update(self._ask(what, partial(_Connection.tables, db=db, names=batch)))
+        return found
+
+    def partition_names(self, db: str, table: str) -> tuple[str, ...]:
+        """Return the names of all partitions."""
+
+        def ask(to: _Connection) -> tuple[str, ...]:
+            return tuple(to.client.get_partition_names(db, table, ALL_PARTITIONS))
+
+        names: tuple[str, ...] = ()
+        with self._demanding_table(db, table):
+            names = self._ask(f"list partitions of {db}.{table}", ask)
+        if not names:
+            self._demand_table(db, table)
+        return names
+
+    def partitions(self, db: str, table: str, names: Sequence[str]) -> dict[str, bytes]:
+        """Return the ``Partition`` structs of those of ``names`` that exist."""
+        found: dict[str, bytes] = {}
+        for batch in _batches(names, PARTITIONS_PER_CALL_MAX):
+            what = f"read {len(batch)} partitions of {db}.{table}"
+            ask = partial(_Connection.partitions, db=db, table=table, names=batch)
+            with self._demanding_table(db, table):
+                found.update(self._ask(what, ask))
+        if names and not found:
+            self._demand_table(db, table)
+        return found
+
+    def close(self) -> None:
+        """Close the connection; a later call makes a new one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.capture.close()
+
+    @contextmanager
+    def _demanding_table(self, db: str, table: str) -> Iterator[None]:
+        """Tell a refusal because the table is gone, which 2.3 calls an internal error."""
+        try:
+            yield
+        except _Refused:
+            self._demand_table(db, table)
+            raise
+
+    def _demand_table(self, db: str, table: str) -> None:
+        """Raise ObjectGone if the table is gone."""
+        if not self.tables(db, (table,)):
+            raise ObjectGone(f"table {db}.{table} does not exist")
+
+    def _ask(self, what: str, ask: "Callable[[_Connection], T]") -> T:
+        """Ask over the open connection; over a new one if that had died while it was idle."""
+        reused = self._connection is not None
+        try:
+            return self._once(what, ask)
+        except _Lost:
+            if not reused:
+                raise
+            return self._once(what, ask)
+
+    def _once(self, what: str, ask: "Callable[[_Connection], T]") -> T:
+        connection = self._connected()
+        connection.capture.begin_reply()
+        try:
+            return ask(connection)
+        except GONE as exc:
+            raise ObjectGone(f"cannot {what}: {exc.message}") from exc
+        except TApplicationException as exc:
+            raise _Refused(f"cannot {what}: {exc.message}") from exc
+        except Exception as exc:  # garbage makes Thrift's C decoder raise anything at all
+            if isinstance(exc, TException) and hasattr(exc, "thrift_spec"):
+                raise _Refused(f"cannot {what}: {_reason(exc)}") from exc
+            died_idle = not connection.capture.received_bytes and _is_hangup(exc)
+            self.close()
+            text = f"cannot {what} at {connection.address}: {_reason(exc)}"
+            raise (_Lost if died_idle else SourceError)(text) from exc
+
+    def _connected(self) -> "_Connection":
+        if self._connection is not None:
+            return self._connection
+        refusals = []
+        for host, port in self._addresses:
+            try:
+                self._connection = self._connect(host, port)
+            except OSError as exc:
+                refusals.append(f"thrift://{host}:{port} ({_reason(exc)})")
+            else:
+                return self._connection
+        raise SourceError(f"no metastore reached: {', '.join(refusals)}")
+
+    def _connect(self, host: str, port: int) -> "_Connection":
+        connection = _Connection(host, port, timeout_s=self._timeout_s)
+        if not self._sends_ugi:
+            return connection
+        try:
+            connection.introduce()
+        except OSError:
+            connection.capture.close()
+            raise
+        except Exception as exc:  # noqa: BLE001  a courtesy: whatever comes back, reads do without
+            log.info("metastore takes no set_ugi: address=%s:%d reason=%s", host, port, exc)
+            connection.capture.close()
+            self._sends_ugi = False
+            return self._connect(host, port)
+        return connection
+
+
+class _Lost(SourceError):
+    """The connection had died before the request: asking once more is worth it."""
+
+
+class _Refused(SourceError):
+    """The server answered, with an exception; the connection is as good as before."""
+
+
+class _Connection:
+    """An open connection, and what is known of the server behind it."""
+
+    def __init__(self, host: str, port: int, *, timeout_s: float) -> None:
+        self.address = f"thrift://{host}:{port}"
+        self.capture = Capture(host, port, timeout_s=timeout_s)
+        protocol = accelerated(self.capture)
+        self.client = HMSClient(iprot=protocol)
+        self.slicer = Slicer(protocol)
+        self._lists_meta = True
+        self._table_readers = [self._tables_by_request, self._tables_by_name, self._table_by_table]
+
+    def introduce(self) -> None:
+        """Tell the server who asks, as Hive's own client does."""
+        try:
+            user = getpass.getuser()
+        except (KeyError, OSError):
+            return  # a container's user without a name
+        try:
+            self.client.set_ugi(user, [user])
+        except (TApplicationException, MetaException) as exc:
+            log.info("metastore takes no set_ugi: address=%s reason=%s", self.address, exc)
+
+    def table_names(self, db: str) -> tuple[tuple[str, str], ...]:
+        if self._lists_meta:
+            try:
+                metas = self.client.get_table_meta(db, "*", None)
+                return tuple([(m.tableName, m.tableType or "") for m in metas if m.dbName == db])
+            except TApplicationException as exc:
+                _demand_unknown_method(exc)
+                self._lists_meta = False
+                self.capture.begin_reply()
+        return tuple([(name, "") for name in self.client.get_all_tables(db)])
+
+    def tables(self, db: str, names: list[str]) -> dict[str, bytes]:
+        """Read tables by the first way that this server has."""
+        while True:
+            try:
+                return dict(self._table_readers[0](db, names))
+            except UnknownDBException:
+                return {}
+            except TApplicationException as exc:
+                _demand_unknown_method(exc)
+                if len(self._table_readers) == 1:
+                    raise
+                del self._table_readers[0]
+                self.capture.begin_reply()
+
+    def _tables_by_request(self, db: str, names: list[str]) -> list[tuple[str, bytes]]:
+        self.client.send_get_table_objects_by_name_req(
+            GetTablesRequest(dbName=db, tblNames=names, capabilities=_capabilities())
+        )
+        result = ThriftHiveMetastore.get_table_objects_by_name_req_result
+        return self.slicer.read(result, NAME_ONLY, wrapped=True)
+
+    def _tables_by_name(self, db: str, names: list[str]) -> list[tuple[str, bytes]]:
+        self.client.send_get_table_objects_by_name(db, names)
+        return self.slicer.read(ThriftHiveMetastore.get_table_objects_by_name_result, NAME_ONLY)
+
+    def _table_by_table(self, db: str, names: list[str]) -> list[tuple[str, bytes]]:
+        found = []
+        for name in names:
+            self.capture.begin_reply()
+            self.client.send_get_table_req(
+                GetTableRequest(dbName=db, tblName=name, capabilities=_capabilities())
+            )
+            try:
+                found += self.slicer.read(
+                    ThriftHiveMetastore.get_table_req_result, NAME_ONLY, wrapped=True
+                )
+            except NoSuchObjectException:
+                continue
+        return found
+
+    def partitions(self, db: str, table: str, names: list[str]) -> dict[str, bytes]:
+        self.client.send_get_partitions_by_names(db, table, names)
+        slices = self.slicer.read(ThriftHiveMetastore.get_partitions_by_names_result, VALUES_ONLY)
+        keys = partition_keys(names[0])
+        found = {partition_name(keys, values): struct for values, struct in slices}
+        if found.keys() <= set(names):
+            return found
+        return self._partitions_one_by_one(db, table, names)
+
+    def _partitions_one_by_one(self, db: str, table: str, names: list[str]) -> dict[str, bytes]:
+        """Read partitions that this metastore names by rules of its own."""
+        found = {}
+        for name in names:
+            self.capture.begin_reply()
+            self.client.send_get_partition_by_name(db, table, name)
+            try:
+                result = ThriftHiveMetastore.get_partition_by_name_result
+                ((_, found[name]),) = self.slicer.read(result, VALUES_ONLY)
+            except NoSuchObjectException:
+                continue
+        return found
+
+
+def _capabilities() -> Any:
+    return ClientCapabilities(values=[INSERT_ONLY_TABLES])
+
+
+def _demand_unknown_method(refusal: TApplicationException) -> None:
+    if refusal.type != TApplicationException.UNKNOWN_METHOD:
+        raise refusal
+
+
+def _raw(event: Any) -> RawEvent:
+    db, table, message = event.dbName or "", event.tableName or "", event.message or ""
+    return RawEvent(
+        id=event.eventId,
+        time_s=event.eventTime or 0,
+        type=event.eventType or "",
+        db=db,
+        table=table,
+        message=message,
+        message_format=event.messageFormat or "",
+        digest=digest_of(event.eventType or "", db, table, message=message),
+    )
+
+
+def _is_hangup(exc: Exception) -> bool:
+    return isinstance(exc, EOFError | ConnectionError | TTransportException)
+
+
+def _reason(exc: BaseException) -> str:
+    if isinstance(exc, TimeoutError):
+        return "timed out"
+    text = getattr(exc, "message", None) or str(exc) or type(exc).__name__
+    return str(text).strip().splitlines()[0]
+
+
+def _batches(names: Sequence[str], size_max: int) -> Iterator[list[str]]:
+    rest = iter(names)
+    while batch := list(islice(rest, size_max)):
+        yield batch

@@ -1,0 +1,337 @@
+"""A metastore in memory: the port for catalogd, and hmsclient's writing methods for tests.
+
+Runs the same behaviours as the real one (test_metastore.py). It can be told to fail, to hang
+and to give two events one id.
+"""
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+
+from hmsclient.genthrift.hive_metastore.ttypes import (
+    AlreadyExistsException,
+    Database,
+    FieldSchema,
+    FireEventRequest,
+    NoSuchObjectException,
+    Partition,
+    SerDeInfo,
+    StorageDescriptor,
+    Table,
+)
+from thrift.protocol.TBinaryProtocol import TBinaryProtocolAcceleratedFactory
+from thrift.protocol.TJSONProtocol import TJSONProtocolFactory
+from thrift.TSerialization import deserialize, serialize
+
+from topicast.catalog.metastore.port import RawEvent, digest_of
+from topicast.topics.errors import ObjectGone, SourceError
+from topicast.topics.objects.names import partition_name
+
+TIME_S = 1_795_000_000
+
+
+def thrift_bytes(struct: object) -> bytes:
+    return serialize(struct, TBinaryProtocolAcceleratedFactory())
+
+
+def from_thrift(kind: type, struct: bytes) -> object:
+    return deserialize(kind(), struct, TBinaryProtocolAcceleratedFactory())
+
+
+def thrift_json(struct: object) -> str:
+    return serialize(struct, TJSONProtocolFactory()).decode()
+
+
+def make_table(db: str, name: str, *, location: str, keys: Sequence[str] = ()) -> Table:
+    """A plain external text table with columns ``a`` and ``b``."""
+    return Table(
+        tableName=name,
+        dbName=db,
+        owner="tester",
+        createTime=0,
+        lastAccessTime=0,
+        retention=0,
+        sd=StorageDescriptor(
+            cols=[FieldSchema("a", "int", "first"), FieldSchema("b", "string", "")],
+            location=location,
+            inputFormat="org.apache.hadoop.mapred.TextInputFormat",
+            outputFormat="org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
+            compressed=False,
+            numBuckets=-1,
+            serdeInfo=SerDeInfo("", "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe", {}),
+            bucketCols=[],
+            sortCols=[],
+            parameters={},
+        ),
+        partitionKeys=[FieldSchema(key, "string", "") for key in keys],
+        parameters={"EXTERNAL": "TRUE"},
+        tableType="EXTERNAL_TABLE",
+    )
+
+
+def make_partition(table: Table, values: Sequence[str]) -> Partition:
+    """A partition of ``table`` in the table's own folder, which costs the real one no mkdir."""
+    return Partition(
+        values=list(values),
+        dbName=table.dbName,
+        tableName=table.tableName,
+        createTime=0,
+        lastAccessTime=0,
+        sd=deepcopy(table.sd),
+        parameters={},
+    )
+
+
+class FakeMetastore:
+    """Databases, tables, partitions and a notification log; safe for many threads."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.failures: list[Exception] = []
+        """Raised one by one, each by the next read."""
+        self._open = threading.Event()
+        self._open.set()
+        self._lock = threading.RLock()
+        self._databases = {"default": Database("default", "", "file:/warehouse", {})}
+        self._tables: dict[tuple[str, str], Table] = {}
+        self._partitions: dict[tuple[str, str], dict[str, Partition]] = {}
+        self._events: list[RawEvent] = []
+        self._last_id = 0
+        self._doubled = 0
+
+    # -- told by tests
+
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """Let reads wait until the block ends."""
+        self._open.clear()
+        try:
+            yield
+        finally:
+            self._open.set()
+
+    def double_ids(self, times: int) -> None:
+        """Give each of the next ``times`` events the id of the event before it."""
+        self._doubled = times
+
+    def clean_log(self, up_to_id: int) -> None:
+        """Forget events, as the metastore does with those of yesterday."""
+        self._events = [event for event in self._events if event.id > up_to_id]
+
+    # -- the port
+
+    def current_event_id(self) -> int:
+        with self._reading("current_event_id"):
+            return self._last_id
+
+    def events_after(self, event_id: int, *, events_max: int) -> tuple[RawEvent, ...]:
+        with self._reading("events_after"):
+            after = sorted((e for e in self._events if e.id > event_id), key=lambda e: e.id)
+            return tuple(after[:events_max])
+
+    def databases(self) -> tuple[str, ...]:
+        with self._reading("databases"):
+            return tuple(self._databases)
+
+    def database(self, name: str) -> bytes:
+        with self._reading("database"):
+            if name not in self._databases:
+                raise ObjectGone(name)
+            return thrift_bytes(self._databases[name])
+
+    def table_names(self, db: str) -> tuple[tuple[str, str], ...]:
+        with self._reading("table_names"):
+            return tuple((n, t.tableType) for (d, n), t in self._tables.items() if d == db)
+
+    def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
+        with self._reading("tables"):
+            there = [name for name in names if (db, name) in self._tables]
+            return {name: thrift_bytes(self._tables[db, name]) for name in there}
+
+    def partition_names(self, db: str, table: str) -> tuple[str, ...]:
+        with self._reading("partition_names"):
+            return tuple(sorted(self._of(db, table)))
+
+    def partitions(self, db: str, table: str, names: Sequence[str]) -> dict[str, bytes]:
+        with self._reading("partitions"):
+            held = self._of(db, table)
+            return {name: thrift_bytes(held[name]) for name in names if name in held}
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+    # -- hmsclient's writing methods
+
+    def create_database(self, database: Database) -> None:
+        with self._lock:
+            if database.name in self._databases:
+                raise AlreadyExistsException(database.name)
+            self._databases[database.name] = deepcopy(database)
+            self._log("CREATE_DATABASE", database.name)
+
+    def drop_database(self, name: str, delete_data: bool, cascade: bool) -> None:
+        with self._lock:
+            for db, table in [key for key in self._tables if key[0] == name]:
+                assert cascade
+                self.drop_table(db, table, delete_data)
+            del self._databases[name]
+            self._log("DROP_DATABASE", name)
+
+    def create_table(self, table: Table) -> None:
+        with self._lock:
+            key = (table.dbName, table.tableName)
+            if key in self._tables:
+                raise AlreadyExistsException(table.tableName)
+            stored = deepcopy(table)
+            stored.createTime = stored.createTime or TIME_S
+            self._tables[key], self._partitions[key] = stored, {}
+            self._log("CREATE_TABLE", *key, tableObjJson=thrift_json(stored))
+
+    def get_table(self, db: str, name: str) -> Table:
+        with self._lock:
+            return deepcopy(self._demand(db, name))
+
+    def alter_table(self, db: str, name: str, new: Table) -> None:
+        self.alter_table_with_cascade(db, name, new, False)
+
+    def alter_table_with_cascade(self, db: str, name: str, new: Table, cascade: bool) -> None:
+        with self._lock:
+            before = self._demand(db, name)
+            del self._tables[db, name]
+            key = (new.dbName, new.tableName)
+            self._tables[key] = deepcopy(new)
+            self._partitions[key] = held = self._partitions.pop((db, name))
+            for partition in held.values():
+                partition.dbName, partition.tableName = key
+                if cascade:
+                    partition.sd.cols = deepcopy(new.sd.cols)
+            objects = {
+                "tableObjBeforeJson": thrift_json(before),
+                "tableObjAfterJson": thrift_json(new),
+            }
+            self._log("ALTER_TABLE", *key, table=name, isTruncateOp="false", **objects)
+
+    def drop_table(self, db: str, name: str, delete_data: bool) -> None:
+        with self._lock:
+            self._demand(db, name)
+            del self._tables[db, name], self._partitions[db, name]
+            self._log("DROP_TABLE", db, name)
+
+    def add_partitions(self, new: Sequence[Partition]) -> int:
+        with self._lock:
+            db, name = new[0].dbName, new[0].tableName
+            table, held = self._demand(db, name), self._partitions[db, name]
+            for partition in new:
+                if self._name(table, partition.values) in held:
+                    raise AlreadyExistsException(str(partition.values))
+            for partition in new:
+                held[self._name(table, partition.values)] = deepcopy(partition)
+            values = [self._key_values(table, partition.values) for partition in new]
+            self._log(
+                "ADD_PARTITION",
+                db,
+                name,
+                tableObjJson=thrift_json(table),
+                partitions=values,
+                partitionListJson=[thrift_json(partition) for partition in new],
+            )
+            return len(new)
+
+    def get_partition(self, db: str, name: str, values: Sequence[str]) -> Partition:
+        with self._lock:
+            return deepcopy(self._of(db, name)[self._name(self._demand(db, name), values)])
+
+    def alter_partitions(self, db: str, name: str, new: Sequence[Partition]) -> None:
+        for partition in new:
+            self.rename_partition(db, name, partition.values, partition)
+
+    def rename_partition(self, db: str, name: str, old: Sequence[str], new: Partition) -> None:
+        with self._lock:
+            table, held = self._demand(db, name), self._partitions[db, name]
+            before = held.pop(self._name(table, old))
+            held[self._name(table, new.values)] = deepcopy(new)
+            self._log(
+                "ALTER_PARTITION",
+                db,
+                name,
+                tableObjJson=thrift_json(table),
+                keyValues=self._key_values(table, old),
+                isTruncateOp="false",
+                partitionObjBeforeJson=thrift_json(before),
+                partitionObjAfterJson=thrift_json(new),
+            )
+
+    def drop_partition(self, db: str, name: str, values: Sequence[str], delete_data: bool) -> bool:
+        with self._lock:
+            table = self._demand(db, name)
+            del self._partitions[db, name][self._name(table, values)]
+            gone = [self._key_values(table, values)]
+            self._log("DROP_PARTITION", db, name, tableObjJson=thrift_json(table), partitions=gone)
+            return True
+
+    def fire_listener_event(self, request: FireEventRequest) -> None:
+        with self._lock:
+            db, name = request.dbName, request.tableName
+            table = self._demand(db, name)
+            partition = None
+            if request.partitionVals:
+                partition = thrift_json(self.get_partition(db, name, request.partitionVals))
+            self._log("INSERT", db, name, tableObjJson=thrift_json(table), ptnObjJson=partition)
+
+    # -- inside
+
+    @contextmanager
+    def _reading(self, call: str) -> Iterator[None]:
+        self.calls.append(call)
+        self._open.wait()
+        with self._lock:
+            if self.failures:
+                raise self.failures.pop(0)
+            yield
+
+    def _demand(self, db: str, table: str) -> Table:
+        found = self._tables.get((db, table))
+        if found is None:
+            raise NoSuchObjectException(f"{db}.{table}")
+        return found
+
+    def _of(self, db: str, table: str) -> dict[str, Partition]:
+        if (db, table) not in self._tables:
+            raise ObjectGone(f"{db}.{table}")
+        return self._partitions[db, table]
+
+    @staticmethod
+    def _name(table: Table, values: Sequence[str]) -> str:
+        return partition_name([key.name for key in table.partitionKeys], values)
+
+    @staticmethod
+    def _key_values(table: Table, values: Sequence[str]) -> dict[str, str]:
+        return {key.name: v for key, v in zip(table.partitionKeys, values, strict=True)}
+
+    def _log(self, type_: str, db: str, name: str = "", **body: object) -> None:
+        if self._doubled:
+            self._doubled -= 1
+        else:
+            self._last_id += 1
+        said = {"server": "", "servicePrincipal": "", "db": db, "timestamp": TIME_S}
+        if name:
+            said["table"] = name
+        message = json.dumps({**said, **body})
+        event = RawEvent(
+            id=self._last_id,
+            time_s=TIME_S,
+            type=type_,
+            db=db,
+            table=name,
+            message=message,
+            message_format="json-0.2",
+            digest=digest_of(type_, db, name, message=message),
+        )
+        self._events.append(event)
+
+
+def down() -> SourceError:
+    """What a metastore that is away answers."""
+    return SourceError("no metastore reached: thrift://fake:1 (connection refused)")

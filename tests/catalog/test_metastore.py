@@ -1,0 +1,210 @@
+"""The port's behaviours, the same on the fake and on a real Hive metastore."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hmsclient import HMSClient
+from hmsclient.genthrift.hive_metastore.ttypes import Database, FieldSchema, Partition, Table
+
+from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.catalog.metastore.hms import Hms
+from topicast.catalog.metastore.port import Metastore
+from topicast.tests.catalog.fake_metastore import (
+    FakeMetastore,
+    from_thrift,
+    make_partition,
+    make_table,
+)
+from topicast.topics.errors import ObjectGone
+from topicast.topics.objects.names import partition_name
+
+NUMBERS = itertools.count(1)
+NASTY_VALUES = (
+    "plain",
+    "Upper Case",
+    "dots.and-dashes_1",
+    'it\'s "quoted"',
+    " leading and trailing ",
+    "100%",
+    "%41",
+    "a=b",
+    "a/b\\c",
+    "colon:question?star*hash#",
+    "[brackets]{braces}^<>|,;&@!~`$()+",
+    "grüße 日本語 😀",
+    "tab\tnewline\ncontrol\x01\x1f\x7f",
+    "",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A metastore under test, who writes to it, and a database of the test's own."""
+
+    reads: Metastore
+    writes: Any
+    db: str
+    location: str
+
+    def table(self, name: str, *keys: str) -> Table:
+        table = make_table(self.db, name, location=f"{self.location}/{name}", keys=keys)
+        self.writes.create_table(table)
+        return table
+
+
+@pytest.fixture(params=["fake", "real"])
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    db = f"port_{next(NUMBERS)}"
+    if request.param == "fake":
+        fake = FakeMetastore()
+        fake.create_database(Database(db, "", f"file:/warehouse/{db}", {}))
+        yield Place(fake, fake, db, f"file:/warehouse/{db}")
+        return
+    hive: EmbeddedMetastore = request.getfixturevalue("hive")
+    location = f"{hive.warehouse}/{db}"
+    host, _, port = hive.uri.removeprefix("thrift://").partition(":")
+    reads = Hms(hive.uri, timeout_s=30)
+    with HMSClient(host=host, port=int(port)) as writes:
+        writes.create_database(Database(db, "", location, {}))
+        yield Place(reads, writes, db, location)
+        writes.drop_database(db, True, True)
+    reads.close()
+
+
+def test_databases_are_listed_and_read(place: Place) -> None:
+    assert {"default", place.db} <= set(place.reads.databases())
+    database = from_thrift(Database, place.reads.database(place.db))
+    assert (database.name, database.locationUri) == (place.db, place.location)
+
+
+def test_absent_database_is_gone_and_has_no_tables(place: Place) -> None:
+    with pytest.raises(ObjectGone):
+        place.reads.database("nowhere")
+    assert place.reads.table_names("nowhere") == ()
+    assert place.reads.tables("nowhere", ["t"]) == {}
+
+
+def test_tables_are_listed_with_their_types(place: Place) -> None:
+    place.table("plain")
+    view = make_table(place.db, "seen", location=place.location)
+    view.tableType, view.viewOriginalText, view.viewExpandedText = "VIRTUAL_VIEW", "q", "q"
+    place.writes.create_table(view)
+    assert sorted(place.reads.table_names(place.db)) == [
+        ("plain", "EXTERNAL_TABLE"),
+        ("seen", "VIRTUAL_VIEW"),
+    ]
+
+
+def test_tables_that_exist_are_read_whole(place: Place) -> None:
+    place.table("one", "ds")
+    place.table("two")
+    found = place.reads.tables(place.db, ["two", "absent", "one"])
+    assert set(found) == {"one", "two"}
+    for name, struct in found.items():
+        assert from_thrift(Table, struct) == place.writes.get_table(place.db, name)
+
+
+def test_reading_no_tables_asks_for_none(place: Place) -> None:
+    assert place.reads.tables(place.db, []) == {}
+
+
+def test_more_tables_than_one_call_holds_are_read(place: Place) -> None:
+    names = [f"t{number}" for number in range(103)]
+    for name in names:
+        place.table(name)
+    assert set(place.reads.tables(place.db, names)) == set(names)
+
+
+def test_partitions_are_listed_and_read_whole(place: Place) -> None:
+    table = place.table("days", "ds", "hour")
+    place.writes.add_partitions([make_partition(table, ["2026-11-01", h]) for h in "012"])
+    names = place.reads.partition_names(place.db, "days")
+    assert sorted(names) == [f"ds=2026-11-01/hour={hour}" for hour in "012"]
+    found = place.reads.partitions(place.db, "days", [names[0], "ds=absent/hour=1", names[2]])
+    assert set(found) == {names[0], names[2]}
+    for struct in found.values():
+        partition = from_thrift(Partition, struct)
+        assert partition == place.writes.get_partition(place.db, "days", partition.values)
+
+
+def test_more_partitions_than_one_call_holds_are_read(place: Place) -> None:
+    table = place.table("many", "n")
+    place.writes.add_partitions([make_partition(table, [str(n)]) for n in range(1_001)])
+    names = place.reads.partition_names(place.db, "many")
+    assert len(names) == 1_001
+    assert set(place.reads.partitions(place.db, "many", names)) == set(names)
+
+
+def test_partitions_of_an_absent_table_are_gone(place: Place) -> None:
+    with pytest.raises(ObjectGone):
+        place.reads.partition_names(place.db, "absent")
+    with pytest.raises(ObjectGone):
+        place.reads.partitions(place.db, "absent", ["ds=1"])
+
+
+def test_unpartitioned_table_has_no_partitions(place: Place) -> None:
+    place.table("plain")
+    assert place.reads.partition_names(place.db, "plain") == ()
+
+
+@pytest.mark.parametrize("value", NASTY_VALUES)
+def test_partition_is_named_and_found_whatever_its_value(place: Place, value: str) -> None:
+    table = place.table("nasty", "First_Key", "second")
+    place.writes.add_partitions([make_partition(table, [value, value])])
+    (name,) = place.reads.partition_names(place.db, "nasty")
+    assert name == partition_name(["first_key", "second"], [value, value])
+    (struct,) = place.reads.partitions(place.db, "nasty", [name]).values()
+    assert from_thrift(Partition, struct).values == [value, value]
+
+
+def test_null_partition_is_named_as_the_empty_one(place: Place) -> None:
+    table = place.table("nulls", "p")
+    place.writes.add_partitions([make_partition(table, ["__HIVE_DEFAULT_PARTITION__"])])
+    (name,) = place.reads.partition_names(place.db, "nulls")
+    assert name == partition_name(["p"], ["__HIVE_DEFAULT_PARTITION__"])
+    assert name == partition_name(["p"], [""])
+    assert set(place.reads.partitions(place.db, "nulls", [name])) == {name}
+
+
+def test_events_follow_the_id_they_are_asked_after(place: Place) -> None:
+    before = place.reads.current_event_id()
+    place.table("t")
+    place.writes.drop_table(place.db, "t", True)
+    events = place.reads.events_after(before, events_max=100)
+    assert [(e.type, e.db, e.table) for e in events] == [
+        ("CREATE_TABLE", place.db, "t"),
+        ("DROP_TABLE", place.db, "t"),
+    ]
+    assert [e.id for e in events] == [before + 1, before + 2]
+    assert place.reads.current_event_id() == before + 2
+    assert place.reads.events_after(before + 2, events_max=100) == ()
+    assert place.reads.events_after(before, events_max=1) == events[:1]
+    assert place.reads.events_after(before, events_max=100) == events
+
+
+def test_events_say_their_format_and_differ_by_digest(place: Place) -> None:
+    before = place.reads.current_event_id()
+    table = place.table("t", "p")
+    table.sd.cols.append(FieldSchema("c", "int", ""))
+    place.writes.alter_table(place.db, "t", table)
+    events = place.reads.events_after(before, events_max=100)
+    assert {event.message_format for event in events} == {"json-0.2"}
+    assert len({event.digest for event in events}) == len(events) == 2
+    assert all(len(event.digest) == 16 for event in events)
+
+
+def test_large_event_is_read(place: Place) -> None:
+    table = place.table("wide", "n")
+    before = place.reads.current_event_id()
+    place.writes.add_partitions([make_partition(table, [str(n)]) for n in range(200)])
+    (event,) = place.reads.events_after(before, events_max=100)
+    assert event.type == "ADD_PARTITION"
+    assert len(event.message) > 100_000
+
+
+def test_closed_metastore_answers_again(place: Place) -> None:
+    place.reads.close()
+    assert place.db in place.reads.databases()

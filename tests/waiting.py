@@ -1,0 +1,22 @@
+"""The one place in which tests wait: for a condition, never for a time."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def until(
+    condition: Callable[[], T], *, timeout_s: float = 10, what: str = "", interval_s: float = 0.01
+) -> T:
+    """Return the first true answer of ``condition``, asked every ``interval_s``.
+
+    Raises:
+        AssertionError: none came within ``timeout_s``; says ``what`` was waited for.
+    """
+    deadline = time.monotonic() + timeout_s
+    while not (answer := condition()):
+        assert time.monotonic() < deadline, f"{what or condition}: not within {timeout_s} s"
+        time.sleep(interval_s)
+    return answer
