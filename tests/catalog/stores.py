@@ -1,0 +1,64 @@
+"""What tests of the store share: entries, transactions, opened stores."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from topicast.catalog.store import Store
+from topicast.catalog.store_schema import FILE_NAME
+from topicast.catalog.transactions import Transaction
+from topicast.topics.entries import Entry
+from topicast.topics.sharding import topic_ids
+from topicast.topics.topic import Topic
+from topicast.topics.wire.messages import SOURCE_EVENTS
+
+NOW_US = 1_700_000_000_000_000
+TOPICS = topic_ids(4)
+
+
+def value(key: bytes, version: int, content: bytes = b"v") -> Entry:
+    return Entry(key, version, version, version, len(content), content)
+
+
+def transaction(topic: int, version: int, *entries: Entry, **more: object) -> Transaction:
+    fields = {"source": SOURCE_EVENTS, "at_us": NOW_US, **more}
+    return Transaction(
+        topic=topic, from_version=version - 1, to_version=version, entries=entries, **fields
+    )
+
+
+@contextmanager
+def opened(folder: Path, *, new_id: int = 1, num_topics: int = 4) -> Iterator[Store]:
+    store = Store.open(folder, num_topics=num_topics, now_us=NOW_US, new_id=new_id)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def commit(store: Store, *transactions: Transaction, event: int | None = 7) -> None:
+    store.commit(transactions, last_event_id=event, window=b"window")
+
+
+def entries_of(store: Store, topic: int) -> list[Entry]:
+    ((_, _, _, entries),) = store.load([topic])
+    return entries
+
+
+def loaded(store: Store, number: int) -> Topic:
+    ((_, version, floor, entries),) = store.load([number])
+    topic = Topic()
+    topic.epoch = store.epoch
+    topic.file(entries)
+    topic.version, topic.floor = version, floor
+    topic.check()
+    return topic
+
+
+def rows(folder: Path, query: str) -> list[tuple[object, ...]]:
+    db = sqlite3.connect(folder / FILE_NAME)
+    try:
+        return db.execute(query).fetchall()
+    finally:
+        db.close()
