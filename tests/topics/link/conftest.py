@@ -1,0 +1,90 @@
+"""Links that are closed at the end of each test, and another program's sockets."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import zmq
+
+from topicast.tests.waiting import until
+from topicast.topics.link import Link, Received
+
+ANY = "tcp://127.0.0.1:0"
+
+
+@pytest.fixture
+def make_link() -> Iterator[Callable[[], Link]]:
+    links: list[Link] = []
+
+    def make() -> Link:
+        links.append(Link())
+        return links[-1]
+
+    yield make
+    for link in links:
+        link.close()
+        assert link.closed
+
+
+@pytest.fixture
+def hub(make_link: Callable[[], Link]) -> Link:
+    return make_link()
+
+
+@pytest.fixture
+def reader(make_link: Callable[[], Link]) -> Link:
+    return make_link()
+
+
+@pytest.fixture
+def stranger() -> Iterator[Callable[[int, str], "zmq.Socket[bytes]"]]:
+    """Connect a socket of any type: it sends what no Link would."""
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+
+    def connect(kind: int, address: str) -> "zmq.Socket[bytes]":
+        made = context.socket(kind)
+        made.connect(address)
+        return made
+
+    yield connect
+    context.destroy(linger=0)
+
+
+@pytest.fixture
+def frames() -> Callable[[Link, int], list[Received]]:
+    """Poll a link until so many frames have arrived; return all that have."""
+
+    def poll(link: Link, count: int) -> list[Received]:
+        got: list[Received] = []
+        until(lambda: got.extend(link.poll(0.02)) or len(got) >= count, what=f"{count} frames")
+        return got
+
+    return poll
+
+
+@pytest.fixture
+def introduce(frames: Callable[[Link, int], list[Received]]) -> Callable[[Link, Link], bytes]:
+    """Connect a reader's "control" to a hub's "router"; return the name the hub knows it by."""
+
+    def connect(hub: Link, reader: Link) -> bytes:
+        reader.connect_dealer("control", hub.bind_router("router", ANY))
+        assert reader.send("control", b"hello")
+        (received,) = frames(hub, 1)
+        assert (received.name, received.frame) == ("router", b"hello")
+        return received.peer
+
+    return connect
+
+
+@pytest.fixture
+def follow(frames: Callable[[Link, int], list[Received]]) -> Callable[..., str]:
+    """Connect a reader's "data" to a hub's "publisher", subscribed; return the address."""
+
+    def connect(hub: Link, reader: Link, *prefixes: bytes) -> str:
+        address = hub.bind_publisher("publisher", ANY)
+        reader.connect_subscriber("data", address)
+        for prefix in prefixes:
+            reader.subscribe("data", prefix)
+        frames(hub, len(prefixes))
+        return address
+
+    return connect

@@ -1,0 +1,347 @@
+"""The link on real sockets: what is carried, what is refused, who may call it."""
+
+import math
+import os
+import socket
+import threading
+import time
+import warnings
+
+import pytest
+
+from topicast.tests.waiting import until
+from topicast.topics.errors import LinkError, UsageError
+from topicast.topics.link import Received
+from topicast.topics.link.link import BATCH_MAX
+from topicast.topics.link.sockets import FRAME_BYTES_MAX, PUBLISHED_BYTES_MAX, SENT_MAX
+
+ANY = "tcp://127.0.0.1:0"
+
+
+def test_port_0_takes_a_free_one_and_says_which(hub):
+    first, second = hub.bind_router("a", ANY), hub.bind_publisher("b", ANY)
+    assert first.startswith("tcp://127.0.0.1:")
+    assert 0 < int(first.rpartition(":")[2]) != int(second.rpartition(":")[2]) > 0
+
+
+def test_answer_reaches_the_one_that_asked(hub, reader, make_link, frames):
+    address = hub.bind_router("router", ANY)
+    other = make_link()
+    for link, frame in ((reader, b"one"), (other, b"two")):
+        link.connect_dealer("control", address)
+        assert link.send("control", frame)
+    for received in frames(hub, 2):
+        assert hub.send("router", b"answer to " + received.frame, received.peer)
+    assert frames(reader, 1) == [Received("control", b"", b"answer to one")]
+    assert frames(other, 1) == [Received("control", b"", b"answer to two")]
+
+
+def test_frames_of_one_peer_keep_their_order(hub, reader, introduce, frames):
+    introduce(hub, reader)
+    for number in range(BATCH_MAX):
+        assert reader.send("control", b"%d" % number)
+    assert [int(received.frame) for received in frames(hub, BATCH_MAX)] == list(range(BATCH_MAX))
+
+
+def test_published_frame_reaches_whoever_subscribed_to_its_prefix(hub, reader, follow, frames):
+    follow(hub, reader, b"a")
+    for frame in (b"a1", b"b1", b"a2"):
+        assert hub.send("publisher", frame)
+    assert frames(reader, 2) == [Received("data", b"", b"a1"), Received("data", b"", b"a2")]
+
+
+def test_host_may_be_a_name(hub, reader, frames):
+    reader.connect_dealer("control", hub.bind_router("router", "tcp://localhost:0"))
+    reader.send("control", b"hello")
+    assert frames(hub, 1)[0].frame == b"hello"
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
+def test_host_may_be_of_ipv6(hub, reader, frames):
+    reader.connect_dealer("control", hub.bind_router("router", "tcp://[::1]:0"))
+    reader.send("control", b"hello")
+    assert frames(hub, 1)[0].frame == b"hello"
+
+
+def test_frame_sent_before_the_hub_is_there_arrives_when_it_comes(hub, reader, make_link, frames):
+    address = _address_of_nobody(make_link)
+    reader.connect_dealer("control", address)
+    assert reader.send("control", b"early")
+    hub.bind_router("router", address)
+    assert frames(hub, 1)[0].frame == b"early"
+
+
+def _address_of_nobody(make_link):
+    scout = make_link()
+    address = scout.bind_router("router", ANY)
+    scout.close()
+    return address
+
+
+def test_subscriptions_outlive_the_hub(hub, reader, make_link, follow, frames):
+    address = follow(hub, reader, b"a")
+    hub.close()
+    reborn = make_link()
+    reborn.bind_publisher("publisher", address)
+    seen = until(lambda: [*reader.poll(0.01), *reborn.poll(0.01)], what="the subscription")
+    assert seen == [Received("publisher", b"", b"\x01a")]
+    reborn.send("publisher", b"again")
+    assert frames(reader, 1)[0].frame == b"again"
+
+
+def test_largest_frame_of_each_role_is_carried(hub, reader, introduce, follow, frames):
+    peer = introduce(hub, reader)
+    large = b"a" * FRAME_BYTES_MAX
+    assert hub.send("router", large, peer)
+    assert frames(reader, 1)[0].frame == large
+    assert reader.send("control", large)
+    assert frames(hub, 1)[0].frame == large
+    follow(hub, reader, b"a")
+    assert hub.send("publisher", large[:PUBLISHED_BYTES_MAX])
+    assert frames(reader, 1)[0].frame == large[:PUBLISHED_BYTES_MAX]
+
+
+def test_every_readers_barrier_is_seen_also_when_others_subscribed_alike(
+    hub, reader, make_link, follow, frames
+):
+    address = follow(hub, reader, b"topic", b"nonce-1")
+    other = make_link()
+    other.connect_subscriber("data", address)
+    for prefix in (b"topic", b"nonce-2"):
+        other.subscribe("data", prefix)
+    assert [received.frame for received in frames(hub, 2)] == [b"\x01topic", b"\x01nonce-2"]
+
+
+def test_end_of_a_prefix_is_told_when_its_last_reader_leaves(
+    hub, reader, make_link, follow, frames
+):
+    address = follow(hub, reader, b"topic")
+    other = make_link()
+    other.connect_subscriber("data", address)
+    other.subscribe("data", b"topic")
+    other.subscribe("data", b"marker")
+    frames(hub, 2)
+    other.unsubscribe("data", b"topic")
+    other.unsubscribe("data", b"marker")
+    assert [received.frame for received in frames(hub, 1)] == [b"\x00marker"]
+    reader.close()
+    assert [received.frame for received in frames(hub, 1)] == [b"\x00topic"]
+
+
+def test_subscribing_twice_and_unsubscribing_once_ends_it(hub, reader, follow, frames):
+    follow(hub, reader, b"a")
+    reader.subscribe("data", b"a")
+    reader.unsubscribe("data", b"a")
+    reader.unsubscribe("data", b"a")
+    reader.subscribe("data", b"marker")
+    assert [received.frame for received in frames(hub, 2)] == [b"\x00a", b"\x01marker"]
+    hub.send("publisher", b"a")
+    hub.send("publisher", b"marker")
+    assert [received.frame for received in frames(reader, 1)] == [b"marker"]
+
+
+def test_what_nobody_there_is_sent_is_refused_and_counted(hub):
+    hub.bind_router("router", ANY)
+    assert hub.send("router", b"anybody?", b"nobody") is False
+    assert (hub.counts.sent, hub.counts.refused) == (0, 1)
+
+
+def test_peer_that_left_is_refused(hub, reader, introduce):
+    peer = introduce(hub, reader)
+    reader.close()
+    until(lambda: not hub.send("router", b"still there?", peer), what="the peer to be gone")
+
+
+def test_full_queue_refuses_and_never_blocks(reader, make_link):
+    address = _address_of_nobody(make_link)
+    reader.connect_dealer("control", address)
+    sent = [reader.send("control", b"queued") for _ in range(SENT_MAX + 1)]
+    assert sent == [True] * SENT_MAX + [False]
+    assert (reader.counts.sent, reader.counts.refused) == (SENT_MAX, 1)
+
+
+def test_router_refuses_for_a_full_peer_and_serves_the_others(
+    hub, reader, make_link, introduce, frames
+):
+    peer = introduce(hub, reader)
+    other = make_link()
+    other.connect_dealer("control", hub.bind_router("second", ANY))
+    other.send("control", b"hello")
+    (greeting,) = frames(hub, 1)
+    chunk = bytes(256 * 1024)  # reader takes none: its queue, the kernel's, then ours are full
+    until(lambda: not hub.send("router", chunk, peer), what="the queue to be full", interval_s=0)
+    assert hub.send("second", b"you are served", greeting.peer)
+    assert frames(other, 1)[0].frame == b"you are served"
+
+
+def test_flood_on_one_socket_leaves_a_place_for_another(hub, reader, introduce, make_link, frames):
+    introduce(hub, reader)
+    quiet = make_link()
+    quiet.connect_dealer("control", hub.bind_router("quiet", ANY))
+    for _ in range(3 * BATCH_MAX):
+        until(lambda: reader.send("control", b"flood"), interval_s=0)
+    quiet.send("control", b"small")
+    turns = []
+    until(lambda: turns.append(hub.poll(0.05)) or _names(turns) >= {"router", "quiet"})
+    assert max(sum(received.name == "router" for received in turn) for turn in turns) <= BATCH_MAX
+    everything = [received for turn in turns for received in turn]
+    missing = 3 * BATCH_MAX + 1 - len(everything)
+    assert len(everything) + len(frames(hub, missing)) == 3 * BATCH_MAX + 1
+    assert hub.counts.received == 3 * BATCH_MAX + 2
+
+
+def _names(turns):
+    return {received.name for turn in turns for received in turn}
+
+
+def test_poll_returns_empty_when_its_time_is_over(hub):
+    hub.bind_router("router", ANY)
+    assert hub.poll(0) == hub.poll(-1.0) == hub.poll(0.001) == []
+
+
+def test_wake_ends_a_poll_without_end(hub):
+    polled = []
+    thread = threading.Thread(target=lambda: polled.append(hub.poll(math.inf)))
+    thread.start()
+    hub.wake()
+    thread.join(timeout=10)
+    assert polled == [[]]
+
+
+def test_many_wakes_are_one_and_none_blocks(hub):
+    for _ in range(100_000):  # more than any buffer holds
+        hub.wake()
+    woken = 0
+    while _poll_took_s(hub, 0.05) < 0.05:
+        woken += 1
+    assert 1 <= woken <= 10
+
+
+def _poll_took_s(link, timeout_s):
+    begun = time.perf_counter()
+    assert link.poll(timeout_s) == []
+    return time.perf_counter() - begun
+
+
+def test_disconnected_socket_is_gone_and_its_name_is_free(hub, reader, introduce, frames):
+    introduce(hub, reader)
+    reader.disconnect("control")
+    with pytest.raises(UsageError, match="no socket is named 'control'"):
+        reader.send("control", b"hello")
+    reader.connect_dealer("control", hub.bind_router("another", ANY))
+    assert reader.send("control", b"hello again")
+    assert frames(hub, 1)[0].name == "another"
+
+
+def test_new_socket_of_an_old_name_has_no_old_subscriptions(hub, reader, follow, frames):
+    address = follow(hub, reader, b"a")
+    reader.disconnect("data")
+    assert frames(hub, 1)[0].frame == b"\x00a"
+    reader.connect_subscriber("data", address)
+    reader.subscribe("data", b"a")
+    assert frames(hub, 1)[0].frame == b"\x01a"
+
+
+def test_name_is_given_once(hub):
+    hub.bind_router("router", ANY)
+    with pytest.raises(UsageError, match="named 'router' already"):
+        hub.bind_publisher("router", ANY)
+
+
+def test_what_a_role_does_not_do_is_the_callers_mistake(hub, reader, introduce, follow):
+    peer = introduce(hub, reader)
+    follow(hub, reader, b"a")
+    with pytest.raises(UsageError, match="control is a DEALER, not a SUBSCRIBER"):
+        reader.subscribe("control", b"a")
+    with pytest.raises(UsageError, match="SUBSCRIBER does not send"):
+        reader.send("data", b"")
+    with pytest.raises(UsageError, match=f"does not send {PUBLISHED_BYTES_MAX + 1} bytes"):
+        hub.send("publisher", bytes(PUBLISHED_BYTES_MAX + 1))
+    with pytest.raises(UsageError, match="a peer is named to a ROUTER"):
+        hub.send("router", b"to whom?")
+    with pytest.raises(UsageError, match="a peer is named to a ROUTER"):
+        reader.send("control", b"not you", peer)
+
+
+def test_taken_port_is_named_with_what_to_do(hub, reader):
+    address = hub.bind_router("router", ANY)
+    with pytest.raises(LinkError, match=f"{address}: the port is in use; stop"):
+        reader.bind_publisher("publisher", address)
+    assert reader.bind_publisher("publisher", ANY)  # the name was not used up
+
+
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ("", "not an address"),
+        ("127.0.0.1:0", "not an address"),
+        ("tcp://127.0.0.1", "not an address"),
+        ("tcp://127.0.0.1:70000", "not an address"),
+        ("carrier-pigeon://roof:1", "not an address"),
+        ("tcp://no-such-host.invalid:0", "has no address"),
+        ("tcp://" + 70 * "x" + ".invalid:0", "has no address"),
+        ("tcp://192.0.2.1:0", "no such address"),
+    ],
+)
+def test_address_that_cannot_be_bound_is_refused_with_the_reason(hub, address, problem):
+    with pytest.raises(LinkError, match=problem) as refused:
+        hub.bind_router("router", address)
+    assert str(refused.value).startswith(f"{address}: ")
+
+
+@pytest.mark.parametrize("address", ["", "nonsense", "tcp://127.0.0.1", "tcp://127.0.0.1:70000"])
+def test_address_that_cannot_be_connected_to_is_refused(reader, address):
+    with pytest.raises(LinkError, match="not an address"):
+        reader.connect_dealer("control", address)
+
+
+def test_closed_link_frees_its_ports_and_refuses_everything_but_close_and_wake(hub, reader):
+    address = hub.bind_router("router", ANY)
+    hub.close()
+    hub.close()
+    hub.wake()
+    assert hub.closed
+    with pytest.raises(UsageError, match="closed"):
+        hub.poll(0)
+    with pytest.raises(UsageError, match="closed"):
+        hub.bind_router("router", ANY)
+    assert reader.bind_router("router", address) == address
+
+
+def test_close_does_not_wait_for_what_was_not_sent(reader, make_link):
+    address = _address_of_nobody(make_link)
+    reader.connect_dealer("control", address)
+    reader.send("control", b"never delivered")
+    begun = time.perf_counter()
+    reader.close()
+    assert time.perf_counter() - begun < 5
+
+
+def test_forked_child_may_close_its_link_and_nothing_else(hub, reader, introduce, frames):
+    peer = introduce(hub, reader)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of every fork
+        child = os.fork()
+    if child == 0:
+        os._exit(_count_refusals(hub, peer))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+    assert hub.send("router", b"still here", peer)
+    assert frames(reader, 1)[0].frame == b"still here"
+
+
+def _count_refusals(link, peer):
+    """Use ``link`` in a child in every way; return how many were refused."""
+    refused = 0
+    for use in (
+        lambda: link.poll(0),
+        lambda: link.send("router", b"", peer),
+        link.wake,
+        lambda: link.bind_router("other", ANY),
+        lambda: link.disconnect("router"),
+        link.close,
+    ):
+        try:
+            use()
+        except UsageError:
+            refused += 1
+    return refused

@@ -1,0 +1,318 @@
+"""Link: the sockets of one process, owned by one thread; frames in, frames out, none understood.
+
+    bind_router ─┐                    ┌─ send: now or not at all (False)
+    bind_publisher ─┤ poll ─▶ Received ─┤
+    connect_… ───┘   ▲                └─ counts: what was carried, refused, dropped
+                     └─ wake, from any thread
+
+Invariant: no call blocks but ``poll``, and ``poll`` takes at most ``BATCH_MAX`` messages of each
+socket, so a flood on one delays what waits on another by one batch. A message of another shape
+than its socket's is dropped and counted: ROUTER peer and frame, others one frame, a PUBLISHER only
+subscriptions. Without keys a stranger's garbage may arrive as a frame: whoever reads it checks it.
+"""
+
+import math
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import zmq
+
+from ..errors import UsageError
+from .endpoints import checked, for_bind, is_ipv6, refusal
+from .sockets import OPTIONS, SENT_BYTES_MAX, Role
+
+BATCH_MAX: Final = 200  # messages of one socket a turn: under 2 ms of reading at 1 KB
+POLL_S_MAX: Final = 3600.0  # the longest sleep: infinite deadlines end here, and poll counts in int
+WAKES_MAX: Final = 4096  # wakes read at once; more than one means the same as one
+
+NO_PEER: Final = b""
+
+
+class Received(NamedTuple):
+    """One frame: from which socket, from whom (empty but on a ROUTER), and its bytes.
+
+    From a PUBLISHER it is a subscription: ``b"\\x01"`` and the prefix when a reader subscribes
+    (each reader is told), ``b"\\x00"`` and the prefix when its last reader is gone.
+    """
+
+    name: str
+    peer: bytes
+    frame: bytes
+
+
+@dataclass(slots=True)
+class LinkCounts:
+    """What a link has done since it was made."""
+
+    received: int = 0
+    sent: int = 0
+    refused: int = 0  # not sent: the peer is unknown, gone or full
+    dropped: int = 0  # not delivered: another shape than the socket's
+
+
+@dataclass(slots=True)
+class _Port:
+    name: str
+    role: Role
+    socket: zmq.Socket[bytes]
+    take: Callable[["_Port"], Received | None]
+    prefixes: set[bytes]
+
+
+class Link:
+    """The only door to ZeroMQ; use it from one thread, but for ``wake``.
+
+    After a fork it belongs to the parent: in a child every call but ``close`` raises UsageError.
+    """
+
+    def __init__(self, io_threads: int = 1) -> None:
+        self.counts = LinkCounts()
+        self._pid = os.getpid()
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads)
+        self._poller = zmq.Poller()
+        self._ports: dict[str, _Port] = {}
+        self._by_socket: dict[object, _Port] = {}
+        self._waker, self._woken = socket.socketpair()
+        self._waker.settimeout(0)
+        self._woken.settimeout(0)
+        self._poller.register(self._woken, zmq.POLLIN)
+
+    @property
+    def closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return self._context.closed
+
+    def bind_router(self, name: str, address: str) -> str:
+        """Bind a ROUTER; port 0 takes any free one.
+
+        Returns:
+            The address that others connect to, with the port that was taken.
+
+        Raises:
+            LinkError: the address is taken, not of this machine, or no address; says what to do.
+        """
+        return self._bind(name, Role.ROUTER, address)
+
+    def bind_publisher(self, name: str, address: str) -> str:
+        """Bind a PUBLISHER; else as ``bind_router``. A full reader loses, the others do not."""
+        return self._bind(name, Role.PUBLISHER, address)
+
+    def connect_dealer(self, name: str, address: str) -> None:
+        """Connect a DEALER, now or whenever the other end comes.
+
+        After each reconnection the ROUTER knows this end by another name; frames that were sent
+        meanwhile are kept, up to the high-water mark.
+
+        Raises:
+            LinkError: ``address`` is no address.
+        """
+        self._connect(name, Role.DEALER, address)
+
+    def connect_subscriber(self, name: str, address: str) -> None:
+        """Connect a SUBSCRIBER; else as ``connect_dealer``.
+
+        Subscriptions outlive reconnections: ``poll`` sends them again, so keep polling.
+        """
+        self._connect(name, Role.SUBSCRIBER, address)
+
+    def disconnect(self, name: str) -> None:
+        """Close the socket ``name``, bound or connected; what it had queued is gone.
+
+        A bound port is free a moment later, at the latest when ``close`` has returned.
+        """
+        port = self._port(name)
+        del self._ports[name]
+        del self._by_socket[port.socket]
+        self._poller.unregister(port.socket)
+        port.socket.close(linger=0)
+
+    def subscribe(self, name: str, prefix: bytes) -> None:
+        """Receive on ``name`` what starts with ``prefix``; a second time changes nothing."""
+        port = self._port(name, Role.SUBSCRIBER)
+        if prefix not in port.prefixes:
+            port.prefixes.add(prefix)
+            port.socket.setsockopt(zmq.SUBSCRIBE, prefix)
+
+    def unsubscribe(self, name: str, prefix: bytes) -> None:
+        """Receive it no more; what has already arrived is still delivered."""
+        port = self._port(name, Role.SUBSCRIBER)
+        if prefix in port.prefixes:
+            port.prefixes.remove(prefix)
+            port.socket.setsockopt(zmq.UNSUBSCRIBE, prefix)
+
+    def poll(self, timeout_s: float) -> list[Received]:
+        """Wait until something arrives, ``wake`` is called or ``timeout_s`` is over.
+
+        Returns:
+            What arrived, in order for each peer; at most ``BATCH_MAX`` of each socket, the rest at
+            the next call. Empty after a timeout or a wake.
+        """
+        self._check_usable()
+        timeout_ms = math.ceil(min(max(timeout_s, 0.0), POLL_S_MAX) * 1000)
+        received: list[Received] = []
+        for ready, _ in self._poller.poll(timeout_ms):
+            port = self._by_socket.get(ready)
+            if port is None:
+                self._forget_wakes()
+            else:
+                self._drain(port, received)
+        self.counts.received += len(received)
+        return received
+
+    def send(self, name: str, frame: bytes, peer: bytes = NO_PEER) -> bool:
+        """Queue ``frame`` now or not at all.
+
+        Args:
+            name: The socket; a SUBSCRIBER sends nothing.
+            frame: At most what the other end accepts (``sockets.SENT_BYTES_MAX``).
+            peer: To whom, as received; on a ROUTER only.
+
+        Returns:
+            False when the queue is full or nobody of that name is there. True is no receipt: it
+            may be lost with the connection, and a PUBLISHER drops for whoever is full.
+        """
+        port = self._port(name)
+        if len(frame) > SENT_BYTES_MAX.get(port.role, -1):
+            raise UsageError(f"{name}: a {port.role.name} does not send {len(frame)} bytes at once")
+        if (port.role is Role.ROUTER) is not bool(peer):
+            raise UsageError(f"{name}: a peer is named to a ROUTER, and to no other")
+        try:
+            if peer:
+                port.socket.send(peer, zmq.NOBLOCK | zmq.SNDMORE)
+            port.socket.send(frame, zmq.NOBLOCK)
+        except zmq.ZMQError as exc:
+            if exc.errno not in (zmq.EAGAIN, zmq.EHOSTUNREACH):
+                raise refusal(name, exc) from exc
+            self.counts.refused += 1
+            return False
+        self.counts.sent += 1
+        return True
+
+    def wake(self) -> None:
+        """Make ``poll`` return, the one under way or the next; from any thread, at any time."""
+        self._check_process()
+        try:
+            self._waker.send(b"\0")
+        except OSError:
+            return  # full: it is being woken already; closed: there is nobody to wake
+
+    def close(self) -> None:
+        """Close every socket at once, unsent frames with them; in a forked child do nothing."""
+        if self._pid != os.getpid() or self.closed:
+            return
+        for name in tuple(self._ports):
+            self.disconnect(name)
+        self._waker.close()
+        self._woken.close()
+        self._context.term()
+
+    def _check_process(self) -> None:
+        if self._pid != os.getpid():
+            raise UsageError("this link belongs to the process that made it: make one after fork")
+
+    def _check_usable(self) -> None:
+        self._check_process()
+        if self.closed:
+            raise UsageError("this link is closed")
+
+    def _port(self, name: str, role: Role | None = None) -> _Port:
+        self._check_usable()
+        port = self._ports.get(name)
+        if port is None:
+            raise UsageError(f"no socket is named {name!r}")
+        if role is not None and port.role is not role:
+            raise UsageError(f"{name} is a {port.role.name}, not a {role.name}")
+        return port
+
+    def _bind(self, name: str, role: Role, address: str) -> str:
+        endpoint = for_bind(address)
+        made = self._open(name, role, endpoint)
+        try:
+            made.bind(endpoint)
+            bound = made.getsockopt_string(zmq.LAST_ENDPOINT)
+        except zmq.ZMQError as exc:
+            made.close(linger=0)
+            raise refusal(address, exc) from exc
+        self._adopt(name, role, made)
+        return bound.rstrip("\0")
+
+    def _connect(self, name: str, role: Role, address: str) -> None:
+        endpoint = checked(address)
+        made = self._open(name, role, endpoint)
+        try:
+            made.connect(endpoint)
+        except zmq.ZMQError as exc:
+            made.close(linger=0)
+            raise refusal(address, exc) from exc
+        self._adopt(name, role, made)
+
+    def _open(self, name: str, role: Role, address: str) -> zmq.Socket[bytes]:
+        self._check_usable()
+        if name in self._ports:
+            raise UsageError(f"a socket is named {name!r} already")
+        made = self._context.socket(role.value)
+        for option, value in OPTIONS[role].items():
+            made.setsockopt(option, value)
+        made.setsockopt(zmq.IPV6, int(is_ipv6(address)))
+        return made
+
+    def _adopt(self, name: str, role: Role, made: zmq.Socket[bytes]) -> None:
+        port = _Port(name, role, made, _TAKERS.get(role, _take_frame), set())
+        self._ports[name] = port
+        self._by_socket[made] = port
+        self._poller.register(made, zmq.POLLIN)
+
+    def _drain(self, port: _Port, into: list[Received]) -> None:
+        take = port.take
+        for _ in range(BATCH_MAX):
+            try:
+                message = take(port)
+            except zmq.Again:
+                return
+            except zmq.ZMQError as exc:
+                raise refusal(port.name, exc) from exc
+            if message is None:
+                self.counts.dropped += 1
+            else:
+                into.append(message)
+
+    def _forget_wakes(self) -> None:
+        try:
+            self._woken.recv(WAKES_MAX)
+        except BlockingIOError:
+            return
+
+
+def _take_frame(port: _Port) -> Received | None:
+    frame = port.socket.recv(zmq.NOBLOCK, copy=False)
+    if frame.more:
+        _skip_rest(port)
+        return None
+    return Received(port.name, NO_PEER, frame.bytes)
+
+
+def _take_from_peer(port: _Port) -> Received | None:
+    peer = port.socket.recv(zmq.NOBLOCK)
+    frame = port.socket.recv(zmq.NOBLOCK, copy=False)  # a ROUTER's message has two parts at least
+    if frame.more:
+        _skip_rest(port)
+        return None
+    return Received(port.name, peer, frame.bytes)
+
+
+def _take_subscription(port: _Port) -> Received | None:
+    received = _take_frame(port)
+    if received is not None and received.frame[:1] in (b"\0", b"\1"):
+        return received
+    return None  # a peer may send user frames upstream: nothing of ours does
+
+
+def _skip_rest(port: _Port) -> None:
+    while port.socket.recv(zmq.NOBLOCK, copy=False).more:
+        pass
+
+
+_TAKERS: Final = {Role.ROUTER: _take_from_peer, Role.PUBLISHER: _take_subscription}

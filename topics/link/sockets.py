@@ -1,0 +1,104 @@
+"""Sockets: the four roles a socket plays, and every option of each, as one table.
+
+    PUBLISHER (XPUB, bound)  ──▶ SUBSCRIBER (SUB)       deltas, beacons; subscriptions come back
+    ROUTER    (bound)        ◀─▶ DEALER                 control, bulk: everything with an answer
+
+Whatever ZeroMQ would default is set here, or left out with its reason: IMMEDIATE (a frame sent
+while the first connection is being made waits for it), ROUTING_ID (the ROUTER names its peers, so
+that nobody chooses a name), XPUB_NODROP (one stopped reader would stop all the others).
+
+**Where bytes are bounded.** High-water marks count messages, not bytes, and ZeroMQ does not tell
+how much of a queue is left. So each role bounds the frame as well, and a queue holds at most
+mark x frame: 64 MiB for a reader that stopped, when frames are at most 64 KiB as the wire says.
+What is larger, 256 KiB chunks on a ROUTER, is bounded above by the credit that its reader gave.
+One thing no option bounds: a peer that ends no message (MORE without end). Only authentication
+keeps such a peer out, so without keys only loopback is bound.
+"""
+
+from enum import Enum
+from typing import Final
+
+import zmq
+
+PUBLISHED_BYTES_MAX: Final = 128 * 1024  # deltas end at 64 KiB; the largest beacon at 4,096 topics
+FRAME_BYTES_MAX: Final = 1024 * 1024 + 256  # the wire's largest frame, and room for a header
+SUBSCRIPTION_BYTES_MAX: Final = 256  # a prefix is 4 bytes, a barrier's nonce 20
+
+PUBLISHED_MAX: Final = 1000  # x 64 KiB: a stopped reader costs 64 MiB; at 1 KB, 30 ms of full speed
+READ_MAX: Final = 10_000  # a reader that decodes for 300 ms at full speed loses nothing
+SENT_MAX: Final = 1000  # of 64 KiB, and of chunks as many as there is credit for
+QUEUED_MAX: Final = 256  # of at most 1 MiB, then TCP holds the sender back: nothing is lost
+
+HANDSHAKE_MS: Final = 2000  # a stranger that connects and says nothing is cut off
+CONNECT_MS: Final = 2000  # a connection into a black hole is tried anew
+RECONNECT_MS: Final = 50  # a hub is back 50 to 200 ms after its restart
+RECONNECT_MAX_MS: Final = 500
+HEARTBEAT_MS: Final = 300  # a black hole is seen within 1.3 s; a hung application is not
+HEARTBEAT_TIMEOUT_MS: Final = 1000
+BACKLOG: Final = 1024  # connections that arrive in one storm
+
+
+class Role(Enum):
+    """What a socket is for; each role has one type and one set of options."""
+
+    PUBLISHER = zmq.XPUB
+    SUBSCRIBER = zmq.SUB
+    ROUTER = zmq.ROUTER
+    DEALER = zmq.DEALER
+
+
+SENT_BYTES_MAX: Final = {
+    Role.PUBLISHER: PUBLISHED_BYTES_MAX,
+    Role.ROUTER: FRAME_BYTES_MAX,
+    Role.DEALER: FRAME_BYTES_MAX,
+}
+"""The largest frame that each role sends: what the other end accepts. A SUBSCRIBER sends none."""
+
+_BOUND: Final = {
+    zmq.LINGER: 0,
+    zmq.HANDSHAKE_IVL: HANDSHAKE_MS,
+    zmq.BACKLOG: BACKLOG,
+    # No heartbeat of its own: each peer's carries a time to live, after which the peer is cut off.
+    zmq.HEARTBEAT_IVL: 0,
+}
+_CONNECTED: Final = {
+    zmq.LINGER: 0,
+    zmq.HANDSHAKE_IVL: HANDSHAKE_MS,
+    zmq.CONNECT_TIMEOUT: CONNECT_MS,
+    zmq.RECONNECT_IVL: RECONNECT_MS,
+    zmq.RECONNECT_IVL_MAX: RECONNECT_MAX_MS,
+    zmq.HEARTBEAT_IVL: HEARTBEAT_MS,
+    zmq.HEARTBEAT_TIMEOUT: HEARTBEAT_TIMEOUT_MS,
+    zmq.HEARTBEAT_TTL: HEARTBEAT_TIMEOUT_MS,
+}
+OPTIONS: Final = {
+    Role.PUBLISHER: _BOUND
+    | {
+        zmq.SNDHWM: PUBLISHED_MAX,
+        zmq.RCVHWM: READ_MAX,  # subscriptions: each reader of 256 topics sends 257 at once
+        zmq.MAXMSGSIZE: SUBSCRIPTION_BYTES_MAX,
+        # Every subscription is told, also the second of a prefix: each reader's barrier is seen.
+        # Of unsubscriptions only the last of a prefix is told: then nobody listens any more.
+        zmq.XPUB_VERBOSE: 1,
+    },
+    Role.SUBSCRIBER: _CONNECTED
+    | {
+        zmq.SNDHWM: READ_MAX,  # subscriptions
+        zmq.RCVHWM: READ_MAX,
+        zmq.MAXMSGSIZE: PUBLISHED_BYTES_MAX,
+    },
+    Role.ROUTER: _BOUND
+    | {
+        zmq.SNDHWM: SENT_MAX,
+        zmq.RCVHWM: QUEUED_MAX,
+        zmq.MAXMSGSIZE: FRAME_BYTES_MAX,
+        zmq.ROUTER_MANDATORY: 1,  # an unknown or full peer is an answer, not a silent loss
+        zmq.ROUTER_HANDOVER: 0,  # nobody takes over another's name
+    },
+    Role.DEALER: _CONNECTED
+    | {
+        zmq.SNDHWM: SENT_MAX,
+        zmq.RCVHWM: QUEUED_MAX,
+        zmq.MAXMSGSIZE: FRAME_BYTES_MAX,
+    },
+}
