@@ -224,6 +224,18 @@ def test_forgotten_tombstones_do_not_come_back_and_the_floor_stays(tmp_path: Pat
         assert (version, floor, [e.version for e in entries]) == (3, 2, [3])
 
 
+def test_deleted_entries_do_not_come_back_once_their_tombstones_are_forgotten(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path) as store:
+        table, block = value(b"a\0b\0", 1), value(b"a\0c\0\x01p", 1)
+        commit(store, transaction(0, 1, table, block))
+        graves = tombstone(table.key, 2), prefix_tombstone(b"a\0c\0", 2)
+        commit(store, transaction(0, 2, *graves))
+        store.forget({0: 2})
+        assert entries_of(store, 0) == []
+
+
 def test_surplus_names_the_floor_below_which_tombstones_are_too_old(tmp_path: Path) -> None:
     late_us = NOW_US + GRAVES_AGE_MAX_US
     with opened(tmp_path) as store:
