@@ -107,7 +107,7 @@ def unreadable(event: RawEvent | Event) -> tuple[Dirt, ...]:
     gone = event.type == "DROP_TABLE"
     table = TableDirt(
         db=_plain(event.db),
-        table=event.table,
+        table=event.table.lower(),
         whole=True,
         dropped=gone,
         data=not gone,
@@ -135,8 +135,8 @@ def _reload(event: Event) -> tuple[Dirt, ...]:
 def _alter_table(event: Event) -> tuple[Dirt, ...]:
     before = _object(event, "tableObjBeforeJson")
     after = _object(event, "tableObjAfterJson")
-    old = _plain(_string(before, _TABLE_DB)), _string(before, _TABLE)
-    new = _plain(_string(after, _TABLE_DB)), _string(after, _TABLE)
+    old = _plain(_string(before, _TABLE_DB)), _string(before, _TABLE).lower()
+    new = _plain(_string(after, _TABLE_DB)), _string(after, _TABLE).lower()
     if old != new:
         return (
             TableDirt(db=old[0], table=old[1], whole=True, dropped=True),
@@ -172,11 +172,15 @@ def _alter_partition(event: Event) -> tuple[Dirt, ...]:
 
 
 def _insert(event: Event) -> tuple[Dirt, ...]:
-    if event.body.get("ptnObjJson") is None:
+    named = event.body.get("partKeyVals")  # Hive 2.3: a map in the order of the keys
+    if isinstance(named, dict) and named:
+        name = _name_of_values(tuple(named), named)
+    elif event.body.get("ptnObjJson") is not None:
+        values = _strings(_object(event, "ptnObjJson"), _VALUES)
+        name = partition_name(_partition_keys(event), values)
+    else:
         return (TableDirt(db=_db(event), table=_table(event), data=True),)
-    values = _strings(_object(event, "ptnObjJson"), _VALUES)
-    names = (partition_name(_partition_keys(event), values),)
-    return (PartitionDirt(db=_db(event), table=_table(event), names=names, data=True),)
+    return (PartitionDirt(db=_db(event), table=_table(event), names=(name,), data=True),)
 
 
 _ACTIONS: Final[Mapping[str, Callable[[Event], tuple[Dirt, ...]]]] = {
@@ -203,12 +207,12 @@ def _db(event: Event) -> str:
 def _table(event: Event) -> str:
     if not event.table:
         raise WireError("event without a table")
-    return event.table
+    return event.table.lower()  # 2.3 logs names as the writer spelt them
 
 
 def _plain(db: str) -> str:
-    """Return the name of a database without its catalog: Hive 4 may write ``@hive#db``."""
-    return db.rpartition("#")[2] if db.startswith("@") else db
+    """Return a database's name in lower case, without a catalog: Hive 4 may write ``@hive#db``."""
+    return (db.rpartition("#")[2] if db.startswith("@") else db).lower()
 
 
 def _partition_keys(event: Event) -> tuple[str, ...]:

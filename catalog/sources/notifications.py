@@ -180,10 +180,7 @@ class Window:
         oldest = next(iter(self._pending.values()), None)
         due = oldest is not None and now >= oldest.first_seen + WINDOW_S + SETTLE_EVERY_S
         self._settling = due and not self._settling  # every other poll goes for what is new
-        if self._settling:
-            self._asked_after = next(iter(self._pending)) - 1
-        else:
-            self._asked_after = self._overlap()
+        self._asked_after = self.settled if self._settling else self._overlap()
         return self._asked_after
 
     def news(
@@ -216,14 +213,13 @@ class Window:
 
     def _overlap(self) -> int:
         """Return the id after which the newest pending ids lie, within the overlap's bounds."""
-        after, count, size = self.last_id, 0, 0
+        count = size = 0
         for id_ in reversed(self._pending):
             count += max(1, len(self._known[id_]))
             size += self._pending[id_].size
             if count > REREAD_EVENTS_MAX or size > REREAD_BYTES_MAX:
-                break
-            after = id_ - 1
-        return after
+                return id_
+        return self.settled
 
     def _gap(self, came: list[RawEvent], current_id: int | None) -> Gap | None:
         """Tell whether the log begins above where it was read: ids that were asked for are gone."""
@@ -261,3 +257,5 @@ class Window:
             surplus -= 1
             self.settled = max(self.settled, id_)
             del self._pending[id_], self._known[id_]
+        if not self._pending:
+            self.settled = self.last_id

@@ -1,27 +1,13 @@
 """The port's behaviours, the same on the fake and on a real Hive metastore."""
 
-import itertools
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
-
 import pytest
-from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database, FieldSchema, Partition, Table
 
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
-from topicast.catalog.metastore.hms import Hms
-from topicast.catalog.metastore.port import Metastore
-from topicast.tests.catalog.fake_metastore import (
-    FakeMetastore,
-    from_thrift,
-    make_partition,
-    make_table,
-)
+from topicast.tests.catalog.fake_metastore import from_thrift, make_partition, make_table
+from topicast.tests.catalog.places import Place
 from topicast.topics.errors import ObjectGone
 from topicast.topics.objects.names import partition_name
 
-NUMBERS = itertools.count(1)
 NASTY_VALUES = (
     "plain",
     "Upper Case",
@@ -38,40 +24,6 @@ NASTY_VALUES = (
     "tab\tnewline\ncontrol\x01\x1f\x7f",
     "",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A metastore under test, who writes to it, and a database of the test's own."""
-
-    reads: Metastore
-    writes: Any
-    db: str
-    location: str
-
-    def table(self, name: str, *keys: str) -> Table:
-        table = make_table(self.db, name, location=f"{self.location}/{name}", keys=keys)
-        self.writes.create_table(table)
-        return table
-
-
-@pytest.fixture(params=["fake", "real"])
-def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    db = f"port_{next(NUMBERS)}"
-    if request.param == "fake":
-        fake = FakeMetastore()
-        fake.create_database(Database(db, "", f"file:/warehouse/{db}", {}))
-        yield Place(fake, fake, db, f"file:/warehouse/{db}")
-        return
-    hive: EmbeddedMetastore = request.getfixturevalue("hive")
-    location = f"{hive.warehouse}/{db}"
-    host, _, port = hive.uri.removeprefix("thrift://").partition(":")
-    reads = Hms(hive.uri, timeout_s=30)
-    with HMSClient(host=host, port=int(port)) as writes:
-        writes.create_database(Database(db, "", location, {}))
-        yield Place(reads, writes, db, location)
-        writes.drop_database(db, True, True)
-    reads.close()
 
 
 def test_databases_are_listed_and_read(place: Place) -> None:
