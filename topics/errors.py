@@ -13,6 +13,7 @@ TopicastError
 │   └── AuthRefused     not retriable
 ├── StoreError          the state folder: locked, unreadable, of another shape
 └── SourceError         the metastore failed: retriable
+    ├── SourceRefused   it answered, with an exception: asking the same again may not help
     └── ObjectGone      dropped between list and read: an ordinary delete
 """
 
@@ -110,6 +111,10 @@ class SourceError(TopicastError):
     """The metastore failed to answer."""
 
     retriable = True
+
+
+class SourceRefused(SourceError):
+    """The metastore answered, with an exception; the connection is as good as before."""
 
 
 class ObjectGone(SourceError):

@@ -1,0 +1,254 @@
+"""Catalog: the core of catalogd. Facts of the metastore become versions, then effects.
+
+    events ─▶ poller ─▶ loader ─▶ writer ─▶ ledger ─▶ commit ─▶ hubs, answers
+                 ▲         ▲                                        │
+                 └─ sync ──┴─ pull ◀─────────── desk ◀── asked ─────┘
+
+Two steps a turn: ``handle`` decides, ``flush`` returns what may leave, the commit first.
+Invariant: nothing leaves that the store does not have.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from ..topics.topic import Topic
+from ..topics.wire.messages import SOURCE_LOAD, Inspected
+from .contents import Contents
+from .facts import (
+    Asked,
+    Commit,
+    Counts,
+    Effect,
+    Fact,
+    Floors,
+    Minted,
+    MintEpoch,
+    NamesFailed,
+    NamesRead,
+    Publish,
+    ReadNames,
+    Settings,
+)
+from .inspection import inspect
+from .ledger import Ledger
+from .namespace import Namespace
+from .service.desk import Desk
+from .service.pulls import Pulls
+from .sources import reads
+from .sources.actions import DatabaseDirt, Dirt, TableDirt, dirt_of
+from .sources.loader import Loader
+from .sources.notifications import Window
+from .sources.poller import Polled, Poller, PollFailed
+from .sources.reads import ReadDone, ReadFailed, TableId
+from .starts import AHEAD, Claim, StartRecord, judge
+from .writing import Writer
+
+CHECKED_PER_TURN: Final = 200  # names looked at for what a restart left without content
+LISTING_RETRY_S: Final = 1.0
+IDLE_S: Final = 1.0  # a turn at least so often
+
+
+class Catalog:
+    """Everything that catalogd decides, over what its store holds."""
+
+    def __init__(
+        self,
+        topics: dict[int, Topic],
+        *,
+        starts: tuple[StartRecord, ...],
+        window: Window | None,
+        settings: Settings,
+    ) -> None:
+        """Begin with what a store holds.
+
+        Args:
+            topics: As loaded, in the order of ``topic_ids``.
+            starts: Of the running epoch, the last is the running one.
+            window: How far in the events the store is; None: nothing was ever stored.
+            settings: The operator's.
+        """
+        self.settings = settings
+        self.starts = starts
+        self.counts = Counts()
+        self.error = ""
+        self.ledger = Ledger(topics)
+        self.namespace = Namespace(self.ledger)
+        self.contents = Contents(self.ledger, len(topics) - 1)
+        self.poller = Poller(window, interval_s=settings.polling_interval_s)
+        self.loader = Loader(
+            loaded=self.contents.loaded,
+            reads_max=settings.reads_max,
+            fenced=self.poller.enabled,
+        )
+        self._writer = Writer(self.namespace, self.contents, self.loader)
+        pulls = Pulls(self.namespace, self.contents, self.position)
+        self.desk = Desk(
+            pulls, self.loader, self.poller, ledger=self.ledger, position=self.position
+        )
+        self._orders: list[Effect] = []
+        self._listing = False
+        self._list_at: float | None = 0.0 if window is None else None
+        self._unchecked = self._tables() if window is not None else None
+        self._place = self.poller.place
+        self.desk.serving = self.desk.settled = window is not None
+
+    def position(self) -> tuple[int, int]:
+        """Return epoch and start."""
+        return self.starts[-1].epoch, self.starts[-1].start
+
+    def handle(  # noqa: C901 - dispatch
+        self, fact: Fact, *, now: float, now_us: int
+    ) -> None:
+        """Take ``fact`` in; what follows from it is handed over by ``flush``."""
+        match fact:
+            case Polled():
+                self._on_polled(fact, now, now_us)
+            case PollFailed():
+                self.counts.polls_failed += 1
+                self.poller.failed(fact, now)
+            case ReadDone():
+                self._write(self.loader.done(fact), now_us)
+            case ReadFailed():
+                self.counts.reads_failed += 1
+                self.error = fact.error
+                away = fact.away and bool(self.poller.error or not self.poller.enabled)
+                self._write(self.loader.failed(fact, away=away, now=now), now_us)
+            case NamesRead():
+                self._on_names(fact, now_us)
+            case NamesFailed():
+                self.error, self._listing = fact.error, False
+                self._list_at = now + LISTING_RETRY_S
+            case Asked():
+                self.desk.ask(
+                    fact.peer, fact.message, judge=self.judge, inspect=self._inspect, now=now
+                )
+            case Minted():
+                self.starts = fact.starts
+                for topic in self.ledger.topics.values():
+                    topic.epoch = fact.epoch
+            case Floors():
+                for number, floor in fact.floors.items():
+                    self.ledger.topics[number].forget(floor)
+
+    def flush(self, *, now: float) -> tuple[Effect, ...]:
+        """Return what may leave now: orders, the commit, then what depends on it."""
+        self._order(now)
+        effects, self._orders = self._orders, []
+        transactions = self.ledger.take()
+        self.poller.resolved(self.loader.unresolved())
+        if transactions or self.poller.place != self._place:
+            self._place = self.poller.place
+            effects.append(Commit(transactions=transactions, place=self._place))
+        if transactions:
+            effects.append(Publish(transactions=transactions))
+        return (*effects, *self.desk.replies(now=now))
+
+    def deadline(self, now: float) -> float:
+        """Return when ``flush`` may have something to do without a new fact."""
+        if self.desk.ready or self._unchecked is not None:
+            return now
+        times = [self.poller.deadline, self._list_at, self.loader.deadline()]
+        return min([now + IDLE_S, *(time for time in times if time is not None)])
+
+    def judge(self, claim: Claim) -> bool:
+        """Return whether a peer's ``claim`` can be continued; if not, a new epoch is ordered.
+
+        Raises:
+            WireError: the claim cannot be true.
+        """
+        versions = dict(zip(self.ledger.topics, self.ledger.versions(), strict=True))
+        if judge(self.starts, versions, claim=claim) != AHEAD:
+            return True
+        self._orders.append(MintEpoch(at_least=claim.epoch))
+        return False
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        self.ledger.check()
+        self.loader.check()
+        if self.poller.window is not None:
+            self.poller.window.check()
+
+    def _on_polled(self, fact: Polled, now: float, now_us: int) -> None:
+        batch = self.poller.polled(fact, now)
+        if batch is None:
+            return
+        for event in batch.news.events:
+            self.counts.events += 1
+            dirts = tuple(dirt for dirt in dirt_of(event) if self._follows(dirt.db))
+            self.counts.degraded += sum(map(_is_degraded, dirts))
+            self.loader.add(dirts, seq=batch.seq)
+        if batch.news.gap is not None:
+            self.counts.gaps += 1
+            self.desk.settled, self._list_at = False, now
+        if batch.whole:
+            self._write(self.loader.polled(fact.poll), now_us)
+            self.desk.polled(fact.poll, batch.seq)
+
+    def _on_names(self, fact: NamesRead, now_us: int) -> None:
+        self._listing = False
+        databases = {db: found for db, found in fact.databases.items() if self._follows(db)}
+        tables = {(db, name): kind for db, (_, rows) in databases.items() for name, kind in rows}
+        if self.desk.serving:
+            self._distrust({*databases, *self.namespace.databases()}, {*tables, *self._tables()})
+        else:
+            structs = {db: thrift for db, (thrift, _) in databases.items()}
+            self.namespace.write(structs, tables, source=SOURCE_LOAD, at_us=now_us)
+            if self.settings.load_in_background:
+                for table in tables:
+                    self.loader.load(table)
+        self.desk.serving = self.desk.settled = True
+
+    def _distrust(self, databases: set[str], tables: set[TableId]) -> None:
+        """Read everything again, as new: events are missing."""
+        dirts: list[Dirt] = [DatabaseDirt(db=db) for db in sorted(databases)]
+        for db, table in sorted(tables):
+            dirts.append(TableDirt(db=db, table=table, whole=True, dropped=True))
+        self.loader.add(dirts, seq=self.poller.seq)
+
+    def _write(self, effects: tuple[reads.Effect, ...], now_us: int) -> None:
+        for withdrawn in self._writer.perform(effects, now_us):
+            self.counts.withdrawn += 1
+            self.desk.withdrawn(withdrawn)
+
+    def _order(self, now: float) -> None:
+        """Order what may be asked of the metastore now."""
+        based = self.poller.window is not None or not self.poller.enabled
+        if self._list_at is not None and now >= self._list_at and based and not self._listing:
+            self._list_at, self._listing = None, True
+            self._orders.append(ReadNames())
+        if self.desk.serving:
+            self._check_some()
+            found = self.loader.reads(now=now)
+            self.counts.reads += len(found)
+            self._orders += found
+        if self.loader.wants_poll or self.desk.wants_poll:
+            self.poller.hasten(now)
+        waits = self.poller.window is not None and not self.desk.serving
+        if self.poller.may_begin(now) and not waits:
+            self._orders.append(self.poller.begin(self.loader.poll_began(), now))
+
+    def _check_some(self) -> None:
+        """Look for tables that a restart left without content."""
+        for _ in range(CHECKED_PER_TURN if self._unchecked is not None else 0):
+            table = next(self._unchecked, None) if self._unchecked is not None else None
+            if table is None:
+                self._unchecked = None
+                return
+            if self.settings.load_in_background and not self.contents.loaded(table):
+                self.loader.load(table)
+
+    def _inspect(self, what: str) -> Inspected | None:
+        return inspect(self, what)
+
+    def _follows(self, db: str) -> bool:
+        return db not in self.settings.blacklisted_dbs
+
+    def _tables(self) -> Iterator[TableId]:
+        for db in self.namespace.databases():
+            for record in tuple(self.namespace.tables(db)):
+                yield db, record.name
+
+
+def _is_degraded(dirt: Dirt) -> bool:
+    return isinstance(dirt, DatabaseDirt | TableDirt) and dirt.degraded

@@ -1,0 +1,305 @@
+"""Contents: tables and their partitions, as entries of the table topics.
+
+    nothing or LOADING ──whole──▶ COMPLETE | ABSENT ──partitions, object──▶ …  ──gone──▶ nothing
+
+Every write is one transaction of one topic; a table stands at one version with its partitions.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Final
+
+from ..topics.entries import STUB, VALUE, Entry, prefix_tombstone, tombstone
+from ..topics.errors import UsageError
+from ..topics.objects.blocks import decode_block, edit_partitions
+from ..topics.objects.names import block_key, table_key
+from ..topics.objects.tables import read_table
+from ..topics.objects.values import (
+    ABSENT,
+    COMPLETE,
+    LOADING,
+    TableValue,
+    decode_table_value,
+    encode_table_value,
+)
+from ..topics.sharding import table_topic
+from ..topics.topic import Topic
+from .ledger import GroupLeaves, Ledger
+from .sources.reads import TableId
+from .transactions import DATA, LOADED, SCHEMA, UNLOADED, ChangeRow
+
+LEAVES_MAX: Final = 4096  # tables whose lower bounds are kept sorted between two changes
+
+_decoded = lru_cache(maxsize=4096)(decode_table_value)
+
+
+class Contents:
+    """What catalogd holds of tables; entries live in the ledger's topics."""
+
+    def __init__(self, ledger: Ledger, num_topics: int) -> None:
+        self._ledger = ledger
+        self._num_topics = num_topics
+        self._leaves: dict[TableId, GroupLeaves] = {}
+        self.too_large = 0  # objects over the limit of a value, held as stubs
+
+    def topic_of(self, table: TableId) -> tuple[int, Topic]:
+        """Return the id and the topic of ``table``."""
+        number = table_topic(*table, self._num_topics)
+        return number, self._ledger.topics[number]
+
+    def entry(self, table: TableId) -> Entry | None:
+        """Return the table's own entry; None if nothing is held."""
+        return self.topic_of(table)[1].get(table_key(*table))
+
+    def value(self, table: TableId) -> TableValue | None:
+        """Return what is held of ``table`` itself; None if it is nothing or a stub."""
+        entry = self.entry(table)
+        return _decoded(entry.value) if entry is not None and entry.value is not None else None
+
+    def of_database(self, db: str) -> tuple[TableId, ...]:
+        """Return the tables of ``db`` of which something is held. Cost: O(all tables)."""
+        begin = db.encode() + b"\0"
+        groups = (g for topic in self._ledger.topics.values() for g in topic.group_ids())
+        return tuple((db, g[len(begin) : -1].decode()) for g in groups if g.startswith(begin))
+
+    def loaded(self, table: TableId) -> bool:
+        """Whether ``table`` is held with all its partitions."""
+        value = self.value(table)
+        return value is not None and value.partitions != LOADING
+
+    def write_whole(
+        self,
+        table: TableId,
+        thrift: bytes,
+        partitions: Mapping[str, bytes] | None,
+        *,
+        incarnation: int,
+        source: int,
+        at_us: int,
+        data: bool,
+    ) -> None:
+        """Hold ``table`` with exactly ``partitions``; None: LOADING, with none of them yet.
+
+        What stays the same is not written again, unless the incarnation is another.
+        """
+        number, topic = self.topic_of(table)
+        old = self.value(table)
+        fresh = old is None or old.incarnation != incarnation or partitions is None
+        row = self._row(table, old, thrift, source=source)
+
+        def build(version: int) -> list[Entry]:
+            entries: list[Entry] = []
+            if fresh:
+                if topic.rows(table_key(*table)):
+                    entries.append(prefix_tombstone(table_key(*table), version))
+                self._leaves.pop(table, None)
+            templates: tuple[bytes, ...] = () if fresh or old is None else old.templates
+            changes: dict[str, bytes | None] = dict(partitions or {})
+            if not fresh:
+                changes |= dict.fromkeys(self._names(table).difference(changes))
+            blocks, templates = self._blocks(
+                table, thrift, changes, templates=templates, version=version, empty=fresh
+            )
+            state = (
+                LOADING if partitions is None else (COMPLETE if _partitioned(thrift) else ABSENT)
+            )
+            value = TableValue(
+                incarnation=incarnation, partitions=state, thrift=thrift, templates=templates
+            )
+            entries += self._table(table, value, version, data=data, anew=fresh)
+            return entries + blocks
+
+        self._write(number, table, build, source=source, at_us=at_us, row=row)
+
+    def write_object(
+        self, table: TableId, thrift: bytes, *, source: int, at_us: int, data: bool
+    ) -> None:
+        """Replace the table's own struct; its partitions stay as they are."""
+        self.write_partitions(table, {}, thrift=thrift, source=source, at_us=at_us, data=data)
+
+    def write_partitions(
+        self,
+        table: TableId,
+        changes: Mapping[str, bytes | None],
+        *,
+        thrift: bytes | None = None,
+        complete: bool = False,
+        source: int,
+        at_us: int,
+        data: bool = False,
+    ) -> None:
+        """Add, replace and (None) drop partitions of a table that is held.
+
+        ``thrift`` replaces the table's own struct in the same transaction; ``complete`` ends
+        its LOADING.
+        """
+        number, _ = self.topic_of(table)
+        old = self.value(table)
+        if old is None:
+            return
+        struct = old.thrift if thrift is None else thrift
+        row = self._row(table, old, struct, source=source, data=bool(changes))
+
+        def build(version: int) -> list[Entry]:
+            blocks, templates = self._blocks(
+                table, struct, changes, templates=old.templates, version=version, empty=False
+            )
+            value = TableValue(
+                incarnation=old.incarnation,
+                partitions=COMPLETE if complete else old.partitions,
+                thrift=struct,
+                templates=templates,
+            )
+            return self._table(table, value, version, data=data, anew=False) + blocks
+
+        self._write(number, table, build, source=source, at_us=at_us, row=row)
+
+    def drop(self, table: TableId, *, source: int, at_us: int) -> None:
+        """Hold nothing of ``table``."""
+        number, topic = self.topic_of(table)
+        group = table_key(*table)
+        self._leaves.pop(table, None)
+
+        def build(version: int) -> list[Entry]:
+            return [prefix_tombstone(group, version)] if topic.rows(group) else []
+
+        self._ledger.write(number, build, source=source, at_us=at_us)
+
+    def withdraw(self, table: TableId, *, source: int, at_us: int) -> None:
+        """Hold only a stub of ``table``: it changed, or may have, and cannot be read."""
+        number, topic = self.topic_of(table)
+        group = table_key(*table)
+        self._leaves.pop(table, None)
+
+        def build(version: int) -> list[Entry]:
+            have = topic.get(group)
+            if have is None or have.kind != VALUE:
+                return []
+            left = Entry(group, version, version, version, have.size, None, STUB)
+            return [prefix_tombstone(group, version), left]
+
+        row = ChangeRow(object=".".join(table), kind=UNLOADED, before=0)
+        self._ledger.write(number, build, source=source, at_us=at_us, changes=[row])
+
+    def _write(
+        self,
+        number: int,
+        table: TableId,
+        build: Callable[[int], list[Entry]],
+        *,
+        source: int,
+        at_us: int,
+        row: ChangeRow,
+    ) -> None:
+        try:
+            entries = self._ledger.write(number, build, source=source, at_us=at_us, changes=[row])
+        except UsageError:  # one value is over the limit: whoever asks is served from HMS
+            self.too_large += 1
+            self.withdraw(table, source=source, at_us=at_us)
+            return
+        leaves = self._leaves.get(table)
+        if leaves is not None:
+            leaves.learn(entries)
+
+    def _row(
+        self,
+        table: TableId,
+        old: TableValue | None,
+        thrift: bytes,
+        *,
+        source: int,
+        data: bool = False,
+    ) -> ChangeRow:
+        entry = self.entry(table)
+        same = old is not None and old.thrift == thrift
+        kind = LOADED if old is None or not source else (DATA if same or data else SCHEMA)
+        return ChangeRow(object=".".join(table), kind=kind, before=entry.version if entry else 0)
+
+    def _table(
+        self, table: TableId, value: TableValue, version: int, *, data: bool, anew: bool
+    ) -> list[Entry]:
+        key = table_key(*table)
+        have = None if anew else self.entry(table)
+        encoded = encode_table_value(value)
+        if have is not None and have.value == encoded and not data:
+            return []
+        schema = version
+        if have is not None and have.value is not None:
+            old = _decoded(have.value)
+            schema = have.schema_version if _same_schema(old.thrift, value.thrift) else version
+        changed = version if data or have is None else have.data_version
+        return [Entry(key, version, schema, changed, len(encoded), encoded)]
+
+    def _blocks(
+        self,
+        table: TableId,
+        thrift: bytes,
+        changes: Mapping[str, bytes | None],
+        *,
+        templates: tuple[bytes, ...],
+        version: int,
+        empty: bool,
+    ) -> tuple[list[Entry], tuple[bytes, ...]]:
+        if not changes:
+            return [], templates
+        leaves = _NoLeaves() if empty else self._of(table)
+        edited = edit_partitions(
+            leaves,
+            changes,
+            templates=templates,
+            location=read_table(thrift, version).location,
+            version=version,
+        )
+        entries = []
+        for lower, value in edited.blocks:
+            key = block_key(*table, lower)
+            if value is None:
+                entries.append(tombstone(key, version))
+            else:
+                entries.append(Entry(key, version, version, version, len(value), value))
+        return entries, edited.templates
+
+    def _names(self, table: TableId) -> set[str]:
+        leaves = self._of(table)
+        names: set[str] = set()
+        for lower in leaves.bounds:
+            version, value = leaves.read(lower)
+            names.update(decode_block(value, version).names)
+        return names
+
+    def _of(self, table: TableId) -> GroupLeaves:
+        leaves = self._leaves.get(table)
+        if leaves is None:
+            if len(self._leaves) >= LEAVES_MAX:
+                del self._leaves[next(iter(self._leaves))]
+            group = table_key(*table)
+            topic = self.topic_of(table)[1]
+            leaves = self._leaves[table] = GroupLeaves(topic, group, block_key(*table, ""))
+        return leaves
+
+
+class _NoLeaves:
+    """A table without blocks."""
+
+    def floor(self, name: str) -> str | None:  # noqa: ARG002 - the port's name
+        return None
+
+    def after(self, lower: str) -> str | None:  # noqa: ARG002 - the port's name
+        return None
+
+    def read(self, lower: str) -> tuple[int, bytes]:
+        raise AssertionError(lower)
+
+
+@lru_cache(maxsize=4096)
+def _schema_of(thrift: bytes) -> tuple[object, ...]:
+    table = read_table(thrift, 0)
+    return table.columns, table.partition_columns, table.location, table.storage, table.view_text
+
+
+def _same_schema(old: bytes, new: bytes) -> bool:
+    return old == new or _schema_of(old) == _schema_of(new)
+
+
+def _partitioned(thrift: bytes) -> bool:
+    return bool(_schema_of(thrift)[1])

@@ -1,0 +1,187 @@
+"""Desk: everything that is asked on the catalog service, answered or refused.
+
+    asked ──▶ at once | waits for a load | waits for events ──▶ replies, after the commit
+
+Invariant: every request gets exactly one answer, or the parts of one stream, or a Refused.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from ...topics.bulk import Sender
+from ...topics.errors import WireError
+from ...topics.wire.messages import (
+    Bye,
+    Cancel,
+    Compare,
+    Compared,
+    Credit,
+    Inspect,
+    Inspected,
+    Message,
+    Pull,
+    Refused,
+    Sync,
+    Synced,
+)
+from ..facts import Counts, Reply
+from ..ledger import Ledger
+from ..sources.loader import Loader
+from ..sources.poller import Poller
+from ..sources.reads import Withdraw
+from ..starts import Claim
+from .pulls import Pulls
+from .syncs import Syncs
+
+PARTS_BYTES_MAX: Final = 1 << 20  # of pulls sent in one turn, before deltas get theirs
+RETRY_MS: Final = 1000
+
+Position = Callable[[], tuple[int, int]]  # (epoch, start)
+
+
+class Desk:
+    """Who asked what, and who still waits."""
+
+    def __init__(
+        self, pulls: Pulls, loader: Loader, poller: Poller, *, ledger: Ledger, position: Position
+    ) -> None:
+        self.counts = Counts()
+        self.serving = False  # names are known
+        self.settled = False  # and none of them is in doubt
+        self._pulls = pulls
+        self._syncs = Syncs()
+        self._sender = Sender()
+        self._loader = loader
+        self._poller = poller
+        self._ledger = ledger
+        self._position = position
+        self._replies: list[Reply] = []
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait."""
+        return len(self._pulls) + len(self._syncs)
+
+    @property
+    def ready(self) -> bool:
+        """Whether a turn has something to send."""
+        return self._sender.ready
+
+    def ask(
+        self,
+        peer: bytes,
+        message: Message,
+        *,
+        judge: Callable[[Claim], bool],
+        inspect: Callable[[str], Inspected | None],
+        now: float,
+    ) -> None:
+        """Take a request in."""
+        match message:
+            case Pull():
+                self._on_pull(peer, message, now)
+            case Sync():
+                self._on_sync(peer, message, now)
+            case Compare():
+                self._on_compare(peer, message, judge)
+            case Inspect(request=request, what=what):
+                found = inspect(what)
+                if found is None:
+                    self._refuse(peer, request, "UNKNOWN", why=f"no such inspection: {what!r}")
+                else:
+                    rows = Inspected(request=request, columns=found.columns, rows=found.rows)
+                    self._replies.append(Reply(peer=peer, message=rows))
+            case Credit(stream=stream, amount=amount):
+                self._sender.credit(peer, stream, amount)
+            case Cancel(stream=stream):
+                self._sender.cancel(peer, stream)
+            case Bye():
+                self._sender.forget(peer)
+            case _:
+                what = f"{type(message).__name__} is nothing that catalogd answers"
+                self._refuse(peer, 0, "UNEXPECTED", why=what)
+
+    def polled(self, poll: int, seq: int) -> None:
+        """Learn that a poll brought everything up to arrival number ``seq``."""
+        self._syncs.polled(poll, seq)
+
+    @property
+    def wants_poll(self) -> bool:
+        """Whether somebody waits for a poll that has not begun."""
+        return self._syncs.wants_poll(self._loader.polls_begun)
+
+    def withdrawn(self, effect: Withdraw) -> None:
+        """Refuse those who wait for a table that cannot be read."""
+        why = f"{effect.db}.{effect.table}: the metastore cannot read it: {effect.error}"
+        for peer, pull in self._pulls.give_up((effect.db, effect.table)):
+            self._refuse(peer, pull.request, "SOURCE", why=why, retry_ms=RETRY_MS)
+
+    def replies(self, *, now: float) -> tuple[Reply, ...]:
+        """Return the answers that may leave, now that everything is committed."""
+        for peer, pull in self._pulls.arrived():
+            self._send(peer, pull)
+        for peer, pull in self._pulls.expire(now):
+            why = f"{pull.db}.{pull.table} is not loaded yet: {self._poller.error or 'ask again'}"
+            self._refuse(peer, pull.request, "LOADING", why=why, retry_ms=RETRY_MS)
+        if self.settled:
+            for peer, request in self._syncs.answer(self._loader.unresolved()):
+                self._replies.append(Reply(peer=peer, message=self._synced(request)))
+        for peer, request in self._syncs.expire(now):
+            why = f"the metastore does not answer: {self._poller.error or 'it is slow'}"
+            self._refuse(peer, request, "SOURCE", why=why, retry_ms=RETRY_MS)
+        sent = self._sender.turn(PARTS_BYTES_MAX)
+        replies, self._replies = self._replies, []
+        return (*replies, *(Reply(peer=one.peer, message=one.message) for one in sent))
+
+    def _on_pull(self, peer: bytes, pull: Pull, now: float) -> None:
+        self.counts.pulls += 1
+        if not self.serving:
+            why = f"catalogd reads the names first: {self._poller.error or 'ask again'}"
+            self._refuse(peer, pull.request, "STARTING", why=why, retry_ms=RETRY_MS)
+        elif self._pulls.ready(pull):
+            self._send(peer, pull)
+        elif self._pulls.wait(peer, pull, now=now):
+            self._loader.load((pull.db, pull.table), urgent=True)
+        else:
+            self._refuse(peer, pull.request, "BUSY", why="too many pulls wait", retry_ms=RETRY_MS)
+
+    def _send(self, peer: bytes, pull: Pull) -> None:
+        parts = self._pulls.parts(pull)
+        refusal = self._sender.open(peer, pull.request, credit=pull.credit, parts=parts)
+        if refusal is not None:
+            self._replies.append(Reply(peer=peer, message=refusal.message))
+
+    def _on_sync(self, peer: bytes, sync: Sync, now: float) -> None:
+        self.counts.syncs += 1
+        polls = self._loader.polls_begun
+        if not self._poller.enabled:
+            why = "events are off (--hms_event_polling_interval_s=0): there is nothing to wait for"
+            self._refuse(peer, sync.request, "NO_EVENTS", why=why)
+        elif not self._syncs.ask(peer, sync.request, polls_begun=polls, now=now):
+            self._refuse(peer, sync.request, "BUSY", why="too many syncs wait", retry_ms=RETRY_MS)
+
+    def _on_compare(self, peer: bytes, compare: Compare, judge: Callable[[Claim], bool]) -> None:
+        claim = Claim(epoch=compare.epoch, start=compare.start, versions=dict(compare.versions))
+        try:
+            accepted = judge(claim)
+        except WireError as exc:
+            self._refuse(peer, compare.request, "CLAIM", why=str(exc))
+            return
+        epoch, start = self._position()
+        answer = Compared(request=compare.request, accepted=accepted, epoch=epoch, start=start)
+        self._replies.append(Reply(peer=peer, message=answer))
+
+    def _synced(self, request: int) -> Synced:
+        epoch, start = self._position()
+        return Synced(
+            request=request,
+            epoch=epoch,
+            start=start,
+            event_id=self._poller.watermark,
+            versions=self._ledger.versions(),
+        )
+
+    def _refuse(self, peer: bytes, request: int, code: str, *, why: str, retry_ms: int = 0) -> None:
+        self.counts.refused += 1
+        refused = Refused(request=request, code=code, message=why, retry_ms=retry_ms)
+        self._replies.append(Reply(peer=peer, message=refused))

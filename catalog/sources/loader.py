@@ -1,0 +1,390 @@
+"""Loader: what to read next from the metastore, and what of it may be published.
+
+    dirty ──read──▶ in flight ──done──▶ fenced ──a poll that began later──▶ released
+                        └──────── touched by an event meanwhile ────────▶ dirty again
+
+Invariants: no two reads of one table run at once, apart from the pieces of a table that is
+LOADING, which nobody is answered from; what is released equals the metastore at one moment,
+because no event up to the end of the fence touches what was read. Without events, no fence.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from .actions import DatabaseDirt, Dirt, PartitionDirt, TableDirt
+from .reads import (
+    NEVER,
+    Complete,
+    Effect,
+    Need,
+    Piece,
+    Publish,
+    Read,
+    ReadDone,
+    ReadFailed,
+    TableId,
+    TableRead,
+    Want,
+    Withdraw,
+)
+
+READS_MAX_DEFAULT: Final = 16
+READS_KEPT: Final = 2  # of them, for events: the background takes none of these
+TABLES_PER_READ_MAX: Final = 100  # of a background load; an event's tables are read together
+PARTITIONS_PER_READ_MAX: Final = 1_000
+WHOLE_PER_READ_MAX: Final = 8  # with more tables the partitions are loaded afterwards, in pieces
+TOGETHER_TRIES_MAX: Final = 3  # so often tables of one read are published together or not at all
+REFUSED_TRIES_MAX: Final = 3  # then a table that cannot be read is withdrawn
+RETRY_S: Final = 0.2  # after a failed read, doubled each time up to
+RETRY_S_MAX: Final = 30.0
+AWAY_S_MAX: Final = 2.0  # and up to this while the metastore is away
+
+
+@dataclass(slots=True)
+class _Load:
+    """A table that is LOADING: what is still to be read of it, in pieces."""
+
+    rest: deque[str] | None  # None: the names are not known yet
+    dirty: dict[str, None] = field(default_factory=dict)
+    reading: bool = False
+
+
+@dataclass(slots=True)
+class _Flight:
+    effect: Read
+    needs: dict[TableId, Need]
+    load: _Load | None = None
+    done: ReadDone | None = None
+    fence: int = 0
+    touched: dict[TableId, None] = field(default_factory=dict)
+
+    @property
+    def table(self) -> TableId:
+        """The one table of a piece."""
+        want = self.effect.wants[0]
+        return want.db, want.table
+
+
+class Loader:
+    """Orders reads, fences what they find. ``loaded`` tells whether a table's content is held."""
+
+    def __init__(
+        self,
+        *,
+        loaded: Callable[[TableId], bool],
+        reads_max: int = READS_MAX_DEFAULT,
+        fenced: bool = True,
+    ) -> None:
+        self._loaded = loaded
+        self._reads_max = reads_max
+        self._fenced = fenced
+        self._dirty: dict[TableId, Need] = {}
+        self._flights: dict[int, _Flight] = {}
+        self._loads: dict[TableId, _Load] = {}
+        self._backlog: dict[TableId, None] = {}
+        self._next_read = 1
+        self.polls_begun = 0
+        self._away_until = 0.0
+        self._away_s = RETRY_S
+
+    @property
+    def wants_poll(self) -> bool:
+        """Whether something that was read waits for a poll that has not begun."""
+        return any(f.done and f.fence > self.polls_begun for f in self._flights.values())
+
+    @property
+    def backlog(self) -> int:
+        """How many tables are still to be loaded in the background, or are being loaded."""
+        return len(self._backlog) + len(self._loads)
+
+    def unresolved(self) -> int:
+        """Return the arrival number of the oldest event that is not published; NEVER if none."""
+        pending = [need.seq for need in self._dirty.values() if not need.load]
+        for flight in self._flights.values():
+            pending += [need.seq for need in flight.needs.values() if not need.load]
+        return min(pending, default=NEVER)
+
+    def pending(self, table: TableId) -> bool:
+        """Whether ``table`` is dirty, being read, or LOADING."""
+        if table in self._dirty or table in self._loads:
+            return True
+        return any(table in flight.needs for flight in self._flights.values())
+
+    def add(self, dirts: Iterable[Dirt], *, seq: int) -> None:
+        """Learn what events say has changed, ``seq`` being the number of their arrival."""
+        for dirt in dirts:
+            match dirt:
+                case DatabaseDirt(db=db):
+                    self._touch((db, ""), None)
+                    self._need((db, ""), Need(seq, obj=True))
+                case TableDirt():
+                    self._add_table(dirt, seq)
+                case PartitionDirt():
+                    self._add_partitions(dirt, seq)
+
+    def load(self, table: TableId, *, urgent: bool = False) -> None:
+        """Load ``table`` in the background, or ``urgent``: now."""
+        if self.pending(table):
+            return
+        if urgent:
+            self._backlog.pop(table, None)
+            self._need(table, Need(obj=True, whole=True, load=True, alone=True))
+        else:
+            self._backlog[table] = None
+
+    def begin_load(self, table: TableId, names: tuple[str, ...] | None) -> None:
+        """Read the partitions of a table that was published as LOADING."""
+        self._loads[table] = _Load(None if names is None else deque(names))
+
+    def forget(self, table: TableId) -> None:
+        """Load ``table`` no more: it is gone."""
+        self._loads.pop(table, None)
+        self._backlog.pop(table, None)
+
+    def reads(self, *, now: float) -> tuple[Read, ...]:
+        """Order what may be read now."""
+        if now < self._away_until:
+            return ()
+        return (*self._event_reads(now), *self._load_reads(), *self._backlog_reads())
+
+    def poll_began(self) -> int:
+        """Learn that a poll begins; returns its number."""
+        self.polls_begun += 1
+        return self.polls_begun
+
+    def done(self, fact: ReadDone) -> tuple[Effect, ...]:
+        """Learn what a read found; a piece, or without a fence anything, is released at once."""
+        flight = self._flights.get(fact.read)
+        if flight is None:
+            return ()
+        self._away_s = RETRY_S
+        flight.done = fact
+        flight.fence = self.polls_begun + 1
+        piece = flight.load is not None and not self._is_last(flight)
+        return () if self._fenced and not piece else self._release(self._flights.pop(fact.read))
+
+    def failed(self, fact: ReadFailed, *, away: bool, now: float) -> tuple[Effect, ...]:
+        """Learn that a read failed: it is tried again, and alone unless the metastore is away."""
+        flight = self._flights.pop(fact.read, None)
+        if flight is None:
+            return ()
+        if away:
+            self._away_until = now + self._away_s
+            self._away_s = min(self._away_s * 2, AWAY_S_MAX)
+        if flight.load is not None:
+            return self._fail_piece(flight, fact, away=away)
+        effects: tuple[Effect, ...] = ()
+        for (db, table), need in flight.needs.items():
+            if not away:
+                need.refused += need.alone
+                need.retry_at = now + min(RETRY_S * 2**need.refused, RETRY_S_MAX) * need.alone
+                need.alone = True
+                if need.refused == REFUSED_TRIES_MAX and table:
+                    need.load = need.obj = need.whole = True  # nobody waits for it any longer
+                    effects += (Withdraw(db=db, table=table, error=fact.error),)
+        self._again(flight, tuple(flight.needs))
+        return effects
+
+    def polled(self, poll: int) -> tuple[Effect, ...]:
+        """Learn that poll number ``poll`` is complete and its events were added."""
+        ready = [n for n, f in self._flights.items() if f.done and f.fence <= poll]
+        effects: tuple[Effect, ...] = ()
+        for number in ready:
+            effects += self._release(self._flights.pop(number))
+        return effects
+
+    def deadline(self) -> float | None:
+        """Return when ``reads`` may order something that it does not now; None: after a fact."""
+        times = [need.retry_at for need in self._dirty.values() if need.retry_at]
+        if self._away_until and (self._dirty or self._backlog or self._loads):
+            times.append(self._away_until)
+        return min(times, default=None)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        reading = [table for flight in self._flights.values() for table in flight.needs]
+        assert len(reading) == len(set(reading)), "two reads of one table"
+        assert len(self._flights) <= self._reads_max
+        for flight in self._flights.values():
+            assert bool(flight.needs) != (flight.load is not None)
+        for load in self._loads.values():
+            assert load.reading == any(f.load is load for f in self._flights.values())
+
+    # -- what is dirty
+
+    def _add_table(self, dirt: TableDirt, seq: int) -> None:
+        table = (dirt.db, dirt.table)
+        self._touch(table, None)
+        self._backlog.pop(table, None)
+        if dirt.whole or dirt.dropped:
+            self._loads.pop(table, None)
+        whole = dirt.whole or not (self._loaded(table) or table in self._loads)
+        need = Need(seq, obj=True, whole=whole, dropped=dirt.dropped, data=dirt.data)
+        self._need(table, need)
+
+    def _add_partitions(self, dirt: PartitionDirt, seq: int) -> None:
+        table = (dirt.db, dirt.table)
+        self._touch(table, dirt.names)
+        load = self._loads.get(table)
+        if load is not None:
+            load.dirty.update(dict.fromkeys(dirt.names))
+        elif self._loaded(table) or self.pending(table):
+            self._need(table, Need(seq, data=dirt.data, names=dict.fromkeys(dirt.names)))
+
+    def _need(self, table: TableId, need: Need) -> None:
+        known = self._dirty.get(table)
+        if known is None:
+            self._dirty[table] = need
+        else:
+            known.merge(need)
+
+    def _touch(self, table: TableId, names: tuple[str, ...] | None) -> None:
+        """Mark reads that an event overtook; ``names`` None: the table as a whole."""
+        for flight in self._flights.values():
+            need = flight.needs.get(table)
+            piece = flight.load is not None and flight.table == table
+            if need is None and not piece:
+                continue
+            whole = need.whole if need else flight.effect.wants[0].whole
+            asked = need.names if need else flight.effect.wants[0].names
+            if names is None or whole or any(name in asked for name in names):
+                flight.touched[table] = None
+
+    # -- what to read
+
+    def _free(self) -> int:
+        return self._reads_max - len(self._flights)
+
+    def _event_reads(self, now: float) -> Iterator[Read]:
+        busy = {table for flight in self._flights.values() for table in flight.needs}
+        ready = {
+            t: need for t, need in self._dirty.items() if t not in busy and need.retry_at <= now
+        }
+        together = {t: need for t, need in ready.items() if need.obj and not need.alone}
+        if together and self._free() > 0:
+            few = sum(need.whole for need in together.values()) <= WHOLE_PER_READ_MAX
+            yield self._begin(together, few=few)
+        for table, need in ready.items():
+            if table in together or self._free() <= 0:
+                continue
+            if need.obj or self._loaded(table):
+                yield self._begin({table: need}, few=True)
+            else:
+                del self._dirty[table]  # partitions of a table that is not held
+
+    def _load_reads(self) -> Iterator[Read]:
+        for (db, name), load in self._loads.items():
+            if load.reading or self._free() <= READS_KEPT:
+                continue
+            names: tuple[str, ...] = ()
+            if load.rest:
+                count = min(len(load.rest), PARTITIONS_PER_READ_MAX)
+                names = tuple(load.rest.popleft() for _ in range(count))
+            elif load.rest is not None:
+                names, load.dirty = tuple(load.dirty), {}
+            load.reading = True
+            want = Want(db=db, table=name, obj=False, whole=load.rest is None, names=names)
+            yield self._fly(Read(read=self._next_read, wants=(want,)), {}, load)
+
+    def _backlog_reads(self) -> Iterator[Read]:
+        while self._backlog and self._free() > READS_KEPT:
+            needs: dict[TableId, Need] = {}
+            while self._backlog and len(needs) < TABLES_PER_READ_MAX:
+                table = next(iter(self._backlog))
+                del self._backlog[table]
+                if not self.pending(table):
+                    needs[table] = Need(obj=True, whole=True, load=True)
+            if needs:
+                yield self._begin(needs, few=False)
+
+    def _begin(self, needs: dict[TableId, Need], *, few: bool) -> Read:
+        wants = []
+        for (db, name), need in needs.items():
+            self._dirty.pop((db, name), None)
+            if name:
+                names = () if need.whole else tuple(need.names)
+                whole = need.whole and few
+                wants.append(Want(db=db, table=name, obj=need.obj, whole=whole, names=names))
+        databases = tuple(db for db, name in needs if not name)
+        read = Read(read=self._next_read, databases=databases, wants=tuple(wants))
+        return self._fly(read, needs, None)
+
+    def _fly(self, effect: Read, needs: dict[TableId, Need], load: _Load | None) -> Read:
+        self._flights[effect.read] = _Flight(effect, needs, load)
+        self._next_read += 1
+        return effect
+
+    # -- what may be published
+
+    def _release(self, flight: _Flight) -> tuple[Effect, ...]:
+        if flight.load is not None:
+            return self._release_piece(flight)
+        assert flight.done is not None
+        if flight.touched and max(n.tries for n in flight.needs.values()) < TOGETHER_TRIES_MAX:
+            self._again(flight, tuple(flight.needs))
+            return ()
+        self._again(flight, tuple(flight.touched))
+        if not flight.needs:
+            return ()
+        databases = {db: flight.done.databases.get(db) for db, name in flight.needs if not name}
+        tables = {t: flight.done.tables.get(t, TableRead()) for t in flight.needs if t[1]}
+        return (Publish(databases=databases, tables=tables, needs=flight.needs),)
+
+    def _again(self, flight: _Flight, tables: tuple[TableId, ...]) -> None:
+        for table in tables:
+            need = flight.needs.pop(table)
+            need.tries += 1
+            self._need(table, need)
+
+    def _is_last(self, flight: _Flight) -> bool:
+        """Whether nothing is left to read of the table, as far as is known."""
+        load = flight.load
+        assert load is not None
+        assert flight.done is not None
+        read = flight.done.tables.get(flight.table)
+        if load.rest is None:
+            return read is not None and read.whole
+        return not load.rest and not load.dirty
+
+    def _release_piece(self, flight: _Flight) -> tuple[Effect, ...]:
+        load, table = flight.load, flight.table
+        assert flight.done is not None
+        assert load is not None
+        load.reading = False
+        if self._loads.get(table) is not load:
+            return ()  # given up meanwhile
+        read = flight.done.tables.get(table)
+        if read is None or (load.rest is None and read.names is None):
+            del self._loads[table]  # gone: read again as a whole
+            self._need(table, Need(obj=True, whole=True, load=True))
+            return ()
+        if load.rest is None:
+            load.rest = deque(() if read.whole else read.names or ())
+        asked = flight.effect.wants[0].names or tuple(read.partitions)
+        if flight.touched:
+            load.dirty.update(dict.fromkeys(asked))
+        gone = tuple(name for name in asked if name not in read.partitions)
+        piece = Piece(db=table[0], table=table[1], partitions=read.partitions, gone=gone)
+        busy = load.rest or load.dirty or table in self._dirty
+        if busy or any(table in other.needs for other in self._flights.values()):
+            return (piece,)
+        if self._fenced and flight.fence > self.polls_begun:
+            return (piece,)  # released ahead of its fence
+        del self._loads[table]
+        return piece, Complete(db=table[0], table=table[1])
+
+    def _fail_piece(self, flight: _Flight, fact: ReadFailed, *, away: bool) -> tuple[Effect, ...]:
+        load, (db, table) = flight.load, flight.table
+        assert load is not None
+        load.reading = False
+        if self._loads.get((db, table)) is not load:
+            return ()
+        if away:
+            load.dirty.update(dict.fromkeys(flight.effect.wants[0].names))
+            return ()
+        del self._loads[(db, table)]
+        need = Need(seq=NEVER, obj=True, whole=True, load=True, alone=True)
+        self._need((db, table), need)
+        return (Withdraw(db=db, table=table, error=fact.error),)

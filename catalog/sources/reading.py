@@ -1,0 +1,97 @@
+"""Reading: performs what the core ordered on a metastore, in whatever thread calls it.
+
+Every function ends in a fact; a metastore that fails ends in one as well.
+"""
+
+from typing import Final
+
+from ...topics.errors import ObjectGone, SourceError, SourceRefused
+from ...topics.objects.tables import read_table
+from ..facts import NamesFailed, NamesRead, ReadNames
+from ..metastore.port import Metastore
+from .poller import Poll, Polled, PollFailed
+from .reads import Read, ReadDone, ReadFailed, TableId, TableRead, Want
+
+WHOLE_PARTITIONS_MAX: Final = 1_000  # read at once; of a larger table only the names
+
+
+def perform(
+    metastore: Metastore, order: Poll | Read | ReadNames
+) -> Polled | PollFailed | ReadDone | ReadFailed | NamesRead | NamesFailed:
+    """Ask ``metastore`` what ``order`` says."""
+    match order:
+        case Poll():
+            return _poll(metastore, order)
+        case Read():
+            return _read(metastore, order)
+        case ReadNames():
+            return _read_names(metastore)
+
+
+def _poll(metastore: Metastore, order: Poll) -> Polled | PollFailed:
+    try:
+        current = metastore.current_event_id()
+        if order.quiet_at == -1 or order.quiet_at == current:
+            return Polled(poll=order.poll, current_id=current, events=())
+        events = metastore.events_after(order.after, events_max=order.events_max)
+    except SourceError as exc:
+        return PollFailed(poll=order.poll, error=str(exc))
+    return Polled(poll=order.poll, current_id=current, events=events)
+
+
+def _read(metastore: Metastore, order: Read) -> ReadDone | ReadFailed:
+    try:
+        databases = {db: _database(metastore, db) for db in order.databases}
+        structs: dict[TableId, bytes] = {}
+        by_db: dict[str, list[str]] = {}
+        for want in order.wants:
+            if want.obj:
+                by_db.setdefault(want.db, []).append(want.table)
+        for db, names in by_db.items():
+            found = metastore.tables(db, names)
+            structs.update(((db, name), struct) for name, struct in found.items())
+        tables = {
+            (want.db, want.table): _table(metastore, want, structs.get((want.db, want.table)))
+            for want in order.wants
+        }
+    except SourceError as exc:
+        return ReadFailed(read=order.read, error=str(exc), away=not isinstance(exc, SourceRefused))
+    return ReadDone(read=order.read, databases=databases, tables=tables)
+
+
+def _database(metastore: Metastore, db: str) -> bytes | None:
+    try:
+        return metastore.database(db)
+    except ObjectGone:
+        return None
+
+
+def _table(metastore: Metastore, want: Want, struct: bytes | None) -> TableRead:
+    if want.obj and struct is None:
+        return TableRead()
+    if want.whole and struct is not None and not read_table(struct, 0).partition_columns:
+        return TableRead(thrift=struct, names=(), whole=True)
+    try:
+        if not want.whole:
+            names = want.names
+            found = metastore.partitions(want.db, want.table, names) if names else {}
+            return TableRead(thrift=struct, partitions=found)
+        every = metastore.partition_names(want.db, want.table)
+        if len(every) > WHOLE_PARTITIONS_MAX:
+            return TableRead(thrift=struct, names=every)
+        found = metastore.partitions(want.db, want.table, every) if every else {}
+        return TableRead(thrift=struct, names=every, partitions=found, whole=True)
+    except ObjectGone:
+        return TableRead()
+
+
+def _read_names(metastore: Metastore) -> NamesRead | NamesFailed:
+    databases: dict[str, tuple[bytes, tuple[tuple[str, str], ...]]] = {}
+    try:
+        for db in metastore.databases():
+            struct = _database(metastore, db)
+            if struct is not None:
+                databases[db] = (struct, metastore.table_names(db))
+    except SourceError as exc:
+        return NamesFailed(error=str(exc))
+    return NamesRead(databases=databases)
