@@ -1,0 +1,74 @@
+"""Config: what an operator may set of catalogd, checked before anything starts."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from ..topics.errors import ConfigError
+from ..topics.settings import Address, parse_addresses
+from ..topics.sharding import NUM_TOPICS_DEFAULT, check_num_topics
+from .facts import POLLING_INTERVAL_S_DEFAULT, Settings
+from .sources.loader import READS_KEPT, READS_MAX_DEFAULT
+
+PORT_DEFAULT: Final = 26_000
+THREADS_MAX: Final = 256
+LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogdConfig:
+    """Settings of catalogd; names are the flags.
+
+    Raises:
+        ConfigError: a value is not allowed; says which, and what is.
+    """
+
+    hive_metastore_uris: str = "thrift://127.0.0.1:9083"
+    statestores: str = "tcp://127.0.0.1:24000"
+    catalog_service_host: str = "127.0.0.1"
+    catalog_service_port: int = PORT_DEFAULT
+    state_dir: Path = field(default_factory=Path)
+    num_topics: int = NUM_TOPICS_DEFAULT
+    hms_event_polling_interval_s: float = POLLING_INTERVAL_S_DEFAULT
+    load_catalog_in_background: bool = True
+    num_metadata_loading_threads: int = READS_MAX_DEFAULT
+    blacklisted_dbs: str = "sys,information_schema"
+
+    def __post_init__(self) -> None:
+        """Check what no single type says."""
+        check_num_topics(self.num_topics)
+        self.hubs()
+        if self.catalog_service_host not in LOOPBACK:
+            raise ConfigError(
+                "catalog_service_host",
+                self.catalog_service_host,
+                "without keys only loopback is served: 127.0.0.1, localhost or ::1",
+            )
+        if not 0 <= self.catalog_service_port <= 65_535:
+            raise ConfigError("catalog_service_port", self.catalog_service_port, "0 to 65535")
+        if not 0 <= self.hms_event_polling_interval_s <= 3600:
+            raise ConfigError(
+                "hms_event_polling_interval_s",
+                self.hms_event_polling_interval_s,
+                "seconds from 0 (events off) to 3600",
+            )
+        if not READS_KEPT < self.num_metadata_loading_threads <= THREADS_MAX:
+            raise ConfigError(
+                "num_metadata_loading_threads",
+                self.num_metadata_loading_threads,
+                f"from {READS_KEPT + 1} ({READS_KEPT} are kept for events) to {THREADS_MAX}",
+            )
+
+    def hubs(self) -> tuple[Address, ...]:
+        """Return the hubs to publish to."""
+        return parse_addresses(self.statestores, setting="statestores")
+
+    def core(self) -> Settings:
+        """Return what the core needs of it."""
+        blacklisted = (db.strip().lower() for db in self.blacklisted_dbs.split(","))
+        return Settings(
+            polling_interval_s=self.hms_event_polling_interval_s,
+            load_in_background=self.load_catalog_in_background,
+            reads_max=self.num_metadata_loading_threads,
+            blacklisted_dbs=tuple(db for db in blacklisted if db),
+        )
