@@ -21,6 +21,7 @@ from ...topics.errors import ConfigError
 RECV_BYTES: Final = 256 << 10
 REPLY_BYTES_MAX: Final = 1 << 30  # one ADD_PARTITION message of 100,000 partitions is 230 MB
 STRING_BYTES_MAX: Final = REPLY_BYTES_MAX  # Thrift's own default, 16 MB, is less than one message
+ITEMS_MAX: Final = 1 << 26  # of one list or map: more cannot stand in REPLY_BYTES_MAX
 
 NAME_ONLY: Final = (None, (1, TType.STRING, "naming", "UTF8", None))
 VALUES_ONLY: Final = (None, (1, TType.LIST, "naming", (TType.STRING, "UTF8", False), None))
@@ -102,7 +103,10 @@ def accelerated(transport: Capture) -> Any:
     """
     try:
         return TBinaryProtocolAccelerated(
-            transport, string_length_limit=STRING_BYTES_MAX, fallback=False
+            transport,
+            string_length_limit=STRING_BYTES_MAX,
+            container_length_limit=ITEMS_MAX,
+            fallback=False,
         )
     except ImportError as exc:
         raise ConfigError(

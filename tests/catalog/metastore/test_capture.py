@@ -1,0 +1,158 @@
+"""Struct bytes come out of a reply as they went in, however the network cuts it."""
+
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+
+import pytest
+from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
+from hmsclient.genthrift.hive_metastore.ttypes import (
+    Database,
+    GetTableResult,
+    GetTablesResult,
+    NoSuchObjectException,
+)
+from thrift.Thrift import TApplicationException, TType
+
+from topicast.catalog.metastore import capture
+from topicast.catalog.metastore.capture import NAME_ONLY, VALUES_ONLY, Capture, Slicer, accelerated
+from topicast.tests.catalog.fake_metastore import make_partition, make_table, thrift_bytes
+from topicast.tests.catalog.metastore.thrift_server import refusal, reply
+
+STOP = b"\0"
+LIST_OF_STRUCTS = struct.pack("!bhb", TType.LIST, 1, TType.STRUCT)
+UNKNOWN_FIELDS = (
+    struct.pack("!bhi", TType.STRING, 777, 7)
+    + b"unknown"
+    + struct.pack("!bhbbiiq", TType.MAP, 778, TType.I32, TType.I64, 1, 5, 6)
+)
+calls = ThriftHiveMetastore
+TABLE = make_table("db", "t", location="file:/t", keys=("ds",))
+PARTITIONS = [make_partition(TABLE, [f"wert {n} ü"]) for n in range(300)]
+
+
+class Wire:
+    """The reading end under test, and the end that writes what it is to read."""
+
+    def __init__(self, reads: Capture, writes: socket.socket) -> None:
+        self.reads, self.writes = reads, writes
+        self.slicer = Slicer(accelerated(reads))
+
+    def says(self, data: bytes, *, cut: int = 1 << 20) -> None:
+        def write() -> None:
+            for start in range(0, len(data), cut):
+                self.writes.sendall(data[start : start + cut])
+
+        threading.Thread(target=write, daemon=True).start()
+
+
+@pytest.fixture
+def wire() -> Iterator[Wire]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        reads = Capture(*listening.getsockname(), timeout_s=10)
+        writes, _ = listening.accept()
+    with writes:
+        writes.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        yield Wire(reads, writes)
+    reads.close()
+
+
+def replying(result: object) -> bytes:
+    return reply("call", thrift_bytes(result))
+
+
+@pytest.mark.parametrize("cut", [1, 7, 1000, 1 << 20])
+def test_structs_of_a_list_are_sliced(wire: Wire, cut: int) -> None:
+    structs = PARTITIONS[: 300 if cut > 1 else 5]
+    result = calls.get_partitions_by_names_result
+    wire.says(replying(result(success=structs)), cut=cut)
+    assert wire.slicer.read(result, VALUES_ONLY) == [(p.values, thrift_bytes(p)) for p in structs]
+    assert wire.reads.position() == wire.reads.received_bytes
+
+
+def test_single_struct_is_sliced(wire: Wire) -> None:
+    database = Database("db", "text", "file:/db", {"k": "v"})
+    wire.says(replying(calls.get_database_result(success=database)))
+    found = wire.slicer.read(calls.get_database_result, NAME_ONLY)
+    assert found == [("db", thrift_bytes(database))]
+
+
+def test_wrapped_struct_is_sliced(wire: Wire) -> None:
+    result = calls.get_table_req_result
+    wire.says(replying(result(success=GetTableResult(TABLE))))
+    assert wire.slicer.read(result, NAME_ONLY, wrapped=True) == [("t", thrift_bytes(TABLE))]
+
+
+def test_wrapped_list_is_sliced(wire: Wire) -> None:
+    result = calls.get_table_objects_by_name_req_result
+    wire.says(replying(result(success=GetTablesResult([TABLE, TABLE]))))
+    assert wire.slicer.read(result, NAME_ONLY, wrapped=True) == [("t", thrift_bytes(TABLE))] * 2
+
+
+def test_empty_list_has_no_structs(wire: Wire) -> None:
+    result = calls.get_partitions_by_names_result
+    wire.says(replying(result(success=[])))
+    assert wire.slicer.read(result, VALUES_ONLY) == []
+
+
+def test_fields_that_nobody_knows_survive(wire: Wire) -> None:
+    table = UNKNOWN_FIELDS + thrift_bytes(TABLE)
+    wrapper = LIST_OF_STRUCTS + struct.pack("!i", 2) + table + table + UNKNOWN_FIELDS + STOP
+    result = struct.pack("!bh", TType.STRUCT, 0) + wrapper + UNKNOWN_FIELDS + STOP
+    wire.says(reply("call", result), cut=11)
+    found = wire.slicer.read(calls.get_table_objects_by_name_req_result, NAME_ONLY, wrapped=True)
+    assert found == [("t", table), ("t", table)]
+
+
+def test_replies_follow_each_other(wire: Wire) -> None:
+    result = calls.get_partitions_by_names_result
+    for structs in (PARTITIONS[:3], PARTITIONS[5:9]):
+        wire.reads.begin_reply()
+        wire.says(replying(result(success=structs)))
+        expected = [(p.values, thrift_bytes(p)) for p in structs]
+        assert wire.slicer.read(result, VALUES_ONLY) == expected
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_declared_exception_is_raised(wire: Wire, wrapped: bool) -> None:
+    result = calls.get_table_req_result
+    wire.says(replying(result(o2=NoSuchObjectException("no t"))))
+    with pytest.raises(NoSuchObjectException, match="no t"):
+        wire.slicer.read(result, NAME_ONLY, wrapped=wrapped)
+
+
+def test_refusal_is_raised(wire: Wire) -> None:
+    wire.says(refusal("get_table_req"))
+    with pytest.raises(TApplicationException, match="Invalid method name"):
+        wire.slicer.read(calls.get_table_req_result, NAME_ONLY, wrapped=True)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_result_without_anything_is_refused(wire: Wire, wrapped: bool) -> None:
+    wire.says(reply("call", STOP))
+    with pytest.raises(TApplicationException, match="no result"):
+        wire.slicer.read(calls.get_table_req_result, NAME_ONLY, wrapped=wrapped)
+
+
+def test_reply_that_ends_early_is_an_end_of_file(wire: Wire) -> None:
+    result = calls.get_partitions_by_names_result
+    wire.writes.sendall(replying(result(success=PARTITIONS))[:5000])
+    wire.writes.shutdown(socket.SHUT_RDWR)
+    with pytest.raises(EOFError):
+        wire.slicer.read(result, VALUES_ONLY)
+
+
+def test_reply_larger_than_allowed_is_refused(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture, "REPLY_BYTES_MAX", 10_000)
+    result = calls.get_partitions_by_names_result
+    wire.says(replying(result(success=PARTITIONS)))
+    with pytest.raises(OverflowError, match="10000 bytes"):
+        wire.slicer.read(result, VALUES_ONLY)
+
+
+def test_requests_leave_when_flushed(wire: Wire) -> None:
+    wire.reads.write(b"ab")
+    wire.reads.write(bytearray(b"c"))
+    wire.reads.flush()
+    assert wire.writes.recv(10) == b"abc"

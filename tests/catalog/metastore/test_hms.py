@@ -1,0 +1,246 @@
+"""Whatever a metastore does, or does not know, leaves Hms as an answer or as one of our errors."""
+
+import socket
+from collections.abc import Callable
+
+import pytest
+from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
+from hmsclient.genthrift.hive_metastore.ttypes import (
+    Database,
+    GetTableResult,
+    GetTablesResult,
+    MetaException,
+    NoSuchObjectException,
+    TableMeta,
+    UnknownDBException,
+)
+from thrift.Thrift import TApplicationException
+
+from topicast.catalog.metastore.hms import Hms, parse_uris
+from topicast.tests.catalog.fake_metastore import make_partition, make_table, thrift_bytes
+from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal, reply
+from topicast.topics.errors import ConfigError, ObjectGone, SourceError
+
+calls = ThriftHiveMetastore
+TABLE = make_table("db", "t", location="file:/t", keys=("ds",))
+Answer = Callable[[], bytes | None]
+
+
+def says(result: object) -> Answer:
+    name = type(result).__name__.removesuffix("_result")
+    return lambda: reply(name, thrift_bytes(result))
+
+
+def answering(*results: object) -> dict[str, Answer]:
+    return {type(r).__name__.removesuffix("_result"): says(r) for r in results}
+
+
+DATABASES = calls.get_all_databases_result(success=["db"])
+UGI = calls.set_ugi_result(success=["me"])
+
+
+@pytest.mark.parametrize(
+    ("uris", "addresses"),
+    [
+        ("thrift://hms:9083", (("hms", 9083),)),
+        (" thrift://a:1, thrift://b:2/,", (("a", 1), ("b", 2))),
+        ("thrift://hms", (("hms", 9083),)),
+        ("thrift://[::1]:7", (("::1", 7),)),
+    ],
+)
+def test_addresses_are_read_from_uris(uris: str, addresses: tuple[tuple[str, int], ...]) -> None:
+    assert parse_uris(uris) == addresses
+
+
+@pytest.mark.parametrize(
+    "uris",
+    [
+        "",
+        " , ",
+        "hms:9083",
+        "http://hms:9083",
+        "thrift://:9083",
+        "thrift://hms:port",
+        "thrift://hms:99999",
+        "thrift://hms:9083/db",
+        "thrift://hms:9083?x=1",
+        "thrift://a:1,nonsense",
+        "thrift://[::1",
+    ],
+)
+def test_bad_uri_is_refused_with_what_is_allowed(uris: str) -> None:
+    with pytest.raises(ConfigError, match=r"hive_metastore_uris=.*thrift://HOST:PORT"):
+        Hms(uris, timeout_s=1)
+
+
+def test_addresses_are_tried_in_turn() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        dead = f"thrift://127.0.0.1:{closed.getsockname()[1]}"
+    with ThriftServer(answering(DATABASES, UGI)) as server:
+        hms = Hms(f"{dead},{server.uri}", timeout_s=5)
+        assert hms.databases() == ("db",)
+        hms.close()
+
+
+def test_metastore_that_is_away_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        dead = f"thrift://127.0.0.1:{closed.getsockname()[1]}"
+    with pytest.raises(SourceError, match=rf"no metastore reached: {dead} \(.*refused") as caught:
+        Hms(dead, timeout_s=1).databases()
+    assert caught.value.retriable
+
+
+def test_metastore_that_hangs_times_out() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        uri = f"thrift://127.0.0.1:{hanging.getsockname()[1]}"
+        with pytest.raises(SourceError, match=r"\(timed out\)"):
+            Hms(uri, timeout_s=0.2).databases()
+
+
+def test_connection_that_died_while_idle_is_made_anew() -> None:
+    with ThriftServer(answering(DATABASES, UGI)) as server:
+        hms = Hms(server.uri, timeout_s=5)
+        assert hms.databases() == ("db",)
+        server.hang_up()
+        assert hms.databases() == ("db",)
+        hms.close()
+
+
+def test_call_that_kills_the_server_is_not_asked_for_ever() -> None:
+    with ThriftServer(answering(DATABASES, UGI) | {"get_database": lambda: None}) as server:
+        hms = Hms(server.uri, timeout_s=5)
+        assert hms.databases() == ("db",)
+        with pytest.raises(SourceError, match=r"cannot read database db at .*closed"):
+            hms.database("db")
+        assert server.called.count("get_database") == 2
+        assert hms.databases() == ("db",)
+        hms.close()
+
+
+@pytest.mark.parametrize("answer", [lambda: None, lambda: refusal("set_ugi"), lambda: b"\xff" * 99])
+def test_server_that_takes_no_ugi_is_asked_without(answer: Answer) -> None:
+    with ThriftServer(answering(DATABASES) | {"set_ugi": answer}) as server:
+        hms = Hms(server.uri, timeout_s=5)
+        assert hms.databases() == ("db",)
+        hms.close()
+
+
+def test_exception_of_the_server_is_passed_on_in_its_words() -> None:
+    failing = calls.get_database_result(o2=MetaException("the disk is full"))
+    with ThriftServer(answering(DATABASES, UGI, failing)) as server:
+        hms = Hms(server.uri, timeout_s=5)
+        with pytest.raises(SourceError, match="cannot read database db: the disk is full"):
+            hms.database("db")
+        assert hms.databases() == ("db",)
+        assert server.called.count("set_ugi") == 1  # an exception is an answer: same connection
+        hms.close()
+
+
+def test_absent_object_is_gone() -> None:
+    absent = calls.get_database_result(o1=NoSuchObjectException("no db"))
+    with ThriftServer(answering(absent, UGI)) as server:
+        hms = Hms(server.uri, timeout_s=5)
+        with pytest.raises(ObjectGone, match="no db"):
+            hms.database("db")
+        hms.close()
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"\xff" * 200,
+        reply("get_database", b"\x0c\x00\x00\x0b\x00\x01\x7f\xff\xff\xff"),
+        reply("get_database", b"\x63\x00\x00"),
+    ],
+)
+def test_garbage_is_an_error_and_ends_the_connection(garbage: bytes) -> None:
+    with ThriftServer(answering(DATABASES, UGI) | {"get_database": lambda: garbage}) as server:
+        hms = Hms(server.uri, timeout_s=0.5)
+        with pytest.raises(SourceError, match="cannot read database db"):
+            hms.database("db")
+        assert hms.databases() == ("db",)
+        hms.close()
+
+
+BY_REQUEST = calls.get_table_objects_by_name_req_result(success=GetTablesResult([TABLE]))
+BY_NAME = calls.get_table_objects_by_name_result(success=[TABLE])
+ONE_BY_ONE = calls.get_table_req_result(success=GetTableResult(TABLE))
+
+
+@pytest.mark.parametrize("way", [BY_REQUEST, BY_NAME, ONE_BY_ONE], ids=lambda way: str(type(way)))
+def test_tables_are_read_by_the_way_that_the_server_has(way: object) -> None:
+    with ThriftServer(answering(way, UGI)) as server:
+        hms = Hms(server.uri, timeout_s=5)
+        assert hms.tables("db", ["t"]) == {"t": thrift_bytes(TABLE)}
+        tried = len(server.called)
+        assert hms.tables("db", ["t"]) == {"t": thrift_bytes(TABLE)}
+        assert len(server.called) == tried + 1  # it is remembered
+        hms.close()
+
+
+def test_absent_table_is_left_out_where_tables_are_read_one_by_one() -> None:
+    absent = calls.get_table_req_result(o2=NoSuchObjectException("no t"))
+    with ThriftServer(answering(absent, UGI)) as server:
+        hms = Hms(server.uri, timeout_s=5)
+        assert hms.tables("db", ["t", "u"]) == {}
+        hms.close()
+
+
+def test_server_without_any_way_to_read_tables_is_an_error() -> None:
+    with ThriftServer(answering(UGI)) as server:
+        hms = Hms(server.uri, timeout_s=5)
+        with pytest.raises(SourceError, match="Invalid method name: 'get_table_req'"):
+            hms.tables("db", ["t"])
+        hms.close()
+
+
+def test_refusal_for_another_reason_is_not_taken_for_a_missing_method() -> None:
+    def broken() -> bytes:
+        kind = TApplicationException.INTERNAL_ERROR
+        return refusal("get_table_objects_by_name_req", kind)
+
+    answers = answering(BY_NAME, UGI) | {"get_table_objects_by_name_req": broken}
+    with ThriftServer(answers) as server:
+        hms = Hms(server.uri, timeout_s=5)
+        with pytest.raises(SourceError):
+            hms.tables("db", ["t"])
+        hms.close()
+
+
+def test_absent_database_has_no_tables_to_read() -> None:
+    absent = calls.get_table_objects_by_name_req_result(o3=UnknownDBException("no db"))
+    with ThriftServer(answering(absent, UGI)) as server:
+        hms = Hms(server.uri, timeout_s=5)
+        assert hms.tables("db", ["t"]) == {}
+        hms.close()
+
+
+def test_names_come_with_types_or_without_where_the_server_tells_none() -> None:
+    metas = [TableMeta("db", "t", "VIEW"), TableMeta("db", "u", None), TableMeta("dbx", "v", "")]
+    typed = calls.get_table_meta_result(success=metas)
+    untyped = calls.get_all_tables_result(success=["t", "u"])
+    for answers, names in (((typed,), ("VIEW", "")), ((untyped,), ("", ""))):
+        with ThriftServer(answering(UGI, *answers)) as server:
+            hms = Hms(server.uri, timeout_s=5)
+            assert hms.table_names("db") == (("t", names[0]), ("u", names[1]))
+            hms.close()
+
+
+def test_partitions_that_the_server_names_by_rules_of_its_own_are_read_one_by_one() -> None:
+    partition = make_partition(TABLE, ["a b"])
+    listed = calls.get_partitions_by_names_result(success=[partition])
+    single = calls.get_partition_by_name_result(success=partition)
+    with ThriftServer(answering(UGI, listed, single)) as server:
+        hms = Hms(server.uri, timeout_s=5)
+        found = hms.partitions("db", "t", ["ds=a%20b"])
+        assert found == {"ds=a%20b": thrift_bytes(partition)}
+        hms.close()
+
+
+def test_database_is_passed_on_as_the_server_wrote_it() -> None:
+    database = Database("db", "text", "file:/db", {"k": "v"})
+    with ThriftServer(answering(UGI, calls.get_database_result(success=database))) as server:
+        hms = Hms(server.uri, timeout_s=5)
+        assert hms.database("db") == thrift_bytes(database)
+        hms.close()
