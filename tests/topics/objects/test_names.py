@@ -1,0 +1,108 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topicast.topics.entries import group_of
+from topicast.topics.errors import UsageError, WireError
+from topicast.topics.objects import names
+
+plain = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)
+some = plain.filter(bool)
+
+
+@given(some, some, plain)
+def test_keys_of_a_table_and_its_blocks_come_back(db, table, lower):
+    assert names.parse_table_key(names.table_key(db, table)) == names.TableKey(db, table)
+    key = names.block_key(db, table, lower)
+    assert names.parse_table_key(key) == names.BlockKey(db, table, lower)
+    assert group_of(key) == names.table_key(db, table)
+
+
+@given(some, plain)
+def test_keys_of_the_namespace_come_back(db, lower):
+    assert names.parse_namespace_key(names.database_key(db)) == names.DatabaseKey(db)
+    key = names.names_key(db, lower)
+    assert names.parse_namespace_key(key) == names.NamesKey(db, lower)
+    assert group_of(key) == names.names_group(db)
+
+
+@given(some, st.lists(plain, unique=True, min_size=2))
+def test_blocks_sort_after_their_table_and_as_their_bounds(table, lowers):
+    keys = [names.block_key("db", table, lower) for lower in sorted(lowers)]
+    assert keys == sorted(keys)
+    assert names.table_key("db", table) < keys[0]
+
+
+@pytest.mark.parametrize("key", [b"", b"a", b"a\0b", b"a\0b\0\x02", b"\xff\0b\0", b"a\0b\0\x01c\0"])
+def test_bytes_that_are_no_table_key_are_refused(key):
+    with pytest.raises(WireError):
+        names.parse_table_key(key)
+
+
+@pytest.mark.parametrize(
+    "key", [b"d", b"d\0b", b"x\0b\0", b"d\0b\0rest", b"n\0\xff\0", b"n\0b\0c\0"]
+)
+def test_bytes_that_are_no_namespace_key_are_refused(key):
+    with pytest.raises(WireError):
+        names.parse_namespace_key(key)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+def test_a_name_that_no_key_can_hold_is_refused(name):
+    with pytest.raises(UsageError):
+        names.table_key("db", name)
+
+
+def test_a_table_is_named_with_one_dot():
+    assert names.table_name("sales", "orders") == "sales.orders"
+    assert names.parse_table_name("Sales.Orders") == ("sales", "orders")
+
+
+@pytest.mark.parametrize("name", ["", "orders", ".orders", "sales.", "a.b.c", "a.b\0"])
+def test_what_names_no_table_is_refused(name):
+    with pytest.raises(UsageError, match=r"db\.table"):
+        names.parse_table_name(name)
+
+
+# From FileUtils.escapePathName and Warehouse.makePartName of Hive 2.3.10.
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        (("2026-11-01", "3"), "ds=2026-11-01/hour=3"),
+        (("", "x y"), "ds=__HIVE_DEFAULT_PARTITION__/hour=x y"),
+        (("\"#%'*/:=?\\{[]^", "}|<>"), "ds=%22%23%25%27%2A%2F%3A%3D%3F%5C%7B%5B%5D%5E/hour=}|<>"),
+        (("\n\x7f\x1f", "\x80é中"), "ds=%0A%7F%1F/hour=\x80é中"),
+        (("UPPER", "a.b,c"), "ds=UPPER/hour=a.b,c"),
+        (("\0", "~`"), "ds=%00/hour=~`"),
+    ],
+)
+def test_partitions_are_named_as_hive_names_them(values, name):
+    assert names.partition_name(["DS", "hour"], values) == name
+    assert names.partition_values(name) == tuple(v or names.NULL_PARTITION for v in values)
+
+
+@given(st.lists(st.tuples(some, plain), min_size=1, max_size=3))
+def test_values_and_keys_come_back_from_a_name(parts):
+    keys = [key.lower() for key, _ in parts]
+    name = names.partition_name(keys, [value for _, value in parts])
+    names.check_partition_name(name)
+    assert names.partition_values(name) == tuple(
+        value or names.NULL_PARTITION for _, value in parts
+    )
+    assert names.partition_keys(name) == tuple(key.lower() for key in keys)
+
+
+def test_percent_signs_that_escape_nothing_stay():
+    assert names.partition_values("ds=%zz%4%41") == ("%zz%4A",)
+
+
+@pytest.mark.parametrize(("keys", "values"), [([], []), (["ds"], []), (["ds"], ["1", "2"])])
+def test_a_partition_has_one_value_for_each_key(keys, values):
+    with pytest.raises(UsageError):
+        names.partition_name(keys, values)
+
+
+@pytest.mark.parametrize("name", ["", "ds", "=1", "ds=1/", "ds=1//hour=2", "ds=\0", "ds=\udfff"])
+def test_what_names_no_partition_is_refused(name):
+    with pytest.raises(UsageError):
+        names.check_partition_name(name)

@@ -1,0 +1,169 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topicast.tests.topics.objects.structs import (
+    BASE,
+    partition,
+    partitions,
+    string_map,
+    struct,
+    with_field,
+)
+from topicast.topics.errors import WireError
+from topicast.topics.objects import templates
+from topicast.topics.objects.templates import RAW, Template, Templates, template_of
+
+NAME = "ds=2026-11-01/hour=03"
+OTHER = "ds=2026-11-02/hour=00"
+PARTITION = partition()
+SAME = partition(("2026-11-02", "00"), size="99", created=18)
+
+
+@given(partitions(), st.sampled_from(["a=", "a=x", "a=0/b=7", NAME]))
+def test_any_struct_comes_back_from_its_template(data, name):
+    template = template_of(data, name)
+    assert Template(template.skeleton).skeleton == template.skeleton
+    holes = template.match(data, name)
+    assert holes is not None
+    assert len(holes) == template.holes
+    assert template.fill(holes, name) == data
+
+
+@given(st.lists(partitions(), max_size=6), st.integers(-1, 2))
+def test_any_structs_come_back_from_numbered_templates(structs, likely):
+    numbered = Templates((), BASE)
+    for data in structs:
+        guess = min(likely, len(numbered.skeletons) - 1)
+        number, holes = numbered.split(data, "a=1", likely=guess)
+        assert numbered.join(number, holes, "a=1") == data
+    again = Templates(numbered.skeletons, "")
+    for data in structs:
+        number, holes = numbered.split(data, "a=1")
+        assert again.join(number, holes, "a=1") == data
+
+
+@given(st.data())
+def test_no_mutation_of_a_struct_escapes_or_is_lost(data):
+    at = data.draw(st.integers(0, len(PARTITION) - 1))
+    mutated = PARTITION[:at] + data.draw(st.binary(max_size=2)) + PARTITION[at + 1 :]
+    numbered = Templates((), BASE)
+    numbered.split(PARTITION, NAME)
+    try:
+        number, holes = numbered.split(mutated, NAME, likely=0)
+    except WireError:
+        return
+    assert numbered.join(number, holes, NAME) == mutated
+
+
+@given(st.data())
+def test_a_template_that_matches_a_cut_struct_is_none(data):
+    template = template_of(PARTITION, NAME)
+    assert template.match(PARTITION[: data.draw(st.integers(0, len(PARTITION) - 1))], NAME) is None
+    assert template.match(PARTITION + b"\0", NAME) is None
+
+
+def test_partitions_that_differ_where_partitions_do_share_a_template():
+    numbered = Templates((), BASE + "/")
+    assert numbered.split(PARTITION, NAME) == (0, (17, 0, 7, 1234, 1700000000))
+    assert numbered.split(SAME, OTHER, likely=0) == (0, (18, 0, 7, 99, 1700000000))
+    assert numbered.split(SAME, OTHER) == (0, (18, 0, 7, 99, 1700000000))
+    assert len(numbered.skeletons) == 1
+
+
+def test_what_the_name_implies_leaves_no_hole():
+    template = Templates((), BASE)
+    number, holes = template.split(PARTITION, NAME)
+    read = template.template(number)
+    assert read.values(holes, NAME) == ("2026-11-01", "03")
+    assert read.location(holes, NAME) == f"{BASE}/{NAME}"
+
+
+def test_what_the_name_does_not_imply_is_kept():
+    template = template_of(PARTITION, OTHER)
+    holes = template.match(PARTITION, OTHER)
+    assert holes[0] == (b"2026-11-01", b"03")
+    assert template.values(holes, OTHER) == ("2026-11-01", "03")
+    assert template.location(holes, OTHER) == f"{BASE}/{NAME}"
+
+
+def test_a_location_elsewhere_makes_another_template():
+    numbered = Templates((), BASE)
+    numbered.split(PARTITION, NAME)
+    moved = partition(location="s3://elsewhere/1")
+    number, holes = numbered.split(moved, NAME, likely=0)
+    assert (number, b"s3://elsewhere/1" in holes) == (1, True)
+    assert numbered.join(number, holes, NAME) == moved
+
+
+def test_an_invented_field_survives():
+    invented = with_field(PARTITION, 99, 13, string_map(new="thing"))
+    numbered = Templates((), BASE)
+    number, holes = numbered.split(invented, NAME)
+    assert numbered.join(number, holes, NAME) == invented
+
+
+def test_parameters_say_which_hole_is_theirs():
+    template = template_of(PARTITION, NAME)
+    assert [key for key, _ in template.parameters] == ["numFiles", "totalSize", "ddlTime"]
+    holes = template.match(PARTITION, NAME)
+    assert [holes[at] for _, at in template.parameters] == [7, 1234, 1700000000]
+
+
+def test_a_struct_without_values_or_location_has_none():
+    template = template_of(struct((4, 8, bytes(4))), NAME)
+    assert template.values((0,), NAME) == ()
+    assert template.location((0,), NAME) == ""
+
+
+def test_values_that_are_no_list_are_refused():
+    with pytest.raises(WireError, match="no list"):
+        template_of(PARTITION, OTHER).values((b"",), OTHER)
+
+
+@pytest.mark.parametrize("skeleton", [b"", b"\0", b"\x04\0", b"\x01\0\0", b"\0\x08\0"])
+def test_a_skeleton_that_is_none_is_refused(skeleton):
+    with pytest.raises(WireError):
+        Template(skeleton)
+
+
+@pytest.mark.parametrize("holes", [(), (17, 0, 7, 1234), (17, 0, 7, 1, 1, 1), (b"", 0, 7, 1, 1)])
+def test_holes_that_do_not_fit_are_refused(holes):
+    numbered = Templates((), BASE)
+    numbered.split(PARTITION, NAME)
+    with pytest.raises(WireError):
+        numbered.join(0, holes, NAME)
+
+
+def test_a_name_that_implies_no_values_is_refused():
+    numbered = Templates((), BASE)
+    _, holes = numbered.split(PARTITION, NAME)
+    with pytest.raises(WireError, match="names a partition"):
+        numbered.join(0, holes, "no name")
+
+
+@pytest.mark.parametrize(("number", "holes"), [(0, ()), (5, ()), (-2, ()), (RAW, ()), (RAW, (1,))])
+def test_a_number_without_template_is_refused(number, holes):
+    with pytest.raises(WireError):
+        Templates((), "").join(number, holes, NAME)
+
+
+def test_a_struct_beyond_the_last_number_is_kept_whole():
+    numbered = Templates((), BASE)
+    for i in range(templates.TEMPLATES_MAX):
+        assert numbered.split(partition(**{f"key{i}": "1"}), NAME)[0] == i
+    assert numbered.split(PARTITION, NAME) == (RAW, (PARTITION,))
+    assert numbered.join(RAW, (PARTITION,), NAME) == PARTITION
+    assert len(numbered.skeletons) == templates.TEMPLATES_MAX
+
+
+def test_a_template_that_takes_too_many_bytes_is_not_numbered():
+    large = with_field(PARTITION, 99, 11, (1 << 20).to_bytes(4, "big") + bytes(1 << 20))
+    assert Templates((), BASE).split(large, NAME)[0] == RAW
+    nearly_full = Templates([bytes(templates.TEMPLATES_BYTES_MAX - 100)], BASE)
+    assert nearly_full.split(PARTITION, NAME)[0] == RAW
+
+
+def test_a_template_with_too_many_holes_is_not_numbered():
+    many = partition(**{f"k{i}": "1" for i in range(templates.HOLES_MAX)})
+    assert Templates((), BASE).split(many, NAME) == (RAW, (many,))

@@ -1,0 +1,210 @@
+"""Names: the sorting keys of entries, and Hive's names of tables and partitions.
+
+    table topics      db NUL table NUL                  the table
+                      db NUL table NUL 0x01 lower       a block of its partitions
+    namespace topic   "d" NUL db NUL                    the database
+                      "n" NUL db NUL lower              a block of its tables' names
+
+``lower`` is the block's lower bound: every name in it is at or above ``lower`` and below the
+next block's. The first block's is empty. Text sorts as its UTF-8 does, so bounds may be
+compared as either.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ..errors import UsageError, WireError
+
+NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+"""What stands in a partition's name for a value that is NULL or empty."""
+
+_BLOCK: Final = b"\x01"
+_DATABASE: Final = b"d"
+_NAMES: Final = b"n"
+
+# Hive 2.3, FileUtils.charToEscape; "}" is not in it.
+_ESCAPED: Final = str.maketrans(
+    {c: f"%{c:02X}" for c in (*range(0x20), *(ord(c) for c in "\"#%'*/:=?\\{[]^"), 0x7F)}
+)
+_ESCAPE: Final = re.compile("%([0-9A-Fa-f]{2})")
+
+
+@dataclass(frozen=True, slots=True)
+class TableKey:
+    """The key of a table."""
+
+    db: str
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlockKey:
+    """The key of a block of one table's partitions."""
+
+    db: str
+    table: str
+    lower: str
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseKey:
+    """The key of a database."""
+
+    db: str
+
+
+@dataclass(frozen=True, slots=True)
+class NamesKey:
+    """The key of a block of one database's table names."""
+
+    db: str
+    lower: str
+
+
+def table_key(db: str, table: str) -> bytes:
+    """Return the key of a table, which is also the group of its blocks."""
+    return _part(db) + b"\0" + _part(table) + b"\0"
+
+
+def block_key(db: str, table: str, lower: str) -> bytes:
+    """Return the key of the block of partitions that begins at the partition name ``lower``."""
+    return table_key(db, table) + _BLOCK + _part(lower)
+
+
+def database_key(db: str) -> bytes:
+    """Return the key of a database in the namespace topic."""
+    return _DATABASE + b"\0" + _part(db) + b"\0"
+
+
+def names_key(db: str, lower: str) -> bytes:
+    """Return the key of the block of table names that begins at ``lower``."""
+    return names_group(db) + _part(lower)
+
+
+def names_group(db: str) -> bytes:
+    """Return the group of a database's blocks of table names."""
+    return _NAMES + b"\0" + _part(db) + b"\0"
+
+
+def split(key: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return what stands before the first NUL of ``key``, before the second, and the rest.
+
+    Raises:
+        WireError: ``key`` has fewer than two NULs.
+    """
+    parts = key.split(b"\0", 2)
+    if len(parts) != 3:
+        raise WireError(f"key {key[:64]!r} has no group")
+    return parts[0], parts[1], parts[2]
+
+
+def parse_table_key(key: bytes) -> TableKey | BlockKey:
+    """Read a key of a table topic.
+
+    Raises:
+        WireError: no table topic has such a key.
+    """
+    db, table, rest = split(key)
+    if not rest:
+        return TableKey(_text(db), _text(table))
+    if rest[:1] != _BLOCK:
+        raise WireError(f"key {key[:64]!r} is of no known kind")
+    return BlockKey(_text(db), _text(table), _text(rest[1:]))
+
+
+def parse_namespace_key(key: bytes) -> DatabaseKey | NamesKey:
+    """Read a key of the namespace topic.
+
+    Raises:
+        WireError: the namespace topic has no such key.
+    """
+    kind, db, rest = split(key)
+    if kind == _NAMES:
+        return NamesKey(_text(db), _text(rest))
+    if kind != _DATABASE or rest:
+        raise WireError(f"key {key[:64]!r} is of no known kind")
+    return DatabaseKey(_text(db))
+
+
+def table_name(db: str, table: str) -> str:
+    """Return the name under which people know a table: ``db.table``."""
+    return f"{db}.{table}"
+
+
+def parse_table_name(name: str) -> tuple[str, str]:
+    """Split what a user wrote as ``db.table``; HMS keeps names in lower case, so they come so.
+
+    Raises:
+        UsageError: it is not two names with one dot between.
+    """
+    db, _, table = name.lower().partition(".")
+    if not db or not table or "." in table or "\0" in name:
+        raise UsageError(f"{name!r} is not a table's name: write it as db.table")
+    return db, table
+
+
+def partition_name(keys: Sequence[str], values: Sequence[str]) -> str:
+    """Return the name that HMS gives the partition with ``values``, as ``ds=2026-11-01/hour=3``.
+
+    Source: Hive 2.3, Warehouse.makePartName and FileUtils.escapePathName.
+
+    Raises:
+        UsageError: there is not one value for each key.
+    """
+    if len(keys) != len(values) or not keys:
+        raise UsageError(f"{len(values)} values given for the partition keys {', '.join(keys)}")
+    return "/".join(
+        f"{key.lower().translate(_ESCAPED)}={value.translate(_ESCAPED) or NULL_PARTITION}"
+        for key, value in zip(keys, values, strict=True)
+    )
+
+
+def partition_values(name: str) -> tuple[str, ...]:
+    """Return the values in a partition's ``name``; NULL and empty both come as NULL_PARTITION.
+
+    Raises:
+        UsageError: ``name`` has a part without ``=``.
+    """
+    values = [part.rpartition("=") for part in name.split("/")]
+    for key, equals, _ in values:
+        if not equals or not key:
+            raise UsageError(f"{name!r} is not a partition's name: write it as key=value/key=value")
+    if "%" not in name:
+        return tuple([value for _, _, value in values])
+    return tuple([_ESCAPE.sub(_unescaped, value) for _, _, value in values])
+
+
+def check_partition_name(name: str) -> None:
+    """Raise UsageError unless ``name`` is a partition's."""
+    partition_values(name)
+    _part(name)
+
+
+def partition_keys(name: str) -> tuple[str, ...]:
+    """Return the keys in a partition's ``name``, in order."""
+    return tuple([_ESCAPE.sub(_unescaped, part.rpartition("=")[0]) for part in name.split("/")])
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16))
+
+
+def _part(name: str) -> bytes:
+    if "\0" in name:
+        raise UsageError(f"{name!r} holds a NUL, which no name may")
+    try:
+        return name.encode()
+    except UnicodeEncodeError as exc:
+        raise UsageError(f"{name!r} is not valid Unicode") from exc
+
+
+def _text(part: bytes) -> str:
+    try:
+        text = part.decode()
+    except UnicodeDecodeError as exc:
+        raise WireError(f"key part {part[:64]!r} is not UTF-8") from exc
+    if "\0" in text:
+        raise WireError(f"key part {part[:64]!r} holds a NUL")
+    return text

@@ -1,0 +1,326 @@
+"""Tables: databases, tables and partitions as a user reads them, made of Thrift bytes.
+
+Objects are frozen and compare by value; the bytes they were read from ride along and come back
+from ``thrift()``, every field known or not. Two objects may be equal and differ in fields that
+have no attribute here. Text that Thrift leaves out is empty, as is a list or map.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, TypeAlias, TypeVar
+
+from ..errors import WireError
+from .blocks import PartitionRecord
+from .holes import Holes, hole_text
+from .names import partition_keys, partition_name, table_name
+from .templates import RAW, Template, Templates, template_of
+from .thrift import (
+    STRUCT,
+    Field,
+    check_struct,
+    fields,
+    read_bool,
+    read_int,
+    read_structs,
+    read_text,
+    read_text_map,
+    read_texts,
+)
+
+Parameters: TypeAlias = Mapping[str, str]
+_T = TypeVar("_T")
+
+_NONE: Final[Parameters] = MappingProxyType({})
+
+
+def _none() -> Parameters:
+    return _NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table, or a key of its partitions."""
+
+    name: str
+    type: str
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """How files are read and written; ``sort_columns`` are names with "asc" or "desc"."""
+
+    input_format: str = ""
+    output_format: str = ""
+    serde: str = ""
+    serde_parameters: Parameters = field(default_factory=_none)
+    bucket_columns: tuple[str, ...] = ()
+    num_buckets: int = 0
+    sort_columns: tuple[tuple[str, str], ...] = ()
+    compressed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    """A database."""
+
+    name: str
+    description: str = ""
+    location: str = ""
+    parameters: Parameters = field(default_factory=_none)
+    owner: str = ""
+    version: int
+    _thrift: bytes = field(default=b"", compare=False, repr=False)
+
+    def thrift(self) -> bytes:
+        """Return the whole Thrift struct, as HMS sent it."""
+        return self._thrift
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return read_database, (self._thrift, self.version)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table or a view; ``type`` is HMS's, as MANAGED_TABLE or VIRTUAL_VIEW."""
+
+    db: str
+    name: str
+    type: str = ""
+    owner: str = ""
+    location: str = ""
+    columns: tuple[Column, ...] = ()
+    partition_columns: tuple[Column, ...] = ()
+    parameters: Parameters = field(default_factory=_none)
+    view_text: str = ""
+    storage: Storage = Storage()
+    version: int
+    _thrift: bytes = field(default=b"", compare=False, repr=False)
+
+    @property
+    def full_name(self) -> str:
+        """``db.table``."""
+        return table_name(self.db, self.name)
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """The names of the partition columns."""
+        return tuple([column.name for column in self.partition_columns])
+
+    def thrift(self) -> bytes:
+        """Return the whole Thrift struct, as HMS sent it."""
+        return self._thrift
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return read_table, (self._thrift, self.version)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """A partition of a table."""
+
+    values: tuple[str, ...]
+    name: str
+    location: str = ""
+    parameters: Parameters = field(default_factory=_none)
+    columns: tuple[Column, ...] = ()
+    storage: Storage = Storage()
+    version: int
+    _template: Template = field(compare=False, repr=False)
+    _holes: Holes = field(compare=False, repr=False)
+
+    def thrift(self) -> bytes:
+        """Return the whole Thrift struct, as HMS sent it. Cost: O(its bytes), it is spliced."""
+        return self._template.fill(self._holes, self.name)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return read_partition, (self.thrift(), partition_keys(self.name), self.version)
+
+
+class PartitionReader:
+    """Makes partitions of one table's records; what a template says is read once."""
+
+    def __init__(self, templates: Sequence[bytes]) -> None:
+        self._templates = Templates(templates, "")
+        self._shapes: dict[int, tuple[Template, _Descriptor]] = {}
+
+    def read(self, record: PartitionRecord) -> Partition:
+        """Return the partition in ``record``.
+
+        Raises:
+            WireError: ``record`` names no template, or does not fit it.
+        """
+        name, version, number, holes = record
+        if number == RAW:
+            template = template_of(self.thrift(record), name)
+            holes = template.match(self.thrift(record), name) or ()
+            descriptor = _partition_descriptor(template)
+        else:
+            template, descriptor = self._shape(number)
+        if len(holes) != template.holes:
+            raise WireError(f"partition {name!r} does not fit its template")
+        parameters = {key: hole_text(holes[at]) for key, at in template.parameters}
+        return Partition(
+            values=template.values(holes, name),
+            name=name,
+            location=template.location(holes, name),
+            parameters=MappingProxyType(parameters),
+            columns=descriptor.columns,
+            storage=descriptor.storage,
+            version=version,
+            _template=template,
+            _holes=holes,
+        )
+
+    def thrift(self, record: PartitionRecord) -> bytes:
+        """Return the Thrift struct of ``record``; raises as ``read`` does."""
+        return self._templates.join(record.template, record.holes, record.name)
+
+    def _shape(self, number: int) -> tuple[Template, "_Descriptor"]:
+        shape = self._shapes.get(number)
+        if shape is None:
+            template = self._templates.template(number)
+            shape = self._shapes[number] = (template, _partition_descriptor(template))
+        return shape
+
+
+def read_database(thrift: bytes, version: int) -> Database:
+    """Return the database in ``thrift``, as of ``version``.
+
+    Raises:
+        WireError: it is not a Database struct.
+    """
+    check_struct(thrift)
+    found = _Fields(thrift)
+    return Database(
+        name=found.name(1),
+        description=found.text(2),
+        location=found.text(3),
+        parameters=found.parameters(4),
+        owner=found.text(6),
+        version=version,
+        _thrift=thrift,
+    )
+
+
+def read_table(thrift: bytes, version: int) -> Table:
+    """Return the table in ``thrift``, as of ``version``.
+
+    Raises:
+        WireError: it is not a Table struct.
+    """
+    check_struct(thrift)
+    found = _Fields(thrift)
+    descriptor = found.descriptor(7)
+    return Table(
+        db=found.name(2),
+        name=found.name(1),
+        type=found.text(12),
+        owner=found.text(3),
+        location=descriptor.location,
+        columns=descriptor.columns,
+        partition_columns=found.columns(8),
+        parameters=found.parameters(9),
+        view_text=found.text(11) or found.text(10),
+        storage=descriptor.storage,
+        version=version,
+        _thrift=thrift,
+    )
+
+
+def read_partition(thrift: bytes, keys: Sequence[str], version: int) -> Partition:
+    """Return the partition in ``thrift``, of a table with partition ``keys``, as of ``version``.
+
+    Raises:
+        WireError: it is not a Partition struct.
+        UsageError: it has not one value for each key.
+    """
+    check_struct(thrift)
+    name = partition_name(keys, _Fields(thrift).texts(1))
+    return PartitionReader(()).read(PartitionRecord(name, version, RAW, (thrift,)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Descriptor:
+    """What a StorageDescriptor struct says."""
+
+    columns: tuple[Column, ...] = ()
+    location: str = ""
+    storage: Storage = Storage()
+
+
+class _Fields:
+    """The fields of one struct, read by id; a field that is not there reads as empty."""
+
+    def __init__(self, data: bytes, pos: int = 0) -> None:
+        self._data = data
+        self._found = {found.id: found for found in fields(data, pos)}
+
+    def text(self, at: int) -> str:
+        return self._read(at, read_text, "")
+
+    def name(self, at: int) -> str:
+        if at not in self._found:
+            raise WireError(f"a Thrift struct has no field {at}, its name")
+        return self.text(at)
+
+    def texts(self, at: int) -> tuple[str, ...]:
+        none: tuple[str, ...] = ()
+        return self._read(at, read_texts, none)
+
+    def parameters(self, at: int) -> Parameters:
+        return MappingProxyType(self._read(at, read_text_map, {}))
+
+    def flag(self, at: int) -> bool:
+        found = self._found.get(at)
+        return found is not None and read_bool(self._data, found)
+
+    def integer(self, at: int) -> int:
+        return self._read(at, read_int, 0)
+
+    def structs(self, at: int) -> "list[_Fields]":
+        none: tuple[int, ...] = ()
+        starts = self._read(at, read_structs, none)
+        return [_Fields(self._data, start) for start in starts]
+
+    def columns(self, at: int) -> tuple[Column, ...]:
+        return tuple([Column(c.text(1), c.text(2), c.text(3)) for c in self.structs(at)])
+
+    def descriptor(self, at: int) -> _Descriptor:
+        if at not in self._found:
+            return _Descriptor()
+        sd = self._struct(at)
+        serde = sd._struct(7)
+        return _Descriptor(
+            columns=sd.columns(1),
+            location=sd.text(2),
+            storage=Storage(
+                input_format=sd.text(3),
+                output_format=sd.text(4),
+                compressed=sd.flag(5),
+                num_buckets=sd.integer(6),
+                serde=serde.text(2),
+                serde_parameters=serde.parameters(3),
+                bucket_columns=sd.texts(8),
+                sort_columns=tuple(
+                    [(c.text(1), "asc" if c.integer(2) else "desc") for c in sd.structs(9)]
+                ),
+            ),
+        )
+
+    def _struct(self, at: int) -> "_Fields":
+        found = self._found.get(at)
+        if found is None:
+            return _Fields(b"\0")
+        if found.type != STRUCT:
+            raise WireError(f"Thrift field {at} has type {found.type} where a struct belongs")
+        return _Fields(self._data, found.start)
+
+    def _read(self, at: int, read: Callable[[bytes, Field], _T], default: _T) -> _T:
+        found = self._found.get(at)
+        return default if found is None else read(self._data, found)
+
+
+def _partition_descriptor(template: Template) -> _Descriptor:
+    return _Fields(template.skeleton, 1).descriptor(6)

@@ -1,0 +1,283 @@
+"""Templates: what the partitions of one table have in common, as Thrift bytes with holes.
+
+    Partition struct   ══ segment ══○══ segment ══○══ segment ══
+
+A hole stands for each part that differs between partitions: the values, every integer and the
+location at the top, and the value of every parameter. All else, known to us or not, is in the
+segments, so the bytes come back as they were. What the partition's name implies leaves no hole:
+values that are those in the name, and a location that is ``base/name``.
+
+A template is kept as its skeleton: one byte of flags, then a Partition struct with empty holes
+(or the base for a location). Its holes are found by walking it as any other struct.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ..errors import UsageError, WireError
+from .holes import (
+    EMPTY,
+    INTEGERS,
+    LOCATION,
+    Cut,
+    Hole,
+    Holes,
+    cuts,
+    filled,
+    hole_text,
+    packed,
+    packed_list,
+    read_list,
+    shortest,
+)
+from .names import partition_values
+from .thrift import LIST, STRING, text
+
+RAW: Final = -1  # the number of a record that has no template: its one hole is the whole struct
+TEMPLATES_MAX: Final = 64  # per table; beyond it partitions are kept whole
+TEMPLATES_BYTES_MAX: Final = 1 << 20  # together, unpacked: they ride in the table's value
+HOLES_MAX: Final = 1000  # a struct with more is kept whole: each is a column of a block
+
+_IMPLIED_VALUES: Final = 21
+_IMPLIED_LOCATION: Final = 22
+_FLAG_VALUES: Final = 1
+_FLAG_LOCATION: Final = 2
+
+
+class Template:
+    """A Partition struct with holes.
+
+    ``holes`` is how many; ``parameters`` are the keys of the struct's parameters, each with
+    the number of its hole.
+    """
+
+    __slots__ = (
+        "_base",
+        "_location_at",
+        "_steps",
+        "_tail",
+        "_values_at",
+        "holes",
+        "parameters",
+        "skeleton",
+    )
+
+    def __init__(self, skeleton: bytes) -> None:
+        """Read a template from its ``skeleton``, which may be a peer's.
+
+        Raises:
+            WireError: it is not a flag byte and one whole struct.
+        """
+        if not skeleton or skeleton[0] & ~(_FLAG_VALUES | _FLAG_LOCATION):
+            raise WireError("a template begins with flags that are not known here")
+        data = skeleton[1:]
+        steps: list[tuple[bytes, int, int]] = []
+        holes: list[Cut] = []
+        self._base = b""
+        pos = 0
+        for cut in cuts(data):
+            kind = _flagged(cut.kind, skeleton[0])
+            segment = data[pos : cut.start]
+            steps.append((segment, len(segment), STRING if kind == LOCATION else kind))
+            pos = cut.end
+            if kind == _IMPLIED_LOCATION:
+                self._base = data[cut.start + 4 : cut.end]
+            elif kind != _IMPLIED_VALUES:
+                holes.append(cut)
+        kinds = [cut.kind for cut in holes]
+        self.skeleton = skeleton
+        self.holes = len(holes)
+        self.parameters = tuple(
+            [(text(cut.key), at) for at, cut in enumerate(holes) if cut.kind == STRING]
+        )
+        self._steps = tuple(steps)
+        self._tail = data[pos:]
+        self._values_at = kinds.index(LIST) if LIST in kinds else None
+        self._location_at = kinds.index(LOCATION) if LOCATION in kinds else None
+
+    def match(self, data: bytes, name: str) -> Holes | None:
+        """Return what fills the holes so that they give ``data``; None if nothing does.
+
+        Cost: O(holes). Source: docs/design/0002-representation.md.
+        """
+        implied = self._implied(name)
+        pos, size = 0, len(data)
+        holes: list[Hole] = []
+        for segment, length, kind in self._steps:
+            if not data.startswith(segment, pos):
+                return None
+            pos += length
+            if kind == STRING:
+                end = pos + 4 + int.from_bytes(data[pos : pos + 4], "big")
+                holes.append(shortest(data[pos + 4 : end]))
+            elif kind in INTEGERS:
+                end = pos + INTEGERS[kind]
+                holes.append(int.from_bytes(data[pos:end], "big", signed=True))
+            elif kind == LIST:
+                end = read_list(data, pos, holes)
+            else:
+                end = pos + len(implied[kind])
+                if data[pos:end] != implied[kind]:
+                    return None
+            if not pos + 4 <= end <= size:
+                return None
+            pos = end
+        return tuple(holes) if data[pos:] == self._tail else None
+
+    def fill(self, holes: Holes, name: str) -> bytes:
+        """Return the struct of the partition ``name``.
+
+        Raises:
+            WireError: ``holes`` do not fit this template.
+        """
+        implied = self._implied(name)
+        filling = iter(holes)
+        parts: list[bytes] = []
+        for segment, _, kind in self._steps:
+            parts.append(segment)
+            parts.append(implied[kind] if kind in implied else filled(next(filling, None), kind))
+        if next(filling, None) is not None:
+            raise WireError(f"partition {name!r} holds more than its template has holes for")
+        parts.append(self._tail)
+        return b"".join(parts)
+
+    def values(self, holes: Holes, name: str) -> tuple[str, ...]:
+        """Return the values of the partition ``name``; () if its struct has none."""
+        if self.skeleton[0] & _FLAG_VALUES:
+            return _values_in(name)
+        found = () if self._values_at is None else holes[self._values_at]
+        if type(found) is not tuple:
+            raise WireError(f"partition {name!r} has no list of values")
+        return tuple([text(value) for value in found])
+
+    def location(self, holes: Holes, name: str) -> str:
+        """Return the location of the partition ``name``; empty if its struct has none."""
+        if self.skeleton[0] & _FLAG_LOCATION:
+            return f"{text(self._base)}/{name}"
+        return "" if self._location_at is None else hole_text(holes[self._location_at])
+
+    def _implied(self, name: str) -> dict[int, bytes]:
+        implied = {}
+        if self.skeleton[0] & _FLAG_VALUES:
+            implied[_IMPLIED_VALUES] = packed_list(_values_in(name))
+        if self.skeleton[0] & _FLAG_LOCATION:
+            implied[_IMPLIED_LOCATION] = packed(self._base + b"/" + name.encode())
+        return implied
+
+
+class Templates:
+    """The numbered templates of one table; numbers are given once and kept.
+
+    ``skeletons`` are the templates as they are stored, by number. ``location`` is the table's:
+    partitions below it, each in the folder of its name, need not say where they are.
+    """
+
+    def __init__(self, skeletons: Sequence[bytes], location: str) -> None:
+        self.skeletons = list(skeletons)
+        self._base = location.rstrip("/").encode()
+        self._numbers = {skeleton: number for number, skeleton in enumerate(skeletons)}
+        self._read: dict[int, Template] = {}
+        self._bytes_free = TEMPLATES_BYTES_MAX - sum(map(len, skeletons))
+
+    def template(self, number: int) -> Template:
+        """Return the template ``number``.
+
+        Raises:
+            WireError: there is none, or its skeleton is not one.
+        """
+        found = self._read.get(number)
+        if found is None:
+            if not 0 <= number < len(self.skeletons):
+                raise WireError(f"template {number} of {len(self.skeletons)} is not there")
+            found = self._read[number] = Template(self.skeletons[number])
+        return found
+
+    def split(self, data: bytes, name: str, *, likely: int = RAW) -> tuple[int, Holes]:
+        """Return the number of the template of the struct ``data``, and what fills its holes.
+
+        A template that is not yet numbered gets the next number; where there is no room for
+        one more, the number is RAW and the struct itself the one hole. The template ``likely``
+        is tried first.
+
+        Raises:
+            WireError: ``data`` is not one whole struct.
+        """
+        if likely != RAW:
+            holes = self.template(likely).match(data, name)
+            if holes is not None:
+                return likely, holes
+        skeleton = _skeleton(data, name, self._base)
+        number = self._numbers.get(skeleton, RAW)
+        if number == RAW:
+            number = self._number(skeleton)
+        found = None if number == RAW else self.template(number).match(data, name)
+        return (RAW, (data,)) if found is None else (number, found)
+
+    def join(self, number: int, holes: Holes, name: str) -> bytes:
+        """Return the struct of the partition ``name``: what ``split`` took apart.
+
+        Raises:
+            WireError: there is no template ``number``, or ``holes`` do not fit it.
+        """
+        if number != RAW:
+            return self.template(number).fill(holes, name)
+        if len(holes) != 1 or type(holes[0]) is not bytes:
+            raise WireError(f"partition {name!r} is not kept whole, nor has it a template")
+        return holes[0]
+
+    def _number(self, skeleton: bytes) -> int:
+        """Give ``skeleton`` the next number; RAW where there is no room for one more."""
+        number = len(self.skeletons)
+        if number >= TEMPLATES_MAX or len(skeleton) > self._bytes_free:
+            return RAW
+        template = Template(skeleton)
+        if template.holes > HOLES_MAX:
+            return RAW
+        self.skeletons.append(skeleton)
+        self._numbers[skeleton] = number
+        self._read[number] = template
+        self._bytes_free -= len(skeleton)
+        return number
+
+
+def template_of(data: bytes, name: str) -> Template:
+    """Return the template of the one struct ``data``, of the partition ``name``.
+
+    Raises:
+        WireError: ``data`` is not one whole struct.
+    """
+    return Template(_skeleton(data, name, b""))
+
+
+def _skeleton(data: bytes, name: str, base: bytes) -> bytes:
+    """Return the skeleton of the one template that ``data``, the partition ``name``, has."""
+    found = list(cuts(data))
+    values = {data[cut.start : cut.end] for cut in found if cut.kind == LIST}
+    locations = {data[cut.start + 4 : cut.end] for cut in found if cut.kind == LOCATION}
+    flags = _FLAG_VALUES if values == {packed_list(_values_in(name))} else 0
+    if base and locations == {base + b"/" + name.encode()}:
+        flags |= _FLAG_LOCATION
+    parts = [bytes([flags])]
+    pos = 0
+    for cut in found:
+        parts.append(data[pos : cut.start])
+        kind = _flagged(cut.kind, flags)
+        parts.append(packed(base) if kind == _IMPLIED_LOCATION else EMPTY[cut.kind])
+        pos = cut.end
+    parts.append(data[pos:])
+    return b"".join(parts)
+
+
+def _flagged(kind: int, flags: int) -> int:
+    if kind == LIST and flags & _FLAG_VALUES:
+        return _IMPLIED_VALUES
+    if kind == LOCATION and flags & _FLAG_LOCATION:
+        return _IMPLIED_LOCATION
+    return kind
+
+
+def _values_in(name: str) -> tuple[str, ...]:
+    try:
+        return partition_values(name)
+    except UsageError as exc:
+        raise WireError(f"a block names a partition {name!r}") from exc

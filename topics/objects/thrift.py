@@ -1,0 +1,209 @@
+"""Thrift: TBinaryProtocol bytes walked in place, without a library.
+
+What is walked is the bytes of one value, as they stand in a reply of HMS. Everything is bounds
+checked: bytes that are cut, nested deeper than DEPTH_MAX, or of unknown types raise WireError
+and nothing else, in time proportional to their length.
+Source: https://github.com/apache/thrift/blob/master/doc/specs/thrift-binary-protocol.md
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from ..errors import WireError
+
+STOP: Final = 0
+BOOL: Final = 2
+BYTE: Final = 3
+DOUBLE: Final = 4
+I16: Final = 6
+I32: Final = 8
+I64: Final = 10
+STRING: Final = 11
+STRUCT: Final = 12
+MAP: Final = 13
+SET: Final = 14
+LIST: Final = 15
+
+FIXED_BYTES: Final = {BOOL: 1, BYTE: 1, DOUBLE: 8, I16: 2, I32: 4, I64: 8}
+DEPTH_MAX: Final = 32  # HMS nests six deep: partition, skew info, map, list, string
+
+
+class Field(NamedTuple):
+    """One field of a struct: its value's bytes are ``data[start:end]``."""
+
+    id: int
+    type: int
+    start: int
+    end: int
+
+
+def fields(data: bytes, pos: int = 0, depth: int = 0) -> Iterator[Field]:
+    """Yield the fields of the struct that begins at ``pos``, in the order in which they stand."""
+    while True:
+        kind = data[_bounded(data, pos, 1) - 1]
+        if kind == STOP:
+            return
+        start = _bounded(data, pos + 1, 2)
+        end = skip(data, start, kind, depth=depth + 1)
+        yield Field(int.from_bytes(data[pos + 1 : start], "big", signed=True), kind, start, end)
+        pos = end
+
+
+def struct_end(data: bytes, pos: int = 0, depth: int = 0) -> int:
+    """Return where the struct that begins at ``pos`` ends."""
+    try:
+        while True:
+            kind = data[pos]  # is checked to exist: so is then all that ``pos`` went past
+            if kind == STOP:
+                return pos + 1
+            if kind == STRING:
+                pos += 7 + int.from_bytes(data[pos + 3 : pos + 7], "big")
+            elif kind in FIXED_BYTES:
+                pos += 3 + FIXED_BYTES[kind]
+            else:
+                pos = skip(data, pos + 3, kind, depth=depth + 1)
+    except IndexError as exc:
+        raise WireError(f"Thrift struct is cut at {len(data)}") from exc
+
+
+def check_struct(data: bytes) -> None:
+    """Raise WireError unless ``data`` is the bytes of one whole struct."""
+    end = struct_end(data)
+    if end != len(data):
+        raise WireError(f"{len(data) - end} bytes follow a Thrift struct")
+
+
+def skip(data: bytes, pos: int, kind: int, *, depth: int = 0) -> int:
+    """Return where the value of type ``kind`` that begins at ``pos`` ends."""
+    size = FIXED_BYTES.get(kind)
+    if size is not None:
+        return _bounded(data, pos, size)
+    if kind == STRING:
+        return _bounded(data, pos + 4, _length(data, pos))
+    if depth >= DEPTH_MAX:
+        raise WireError(f"Thrift value nests deeper than {DEPTH_MAX}")
+    if kind == STRUCT:
+        return struct_end(data, pos, depth)
+    if kind == MAP:
+        key, value, count, pos = map_header(data, pos)
+        return _skip_items(data, pos, (key, value), count=count, depth=depth + 1)
+    if kind in (LIST, SET):
+        item, count, pos = list_header(data, pos)
+        return _skip_items(data, pos, (item,), count=count, depth=depth + 1)
+    raise WireError(f"unknown Thrift type {kind}")
+
+
+def list_header(data: bytes, pos: int) -> tuple[int, int, int]:
+    """Return the type and number of a list's items, and where the first begins."""
+    count = _length(data, pos + 1)
+    return data[pos], count, pos + 5
+
+
+def map_header(data: bytes, pos: int) -> tuple[int, int, int, int]:
+    """Return a map's key type, value type and size, and where the first key begins."""
+    count = _length(data, pos + 2)
+    return data[pos], data[pos + 1], count, pos + 6
+
+
+def read_int(data: bytes, field: Field) -> int:
+    """Return a field that is an integer of any width."""
+    if field.type not in (BYTE, I16, I32, I64):
+        raise _mismatch(field, "an integer")
+    return int.from_bytes(data[field.start : field.end], "big", signed=True)
+
+
+def read_bool(data: bytes, field: Field) -> bool:
+    """Return a field that is a boolean."""
+    if field.type != BOOL:
+        raise _mismatch(field, "a boolean")
+    return data[field.start] != 0
+
+
+def read_text(data: bytes, field: Field) -> str:
+    """Return a field that is a string."""
+    if field.type != STRING:
+        raise _mismatch(field, "a string")
+    return text(data[field.start + 4 : field.end])
+
+
+def read_texts(data: bytes, field: Field) -> tuple[str, ...]:
+    """Return a field that is a list of strings."""
+    if field.type != LIST:
+        raise _mismatch(field, "a list of strings")
+    item, count, pos = list_header(data, field.start)
+    if count and item != STRING:
+        raise _mismatch(field, "a list of strings")
+    found = []
+    for _ in range(count):
+        end = skip(data, pos, STRING)
+        found.append(text(data[pos + 4 : end]))
+        pos = end
+    return tuple(found)
+
+
+def read_text_map(data: bytes, field: Field) -> dict[str, str]:
+    """Return a field that is a map from string to string, in the order in which it stands."""
+    if field.type != MAP:
+        raise _mismatch(field, "a map of strings")
+    key_type, value_type, count, pos = map_header(data, field.start)
+    if count and (key_type != STRING or value_type != STRING):
+        raise _mismatch(field, "a map of strings")
+    found = {}
+    for _ in range(count):
+        middle = skip(data, pos, STRING)
+        end = skip(data, middle, STRING)
+        found[text(data[pos + 4 : middle])] = text(data[middle + 4 : end])
+        pos = end
+    return found
+
+
+def read_structs(data: bytes, field: Field) -> tuple[int, ...]:
+    """Return where each struct of a field that is a list of structs begins."""
+    if field.type != LIST:
+        raise _mismatch(field, "a list of structs")
+    item, count, pos = list_header(data, field.start)
+    if count and item != STRUCT:
+        raise _mismatch(field, "a list of structs")
+    starts = []
+    for _ in range(count):
+        starts.append(pos)
+        pos = struct_end(data, pos)
+    return tuple(starts)
+
+
+def text(raw: bytes) -> str:
+    """Return ``raw`` as text; HMS writes nothing but UTF-8."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as exc:
+        raise WireError(f"string {raw[:64]!r} is not UTF-8") from exc
+
+
+def _skip_items(data: bytes, pos: int, kinds: tuple[int, ...], *, count: int, depth: int) -> int:
+    """Skip ``count`` times one value of each of ``kinds``; no value is empty, so data ends it."""
+    sizes = [FIXED_BYTES.get(kind, 0) for kind in kinds]
+    if all(sizes):
+        return _bounded(data, pos, count * sum(sizes))
+    for _ in range(count):
+        for kind in kinds:
+            pos = skip(data, pos, kind, depth=depth)
+    return pos
+
+
+def _length(data: bytes, pos: int) -> int:
+    """Read the length or count at ``pos``; what precedes ``pos`` is then known to exist too."""
+    length = int.from_bytes(data[pos : _bounded(data, pos, 4)], "big", signed=True)
+    if length < 0:
+        raise WireError(f"negative length in Thrift bytes at {pos}")
+    return length
+
+
+def _bounded(data: bytes, pos: int, size: int) -> int:
+    end = pos + size
+    if end > len(data):
+        raise WireError(f"Thrift bytes end at {len(data)}, {end} needed")
+    return end
+
+
+def _mismatch(field: Field, wanted: str) -> WireError:
+    return WireError(f"Thrift field {field.id} has type {field.type} where {wanted} belongs")
