@@ -90,6 +90,7 @@ class Catalog:
         self._list_at: float | None = 0.0 if window is None else None
         self._unchecked = self._tables() if window is not None else None
         self._place = self.poller.place
+        self._gap_seq = 0  # arrival number of the oldest gap that is not read over yet
         self.desk.serving = self.desk.settled = window is not None
 
     def position(self) -> tuple[int, int]:
@@ -135,9 +136,11 @@ class Catalog:
         self._order(now)
         effects, self._orders = self._orders, []
         transactions = self.ledger.take()
-        self.poller.resolved(self.loader.unresolved())
-        if transactions or self.poller.place != self._place:
-            self._place = self.poller.place
+        if self.desk.settled:
+            self.poller.resolved(self.loader.unresolved())
+        place = self.poller.place if self.desk.settled else self._place
+        if transactions or place != self._place:
+            self._place = place
             effects.append(Commit(transactions=transactions, place=self._place))
         if transactions:
             effects.append(Publish(transactions=transactions))
@@ -180,6 +183,7 @@ class Catalog:
             self.loader.add(dirts, seq=batch.seq)
         if batch.news.gap is not None:
             self.counts.gaps += 1
+            self._gap_seq = batch.seq if self.desk.settled else self._gap_seq
             self.desk.settled, self._list_at = False, now
         if batch.whole:
             self._write(self.loader.polled(fact.poll), now_us)
@@ -204,7 +208,7 @@ class Catalog:
         dirts: list[Dirt] = [DatabaseDirt(db=db) for db in sorted(databases)]
         for db, table in sorted(tables):
             dirts.append(TableDirt(db=db, table=table, whole=True, dropped=True))
-        self.loader.add(dirts, seq=self.poller.seq)
+        self.loader.add(dirts, seq=self._gap_seq)
 
     def _write(self, effects: tuple[reads.Effect, ...], now_us: int) -> None:
         for withdrawn in self._writer.perform(effects, now_us):

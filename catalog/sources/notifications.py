@@ -16,6 +16,7 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from struct import Struct, error
 from typing import Final
 
 from ...topics.errors import WireError
@@ -36,6 +37,9 @@ START_OVERLAP: Final = 16  # ids that concurrent writers may hold when a window 
 
 JSON_FORMATS: Final = ("", "json-0.2", "json-2.0")
 GZIP_FORMATS: Final = ("gzip(json-2.0)", "gzip(json-0.2)")
+
+_PLACE: Final = Struct(">qq")
+_KNOWN: Final = Struct(">q16s")
 
 CLEANED: Final = "cleaned"
 RESET: Final = "reset"
@@ -78,6 +82,30 @@ class WindowState:
     last_id: int
     settled: int
     known: tuple[tuple[int, bytes], ...] = ()
+
+
+def pack_state(state: WindowState | None) -> bytes:
+    """Return ``state`` as a store keeps it: 16 bytes, and 24 for each event known."""
+    if state is None:
+        return b""
+    known = (_KNOWN.pack(id_, digest) for id_, digest in state.known)
+    return _PLACE.pack(state.last_id, state.settled) + b"".join(known)
+
+
+def unpack_state(data: bytes) -> WindowState | None:
+    """Read what ``pack_state`` wrote.
+
+    Raises:
+        WireError: it is damaged.
+    """
+    if not data:
+        return None
+    try:
+        last_id, settled = _PLACE.unpack_from(data)
+        known = tuple(_KNOWN.iter_unpack(data[_PLACE.size :]))
+    except error as exc:
+        raise WireError("state of the event window is damaged") from exc
+    return WindowState(last_id=last_id, settled=settled, known=known)
 
 
 def decode(raw: RawEvent) -> Event:
