@@ -122,7 +122,7 @@ class EmbeddedMetastore:
         bundle = system_certificates()
         if java.bundled and bundle is not None:
             trusted = folder / "trusted.p12"
-            _write_truststore(bundle, trusted, java=java)
+            write_truststore(bundle, trusted, java=java)
             options = (
                 f"-Djavax.net.ssl.trustStore={trusted}",
                 f"-Djavax.net.ssl.trustStorePassword={TRUST_PASSWORD}",
@@ -325,6 +325,13 @@ class _Jvm:
         """The JVM's packages and classes."""
         return self._gateway.jvm
 
+    def chars(self, text: str) -> Any:
+        """Return ``text`` as Java's char[], which Py4J makes of no str."""
+        array = self._gateway.new_array(self.view.char, len(text))
+        for position, char in enumerate(text):
+            array[position] = char
+        return array
+
     def close(self) -> None:
         self._gateway.close()
         self._end()
@@ -339,14 +346,18 @@ class _Jvm:
             self._process.wait()
 
 
-def _write_truststore(bundle: Path, trusted: Path, *, java: Java) -> None:
-    """Write the certificates of a PEM ``bundle`` as a Java trust store."""
+def write_truststore(bundle: Path, trusted: Path, *, java: Java) -> int:
+    """Write the certificates of a PEM ``bundle`` as a Java trust store; return how many.
+
+    Raises:
+        SourceError: ``bundle`` holds something else.
+    """
     classpath = str(next(pyspark_jars().glob("py4j-*.jar")))
     jvm = _Jvm(java, classpath=classpath, options=(), log=trusted.with_suffix(".log"))
     try:
         java_ = jvm.view.java
         store = java_.security.KeyStore.getInstance("PKCS12")
-        password = java_.lang.String(TRUST_PASSWORD).toCharArray()
+        password = jvm.chars(TRUST_PASSWORD)
         store.load(None, password)
         source = java_.io.FileInputStream(str(bundle))
         found = java_.security.cert.CertificateFactory.getInstance("X.509")
@@ -356,6 +367,7 @@ def _write_truststore(bundle: Path, trusted: Path, *, java: Java) -> None:
         target = java_.io.FileOutputStream(str(trusted))
         store.store(target, password)
         target.close()
+        return int(store.size())
     except Py4JError as exc:
         raise SourceError(f"{bundle} is no bundle of certificates: {_reason(exc)}") from exc
     finally:

