@@ -101,7 +101,7 @@ class Template:
         Cost: O(holes). Source: docs/design/0002-representation.md.
         """
         implied = self._implied(name)
-        pos, size = 0, len(data)
+        pos = 0
         holes: list[Hole] = []
         for segment, length, kind in self._steps:
             if not data.startswith(segment, pos):
@@ -115,13 +115,13 @@ class Template:
                 holes.append(int.from_bytes(data[pos:end], "big", signed=True))
             elif kind == LIST:
                 end = read_list(data, pos, holes)
+                if not end:
+                    return None
             else:
                 end = pos + len(implied[kind])
                 if data[pos:end] != implied[kind]:
                     return None
-            if not pos + 4 <= end <= size:
-                return None
-            pos = end
+            pos = end  # perhaps beyond the data: then neither a segment nor the tail is there
         return tuple(holes) if data[pos:] == self._tail else None
 
     def fill(self, holes: Holes, name: str) -> bytes:

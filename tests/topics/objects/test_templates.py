@@ -7,6 +7,7 @@ from topicast.tests.topics.objects.structs import (
     partition,
     partitions,
     string_map,
+    strings,
     struct,
     with_field,
 )
@@ -61,6 +62,12 @@ def test_a_template_that_matches_a_cut_struct_is_none(data):
     template = template_of(PARTITION, NAME)
     assert template.match(PARTITION[: data.draw(st.integers(0, len(PARTITION) - 1))], NAME) is None
     assert template.match(PARTITION + b"\0", NAME) is None
+
+
+def test_a_list_of_another_type_is_not_taken_for_values():
+    flags = (1, 15, b"\x02\0\0\0\0")
+    template = template_of(struct((1, 15, strings()), flags, (1, 15, strings(b"a"))), NAME)
+    assert template.match(struct(flags, (1, 15, strings(b"a"))), NAME) is None
 
 
 def test_partitions_that_differ_where_partitions_do_share_a_template():

@@ -1,0 +1,306 @@
+"""How many bytes a partition takes, and how long blocks take, by representation.
+
+Prints one JSON line for each; ``docs/design/0002-representation.md`` says what was made of it.
+Run: PYTHONPATH=.venv/tree .venv/bin/python tests/bench/bench_representation.py
+"""
+
+import gc
+import json
+import random
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
+from time import perf_counter
+
+import msgpack
+import zstandard
+from hmsclient.genthrift.hive_metastore import ttypes
+from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
+from thrift.transport.TTransport import TMemoryBuffer
+
+from topicast.topics.entries import ENTRY_OVERHEAD_BYTES, Entry
+from topicast.topics.objects import (
+    PartitionReader,
+    Templates,
+    block_key,
+    decode_block,
+    edit_partitions,
+    encode_block,
+    partition_name,
+    partition_values,
+)
+from topicast.topics.objects.blocks import RECORDS_MAX
+from topicast.topics.objects.columns import column
+
+KEYS = ("ds", "hour")
+LOCATION = "hdfs://namenode:8020/warehouse/sales.db/orders"
+PARTITIONS = 100_000
+BEST_OF = 5
+
+
+def structs(count: int) -> Iterator[tuple[str, bytes]]:
+    """Yield names and Thrift structs of an hourly table of 20 columns and 3 parameters."""
+    rng = random.Random(7)
+    columns = [
+        ttypes.FieldSchema(f"column_{i}", ("string", "bigint", "double")[i % 3], "a comment")
+        for i in range(20)
+    ]
+    for hours in range(count):
+        day, hour = divmod(hours, 24)
+        values = [f"{2015 + day // 336}-{1 + day // 28 % 12:02d}-{1 + day % 28:02d}", f"{hour:02d}"]
+        name = partition_name(KEYS, values)
+        created = 1_420_070_400 + hours * 3600 + rng.randrange(1800)
+        yield (
+            name,
+            written(
+                ttypes.Partition(
+                    values=values,
+                    dbName="sales",
+                    tableName="orders",
+                    createTime=created,
+                    lastAccessTime=0,
+                    sd=ttypes.StorageDescriptor(
+                        cols=columns,
+                        location=f"{LOCATION}/{name}",
+                        inputFormat="org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",
+                        outputFormat="org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
+                        compressed=False,
+                        numBuckets=-1,
+                        serdeInfo=ttypes.SerDeInfo(
+                            None,
+                            "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
+                            {"serialization.format": "1"},
+                        ),
+                        bucketCols=[],
+                        sortCols=[],
+                        parameters={},
+                    ),
+                    parameters={
+                        "numFiles": str(rng.randrange(1, 20)),
+                        "totalSize": str(int(rng.lognormvariate(18, 1))),
+                        "transient_lastDdlTime": str(created + rng.choice((0, 0, 1, 2700))),
+                    },
+                )
+            ),
+        )
+
+
+def written(struct: ttypes.Partition) -> bytes:
+    buffer = TMemoryBuffer()
+    struct.write(TBinaryProtocolAccelerated(buffer))
+    found: bytes = buffer.getvalue()
+    return found
+
+
+def read(data: bytes) -> ttypes.Partition:
+    found = ttypes.Partition()
+    found.read(TBinaryProtocolAccelerated(TMemoryBuffer(data)))
+    return found
+
+
+def best_us(work: Callable[[], object], repeat: int) -> float:
+    """Return the microseconds of one ``work``: the best of some rounds."""
+    rounds = []
+    for _ in range(BEST_OF):
+        start = perf_counter()
+        for _ in range(repeat):
+            work()
+        rounds.append((perf_counter() - start) / repeat * 1e6)
+    return round(min(rounds), 1)
+
+
+def line(option: str, **measured: object) -> None:
+    print(json.dumps({"bench": "representation", "option": option, **measured}))
+    sys.stdout.flush()
+
+
+def rows(block: list[tuple[str, bytes]]) -> list[object]:
+    """Return one row for each partition, its descriptor left out."""
+    found = []
+    for name, data in block:
+        part = read(data)
+        found.append(
+            [
+                name,
+                part.values,
+                part.createTime,
+                part.lastAccessTime,
+                part.sd.location,
+                list(part.parameters.items()),
+            ]
+        )
+    return found
+
+
+def columns(block: list[tuple[str, bytes]]) -> list[object]:
+    """Return what a block holds, for any number of partitions."""
+    numbered = Templates((), LOCATION)
+    holes = [
+        numbered.split(data, name, likely=0 if at else -1)[1]
+        for at, (name, data) in enumerate(block)
+    ]
+    names = "\0".join(name for name, _ in block)
+    return [names, 0, 0, [[column(filling) for filling in zip(*holes, strict=True)]]]
+
+
+def compare_representations(table: list[tuple[str, bytes]]) -> None:
+    options: dict[str, Callable[[list[tuple[str, bytes]]], object]] = {
+        "thrift": lambda block: [data for _, data in block],
+        "rows": rows,
+        "columns": columns,
+    }
+    for size in (8, 32, 128, 1024):
+        blocks = [table[start : start + size] for start in range(0, 4096, size)]
+        for option, represent in options.items():
+            documents = [represent(block) for block in blocks]
+            packed = [msgpack.packb(document) for document in documents]
+            measured: dict[str, object] = {"block": size, "plain_bytes": per_one(packed, size)}
+            for level in (1, 3):
+                compressor = zstandard.ZstdCompressor(level=level)
+                decompressor = zstandard.ZstdDecompressor()
+                small = [compressor.compress(raw) for raw in packed]
+                document, value = documents[0], small[0]
+                measured[f"zstd{level}_bytes"] = per_one(small, size)
+                measured[f"zstd{level}_pack_us"] = best_us(
+                    lambda c=compressor, d=document: c.compress(msgpack.packb(d)), 2048 // size
+                )
+                measured[f"zstd{level}_unpack_us"] = best_us(
+                    lambda d=decompressor, v=value: msgpack.unpackb(d.decompress(v)), 2048 // size
+                )
+            line(option, **measured)
+
+
+def per_one(values: list[bytes], size: int) -> float:
+    return round(sum(map(len, values)) / (len(values) * size), 1)
+
+
+class NoBlocks:
+    """A table without blocks."""
+
+    def floor(self, _name: str) -> None:
+        return None
+
+    def after(self, _lower: str) -> None:
+        return None
+
+    def read(self, lower: str) -> tuple[int, bytes]:
+        raise AssertionError(lower)
+
+
+class OneBlock(NoBlocks):
+    """One block of many: an edit sees no other."""
+
+    def __init__(self, value: bytes, after: str) -> None:
+        self._value, self._after = value, after
+
+    def floor(self, _name: str) -> str:
+        return ""
+
+    def after(self, _lower: str) -> str:
+        return self._after
+
+    def read(self, _lower: str) -> tuple[int, bytes]:
+        return 1, self._value
+
+
+def time_the_choice(table: list[tuple[str, bytes]]) -> None:
+    few = dict(table[:4096])
+    place = {"templates": (), "location": LOCATION, "version": 1}
+    edited = edit_partitions(NoBlocks(), few, **place)
+    value, second = edited.blocks[0][1], edited.blocks[1][0]
+    assert value is not None
+    records = decode_block(value, 1).records()
+    template = Templates(edited.templates, LOCATION).template(0)
+    reader = PartitionReader(edited.templates)
+    name, data = table[3]
+    holes = records[3].holes
+    other = {name: template.fill((*holes[:2], 99, *holes[3:]), name)}
+    line(
+        "columns, zstd 1, 32 a block",
+        thrift_bytes=len(data),
+        template_bytes=len(template.skeleton),
+        block_bytes=len(value),
+        match_us=best_us(lambda: template.match(data, name), 2000),
+        fill_us=best_us(lambda: template.fill(holes, name), 2000),
+        encode_block_us=best_us(lambda: encode_block(records, 1), 500),
+        decode_names_us=best_us(lambda: decode_block(value, 1).names, 500),
+        decode_records_us=best_us(lambda: decode_block(value, 1).records(), 500),
+        read_partition_us=best_us(lambda: reader.read(records[3]), 2000),
+        values_us=best_us(lambda: partition_values(name), 2000),
+        load_us_per_partition=round(
+            best_us(lambda: edit_partitions(NoBlocks(), few, **place), 1) / len(few), 1
+        ),
+        edit_one_us=best_us(
+            lambda: edit_partitions(
+                OneBlock(value, second),
+                other,
+                templates=edited.templates,
+                location=LOCATION,
+                version=2,
+            ),
+            200,
+        ),
+    )
+
+
+def measure_memory(table: list[tuple[str, bytes]]) -> None:
+    edited = edit_partitions(NoBlocks(), dict(table), templates=(), location=LOCATION, version=1)
+    blocks = [
+        (block_key("sales", "orders", lower), value) for lower, value in edited.blocks if value
+    ]
+    values = sum(len(value) for _, value in blocks)
+
+    def entries() -> object:
+        return {
+            bytes(bytearray(key)): Entry(key, 1, 1, 1, len(value), bytes(bytearray(value)))
+            for key, value in blocks
+        }
+
+    def thrift() -> object:
+        return {name: Entry(name.encode(), 1, 1, 1, 0, bytes(bytearray(d))) for name, d in table}
+
+    line(
+        "memory, columns in entries",
+        partitions=len(table),
+        blocks=len(blocks),
+        full=RECORDS_MAX,
+        value_bytes=round(values / len(table), 1),
+        bytes_per_partition=held_bytes(entries, len(table)),
+        accounted_bytes=round(
+            (values + sum(len(k) + ENTRY_OVERHEAD_BYTES for k, _ in blocks)) / len(table), 1
+        ),
+    )
+    line(
+        "memory, an entry of Thrift for each",
+        partitions=len(table),
+        bytes_per_partition=held_bytes(thrift, len(table)),
+    )
+    few = table[:5000]
+    line(
+        "memory, hmsclient's objects",
+        partitions=len(few),
+        bytes_per_partition=held_bytes(lambda: [read(data) for _, data in few], len(few)),
+    )
+
+
+def held_bytes(build: Callable[[], object], count: int) -> float:
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    held = build()
+    gc.collect()
+    taken = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    del held
+    return round(taken / count, 1)
+
+
+def main() -> None:
+    table = list(structs(PARTITIONS))
+    compare_representations(table)
+    time_the_choice(table)
+    measure_memory(table)
+
+
+if __name__ == "__main__":
+    main()
