@@ -1,4 +1,4 @@
-from itertools import permutations
+from itertools import pairwise, permutations
 from random import Random
 
 import pytest
@@ -6,7 +6,9 @@ import pytest
 from topicast.catalog.deltas import UNACKED_BYTES_MAX
 from topicast.catalog.publisher import (
     AHEAD_S,
+    AHEAD_S_MAX,
     BACKOFF_S,
+    BACKOFF_S_MAX,
     BEACON_MS,
     PROBE_S,
     SILENCE_S,
@@ -49,6 +51,7 @@ from topicast.topics.wire.messages import (
     CatchUp,
     Chunk,
     Credit,
+    Dropped,
     Filed,
     Have,
     Hello,
@@ -210,18 +213,25 @@ def test_hub_that_is_ahead_orders_a_new_epoch_and_is_announced_it(desk: Desk) ->
     assert announce.epoch == EPOCH + 10
 
 
-def test_second_epoch_for_one_hub_is_not_ordered_at_once(desk: Desk) -> None:
+def test_epochs_for_one_hub_are_ordered_ever_more_slowly(desk: Desk) -> None:
+    ordered: list[float] = []
+    while len(ordered) < 9:
+        desk.connect()
+        effects = desk.hear(desk.have(EPOCH, 77, 1))
+        ordered += [desk.now] * (Ahead(EPOCH) in effects)
+        assert Ahead(EPOCH) in effects or "another catalogd" in desk.publisher.reason
+        desk.tell(Lost("reset"))
+        desk.now = desk.publisher.deadline
+    gaps = [later - earlier for earlier, later in pairwise(ordered)]
+    least = [min(AHEAD_S * 2**number, AHEAD_S_MAX) for number in range(8)]
+    assert all(gap >= low for gap, low in zip(gaps, least, strict=True))
+    desk.now += 2 * AHEAD_S_MAX
     desk.connect()
     assert Ahead(EPOCH) in desk.hear(desk.have(EPOCH, 77, 1))
     desk.tell(Lost("reset"))
-    desk.now = desk.publisher.deadline
+    desk.now += AHEAD_S
     desk.connect()
-    assert Ahead(EPOCH) not in desk.hear(desk.have(EPOCH, 78, 1))
-    assert desk.publisher.state == WAITING
-    assert "another catalogd" in desk.publisher.reason
-    desk.now += 2 * AHEAD_S
-    desk.connect()
-    assert Ahead(EPOCH) in desk.hear(desk.have(EPOCH, 78, 1))
+    assert Ahead(EPOCH) in desk.hear(desk.have(EPOCH, 77, 1))
 
 
 def test_hub_that_changed_before_the_announcement_came_is_judged_again(desk: Desk) -> None:
@@ -282,6 +292,7 @@ def test_beacon_says_where_catalogd_stands_four_times_a_second(desk: Desk) -> No
     assert (first.versions, first.floors) == ((0, 1, 0, 0, 0), (0, 0, 0, 0, 0))
     assert (first.sequence, first.sent_us, first.catalog_address) == (1, 7, "c")
     assert desk.tick(BEACON_MS / 1000 - 0.01) == ()
+    assert desk.publisher.deadline == pytest.approx(desk.now + 0.01)
     assert [message.sequence for message in desk.said(desk.tick(0.01))] == [2]
 
 
@@ -352,12 +363,26 @@ def test_what_ends_a_connection_says_how_soon_it_is_tried_again(
     desk.lead()
 
 
+def test_waits_grow_with_each_failure_and_start_anew_once_the_hub_follows(desk: Desk) -> None:
+    waits = []
+    for _ in range(8):
+        desk.connect()
+        desk.tell(Lost("reset"))
+        waits.append(desk.publisher.deadline - desk.now)
+        desk.now = desk.publisher.deadline
+    assert waits[0] <= 1.5 * BACKOFF_S
+    assert all(BACKOFF_S_MAX / 2 <= wait <= 1.5 * BACKOFF_S_MAX for wait in waits[3:])
+    desk.lead()
+    desk.tell(Lost("reset"))
+    assert desk.publisher.deadline - desk.now <= 1.5 * BACKOFF_S
+
+
 def test_refused_message_is_told_and_changes_nothing(desk: Desk) -> None:
     desk.lead()
     (moved,) = desk.hear(refusal("DELTA"))
     assert moved == Moved(LEADING, "the hub refuses: DELTA why")
     assert desk.publisher.counts.refused == 1
-    assert desk.hear(Beacon(**BEACON)) == ()
+    assert desk.hear(Dropped(request=1)) == ()
     assert desk.publisher.counts.strange == 1
 
 
@@ -365,18 +390,3 @@ def test_claim_of_an_impossible_epoch_is_not_obeyed(desk: Desk) -> None:
     desk.connect()
     (moved,) = desk.hear(desk.have(EPOCH_MAX + 1, 1, 1))
     assert moved.state == WAITING
-
-
-BEACON = {
-    "hub": 1,
-    "epoch": EPOCH,
-    "start": 1,
-    "sequence": 1,
-    "interval_ms": 250,
-    "sent_us": 1,
-    "watermark": 0,
-    "age_ms": 0,
-    "catalog_address": "",
-    "versions": (),
-    "floors": (),
-}
