@@ -1,0 +1,128 @@
+"""Flags: command-line options made from the fields of a config dataclass.
+
+A field's name is the flag's name, its type says how the text is read, and its default is shown in
+``--help``. Each flag is accepted with ``_`` or ``-``,
+and from the environment as ``TOPICAST_`` and the flag in capitals. What is allowed beyond the
+type is the dataclass's to judge: it raises ``ConfigError``.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, TypeVar, get_type_hints
+
+import click
+
+from .. import __version__
+
+ENVIRONMENT_PREFIX: Final = "TOPICAST_"
+STATESTORES_DEFAULT: Final = "tcp://127.0.0.1:24000"
+BUDGET_DEFAULT: Final = "64MB"
+
+C = TypeVar("C")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def settings(**more: Any) -> dict[str, Any]:
+    """Return click's context settings for every command of ours: ``-`` reads as ``_``."""
+    return {
+        "token_normalize_func": lambda token: token.replace("-", "_"),
+        "help_option_names": ["--help", "-h"],
+        "max_content_width": 100,
+        **more,
+    }
+
+
+def option(name: str, **more: Any) -> Callable[[F], F]:
+    """Make one option ``--name``, also read from the environment."""
+    more.setdefault("show_default", True)
+    return click.option(
+        f"--{name}", name, envvar=ENVIRONMENT_PREFIX + name.upper(), show_envvar=True, **more
+    )
+
+
+def flags_of(
+    config: type,
+    *,
+    meanings: Mapping[str, str],
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+) -> Callable[[F], F]:
+    """Make one option for each field of the dataclass ``config``, in the order of its fields.
+
+    Args:
+        config: A dataclass of settings.
+        meanings: What each flag means, for ``--help``.
+        defaults: Instead of the field's own, where only the edge knows a good one.
+    """
+    hints = get_type_hints(config)
+
+    def decorate(command: F) -> F:
+        for field in reversed(fields(config)):
+            default = defaults.get(field.name, _default(field))
+            how = _how(hints[field.name], default)
+            command = option(field.name, help=meanings[field.name], **how)(command)
+        return command
+
+    return decorate
+
+
+def config_from(config: type[C], given: Mapping[str, Any]) -> C:
+    """Build ``config`` from what click read.
+
+    Raises:
+        ConfigError: a value is not allowed; raised by ``config`` itself.
+    """
+    names = {field.name for field in fields(config)}  # type: ignore[arg-type]  # a dataclass
+    return config(**{name: value for name, value in given.items() if name in names})
+
+
+def version_option() -> Callable[[F], F]:
+    """Make ``--version``."""
+    return click.version_option(__version__, "--version", message="%(prog)s %(version)s")
+
+
+def statestores_option() -> Callable[[F], F]:
+    """Make ``--statestores``, for whatever talks to a hub."""
+    return option(
+        "statestores",
+        default=STATESTORES_DEFAULT,
+        metavar="ADDRESSES",
+        help="Addresses of statestoreds, separated by commas; the first that answers is asked.",
+    )
+
+
+def budget_option() -> Callable[[F], F]:
+    """Make ``--budget``, for whatever reads the catalog."""
+    return option(
+        "budget",
+        default=BUDGET_DEFAULT,
+        metavar="SIZE",
+        help="Memory for the catalog; what does not fit is pulled.",
+    )
+
+
+def timeout_option() -> Callable[[F], F]:
+    """Make ``--timeout_s``."""
+    return option(
+        "timeout_s",
+        type=click.FloatRange(min=0, min_open=True),
+        default=10.0,
+        help="How long to wait for an answer.",
+    )
+
+
+def _default(field: "Field[Any]") -> Any:
+    if field.default_factory is not MISSING:
+        return field.default_factory()
+    return None if field.default is MISSING else field.default
+
+
+def _how(hint: Any, default: Any) -> dict[str, Any]:
+    """Return the keywords of click's option for a value of the type ``hint``."""
+    if hint is bool:
+        # As gflags has it: --flag, --flag=true, --flag=false.
+        return {"type": bool, "is_flag": False, "flag_value": "true", "default": default}
+    if hint is Path:
+        return {"type": click.Path(path_type=Path), "default": default}
+    return {"type": hint, "default": default}

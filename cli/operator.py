@@ -1,0 +1,150 @@
+"""Operator: asks a hub, and the catalogd that the hub names, for tables of facts.
+
+Hello ──▶ Welcome (hub, epoch, catalogd's address)     Inspect(what) ──▶ Inspected(rows)
+"""
+
+import secrets
+import socket
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from ..topics import wire
+from ..topics.errors import LinkError, NotReady, UsageError, WireError
+from ..topics.link import Link
+from ..topics.settings import Address
+from ..topics.wire import header
+from ..topics.wire.messages import (
+    CONTROL_CHANNEL,
+    OPERATOR,
+    Hello,
+    Inspect,
+    Inspected,
+    Message,
+    Refused,
+    Welcome,
+)
+
+ANSWER_TIMEOUT_S: Final = 3.0  # a hub answers within milliseconds; a stopped one never does
+HUB: Final = "hub"
+CATALOG: Final = "catalog"
+
+M = TypeVar("M")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """One table of facts about a process."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | int | float | bool | None, ...], ...]
+
+
+class Operator:
+    """A short visit to a hub, from ``with`` to its end."""
+
+    def __init__(self, statestores: tuple[Address, ...], *, timeout_s: float = ANSWER_TIMEOUT_S):
+        self._statestores = statestores
+        self._timeout_s = timeout_s
+        self._link = Link()
+        self._request = 0
+
+    def __enter__(self) -> Self:
+        """Greet the first hub that answers.
+
+        Raises:
+            LinkError: none did.
+        """
+        try:
+            self.address, self.welcome = self._greet_one()
+        except BaseException:
+            self._link.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._link.close()
+
+    def hub(self, what: str) -> Facts:
+        """Return the hub's table ``what``.
+
+        Raises:
+            NotReady: no answer in time.
+            UsageError: the hub does not know ``what``.
+        """
+        return self._inspect(HUB, what, str(self.address))
+
+    def catalog(self, what: str) -> Facts:
+        """Return catalogd's table ``what``; raises as ``hub``, and LinkError if none is known."""
+        where = self.welcome.catalog_address
+        if not where:
+            raise LinkError(
+                f"the statestored at {self.address} knows no catalogd: start one with "
+                f"catalogd --statestores={self.address}"
+            )
+        self._link.connect_dealer(CATALOG, where)
+        try:
+            return self._inspect(CATALOG, what, where)
+        except NotReady as error:
+            raise LinkError(f"catalogd at {where} does not answer: is it running?") from error
+        finally:
+            self._link.disconnect(CATALOG)
+
+    def _greet_one(self) -> tuple[Address, Welcome]:
+        for address in self._statestores:
+            self._link.connect_dealer(HUB, str(address))
+            self._say(HUB, _hello())
+            try:
+                return address, self._hear(HUB, Welcome, f"statestored at {address}")
+            except NotReady:
+                self._link.disconnect(HUB)
+        tried = ", ".join(map(str, self._statestores))
+        raise LinkError(
+            f"no statestored answers at {tried}: start one, or name others with --statestores"
+        )
+
+    def _inspect(self, name: str, what: str, where: str) -> Facts:
+        self._request += 1
+        self._say(name, Inspect(request=self._request, what=what))
+        told = self._hear(name, Inspected, where)
+        return Facts(columns=told.columns, rows=told.rows)
+
+    def _say(self, name: str, message: Message) -> None:
+        self._link.send(name, wire.encode(message))
+
+    def _hear(self, name: str, kind: type[M], where: str) -> M:
+        """Return the next message of ``kind``; what else the peer says is passed over."""
+        deadline = time.monotonic() + self._timeout_s
+        while (left_s := deadline - time.monotonic()) > 0:
+            for received in self._link.poll(left_s):
+                message = _read(received.frame, where) if received.name == name else None
+                if isinstance(message, Refused):
+                    raise UsageError(f"{where} refused: {message.message}")
+                if isinstance(message, kind):
+                    return message
+        raise NotReady(f"{where} did not answer within {self._timeout_s:g} s")
+
+
+def _read(frame: bytes, where: str) -> Message:
+    try:
+        return wire.decode(frame)
+    except WireError as error:
+        raise LinkError(f"{where} does not speak our protocol: {error}") from error
+
+
+def _hello() -> Hello:
+    return Hello(
+        role=OPERATOR,
+        channel=CONTROL_CHANNEL,
+        name=f"topicast@{socket.gethostname()}",
+        registration=secrets.token_bytes(16),
+        protocol_min=header.PROTOCOL_MIN,
+        protocol_max=header.PROTOCOL,
+        features=header.FEATURES,
+    )

@@ -1,0 +1,139 @@
+"""Output: results on standard output, errors on standard error, one number for the shell.
+
+    0 done    1 failed    2 wrong use    3 not reachable    4 timed out
+
+``--output table`` is for eyes: a table with rules on a terminal, plain columns in a pipe.
+``--output json`` is one document; a stream (``watch``) is one document a line.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NoReturn, TextIO
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from ..topics.errors import ConfigError, LinkError, NotReady, TopicastError
+from .flags import F, option
+
+DONE: Final = 0
+FAILED: Final = 1
+WRONG_USE: Final = 2
+NOT_REACHABLE: Final = 3
+TIMED_OUT: Final = 4
+INTERRUPTED: Final = 130  # what a shell says of a command that SIGINT ended
+
+EXIT_CODES: Final = """\b
+Exit codes: 0 done, 1 failed, 2 wrong use, 3 not reachable, 4 timed out."""
+
+Cell = str | int | float | bool | None
+
+
+class Output:
+    """Prints rows, facts and a stream's items in the form that was asked for."""
+
+    def __init__(self, form: str, *, to: TextIO | None = None) -> None:
+        self._json = form == "json"
+        self._to = to or sys.stdout
+
+    def rows(self, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
+        """Print a table; in JSON a list of objects."""
+        held = [tuple(row) for row in rows]
+        if self._json:
+            self._dump([dict(zip(columns, row, strict=True)) for row in held])
+        elif self._to.isatty():
+            self._print_ruled(columns, held)
+        else:
+            self._print_columns(columns, held)
+
+    def document(self, content: Mapping[str, Any], *, text: str) -> None:
+        """Print ``content`` in JSON, else ``text``."""
+        if self._json:
+            self._dump(content)
+        else:
+            self._write(text)
+
+    def item(self, content: Mapping[str, Cell], *, text: str) -> None:
+        """Print one item of a stream on one line, at once."""
+        self._write(json.dumps(content, ensure_ascii=False) if self._json else text)
+        self._to.flush()
+
+    def _dump(self, content: object) -> None:
+        self._write(json.dumps(content, ensure_ascii=False, indent=2))
+
+    def _write(self, text: str) -> None:
+        print(text, file=self._to)
+
+    def _print_ruled(self, columns: Sequence[str], rows: list[tuple[Cell, ...]]) -> None:
+        table = Table(header_style="bold")
+        for column in columns:
+            table.add_column(column, overflow="fold")
+        for row in rows:
+            table.add_row(*map(in_words, row))
+        Console(file=self._to, markup=False, highlight=False).print(table)
+
+    def _print_columns(self, columns: Sequence[str], rows: list[tuple[Cell, ...]]) -> None:
+        for line in aligned([tuple(columns), *(tuple(map(in_words, row)) for row in rows)]):
+            self._write(line)
+
+
+def output_option() -> Callable[[F], F]:
+    """Make ``--output``."""
+    return option(
+        "output",
+        type=click.Choice(["table", "json"]),
+        default="table",
+        help="A table for eyes, or one JSON document for programs.",
+    )
+
+
+def in_words(cell: Cell) -> str:
+    """Return the text of a cell: ``-`` for nothing, ``yes`` and ``no``, numbers short."""
+    if cell is None or cell == "":
+        return "-"
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, float):
+        return f"{cell:.3f}".rstrip("0").rstrip(".")
+    return str(cell)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return each row as a line whose columns stand under each other, two spaces apart."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def exit_code(error: TopicastError) -> int:
+    """Return what a command ends with after ``error``."""
+    for kind, code in ((ConfigError, WRONG_USE), (NotReady, TIMED_OUT), (LinkError, NOT_REACHABLE)):
+        if isinstance(error, kind):
+            return code
+    return FAILED
+
+
+def run(command: click.Command, *, code_of: Callable[[TopicastError], int] = exit_code) -> NoReturn:
+    """Run ``command`` with the arguments of this process and end the process."""
+    code = FAILED
+    try:
+        answer = command.main(standalone_mode=False)
+        code = answer if isinstance(answer, int) else DONE
+    except TopicastError as error:
+        complain(str(error))
+        code = code_of(error)
+    except click.ClickException as error:  # wrong use, which click has words for
+        error.show()
+        code = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        code = INTERRUPTED
+    sys.exit(code)
+
+
+def complain(message: str) -> None:
+    """Say on standard error what went wrong."""
+    print(f"error: {message}", file=sys.stderr, flush=True)

@@ -1,0 +1,109 @@
+"""Metrics: what Prometheus reads, made of the facts that a daemon tells. One table for each.
+
+A fact is a counter when it only rises while the process lives, else a gauge. Names are
+``topicast_<daemon>_<fact>``.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from ... import __version__
+from .server import Facts
+
+COUNTER: Final = "counter"
+GAUGE: Final = "gauge"
+
+Table = Mapping[str, tuple[str, str]]
+
+STATESTORED: Final[Table] = {
+    "epoch": (GAUGE, "Lineage of versions, in microseconds since 1970"),
+    "num_topics": (GAUGE, "Table topics"),
+    "watermark": (GAUGE, "HMS event id up to which catalogd is complete"),
+    "publisher_silent_s": (GAUGE, "Seconds since catalogd was last heard"),
+    "topics_behind": (GAUGE, "Topics that are behind what catalogd said last"),
+    "streams": (GAUGE, "Catch-ups that are being sent"),
+    "members": (GAUGE, "Subscribers, publishers and operators that are connected"),
+    "entries": (GAUGE, "Entries held, in all topics"),
+    "full_bytes": (GAUGE, "Bytes held, in all topics"),
+    "deltas": (COUNTER, "Deltas that catalogd sent"),
+    "delta_bytes": (COUNTER, "Bytes of these deltas"),
+    "broadcasts": (COUNTER, "Deltas that were broadcast"),
+    "broadcast_bytes": (COUNTER, "Bytes of these deltas, once for all subscribers"),
+    "chunks": (COUNTER, "Chunks of the hub's own catch-ups"),
+    "catch_ups": (COUNTER, "Catch-ups that subscribers asked for"),
+    "hellos": (COUNTER, "Connections that were greeted"),
+    "barriers": (COUNTER, "Barriers that were sent"),
+    "lost": (COUNTER, "Members that fell silent"),
+    "undecodable": (COUNTER, "Frames that were not of the protocol"),
+    "unreachable": (COUNTER, "Messages that found no peer or a full queue"),
+    "subscriptions_odd": (COUNTER, "Subscriptions to what does not exist"),
+}
+CATALOGD: Final[Table] = {
+    "epoch": (GAUGE, "Lineage of versions, in microseconds since 1970"),
+    "num_topics": (GAUGE, "Table topics"),
+    "watermark": (GAUGE, "HMS event id up to which everything is published"),
+    "newest_event": (GAUGE, "Newest HMS event id that was seen"),
+    "databases": (GAUGE, "Databases"),
+    "tables_to_load": (GAUGE, "Tables that wait to be read from the metastore"),
+    "waiting_requests": (GAUGE, "Pulls and syncs that wait for the metastore"),
+    "entries": (GAUGE, "Entries held, in all topics"),
+    "held_bytes": (GAUGE, "Bytes held, in all topics"),
+    "events": (COUNTER, "HMS events that were seen"),
+    "degraded": (COUNTER, "Events that could not be understood: their table was read again"),
+    "gaps": (COUNTER, "Times that events were missing: everything was compared again"),
+    "reads": (COUNTER, "Reads of tables and partitions from the metastore"),
+    "reads_failed": (COUNTER, "Such reads that failed"),
+    "polls_failed": (COUNTER, "Polls for events that failed"),
+    "withdrawn": (COUNTER, "Tables that were unloaded because they cannot be read"),
+    "pulls": (COUNTER, "Pulls that were answered"),
+    "syncs": (COUNTER, "Syncs that were answered"),
+    "refused": (COUNTER, "Requests that were refused"),
+}
+
+
+class FactsCollector(Collector):
+    """Reads the facts at each scrape; nothing is counted here."""
+
+    def __init__(self, daemon: str, table: Table, facts: Callable[[], Facts]) -> None:
+        self._daemon = daemon
+        self._table = table
+        self._facts = facts
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield one metric for each number of the table that the daemon tells."""
+        yield InfoMetricFamily(
+            "topicast_build", "Which version runs", value={"version": __version__}
+        )
+        facts = self._facts()
+        serving = float(not facts.get("problem"))
+        yield GaugeMetricFamily(f"topicast_{self._daemon}_serving", "1 when it serves", serving)
+        for name, (kind, meaning) in self._table.items():
+            value = facts.get(name)
+            if isinstance(value, bool | int | float):
+                family = CounterMetricFamily if kind == COUNTER else GaugeMetricFamily
+                yield family(f"topicast_{self._daemon}_{name}", meaning, value=float(value))
+        yield self._refusals(facts)
+
+    def _refusals(self, facts: Facts) -> Metric:
+        """Yield the counts ``refused_<code>`` as one metric with the code as a label."""
+        metric = CounterMetricFamily(
+            f"topicast_{self._daemon}_refusals",
+            "Messages that were refused, by reason",
+            labels=["reason"],
+        )
+        for name, value in facts.items():
+            if name.startswith("refused_") and isinstance(value, int):
+                metric.add_metric([name.removeprefix("refused_")], value)
+        return metric
+
+
+def registry_of(daemon: str, table: Table, facts: Callable[[], Facts]) -> CollectorRegistry:
+    """Return a registry that holds the metrics of one daemon and nothing else."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(FactsCollector(daemon, table, facts))
+    return registry

@@ -1,0 +1,160 @@
+"""Pages: a daemon's web server. It reads immutable answers and changes nothing.
+
+/          one plain page; ?json gives the same as a document
+/healthz   200 when the daemon serves, else 503 with the reason
+/metrics   Prometheus
+"""
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from html import escape
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import parse_qs, urlsplit
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from ...topics.errors import LinkError
+
+REQUEST_TIMEOUT_S: Final = 5.0  # who opens a connection and says nothing is cut off
+TEXT: Final = "text/plain; charset=utf-8"
+HTML: Final = "text/html; charset=utf-8"
+JSON: Final = "application/json"
+PAGE: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<style>body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem }}
+td, th {{ text-align: left; padding: .1rem 1.5rem .1rem 0 }}</style></head>
+<body><h1>{title}</h1><p>{health}</p><table>{rows}</table>
+<p><a href="/?json">json</a> · <a href="/metrics">metrics</a> · <a href="/healthz">healthz</a></p>
+</body></html>
+"""
+
+Facts = Mapping[str, str | int | float | bool | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where the pages' answers come from; each function may be called by any thread.
+
+    ``trouble`` returns why the daemon does not serve, or the empty text when it does.
+    """
+
+    title: str
+    trouble: Callable[[], str]
+    facts: Callable[[], Facts]
+    metrics: CollectorRegistry
+
+
+class Pages:
+    """A web server in a thread of its own, from ``with`` to its end."""
+
+    def __init__(self, sources: Sources, *, interface: str, port: int) -> None:
+        """Bind.
+
+        Raises:
+            LinkError: the port is in use, or the interface is not of this machine.
+        """
+        try:
+            self._server = _server_class(interface)((interface, port), _handler_class(sources))
+        except (OSError, OverflowError) as exc:
+            raise LinkError(
+                f"web pages cannot listen on {interface}:{port} ({exc}): "
+                "choose another --webserver_port (0 takes any free one)"
+            ) from exc
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="pages"
+        )
+
+    @property
+    def url(self) -> str:
+        """Where a browser finds the pages."""
+        host, port = self._server.server_address[:2]
+        text = host.decode() if isinstance(host, bytes | bytearray) else str(host)
+        return f"http://{f'[{text}]' if ':' in text else text}:{port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+def _server_class(interface: str) -> type[ThreadingHTTPServer]:
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in interface else socket.AF_INET
+        block_on_close = False
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """Say nothing: a visitor who hung up is no event of ours."""
+
+    return Server
+
+
+def _handler_class(sources: Sources) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = REQUEST_TIMEOUT_S
+        server_version = "topicast"
+        sys_version = ""
+
+        def do_GET(self) -> None:
+            """Answer one request."""
+            status, kind, body = answer(sources, self.path)
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Cache-Control", "no-store")
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        do_HEAD = do_GET  # noqa: N815  the library's name
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the library's
+            """Log nothing: one line for each scrape would drown what matters."""
+
+    return Handler
+
+
+def answer(sources: Sources, target: str) -> tuple[HTTPStatus, str, bytes]:
+    """Return status, content type and body for the request's ``target``."""
+    url = urlsplit(target)
+    match url.path:
+        case "/":
+            return _front(sources, as_json="json" in parse_qs(url.query, keep_blank_values=True))
+        case "/healthz":
+            trouble = sources.trouble()
+            status = HTTPStatus.SERVICE_UNAVAILABLE if trouble else HTTPStatus.OK
+            return status, TEXT, f"{trouble or 'ok'}\n".encode()
+        case "/metrics":
+            return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(sources.metrics)
+        case path:
+            text = f"no page {path}: there are /, /healthz and /metrics\n"
+            return HTTPStatus.NOT_FOUND, TEXT, text.encode()
+
+
+def _front(sources: Sources, *, as_json: bool) -> tuple[HTTPStatus, str, bytes]:
+    trouble, facts = sources.trouble(), sources.facts()
+    if as_json:
+        document = {"serving": not trouble, "trouble": trouble, **facts}
+        return HTTPStatus.OK, JSON, json.dumps(document, indent=2).encode()
+    rows = "".join(
+        f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>"
+        for name, value in facts.items()
+    )
+    page = PAGE.format(
+        title=escape(sources.title), health=escape(trouble or "It serves."), rows=rows
+    )
+    return HTTPStatus.OK, HTML, page.encode()

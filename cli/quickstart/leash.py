@@ -1,0 +1,26 @@
+"""Leash: become a command that ends when its parent ends, however the parent dies.
+
+Run as a script, ``python leash.py PARENT_PID COMMAND …``: it asks Linux to send SIGTERM at the
+parent's death, and becomes COMMAND. It imports nothing of ours, so that this costs 20 ms.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+from typing import Final
+
+PR_SET_PDEATHSIG: Final = 1
+
+
+def main(parent: int, command: list[str]) -> None:
+    """Replace this process by ``command``, tied to ``parent`` where the system can."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:  # it died before we could ask
+            sys.exit(1)
+    os.execvp(command[0], command)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,204 @@
+"""Stack: starts, watches and ends child processes, each by its own process id.
+
+    start ──▶ lines, one queue for all children ──▶ Ended ──▶ end: SIGTERM, then SIGKILL
+
+A child and what it starts form a process group of their own, so that Ctrl-C reaches us alone,
+and they end with us even if we are killed (``leash``). Invariant: after ``end`` no process of any
+child's group is left.
+"""
+
+import ctypes
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from ...topics.errors import TopicastError
+
+TERM_TIMEOUT_S: Final = 8.0  # Spark stops within 1 s, the metastore within 2 s
+KILL_TIMEOUT_S: Final = 2.0
+LINES_MAX: Final = 10_000  # said and not yet read; a child that floods us waits
+PUT_TURN_S: Final = 0.5
+PR_SET_CHILD_SUBREAPER: Final = 36
+LEASH: Final = Path(__file__).with_name("leash.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What the child ``name`` said; ``error``: on standard error."""
+
+    name: str
+    text: str
+    error: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The child ``name`` has ended, by ``code`` or by the signal ``-code``."""
+
+    name: str
+    code: int
+
+
+@dataclass(slots=True)
+class _Child:
+    name: str
+    process: "subprocess.Popen[str]"
+    command: tuple[str, ...]
+    log: Path
+
+
+class Stack:
+    """Child processes whose logs lie in ``logs``; a context whose end is theirs."""
+
+    def __init__(self, logs: Path) -> None:
+        logs.mkdir(parents=True, exist_ok=True)
+        _adopt_orphans()
+        self._logs = logs
+        self._children: dict[str, _Child] = {}
+        self._said: queue.Queue[Line | Ended] = queue.Queue(LINES_MAX)
+        self._ended_by_us: set[int] = set()
+
+    def __enter__(self) -> "Stack":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.end()
+
+    def start(
+        self, name: str, command: Sequence[str], *, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Start ``command`` as the child ``name``; what an ended one was called may be reused."""
+        leashed = [sys.executable, "-I", "-S", str(LEASH), str(os.getpid()), *command]
+        process = subprocess.Popen(
+            leashed,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        child = _Child(name, process, tuple(command), self._logs / f"{name}.log")
+        self._children[name] = child
+        threading.Thread(target=self._listen, args=(child,), daemon=True).start()
+
+    def tell(self, name: str, text: str) -> None:
+        """Write one line to the child's standard input; one that has ended hears nothing."""
+        pipe = self._children[name].process.stdin
+        assert pipe is not None
+        with suppress(OSError):
+            pipe.write(text + "\n")
+            pipe.flush()
+
+    def next(self, timeout_s: float) -> Line | Ended | None:
+        """Return what was said or happened next; None after ``timeout_s``."""
+        with suppress(queue.Empty):
+            return self._said.get(timeout=max(timeout_s, 0.0))
+        return None
+
+    def pids(self) -> dict[str, int]:
+        """Return the process ids of the children that run."""
+        return {
+            name: child.process.pid
+            for name, child in self._children.items()
+            if child.process.poll() is None
+        }
+
+    def log(self, name: str) -> Path:
+        """Return the file with what the child said on standard error."""
+        return self._children[name].log
+
+    def command(self, name: str) -> tuple[str, ...]:
+        """Return the command that the child was started with."""
+        return self._children[name].command
+
+    def failure(self, ended: Ended) -> TopicastError:
+        """Return the error for a child that should not have ended."""
+        log = self.log(ended.name)
+        lines = [line for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
+        last = lines[-1].removeprefix("error: ") if lines else "it said nothing"
+        how = f"code {ended.code}" if ended.code >= 0 else signal.Signals(-ended.code).name
+        return TopicastError(f"{ended.name} ended with {how}: {last} (all it said: {log})")
+
+    def end(self) -> None:
+        """End every child, the youngest first, and wait until they are gone."""
+        for name in reversed(self._children):
+            self.end_one(name)
+
+    def end_one(self, name: str) -> None:
+        """End the child ``name`` and what it has started; nothing more is heard of it."""
+        process = self._children[name].process
+        self._ended_by_us.add(process.pid)
+        if process.poll() is None:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(TERM_TIMEOUT_S)
+        if process.poll() is None or not _group_is_gone(process.pid, KILL_TIMEOUT_S):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            _group_is_gone(process.pid, KILL_TIMEOUT_S)
+        assert process.stdin is not None
+        with suppress(OSError):
+            process.stdin.close()
+
+    def _listen(self, child: _Child) -> None:
+        """Pass on what a child says until both its outputs are closed, then that it has ended."""
+        errors = threading.Thread(target=self._keep_errors, args=(child,), daemon=True)
+        errors.start()
+        assert child.process.stdout is not None
+        with child.process.stdout as told:
+            self._pass_on(child, told)
+        errors.join()
+        self._put(child, Ended(child.name, child.process.wait()))
+
+    def _keep_errors(self, child: _Child) -> None:
+        assert child.process.stderr is not None
+        with child.process.stderr as told, child.log.open("a", encoding="utf-8") as log:
+            self._pass_on(child, told, log=log)
+
+    def _pass_on(self, child: _Child, told: IO[str], *, log: IO[str] | None = None) -> None:
+        for line in told:
+            if log is not None:
+                log.write(line)
+                log.flush()
+            self._put(child, Line(child.name, line.rstrip("\n"), log is not None))
+
+    def _put(self, child: _Child, item: Line | Ended) -> None:
+        """Queue ``item``, wait while the queue is full; of a child that we end, forget it."""
+        while child.process.pid not in self._ended_by_us:
+            with suppress(queue.Full):
+                self._said.put(item, timeout=PUT_TURN_S)
+                return
+
+
+def _adopt_orphans() -> None:
+    """Make grandchildren whose parent has died ours, so that we can wait for their end."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _group_is_gone(group: int, timeout_s: float) -> bool:
+    """Wait until no process of ``group`` is left, whose leader has ended; tell whether it is so."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        with suppress(ChildProcessError):
+            while os.waitpid(-group, os.WNOHANG)[0]:
+                pass
+        try:
+            os.killpg(group, 0)
+        except (ProcessLookupError, PermissionError):
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)

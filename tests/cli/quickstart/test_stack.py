@@ -1,0 +1,120 @@
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from topicast.cli.quickstart.stack import Ended, Line, Stack
+from topicast.tests.waiting import until
+
+SAYS = "import sys; print('out', flush=True); print('error: no such port', file=sys.stderr)"
+STUBBORN = """
+import signal, subprocess, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+print(child.pid, flush=True)
+signal.pause()
+"""
+LEAVES_A_CHILD = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+print(child.pid, flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Iterator[Stack]:
+    with Stack(tmp_path / "logs") as made:
+        yield made
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def said(stack: Stack) -> Line:
+    line = until(lambda: stack.next(0.1), what="a line")
+    assert isinstance(line, Line)
+    return line
+
+
+def end_of(stack: Stack) -> Ended:
+    def look() -> Ended | None:
+        happened = stack.next(0.1)
+        return happened if isinstance(happened, Ended) else None
+
+    found = until(look, what="the end of a child")
+    assert found is not None
+    return found
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_what_children_say_comes_by_name_and_errors_go_to_a_log(stack: Stack) -> None:
+    stack.start("one", python(SAYS))
+    lines = {said(stack), said(stack)}
+    assert lines == {Line("one", "out", False), Line("one", "error: no such port", True)}
+    assert end_of(stack) == Ended("one", 0)
+    assert stack.log("one").read_text() == "error: no such port\n"
+
+
+def test_child_hears_what_it_is_told(stack: Stack) -> None:
+    stack.start("echo", python("print(input().upper(), flush=True)"))
+    stack.tell("echo", "hello")
+    assert said(stack).text == "HELLO"
+
+
+def test_telling_an_ended_child_is_no_error(stack: Stack) -> None:
+    stack.start("short", python(""))
+    end_of(stack)
+    stack.tell("short", "hello")
+
+
+def test_failure_names_the_child_its_last_words_and_its_log(stack: Stack) -> None:
+    stack.start("one", python(SAYS + "; sys.exit(3)"))
+    failure = stack.failure(end_of(stack))
+    assert str(failure) == f"one ended with code 3: no such port (all it said: {stack.log('one')})"
+
+
+def test_failure_names_the_signal(stack: Stack) -> None:
+    stack.start("one", python("import signal; signal.pause()"))
+    os.kill(stack.pids()["one"], signal.SIGKILL)
+    assert "one ended with SIGKILL: it said nothing" in str(stack.failure(end_of(stack)))
+
+
+def test_end_leaves_no_process_even_if_one_ignores_sigterm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topicast.cli.quickstart.stack.TERM_TIMEOUT_S", 0.2)
+    with Stack(tmp_path) as stack:
+        stack.start("stubborn", python(STUBBORN))
+        grandchild = int(said(stack).text)
+        child = stack.pids()["stubborn"]
+    until(lambda: is_gone(child) and is_gone(grandchild), what="the end of both")
+
+
+def test_end_reaches_what_an_ended_child_left_behind(tmp_path: Path) -> None:
+    with Stack(tmp_path) as stack:
+        stack.start("parent", python(LEAVES_A_CHILD))
+        grandchild = int(said(stack).text)
+        stack.tell("parent", "")
+        until(lambda: not stack.pids(), what="the parent's end")
+        assert not is_gone(grandchild)
+    until(lambda: is_gone(grandchild), what="the grandchild's end")
+
+
+def test_child_ended_by_us_is_no_event(stack: Stack) -> None:
+    stack.start("one", python("import signal; print('up', flush=True); signal.pause()"))
+    said(stack)
+    stack.end_one("one")
+    assert stack.pids() == {}
+    assert stack.next(0.2) is None

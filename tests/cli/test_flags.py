@@ -1,0 +1,104 @@
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from topicast.cli.flags import config_from, flags_of, settings, statestores_option, version_option
+from topicast.topics.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    state_store_port: int = 24000
+    interval_s: float = 0.2
+    in_background: bool = True
+    state_dir: Path = field(default_factory=Path)
+    hubs: str = "tcp://127.0.0.1:24000"
+
+    def __post_init__(self) -> None:
+        if self.interval_s < 0:
+            raise ConfigError("interval_s", self.interval_s, "0 or more")
+
+
+MEANINGS = {name: f"What {name} means." for name in Config.__dataclass_fields__}
+
+
+@click.command(context_settings=settings())
+@flags_of(Config, meanings=MEANINGS, defaults={"state_dir": Path("/var/lib/x")})
+@version_option()
+def command(**given: Any) -> Config:
+    return config_from(Config, given)
+
+
+def read(*arguments: str) -> Config:
+    config = command.main(list(arguments), standalone_mode=False)
+    assert isinstance(config, Config)
+    return config
+
+
+@pytest.mark.parametrize("written", ["--state_store_port=7", "--state-store-port=7"])
+def test_flag_is_accepted_with_underscore_and_with_hyphen(written: str) -> None:
+    assert read(written).state_store_port == 7
+
+
+def test_values_have_the_types_of_the_fields() -> None:
+    config = read("--interval-s", "0.5", "--state_dir", "/tmp/x", "--hubs", "tcp://a:1")
+    assert config == Config(interval_s=0.5, state_dir=Path("/tmp/x"), hubs="tcp://a:1")
+
+
+def test_defaults_are_those_of_the_dataclass_unless_the_edge_knows_better() -> None:
+    assert read() == Config(state_dir=Path("/var/lib/x"))
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        (["--in_background"], True),
+        (["--in-background=true"], True),
+        (["--in_background=false"], False),
+        (["--in_background", "--state_store_port=7"], True),
+    ],
+)
+def test_switches_are_written_as_gflags_has_them(written: list[str], value: bool) -> None:
+    assert read(*written).in_background is value
+
+
+def test_environment_is_read_where_the_flag_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOPICAST_STATE_STORE_PORT", "8")
+    monkeypatch.setenv("TOPICAST_IN_BACKGROUND", "false")
+    assert read() == Config(state_store_port=8, in_background=False, state_dir=Path("/var/lib/x"))
+    assert read("--state_store_port=9").state_store_port == 9
+
+
+def test_what_the_dataclass_does_not_allow_is_its_own_error() -> None:
+    with pytest.raises(ConfigError, match="interval_s=-1"):
+        read("--interval_s=-1")
+
+
+def test_text_of_another_type_is_wrong_use() -> None:
+    with pytest.raises(click.UsageError, match="not a valid integer"):
+        read("--state_store_port=many")
+
+
+def test_unknown_flag_is_refused_and_not_ignored() -> None:
+    with pytest.raises(click.UsageError, match="keys"):
+        read("--keys_dir=/x")
+
+
+def test_help_names_environment_and_default(capsys: pytest.CaptureFixture[str]) -> None:
+    command.main(["--help"], standalone_mode=False)
+    said = " ".join(capsys.readouterr().out.split())
+    described = "[env var: TOPICAST_STATE_STORE_PORT; default: 24000]"
+    assert f"What state_store_port means. {described}" in said
+
+
+def test_statestores_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command(context_settings=settings())
+    @statestores_option()
+    def look(statestores: str) -> str:
+        return statestores
+
+    monkeypatch.setenv("TOPICAST_STATESTORES", "tcp://hub:1")
+    assert look.main([], standalone_mode=False) == "tcp://hub:1"
