@@ -3,25 +3,29 @@
     open ──▶ parts wait ──credit──▶ one part of each stream in turn ──▶ last part: closed
 
 A stream is (peer, id) and yields parts of (cost in bytes, message). A part is sent while the
-stream's credit is above zero, so the overshoot is one part. ``chunks`` cuts a topic into parts.
+stream's credit is above zero, so the overshoot is one part; a stream whose last part took all
+its credit is closed as well, for nobody grants more to what has ended. ``chunks`` cuts topics
+into parts.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from .entries import MINIMAL, Entry, stub
+from .entries import MINIMAL, PREFIX, Entry, stub
 from .topic import Topic
 from .wire.codec import row_bytes
 from .wire.header import CHUNK_BYTES_MAX
-from .wire.messages import Chunk, Message, Refused, Wanted
+from .wire.messages import Chunk, Message, Pulled, Refused, Wanted
 
 STREAMS_MAX: Final = 64  # at once; who comes later is told when to come again
 STREAMS_PER_PEER_MAX: Final = 16
 CREDIT_MAX: Final = 64 << 20  # of one stream: what a peer can make us put into its queue
 CREDIT_DEFAULT: Final = 1 << 20  # four chunks: full throughput, measured in research B7
 RETRY_MS: Final = 100
+REFUSAL_COST: Final = 128
+CHUNK_COST: Final = 128  # beside its rows: header, place, ZeroMQ's own frames
 STUBS_BYTES_MAX: Final = 60 * 1024  # stubs that fit a PUB frame; more are told as a horizon
 
 Part = tuple[int, Message]
@@ -41,6 +45,7 @@ class Stream:
 
     parts: Iterator[Part]
     credit: int
+    next: Part | None = None  # looked up when the credit ran out, and not sent yet
 
 
 class Sender:
@@ -92,21 +97,33 @@ class Sender:
             if key is None:
                 break
             stream = self._streams[key]
-            part = next(stream.parts, None)
+            part = stream.next or next(stream.parts, None)
             if part is None:
                 del self._streams[key]
                 continue
-            cost, message = part
-            stream.credit -= cost
-            sent += cost
-            sends.append(Send(key[0], message))
-            self._streams.move_to_end(key)
+            sends.append(Send(key[0], part[1]))
+            sent += part[0]
+            self._charge(key, part[0])
         return tuple(sends)
+
+    def _charge(self, key: tuple[bytes, int], cost: int) -> None:
+        stream = self._streams[key]
+        stream.credit -= cost
+        stream.next = None if stream.credit > 0 else next(stream.parts, None)
+        if stream.credit > 0 or stream.next:
+            self._streams.move_to_end(key)
+        else:
+            del self._streams[key]
 
 
 def chunk_cost(chunk: Chunk) -> int:
     """Return the credit that ``chunk`` takes, the same on both sides."""
-    return 128 + sum(map(row_bytes, chunk.entries))
+    return CHUNK_COST + sum(map(row_bytes, chunk.entries))
+
+
+def pulled_cost(part: Pulled) -> int:
+    """Return the credit that a part of a pull takes, the same on both sides."""
+    return CHUNK_COST + sum(map(row_bytes, part.entries)) + sum(map(len, part.gone))
 
 
 def chunks(
@@ -119,40 +136,46 @@ def chunks(
     """Yield the catch-ups of ``wanted`` as parts; each topic is cut when its turn comes.
 
     ``find`` gives the topic, or why not (its ``request`` is set here); ``place`` the current
-    (start, time in µs).
+    (start, time in µs). A topic that stands below what the asker was given is refused as LAGGING.
     """
     for one in wanted:
-        topic = find(one)
-        if isinstance(topic, Refused):
-            reason = Refused(
-                request=stream,
-                code=topic.code,
-                message=topic.message,
-                retry_ms=topic.retry_ms,
-                topic=one.topic,
-            )
-            yield 128, reason
+        found = find(one)
+        if isinstance(found, Topic) and _lags(found, one):
+            behind = f"topic {one.topic} stands at {found.version} of epoch {found.epoch} here"
+            found = Refused(request=stream, code="LAGGING", message=behind, retry_ms=RETRY_MS)
+        if isinstance(found, Refused):
+            yield REFUSAL_COST, replace(found, request=stream, topic=one.topic)
             continue
-        start, now_us = place()
-        for chunk in _cut(stream, one, topic, (start, now_us)):
+        for chunk in _cut(stream, one, topic=found, place=place()):
             yield chunk_cost(chunk), chunk
 
 
-def _cut(stream: int, one: Wanted, topic: Topic, place: tuple[int, int]) -> Iterator[Chunk]:
-    known = one.version if one.epoch == topic.epoch else 0
-    resumed = one.epoch == topic.epoch and one.resume_version > 0
-    held = one.cut or known if resumed else known  # a resumed snapshot is complete up to its cut
-    snapshot = held == 0 or held < topic.floor
-    resumed = resumed and not snapshot
-    horizon = one.level == MINIMAL and snapshot
-    if horizon:
-        entries = []
-    elif resumed:
-        after = (one.resume_version, one.resume_key)
-        entries = topic.since(one.resume_version - 1)
-        entries = [entry for entry in entries if (entry.version, entry.key) > after]
+def _lags(topic: Topic, one: Wanted) -> bool:
+    """Tell whether an answer would end below what another sender gave before."""
+    if one.epoch != topic.epoch:
+        return one.epoch > topic.epoch
+    return topic.version < max(one.cut, one.resume_version)
+
+
+def _cut(stream: int, one: Wanted, *, topic: Topic, place: tuple[int, int]) -> Iterator[Chunk]:
+    """Yield the chunks of one topic: a snapshot iff tombstones that the asker needs are gone.
+
+    Who resumes a snapshot holds nothing that was gone at its cut. Who resumes a delta was told
+    what went before its token, whose own version may have been sent in part.
+    """
+    same = one.epoch == topic.epoch
+    known = one.version if same else 0
+    resumed = same and one.resume_version > 0
+    told = max(known, one.resume_version - 1)
+    if resumed and not known:
+        snapshot = one.cut < topic.floor
     else:
-        entries = topic.since(0 if snapshot else known, graves=not snapshot)
+        snapshot = not known or told < topic.floor
+    horizon = one.level == MINIMAL and snapshot
+    entries = [] if horizon else topic.since(0 if snapshot else told)
+    if resumed and not snapshot:
+        after = (one.resume_version, one.resume_key)
+        entries = [entry for entry in entries if (entry.version, entry.key) > after]
     if one.level == MINIMAL:
         entries = [stub(entry) for entry in entries]
         if sum(map(row_bytes, entries)) > STUBS_BYTES_MAX:
@@ -183,39 +206,39 @@ def _slices(entries: list[Entry], like: Chunk) -> Iterator[Chunk]:
     """Cut ``entries`` into chunks like ``like``; what shares (version, key) stays together."""
     begin, sequence = 0, 0
     while True:
-        end, size = begin, 0
-        while end < len(entries) and (size == 0 or size < CHUNK_BYTES_MAX):
-            cost = row_bytes(entries[end])
-            if size and size + cost > CHUNK_BYTES_MAX and not _twins(entries, end):
-                break
-            size += cost
-            end += 1
-        last_entry = entries[end - 1] if end > begin else None
+        end = _end(entries, begin)
         last = end == len(entries)
-        yield Chunk(
-            topic=like.topic,
-            level=like.level,
-            epoch=like.epoch,
-            start=like.start,
-            from_version=like.from_version,
-            to_version=like.to_version,
-            floor=like.floor,
-            sent_us=like.sent_us,
-            stream=like.stream,
+        token = entries[end - 1] if end > begin else None
+        yield replace(
+            like,
             sequence=sequence,
-            resume_version=last_entry.version if last_entry else 0,
-            resume_key=last_entry.key if last_entry else b"",
+            resume_version=token.version if token else 0,
+            resume_key=token.key if token else b"",
             entries=tuple(entries[begin:end]),
             first=sequence == 0,
             last=last,
             snapshot=like.snapshot and sequence == 0,
-            horizon=like.horizon,
         )
         if last:
             return
         begin, sequence = end, sequence + 1
 
 
+def _end(entries: list[Entry], begin: int) -> int:
+    """Return where the chunk that begins at ``begin`` ends: at least one entry and its twin."""
+    end, size = begin, 0
+    while end < len(entries):
+        after = end + 2 if _twins(entries, end) else end + 1
+        size += sum(map(row_bytes, entries[end:after]))
+        if size > CHUNK_BYTES_MAX and end > begin:
+            break
+        end = after
+    return end
+
+
 def _twins(entries: list[Entry], at: int) -> bool:
-    one, other = entries[at - 1], entries[at]
+    """Tell whether a PREFIX and the table's own entry of the same transaction stand here."""
+    if entries[at].kind != PREFIX or at + 1 == len(entries):
+        return False
+    one, other = entries[at], entries[at + 1]
     return one.version == other.version and one.key == other.key

@@ -2,13 +2,14 @@
 
     BEHIND ──caught up──▶ LIVE ──gap | stubbed at FULL | newer epoch──▶ BEHIND (wants a catch-up)
 
-Invariant: while LIVE, every entry up to ``version`` of ``epoch`` has been applied, none after it.
-A hub follows its publisher by the same rules as a reader follows its hub.
+Invariant: while LIVE, every entry up to ``version`` of ``epoch`` has been applied, none after it;
+within an epoch no LIVE version is below another that was LIVE before it. A hub follows its
+publisher by the same rules as a reader follows its hub.
 """
 
 from collections import deque
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, assert_never
 
 from .entries import FULL
 from .wire.codec import row_bytes
@@ -20,7 +21,8 @@ LIVE: Final = "LIVE"
 QUEUE_MAX: Final = 4096  # deltas held during one catch-up; beyond, a second catch-up is cheaper
 QUEUE_BYTES_MAX: Final = 4 << 20
 SILENCE_S: Final = 2.0  # without a chunk for so long a stream counts as lost
-RETRY_S: Final = 0.2  # between two requests for the same topic
+RETRY_S: Final = 0.2  # between two requests of which the first brought nothing
+RETRY_S_MAX: Final = 10.0  # the longest that a refusal can make us wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +98,14 @@ class Follower:
         self.state = BEHIND
         self.stream = 0  # 0: none is open
         self._sequence = 0
-        self._resume: tuple[int, bytes, int] | None = None
-        self._snapshot = False
+        self._token: tuple[int, bytes] | None = None  # the last entry filed since the position
+        self._cut = 0  # the lowest cut of what was filed since the position
+        self._reach = 0  # a catch-up ends at or above: the highest cut filed, what was LIVE before
+        self._news = True  # whether the last request brought anything
+        self._asked_at = 0.0
+        self._ask_at = 0.0  # when BEHIND: the next time to ask
         self._queue: deque[Delta] = deque()
         self._queue_bytes = 0
-        self._ask_at: float | None = 0.0  # when BEHIND: the next time to ask; None: an answer runs
 
     @property
     def deadline(self) -> float | None:
@@ -122,12 +127,30 @@ class Follower:
                 return self._on_lost(now)
             case Tick():
                 return self._on_tick(now)
+            case _:
+                assert_never(fact)
+
+    def step(self, epoch: int, from_version: int, to_version: int) -> bool:
+        """Move over a delta with values that just follows, and tell whether it did.
+
+        The hot path of a hub: what ``handle`` would answer with Apply, without building a Delta.
+        A delta that overlaps is for ``handle``, which leaves out what has been applied.
+        """
+        if self.state != LIVE or (epoch, from_version) != (self.epoch, self.version):
+            return False
+        self.version = to_version
+        return True
 
     def opened(self, stream: int, *, now: float) -> None:
-        """Learn the id of the stream that answers the last Want."""
+        """Learn the id of the stream that answers the last Want; never an id used before."""
         self.stream = stream
         self._sequence = 0
         self._ask_at = now + SILENCE_S
+
+    def heard(self, *, now: float) -> None:
+        """Learn that the open stream is alive: it carries another topic, or waits for credit."""
+        if self.stream:
+            self._ask_at = now + SILENCE_S
 
     def queued(self) -> tuple[Delta, ...]:
         """Return the deltas that wait for the end of the catch-up."""
@@ -136,9 +159,12 @@ class Follower:
     def check(self) -> None:
         """Assert every invariant."""
         assert self.state in (BEHIND, LIVE)
-        assert self.state == BEHIND or not (self._queue or self.stream or self._resume)
+        assert self.state == BEHIND or not (self._queue or self.stream or self._token)
+        assert self.state == BEHIND or not (self._cut or self._reach)
+        assert self._token is None or self._token[0] <= self._reach
+        assert self._cut <= self._reach
         assert len(self._queue) <= QUEUE_MAX
-        assert self._queue_bytes <= QUEUE_BYTES_MAX
+        assert self._queue_bytes == sum(map(_delta_bytes, self._queue)) <= QUEUE_BYTES_MAX
         assert self.version >= 0
 
     def _on_delta(self, delta: Delta, now: float) -> tuple[Effect, ...]:
@@ -146,48 +172,67 @@ class Follower:
             return ()  # late or doubled: neither an old delta nor an old life rolls us back
         if self.state == BEHIND:
             return self._queue_up(delta)
-        if delta.epoch > self.epoch or delta.from_version > self.version:
-            return self._fall_behind(now)
-        if self.level == FULL and delta.stubbed:
-            return self._fall_behind(now)  # its values are where the catch-up is
+        gap = delta.epoch > self.epoch or delta.from_version > self.version
+        if gap or (self.level == FULL and (delta.stubbed or delta.horizon)):
+            effects = self._fall_behind(now)  # values left out are where the catch-up is
+            return effects + self._queue_up(delta)
+        news = _after(delta, self.version)
         self.version = delta.to_version
-        return (Apply(delta),)
+        return (Apply(news),)
 
     def _on_chunk(self, chunk: Chunk, now: float) -> tuple[Effect, ...]:
-        if not self.stream or chunk.stream != self.stream or self.state == LIVE:
+        if not self.stream or chunk.stream != self.stream:
             return ()  # of a stream that was given up
         if chunk.sequence < self._sequence:
             return ()  # doubled
-        if chunk.sequence > self._sequence or chunk.first != (chunk.sequence == 0):
+        if not self._continues(chunk):
             return self._on_lost(now)  # one is missing: resume after the last that came
-        if chunk.epoch < self.epoch or (not chunk.snapshot and chunk.epoch != self.epoch):
-            return self._on_lost(now)
         self._sequence += 1
         self._ask_at = now + SILENCE_S
-        effects = self._begin(chunk) if chunk.first else ()
+        effects = self._begin(chunk) if chunk.snapshot else ()
         if chunk.entries or chunk.horizon:
             effects += (File(chunk),)
-            cut = self._resume[2] if self._resume else chunk.to_version
-            self._resume = (chunk.resume_version, chunk.resume_key, cut)
-        return effects + (self._end(chunk, now) if chunk.last else ())
+            self._note(chunk)
+        if not chunk.last:
+            return effects
+        return effects + self._end(chunk, now)
+
+    def _continues(self, chunk: Chunk) -> bool:
+        """Tell whether ``chunk`` is the next of its stream and fits what is held."""
+        if chunk.sequence != self._sequence or chunk.first != (chunk.sequence == 0):
+            return False
+        if chunk.snapshot:
+            return chunk.first and chunk.epoch >= self.epoch
+        if chunk.epoch != self.epoch or chunk.from_version > self.version:
+            return False
+        first = chunk.entries[0] if chunk.entries else None
+        return not (first and self._token) or (first.version, first.key) > self._token
 
     def _begin(self, chunk: Chunk) -> tuple[Effect, ...]:
-        if not chunk.snapshot:
-            return ()
+        same = chunk.epoch == self.epoch
+        self._reach = max(self._reach, self.version) if same else 0
         self.epoch, self.version = chunk.epoch, 0
-        self._snapshot, self._resume = True, None
+        self._token, self._cut, self._news = None, 0, True
         return (Reset(self.topic, self.level, chunk.epoch),)
 
+    def _note(self, chunk: Chunk) -> None:
+        self._news = True
+        self._token = (chunk.resume_version, chunk.resume_key) if chunk.entries else self._token
+        self._cut = min(self._cut or chunk.to_version, chunk.to_version)
+        self._reach = max(self._reach, chunk.to_version)
+
     def _end(self, chunk: Chunk, now: float) -> tuple[Effect, ...]:
+        if chunk.to_version < self._reach:
+            return self._on_lost(now)  # this sender lags behind what was filed or LIVE before
         before = self.version
         self.version = max(self.version, chunk.to_version)
-        self.state, self.stream, self._resume, self._snapshot = LIVE, 0, None, False
-        self._ask_at = None
-        effects: tuple[Effect, ...] = (CaughtUp(chunk, before),)
+        self._news = self._news or self.version > before
+        self.state, self.stream, self._token, self._cut, self._reach = LIVE, 0, None, 0, 0
+        effects: list[Effect] = [CaughtUp(chunk, before)]
         queue, self._queue, self._queue_bytes = self._queue, deque(), 0
         for delta in queue:
             effects += self._on_delta(delta, now)
-        return effects
+        return tuple(effects)
 
     def _on_ahead(self, fact: Ahead, now: float) -> tuple[Effect, ...]:
         if self.state == LIVE and (fact.epoch, fact.version) > (self.epoch, self.version):
@@ -195,48 +240,61 @@ class Follower:
         return ()
 
     def _on_refused(self, fact: Refused, now: float) -> tuple[Effect, ...]:
-        if self.state == BEHIND and fact.request == self.stream:
+        if self.stream and fact.request == self.stream and fact.topic in (-1, self.topic):
             self.stream = 0
-            self._ask_at = now + max(fact.retry_ms / 1000, RETRY_S)
+            self._ask_at = now + min(max(fact.retry_ms / 1000, RETRY_S), RETRY_S_MAX)
         return ()
 
     def _on_lost(self, now: float) -> tuple[Effect, ...]:
-        if self.state == LIVE:
-            return ()
         self.stream = 0
-        self._ask_at = now + RETRY_S
-        return (self._want(),)
+        return () if self.state == LIVE else self._ask(now)
 
     def _on_tick(self, now: float) -> tuple[Effect, ...]:
-        if self.state == LIVE or self._ask_at is None or now < self._ask_at:
+        if self.state == LIVE or now < self._ask_at:
             return ()
         return self._on_lost(now)
 
     def _fall_behind(self, now: float) -> tuple[Effect, ...]:
         self.state = BEHIND
-        self._ask_at = now + RETRY_S
-        return (self._want(),)
+        return self._ask(now)
 
-    def _want(self) -> Want:
-        resume_version, resume_key, cut = self._resume or (0, b"", 0)
-        return Want(
-            Wanted(
-                topic=self.topic,
-                level=self.level,
-                epoch=self.epoch,
-                version=self.version,
-                resume_version=resume_version,
-                resume_key=resume_key,
-                cut=cut if self._snapshot else 0,
-            )
+    def _ask(self, now: float) -> tuple[Effect, ...]:
+        """Ask at once if the last request brought something, else at most every RETRY_S."""
+        if not self._news and now < self._asked_at + RETRY_S:
+            self._ask_at = self._asked_at + RETRY_S
+            return ()
+        self._news, self._asked_at, self._ask_at = False, now, now + RETRY_S
+        return (Want(self._wanted()),)
+
+    def _wanted(self) -> Wanted:
+        resume_version, resume_key = self._token or (0, b"")
+        return Wanted(
+            topic=self.topic,
+            level=self.level,
+            epoch=self.epoch,
+            version=self.version,
+            resume_version=resume_version,
+            resume_key=resume_key,
+            cut=self._cut,
         )
 
     def _queue_up(self, delta: Delta) -> tuple[Effect, ...]:
-        size = sum(map(row_bytes, delta.entries))
+        size = _delta_bytes(delta)
         if len(self._queue) >= QUEUE_MAX or self._queue_bytes + size > QUEUE_BYTES_MAX:
             self._queue.clear()  # the gap after this catch-up will order another
             self._queue_bytes = 0
-        if size <= QUEUE_BYTES_MAX:
-            self._queue.append(delta)
-            self._queue_bytes += size
+        self._queue.append(delta)
+        self._queue_bytes += size
         return ()
+
+
+def _delta_bytes(delta: Delta) -> int:
+    return sum(map(row_bytes, delta.entries))
+
+
+def _after(delta: Delta, version: int) -> Delta:
+    """Return ``delta`` without what is at or below ``version``, which has been applied."""
+    if delta.from_version == version:
+        return delta
+    news = tuple(entry for entry in delta.entries if entry.version > version)
+    return replace(delta, from_version=version, entries=news)

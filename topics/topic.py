@@ -35,15 +35,17 @@ class Topic:
         self.version = 0
         self.floor = 0
         self.held_bytes = 0
+        self._count = 0
         self._groups: dict[bytes, Group] = {}
         self._graves: deque[tuple[int, bytes, int]] = deque()
 
     def __len__(self) -> int:
-        return sum(len(group.rows) + (group.prefix is not None) for group in self._groups.values())
+        return self._count
 
     def reset(self, epoch: int) -> None:
         """Forget everything and begin at version 0 of ``epoch``."""
         self.epoch, self.version, self.floor, self.held_bytes = epoch, 0, 0, 0
+        self._count = 0
         self._groups = {}
         self._graves = deque()
 
@@ -59,17 +61,25 @@ class Topic:
         return tuple(e for e in found.rows.values() if e.kind != TOMBSTONE) if found else ()
 
     def group_ids(self) -> tuple[bytes, ...]:
-        """Return the ids of all groups that hold a row."""
-        return tuple(name for name, group in self._groups.items() if group.rows)
+        """Return the ids of all groups that hold a row which is no tombstone."""
+        return tuple(
+            name
+            for name, group in self._groups.items()
+            if any(entry.kind != TOMBSTONE for entry in group.rows.values())
+        )
 
     def file(self, entries: Iterable[Entry]) -> None:
         """Put ``entries``, sorted by version, in place; older than what is held is ignored.
 
+        Nothing may be filed below what was filed before it, unless it is held already: the
+        orders are by version. Tombstones at or below the floor delete and leave no trace.
         The topic's own ``version`` is the caller's to move, once its transaction or catch-up
         is complete. Cost: O(1) an entry, also for a PREFIX.
         """
         for entry in entries:
-            if entry.kind == PREFIX:
+            if entry.version <= self.floor and entry.kind in (TOMBSTONE, PREFIX):
+                self._delete(entry)
+            elif entry.kind == PREFIX:
                 self._file_prefix(entry)
             else:
                 self._file_row(entry)
@@ -126,7 +136,15 @@ class Topic:
             held = sum(accounted_bytes(entry) for entry in group.rows.values())
             held += accounted_bytes(group.prefix) if group.prefix else 0
             assert group.held_bytes == held, name
+            graves = [e.version for e in group.rows.values() if e.kind == TOMBSTONE]
+            graves += [group.prefix.version] if group.prefix else []
+            assert all(version > self.floor for version in graves), name
+            assert group.prefix is None or min(versions, default=group.prefix.version) >= (
+                group.prefix.version
+            ), name
         assert self.held_bytes == sum(group.held_bytes for group in groups)
+        held = sum(len(group.rows) + (group.prefix is not None) for group in groups)
+        assert self._count == held
 
     def _file_row(self, entry: Entry) -> None:
         name = group_of(entry.key)
@@ -141,7 +159,9 @@ class Topic:
                 return
             del group.rows[entry.key]
             self._weigh(group, -accounted_bytes(have))
+            self._count -= 1
         group.rows[entry.key] = entry
+        self._count += 1
         if entry.kind == TOMBSTONE:
             self._graves.append((entry.version, entry.key, TOMBSTONE))
         self._weigh(group, accounted_bytes(entry))
@@ -157,10 +177,23 @@ class Topic:
         if group.version >= entry.version:  # parts of the same transaction may be here already
             rows = {k: e for k, e in group.rows.items() if e.version >= entry.version}
         self._weigh(group, -group.held_bytes)
+        self._count += len(rows) - len(group.rows) + (group.prefix is None)
         group.rows, group.prefix = rows, entry
         self._weigh(group, accounted_bytes(entry) + sum(map(accounted_bytes, rows.values())))
         self._graves.append((entry.version, entry.key, PREFIX))
         self._touch(entry.key, group, entry.version)
+
+    def _delete(self, entry: Entry) -> None:
+        """Obey a tombstone that nobody needs to be told of any more."""
+        name = group_of(entry.key)
+        group = self._groups.get(name)
+        if group is None:
+            return
+        keys = group.rows if entry.kind == PREFIX else (entry.key,)
+        for key in [k for k in keys if k in group.rows and group.rows[k].version < entry.version]:
+            self._weigh(group, -accounted_bytes(group.rows.pop(key)))
+            self._count -= 1
+        self._drop_if_empty(name, group)
 
     def _touch(self, name: bytes, group: Group, version: int) -> None:
         self._groups.pop(name, None)
@@ -173,18 +206,21 @@ class Topic:
 
     def _forget_one(self, version: int, key: bytes, kind: int) -> None:
         name = key if kind == PREFIX else group_of(key)
-        group = self._groups.get(name)
-        if group is None:
-            return
+        group = self._groups[name]  # it holds this grave, or what took its place
         if kind == PREFIX:
             if group.prefix is not None and group.prefix.version == version:
                 self._weigh(group, -accounted_bytes(group.prefix))
                 group.prefix = None
+                self._count -= 1
         else:
             entry = group.rows.get(key)
             if entry is not None and entry.version == version and entry.kind == TOMBSTONE:
                 self._weigh(group, -accounted_bytes(entry))
                 del group.rows[key]
+                self._count -= 1
+        self._drop_if_empty(name, group)
+
+    def _drop_if_empty(self, name: bytes, group: Group) -> None:
         if not group.rows and group.prefix is None:
             del self._groups[name]
 

@@ -1,23 +1,28 @@
 """Codec: ``encode`` a message to its frame, ``decode`` a frame to its message. Both total.
 
-Deltas, chunks and beacons have the fixed header and a MessagePack body; everything else is
+Deltas, chunks and beacons have the fixed header and a body of fixed structures (a row has
+nothing that nests, so no frame can cost more memory than it is long); everything else is
 ``CONTROL_PREFIX`` and one MessagePack array ``[type, field, …]`` in the order of the dataclass.
 """
 
 from struct import Struct, error
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgpack
 
-from ..entries import FULL, KEY_BYTES_MAX, PREFIX, STUB, VALUE, Entry
+from ..entries import KEY_BYTES_MAX, PREFIX, STUB, VALUE, Entry
 from ..errors import WireError
-from ..sharding import BARRIER, BEACON
+from ..sharding import BEACON
 from . import header as h
-from .control import CLASSES, SHAPES
+from .control import CLASSES, LIST_MAX, SHAPES
 from .messages import Barrier, Beacon, Chunk, Delta, Message
 
-FIELDS_PER_ENTRY = 7
-BEACON_FIELDS = 9
+ADDRESS_BYTES_MAX: Final = 1024  # of catalogd, in a beacon
+
+_ROW = Struct(">BHQQQQ")  # kind, key's length, three versions as offsets, size; key, value
+_PLACE = Struct(">QQQH")  # of a chunk: stream, sequence, resume version, resume key's length
+_STATE = Struct(">QQQQQHH")  # of a beacon: five numbers, lengths of address and sizes
+_U64_BYTES: Final = 8
 
 
 def encode(message: Message) -> bytes:
@@ -49,8 +54,8 @@ def decode(frame: bytes) -> Message:
         raise WireError(f"frame of {len(frame)} bytes: at most {h.FRAME_BYTES_MAX} allowed")
     if frame.startswith(h.CONTROL_PREFIX):
         return _decode_control(frame[len(h.CONTROL_PREFIX) :])
-    if frame.startswith(h.prefix(BARRIER, 0)):
-        nonce = frame[4:]
+    if frame.startswith(h.BARRIER_PREFIX):
+        nonce = frame[len(h.BARRIER_PREFIX) :]
         if len(nonce) != h.NONCE_BYTES:
             raise WireError(f"barrier nonce of {len(nonce)} bytes")
         return Barrier(nonce=nonce)
@@ -67,13 +72,9 @@ def read_delta(header: h.Header, body: bytes) -> Delta:
     """Read the body of a delta whose header was read before.
 
     Raises:
-        WireError: the body is not as docs/protocol.md has it.
+        WireError: the frame is no delta, or the body is not as docs/protocol.md has it.
     """
-    if header.flags & ~(h.STUBBED | h.HORIZON) or header.kind != h.DELTA_KIND:
-        raise WireError(f"no delta: kind={header.kind} flags={header.flags:#04x}")
-    if header.from_version == header.to_version or not 0 < header.level <= FULL:
-        raise WireError("delta changes nothing, or is of no level")
-    entries = _read_rows(_unpack(body), header)
+    entries = read_entries(header, body)
     return Delta(
         topic=header.topic,
         level=header.level,
@@ -92,9 +93,21 @@ def read_delta(header: h.Header, body: bytes) -> Delta:
     )
 
 
+def read_entries(header: h.Header, body: bytes) -> tuple[Entry, ...]:
+    """Read the entries of a delta whose header was read before; what a hub does on its hot path.
+
+    Raises:
+        WireError: the frame is no delta, or the body is not as docs/protocol.md has it.
+    """
+    if header.kind != h.DELTA_KIND:
+        raise WireError(f"no delta: kind={header.kind}")
+    return _read_rows(header, body, 0)
+
+
 def row_bytes(entry: Entry) -> int:
-    """Return an upper bound of the bytes that ``entry`` takes in a body."""
-    return len(entry.key) + (len(entry.value) if entry.value is not None else 0) + 56
+    """Return the bytes that ``entry`` takes in a body."""
+    value = entry.value
+    return _ROW.size + len(entry.key) + (len(value) if value is not None else 0)
 
 
 def _encode_delta(delta: Delta) -> bytes:
@@ -116,7 +129,7 @@ def _encode_delta(delta: Delta) -> bytes:
         delta.floor,
         delta.sent_us,
     )
-    return h.pack(header, msgpack.packb(_rows(delta.entries, delta.to_version)))
+    return h.pack(header, b"".join(_rows(delta.entries, delta.to_version)))
 
 
 def _encode_chunk(chunk: Chunk) -> bytes:
@@ -139,8 +152,9 @@ def _encode_chunk(chunk: Chunk) -> bytes:
         chunk.floor,
         chunk.sent_us,
     )
-    place = [chunk.stream, chunk.sequence, chunk.resume_version, chunk.resume_key]
-    return h.pack(header, msgpack.packb([*place, _rows(chunk.entries, chunk.to_version)]))
+    key = chunk.resume_key
+    place = _PLACE.pack(chunk.stream, chunk.sequence, chunk.resume_version, len(key))
+    return h.pack(header, b"".join((place, key, *_rows(chunk.entries, chunk.to_version))))
 
 
 def _encode_beacon(beacon: Beacon) -> bytes:
@@ -162,28 +176,28 @@ def _encode_beacon(beacon: Beacon) -> bytes:
         0,
         beacon.sent_us,
     )
-    body = [
+    address = beacon.catalog_address.encode()
+    state = _STATE.pack(
         beacon.hub,
         beacon.sequence,
         beacon.interval_ms,
         beacon.watermark,
         beacon.age_ms,
-        beacon.catalog_address,
-        *map(_vector, (beacon.versions, beacon.floors, beacon.sizes)),
-    ]
-    return h.pack(header, msgpack.packb(body))
+        len(address),
+        len(beacon.sizes),
+    )
+    numbers = (*beacon.versions, *beacon.floors, *beacon.sizes)
+    return h.pack(header, state + address + Struct(f">{len(numbers)}Q").pack(*numbers))
 
 
 def _decode_chunk(header: h.Header, body: bytes) -> Chunk:
-    if header.flags & h.STUBBED or not 0 < header.level <= FULL:
-        raise WireError(f"no chunk: flags={header.flags:#04x} level={header.level}")
-    fields = _unpack(body)
-    if type(fields) is not tuple or len(fields) != 5:
-        raise WireError("chunk body: five fields expected")
-    stream, sequence, resume_version, resume_key, rows = fields
-    _unsigned(stream, sequence, resume_version)
-    if type(resume_key) is not bytes or len(resume_key) > KEY_BYTES_MAX:
-        raise WireError("chunk body: resume key expected")
+    try:
+        stream, sequence, resume_version, key_bytes = _PLACE.unpack_from(body)
+    except error as exc:
+        raise WireError(f"chunk body of {len(body)} bytes") from exc
+    rows_at = _PLACE.size + key_bytes
+    if key_bytes > KEY_BYTES_MAX or resume_version > header.to_version:
+        raise WireError(f"chunk resumes at {resume_version} after a key of {key_bytes} bytes")
     return Chunk(
         topic=header.topic,
         level=header.level,
@@ -196,8 +210,8 @@ def _decode_chunk(header: h.Header, body: bytes) -> Chunk:
         stream=stream,
         sequence=sequence,
         resume_version=resume_version,
-        resume_key=resume_key,
-        entries=_read_rows(rows, header),
+        resume_key=body[_PLACE.size : rows_at],
+        entries=_read_rows(header, body, rows_at),
         first=bool(header.flags & h.FIRST),
         last=bool(header.flags & h.LAST),
         snapshot=bool(header.flags & h.SNAPSHOT),
@@ -206,18 +220,16 @@ def _decode_chunk(header: h.Header, body: bytes) -> Chunk:
 
 
 def _decode_beacon(header: h.Header, body: bytes) -> Beacon:
-    fields = _unpack(body)
-    if header.topic != BEACON or header.level or header.flags:
-        raise WireError("beacon of a topic, a level or with flags")
-    if type(fields) is not tuple or len(fields) != BEACON_FIELDS:
-        raise WireError(f"beacon body: {BEACON_FIELDS} fields expected")
-    hub, sequence, interval_ms, watermark, age_ms, address, versions, floors, sizes = fields
-    _unsigned(hub, sequence, interval_ms, watermark, age_ms)
-    if type(address) is not str or len(address) > KEY_BYTES_MAX:
-        raise WireError("beacon body: catalog address expected")
-    vectors = tuple(map(_read_vector, (versions, floors, sizes)))
-    if len(vectors[0]) != header.entry_count or len(vectors[1]) != header.entry_count:
-        raise WireError("beacon body: vectors of other lengths than its header says")
+    count = header.entry_count
+    try:
+        hub, sequence, interval_ms, watermark, age_ms, address, sizes = _STATE.unpack_from(body)
+        text = body[_STATE.size : _STATE.size + address].decode()
+    except (error, UnicodeDecodeError) as exc:
+        raise WireError("beacon body: state and address expected") from exc
+    vectors = body[_STATE.size + address :]
+    if len(vectors) != (2 * count + sizes) * _U64_BYTES or address > ADDRESS_BYTES_MAX:
+        raise WireError("beacon body: vectors of other lengths than it says")
+    numbers = Struct(f">{2 * count + sizes}Q").unpack(vectors)
     return Beacon(
         hub=hub,
         epoch=header.epoch,
@@ -227,10 +239,10 @@ def _decode_beacon(header: h.Header, body: bytes) -> Beacon:
         sent_us=header.sent_us,
         watermark=watermark,
         age_ms=age_ms,
-        catalog_address=address,
-        versions=vectors[0],
-        floors=vectors[1],
-        sizes=vectors[2],
+        catalog_address=text,
+        versions=numbers[:count],
+        floors=numbers[count : 2 * count],
+        sizes=numbers[2 * count :],
     )
 
 
@@ -251,67 +263,74 @@ def _decode_control(body: bytes) -> Message:
     return cast(Message, cls(**values))
 
 
-def _rows(entries: tuple[Entry, ...], to_version: int) -> list[object]:
-    rows: list[object] = []
+def _rows(entries: tuple[Entry, ...], to_version: int) -> list[bytes]:
+    rows: list[bytes] = []
     for e in entries:
-        changed = (to_version - e.version, e.version - e.schema_version, e.version - e.data_version)
-        rows += (e.kind, e.key, *changed, e.size, e.value)
+        version, key = e.version, e.key
+        rows += (
+            _ROW.pack(
+                e.kind,
+                len(key),
+                to_version - version,
+                version - e.schema_version,
+                version - e.data_version,
+                e.size,
+            ),
+            key,
+        )
+        if e.value is not None:
+            rows.append(e.value)
     return rows
 
 
-def _read_rows(rows: Any, header: h.Header) -> tuple[Entry, ...]:
-    if type(rows) is not tuple or len(rows) != FIELDS_PER_ENTRY * header.entry_count:
-        raise WireError(f"rows: {header.entry_count} entries expected")
+def _read_rows(header: h.Header, body: bytes, at: int) -> tuple[Entry, ...]:
+    """Read the rows from ``at`` to the end; ``at`` runs ahead of a cut body, which the end sees."""
     to_version = header.to_version
-    fields = iter(rows)
-    return tuple(
-        _read_row(to_version, *row) for row in zip(*[fields] * FIELDS_PER_ENTRY, strict=True)
-    )
-
-
-def _read_row(  # noqa: PLR0913 - the fields of a row in the order of the wire
-    to_version: int, kind: Any, key: Any, back: Any, schema: Any, data: Any, size: Any, value: Any
-) -> Entry:
-    if type(kind) is not int or not VALUE <= kind <= PREFIX:
-        raise WireError(f"row: unknown kind {kind!r}")
-    if type(key) is not bytes or len(key) > KEY_BYTES_MAX or key.count(b"\0", 0) < 2:
-        raise WireError("row: key with two NULs expected")
-    if kind == PREFIX and (key[-1] or key.count(b"\0") != 2):
-        raise WireError("row: a prefix tombstone names a group")
-    _unsigned(back, schema, data, size)
-    version = to_version - back
-    if version < 0 or schema > version or data > version:
-        raise WireError("row: version below 0")
-    if kind == VALUE:
-        if type(value) is not bytes or len(value) != size or size > h.VALUE_BYTES_MAX:
-            raise WireError("row: value of the stated size expected")
-    elif value is not None or (kind != STUB and size):
-        raise WireError("row: value where there is none")
-    return Entry(key, version, version - schema, version - data, size, value, kind)
-
-
-def _unsigned(*values: Any) -> None:
-    for value in values:
-        if type(value) is not int or not 0 <= value < 1 << 64:
-            raise WireError(f"unsigned 64-bit integer expected, {type(value).__name__} read")
-
-
-def _vector(numbers: tuple[int, ...]) -> bytes:
-    return Struct(f">{len(numbers)}Q").pack(*numbers)
-
-
-def _read_vector(data: Any) -> tuple[int, ...]:
-    if type(data) is not bytes:
-        raise WireError("vector of 64-bit integers expected")
+    back_max = to_version - header.from_version - 1
+    entries = []
     try:
-        return Struct(f">{len(data) // 8}Q").unpack(data)
+        for _ in range(header.entry_count):
+            kind, key_bytes, back, schema, data, size = _ROW.unpack_from(body, at)
+            at += _ROW.size
+            key = body[at : at + key_bytes]
+            at += key_bytes
+            value = None
+            if kind == VALUE and size <= h.VALUE_BYTES_MAX:
+                value = body[at : at + size]
+                at += size
+            elif kind != STUB:
+                _check_grave(kind, key, size)
+            version = to_version - back
+            if back > back_max or schema > version or data > version:
+                raise WireError(f"row: version {version} out of order or range")
+            back_max = back
+            if key_bytes > KEY_BYTES_MAX or key.count(0) < 2:
+                raise WireError("row: key with two NULs expected")
+            entries.append(Entry(key, version, version - schema, version - data, size, value, kind))
     except error as exc:
-        raise WireError("vector of 64-bit integers expected") from exc
+        raise WireError(f"rows: {header.entry_count} expected, {len(entries)} read") from exc
+    if at != len(body):
+        raise WireError(f"rows: end at {at} of {len(body)} bytes")
+    return tuple(entries)
+
+
+def _check_grave(kind: int, key: bytes, size: int) -> None:
+    if size or not VALUE < kind <= PREFIX:
+        raise WireError(f"row: kind {kind} of {size} bytes")
+    if kind == PREFIX and (key[-1:] != b"\0" or key.count(0) != 2):
+        raise WireError("row: a prefix tombstone names a group")
 
 
 def _unpack(body: bytes) -> Any:
     """Read MessagePack: arrays as tuples; maps and extension types are of no message."""
     try:
-        return msgpack.unpackb(body, use_list=False, raw=False, max_map_len=0, max_ext_len=0)
+        return msgpack.unpackb(
+            body,
+            use_list=False,
+            raw=False,
+            max_array_len=LIST_MAX,
+            max_map_len=0,
+            max_ext_len=0,
+        )
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as exc:
         raise WireError(f"body is no MessagePack: {exc}") from exc

@@ -12,8 +12,9 @@ from struct import Struct
 from typing import Final, NamedTuple
 from zlib import crc32
 
+from ..entries import FULL, MINIMAL
 from ..errors import VersionMismatch, WireError
-from ..sharding import BARRIER, BEACON, CONTROL
+from ..sharding import BARRIER, BEACON, CONTROL, NUM_TOPICS_MAX, is_topic
 
 PROTOCOL: Final = 1
 PROTOCOL_MIN: Final = 1
@@ -29,9 +30,13 @@ HORIZON: Final = 2
 FIRST: Final = 4
 LAST: Final = 8
 SNAPSHOT: Final = 16
-FLAGS_KNOWN: Final = STUBBED | HORIZON | FIRST | LAST | SNAPSHOT
+FLAGS_OF_KIND: Final = {
+    DELTA_KIND: STUBBED | HORIZON,
+    CHUNK_KIND: HORIZON | FIRST | LAST | SNAPSHOT,
+    BEACON_KIND: 0,
+}
 
-DELTA_BYTES_MAX: Final = 64 * 1024  # one PUB frame: 1,000 of them queued for a stopped reader
+DELTA_BYTES_MAX: Final = 64 * 1024  # a delta's body: 1,000 of them queue for a stopped reader
 CHUNK_BYTES_MAX: Final = 256 * 1024  # on the plateau of throughput, 4 times less blocking than 1 MB
 VALUE_BYTES_MAX: Final = 768 * 1024  # a chunk holds at least one value and ends below 1 MiB
 FRAME_BYTES_MAX: Final = 1024 * 1024  # the largest frame of any kind
@@ -41,6 +46,7 @@ _HEADER = Struct(">BHBBBBBQIIQQQQQQ")
 _LEAD = Struct(">BHB")
 _CRC = Struct(">I")
 _CRC_AT: Final = 16
+_AFTER_CRC: Final = 20
 HEADER_BYTES: Final = _HEADER.size
 
 
@@ -76,16 +82,15 @@ def barrier_prefix(nonce: bytes) -> bytes:
 
 
 BEACON_PREFIX: Final = prefix(BEACON, 0)
+BARRIER_PREFIX: Final = prefix(BARRIER, 0)
 CONTROL_PREFIX: Final = prefix(CONTROL, 0) + bytes((CONTROL_KIND,))
 
 
 def pack(header: Header, body: bytes) -> bytes:
     """Return the frame of ``header`` (its ``crc`` is ignored and computed) and ``body``."""
-    frame = bytearray(_HEADER.pack(*header))
-    frame += body
-    crc = crc32(memoryview(frame)[_CRC_AT + 4 :], crc32(memoryview(frame)[:_CRC_AT]))
-    _CRC.pack_into(frame, _CRC_AT, crc)
-    return bytes(frame)
+    lead = _HEADER.pack(*header)
+    crc = crc32(body, crc32(lead[_AFTER_CRC:], crc32(lead[:_CRC_AT])))
+    return b"".join((lead[:_CRC_AT], _CRC.pack(crc), lead[_AFTER_CRC:], body))
 
 
 def read_header(frame: bytes) -> Header:
@@ -93,21 +98,28 @@ def read_header(frame: bytes) -> Header:
 
     Raises:
         VersionMismatch: the frame is of another protocol version.
-        WireError: too short, unknown kind or flag, versions in disorder, or the CRC differs.
+        WireError: too short or long, a kind, flag, topic or level that is none, versions in
+            disorder, or the CRC differs.
     """
     check_lead(frame)
     if not HEADER_BYTES <= len(frame) <= FRAME_BYTES_MAX:
         raise WireError(f"frame of {len(frame)} bytes: {HEADER_BYTES} to {FRAME_BYTES_MAX} allowed")
     header = Header._make(_HEADER.unpack_from(frame))
-    if header.kind not in (DELTA_KIND, CHUNK_KIND, BEACON_KIND):
-        raise WireError(f"unknown kind {header.kind}")
-    if header.flags & ~FLAGS_KNOWN:
-        raise WireError(f"unknown flags {header.flags:#04x}")
+    if header.crc != crc32(memoryview(frame)[_AFTER_CRC:], crc32(frame[:_CRC_AT])):
+        raise WireError(f"crc differs: topic={header.topic} kind={header.kind}")
+    allowed = FLAGS_OF_KIND.get(header.kind)
+    if allowed is None or header.flags & ~allowed:
+        raise WireError(f"unknown kind {header.kind} or flags {header.flags:#04x}")
     if header.from_version > header.to_version:
         raise WireError(f"from version {header.from_version} above {header.to_version}")
-    view = memoryview(frame)
-    if header.crc != crc32(view[_CRC_AT + 4 :], crc32(view[:_CRC_AT])):
-        raise WireError(f"crc differs: topic={header.topic} kind={header.kind}")
+    if header.kind == BEACON_KIND:
+        if header.topic != BEACON or header.level:
+            raise WireError(f"beacon of topic {header.topic}, level {header.level}")
+        return header
+    if not is_topic(header.topic, NUM_TOPICS_MAX) or not MINIMAL <= header.level <= FULL:
+        raise WireError(f"entries of topic {header.topic}, level {header.level}")
+    if header.kind == DELTA_KIND:
+        _check_delta(header, len(frame))
     return header
 
 
@@ -122,3 +134,10 @@ def check_lead(frame: bytes) -> None:
         raise WireError(f"frame of {len(frame)} bytes is too short")
     if frame[0] != PROTOCOL:
         raise VersionMismatch(str(PROTOCOL), str(frame[0]))
+
+
+def _check_delta(header: Header, frame_bytes: int) -> None:
+    if header.from_version == header.to_version:
+        raise WireError(f"delta that changes nothing at version {header.to_version}")
+    if frame_bytes > HEADER_BYTES + DELTA_BYTES_MAX:
+        raise WireError(f"delta of {frame_bytes} bytes: a body of {DELTA_BYTES_MAX} allowed")

@@ -266,7 +266,7 @@ class Filed:
 class Wanted:
     """One topic of a CatchUp: from ``version``, or resumed after (resume_version, resume_key).
 
-    ``cut``: of the first stream of a snapshot that is resumed, else 0.
+    ``cut``: of what is resumed, the lowest if several streams sent parts of it, else 0.
     """
 
     topic: int
@@ -392,32 +392,8 @@ class Inspected:
 
 
 Data = Delta | Beacon | Barrier
-Message = (
-    Delta
-    | Chunk
-    | Beacon
-    | Barrier
-    | Hello
-    | Welcome
-    | Refused
-    | Join
-    | Joined
-    | Drop
-    | Dropped
-    | Status
-    | Bye
-    | Have
-    | Announce
-    | Filed
-    | CatchUp
-    | Credit
-    | Cancel
-    | Compare
-    | Compared
-    | Pull
-    | Pulled
-    | Sync
-    | Synced
-    | Inspect
-    | Inspected
-)
+Control = Hello | Welcome | Refused | Join | Joined | Drop | Dropped | Status | Bye
+Publishing = Have | Announce | Filed
+Bulk = Chunk | CatchUp | Credit | Cancel
+Service = Compare | Compared | Pull | Pulled | Sync | Synced | Inspect | Inspected
+Message = Data | Control | Publishing | Bulk | Service

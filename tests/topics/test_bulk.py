@@ -1,0 +1,400 @@
+"""Bulk: credit, fairness, where a topic is cut, and a catch-up broken off at every chunk."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topicast.tests.strategies import control_messages
+from topicast.tests.strategies import entries as any_entries
+from topicast.tests.topics.catch_ups import (
+    TABLE,
+    Copy,
+    answer,
+    answered,
+    changes,
+    commit,
+    content,
+    live_rows,
+    parts,
+    peers,
+    topic_of,
+    value,
+    want,
+)
+from topicast.topics import bulk
+from topicast.topics.bulk import (
+    CHUNK_COST,
+    CREDIT_MAX,
+    REFUSAL_COST,
+    RETRY_MS,
+    STREAMS_MAX,
+    STREAMS_PER_PEER_MAX,
+    STUBS_BYTES_MAX,
+    Sender,
+    chunk_cost,
+    chunks,
+    pulled_cost,
+)
+from topicast.topics.entries import MINIMAL, STUB, Entry, prefix_tombstone, tombstone
+from topicast.topics.follower import LIVE
+from topicast.topics.topic import Topic
+from topicast.topics.wire import encode
+from topicast.topics.wire.header import CHUNK_BYTES_MAX, FRAME_BYTES_MAX, VALUE_BYTES_MAX
+from topicast.topics.wire.messages import Chunk, Pulled, Refused, Wanted
+
+
+def test_parts_are_sent_while_there_is_credit() -> None:
+    """P-CREDIT-1."""
+    sender = Sender()
+    assert not sender.ready
+    assert sender.open(b"a", 1, credit=100, parts=parts(60, 60, 60, 60)) is None
+    assert sender.ready
+    assert len(sender.turn(1000)) == 2
+    assert not sender.ready
+    sender.credit(b"a", 1, 20)
+    assert sender.turn(1000) == ()
+    sender.credit(b"a", 1, 1)
+    assert len(sender.turn(1000)) == 1
+    sender.credit(b"a", 1, 1000)
+    assert len(sender.turn(1000)) == 1
+    assert len(sender) == 0
+
+
+def test_stream_whose_last_part_took_its_credit_is_closed() -> None:
+    """P-CREDIT-4: nobody grants credit to what has ended, so it would stay for ever."""
+    sender = Sender(streams_max=1)
+    sender.open(b"a", 1, credit=50, parts=parts(60))
+    assert len(sender.turn(1000)) == 1
+    assert len(sender) == 0
+    sender.open(b"a", 2, credit=50, parts=parts())
+    assert sender.turn(1000) == ()
+    assert len(sender) == 0
+
+
+def test_streams_take_turns() -> None:
+    """P-CREDIT-3."""
+    sender = Sender()
+    sender.open(b"a", 1, credit=1000, parts=parts(*[10] * 5))
+    sender.open(b"b", 1, credit=1000, parts=parts(*[10] * 2))
+    sender.open(b"c", 1, credit=15, parts=parts(*[10] * 3))
+    assert peers(sender.turn(1000)) == b"abcabcaaa"
+    assert len(sender) == 1
+
+
+def test_turn_ends_after_as_many_bytes_as_asked() -> None:
+    sender = Sender()
+    sender.open(b"a", 1, credit=1000, parts=parts(*[10] * 9))
+    assert len(sender.turn(25)) == 3
+    assert len(sender.turn(10)) == 1
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 90)), max_size=30))
+def test_no_stream_is_sent_more_than_its_credit_and_one_part(steps: list[tuple[str, int]]) -> None:
+    """P-CREDIT-1."""
+    sender = Sender()
+    granted = dict.fromkeys("abcd", 50)
+    sent = dict.fromkeys("abcd", 0)
+    for peer in granted:
+        sender.open(peer.encode(), 1, credit=50, parts=parts(*[40] * 50))
+    for peer, amount in steps:
+        sender.credit(peer.encode(), 1, amount)
+        granted[peer] += amount
+        for send in sender.turn(amount):
+            sent[send.peer.decode()] += 40
+    for _ in range(50):
+        for send in sender.turn(1000):
+            sent[send.peer.decode()] += 40
+    assert all(granted[p] <= sent[p] < granted[p] + 40 for p in granted if sent[p] < 2000)
+
+
+def test_credit_is_bounded() -> None:
+    """P-LIM-8."""
+    sender = Sender()
+    sender.open(b"a", 1, credit=1 << 60, parts=parts(CREDIT_MAX, 1, 1))
+    assert len(sender.turn(1 << 40)) == 1
+    sender.credit(b"a", 1, 1 << 60)
+    sender.credit(b"a", 1, 1 << 60)
+    assert len(sender.turn(1 << 40)) == 2
+
+
+def test_credit_and_cancel_of_what_is_not_open_mean_nothing() -> None:
+    sender = Sender()
+    sender.credit(b"a", 1, 10)
+    sender.cancel(b"a", 1)
+    sender.forget(b"a")
+    assert len(sender) == 0
+
+
+def test_cancelled_stream_sends_no_more() -> None:
+    sender = Sender()
+    sender.open(b"a", 1, credit=100, parts=parts(10, 10))
+    sender.open(b"a", 2, credit=100, parts=parts(10))
+    sender.open(b"b", 1, credit=100, parts=parts(10))
+    sender.cancel(b"a", 1)
+    sender.forget(b"b")
+    assert len(sender.turn(1000)) == 1
+
+
+def test_streams_of_one_peer_are_bounded() -> None:
+    """P-LIM-9."""
+    sender = Sender()
+    for stream in range(STREAMS_PER_PEER_MAX):
+        assert sender.open(b"a", stream, credit=1, parts=parts(1)) is None
+    refused = sender.open(b"a", 99, credit=1, parts=parts(1))
+    assert refused is not None
+    assert isinstance(refused.message, Refused)
+    assert (refused.peer, refused.message.request, refused.message.code) == (b"a", 99, "BUSY")
+    assert refused.message.retry_ms == RETRY_MS
+    assert sender.open(b"b", 99, credit=1, parts=parts(1)) is None
+
+
+def test_streams_of_all_are_bounded() -> None:
+    """P-LIM-9."""
+    sender = Sender()
+    for stream in range(STREAMS_MAX):
+        assert sender.open(b"%d" % stream, 1, credit=1, parts=parts(1)) is None
+    assert sender.open(b"last", 1, credit=1, parts=parts(1)) is not None
+    assert len(sender) == STREAMS_MAX
+
+
+def test_delta_is_what_changed_since_the_position() -> None:
+    topic = topic_of([value(1), value(2, b"a"), tombstone(TABLE + b"b", 3)], version=3)
+    [only] = answered(topic, want(1))
+    assert only.entries == (value(2, b"a"), tombstone(TABLE + b"b", 3))
+    assert (only.from_version, only.snapshot, only.sent_us) == (1, False, 4)
+
+
+@pytest.mark.parametrize(
+    "wanted", [want(0), want(9, epoch=4), want(1)], ids=["nothing", "old epoch", "below the floor"]
+)
+def test_snapshot_is_sent_to_who_holds_nothing_of_use(wanted: Wanted) -> None:
+    """P-FLOOR-1."""
+    topic = topic_of([value(1), tombstone(TABLE + b"a", 2), value(4, b"b")], version=5, floor=2)
+    [only] = answered(topic, wanted)
+    assert (only.snapshot, only.from_version, only.floor) == (True, 0, 2)
+    assert only.entries == (value(1), value(4, b"b"))
+    assert answered(topic, want(2))[0].snapshot is False
+
+
+def test_snapshot_holds_the_tombstones_above_the_floor() -> None:
+    """P-FLOOR-3: a hub that was filled from it answers readers who stand above the floor."""
+    graves = [tombstone(TABLE + b"a", 3), prefix_tombstone(b"d\0u\0", 4)]
+    topic = topic_of([value(1), *graves], version=5, floor=2)
+    assert content(answered(topic, want(0))) == [value(1), *graves]
+    hub = topic_of(content(answered(topic, want(0))), version=5, floor=2)
+    assert content(answered(hub, want(2))) == graves
+
+
+def test_reader_at_minimal_is_told_stubs() -> None:
+    topic = topic_of([value(1), value(2, b"a", 500), tombstone(TABLE + b"b", 3)], version=3)
+    [only] = answered(topic, want(1, MINIMAL))
+    assert [entry.kind for entry in only.entries] == [STUB, 2]
+    assert not only.horizon
+
+
+@pytest.mark.parametrize("wanted", [want(0, MINIMAL), want(1, MINIMAL), want(3, MINIMAL, epoch=4)])
+def test_horizon_stands_for_a_snapshot_at_minimal(wanted: Wanted) -> None:
+    """P-CATCH-14."""
+    topic = topic_of([value(1), value(4, b"b")], version=5, floor=2)
+    [only] = answered(topic, wanted)
+    assert (only.snapshot, only.horizon, only.entries, only.to_version) == (True, True, (), 5)
+
+
+def test_horizon_stands_for_more_stubs_than_a_frame_holds() -> None:
+    """P-CATCH-14."""
+    rows = STUBS_BYTES_MAX // 40
+    topic = topic_of([value(1), *(value(2, b"%06d" % n) for n in range(rows))], version=2)
+    [only] = answered(topic, want(1, MINIMAL))
+    assert (only.snapshot, only.horizon, only.entries, only.from_version) == (False, True, (), 1)
+    few = topic_of([value(1), *(value(2, b"%06d" % n) for n in range(rows // 2))], version=2)
+    assert not answered(few, want(1, MINIMAL))[0].horizon
+
+
+def test_chunks_are_numbered_and_say_where_to_resume() -> None:
+    """P-CATCH-1."""
+    topic = topic_of([value(n, b"%d" % n, CHUNK_BYTES_MAX // 2) for n in range(1, 6)], version=5)
+    found = answered(topic, want(0))
+    assert [part.sequence for part in found] == list(range(5))
+    assert [part.first for part in found] == [True] + [False] * 4
+    assert [part.last for part in found] == [False] * 4 + [True]
+    assert [part.snapshot for part in found] == [True] + [False] * 4
+    assert [part.resume_version for part in found] == [1, 2, 3, 4, 5]
+    assert {part.to_version for part in found} == {5}
+    assert all(part.resume_key == part.entries[-1].key for part in found)
+
+
+def test_chunk_is_filled_to_its_limit() -> None:
+    """P-LIM-3."""
+    topic = topic_of([value(n, b"%04d" % n, 1000) for n in range(1, 601)], version=600)
+    found = answered(topic, want(0))
+    assert len(found) == 3
+    assert all(CHUNK_BYTES_MAX - 1100 < len(encode(part)) <= CHUNK_BYTES_MAX for part in found[:2])
+
+
+def test_prefix_and_what_follows_it_under_the_same_key_are_never_parted() -> None:
+    """P-CATCH-1: a token names both, so a resume would skip what was not sent."""
+    for size in range(CHUNK_BYTES_MAX - 200, CHUNK_BYTES_MAX, 13):
+        rows = [value(1, b"\x01old", size), prefix_tombstone(b"e\0t\0", 2)]
+        rows.append(Entry(b"e\0t\0", 2, 2, 2, 30, bytes(30)))
+        found = answered(topic_of(rows, version=2), want(0))
+        for one, other in pairwise(found):
+            assert (one.resume_version, one.resume_key) < (
+                other.entries[0].version,
+                other.entries[0].key,
+            )
+
+
+def test_largest_values_fit_a_frame() -> None:
+    """P-LIM-1, P-LIM-4."""
+    group = TABLE.ljust(1024, b"k")[:1022] + b"\0"
+    rows = [value(1, b"\x01", CHUNK_BYTES_MAX - 100), prefix_tombstone(TABLE, 2)]
+    rows += [value(2, b"", VALUE_BYTES_MAX), value(2, group[4:], VALUE_BYTES_MAX)]
+    for part in answered(topic_of(rows, version=2), want(0)):
+        assert len(encode(part)) <= FRAME_BYTES_MAX
+
+
+@given(control_messages(Pulled))
+def test_cost_of_a_pull_is_that_of_its_rows_and_keys(part: Pulled) -> None:
+    """P-CREDIT-2."""
+    rows = sum(35 + len(entry.key) + entry.size for entry in part.entries)
+    assert pulled_cost(part) == CHUNK_COST + rows + sum(map(len, part.gone))
+
+
+@given(any_entries())
+def test_cost_of_a_chunk_covers_its_frame(entry: Entry) -> None:
+    """P-CREDIT-2."""
+    topic = Topic()
+    topic.reset(5)
+    topic.file([entry])
+    topic.version = entry.version
+    for cost, part in chunks(1, (want(0),), find=lambda _: topic, place=lambda: (3, 4)):
+        assert isinstance(part, Chunk)
+        assert cost == chunk_cost(part)
+        assert len(encode(part)) - len(part.resume_key) <= cost
+
+
+def test_refusal_names_the_stream_and_the_topic() -> None:
+    """P-CATCH-11."""
+    no = Refused(request=0, code="RETRY", message="seeding", retry_ms=5)
+    found = list(chunks(9, (want(0),), find=lambda _: no, place=lambda: (3, 4)))
+    told = Refused(request=9, code="RETRY", message="seeding", retry_ms=5, topic=7)
+    assert found == [(REFUSAL_COST, told)]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        want(1, resume_version=6, resume_key=TABLE, cut=9),
+        want(0, resume_version=2, resume_key=TABLE, cut=6),
+        want(0, epoch=6),
+    ],
+    ids=["beyond the token", "beyond the cut", "of a newer epoch"],
+)
+def test_sender_that_lags_behind_what_was_given_refuses(wanted: Wanted) -> None:
+    """P-CATCH-15."""
+    [told] = answer(topic_of([value(1)], version=5), wanted)
+    assert isinstance(told, Refused)
+    assert (told.request, told.code, told.retry_ms, told.topic) == (9, "LAGGING", RETRY_MS, 7)
+
+
+def test_reader_ahead_by_its_position_is_current() -> None:
+    """P-CATCH-10: as is who stands where the topic does; one empty chunk says so."""
+    for position in (5, 8):
+        [only] = answered(topic_of([value(1)], version=5), want(position))
+        assert (only.from_version, only.to_version, only.entries) == (5, 5, ())
+        assert (only.first, only.last, only.snapshot, only.start) == (True, True, False, 3)
+
+
+def test_each_topic_is_cut_when_its_turn_comes() -> None:
+    topic = topic_of([value(1)], version=1)
+    found = chunks(9, (want(0), want(0)), find=lambda _: topic, place=lambda: (3, 4))
+    next(found)
+    topic.file([value(2)])
+    topic.version = 2
+    _, second = next(found)
+    assert isinstance(second, Chunk)
+    assert (second.to_version, second.entries) == (2, (value(2),))
+
+
+def test_cut_is_of_one_moment_whatever_happens_to_the_topic() -> None:
+    topic = topic_of([value(n, b"%d" % n, CHUNK_BYTES_MAX) for n in range(1, 4)], version=3)
+    found = chunks(9, (want(0),), find=lambda _: topic, place=lambda: (3, 4))
+    next(found)
+    topic.reset(6)
+    rest = [part for _, part in found if isinstance(part, Chunk)]
+    assert [part.epoch for part in rest] == [5, 5]
+    assert [entry.version for entry in content(rest)] == [2, 3]
+
+
+def test_resume_continues_after_the_token() -> None:
+    """P-CATCH-8."""
+    rows = [value(3, b"a"), value(3, b"b"), value(3, b"c"), value(4, b"d")]
+    topic = topic_of(rows, version=4)
+    for wanted in (
+        want(1, resume_version=3, resume_key=TABLE + b"b", cut=4),
+        want(0, resume_version=3, resume_key=TABLE + b"b", cut=4),
+    ):
+        [only] = answered(topic, wanted)
+        assert only.entries == (value(3, b"c"), value(4, b"d"))
+        assert (only.first, only.snapshot, only.from_version) == (True, False, wanted.version)
+
+
+def test_snapshot_of_one_large_version_is_resumed_too() -> None:
+    """P-CATCH-8."""
+    topic = topic_of([value(1, b"a"), value(1, b"b")], version=1)
+    [only] = answered(topic, want(0, resume_version=1, resume_key=TABLE + b"a", cut=1))
+    assert (only.snapshot, only.entries) == (False, (value(1, b"b"),))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "compacted"),
+    [
+        (want(0, resume_version=2, resume_key=TABLE, cut=5), True),
+        (want(0, resume_version=2, resume_key=TABLE, cut=6), False),
+        (want(3, resume_version=6, resume_key=TABLE, cut=8), True),
+        (want(3, resume_version=7, resume_key=TABLE, cut=8), False),
+        (want(5), True),
+        (want(6), False),
+    ],
+)
+def test_resume_is_compacted_iff_tombstones_it_needs_are_gone(
+    wanted: Wanted, compacted: bool
+) -> None:
+    """P-FLOOR-1, P-CATCH-8: a snapshot needs those above its cut, a delta those after its token."""
+    topic = topic_of([value(9)], version=9, floor=6)
+    assert answered(topic, wanted)[0].snapshot is compacted
+
+
+@given(
+    before=st.lists(changes, max_size=4),
+    between=st.lists(changes, max_size=6),
+    broken_at=st.integers(0, 12),
+    after=st.lists(changes, max_size=3),
+    floor=st.integers(0, 14),
+    chunk_bytes=st.sampled_from((1, 100)),
+)
+def test_catch_up_broken_off_anywhere_and_resumed_gives_the_topic(
+    *,
+    before: list[list[tuple[bytes, str]]],
+    between: list[list[tuple[bytes, str]]],
+    broken_at: int,
+    after: list[list[tuple[bytes, str]]],
+    floor: int,
+    chunk_bytes: int,
+) -> None:
+    """P-CATCH-7, P-CATCH-8, P-FLOOR-1, P-FLOOR-3."""
+    source, copy = Topic(), Copy()
+    source.reset(5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bulk, "CHUNK_BYTES_MAX", chunk_bytes)
+        for interruption, batch in ((None, before), (broken_at, between), (None, after)):
+            for changed in batch:
+                commit(source, changed)
+            if batch is after:
+                source.forget(min(floor, source.version))
+            copy.catch_up(source, broken_at=interruption)
+    assert (copy.follower.state, copy.topic.version) == (LIVE, source.version)
+    assert live_rows(copy.topic) == live_rows(source)
+    assert copy.topic.since(source.floor) == source.since(source.floor)

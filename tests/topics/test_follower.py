@@ -1,0 +1,391 @@
+"""Follower: one rule after the other, then all of them under loss, doubling and disorder."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+from topicast.tests.topics.following import (
+    KEY,
+    FollowerMachine,
+    asked,
+    behind,
+    chunk,
+    delta,
+    entry,
+    live,
+)
+from topicast.topics.entries import FULL, MINIMAL, stub
+from topicast.topics.follower import (
+    BEHIND,
+    LIVE,
+    QUEUE_BYTES_MAX,
+    QUEUE_MAX,
+    RETRY_S,
+    RETRY_S_MAX,
+    SILENCE_S,
+    Ahead,
+    Apply,
+    CaughtUp,
+    File,
+    Follower,
+    Reset,
+    StreamLost,
+    Tick,
+)
+from topicast.topics.wire.messages import Chunk, Delta, Refused, Wanted
+
+
+def test_new_follower_wants_everything_at_once() -> None:
+    follower = Follower(7, FULL)
+    assert (follower.state, follower.deadline) == (BEHIND, 0.0)
+    assert asked(follower.handle(Tick(), now=0)) == Wanted(topic=7, level=FULL, epoch=0, version=0)
+
+
+def test_position_that_was_kept_is_where_a_follower_begins() -> None:
+    follower = Follower(7, FULL, epoch=5, version=10)
+    wanted = asked(follower.handle(Tick(), now=3))
+    assert (wanted.epoch, wanted.version) == (5, 10)
+
+
+def test_delta_that_follows_is_applied() -> None:
+    """P-FOLLOW-1."""
+    follower = live()
+    assert follower.handle(delta(10, 11), now=1) == (Apply(delta(10, 11)),)
+    assert (follower.version, follower.deadline) == (11, None)
+
+
+def test_overlap_is_applied_without_what_was_applied_before() -> None:
+    """P-FOLLOW-2."""
+    follower = live()
+    assert follower.handle(delta(7, 12), now=1) == (Apply(delta(10, 12)),)
+    assert follower.version == 12
+
+
+@pytest.mark.parametrize("late", [delta(8, 10), delta(9, 10), delta(0, 1), delta(3, 99, epoch=4)])
+def test_late_or_old_delta_changes_nothing(late: Delta) -> None:
+    """P-FOLLOW-3."""
+    follower = live()
+    assert follower.handle(late, now=1) == ()
+    assert (follower.state, follower.epoch, follower.version) == (LIVE, 5, 10)
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [delta(11, 12), delta(0, 1, epoch=6), Ahead(5, 11), Ahead(6, 0)],
+    ids=["gap", "newer epoch", "beacon", "beacon of a newer epoch"],
+)
+def test_gap_is_noticed_and_repaired_from_the_position(fact: Delta | Ahead) -> None:
+    """P-FOLLOW-4, P-FOLLOW-5."""
+    follower = live()
+    assert asked(follower.handle(fact, now=1)) == Wanted(topic=7, level=FULL, epoch=5, version=10)
+    assert follower.state == BEHIND
+    follower.check()
+
+
+@pytest.mark.parametrize("fact", [Ahead(5, 10), Ahead(5, 9), Ahead(4, 99)])
+def test_beacon_that_knows_nothing_newer_is_no_gap(fact: Ahead) -> None:
+    follower = live()
+    assert follower.handle(fact, now=1) == ()
+    assert follower.state == LIVE
+
+
+@pytest.mark.parametrize("flags", [{"stubbed": True}, {"stubbed": True, "horizon": True}])
+def test_delta_without_its_values_is_no_step_at_full(flags: dict[str, bool]) -> None:
+    """P-FOLLOW-6."""
+    told = delta(10, 11, entries=(stub(entry(11)),), **flags)
+    assert asked(live().handle(told, now=1)).version == 10
+    assert live(level=MINIMAL).handle(told, now=1) == (Apply(told),)
+
+
+def test_step_moves_only_over_what_just_follows() -> None:
+    follower = live()
+    assert follower.step(5, 10, 11)
+    assert follower.version == 11
+    assert not follower.step(5, 10, 12)
+    assert not follower.step(5, 12, 13)
+    assert not follower.step(6, 11, 12)
+    assert not behind().step(5, 10, 11)
+    assert follower.version == 11
+
+
+def test_chunks_are_filed_and_the_position_moves_at_the_end() -> None:
+    """P-CATCH-2."""
+    follower = behind()
+    one = chunk(2, 10, 14, entries=(entry(12),), last=False)
+    two = chunk(2, 10, 14, entries=(entry(14),), first=False, sequence=1)
+    assert follower.handle(one, now=10) == (File(one),)
+    assert (follower.state, follower.version) == (BEHIND, 10)
+    follower.check()
+    assert follower.handle(two, now=10) == (File(two), CaughtUp(two, 10))
+    assert (follower.state, follower.version) == (LIVE, 14)
+    follower.check()
+
+
+def test_snapshot_forgets_what_is_held_before_it_is_filed() -> None:
+    """P-CATCH-4."""
+    follower = behind()
+    whole = chunk(2, 0, 14, entries=(entry(12),), snapshot=True)
+    assert follower.handle(whole, now=10) == (Reset(7, FULL, 5), File(whole), CaughtUp(whole, 0))
+    assert follower.version == 14
+
+
+def test_deltas_wait_for_the_end_and_go_by_the_one_rule() -> None:
+    """P-CATCH-5."""
+    follower = behind()
+    waiting = (delta(9, 11), delta(11, 13), delta(13, 15), delta(16, 17), delta(17, 18))
+    for one in waiting:
+        assert follower.handle(one, now=10) == ()
+    assert follower.queued() == waiting[0:]
+    end = chunk(2, 10, 12, entries=(entry(12),))
+    effects = follower.handle(end, now=10)
+    assert effects[:2] == (File(end), CaughtUp(end, 10))
+    assert effects[2:4] == (Apply(delta(12, 13)), Apply(delta(13, 15)))
+    assert asked(effects[4:]).version == 15
+    assert follower.queued() == (delta(16, 17), delta(17, 18))
+    follower.check()
+
+
+def test_doubled_chunk_and_chunk_of_a_stream_given_up_are_nothing() -> None:
+    """P-CATCH-6."""
+    follower = behind()
+    one = chunk(2, 10, 14, entries=(entry(12),), last=False)
+    follower.handle(one, now=10)
+    assert follower.handle(one, now=10) == ()
+    assert follower.handle(chunk(1, 0, 99, snapshot=True), now=10) == ()
+    assert live().handle(chunk(1, 0, 99, snapshot=True), now=10) == ()
+
+
+def test_missing_chunk_makes_the_rest_be_asked_for_after_the_last_that_came() -> None:
+    """P-CATCH-7."""
+    follower = behind()
+    follower.handle(chunk(2, 10, 14, entries=(entry(12, KEY + b"k"),), last=False), now=10)
+    late = chunk(2, 10, 14, entries=(entry(14),), first=False, sequence=2)
+    assert asked(follower.handle(late, now=10)) == Wanted(
+        topic=7,
+        level=FULL,
+        epoch=5,
+        version=10,
+        resume_version=12,
+        resume_key=KEY + b"k",
+        cut=14,
+    )
+    follower.check()
+
+
+def test_resumed_snapshot_names_the_lowest_cut() -> None:
+    """P-CATCH-8."""
+    follower = behind()
+    first = chunk(2, 0, 14, entries=(entry(11),), snapshot=True, last=False)
+    follower.handle(first, now=10)
+    wanted = asked(follower.handle(StreamLost(), now=10))
+    assert (wanted.version, wanted.resume_version, wanted.cut) == (0, 11, 14)
+    follower.opened(3, now=10)
+    follower.handle(chunk(3, 0, 20, entries=(entry(12),), last=False), now=10)
+    assert asked(follower.handle(StreamLost(), now=10)).cut == 14
+
+
+def test_refused_resume_that_comes_as_a_snapshot_begins_anew() -> None:
+    follower = behind()
+    follower.handle(chunk(2, 10, 14, entries=(entry(12),), last=False), now=10)
+    follower.handle(StreamLost(), now=10)
+    follower.opened(3, now=10)
+    anew = chunk(3, 0, 20, entries=(entry(2),), snapshot=True, last=False)
+    assert follower.handle(anew, now=10) == (Reset(7, FULL, 5), File(anew))
+    wanted = asked(follower.handle(StreamLost(), now=10))
+    assert (wanted.version, wanted.resume_version, wanted.cut) == (0, 2, 20)
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        chunk(2, 10, 14, first=False),
+        chunk(2, 10, 14, sequence=1),
+        chunk(2, 10, 14, epoch=6),
+        chunk(2, 0, 14, epoch=4, snapshot=True),
+        chunk(2, 11, 14),
+    ],
+    ids=["not first", "not in order", "other epoch", "older snapshot", "above the position"],
+)
+def test_chunk_that_does_not_fit_ends_its_stream(strange: Chunk) -> None:
+    """P-CATCH-7, P-CATCH-9."""
+    follower = behind()
+    assert follower.handle(strange, now=20) != ()
+    assert (follower.stream, follower.epoch, follower.version) == (0, 5, 10)
+    assert follower.handle(replace(strange, stream=2), now=20) == ()
+
+
+def test_chunk_that_goes_back_behind_what_was_filed_ends_its_stream() -> None:
+    """P-CATCH-9."""
+    follower = behind()
+    follower.handle(chunk(2, 10, 14, entries=(entry(12),), last=False), now=10)
+    back = chunk(2, 10, 14, entries=(entry(12),), first=False, sequence=1)
+    assert asked(follower.handle(back, now=10)).resume_version == 12
+    follower.opened(3, now=10)
+    assert follower.handle(chunk(3, 10, 14), now=10)[-1] == CaughtUp(chunk(3, 10, 14), 10)
+
+
+def test_lagging_sender_moves_nobody_back() -> None:
+    """P-CATCH-10."""
+    follower = behind()
+    end = chunk(2, 8, 8)
+    assert follower.handle(end, now=10) == (CaughtUp(end, 10),)
+    assert (follower.state, follower.version) == (LIVE, 10)
+
+
+def test_catch_up_never_ends_below_what_another_sender_gave() -> None:
+    """P-CATCH-10: what was filed up to 12 is of the moment 14, and not whole before."""
+    follower = behind()
+    follower.handle(chunk(2, 10, 14, entries=(entry(12),), last=False), now=10)
+    follower.handle(StreamLost(), now=10)
+    follower.opened(3, now=10)
+    assert follower.handle(chunk(3, 10, 13), now=10) == ()
+    assert (follower.state, follower.version, follower.stream) == (BEHIND, 10, 0)
+    assert asked(follower.handle(Tick(), now=11)).resume_version == 12
+
+
+def test_snapshot_of_a_lagging_sender_does_not_roll_back() -> None:
+    """P-CATCH-10: a reset forgets the content, not what has been answered from it."""
+    follower = behind(25)
+    follower.handle(chunk(2, 0, 30, snapshot=True, last=False), now=10)
+    follower.handle(StreamLost(), now=10)
+    follower.opened(3, now=10)
+    follower.handle(chunk(3, 0, 20, entries=(entry(20),), snapshot=True), now=10)
+    assert follower.state == BEHIND
+    follower.check()
+    follower.handle(Tick(), now=11)
+    follower.opened(4, now=11)
+    follower.handle(chunk(4, 0, 31), now=11)
+    assert (follower.state, follower.version) == (LIVE, 31)
+
+
+def test_newer_epoch_may_begin_below_the_old_one() -> None:
+    follower = behind(25)
+    whole = chunk(2, 0, 3, epoch=6, snapshot=True, entries=(entry(3),))
+    assert follower.handle(whole, now=10)[0] == Reset(7, FULL, 6)
+    assert (follower.state, follower.epoch, follower.version) == (LIVE, 6, 3)
+
+
+def test_new_epoch_in_the_middle_of_a_catch_up_orders_another() -> None:
+    follower = behind()
+    follower.handle(chunk(2, 10, 14, entries=(entry(12),), last=False), now=10)
+    follower.handle(delta(0, 1, epoch=6), now=10)
+    end = chunk(2, 10, 14, first=False, sequence=1)
+    effects = follower.handle(end, now=10)
+    assert effects[0] == CaughtUp(end, 10)
+    assert asked(effects[1:]) == Wanted(topic=7, level=FULL, epoch=5, version=14)
+    assert follower.queued() == (delta(0, 1, epoch=6),)
+
+
+def test_horizon_is_filed_and_is_no_token() -> None:
+    follower = behind(level=MINIMAL)
+    told = chunk(2, 0, 14, level=MINIMAL, horizon=True, snapshot=True)
+    assert follower.handle(told, now=10) == (
+        Reset(7, MINIMAL, 5),
+        File(told),
+        CaughtUp(told, 0),
+    )
+    follower = behind(level=MINIMAL)
+    follower.handle(replace(told, last=False), now=10)
+    assert asked(follower.handle(StreamLost(), now=10)).resume_version == 0
+
+
+@pytest.mark.parametrize(
+    ("retry_ms", "waits_s"), [(0, RETRY_S), (1500, 1.5), (1 << 60, RETRY_S_MAX)]
+)
+@pytest.mark.parametrize("topic", [-1, 7])
+def test_refused_follower_asks_again_when_told(retry_ms: int, waits_s: float, topic: int) -> None:
+    """P-CATCH-11."""
+    follower = behind()
+    no = Refused(request=2, code="BUSY", message="", retry_ms=retry_ms, topic=topic)
+    assert follower.handle(no, now=10) == ()
+    assert follower.deadline == 10 + waits_s
+    assert follower.handle(Tick(), now=10 + waits_s - 0.01) == ()
+    assert asked(follower.handle(Tick(), now=10 + waits_s)).version == 10
+
+
+def test_refusal_of_something_else_is_nothing() -> None:
+    follower = behind()
+    deadline = follower.deadline
+    no = Refused(request=2, code="BUSY", message="", retry_ms=0, topic=8)
+    for other in (no, replace(no, request=3, topic=-1)):
+        assert follower.handle(other, now=10) == ()
+    assert (follower.stream, follower.deadline) == (2, deadline)
+    assert live().handle(replace(no, request=0, topic=-1), now=10) == ()
+
+
+def test_silent_stream_is_given_up() -> None:
+    """P-CATCH-12."""
+    follower = behind()
+    assert follower.deadline == 10 + SILENCE_S
+    assert follower.handle(Tick(), now=10 + SILENCE_S - 0.01) == ()
+    assert asked(follower.handle(Tick(), now=10 + SILENCE_S)).version == 10
+    assert follower.stream == 0
+
+
+def test_stream_that_carries_another_topic_is_not_silent() -> None:
+    """P-CATCH-12."""
+    follower = behind()
+    follower.heard(now=11)
+    assert follower.deadline == 11 + SILENCE_S
+    follower.handle(Tick(), now=11 + SILENCE_S)
+    deadline = follower.deadline
+    follower.heard(now=20)
+    assert follower.deadline == deadline
+
+
+def test_answers_that_bring_nothing_are_asked_for_with_a_pause() -> None:
+    """P-CATCH-13: otherwise a sender of an old epoch would be asked as fast as it answers."""
+    follower = behind()
+    old = chunk(2, 0, 50, epoch=4, snapshot=True)
+    assert follower.handle(old, now=10.1) == ()
+    assert follower.deadline == pytest.approx(10 + RETRY_S)
+    asked(follower.handle(Tick(), now=10 + RETRY_S))
+    follower.opened(3, now=10 + RETRY_S)
+    assert follower.handle(replace(old, stream=3), now=10.3) == ()
+
+
+def test_answers_that_bring_something_are_followed_at_once() -> None:
+    follower = behind()
+    follower.handle(chunk(2, 10, 14, entries=(entry(12),), last=False), now=10)
+    asked(follower.handle(StreamLost(), now=10))
+    follower.opened(3, now=10)
+    follower.handle(chunk(3, 10, 15), now=10)
+    assert asked(follower.handle(delta(16, 17), now=10)).version == 15
+    follower.opened(4, now=10)
+    follower.handle(chunk(4, 15, 15), now=10)
+    assert follower.handle(delta(18, 19), now=10) == ()
+    assert follower.deadline == pytest.approx(10 + RETRY_S)
+
+
+def test_lost_stream_means_nothing_to_who_is_live() -> None:
+    assert live().handle(StreamLost(), now=1) == ()
+    assert live().handle(Tick(), now=1) == ()
+
+
+def test_queue_is_bounded_in_deltas_and_the_newest_stay() -> None:
+    """P-LIM-7."""
+    follower = behind()
+    for version in range(10, 10 + QUEUE_MAX + 1):
+        follower.handle(delta(version, version + 1, entries=()), now=10)
+    assert follower.queued() == (delta(10 + QUEUE_MAX, 11 + QUEUE_MAX, entries=()),)
+    effects = follower.handle(chunk(2, 10, 11), now=10)
+    assert asked(effects[1:]).version == 11
+    follower.check()
+
+
+def test_queue_is_bounded_in_bytes() -> None:
+    """P-LIM-7."""
+    follower = behind()
+    large = (entry(11, content=bytes(60_000)),)
+    for version in range(10, 10 + QUEUE_BYTES_MAX // 60_000 + 2):
+        follower.handle(delta(version, version + 1, entries=large), now=10)
+        follower.check()
+    assert 0 < len(follower.queued()) < 5
+
+
+FollowerMachine.TestCase.settings = settings(
+    max_examples=200, stateful_step_count=40, deadline=None
+)
+test_follower_shows_only_moments_of_the_writer_and_never_goes_back: Any = FollowerMachine.TestCase

@@ -1,0 +1,260 @@
+"""Topic: against a plain dict with its whole history, one transaction after the other."""
+
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from topicast.topics.entries import (
+    PREFIX,
+    STUB,
+    TOMBSTONE,
+    Entry,
+    accounted_bytes,
+    group_of,
+    prefix_tombstone,
+    stub,
+    tombstone,
+)
+from topicast.topics.topic import Topic
+
+GROUPS = (b"d\0a\0", b"d\0b\0", b"d\0c\0")
+KEYS = tuple(group + rest for group in GROUPS for rest in (b"", b"\x01", b"\x01x"))
+A, B = GROUPS[0], GROUPS[1]
+State = dict[bytes, Entry]
+
+
+def value(key: bytes, version: int, content: bytes = b"v") -> Entry:
+    return Entry(key, version, version, version, len(content), content)
+
+
+def applied(state: State, entries: list[Entry]) -> State:
+    """Obey ``entries`` as a reader does that knows nothing of topics."""
+    after = dict(state)
+    for entry in entries:
+        if entry.kind == PREFIX:
+            held = list(after.items())
+            gone = [k for k, e in held if group_of(k) == entry.key and e.version < entry.version]
+            for key in gone:
+                del after[key]
+        elif entry.kind == TOMBSTONE:
+            after.pop(entry.key, None)
+        else:
+            after[entry.key] = entry
+    return after
+
+
+def held(topic: Topic) -> State:
+    return {entry.key: entry for group in topic.group_ids() for entry in topic.rows(group)}
+
+
+@st.composite
+def transactions(draw: st.DrawFn, version: int) -> list[Entry]:
+    """Draw what one transaction changes: each key once, and perhaps groups beneath it all."""
+    changed: list[Entry] = [
+        prefix_tombstone(group, version)
+        for group in draw(st.lists(st.sampled_from(GROUPS), max_size=2, unique=True))
+    ]
+    for key in draw(st.lists(st.sampled_from(KEYS), max_size=4, unique=True)):
+        full = value(key, version, draw(st.binary(max_size=3)))
+        changed.append(draw(st.sampled_from((full, full, stub(full), tombstone(key, version)))))
+    return draw(st.permutations(changed))
+
+
+class TopicMachine(RuleBasedStateMachine):
+    """A topic, the states that it went through, and a hub's topic that follows it."""
+
+    @initialize(epoch=st.integers(1, 9))
+    def begin(self, epoch: int) -> None:
+        self.topic, self.hub = Topic(), Topic()
+        self.topic.reset(epoch)
+        self.hub.reset(epoch)
+        self.history: list[State] = [{}]
+
+    @rule(data=st.data())
+    def commit(self, data: st.DataObject) -> None:
+        version = self.topic.version + 1
+        entries = data.draw(transactions(version))
+        before = [entry for entry in entries if entry.kind == PREFIX]
+        after = [entry for entry in entries if entry.kind != PREFIX]
+        self.history.append(applied(self.history[-1], before + after))
+        self.topic.file(entries)
+        self.topic.version = version
+
+    @rule(data=st.data())
+    def forget(self, data: st.DataObject) -> None:
+        self.topic.forget(data.draw(st.integers(0, self.topic.version)))
+
+    @rule(most=st.integers(0, 5))
+    def forget_the_oldest(self, most: int) -> None:
+        floor = self.topic.floor_for(most)
+        assert self.topic.floor <= floor <= self.topic.version
+        self.topic.forget(floor)
+        assert self.topic.graves() <= max(most, 0)
+
+    @rule(data=st.data())
+    def ask(self, data: st.DataObject) -> None:
+        known = data.draw(st.integers(self.topic.floor, self.topic.version))
+        answer = self.topic.since(known)
+        assert applied(self.history[known], answer) == self.history[-1]
+        assert all(known < entry.version <= self.topic.version for entry in answer)
+        order = [(entry.version, entry.key, entry.kind != PREFIX) for entry in answer]
+        assert order == sorted(set(order))
+
+    @rule()
+    def follow(self) -> None:
+        if self.hub.version < self.topic.floor:
+            self.hub.reset(self.topic.epoch)
+        self.hub.file(self.topic.since(self.hub.version))
+        self.hub.version = self.topic.version
+        self.hub.forget(self.topic.floor)
+        assert self.hub.since(self.topic.floor) == self.topic.since(self.topic.floor)
+        assert held(self.hub) == held(self.topic)
+
+    @rule()
+    def follow_with_a_floor_that_comes_too_early(self) -> None:
+        if self.hub.version >= self.topic.floor:
+            answer = self.topic.since(self.hub.version)
+            self.hub.forget(self.topic.version)
+            self.hub.file(answer)
+            self.topic.forget(self.topic.version)
+            self.hub.version = self.topic.version
+            assert held(self.hub) == held(self.topic)
+
+    @rule(data=st.data())
+    def file_again_what_is_held(self, data: st.DataObject) -> None:
+        before = self.topic.since(0)
+        self.topic.file(self.topic.since(data.draw(st.integers(0, self.topic.version))))
+        assert self.topic.since(0) == before
+
+    @invariant()
+    def holds_what_the_dict_holds(self) -> None:
+        self.topic.check()
+        self.hub.check()
+        state = self.history[-1]
+        assert held(self.topic) == state
+        assert applied({}, self.topic.since(0)) == state
+        assert applied({}, self.topic.since(0, graves=False)) == state
+        assert all(self.topic.get(key) == state.get(key) for key in KEYS)
+        assert set(self.topic.group_ids()) == {group_of(key) for key in state}
+        assert len(self.topic) == len(self.topic.since(0))
+        assert self.topic.held_bytes == sum(map(accounted_bytes, self.topic.since(0)))
+
+
+TopicMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+test_topic_holds_what_a_dict_with_history_holds: Any = TopicMachine.TestCase
+
+
+def test_dropped_group_is_one_entry_and_its_rows_are_gone() -> None:
+    """P-ROW-5."""
+    topic = Topic()
+    topic.file([value(A + b"\x01%d" % n, 1) for n in range(1000)])
+    topic.file([prefix_tombstone(A, 2)])
+    assert topic.since(1) == [prefix_tombstone(A, 2)]
+    assert len(topic) == 1
+    assert topic.held_bytes == accounted_bytes(prefix_tombstone(A, 2))
+
+
+def test_prefix_spares_the_content_of_its_own_version_in_either_order() -> None:
+    """P-ROW-5."""
+    rows = [value(A, 2), value(A + b"\x01", 2)]
+    for entries in ([prefix_tombstone(A, 2), *rows], [*rows, prefix_tombstone(A, 2)]):
+        topic = Topic()
+        topic.file([value(A, 1), value(A + b"\x01old", 1)])
+        topic.file(entries)
+        assert topic.since(0) == [prefix_tombstone(A, 2), *rows]
+        topic.check()
+
+
+def test_content_below_a_prefix_does_not_come_back() -> None:
+    topic = Topic()
+    topic.file([prefix_tombstone(A, 5)])
+    topic.file([value(A, 4), prefix_tombstone(A, 3)])
+    assert topic.since(0) == [prefix_tombstone(A, 5)]
+
+
+def test_tombstone_at_the_floor_deletes_and_leaves_no_trace() -> None:
+    """P-FLOOR-2."""
+    topic = Topic()
+    topic.file([value(A, 1), value(A + b"\x01", 2), value(B, 3)])
+    topic.forget(9)
+    topic.file([tombstone(A, 4), tombstone(b"d\0never\0", 5), prefix_tombstone(B, 6)])
+    topic.check()
+    assert topic.since(0) == [value(A + b"\x01", 2)]
+    assert topic.graves() == 0
+
+
+def test_order_survives_a_tombstone_that_is_filed_late() -> None:
+    """P-FLOOR-2: a grave put at the end of a group would hide what stands before it."""
+    topic = Topic()
+    topic.file([value(A, 1), tombstone(A, 7), value(A + b"\x01", 10), value(B, 12)])
+    topic.forget(8)
+    topic.file([tombstone(A, 7), prefix_tombstone(A, 6)])
+    topic.check()
+    assert topic.since(9) == [value(A + b"\x01", 10), value(B, 12)]
+
+
+def test_floor_never_falls() -> None:
+    topic = Topic()
+    topic.file([tombstone(A, 3)])
+    topic.forget(2)
+    topic.forget(1)
+    assert (topic.floor, topic.graves()) == (2, 1)
+
+
+def test_floor_for_leaves_as_many_tombstones_as_asked() -> None:
+    topic = Topic()
+    topic.file([tombstone(A + b"\x01%d" % n, n) for n in range(1, 11)])
+    assert topic.floor_for(10) == 0
+    assert topic.floor_for(4) == 6
+    topic.forget(topic.floor_for(4))
+    assert [entry.version for entry in topic.since(0)] == [7, 8, 9, 10]
+
+
+def test_reset_begins_an_epoch_with_nothing() -> None:
+    topic = Topic()
+    topic.file([value(A, 3), tombstone(B, 4)])
+    topic.version = 4
+    topic.forget(1)
+    topic.reset(8)
+    topic.check()
+    assert (topic.epoch, topic.version, topic.floor, topic.held_bytes, len(topic)) == (
+        8,
+        0,
+        0,
+        0,
+        0,
+    )
+    assert topic.graves() == 0
+    assert topic.since(0) == []
+
+
+def test_unknown_key_and_group_are_empty() -> None:
+    topic = Topic()
+    assert topic.get(A) is None
+    assert topic.rows(A) == ()
+    topic.file([tombstone(A, 1)])
+    assert topic.get(A) is None
+    assert topic.group_ids() == ()
+
+
+def test_superseded_graves_are_passed_over() -> None:
+    topic = Topic()
+    topic.file([tombstone(A, 1), value(A, 2), prefix_tombstone(B, 3), prefix_tombstone(B, 4)])
+    topic.forget(3)
+    topic.check()
+    assert topic.since(0) == [value(A, 2), prefix_tombstone(B, 4)]
+    topic.file([prefix_tombstone(A, 5), tombstone(A + b"\x01", 5)])
+    topic.forget(5)
+    topic.check()
+    assert len(topic) == 0
+
+
+@pytest.mark.parametrize("kind", [TOMBSTONE, STUB])
+def test_check_notices_a_topic_that_was_filed_out_of_order(kind: int) -> None:
+    topic = Topic()
+    topic.file([value(A, 9), Entry(A + b"\x01", 3, 0, 0, 0, None, kind)])
+    with pytest.raises(AssertionError):
+        topic.check()

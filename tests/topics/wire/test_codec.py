@@ -1,0 +1,326 @@
+"""Codec: the same bytes for ever, both ways; of hostile bytes only ``WireError`` comes out."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topicast.tests.strategies import beacons, chunks, deltas, entries, messages
+from topicast.topics.entries import (
+    FULL,
+    KEY_BYTES_MAX,
+    PREFIX,
+    STUB,
+    TOMBSTONE,
+    Entry,
+    prefix_tombstone,
+)
+from topicast.topics.errors import WireError
+from topicast.topics.wire import decode, encode, read_delta, row_bytes
+from topicast.topics.wire import header as h
+from topicast.topics.wire import messages as m
+from topicast.topics.wire.codec import ADDRESS_BYTES_MAX, read_entries
+
+FILE = Path(__file__).parent.parent.parent / "vectors" / "wire_v1.json"
+VECTORS: list[dict[str, str]] = json.loads(FILE.read_text(encoding="utf-8"))
+TABLE = b"sales\0orders\0"
+DELTA = m.Delta(
+    topic=7,
+    level=FULL,
+    epoch=5,
+    start=6,
+    from_version=10,
+    to_version=12,
+    floor=3,
+    sent_us=4,
+    source=1,
+    entries=(Entry(TABLE, 11, 9, 8, 3, b"abc"), Entry(TABLE + b"\x01k", 12, 12, 12, 2, b"de")),
+)
+CHUNK = m.Chunk(
+    topic=7,
+    level=FULL,
+    epoch=5,
+    start=6,
+    from_version=10,
+    to_version=12,
+    floor=3,
+    sent_us=4,
+    stream=1,
+    sequence=0,
+    resume_version=12,
+    resume_key=TABLE + b"\x01k",
+    entries=DELTA.entries,
+)
+BEACON = m.Beacon(
+    hub=1,
+    epoch=5,
+    start=6,
+    sequence=7,
+    interval_ms=250,
+    sent_us=4,
+    watermark=9,
+    age_ms=0,
+    catalog_address="tcp://h",
+    versions=(1, 2),
+    floors=(0, 1),
+    sizes=(10, 20),
+)
+
+
+def _decodes_or_refuses(frame: bytes) -> m.Message | None:
+    try:
+        return decode(frame)
+    except WireError:
+        return None
+
+
+def _of(message: m.Message, body: bytes, **changed: int) -> bytes:
+    """Return a frame with the header of ``message``, another body, and a CRC that is right."""
+    return h.pack(h.read_header(encode(message))._replace(**changed), body)
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda v: v["name"])
+def test_golden_vector_reads_and_writes_the_same_bytes(vector: dict[str, str]) -> None:
+    """P-MSG-1, P-HDR-1."""
+    frame = bytes.fromhex(vector["frame"])
+    assert repr(decode(frame)) == vector["message"]
+    assert encode(decode(frame)) == frame
+
+
+def test_there_is_a_vector_of_every_message() -> None:
+    kinds = {type(decode(bytes.fromhex(vector["frame"]))) for vector in VECTORS}
+    assert kinds == set(m.Message.__args__)  # type: ignore[attr-defined]  # members of the union
+
+
+@given(messages)
+def test_message_survives_the_wire(message: m.Message) -> None:
+    assert repr(decode(encode(message))) == repr(message)
+
+
+@given(deltas() | chunks() | beacons())
+def test_read_delta_refuses_what_is_no_delta(message: m.Message) -> None:
+    frame = encode(message)
+    header, body = h.read_header(frame), frame[h.HEADER_BYTES :]
+    if isinstance(message, m.Delta):
+        assert read_delta(header, body) == message
+        assert read_entries(header, body) == message.entries
+        return
+    with pytest.raises(WireError, match="no delta"):
+        read_delta(header, body)
+
+
+@given(entries(), deltas())
+def test_row_bytes_are_what_an_entry_adds_to_a_frame(entry: Entry, delta: m.Delta) -> None:
+    """P-CREDIT-2: both sides count the same."""
+    alone = replace(delta, from_version=0, to_version=entry.version, entries=(entry,))
+    assert len(encode(alone)) == h.HEADER_BYTES + row_bytes(entry)
+
+
+@given(messages, st.data())
+def test_cut_frame_is_refused(message: m.Message, data: st.DataObject) -> None:
+    """P-BAD-1."""
+    frame = encode(message)
+    with pytest.raises(WireError):
+        decode(frame[: data.draw(st.integers(0, len(frame) - 1))])
+
+
+@given(messages, st.data())
+def test_mutated_frame_is_refused_or_read(message: m.Message, data: st.DataObject) -> None:
+    """P-BAD-1."""
+    frame = bytearray(encode(message))
+    for _ in range(data.draw(st.integers(1, 4))):
+        frame[data.draw(st.integers(0, len(frame) - 1))] = data.draw(st.integers(0, 255))
+    _decodes_or_refuses(bytes(frame))
+
+
+@given(messages, st.data())
+def test_mutated_body_under_a_right_crc_is_refused_or_read(
+    message: m.Message, data: st.DataObject
+) -> None:
+    """P-BAD-1: whoever knows the protocol can compute a CRC; data frames have one spelling."""
+    frame = encode(message)
+    if not isinstance(message, m.Delta | m.Chunk | m.Beacon):
+        return
+    body = bytearray(frame[h.HEADER_BYTES :])
+    for _ in range(data.draw(st.integers(0, 4)) if body else 0):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    count = data.draw(st.integers(0, 4) | st.integers(0, (1 << 32) - 1))
+    hostile = _of(message, bytes(body), entry_count=count)
+    read = _decodes_or_refuses(hostile)
+    assert read is None or encode(read) == hostile
+
+
+@given(messages, messages, st.data())
+def test_spliced_frames_are_refused_or_read(
+    one: m.Message, other: m.Message, data: st.DataObject
+) -> None:
+    """P-BAD-1."""
+    head, tail = encode(one), encode(other)
+    at, begin = data.draw(st.integers(0, len(head))), data.draw(st.integers(0, len(tail)))
+    _decodes_or_refuses(head[:at] + tail[begin:])
+
+
+@given(st.binary(max_size=200))
+def test_random_bytes_are_refused_or_read(noise: bytes) -> None:
+    """P-BAD-1."""
+    _decodes_or_refuses(noise)
+    _decodes_or_refuses(h.CONTROL_PREFIX + noise)
+    _decodes_or_refuses(h.BEACON_PREFIX + noise)
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        b"\xdd\x00\x0f\xff\xff" * 200_000,
+        b"\x91" * 900_000,
+        b"\xdd\xff\xff\xff\xff",
+        b"\xdf\xff\xff\xff\xff",
+        b"\xc9\xff\xff\xff\xff\x01",
+        b"\xdb\xff\xff\xff\xff",
+        b"\xc6\xff\xff\xff\xff",
+        b"\x92\x0e\xc7\x00\x05",
+        b"\x92\x0e\xd6\xff\x00\x00\x00\x00",
+        b"\x92\x09\xa1\xff",
+        b"\x81\x01\x02",
+        b"\xc1",
+        msgpack.packb([20, 1]) + b"\x00",
+    ],
+    ids=lambda bomb: bomb[:6].hex(),
+)
+def test_bomb_of_message_pack_is_refused(bomb: bytes) -> None:
+    """P-BAD-2."""
+    with pytest.raises(WireError, match=r"MessagePack|expected"):
+        decode(h.CONTROL_PREFIX + bomb)
+
+
+def test_frame_over_the_limit_is_refused_unread() -> None:
+    """P-LIM-1."""
+    with pytest.raises(WireError, match="at most 1048576 allowed"):
+        decode(h.CONTROL_PREFIX + bytes(h.FRAME_BYTES_MAX))
+
+
+@pytest.mark.parametrize("length", [0, 15, 17])
+def test_barrier_of_another_length_is_refused(length: int) -> None:
+    """P-SUB-2."""
+    with pytest.raises(WireError):
+        decode(h.barrier_prefix(bytes(length)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        (7, "begins with its type"),
+        ([], "begins with its type"),
+        ([True], "begins with its type"),
+        (["20"], "begins with its type"),
+        ([0], "unknown message type 0"),
+        ([99, 1], "unknown message type 99"),
+        ([20], "Sync: 1 fields expected, 0 read"),
+        ([20, 1, 2], "Sync: 1 fields expected, 2 read"),
+    ],
+)
+def test_control_message_of_no_shape_is_refused(fields: object, reason: str) -> None:
+    """P-MSG-2."""
+    with pytest.raises(WireError, match=reason):
+        decode(h.CONTROL_PREFIX + msgpack.packb(fields))
+
+
+def _row(entry: Entry, **header: int) -> bytes:
+    """Return a delta of ``entry`` as it stands, whatever the rules say of it."""
+    like = h.read_header(encode(DELTA))._replace(entry_count=1, **header)
+    return h.pack(like, encode(replace(DELTA, entries=(entry,)))[h.HEADER_BYTES :])
+
+
+GROUP_OF_THREE = b"a\0b\0c\0"
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        (Entry(b"sales\0orders", 12, 1, 1, 1, b"a"), "two NULs"),
+        (Entry(TABLE + b"k" * KEY_BYTES_MAX, 12, 1, 1, 1, b"a"), "two NULs"),
+        (Entry(TABLE, 12, 1, 1, 0, None, 4), "kind 4"),
+        (Entry(TABLE, 12, 1, 1, 1, None, TOMBSTONE), "kind 2 of 1 bytes"),
+        (Entry(TABLE, 12, 1, 1, 1, None, PREFIX), "kind 3 of 1 bytes"),
+        (prefix_tombstone(TABLE + b"k", 12), "names a group"),
+        (prefix_tombstone(GROUP_OF_THREE, 12), "names a group"),
+        (prefix_tombstone(b"", 12), "names a group"),
+        (Entry(TABLE, 12, 1, 1, h.VALUE_BYTES_MAX + 1, b"a"), "kind 0 of"),
+        (Entry(TABLE, 12, 1, 1, 2, b"a"), "end at"),
+        (Entry(TABLE, 12, 1, 1, 0, b"a"), "end at"),
+        (Entry(TABLE, 10, 1, 1, 1, b"a"), "version 10 out of order or range"),
+        (Entry(TABLE, 0, 0, 0, 1, b"a"), "version 0 out of order or range"),
+        (Entry(TABLE, 12, -1, 1, 1, b"a"), "out of order or range"),
+        (Entry(TABLE, 12, 1, -1, 1, b"a"), "out of order or range"),
+    ],
+)
+def test_row_that_breaks_a_rule_is_refused(entry: Entry, reason: str) -> None:
+    """P-ROW-1, P-ROW-2, P-ROW-3, P-ROW-4, P-ROW-5."""
+    with pytest.raises(WireError, match=reason):
+        decode(_row(entry))
+
+
+def test_stub_may_state_any_size() -> None:
+    big = Entry(TABLE, 12, 1, 1, 1 << 50, None, STUB)
+    assert read_entries(h.read_header(_row(big)), _row(big)[h.HEADER_BYTES :]) == (big,)
+
+
+def test_rows_out_of_order_are_refused() -> None:
+    """P-ROW-3."""
+    with pytest.raises(WireError, match="version 11 out of order"):
+        decode(encode(replace(DELTA, entries=DELTA.entries[::-1])))
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, (1 << 32) - 1])
+def test_other_number_of_rows_than_the_header_says_is_refused(count: int) -> None:
+    """P-ROW-6."""
+    with pytest.raises(WireError, match="rows:"):
+        decode(_of(DELTA, encode(DELTA)[h.HEADER_BYTES :], entry_count=count))
+
+
+@pytest.mark.parametrize("body", [b"", bytes(25)])
+def test_chunk_without_its_place_is_refused(body: bytes) -> None:
+    with pytest.raises(WireError, match="chunk body"):
+        decode(_of(CHUNK, body, entry_count=0))
+
+
+def test_chunk_that_resumes_after_its_cut_or_after_no_key_is_refused() -> None:
+    """P-CATCH-3."""
+    with pytest.raises(WireError, match="resumes at 13"):
+        decode(encode(replace(CHUNK, resume_version=13)))
+    with pytest.raises(WireError, match="after a key of 1025 bytes"):
+        decode(encode(replace(CHUNK, resume_key=bytes(KEY_BYTES_MAX + 1))))
+
+
+def test_chunk_whose_key_is_cut_is_refused() -> None:
+    frame = encode(replace(CHUNK, entries=()))
+    with pytest.raises(WireError, match="rows: end at"):
+        decode(_of(replace(CHUNK, entries=()), frame[h.HEADER_BYTES : -1]))
+
+
+@pytest.mark.parametrize("body", [b"", bytes(43)])
+def test_beacon_without_its_state_is_refused(body: bytes) -> None:
+    with pytest.raises(WireError, match="state and address"):
+        decode(_of(BEACON, body))
+
+
+def test_beacon_whose_address_is_no_text_is_refused() -> None:
+    body = encode(BEACON)[h.HEADER_BYTES :].replace(b"tcp", b"t\xffp")
+    with pytest.raises(WireError, match="state and address"):
+        decode(_of(BEACON, body))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_beacon_with_vectors_of_another_length_is_refused(count: int) -> None:
+    """P-BEACON-1."""
+    with pytest.raises(WireError, match="other lengths"):
+        decode(_of(BEACON, encode(BEACON)[h.HEADER_BYTES :], entry_count=count))
+
+
+def test_beacon_with_an_endless_address_is_refused() -> None:
+    with pytest.raises(WireError, match="other lengths"):
+        decode(encode(replace(BEACON, catalog_address="x" * (ADDRESS_BYTES_MAX + 1))))

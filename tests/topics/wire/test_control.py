@@ -1,0 +1,106 @@
+"""Control: every field of every message is checked for type and range before it is believed."""
+
+import dataclasses
+from typing import Any
+
+import msgpack
+import pytest
+
+from topicast.topics.entries import KEY_BYTES_MAX
+from topicast.topics.errors import WireError
+from topicast.topics.wire import decode, encode
+from topicast.topics.wire import header as h
+from topicast.topics.wire import messages as m
+from topicast.topics.wire.control import CLASSES, LIST_MAX, SHAPES, TEXT_MAX
+
+KEY = b"a\0b\0"
+FIELDS: dict[type, list[Any]] = {
+    m.Hello: [1, 1, "n", bytes(16), 1, 1, 0],
+    m.Refused: [1, "BUSY", "again", 100, -1],
+    m.Join: [1, [[7, 2, 5, 3]]],
+    m.Joined: [1, [[7, 2, 0, 5, 3, 1, 10, 20]]],
+    m.Filed: [5, 6, [[7, 3]]],
+    m.CatchUp: [1, 100, [[7, 2, 5, 3, 2, KEY, 4]]],
+    m.Compared: [1, True, 5, 6],
+    m.Pull: [1, "db", "t", 1, 100, [[KEY, 3]]],
+    m.Pulled: [1, 0, True, True, 5, 6, 7, 3, 2, 1, [KEY], [[KEY, 3, 2, 1, b"v"]]],
+    m.Synced: [1, 5, 6, 9, [1, 2]],
+    m.Inspected: [1, ["c"], [[None, 1, -1, 0.5, True, "x"]]],
+}
+HOSTILE: list[tuple[type, str, Any, str]] = [
+    (m.Hello, "role", 256, "integer from 0 to 255"),
+    (m.Hello, "role", -1, "integer from 0 to 255"),
+    (m.Hello, "role", True, "integer from"),
+    (m.Hello, "role", 1.0, "integer from"),
+    (m.Hello, "name", b"n", "text of at most 4096"),
+    (m.Hello, "name", "n" * (TEXT_MAX + 1), "text of at most 4096"),
+    (m.Hello, "registration", bytes(15), "16 to 16 bytes"),
+    (m.Hello, "registration", bytes(17), "16 to 16 bytes"),
+    (m.Hello, "registration", "r" * 16, "16 to 16 bytes"),
+    (m.Hello, "features", None, "integer from"),
+    (m.Refused, "topic", -2, "integer from -1 to 65535"),
+    (m.Refused, "topic", 65_536, "integer from -1"),
+    (m.Join, "positions", 7, "list of at most 65536"),
+    (m.Join, "positions", [7], "Position of 4 fields"),
+    (m.Join, "positions", [[7, 2, 5]], "Position of 4 fields"),
+    (m.Join, "positions", [[7, 3, 5, 3]], "integer from 0 to 2"),
+    (m.Join, "positions", [[70_000, 2, 5, 3]], "integer from 0 to 65535"),
+    (m.Joined, "topics", [[7, 2, 0, 5, 3, 1, 10]], "TopicState of 8"),
+    (m.Filed, "versions", [[7]], "pairs expected"),
+    (m.Filed, "versions", [7], "pairs expected"),
+    (m.Filed, "versions", [[7, -3]], "integer from"),
+    (m.CatchUp, "wanted", [[7, 2, 5, 3, 2, bytes(KEY_BYTES_MAX + 1), 4]], "0 to 1024 bytes"),
+    (m.Compared, "accepted", 1, "true or false"),
+    (m.Pulled, "entries", [[KEY, 3, 2, 1]], "entry of five fields"),
+    (m.Pulled, "entries", [KEY], "entry of five fields"),
+    (m.Pulled, "entries", [[KEY, 3, 4, 1, b"v"]], "changed after its own version"),
+    (m.Pulled, "entries", [[KEY, 3, 2, 4, b"v"]], "changed after its own version"),
+    (m.Pulled, "entries", [[KEY, "3", 2, 1, b"v"]], "integer from"),
+    (m.Pulled, "entries", [[b"a\0b", 3, 2, 1, b"v"]], "two NULs"),
+    (m.Pulled, "entries", [["a", 3, 2, 1, b"v"]], "0 to 1024 bytes"),
+    (m.Pulled, "entries", [[KEY, 3, 2, 1, None]], "0 to 786432 bytes"),
+    (m.Pulled, "gone", [bytes(KEY_BYTES_MAX + 1)], "0 to 1024 bytes"),
+    (m.Inspected, "rows", [[b"x"]], "text of at most"),
+    (m.Inspected, "rows", [[["x"]]], "text of at most"),
+    (m.Inspected, "rows", [7], "list of at most"),
+]
+
+
+def _frame(cls: type, fields: list[Any]) -> bytes:
+    return h.CONTROL_PREFIX + msgpack.packb([SHAPES[cls][0], *fields])
+
+
+@pytest.mark.parametrize("cls", FIELDS, ids=lambda cls: cls.__name__)
+def test_right_fields_are_read_and_written(cls: type) -> None:
+    read = decode(_frame(cls, FIELDS[cls]))
+    assert type(read) is cls
+    assert encode(read) == _frame(cls, FIELDS[cls])
+
+
+@pytest.mark.parametrize(("cls", "name", "value", "reason"), HOSTILE)
+def test_wrong_field_is_refused_by_name(cls: type, name: str, value: Any, reason: str) -> None:
+    """P-MSG-3."""
+    names = [field.name for field in dataclasses.fields(cls)]
+    fields = list(FIELDS[cls])
+    fields[names.index(name)] = value
+    with pytest.raises(WireError, match=rf"^{cls.__name__}.{name}: .*{reason}"):
+        decode(_frame(cls, fields))
+
+
+def test_list_over_the_limit_is_refused() -> None:
+    """P-LIM-6."""
+    assert decode(_frame(m.Drop, [1, [0] * LIST_MAX]))
+    with pytest.raises(WireError, match="exceeds max_array_len"):
+        decode(_frame(m.Drop, [1, [0] * (LIST_MAX + 1)]))
+
+
+def test_entry_that_is_read_has_the_size_of_its_value() -> None:
+    pulled = decode(_frame(m.Pulled, FIELDS[m.Pulled]))
+    assert isinstance(pulled, m.Pulled)
+    assert [entry.size for entry in pulled.entries] == [1]
+
+
+def test_type_numbers_run_from_one_without_a_hole() -> None:
+    """P-MSG-1."""
+    assert sorted(CLASSES) == list(range(1, len(SHAPES) + 1))
+    assert {cls: SHAPES[cls][0] for cls in SHAPES} == {c: n for n, c in CLASSES.items()}

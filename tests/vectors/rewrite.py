@@ -1,0 +1,286 @@
+"""Write the vectors of protocol version 1: ``python tests/vectors/rewrite.py``.
+
+For a version that is not released yet. Released vectors are never written again: a new version
+of the protocol has files of its own.
+"""
+
+import json
+from pathlib import Path
+
+from topicast.topics.entries import FULL, MINIMAL, STUB, Entry, prefix_tombstone, stub, tombstone
+from topicast.topics.sharding import NAMESPACE, NUM_TOPICS_MAX, table_topic
+from topicast.topics.wire import encode
+from topicast.topics.wire import messages as m
+
+HERE = Path(__file__).parent
+EPOCH, START, NOW = 1_790_000_000_000_000, 0x1122334455667788, 1_790_000_001_000_000
+TABLE, BLOCK = b"sales\0orders\0", b"sales\0orders\0\x01ds=2026-11-01"
+VALUE = Entry(TABLE, 42, 40, 42, 5, b"table")
+BLOCK_VALUE = Entry(BLOCK, 42, 42, 42, 3, b"\x00\xff\x00")
+ENTRIES = (
+    prefix_tombstone(b"sales\0old\0", 41),
+    prefix_tombstone(TABLE, 42),
+    VALUE,
+    tombstone(BLOCK, 42),
+)
+PLACE = {"topic": 7, "epoch": EPOCH, "start": START, "floor": 30, "sent_us": NOW}
+PART = m.Chunk(
+    **PLACE,
+    level=FULL,
+    from_version=0,
+    to_version=42,
+    stream=9,
+    sequence=0,
+    resume_version=42,
+    resume_key=BLOCK,
+    entries=(VALUE, BLOCK_VALUE),
+    first=True,
+    snapshot=True,
+)
+BEACON = m.Beacon(
+    hub=77,
+    epoch=EPOCH,
+    start=START,
+    sequence=12,
+    interval_ms=250,
+    sent_us=NOW,
+    watermark=4711,
+    age_ms=15,
+    catalog_address="tcp://127.0.0.1:26000",
+    versions=(3, 0, 42, 9),
+    floors=(0, 0, 30, 0),
+)
+MESSAGES: tuple[tuple[str, m.Message], ...] = (
+    (
+        "delta",
+        m.Delta(**PLACE, level=FULL, from_version=40, to_version=42, source=1, entries=ENTRIES),
+    ),
+    (
+        "delta at minimal",
+        m.Delta(
+            **PLACE,
+            level=MINIMAL,
+            from_version=41,
+            to_version=42,
+            source=2,
+            entries=(stub(VALUE), tombstone(BLOCK, 42)),
+        ),
+    ),
+    (
+        "delta too large for its values",
+        m.Delta(
+            **PLACE,
+            level=FULL,
+            from_version=41,
+            to_version=42,
+            source=0,
+            entries=(Entry(BLOCK, 42, 42, 42, 1 << 40, None, STUB),),
+            stubbed=True,
+        ),
+    ),
+    (
+        "delta too large for its stubs",
+        m.Delta(
+            **{**PLACE, "topic": NAMESPACE},
+            level=FULL,
+            from_version=0,
+            to_version=(1 << 64) - 1,
+            source=3,
+            entries=(),
+            stubbed=True,
+            horizon=True,
+            origin=5,
+            hops=1,
+        ),
+    ),
+    ("chunk, first of a snapshot", PART),
+    (
+        "chunk, last and empty",
+        m.Chunk(
+            **PLACE,
+            level=MINIMAL,
+            from_version=42,
+            to_version=42,
+            stream=9,
+            sequence=0,
+            resume_version=0,
+            resume_key=b"",
+            entries=(),
+            first=True,
+            last=True,
+            horizon=True,
+        ),
+    ),
+    ("beacon", BEACON),
+    ("barrier", m.Barrier(nonce=bytes(range(16)))),
+    (
+        "hello",
+        m.Hello(
+            role=m.READER,
+            channel=m.CONTROL_CHANNEL,
+            name="driver-1",
+            registration=bytes(range(16)),
+            protocol_min=1,
+            protocol_max=1,
+            features=0,
+        ),
+    ),
+    (
+        "welcome",
+        m.Welcome(
+            protocol=1,
+            features=0,
+            hub=77,
+            epoch=EPOCH,
+            start=START,
+            num_topics=256,
+            data_address="tcp://127.0.0.1:24001",
+            catalog_address="tcp://127.0.0.1:26000",
+            catalog_name="hive",
+            beacon_ms=250,
+            lost_ms=8000,
+        ),
+    ),
+    ("refused", m.Refused(request=9, code="BUSY", message="ask again", retry_ms=100)),
+    (
+        "join",
+        m.Join(request=1, positions=(m.Position(topic=7, level=FULL, epoch=EPOCH, version=42),)),
+    ),
+    (
+        "joined",
+        m.Joined(
+            request=1,
+            topics=(
+                m.TopicState(
+                    topic=7,
+                    level=FULL,
+                    answer=m.CURRENT,
+                    epoch=EPOCH,
+                    version=42,
+                    floor=30,
+                    full_bytes=70_000,
+                    minimal_bytes=4_000,
+                ),
+            ),
+        ),
+    ),
+    ("drop", m.Drop(request=2, topics=(7, NAMESPACE))),
+    ("dropped", m.Dropped(request=2)),
+    (
+        "status",
+        m.Status(
+            positions=(m.Position(topic=7, level=MINIMAL, epoch=EPOCH, version=41),),
+            lag_us=900,
+            held_bytes=70_000,
+            budget_bytes=256_000_000,
+        ),
+    ),
+    ("bye", m.Bye(reason="closed")),
+    ("have", m.Have(epoch=EPOCH, start=START, versions=(3, 0, 42, 9))),
+    (
+        "announce",
+        m.Announce(
+            epoch=EPOCH,
+            start=START,
+            num_topics=256,
+            catalog_address="tcp://127.0.0.1:26000",
+            catalog_name="hive",
+        ),
+    ),
+    ("filed", m.Filed(epoch=EPOCH, start=START, versions=((7, 42), (NAMESPACE, 9)))),
+    (
+        "catch-up",
+        m.CatchUp(
+            stream=9,
+            credit=1 << 20,
+            wanted=(
+                m.Wanted(topic=7, level=FULL, epoch=EPOCH, version=40),
+                m.Wanted(
+                    topic=8,
+                    level=FULL,
+                    epoch=EPOCH,
+                    version=0,
+                    resume_version=12,
+                    resume_key=BLOCK,
+                    cut=20,
+                ),
+            ),
+        ),
+    ),
+    ("credit", m.Credit(stream=9, amount=262_144)),
+    ("cancel", m.Cancel(stream=9)),
+    ("compare", m.Compare(request=3, epoch=EPOCH, start=START, versions=((7, 42),))),
+    ("compared", m.Compared(request=3, accepted=True, epoch=EPOCH, start=START)),
+    (
+        "pull",
+        m.Pull(
+            request=4,
+            db="sales",
+            table="orders",
+            selector=m.SELECT_BLOCKS,
+            credit=1 << 20,
+            held=((BLOCK, 41),),
+        ),
+    ),
+    (
+        "pulled",
+        m.Pulled(
+            request=4,
+            sequence=0,
+            last=True,
+            found=True,
+            epoch=EPOCH,
+            start=START,
+            topic=7,
+            topic_version=42,
+            namespace_version=9,
+            incarnation=3,
+            gone=(TABLE + b"\x01ds=2026-10-01",),
+            entries=(VALUE, BLOCK_VALUE),
+        ),
+    ),
+    ("sync", m.Sync(request=5)),
+    (
+        "synced",
+        m.Synced(request=5, epoch=EPOCH, start=START, event_id=4711, versions=(3, 0, 42, 9)),
+    ),
+    ("inspect", m.Inspect(request=6, what="subscribers")),
+    (
+        "inspected",
+        m.Inspected(
+            request=6,
+            columns=("name", "lag_s", "live", "held"),
+            rows=(("driver-1", 0.25, True, 7), ("driver-2", None, False, -1)),
+        ),
+    ),
+)
+NAMES = (
+    ("default", "t"),
+    ("sales", "orders"),
+    ("sales", "orders_2026"),
+    ("sa", "les.orders"),
+    ("süd", "tabelle_äöü"),
+    ("名", "表"),
+    ("a" * 128, "b" * 256),
+)
+NUMBERS = (1, 2, 256, NUM_TOPICS_MAX)
+
+
+def main() -> None:
+    """Write both files beside this one."""
+    wire = [
+        {"name": name, "frame": encode(message).hex(), "message": repr(message)}
+        for name, message in MESSAGES
+    ]
+    shards = [
+        {"db": db, "table": table, "num": num, "topic": table_topic(db, table, num)}
+        for db, table in NAMES
+        for num in NUMBERS
+    ]
+    for name, vectors in (("wire_v1", wire), ("sharding_v1", shards)):
+        text = json.dumps(vectors, indent=1, ensure_ascii=False)
+        (HERE / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
