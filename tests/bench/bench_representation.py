@@ -10,7 +10,10 @@ import random
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
+from itertools import pairwise
+from posixpath import commonprefix
 from time import perf_counter
+from typing import Any
 
 import msgpack
 import zstandard
@@ -132,7 +135,7 @@ def rows(block: list[tuple[str, bytes]]) -> list[object]:
     return found
 
 
-def columns(block: list[tuple[str, bytes]]) -> list[object]:
+def columns(block: list[tuple[str, bytes]]) -> list[Any]:
     """Return what a block holds, for any number of partitions."""
     numbered = Templates((), LOCATION)
     holes = [
@@ -143,11 +146,34 @@ def columns(block: list[tuple[str, bytes]]) -> list[object]:
     return [names, 0, 0, [[column(filling) for filling in zip(*holes, strict=True)]]]
 
 
+def as_text(block: list[tuple[str, bytes]]) -> list[object]:
+    """Return the columns of ``block`` with all numbers in parameters as text."""
+    *head, [group] = columns(block)
+    texts = [[str(item).encode() for item in c] if isinstance(c, list) else c for c in group[2:]]
+    return [*head, [[*group[:2], *texts]]]
+
+
+def as_differences(block: list[tuple[str, bytes]]) -> list[object]:
+    """Return the columns of ``block`` with front-coded names and differences of numbers."""
+    names, *head, [group] = columns(block)
+    shared, rests, before = [], [], ""
+    for name in names.split("\0"):
+        shared.append(len(commonprefix((before, name))))
+        rests.append(name[shared[-1] :])
+        before = name
+    numbers = [
+        [c[0], *(b - a for a, b in pairwise(c))] if isinstance(c, list) else c for c in group
+    ]
+    return [bytes(shared), "\0".join(rests), *head, [numbers]]
+
+
 def compare_representations(table: list[tuple[str, bytes]]) -> None:
     options: dict[str, Callable[[list[tuple[str, bytes]]], object]] = {
         "thrift": lambda block: [data for _, data in block],
         "rows": rows,
         "columns": columns,
+        "columns, parameters as text": as_text,
+        "columns, front coding and differences": as_differences,
     }
     for size in (8, 32, 128, 1024):
         blocks = [table[start : start + size] for start in range(0, 4096, size)]

@@ -4,13 +4,14 @@
     changes           ds=02 ✎      ds=05 ✗        ds=09 +
 
 Invariant: bounds are distinct and sorted, the first is empty; names are distinct, sorted over
-all blocks, and each stands between its block's bound and the next. The same for blocks of
-partitions and blocks of tables' names.
+all blocks, and each stands between its block's bound and the next. A bound is no longer than
+it takes to part two names. The same for blocks of partitions and blocks of tables' names.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from posixpath import commonprefix
 from typing import Final, Generic, Protocol, TypeVar
 
 BLOCK_BYTES_MAX: Final = 48 << 10
@@ -172,10 +173,9 @@ def _blocks(
     each = kind.records_max
     if part.after is not None:
         each = -(-count // -(-count // each))  # halves: both keep room for what comes between
-    lower = part.lower
     for start in range(0, count, each):
-        chunk = part.records[start : start + each]
-        yield from _sized(lower if start == 0 else chunk[0].name, chunk, kind)
+        lower = _bound(part.records, start) if start else part.lower
+        yield from _sized(lower, part.records[start : start + each], kind)
 
 
 def _sized(
@@ -190,7 +190,13 @@ def _sized(
         return
     middle = len(records) // 2
     yield from _sized(lower, records[:middle], kind)
-    yield from _sized(records[middle].name, records[middle:], kind)
+    yield from _sized(_bound(records, middle), records[middle:], kind)
+
+
+def _bound(records: Sequence[RecordT], at: int) -> str:
+    """Return the shortest text that parts the record ``at`` from those before it."""
+    before, name = records[at - 1].name, records[at].name
+    return name[: len(commonprefix((before, name))) + 1]
 
 
 def _is_last(leaves: Leaves, emptied: set[str]) -> bool:

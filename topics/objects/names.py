@@ -6,8 +6,8 @@
                       "n" NUL db NUL lower              a block of its tables' names
 
 ``lower`` is the block's lower bound: every name in it is at or above ``lower`` and below the
-next block's. The first block's is empty. Text sorts as its UTF-8 does, so bounds may be
-compared as either.
+next block's. The first block's is empty, any other need not be a whole name. Text sorts as its
+UTF-8 does, so bounds may be compared as either. A name that no key can hold is a UsageError.
 """
 
 import re
@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ..entries import KEY_BYTES_MAX
 from ..errors import UsageError, WireError
 
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -65,27 +66,27 @@ class NamesKey:
 
 def table_key(db: str, table: str) -> bytes:
     """Return the key of a table, which is also the group of its blocks."""
-    return _part(db) + b"\0" + _part(table) + b"\0"
+    return _bounded(_part(db) + b"\0" + _part(table) + b"\0")
 
 
 def block_key(db: str, table: str, lower: str) -> bytes:
-    """Return the key of the block of partitions that begins at the partition name ``lower``."""
-    return table_key(db, table) + _BLOCK + _part(lower)
+    """Return the key of the block of partitions whose names begin at ``lower``."""
+    return _bounded(table_key(db, table) + _BLOCK + _part(lower))
 
 
 def database_key(db: str) -> bytes:
     """Return the key of a database in the namespace topic."""
-    return _DATABASE + b"\0" + _part(db) + b"\0"
+    return _bounded(_DATABASE + b"\0" + _part(db) + b"\0")
 
 
 def names_key(db: str, lower: str) -> bytes:
     """Return the key of the block of table names that begins at ``lower``."""
-    return names_group(db) + _part(lower)
+    return _bounded(names_group(db) + _part(lower))
 
 
 def names_group(db: str) -> bytes:
     """Return the group of a database's blocks of table names."""
-    return _NAMES + b"\0" + _part(db) + b"\0"
+    return _bounded(_NAMES + b"\0" + _part(db) + b"\0")
 
 
 def split(key: bytes) -> tuple[bytes, bytes, bytes]:
@@ -189,6 +190,12 @@ def partition_keys(name: str) -> tuple[str, ...]:
 
 def _unescaped(match: re.Match[str]) -> str:
     return chr(int(match[1], 16))
+
+
+def _bounded(key: bytes) -> bytes:
+    if len(key) > KEY_BYTES_MAX:
+        raise UsageError(f"a key of {len(key)} bytes, {KEY_BYTES_MAX} allowed: {key[:64]!r}…")
+    return key
 
 
 def _part(name: str) -> bytes:

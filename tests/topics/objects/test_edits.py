@@ -84,6 +84,13 @@ def test_a_full_block_in_the_middle_splits_in_halves():
     assert [(lower, value.count(b"=")) for lower, value in done.blocks] == [("", 3), ("e", 2)]
 
 
+def test_a_bound_is_as_short_as_parts_two_names():
+    leaves = filled(["d1/a", "d1/b", "d1/c", "d1/d", "d2/a" * 300])
+    assert list(leaves.blocks) == ["", "d2"]
+    edited(leaves, {"d1/aa": "new"})
+    assert sorted(leaves.blocks) == ["", "d1/c", "d2"]
+
+
 def test_many_changes_in_one_block_split_it_evenly():
     leaves = filled("aceg" + "stuv")
     done = edited(leaves, dict.fromkeys("bdfhij", "new"))

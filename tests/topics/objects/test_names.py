@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.topics.entries import group_of
+from topicast.topics.entries import KEY_BYTES_MAX, group_of
 from topicast.topics.errors import UsageError, WireError
 from topicast.topics.objects import names
 
@@ -51,6 +51,20 @@ def test_bytes_that_are_no_namespace_key_are_refused(key):
 def test_a_name_that_no_key_can_hold_is_refused(name):
     with pytest.raises(UsageError):
         names.table_key("db", name)
+
+
+@pytest.mark.parametrize("key", [names.database_key, names.names_group])
+def test_a_key_that_is_too_long_is_refused(key):
+    assert len(key("x" * 1021)) == KEY_BYTES_MAX
+    for make in (
+        key,
+        lambda name: names.table_key("db", name),
+        lambda name: names.names_key("", name),
+    ):
+        with pytest.raises(UsageError, match="1024 allowed"):
+            make("x" * 1022)
+    with pytest.raises(UsageError, match="1024 allowed"):
+        names.block_key("db", "table", "ж" * 510)
 
 
 def test_a_table_is_named_with_one_dot():
