@@ -92,6 +92,7 @@ class Catalogd:
             for hub in self._hubs
             for channel in CHANNELS.values()
         }
+        self._connected: set[str] = set()
         self._clock = clock
         self._wall_us = wall_us
         self._inbox: Inbox[Answer] = Inbox(link.wake)
@@ -132,7 +133,8 @@ class Catalogd:
     def close(self) -> None:
         """Say goodbye, end the threads, let the store go."""
         for hub in self._hubs:
-            self._link.send(hub.socket(CONTROL_CHANNEL), encode(Bye(reason="catalogd stops")))
+            if hub.socket(CONTROL_CHANNEL) in self._connected:
+                self._link.send(hub.socket(CONTROL_CHANNEL), encode(Bye(reason="catalogd stops")))
         self._readers.close()
         self._link.close()
         self._store.close()
@@ -212,8 +214,11 @@ class Catalogd:
 
     def _reconnect(self, hub: HubLine) -> None:
         for channel in CHANNELS.values():
-            self._link.disconnect(hub.socket(channel))
-            self._link.connect_dealer(hub.socket(channel), hub.address)
+            socket = hub.socket(channel)
+            if socket in self._connected:
+                self._link.disconnect(socket)
+            self._link.connect_dealer(socket, hub.address)
+            self._connected.add(socket)
 
     def _mint(self, at_least: int, *, now: float, now_us: int) -> None:
         """Begin a new epoch; every hub takes it as a snapshot."""

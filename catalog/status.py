@@ -75,7 +75,7 @@ def picture(catalog: "Catalog") -> Status:
         waiting_requests=desk.waiting,
         entries=sum(topic.entries for topic in topics),
         held_bytes=sum(topic.held_bytes for topic in topics),
-        counts={**asdict(catalog.counts), **asdict(desk.counts)},
+        counts=asdict(catalog.counts),
         topics=topics,
     )
 

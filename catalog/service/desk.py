@@ -43,9 +43,16 @@ class Desk:
     """Who asked what, and who still waits."""
 
     def __init__(
-        self, pulls: Pulls, loader: Loader, poller: Poller, *, ledger: Ledger, position: Position
+        self,
+        pulls: Pulls,
+        loader: Loader,
+        poller: Poller,
+        *,
+        ledger: Ledger,
+        counts: Counts,
+        position: Position,
     ) -> None:
-        self.counts = Counts()
+        self.counts = counts
         self.serving = False  # names are known
         self.settled = False  # and none of them is in doubt
         self._pulls = pulls
