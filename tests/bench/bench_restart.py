@@ -1,0 +1,154 @@
+"""How long catalogd needs from its store to topics in memory, with 100,000 tables.
+
+Prints one JSON line a result: the restart itself (at most 2 s with 1 M partitions), what dropping
+the largest table costs, and the same partitions as blocks and as one row each.
+Run: PYTHONPATH=.venv/tree .venv/bin/python tests/bench/bench_restart.py [PARTITIONS]
+"""
+
+import gc
+import json
+import random
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from time import perf_counter
+
+from topicast.catalog.catalogd import load_topics
+from topicast.catalog.store import Store
+from topicast.catalog.store_schema import FILE_NAME
+from topicast.catalog.transactions import Transaction
+from topicast.topics.entries import Entry, prefix_tombstone
+from topicast.topics.sharding import table_topic, topic_ids
+
+NUM_TOPICS = 256
+TABLES = 100_000
+PARTITIONS = 1_000_000
+COMPARED = 100_000  # partitions, as blocks and as rows
+LARGE = 2_000  # tables that share the partitions
+PER_BLOCK = 32
+TABLE_BYTES = 600
+BLOCK_BYTES = 1024
+ROW_BYTES = 331  # one partition by itself
+TURN = 500  # transactions in one commit
+BEST_OF = 5
+NOW_US = 1_700_000_000_000_000
+Write = tuple[int, tuple[bytes, bytes]]  # topic, key and value
+
+
+def table(number: int) -> tuple[str, str]:
+    return f"db{number % 1000:03d}", f"table{number:06d}"
+
+
+def tables(count: int, rng: random.Random) -> Iterator[Write]:
+    for number in range(count):
+        db, name = table(number)
+        key = f"{db}\0{name}\0".encode()
+        yield table_topic(db, name, NUM_TOPICS), (key, rng.randbytes(TABLE_BYTES))
+
+
+def parts(count: int, size: int, rng: random.Random) -> Iterator[Write]:
+    """Yield blocks or partitions, table after table."""
+    each = -(-count // LARGE)
+    for number in range(count):
+        db, name = table(number // each)
+        key = f"{db}\0{name}\0\x01ds={number % each:08d}/hour=00".encode()
+        yield table_topic(db, name, NUM_TOPICS), (key, rng.randbytes(size))
+
+
+def fill(folder: Path, writes: Iterable[Write]) -> None:
+    """Write a store as catalogd would, one transaction each, many in one commit."""
+    store = opened(folder)
+    versions = store.versions
+    waiting = iter(writes)
+    while turn := tuple(islice(waiting, TURN)):
+        transactions = []
+        for topic, (key, value) in turn:
+            version = versions[topic] = versions[topic] + 1
+            entry = Entry(key, version, version, version, len(value), value)
+            transactions.append(transaction(topic, version, entry))
+        store.commit(transactions, last_event_id=1, window=b"")
+    store.close()
+
+
+def transaction(topic: int, version: int, entry: Entry) -> Transaction:
+    return Transaction(
+        topic=topic,
+        from_version=version - 1,
+        to_version=version,
+        entries=(entry,),
+        source=0,
+        at_us=NOW_US,
+    )
+
+
+def opened(folder: Path) -> Store:
+    return Store.open(folder, num_topics=NUM_TOPICS, now_us=NOW_US, new_id=1)
+
+
+def restart_s(folder: Path) -> tuple[float, int]:
+    """Return seconds and entries of the fastest of several restarts."""
+    times = []
+    for _ in range(BEST_OF):
+        gc.collect()
+        began = perf_counter()
+        store = opened(folder)
+        topics = load_topics(store, topic_ids(NUM_TOPICS))
+        times.append(perf_counter() - began)
+        entries = sum(map(len, topics.values()))
+        store.close()
+        del topics
+    return min(times), entries
+
+
+def drop_s(folder: Path) -> tuple[float, int]:
+    """Return the seconds that the commit takes that drops the first table, and its rows."""
+    db, name = table(0)
+    topic, group = table_topic(db, name, NUM_TOPICS), f"{db}\0{name}\0".encode()
+    store = opened(folder)
+    held = load_topics(store, [topic])[topic]
+    version = held.version + 1
+    drop = transaction(topic, version, prefix_tombstone(group, version))
+    began = perf_counter()
+    store.commit((drop,), last_event_id=2, window=b"")
+    elapsed = perf_counter() - began
+    store.close()
+    return elapsed, len(held.rows(group))
+
+
+def report(**facts: object) -> None:
+    print(json.dumps({"bench": "restart", **facts}), flush=True)
+
+
+def main() -> None:
+    partitions = int(sys.argv[1]) if len(sys.argv) > 1 else PARTITIONS
+    rng = random.Random(3)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        blocks = -(-partitions // PER_BLOCK)
+        began = perf_counter()
+        fill(folder / "all", tables(TABLES, rng))
+        fill(folder / "all", parts(blocks, BLOCK_BYTES, rng))
+        filled_s = round(perf_counter() - began, 1)
+        megabytes = (folder / "all" / FILE_NAME).stat().st_size >> 20
+        seconds, entries = restart_s(folder / "all")
+        what = {"tables": TABLES, "partitions": partitions, "entries": entries}
+        report(**what, megabytes=megabytes, filled_s=filled_s, restart_s=round(seconds, 3))
+
+        fill(folder / "blocks", parts(COMPARED // PER_BLOCK, BLOCK_BYTES, rng))
+        fill(folder / "rows", parts(COMPARED, ROW_BYTES, rng))
+        as_blocks, as_rows = restart_s(folder / "blocks")[0], restart_s(folder / "rows")[0]
+        times = {"blocks_s": round(as_blocks, 4), "rows_s": round(as_rows, 4)}
+        report(partitions=COMPARED, **times, ratio=round(as_rows / as_blocks, 1))
+
+        large = f"{table(0)[0]}\0{table(0)[1]}\0".encode()
+        topic = table_topic(*table(0), NUM_TOPICS)
+        keys = (large + f"\x01ds={number:08d}/hour=00".encode() for number in range(31_250))
+        fill(folder / "large", ((topic, (key, rng.randbytes(BLOCK_BYTES))) for key in keys))
+        elapsed, dropped = drop_s(folder / "large")
+        report(dropped_blocks=dropped, drop_s=round(elapsed, 4))
+
+
+if __name__ == "__main__":
+    main()
