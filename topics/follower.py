@@ -174,8 +174,9 @@ class Follower:
             return self._queue_up(delta)
         gap = delta.epoch > self.epoch or delta.from_version > self.version
         if gap or (self.level == FULL and (delta.stubbed or delta.horizon)):
-            effects = self._fall_behind(now)  # values left out are where the catch-up is
-            return effects + self._queue_up(delta)
+            # Values left out are where the catch-up is. The delta is not kept: one that fits
+            # nowhere orders one catch-up, and not one after the other.
+            return self._fall_behind(now)
         news = _after(delta, self.version)
         self.version = delta.to_version
         return (Apply(news),)

@@ -137,13 +137,13 @@ def test_deltas_wait_for_the_end_and_go_by_the_one_rule() -> None:
     waiting = (delta(9, 11), delta(11, 13), delta(13, 15), delta(16, 17), delta(17, 18))
     for one in waiting:
         assert follower.handle(one, now=10) == ()
-    assert follower.queued() == waiting[0:]
+    assert follower.queued() == waiting
     end = chunk(2, 10, 12, entries=(entry(12),))
     effects = follower.handle(end, now=10)
     assert effects[:2] == (File(end), CaughtUp(end, 10))
     assert effects[2:4] == (Apply(delta(12, 13)), Apply(delta(13, 15)))
     assert asked(effects[4:]).version == 15
-    assert follower.queued() == (delta(16, 17), delta(17, 18))
+    assert follower.queued() == (delta(17, 18),)
     follower.check()
 
 
@@ -275,17 +275,24 @@ def test_new_epoch_in_the_middle_of_a_catch_up_orders_another() -> None:
     effects = follower.handle(end, now=10)
     assert effects[0] == CaughtUp(end, 10)
     assert asked(effects[1:]) == Wanted(topic=7, level=FULL, epoch=5, version=14)
-    assert follower.queued() == (delta(0, 1, epoch=6),)
+    assert follower.queued() == ()
+
+
+def test_delta_that_fits_nowhere_orders_one_catch_up() -> None:
+    """P-FOLLOW-7."""
+    follower = live()
+    asked(follower.handle(delta(98, 99), now=10))
+    follower.opened(2, now=10)
+    assert follower.handle(delta(88, 89), now=10) == ()
+    asked(follower.handle(chunk(2, 10, 12), now=11)[1:])
+    follower.opened(3, now=11)
+    assert follower.handle(chunk(3, 12, 12), now=11) == (CaughtUp(chunk(3, 12, 12), 12),)
 
 
 def test_horizon_is_filed_and_is_no_token() -> None:
-    follower = behind(level=MINIMAL)
     told = chunk(2, 0, 14, level=MINIMAL, horizon=True, snapshot=True)
-    assert follower.handle(told, now=10) == (
-        Reset(7, MINIMAL, 5),
-        File(told),
-        CaughtUp(told, 0),
-    )
+    effects = behind(level=MINIMAL).handle(told, now=10)
+    assert effects == (Reset(7, MINIMAL, 5), File(told), CaughtUp(told, 0))
     follower = behind(level=MINIMAL)
     follower.handle(replace(told, last=False), now=10)
     assert asked(follower.handle(StreamLost(), now=10)).resume_version == 0
@@ -359,9 +366,9 @@ def test_answers_that_bring_something_are_followed_at_once() -> None:
     assert follower.deadline == pytest.approx(10 + RETRY_S)
 
 
-def test_lost_stream_means_nothing_to_who_is_live() -> None:
-    assert live().handle(StreamLost(), now=1) == ()
-    assert live().handle(Tick(), now=1) == ()
+@pytest.mark.parametrize("fact", [StreamLost(), Tick()])
+def test_who_is_live_asks_for_nothing(fact: StreamLost | Tick) -> None:
+    assert live().handle(fact, now=1) == ()
 
 
 def test_queue_is_bounded_in_deltas_and_the_newest_stay() -> None:
