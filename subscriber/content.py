@@ -1,0 +1,103 @@
+"""Content: one group of a topic at one moment, as a reader holds it.
+
+A table with its blocks, or a database's names. It never changes: a change makes another one,
+and who reads keeps what it began with. Only what is worked out of it is remembered here.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from ..topics.entries import PREFIX, STUB, Entry, accounted_bytes
+from .reads import Head, read_head
+from .rows import EMPTY, Rows, covering, entries, find, put
+
+
+class Content:
+    """Entries of one group; ``version`` is the highest of them ever seen.
+
+    ``held_bytes`` is what they count in a budget, ``stubs`` how many have their value elsewhere.
+    """
+
+    __slots__ = ("__weakref__", "_head", "confirmed", "held_bytes", "rows", "stubs", "version")
+
+    def __init__(
+        self, rows: Rows = EMPTY, *, version: int = 0, held_bytes: int = 0, stubs: int = 0
+    ) -> None:
+        self.rows = rows
+        self.version = version
+        self.held_bytes = held_bytes
+        self.stubs = stubs
+        self.confirmed: Entry | None = None  # the block of names that knows this incarnation
+        self._head: tuple[Entry, Head] | None = None
+
+    def __len__(self) -> int:
+        return sum(map(len, self.rows))
+
+    def changed(self, changes: Sequence[Entry]) -> "Content":
+        """Return the content after ``changes``, of this group and sorted by version.
+
+        Cost: O(changes + sqrt(entries)); O(changes) for a PREFIX above all that is held.
+        """
+        base = self
+        prefixes = [change.version for change in changes if change.kind == PREFIX]
+        if prefixes and prefixes[-1] > self.version:
+            base, prefixes = NOTHING, []
+        rows = put(base.rows, changes)
+        version = max(self.version, changes[-1].version)
+        if prefixes:
+            return content_of(rows, version)
+        held_bytes, stubs = base.held_bytes, base.stubs
+        for key in {change.key for change in changes}:
+            old, new = find(base.rows, key), find(rows, key)
+            held_bytes += _weight(new) - _weight(old)
+            stubs += _is_stub(new) - _is_stub(old)
+        after = Content(rows, version=version, held_bytes=held_bytes, stubs=stubs)
+        after._head = base._head
+        return after
+
+    def entry(self, key: bytes) -> Entry | None:
+        """Return the entry of ``key``."""
+        return find(self.rows, key)
+
+    def covering(self, key: bytes) -> Entry | None:
+        """Return the block in which ``key`` belongs."""
+        return covering(self.rows, key)
+
+    def blocks(self, group: bytes) -> Iterator[Entry]:
+        """Yield every entry but the one of ``group`` itself."""
+        return (entry for entry in entries(self.rows) if entry.key != group)
+
+    def head(self, group: bytes) -> Head | None:
+        """Return what the table's own entry says; None if it is not here. Worked out once."""
+        entry = self.entry(group)
+        if entry is None or entry.value is None:
+            return None
+        known = self._head
+        if known is None or known[0] is not entry:
+            self._head = known = (entry, read_head(entry))
+        return known[1]
+
+    def forget_head(self) -> None:
+        """Give back the memory of what was worked out."""
+        self.confirmed = None
+        self._head = None
+
+
+def content_of(rows: Rows, version: int) -> Content:
+    """Return the content of ``rows``, counted from the start."""
+    return Content(
+        rows,
+        version=version,
+        held_bytes=sum(map(accounted_bytes, entries(rows))),
+        stubs=sum(map(_is_stub, entries(rows))),
+    )
+
+
+NOTHING = Content()
+
+
+def _weight(entry: Entry | None) -> int:
+    return 0 if entry is None else accounted_bytes(entry)
+
+
+def _is_stub(entry: Entry | None) -> bool:
+    return entry is not None and entry.kind == STUB

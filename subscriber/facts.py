@@ -1,0 +1,253 @@
+"""Facts and effects: what a member is told, and what it orders its shell to do.
+
+An Ask carries an id; exactly one Answer or Fail with that id comes back.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ..topics.wire.messages import Message
+
+DATA: Final = "data"  # SUB to the hub: deltas, beacons, barriers
+CONTROL: Final = "control"  # to the hub: joins, status
+BULK: Final = "bulk"  # to the hub: catch-ups
+SERVICE: Final = "service"  # to catalogd: sync, compare
+PULLS: Final = "pulls"  # to catalogd: pulls
+
+CREATED: Final = "created"
+SCHEMA: Final = "schema"
+DATA_CHANGED: Final = "data"
+DROPPED: Final = "dropped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """That an object differs: ``object`` is ``db`` or ``db.table``.
+
+    ``kind`` is created, schema, data or dropped; ``version`` that of the object's topic.
+    ``origin`` says who saw it first: events, reports, reconcile, or catch-up when that is lost.
+    """
+
+    object: str
+    kind: str
+    version: int
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicInfo:
+    """One topic as it is followed here; ``lag_s`` since it was last known to be current."""
+
+    id: int
+    level: str
+    version: int
+    bytes: int
+    hits: int
+    lag_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """Counters since the start, and the state of the budget.
+
+    ``age_s``: since catalogd was last heard of, infinite before the first time.
+    ``stale_rejected``: pulls that were older than what had been shown, and were made again.
+    """
+
+    budget_bytes: int
+    held_bytes: int
+    hits: int
+    misses: int
+    pulls: int
+    evictions: int
+    stale_rejected: int
+    catch_ups: int
+    wire_errors: int
+    age_s: float
+    hub: str
+    ready: bool
+
+
+# Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """``message`` arrived on ``channel``."""
+
+    channel: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Garbled:
+    """A frame that is no message arrived and was dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskReady:
+    """Wait until the namespace and the initial topics are live."""
+
+    id: int
+    give_up_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskNamespace:
+    """Wait until memory answers for the namespace."""
+
+    id: int
+    give_up_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskTable:
+    """Get the Content of a table, ``whole`` with all its blocks."""
+
+    id: int
+    db: str
+    table: str
+    whole: bool
+    give_up_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskSync:
+    """Wait until everything that HMS has committed by now is visible here."""
+
+    id: int
+    give_up_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskJoin:
+    """Follow ``topic`` in full."""
+
+    id: int
+    topic: int
+    give_up_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskDrop:
+    """Follow ``topic`` no longer."""
+
+    id: int
+    topic: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskTopics:
+    """Get a tuple of TopicInfo."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskStats:
+    """Get Stats."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """Whether anybody listens to changes."""
+
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Say goodbye; no fact follows."""
+
+
+Ask = AskReady | AskNamespace | AskTable | AskSync | AskJoin | AskDrop | AskTopics | AskStats
+Fact = Heard | Garbled | Tick | Ask | Watching | Leave
+
+
+# Effects
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send ``message`` on ``channel``."""
+
+    channel: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """Receive data frames that begin with ``prefix``."""
+
+    prefix: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribe:
+    """Receive them no longer."""
+
+    prefix: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectHub:
+    """Leave the hub, with its data connection, and open control and bulk to that of ``index``."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectData:
+    """Open a new data connection to ``address``, without subscriptions."""
+
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectCatalog:
+    """Leave catalogd, and open service and pulls to ``address``."""
+
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The result of the Ask ``id``: Content, tuple of TopicInfo, Stats, or None for done."""
+
+    id: int
+    result: object
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """The Ask ``id`` has failed with ``error``."""
+
+    id: int
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Tell whoever watches."""
+
+    changes: tuple[Change, ...]
+
+
+Effect = (
+    Send
+    | Subscribe
+    | Unsubscribe
+    | ConnectHub
+    | ConnectData
+    | ConnectCatalog
+    | Answer
+    | Fail
+    | Changed
+)

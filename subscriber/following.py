@@ -1,0 +1,281 @@
+"""Following: the hub's half of a member: registration, levels, deltas, catch-ups, beacons.
+
+welcomed ──first fit beacon──▶ joins everything, keeps what fits the budget
+welcomed again ──▶ joins what is followed, from where it stands: no resync
+"""
+
+from math import inf
+from typing import Final
+
+from ..topics.entries import FULL
+from ..topics.errors import OverBudget, TopicastError, UsageError
+from ..topics.sharding import NAMESPACE, is_topic, topic_ids
+from ..topics.wire.messages import (
+    DENIED,
+    Barrier,
+    Beacon,
+    Chunk,
+    Delta,
+    Joined,
+    Position,
+    Refused,
+    Status,
+    TopicState,
+    Welcome,
+)
+from .facts import CONTROL, ConnectData, Effect, Send
+from .hubs import Hubs
+from .joining import Joining
+from .levels import Levels
+from .starts import Starts
+
+STATUS_S: Final = 1.0  # a word of life; the hub suspects after two
+
+
+class Following:
+    """Keeps the followed topics followed, whichever hub there is."""
+
+    def __init__(self, hubs: Hubs, joining: Joining, *, levels: Levels, starts: Starts) -> None:
+        self.hubs = hubs
+        self.levels = levels
+        self.num_topics = 0
+        self.planned: frozenset[int] | None = None  # what the start has to wait for
+        self.catalog_address = ""
+        self.catalog_heard_at: float | None = None
+        self.evictions = 0
+        self._joining = joining
+        self._starts = starts
+        self._by_hand: set[int] = set()  # asked for, not admitted yet
+        self._failures: dict[int, TopicastError] = {}
+        self._joins = False  # everything is asked for on this registration
+        self._status_at = 0.0
+        self._refusal = ""
+
+    @property
+    def deadline(self) -> float:
+        """The time at which ``tick`` has work to do."""
+        if self.hubs.silent:
+            return self.hubs.deadline  # nothing else can be done
+        times = [self.hubs.deadline, self._joining.deadline, self._status_at]
+        times.append(self.levels.deadline(self._joining.fenced))
+        return min(at for at in times if at is not None)
+
+    def accepts(self, epoch: int, start: int, *, now: float) -> bool:
+        """Tell whether what comes from a start of catalogd may be used."""
+        holds = bool(self.levels.versions(self._starts.accepted[0]))
+        return self._starts.heard((epoch, start), holds=holds, now=now)
+
+    def join(self, topic: int, *, now: float) -> tuple[Effect, ...]:
+        """Raise ``topic`` to full by hand; ``failure`` tells when that cannot be."""
+        self._failures.pop(topic, None)
+        if topic in self.levels.followers or topic in self._by_hand:
+            return ()
+        if not is_topic(topic, self.num_topics):
+            text = f"no topic {topic}: there are 0 to {self.num_topics - 1}"
+            self._failures[topic] = UsageError(text)
+            return ()
+        self._by_hand.add(topic)
+        return self._joining.join((_nowhere(topic),), now=now) if self._joins else ()
+
+    def failure(self, topic: int) -> TopicastError | None:
+        """Return why a join by hand has failed."""
+        return self._failures.get(topic)
+
+    def drop(self, topic: int) -> tuple[Effect, ...]:
+        """Lower ``topic`` to none."""
+        self._by_hand.discard(topic)
+        if topic not in self.levels.followers:
+            return ()
+        return *self.levels.drop(topic), *self._joining.drop((topic,))
+
+    def on_welcome(self, welcome: Welcome, *, now: float) -> tuple[Effect, ...]:
+        """The hub has registered us, first or again."""
+        effects = self.hubs.on_welcome(welcome, now=now)
+        fresh = any(isinstance(effect, ConnectData) for effect in effects)
+        self._joining.restart(keeps_data=not fresh)
+        self.catalog_address = welcome.catalog_address or self.catalog_address
+        self._joins = False
+        self._status_at = now
+        effects += self.levels.lose_streams(fenced=self._joining.fenced, now=now)
+        return effects if self.planned is None else effects + self._join_all(now)
+
+    def on_beacon(self, beacon: Beacon, *, now: float) -> tuple[Effect, ...]:
+        """Learn where hub and catalogd stand; what is missing is asked for."""
+        accepted = self.accepts(beacon.epoch, beacon.start, now=now)
+        fit = accepted and bool(beacon.versions)
+        effects = self.hubs.on_beacon(beacon, fit=fit, now=now)
+        self.catalog_address = beacon.catalog_address or self.catalog_address
+        if not fit:
+            return effects
+        self.catalog_heard_at = now - beacon.age_ms / 1000
+        if len(beacon.versions) - 1 != self.num_topics:
+            effects += self._renumber(len(beacon.versions) - 1)
+        if not self._joins:
+            effects += self._join_all(now)
+        order = topic_ids(self.num_topics)
+        return effects + self.levels.on_beacon(beacon, order, fenced=self._joining.fenced, now=now)
+
+    def on_joined(self, joined: Joined, *, now: float) -> tuple[Effect, ...]:
+        """Follow what fits; the hub is told what is not followed after all."""
+        if not self._joining.joined(joined.request):
+            return ()
+        states = {state.topic: state for state in joined.topics}
+        if self.planned is None:
+            chosen = self._plan(states)
+        else:
+            chosen = [topic for topic in states if topic in self._by_hand]
+        for topic in chosen:
+            self._admit(states[topic])
+        followed = self.levels.followers
+        surplus = [topic for topic in states if topic not in followed]
+        effects = self._joining.drop(surplus) if surplus else ()
+        return effects + self._joining.subscribe(followed, now=now)
+
+    def on_barrier(self, barrier: Barrier, *, now: float) -> tuple[Effect, ...]:
+        """Subscriptions are active: what is behind may catch up."""
+        _, effects = self._joining.on_barrier(barrier.nonce)
+        return effects + self.levels.tick(fenced=self._joining.fenced, now=now)
+
+    def on_delta(self, delta: Delta, *, now: float) -> tuple[Effect, ...]:
+        """Apply it, if its start is accepted."""
+        if not self.accepts(delta.epoch, delta.start, now=now):
+            return ()
+        return self.levels.on_delta(delta, now=now)
+
+    def on_chunk(self, chunk: Chunk, *, now: float) -> tuple[Effect, ...]:
+        """Apply it, if its start is accepted."""
+        if not self.accepts(chunk.epoch, chunk.start, now=now):
+            return self.levels.strange_chunk(chunk)
+        return self.levels.on_chunk(chunk, now=now)
+
+    def on_control_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
+        """The hub does not know us, or does not let us in."""
+        if refused.code == "HELLO":
+            return self.hubs.forgotten(now=now)
+        if self.hubs.silent:
+            self._refusal = f": {refused.message}"
+        return ()
+
+    def on_bulk_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
+        """A catch-up, or one topic of it, is not served now."""
+        if refused.code == "HELLO":
+            return self.hubs.forgotten(now=now)
+        return self.levels.on_refused(refused, now=now)
+
+    def on_accepted(self, *, now: float) -> tuple[Effect, ...]:
+        """Another start is accepted: what was refused of it is asked for again."""
+        return self.levels.lose_streams(fenced=self._joining.fenced, now=now)
+
+    def tick(self, *, now: float) -> tuple[Effect, ...]:
+        """Do what time has brought."""
+        effects = self.hubs.tick(now=now)
+        if self.hubs.silent:
+            return effects
+        effects += self._joining.due(now)
+        effects += self.levels.tick(fenced=self._joining.fenced, now=now)
+        if now >= self._status_at:
+            self._status_at = now + STATUS_S
+            effects += (self._status(now),)
+        return effects
+
+    def settle(self, *, now: float) -> tuple[Effect, ...]:
+        """After each fact: tell the hub what had to go, and ask for what is wanted."""
+        effects: tuple[Effect, ...] = ()
+        for topic, needed_bytes in self.levels.evicted:
+            self._by_hand.discard(topic)
+            self._failures[topic] = self._over(topic, needed_bytes)
+            effects += self._joining.drop((topic,))
+            self.evictions += 1
+        self.levels.evicted.clear()
+        return effects + self.levels.ask(now=now)
+
+    def ready(self) -> bool:
+        """Tell whether the namespace and the initial topics are live."""
+        if self.planned is None or not self.levels.settled(NAMESPACE):
+            return False
+        return all(map(self.levels.settled, self.planned & self.levels.followers.keys()))
+
+    def missing(self) -> str:
+        """Say what there is to wait for."""
+        hub = self.hubs.address
+        if self.hubs.silent:
+            return f"no statestored has let us in, tried last: {hub}{self._refusal}"
+        if self.catalog_heard_at is None:
+            return f"statestored at {hub} has nothing from a catalogd that is confirmed yet"
+        behind = [topic for topic in self.levels.followers if not self.levels.settled(topic)]
+        names = ", ".join("namespace" if t == NAMESPACE else str(t) for t in behind[:5])
+        return f"{len(behind)} topics are being caught up from {hub}: {names}"
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        self.levels.check()
+        assert not self._by_hand & self.levels.followers.keys()
+        assert self.planned is not None or not self.levels.followers
+
+    def _join_all(self, now: float) -> tuple[Effect, ...]:
+        self._joins = True
+        if self.planned is None:
+            positions = list(map(_nowhere, topic_ids(self.num_topics)))
+        else:
+            positions = [*self.levels.positions(), *map(_nowhere, sorted(self._by_hand))]
+        return self._joining.join(positions, now=now)
+
+    def _plan(self, states: dict[int, TopicState]) -> list[int]:
+        """Choose what is joined at the start: the namespace, then what fits, smallest first."""
+        free_bytes = self.levels.budget.free_bytes
+        sizes = {t: s.full_bytes for t, s in states.items() if s.answer != DENIED}
+        needed_bytes = sizes.pop(NAMESPACE, 0)
+        if needed_bytes > free_bytes:
+            self.levels.over = self._over(NAMESPACE, needed_bytes)
+        chosen = [NAMESPACE] if NAMESPACE in states else []
+        for topic in sorted(sizes, key=lambda t: (sizes[t], t)):
+            needed_bytes += sizes[topic]
+            if needed_bytes <= free_bytes:
+                chosen.append(topic)
+        self.planned = frozenset(chosen)
+        return [] if self.levels.over else chosen
+
+    def _admit(self, state: TopicState) -> None:
+        topic = state.topic
+        self._by_hand.discard(topic)
+        if state.answer == DENIED:
+            self._failures[topic] = UsageError(f"topic {topic}: not allowed here")
+        elif state.full_bytes > self.levels.budget.free_bytes:
+            self._failures[topic] = self._over(topic, state.full_bytes)
+        else:
+            self.levels.admit(topic, state.full_bytes)
+
+    def _over(self, topic: int, needed_bytes: int) -> OverBudget:
+        what = "the namespace" if topic == NAMESPACE else f"topic {topic}"
+        free_bytes = self.levels.budget.free_bytes
+        return OverBudget(what, needed_bytes=needed_bytes, free_bytes=free_bytes)
+
+    def _renumber(self, num_topics: int) -> tuple[Effect, ...]:
+        """Begin anew where topics are cut in another way: that is another epoch."""
+        effects: tuple[Effect, ...] = ()
+        followed = tuple(self.levels.followers)
+        for topic in followed:
+            effects += self.levels.drop(topic)
+        if followed:
+            effects += self._joining.drop(followed)
+        self.num_topics = self.levels.view.num_topics = num_topics
+        self.planned, self._joins = None, False
+        return effects
+
+    def _status(self, now: float) -> Send:
+        budget = self.levels.budget
+        lags = [self.levels.lag_s(topic, now=now) for topic in self.levels.followers]
+        lag_s = max((lag for lag in lags if lag != inf), default=0.0)
+        return Send(
+            CONTROL,
+            Status(
+                positions=self.levels.positions(),
+                lag_us=int(lag_s * 1_000_000),
+                held_bytes=budget.held_bytes,
+                budget_bytes=budget.limit_bytes,
+            ),
+        )
+
+
+def _nowhere(topic: int) -> Position:
+    return Position(topic=topic, level=FULL, epoch=0, version=0)

@@ -1,0 +1,165 @@
+"""Journal: what changed between two moments, for those who watch. Latest state, not history.
+
+    delta                 before and after of the groups that it names
+    catch-up              before, noted at the first touch … and after, at its end
+    snapshot (new epoch)  nothing to compare with: every table counts as changed
+
+A table's first content is no change, nor is one that a load of catalogd made: the namespace says
+what was created and dropped, table topics say what differs in what was held.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from ..topics.entries import Entry
+from ..topics.objects.names import (
+    DatabaseKey,
+    parse_namespace_key,
+    parse_table_key,
+    table_name,
+)
+from ..topics.sharding import NAMESPACE
+from ..topics.wire.messages import (
+    SOURCE_EVENTS,
+    SOURCE_LOAD,
+    SOURCE_RECONCILE,
+    SOURCE_REPORTS,
+    Delta,
+)
+from .content import NOTHING, Content
+from .facts import CREATED, DATA_CHANGED, DROPPED, SCHEMA, Change
+from .reads import read_names_entry
+from .rows import Rows
+from .view import Swap
+
+ORIGINS: Final = {
+    SOURCE_EVENTS: "events",
+    SOURCE_REPORTS: "reports",
+    SOURCE_RECONCILE: "reconcile",
+}
+CATCH_UP: Final = "catch-up"
+
+
+class Journal:
+    """Makes changes of swaps; idle, and without memory, unless ``on``."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self._before: dict[int, dict[bytes, Content | None]] = {}
+        self._renewed: set[int] = set()
+
+    def applied(self, delta: Delta, swaps: Iterable[Swap]) -> tuple[Change, ...]:
+        """Return what ``delta`` changed."""
+        if not self.on or delta.source == SOURCE_LOAD:
+            return ()
+        origin = ORIGINS.get(delta.source, CATCH_UP)
+        found: list[Change] = []
+        for swap in swaps:
+            found += _changes(delta.topic, swap, version=delta.to_version, origin=origin)
+        return tuple(found)
+
+    def reset(self, topic: int, groups: Mapping[bytes, Content]) -> None:
+        """A snapshot of ``topic`` begins; ``groups`` is what was held."""
+        if not self.on or not groups:
+            return
+        before = self._before.setdefault(topic, {})
+        if topic == NAMESPACE:
+            before.update({**groups, **before})
+        else:
+            self._renewed.add(topic)
+
+    def filed(self, topic: int, swaps: Iterable[Swap]) -> None:
+        """Something of a catch-up was put in place."""
+        if not self.on or topic in self._renewed:
+            return
+        before = self._before.setdefault(topic, {})
+        for swap in swaps:
+            before.setdefault(swap.group, swap.before)
+
+    def caught_up(
+        self, topic: int, version: int, groups: Mapping[bytes, Content]
+    ) -> tuple[Change, ...]:
+        """Return what the catch-up that ends now has changed; ``groups`` is what is held."""
+        before = self._before.pop(topic, {})
+        if topic in self._renewed:
+            self._renewed.discard(topic)
+            return tuple(_renewed(groups, version))
+        found: list[Change] = []
+        for group, content in before.items():
+            swap = Swap(group, content, groups.get(group))
+            found += _changes(topic, swap, version=version, origin=CATCH_UP)
+        return tuple(found)
+
+    def forget(self, topic: int) -> None:
+        """``topic`` is not followed any more."""
+        self._before.pop(topic, None)
+        self._renewed.discard(topic)
+
+
+def _changes(topic: int, swap: Swap, *, version: int, origin: str) -> Iterable[Change]:
+    if topic == NAMESPACE:
+        kinds = _namespace_kinds(swap)
+    else:
+        kinds = _table_kinds(swap)
+    return [Change(object=name, kind=kind, version=version, origin=origin) for name, kind in kinds]
+
+
+def _namespace_kinds(swap: Swap) -> Iterable[tuple[str, str]]:
+    key = parse_namespace_key(swap.group)
+    if isinstance(key, DatabaseKey):
+        if swap.before is None or swap.after is None:
+            return [(key.db, CREATED if swap.after is not None else DROPPED)]
+        return [(key.db, SCHEMA)]
+    old, new = _differing(swap.before or NOTHING, swap.after or NOTHING)
+    before, after = _incarnations(old), _incarnations(new)
+    dropped = [(table_name(key.db, name), DROPPED) for name in before if name not in after]
+    created = [
+        (table_name(key.db, name), CREATED)
+        for name, incarnation in after.items()
+        if before.get(name) != incarnation
+    ]
+    return dropped + created
+
+
+def _table_kinds(swap: Swap) -> Iterable[tuple[str, str]]:
+    if swap.before is None or swap.after is None:
+        return []
+    before, after = swap.before.entry(swap.group), swap.after.entry(swap.group)
+    if before is None or before.value is None or after is None:
+        return []  # nothing was held: this is a load
+    name = _table(swap.group)
+    if after.schema_version > before.schema_version:
+        return [(name, SCHEMA)]
+    return [(name, DATA_CHANGED)]
+
+
+def _renewed(groups: Mapping[bytes, Content], version: int) -> Iterable[Change]:
+    return [
+        Change(object=_table(group), kind=DATA_CHANGED, version=version, origin=CATCH_UP)
+        for group in groups
+    ]
+
+
+def _table(group: bytes) -> str:
+    key = parse_table_key(group)
+    return table_name(key.db, key.table)
+
+
+def _incarnations(blocks: Iterable[Entry]) -> dict[str, int]:
+    return {
+        record.name: record.incarnation for block in blocks for record in read_names_entry(block)
+    }
+
+
+def _differing(before: Content, after: Content) -> tuple[list[Entry], list[Entry]]:
+    """Return the entries of each that the other has not; leaves that both share cost nothing."""
+    old, new = _leaves(before.rows), _leaves(after.rows)
+    ours = {entry.key: entry for at, leaf in old.items() if at not in new for entry in leaf}
+    theirs = {entry.key: entry for at, leaf in new.items() if at not in old for entry in leaf}
+    gone = [entry for key, entry in ours.items() if theirs.get(key) is not entry]
+    come = [entry for key, entry in theirs.items() if ours.get(key) is not entry]
+    return gone, come
+
+
+def _leaves(rows: Rows) -> dict[int, tuple[Entry, ...]]:
+    return {id(leaf): leaf for leaf in rows}

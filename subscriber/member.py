@@ -1,0 +1,292 @@
+"""Member: one subscriber as a pure state machine; composes the others, owns what they share.
+
+    Heard ──▶ starts: accepted? ──▶ levels: position, budget ──▶ view ──▶ readers
+    Ask   ──▶ memory, else pulls ──▶ fence: not older than shown ──▶ Answer
+
+Invariant: whatever is answered is at or above everything that was answered before, topic by
+topic; memory answers only for topics that are open (levels.py), pulls only what passed the fence.
+"""
+
+from collections.abc import Callable
+from itertools import count
+from math import inf
+from typing import assert_never
+
+from ..topics.errors import NoSuchObject, UsageError
+from ..topics.sharding import NAMESPACE, topic_ids
+from ..topics.wire.messages import (
+    Barrier,
+    Beacon,
+    Bye,
+    Chunk,
+    Compared,
+    Delta,
+    Joined,
+    Message,
+    Pulled,
+    Refused,
+    Synced,
+    Welcome,
+)
+from .budget import Budget
+from .facts import (
+    BULK,
+    CONTROL,
+    DATA,
+    PULLS,
+    SERVICE,
+    Answer,
+    Ask,
+    AskDrop,
+    AskJoin,
+    AskNamespace,
+    AskReady,
+    AskStats,
+    AskSync,
+    AskTable,
+    AskTopics,
+    Effect,
+    Fact,
+    Fail,
+    Garbled,
+    Heard,
+    Leave,
+    Send,
+    Stats,
+    Tick,
+    TopicInfo,
+    Watching,
+)
+from .following import Following
+from .hubs import Hubs
+from .joining import Joining
+from .levels import Levels
+from .service import Service
+from .shown import Shown
+from .starts import Starts
+from .view import View
+from .waits import Wait, Waits
+
+
+class Member:
+    """Decides everything that a subscriber does; ``view`` is what readers read."""
+
+    def __init__(
+        self,
+        hubs: tuple[str, ...],
+        *,
+        budget_bytes: int,
+        name: str,
+        new_id: Callable[[], bytes],
+        max_staleness_s: float | None = None,
+    ) -> None:
+        """Begin without a connection; the first Tick orders one.
+
+        Args:
+            hubs: Addresses, the preferred first; effects name them by place.
+            budget_bytes: What may be held.
+            name: Under which operators see this subscriber.
+            new_id: Gives 16 random bytes, never the same.
+            max_staleness_s: After so long without word from catalogd memory is too old.
+        """
+        ids = count(1)
+        self.view = View()
+        self.wire_errors = 0
+        self.misses = 0
+        self._max_staleness_s = max_staleness_s
+        self._starts = Starts()
+        self._shown = Shown()
+        self._waits = Waits()
+        self._following = Following(
+            Hubs(hubs, name=name, registration=new_id()),
+            Joining(ids.__next__, new_id),
+            levels=Levels(self.view, Budget(budget_bytes), shown=self._shown, next_id=ids.__next__),
+            starts=self._starts,
+        )
+        self._service = Service(
+            self._following, starts=self._starts, shown=self._shown, next_id=ids.__next__
+        )
+        following, service = self._following, self._service
+        self._handlers: dict[tuple[str, type], Callable[..., tuple[Effect, ...]]] = {
+            (DATA, Delta): following.on_delta,
+            (DATA, Beacon): self._on_beacon,
+            (DATA, Barrier): following.on_barrier,
+            (BULK, Chunk): following.on_chunk,
+            (BULK, Refused): following.on_bulk_refused,
+            (CONTROL, Welcome): following.on_welcome,
+            (CONTROL, Joined): following.on_joined,
+            (CONTROL, Refused): following.on_control_refused,
+            (SERVICE, Compared): service.on_compared,
+            (SERVICE, Synced): service.on_synced,
+            (SERVICE, Refused): service.on_sync_refused,
+            (PULLS, Pulled): service.on_pulled,
+            (PULLS, Refused): service.on_pull_refused,
+        }
+
+    @property
+    def deadline(self) -> float:
+        """The time at which a Tick has work to do."""
+        times = [self._following.deadline, self._service.deadline, self._waits.deadline]
+        return min(at for at in times if at is not None)
+
+    def handle(self, fact: Fact, *, now: float) -> tuple[Effect, ...]:
+        """Decide what ``fact`` means."""
+        effects = self._decide(fact, now)
+        effects += self._following.settle(now=now)
+        effects += self._service.settle(now=now)
+        effects += self._waits.settle(now=now)
+        return effects
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        self._following.check()
+        self._service.pulls.check()
+
+    def _decide(self, fact: Fact, now: float) -> tuple[Effect, ...]:
+        match fact:
+            case Heard(channel=channel, message=message):
+                return self._on_heard(channel, message, now)
+            case Tick():
+                return self._following.tick(now=now) + self._service.tick(now=now)
+            case Garbled():
+                self.wire_errors += 1
+                return ()
+            case Watching(on=on):
+                self._following.levels.journal.on = on
+                return ()
+            case Leave():
+                return (Send(CONTROL, Bye(reason="closed")),)
+            case _:
+                return self._on_ask(fact, now)
+
+    def _on_heard(self, channel: str, message: Message, now: float) -> tuple[Effect, ...]:
+        handler = self._handlers.get((channel, type(message)))
+        if handler is None:
+            return ()  # well formed and of no use here: Dropped, the welcome on bulk
+        return handler(message, now=now)
+
+    def _on_beacon(self, beacon: Beacon, *, now: float) -> tuple[Effect, ...]:
+        effects = self._following.on_beacon(beacon, now=now)
+        heard_at = self._following.catalog_heard_at
+        if heard_at is not None and self._max_staleness_s is not None:
+            self.view.fresh_until = heard_at + self._max_staleness_s
+        return effects
+
+    def _on_ask(self, ask: Ask, now: float) -> tuple[Effect, ...]:
+        match ask:
+            case AskTable():
+                return self._on_ask_table(ask, now)
+            case AskReady() | AskNamespace():
+                return self._on_ask_ready(ask)
+            case AskSync():
+                return self._on_ask_sync(ask, now)
+            case AskJoin():
+                return self._on_ask_join(ask, now)
+            case AskDrop(id=number, topic=topic):
+                if topic == NAMESPACE:
+                    error = UsageError("the namespace is always joined: close the subscriber")
+                    return (Fail(number, error),)
+                return *self._following.drop(topic), Answer(number, None)
+            case AskTopics(id=number):
+                return (Answer(number, self._topics(now)),)
+            case AskStats(id=number):
+                return (Answer(number, self._stats(now)),)
+            case _:
+                assert_never(ask)
+
+    def _on_ask_table(self, ask: AskTable, now: float) -> tuple[Effect, ...]:
+        try:
+            read = self.view.partitions if ask.whole else self.view.table
+            content = read(ask.db, ask.table)
+        except NoSuchObject as error:
+            return (Fail(ask.id, error),)
+        if content is not None:
+            return (Answer(ask.id, content),)
+        self.misses += 1
+        return self._service.pull(ask, now=now)
+
+    def _on_ask_ready(self, ask: AskReady | AskNamespace) -> tuple[Effect, ...]:
+        following = self._following
+        namespace_only = isinstance(ask, AskNamespace)
+        self._waits.add(
+            Wait(
+                id=ask.id,
+                give_up_at=ask.give_up_at,
+                done=lambda: (
+                    following.levels.settled(NAMESPACE) if namespace_only else following.ready()
+                ),
+                failure=lambda: following.levels.over,
+                missing=following.missing,
+            )
+        )
+        return ()
+
+    def _on_ask_join(self, ask: AskJoin, now: float) -> tuple[Effect, ...]:
+        following, topic = self._following, ask.topic
+        effects = following.join(topic, now=now)
+        self._waits.add(
+            Wait(
+                id=ask.id,
+                give_up_at=ask.give_up_at,
+                done=lambda: following.levels.settled(topic),
+                failure=lambda: following.failure(topic),
+                missing=following.missing,
+            )
+        )
+        return effects
+
+    def _on_ask_sync(self, ask: AskSync, now: float) -> tuple[Effect, ...]:
+        levels, targets = self._following.levels, self._service.targets
+
+        def behind() -> list[int]:
+            places = targets[ask.id]
+            return [t for t in levels.followers if not levels.reached(t, places.get(t, (0, 0)))]
+
+        def missing() -> str:
+            if ask.id not in targets:
+                return "catalogd has not answered the sync"
+            return f"{len(behind())} topics have not reached the sync: {self._following.missing()}"
+
+        self._waits.add(
+            Wait(
+                id=ask.id,
+                give_up_at=ask.give_up_at,
+                done=lambda: ask.id in targets and not behind(),
+                failure=lambda: None,
+                missing=missing,
+                finish=lambda: self._service.forget(ask.id),
+            )
+        )
+        return self._service.sync(ask, now=now)
+
+    def _topics(self, now: float) -> tuple[TopicInfo, ...]:
+        levels = self._following.levels
+        return tuple(
+            TopicInfo(
+                id=topic,
+                level="full" if topic in levels.followers else "none",
+                version=levels.version(topic),
+                bytes=levels.budget.held(topic),
+                hits=self.view.hits(topic),
+                lag_s=levels.lag_s(topic, now=now),
+            )
+            for topic in topic_ids(self._following.num_topics)
+        )
+
+    def _stats(self, now: float) -> Stats:
+        levels, pulls = self._following.levels, self._service.pulls
+        heard_at = self._following.catalog_heard_at
+        return Stats(
+            budget_bytes=levels.budget.limit_bytes,
+            held_bytes=levels.budget.held_bytes,
+            hits=self.view.hits_all,
+            misses=self.misses,
+            pulls=pulls.sent,
+            evictions=self._following.evictions,
+            stale_rejected=pulls.stale_rejected,
+            catch_ups=levels.catch_ups,
+            wire_errors=self.wire_errors,
+            age_s=inf if heard_at is None else max(now - heard_at, 0.0),
+            hub=self._following.hubs.address,
+            ready=self._following.ready(),
+        )

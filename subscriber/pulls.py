@@ -1,0 +1,234 @@
+"""Pulls: the asker's half of fetching a table from catalogd. One pull however many ask.
+
+    ask ──Pull──▶ parts, under credit ──last──▶ fence ──▶ answered
+                     └── of two versions, out of order, or older than what was shown: pulled again
+
+Load fence: what was asked for before something newer was shown is not answered after it. The
+parent says whether a whole reply is fit to be shown; nothing of it is kept here.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..topics.bulk import CREDIT_DEFAULT, pulled_cost
+from ..topics.entries import Entry
+from ..topics.errors import LinkError, NotReady, TopicastError
+from ..topics.objects.names import table_name
+from ..topics.requests import Requests
+from ..topics.wire.messages import (
+    SELECT_BLOCKS,
+    SELECT_TABLE,
+    Cancel,
+    Credit,
+    Pull,
+    Pulled,
+    Refused,
+)
+from .content import Content, content_of
+from .facts import PULLS, Answer, AskTable, Effect, Fail, Send
+from .rows import EMPTY, put
+
+PULLS_MAX: Final = 16  # at once: as many streams as catalogd gives one peer; others wait
+WAITING_MAX: Final = 1000  # asks; beyond, the application is told to come again
+STALE_AGAIN_S: Final = 0.02  # what was shown is on its way to catalogd's other thread
+
+Target = tuple[str, str, int]  # db, table, selector
+
+
+@dataclass(slots=True)
+class _Pull:
+    target: Target
+    asks: list[AskTable]
+    sequence: int = 0
+    place: tuple[int, ...] = ()
+    entries: list[Entry] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A complete reply: its last part, and the content of all of them."""
+
+    last: Pulled
+    content: Content
+
+
+class Pulls:
+    """What is asked of catalogd and who waits for it."""
+
+    def __init__(self, next_id: Callable[[], int]) -> None:
+        self.sent = 0
+        self.stale_rejected = 0
+        self._requests: Requests[_Pull] = Requests(next_id)
+        self._running: dict[Target, int] = {}
+        self._queue: deque[AskTable] = deque()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    @property
+    def deadline(self) -> float | None:
+        """The time at which ``tick`` has work to do."""
+        times = [ask.give_up_at for ask in self._asks()]
+        if self._requests.deadline is not None:
+            times.append(self._requests.deadline)
+        return min(times, default=None)
+
+    def ask(self, ask: AskTable, *, now: float) -> tuple[Effect, ...]:
+        """Fetch what ``ask`` wants, with a pull that runs already if there is one."""
+        if len(self._queue) >= WAITING_MAX:
+            error = NotReady(f"{len(self._queue)} pulls are waiting: ask again")
+            return (Fail(ask.id, error),)
+        if not self._start(ask, now):
+            self._queue.append(ask)
+        return self.due(now)
+
+    def part(self, part: Pulled, *, now: float) -> tuple[Whole | None, tuple[Effect, ...]]:
+        """Take a part of a reply; return the whole once it is complete, and what to send."""
+        pull = self._requests.get(part.request)
+        if pull is None:
+            return None, () if part.last else (Send(PULLS, Cancel(stream=part.request)),)
+        credit: tuple[Effect, ...] = ()
+        if not part.last:
+            amount = pulled_cost(part)
+            credit = (Send(PULLS, Credit(stream=part.request, amount=amount)),)
+        place = (part.epoch, part.start, part.topic, part.topic_version, part.namespace_version)
+        if part.sequence == 0:
+            pull.sequence, pull.place, pull.entries = 0, place, []
+        if part.sequence != pull.sequence or place != pull.place:
+            return None, credit + self.again(part, now=now)
+        pull.sequence += 1
+        pull.entries += part.entries
+        if not part.last:
+            return None, credit
+        pull.entries.sort(key=_version)
+        version = max((entry.version for entry in pull.entries), default=0)
+        return Whole(part, content_of(put(EMPTY, pull.entries), version)), ()
+
+    def target(self, request: int) -> Target | None:
+        """Return what an open request is about."""
+        pull = self._requests.get(request)
+        return None if pull is None else pull.target
+
+    def again(self, part: Pulled, *, now: float) -> tuple[Effect, ...]:
+        """Do not show this reply: pull once more, after a moment."""
+        pull = self._close(part.request)
+        if pull is None:
+            return ()
+        self.stale_rejected += 1
+        request = self._open(_Pull(pull.target, pull.asks), now)
+        self._requests.put_off(request, until=now + STALE_AGAIN_S)
+        return () if part.last else (Send(PULLS, Cancel(stream=part.request)),)
+
+    def answer(
+        self, request: int, result: Content | TopicastError, *, now: float
+    ) -> tuple[Effect, ...]:
+        """Give ``result`` to everybody who waits for ``request``, and begin what had to wait."""
+        pull = self._close(request)
+        effects: list[Effect] = []
+        for ask in pull.asks if pull is not None else ():
+            if isinstance(result, Content):
+                effects.append(Answer(ask.id, result))
+            else:
+                effects.append(Fail(ask.id, result))
+        return *effects, *self._next(now)
+
+    def on_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
+        """catalogd does not answer now, or never."""
+        pull = self._requests.get(refused.request)
+        if pull is None:
+            return ()
+        if refused.retry_ms:
+            self._requests.put_off(refused.request, until=now + refused.retry_ms / 1000)
+            return ()
+        name = table_name(*pull.target[:2])
+        error = LinkError(f"catalogd refused to serve {name}: {refused.code}: {refused.message}")
+        return self.answer(refused.request, error, now=now)
+
+    def hasten(self, *, now: float) -> None:
+        """catalogd is another one, or may be asked again: repeat everything."""
+        self._requests.hasten(now=now)
+
+    def due(self, now: float) -> tuple[Effect, ...]:
+        """Send what is due, first or again."""
+        effects: list[Effect] = []
+        for request, pull in self._requests.due(now):
+            self.sent += 1
+            db, table, selector = pull.target
+            message = Pull(
+                request=request, db=db, table=table, selector=selector, credit=CREDIT_DEFAULT
+            )
+            effects.append(Send(PULLS, message))
+        return tuple(effects)
+
+    def tick(self, *, missing: str, now: float) -> tuple[Effect, ...]:
+        """Give up for those whose time is over, and repeat what was not answered."""
+        effects: list[Effect] = []
+        late = [ask for ask in self._asks() if now >= ask.give_up_at]
+        for ask in late:
+            name = table_name(ask.db, ask.table)
+            effects.append(Fail(ask.id, NotReady(f"no answer from catalogd for {name}{missing}")))
+        if late:
+            gone = {ask.id for ask in late}
+            self._queue = deque(ask for ask in self._queue if ask.id not in gone)
+            for request in list(self._running.values()):
+                effects += self._leave(request, gone)
+            effects += self._next(now)
+        return *effects, *self.due(now)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert len(self._running) <= PULLS_MAX
+        assert len(self._queue) <= WAITING_MAX
+        assert len(self._requests) == len(self._running)
+        for target, request in self._running.items():
+            pull = self._requests.get(request)
+            assert pull is not None
+            assert pull.target == target
+            assert pull.asks
+
+    def _asks(self) -> list[AskTable]:
+        pulls = [self._requests.get(request) for request in self._running.values()]
+        running = [ask for pull in pulls if pull is not None for ask in pull.asks]
+        return [*running, *self._queue]
+
+    def _start(self, ask: AskTable, now: float) -> bool:
+        target = (ask.db, ask.table, SELECT_BLOCKS if ask.whole else SELECT_TABLE)
+        pull = self._requests.get(self._running.get(target, 0))
+        if pull is not None:
+            pull.asks.append(ask)
+            return True
+        if len(self._running) >= PULLS_MAX:
+            return False
+        self._open(_Pull(target, [ask]), now)
+        return True
+
+    def _open(self, pull: _Pull, now: float) -> int:
+        request = self._requests.open(pull, now=now)
+        self._running[pull.target] = request
+        return request
+
+    def _close(self, request: int) -> _Pull | None:
+        pull = self._requests.close(request)
+        if pull is not None:
+            del self._running[pull.target]
+        return pull
+
+    def _leave(self, request: int, gone: set[int]) -> tuple[Effect, ...]:
+        pull = self._requests.get(request)
+        assert pull is not None
+        pull.asks = [ask for ask in pull.asks if ask.id not in gone]
+        if pull.asks:
+            return ()
+        self._close(request)
+        return (Send(PULLS, Cancel(stream=request)),)
+
+    def _next(self, now: float) -> tuple[Effect, ...]:
+        while self._queue and self._start(self._queue[0], now):
+            self._queue.popleft()
+        return self.due(now)
+
+
+def _version(entry: Entry) -> int:
+    return entry.version

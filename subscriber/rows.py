@@ -1,0 +1,98 @@
+"""Rows: the entries of one group in the order of their keys, as an immutable two-level tuple.
+
+    rows ── leaf ── entry, entry, …          a block covers every name from its key to the next
+         └─ leaf ── entry, …
+
+Replacing one of n entries copies one leaf and the root, about 2 × sqrt(n) pointers, and
+shares all else with what readers hold.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from operator import attrgetter
+from typing import Final
+
+from ..topics.entries import PREFIX, TOMBSTONE, Entry
+
+LEAF_MAX: Final = 256  # about the square root of the 31,250 blocks of a million partitions
+LEAF_FILL: Final = 160  # where a leaf is cut: room to grow on both sides, few leaves
+
+Rows = tuple[tuple[Entry, ...], ...]
+EMPTY: Final[Rows] = ()
+
+_key = attrgetter("key")
+
+
+def find(rows: Rows, key: bytes) -> Entry | None:
+    """Return the entry of ``key``."""
+    entry = covering(rows, key)
+    return entry if entry is not None and entry.key == key else None
+
+
+def covering(rows: Rows, key: bytes) -> Entry | None:
+    """Return the last entry whose key is at or below ``key``: the block that would hold it."""
+    at = bisect_right(rows, key, key=_first_key) - 1
+    if at < 0:
+        return None
+    leaf = rows[at]
+    return leaf[bisect_right(leaf, key, key=_key) - 1]
+
+
+def entries(rows: Rows) -> Iterator[Entry]:
+    """Yield every entry in the order of the keys."""
+    return chain.from_iterable(rows)
+
+
+def put(rows: Rows, changes: Iterable[Entry]) -> Rows:
+    """Return ``rows`` with ``changes``, of one group and in the order of their versions.
+
+    An entry counts if its version is above that of the entry in its place; a TOMBSTONE
+    removes; a PREFIX removes everything of a lower version.
+    """
+    latest: dict[bytes, Entry] = {}
+    for change in changes:
+        if change.kind == PREFIX:
+            rows = _above(rows, change.version)
+            latest = {k: e for k, e in latest.items() if e.version >= change.version}
+            continue
+        have = latest.get(change.key)
+        if have is None or change.version > have.version:
+            latest[change.key] = change
+    places: dict[int, list[Entry]] = {}
+    for key, change in latest.items():
+        place = max(bisect_right(rows, key, key=_first_key) - 1, 0)
+        places.setdefault(place, []).append(change)
+    root = list(rows)
+    for place in sorted(places, reverse=True):  # from the right: places to the left stay
+        root[place : place + 1] = _merged(root[place : place + 1], places[place])
+    return tuple(root)
+
+
+def _merged(leaf: list[tuple[Entry, ...]], news: list[Entry]) -> list[tuple[Entry, ...]]:
+    """Return the leaves that stand for ``leaf`` (one, or none yet) once ``news`` are in."""
+    held = {entry.key: entry for entry in leaf[0]} if leaf else {}
+    for entry in news:
+        have = held.get(entry.key)
+        if have is not None and have.version >= entry.version:
+            continue
+        if entry.kind == TOMBSTONE:
+            held.pop(entry.key, None)
+        else:
+            held[entry.key] = entry
+    return _cut([held[key] for key in sorted(held)])
+
+
+def _above(rows: Rows, version: int) -> Rows:
+    kept = [entry for entry in entries(rows) if entry.version >= version]
+    return tuple(_cut(kept))
+
+
+def _cut(run: list[Entry]) -> list[tuple[Entry, ...]]:
+    if len(run) <= LEAF_MAX:
+        return [tuple(run)] if run else []
+    return [tuple(run[at : at + LEAF_FILL]) for at in range(0, len(run), LEAF_FILL)]
+
+
+def _first_key(leaf: tuple[Entry, ...]) -> bytes:
+    return leaf[0].key

@@ -1,0 +1,162 @@
+"""Service: catalogd's half of a member: comparisons of starts, syncs, pulls and their fence.
+
+Pulled ── of the accepted start? ── not older than shown, topic and namespace? ──▶ shown
+              no: later, once more          no: stale, pulled again
+"""
+
+from collections.abc import Callable
+
+from ..topics.errors import NoSuchObject
+from ..topics.objects.names import table_name
+from ..topics.requests import RETRY_S, Requests
+from ..topics.sharding import NAMESPACE, table_topic, topic_ids
+from ..topics.wire.messages import Compared, Pulled, Refused, Sync, Synced
+from .facts import SERVICE, AskSync, AskTable, ConnectCatalog, Effect, Send
+from .following import Following
+from .pulls import Pulls, Whole
+from .shown import Shown
+from .starts import Starts
+
+
+class Service:
+    """What is asked of catalogd, at whatever address it is."""
+
+    def __init__(
+        self,
+        following: Following,
+        *,
+        starts: Starts,
+        shown: Shown,
+        next_id: Callable[[], int],
+    ) -> None:
+        self.pulls = Pulls(next_id)
+        self.targets: dict[int, dict[int, tuple[int, int]]] = {}  # by sync's ask: where to get
+        self._following = following
+        self._starts = starts
+        self._shown = shown
+        self._next_id = next_id
+        self._syncs: Requests[AskSync] = Requests(next_id)
+        self._address = ""
+
+    @property
+    def deadline(self) -> float | None:
+        """The time at which ``tick`` has work to do."""
+        times = [self.pulls.deadline]
+        if self._address:
+            times += [self._syncs.deadline, self._starts.deadline]
+        return min((at for at in times if at is not None), default=None)
+
+    def pull(self, ask: AskTable, *, now: float) -> tuple[Effect, ...]:
+        """Fetch a table."""
+        return self._sent(self.pulls.ask(ask, now=now))
+
+    def sync(self, ask: AskSync, *, now: float) -> tuple[Effect, ...]:
+        """Ask where HMS stands; the answer comes as ``targets``."""
+        self._syncs.open(ask, now=now)
+        return self.tick(now=now)
+
+    def forget(self, ask: int) -> None:
+        """Nobody waits for the sync ``ask`` any more."""
+        self.targets.pop(ask, None)
+        for request in self._syncs.find(lambda one: one.id == ask):
+            self._syncs.close(request)
+
+    def settle(self, *, now: float) -> tuple[Effect, ...]:
+        """After each fact: go where catalogd is, and compare starts if that is due."""
+        effects: tuple[Effect, ...] = ()
+        address = self._following.catalog_address
+        if address != self._address:
+            self._address = address
+            self._hasten(now)
+            effects = (ConnectCatalog(address),)
+        due_at = self._starts.deadline
+        if self._address and due_at is not None and now >= due_at:
+            versions = self._following.levels.versions(self._starts.accepted[0])
+            compare = self._starts.due(self._next_id(), versions, now=now)
+            effects += (Send(SERVICE, compare),)
+        return effects
+
+    def on_compared(self, compared: Compared, *, now: float) -> tuple[Effect, ...]:
+        """Accept the start that catalogd confirms, and ask again for what was refused of it."""
+        if not self._starts.on_compared(compared):
+            return ()
+        self._hasten(now)
+        return self._following.on_accepted(now=now)
+
+    def on_synced(self, synced: Synced, *, now: float) -> tuple[Effect, ...]:
+        """Nothing older than these versions is shown from now on, of whatever topic."""
+        if not self._following.accepts(synced.epoch, synced.start, now=now):
+            return ()
+        order = topic_ids(self._following.num_topics)
+        ask = self._syncs.close(synced.request)
+        if ask is None or len(synced.versions) != len(order):
+            return ()
+        places = {t: (synced.epoch, v) for t, v in zip(order, synced.versions, strict=True)}
+        for topic, place in places.items():
+            self._show(topic, place)
+        self.targets[ask.id] = places
+        return ()
+
+    def on_pulled(self, part: Pulled, *, now: float) -> tuple[Effect, ...]:
+        """Show a whole reply if nothing newer was shown, else pull again."""
+        if not self._following.accepts(part.epoch, part.start, now=now):
+            return ()  # repeated once catalogd's start is accepted
+        whole, effects = self.pulls.part(part, now=now)
+        if whole is None:
+            return self._sent(effects)
+        target = self.pulls.target(part.request)
+        assert target is not None
+        if self._stale(whole, target[:2]):
+            return self._sent(effects + self.pulls.again(part, now=now))
+        self._show(part.topic, (part.epoch, part.topic_version))
+        self._show(NAMESPACE, (part.epoch, part.namespace_version))
+        gone = NoSuchObject(table_name(*target[:2]))
+        result = whole.content if part.found else gone
+        return self._sent(effects + self.pulls.answer(part.request, result, now=now))
+
+    def on_pull_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
+        """A pull is not answered now, or never."""
+        return self._sent(self.pulls.on_refused(refused, now=now))
+
+    def on_sync_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
+        """A sync is not answered now; it is asked again, and who waits gives up by itself."""
+        self._syncs.put_off(refused.request, until=now + max(refused.retry_ms / 1000, RETRY_S))
+        return ()
+
+    def tick(self, *, now: float) -> tuple[Effect, ...]:
+        """Do what time has brought."""
+        missing = "" if self._address else ": its address is not known yet"
+        effects = self._sent(self.pulls.tick(missing=missing, now=now))
+        if not self._address:
+            return effects
+        syncs = [Send(SERVICE, Sync(request=request)) for request, _ in self._syncs.due(now)]
+        return effects + tuple(syncs)
+
+    def _stale(self, whole: Whole, name: tuple[str, str]) -> bool:
+        part = whole.last
+        topic = table_topic(*name, self._following.num_topics)
+        place = (part.epoch, part.topic_version)
+        namespace_place = (part.epoch, part.namespace_version)
+        if part.topic != topic or place < self._shown.of(topic):
+            return True
+        if namespace_place < self._shown.of(NAMESPACE):
+            return True
+        if not self._following.levels.stands_at(NAMESPACE, namespace_place):
+            return False
+        record = self._following.levels.view.record(*name)
+        incarnation = record.incarnation if record is not None else 0
+        return (record is not None) != part.found or incarnation != part.incarnation
+
+    def _show(self, topic: int, place: tuple[int, int]) -> None:
+        self._shown.rise(topic, place)
+        self._following.levels.gate(topic)
+
+    def _hasten(self, now: float) -> None:
+        self.pulls.hasten(now=now)
+        self._syncs.hasten(now=now)
+
+    def _sent(self, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
+        """Leave out what cannot be sent while there is no address; it is repeated then."""
+        if self._address:
+            return effects
+        return tuple(effect for effect in effects if not isinstance(effect, Send))

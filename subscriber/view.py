@@ -1,0 +1,246 @@
+"""View: what a subscriber holds, by topic; written by one thread, read by any without a lock.
+
+    topic ── moment: open | shut        group (a table, a database's names) ── Content
+
+A table is swapped whole, by one assignment. While a topic is shut, memory does not answer for
+it. A reader takes the topic's moment, reads, and looks whether the moment is still the same:
+so what it got was put in place while the topic was open. Whether a table exists, the namespace
+topic alone says; content answers only under the incarnation that stands there.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import inf
+from typing import Final
+from weakref import ref
+
+from ..topics.entries import Entry, group_of
+from ..topics.errors import NoSuchObject
+from ..topics.objects.names import database_key, names_group, names_key, table_key, table_name
+from ..topics.objects.tables import Database
+from ..topics.objects.values import NameRecord
+from ..topics.sharding import NAMESPACE, table_topic
+from .content import NOTHING, Content
+from .reads import read_database_entry, read_names_entry
+from .rows import entries
+
+HEADS_MAX: Final = 1024  # decoded tables kept: about 8 KB each beside the budget
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """One group before and after a change; None where there is nothing."""
+
+    group: bytes
+    before: Content | None
+    after: Content | None
+
+
+@dataclass(slots=True)
+class TopicView:
+    """What is held of one topic; ``hits`` is counted without a lock, so it may miss a few."""
+
+    groups: dict[bytes, Content] = field(default_factory=dict)
+    held_bytes: int = 0
+    hits: int = 0
+    moment: object | None = None  # a new one each time that the topic opens
+
+
+class View:
+    """The content of all joined topics, and what memory may answer of it."""
+
+    def __init__(self, num_topics: int = 0) -> None:
+        self.num_topics = num_topics
+        self.topics: dict[int, TopicView] = {NAMESPACE: TopicView()}
+        self.fresh_until = inf  # after this, memory is older than the application allows
+        self._heads: deque[ref[Content]] = deque()  # weak: what was replaced is gone
+        self._hits: dict[int, int] = {}  # of what was forgotten
+
+    # What the background thread does
+
+    def open(self, topic: int) -> None:
+        """Let memory answer for ``topic`` from now on."""
+        held = self.topics.setdefault(topic, TopicView())
+        if held.moment is None:
+            held.moment = object()
+
+    def shut(self, topic: int) -> None:
+        """Let memory answer for ``topic`` no more; what is held stays."""
+        held = self.topics.get(topic)
+        if held is not None:
+            held.moment = None
+
+    def forget(self, topic: int) -> None:
+        """Shut ``topic`` and give back all its memory."""
+        self.shut(topic)
+        self._hits[topic] = self.hits(topic)
+        if topic == NAMESPACE:
+            self.topics[NAMESPACE] = TopicView()  # readers count on one being there
+        else:
+            self.topics.pop(topic, None)
+
+    def prepare(self, topic: int, changes: Iterable[Entry]) -> tuple[list[Swap], int]:
+        """Return the swaps that ``changes``, sorted by version, come to, and the bytes they add."""
+        groups: dict[bytes, list[Entry]] = {}
+        for change in changes:
+            groups.setdefault(group_of(change.key), []).append(change)
+        known = self.groups(topic)
+        swaps, growth = [], 0
+        for group, of_group in groups.items():
+            before = known.get(group)
+            after = (before or NOTHING).changed(of_group)
+            growth += after.held_bytes - (before.held_bytes if before else 0)
+            swaps.append(Swap(group, before, after if after.rows else None))
+        return swaps, growth
+
+    def install(self, topic: int, swaps: Iterable[Swap], growth: int) -> None:
+        """Put what ``prepare`` returned in place, each table by one assignment."""
+        held = self.topics.setdefault(topic, TopicView())
+        for swap in swaps:
+            if swap.after is None:
+                held.groups.pop(swap.group, None)
+            else:
+                held.groups[swap.group] = swap.after
+        held.held_bytes += growth
+
+    def groups(self, topic: int) -> Mapping[bytes, Content]:
+        """Return what is held of ``topic``, by group."""
+        held = self.topics.get(topic)
+        return held.groups if held is not None else {}
+
+    def hits(self, topic: int) -> int:
+        """Tell how often memory has answered for ``topic``, dropped or not."""
+        held = self.topics.get(topic)
+        return self._hits.get(topic, 0) + (held.hits if held is not None else 0)
+
+    @property
+    def hits_all(self) -> int:
+        """How often memory has answered for a table."""
+        return sum(map(self.hits, {**self._hits, **self.topics}))
+
+    @property
+    def held_bytes(self) -> int:
+        """The accounted bytes of everything held."""
+        return sum(held.held_bytes for held in self.topics.values())
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        for topic, held in self.topics.items():
+            assert held.held_bytes == sum(c.held_bytes for c in held.groups.values()), topic
+            for group, content in held.groups.items():
+                assert content.rows, group
+                keys = [entry.key for entry in entries(content.rows)]
+                assert keys == sorted(set(keys)), group
+                assert all(group_of(key) == group for key in keys), group
+                assert content.version >= max(e.version for e in entries(content.rows)), group
+
+    # What any thread reads
+
+    def table(self, db: str, table: str) -> Content | None:
+        """Return a table's content from memory; None if memory may not answer.
+
+        Raises:
+            NoSuchObject: the namespace says that there is no such table.
+        """
+        namespace = self.topics[NAMESPACE]
+        moment = namespace.moment
+        block = self._names_block(namespace, db, table)
+        if moment is None or namespace.moment is not moment:
+            return None
+        if block is None:
+            raise NoSuchObject(table_name(db, table))
+        held = self.topics.get(table_topic(db, table, self.num_topics))
+        content = self._settled(held, table_key(db, table)) if held is not None else None
+        if content is None or held is None:
+            if _name_record(block, table) is None:
+                raise NoSuchObject(table_name(db, table))
+            return None
+        if content.confirmed is not block and not self._confirm(content, block, (db, table)):
+            return None
+        held.hits += 1
+        return content
+
+    def partitions(self, db: str, table: str) -> Content | None:
+        """Return a table's content if it holds all its partitions; None and errors as ``table``."""
+        content = self.table(db, table)
+        head = content.head(table_key(db, table)) if content is not None else None
+        return content if head is not None and head.complete else None
+
+    def record(self, db: str, table: str) -> NameRecord | None:
+        """Return what the namespace says of a table, open or not."""
+        block = self._names_block(self.topics[NAMESPACE], db, table)
+        return None if block is None else _name_record(block, table)
+
+    def databases(self) -> tuple[str, ...] | None:
+        """Return the sorted names of all databases; None if memory may not answer."""
+        namespace = self.topics[NAMESPACE]
+        moment = namespace.moment
+        groups = list(namespace.groups)  # one step of the interpreter: nobody writes meanwhile
+        if moment is None or namespace.moment is not moment:
+            return None
+        names = (group[2:-1].decode() for group in groups if group.startswith(b"d\0"))
+        return tuple(sorted(names))
+
+    def database(self, db: str) -> Database | None:
+        """Return a database; None if memory may not answer.
+
+        Raises:
+            NoSuchObject: there is no such database.
+        """
+        namespace = self.topics[NAMESPACE]
+        moment = namespace.moment
+        content = namespace.groups.get(database_key(db))
+        if moment is None or namespace.moment is not moment:
+            return None
+        entry = content.entry(database_key(db)) if content is not None else None
+        if entry is None:
+            raise NoSuchObject(db)
+        return read_database_entry(entry)
+
+    def tables(self, db: str) -> tuple[str, ...] | None:
+        """Return the sorted names of the tables of ``db``; None and errors as ``database``."""
+        namespace = self.topics[NAMESPACE]
+        moment = namespace.moment
+        known = database_key(db) in namespace.groups
+        content = namespace.groups.get(names_group(db), NOTHING)
+        if moment is None or namespace.moment is not moment:
+            return None
+        if not known:
+            raise NoSuchObject(db)
+        blocks = entries(content.rows)
+        return tuple([record.name for block in blocks for record in read_names_entry(block)])
+
+    def _names_block(self, namespace: TopicView, db: str, table: str) -> Entry | None:
+        names = namespace.groups.get(names_group(db))
+        return None if names is None else names.covering(names_key(db, table))
+
+    def _settled(self, held: TopicView, group: bytes) -> Content | None:
+        moment = held.moment
+        content = held.groups.get(group)
+        if moment is None or held.moment is not moment or content is None or content.stubs:
+            return None
+        return content
+
+    def _confirm(self, content: Content, block: Entry, name: tuple[str, str]) -> bool:
+        """Tell whether ``content`` is of the incarnation that ``block`` names; remember it."""
+        record = _name_record(block, name[1])
+        if record is None:
+            raise NoSuchObject(table_name(*name))
+        head = content.head(table_key(*name))
+        if head is None or head.incarnation != record.incarnation:
+            return False
+        content.confirmed = block
+        self._heads.append(ref(content))
+        if len(self._heads) > HEADS_MAX:
+            oldest = self._heads.popleft()()
+            if oldest is not None:
+                oldest.forget_head()
+        return True
+
+
+def _name_record(block: Entry, table: str) -> NameRecord | None:
+    for record in read_names_entry(block):
+        if record.name == table:
+            return record
+    return None

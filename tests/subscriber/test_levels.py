@@ -1,0 +1,155 @@
+"""Which topics are followed, within the budget, and how gaps are repaired."""
+
+from hashlib import sha256
+
+from topicast.subscriber import facts
+from topicast.subscriber.content import Content
+from topicast.tests.subscriber.source import NAMES, shop
+from topicast.tests.subscriber.world import World, started
+from topicast.topics.errors import OverBudget, UsageError
+from topicast.topics.sharding import NAMESPACE
+from topicast.topics.wire.messages import (
+    CatchUp,
+    Credit,
+    Drop,
+    Joined,
+    Pull,
+)
+
+
+def test_member_is_ready_and_answers_from_memory() -> None:
+    world = started()
+    assert world.view.databases() == ("shop",)
+    assert world.view.tables("shop") == NAMES
+    assert all(world.columns(name) == ("id",) for name in NAMES)
+    stats = world.stats()
+    assert (stats.ready, stats.pulls, stats.misses, stats.hits) == (True, 0, 0, 6)
+    assert stats.held_bytes == sum(map(world.catalog.live_bytes, world.catalog.topics))
+    assert {info.level for info in world.topics().values()} == {"full"}
+    assert all(info.lag_s <= 0.3 for info in world.topics().values())
+
+
+def test_delta_is_visible_at_once() -> None:
+    world = started()
+    world.publish(world.catalog.put_table("shop", "orders", columns=("id", "more")))
+    assert world.columns("orders") == ("id", "more")
+    info = world.topics()[world.catalog.topic("shop", "orders")]
+    assert info.version == world.catalog.topics[info.id].version
+
+
+def test_start_follows_the_smallest_topics_that_fit_and_pulls_the_rest() -> None:
+    catalog = shop()
+    sizes = {topic: catalog.size(topic) for topic in catalog.topics}
+    largest = max((t for t in sizes if t != NAMESPACE), key=sizes.__getitem__)
+    world = World(catalog, budget_bytes=sum(sizes.values()) - 1)
+    world.start()
+    levels = {topic: info.level for topic, info in world.topics().items()}
+    assert [topic for topic, level in levels.items() if level == "none"] == [largest]
+    assert any(largest in drop.topics for drop in world.said(Drop) if isinstance(drop, Drop))
+    number = world.table(
+        "shop.sales" if catalog.topic("shop", "sales") == largest else "shop.orders"
+    )
+    assert isinstance(world.answers[number], Content)
+    assert len(world.said(Pull)) == 1
+
+
+def test_namespace_that_does_not_fit_fails_the_start_and_says_the_bytes() -> None:
+    catalog = shop()
+    world = World(catalog, budget_bytes=catalog.size(NAMESPACE) - 1)
+    world.pass_time(0.3)
+    error = world.errors[world.ask(facts.AskReady)]
+    assert isinstance(error, OverBudget)
+    assert error.needed_bytes == catalog.size(NAMESPACE)
+    assert isinstance(world.errors[world.ask(facts.AskNamespace)], OverBudget)
+
+
+def test_explicit_join_beyond_the_budget_is_refused_with_the_bytes_needed() -> None:
+    catalog = shop()
+    big = catalog.topic("shop", "sales")
+    world = World(catalog, budget_bytes=sum(map(catalog.live_bytes, catalog.topics)) - 1)
+    world.start()
+    error = world.errors[world.ask(facts.AskJoin, topic=big)]
+    assert isinstance(error, OverBudget)
+    assert error.needed_bytes == catalog.size(big)
+    assert world.topics()[big].level == "none"
+
+
+def test_dropped_topic_is_pulled_and_joined_again_from_memory() -> None:
+    world = started()
+    topic = world.catalog.topic("shop", "orders")
+    held = world.stats().held_bytes
+    assert world.ask(facts.AskDrop, topic=topic) in world.answers
+    assert world.columns("orders") is None
+    assert world.stats().held_bytes == held - world.catalog.live_bytes(topic)
+    assert world.table("shop.orders") in world.answers
+    assert world.columns("orders") is None
+    number = world.ask(facts.AskJoin, topic=topic)
+    world.run()
+    assert number in world.answers
+    assert world.ask(facts.AskJoin, topic=topic) in world.answers  # joined already
+    assert world.columns("orders") == ("id",)
+    assert world.stats().held_bytes == held
+
+
+def test_join_of_no_topic_and_drop_of_the_namespace_are_refused() -> None:
+    world = started()
+    assert isinstance(world.errors[world.ask(facts.AskJoin, topic=4)], UsageError)
+    assert isinstance(world.errors[world.ask(facts.AskDrop, topic=NAMESPACE)], UsageError)
+    assert world.ask(facts.AskDrop, topic=4) in world.answers
+
+
+def test_topic_that_outgrows_the_budget_is_dropped_largest_first() -> None:
+    catalog = shop()
+    sizes = {topic: catalog.size(topic) for topic in catalog.topics}
+    largest = max((t for t in sizes if t != NAMESPACE), key=sizes.__getitem__)
+    world = World(catalog, budget_bytes=sum(sizes.values()) + 100)
+    world.start()
+    world.publish(*catalog.create_table("shop", "zzz"))
+    assert world.stats().evictions >= 1
+    assert world.topics()[largest].level == "none"
+    assert "zzz" in (world.view.tables("shop") or ())
+    world.pass_time(0.5)
+    assert isinstance(world.answers[world.table("shop.zzz")], Content)
+
+
+def test_namespace_that_outgrows_the_budget_drops_all_else_and_then_fails() -> None:
+    catalog = shop()
+    world = World(catalog, budget_bytes=sum(map(catalog.size, catalog.topics)) + 100)
+    world.start()
+    for number in range(60):
+        world.publish(*catalog.create_table("shop", f"{number:02}" + "n" * 300))
+    assert {info.level for info in world.topics().values()} == {"none"}
+    assert isinstance(world.errors[world.ask(facts.AskNamespace)], OverBudget)
+    assert isinstance(world.answers[world.table("shop.orders")], Content)  # pulled all the same
+
+
+def test_topic_that_grows_while_it_is_joined_gives_way_itself() -> None:
+    catalog = shop()
+    topic = catalog.topic("shop", "sales")
+    world = World(catalog, budget_bytes=sum(map(catalog.size, catalog.topics)) + 400)
+    world.start()
+    world.ask(facts.AskDrop, topic=topic)
+    world.held_back = lambda channel, message: isinstance(message, Joined)
+    number = world.ask(facts.AskJoin, topic=topic)
+    catalog.put_partitions("shop", "sales", {f"ds=x{i:03}": {"n": "9" * 99} for i in range(90)})
+    world.release()  # the hub spoke before the topic grew
+    assert isinstance(world.errors[number], OverBudget)
+    assert [t for t, info in world.topics().items() if info.level == "none"] == [topic]
+
+
+def test_credit_is_granted_from_reserved_bytes_only() -> None:
+    catalog = shop()
+    noise = {f"ds=y{i:05}": {"n": sha256(b"%d" % i).hexdigest()} for i in range(40_000)}
+    catalog.put_partitions("shop", "sales", noise)
+    world = World(catalog, budget_bytes=50_000_000)
+    world.start()
+    given: dict[int, int] = {}
+    for message in world.said(CatchUp) + world.said(Credit):
+        if isinstance(message, CatchUp):
+            reserved = sum(catalog.size(one.topic) for one in message.wanted)
+            assert message.credit <= min(reserved, 1 << 20)
+            given[message.stream] = message.credit
+        elif isinstance(message, Credit):
+            given[message.stream] += message.amount
+    assert any(isinstance(message, Credit) for message in world.said(Credit))
+    assert max(given.values()) <= sum(map(catalog.size, catalog.topics)) + (1 << 20)

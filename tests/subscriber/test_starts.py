@@ -1,0 +1,142 @@
+"""Starts and epochs of catalogd: nothing of a new one before it is compared."""
+
+from dataclasses import replace
+
+from topicast.subscriber import facts
+from topicast.tests.subscriber.source import Catalog, shop
+from topicast.tests.subscriber.world import started
+from topicast.topics.sharding import NAMESPACE
+from topicast.topics.wire.messages import (
+    Chunk,
+    Compare,
+)
+
+
+def test_new_start_is_accepted_only_once_catalogd_confirms_it() -> None:
+    world = started()
+    catalog = world.catalog
+    world.deaf.add(facts.SERVICE)
+    catalog.start = 2
+    world.publish(catalog.put_table("shop", "orders", columns=("id", "new")))
+    world.pass_time(1)
+    assert world.columns("orders") == ("id",)  # the old is served meanwhile
+    compare = world.said(Compare)[-1]
+    assert isinstance(compare, Compare)
+    assert (compare.epoch, compare.start) == (10, 1)
+    versions = dict(compare.versions)
+    assert versions[NAMESPACE] == catalog.topics[NAMESPACE].version
+    world.deaf.clear()
+    world.pass_time(2)
+    assert world.columns("orders") == ("id", "new")
+
+
+def test_restored_store_is_noticed_though_its_versions_are_the_same() -> None:
+    world = started()
+    catalog = world.catalog
+    topic = catalog.topic("shop", "orders")
+    catalog.start, world.accepting = 2, False
+    delta = catalog.put_table("shop", "orders", columns=("id", "other"))
+    world.publish(delta)
+    world.pass_time(1)
+    assert world.columns("orders") == ("id",)
+    replacement = shop()
+    replacement.epoch, replacement.start = 11, 3
+    for held in replacement.topics.values():
+        held.epoch = 11
+    replacement.put_table("shop", "orders", columns=("minted",))
+    world.catalog = replacement
+    world.pass_time(3)
+    assert world.columns("orders") == ("minted",)
+    assert topic in replacement.topics
+
+
+def test_late_frames_of_an_old_start_are_refused() -> None:
+    world = started()
+    catalog = world.catalog
+    old = catalog.put_table("shop", "orders", columns=("id", "lost"))
+    before = catalog.topics[old.topic].version
+    catalog.start = 2
+    world.pass_time(0.6)
+    assert len(world.said(Compare)) == 1
+    entry = replace(old.entries[0], version=before + 1)
+    newer = replace(old, from_version=before, to_version=before + 1, entries=(entry,))
+    world.hear(facts.DATA, newer)
+    world.pass_time(0.6)
+    assert len(world.said(Compare)) == 1
+    assert world.topics()[old.topic].version == before
+
+
+def test_chunks_of_a_start_that_is_not_accepted_are_not_applied() -> None:
+    world = started()
+    catalog = world.catalog
+    world.deaf.add(facts.SERVICE)
+    catalog.put_table("shop", "orders", columns=("id", "lost"))
+    world.held_back = lambda channel, message: isinstance(message, Chunk)
+    world.pass_time(0.3)
+    world.kept = [
+        (channel, replace(message, start=2))
+        for channel, message in world.kept
+        if isinstance(message, Chunk)
+    ]
+    world.release()
+    assert world.columns("orders") is None
+    assert any(isinstance(message, Compare) for message in world.said(Compare))
+    world.deaf.clear()
+    catalog.start = 2
+    world.pass_time(3)
+    assert world.columns("orders") == ("id", "lost")
+
+
+def test_queued_deltas_are_part_of_what_is_compared() -> None:
+    world = started()
+    catalog = world.catalog
+    topic = catalog.topic("shop", "orders")
+    catalog.put_table("shop", "orders", columns=("id", "lost"))
+    world.held_back = lambda channel, message: isinstance(message, Chunk)
+    world.publish(catalog.put_table("shop", "orders", columns=("id", "gap")))
+    world.publish(catalog.put_table("shop", "orders", columns=("id", "queued")))
+    queued = catalog.topics[topic].version
+    world.deaf.add(facts.SERVICE)
+    catalog.start = 2
+    world.pass_time(0.3)
+    compare = world.said(Compare)[-1]
+    assert isinstance(compare, Compare)
+    assert dict(compare.versions)[topic] == queued
+
+
+def test_new_epoch_replaces_everything_and_shows_nothing_in_between() -> None:
+    world = started()
+    replacement = Catalog(epoch=11, start=5)
+    replacement.create_database("other")
+    replacement.create_table("other", "only")
+    world.catalog = replacement
+    world.held_back = lambda channel, message: isinstance(message, Chunk)
+    world.pass_time(1)
+    assert world.view.databases() is None
+    world.release()
+    world.pass_time(1)
+    assert world.view.databases() == ("other",)
+    assert world.view.tables("other") == ("only",)
+    assert world.stats().held_bytes == sum(map(replacement.live_bytes, replacement.topics))
+
+
+def test_epoch_with_another_number_of_topics_begins_anew() -> None:
+    world = started()
+    replacement = Catalog(8, epoch=11, start=5)
+    replacement.create_database("other")
+    replacement.create_table("other", "only")
+    world.catalog = replacement
+    world.pass_time(2)
+    assert world.view.tables("other") == ("only",)
+    assert set(world.topics()) == set(replacement.topics)
+
+
+def test_catalogd_that_moves_is_followed() -> None:
+    world = started()
+    world.catalog_address = "tcp://elsewhere:26000"
+    topic = world.catalog.topic("shop", "orders")
+    world.ask(facts.AskDrop, topic=topic)
+    number = world.table("shop.orders")
+    assert number not in world.answers
+    world.pass_time(0.3)
+    assert number in world.answers

@@ -1,0 +1,372 @@
+"""A world for one member: a hub and a catalogd that do as they are told, in virtual time.
+
+The topics, the streams and all bytes are real; only sockets and clock are not. What travels can
+be looked at, lost and held back.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from itertools import count
+
+from topicast.subscriber import facts
+from topicast.subscriber.content import Content
+from topicast.subscriber.member import Member
+from topicast.tests.subscriber.source import Catalog, shop
+from topicast.topics.bulk import CREDIT_DEFAULT, Sender, chunks
+from topicast.topics.entries import (
+    FULL,
+)
+from topicast.topics.objects.names import (
+    table_key,
+)
+from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import Topic
+from topicast.topics.wire import decode, encode
+from topicast.topics.wire.messages import (
+    CURRENT,
+    SELECT_TABLE,
+    Barrier,
+    Beacon,
+    Cancel,
+    CatchUp,
+    Compare,
+    Compared,
+    Credit,
+    Delta,
+    Hello,
+    Join,
+    Joined,
+    Message,
+    Pull,
+    Pulled,
+    Sync,
+    Synced,
+    TopicState,
+    Wanted,
+    Welcome,
+)
+
+BARRIER_LEAD = encode(Barrier(nonce=bytes(16)))[:4]
+CATALOG = "tcp://catalog:26000"
+
+
+class World:
+    """One member, its hubs and its catalogd."""
+
+    def __init__(
+        self,
+        catalog: Catalog | None = None,
+        *,
+        hubs: tuple[str, ...] = ("hub-0",),
+        budget_bytes: int = 10_000_000,
+        max_staleness_s: float | None = None,
+        dead: tuple[int, ...] = (),
+        catalog_address: str = CATALOG,
+    ) -> None:
+        self.now = 100.0
+        self.catalog = catalog if catalog is not None else Catalog()
+        ids = count(1)
+        self.member = Member(
+            hubs,
+            budget_bytes=budget_bytes,
+            name="test",
+            new_id=lambda: next(ids).to_bytes(16, "big"),
+            max_staleness_s=max_staleness_s,
+        )
+        self.view = self.member.view
+        self.hub = -1
+        self.hub_id = 77
+        self.dead = set(dead)  # hubs that do not answer
+        self.seeding: set[int] = set()
+        self.prefixes: set[bytes] = set()
+        self.sent: list[tuple[str, Message]] = []
+        self.answers: dict[int, object] = {}
+        self.errors: dict[int, Exception] = {}
+        self.changes: list[facts.Change] = []
+        self.sizes: dict[int, int] = {}  # what Joined says instead of the truth
+        self.deaf: set[str] = set()  # channels whose requests nobody answers
+        self.held_back: Callable[[str, Message], bool] = lambda channel, message: False
+        self.kept: list[tuple[str, Message]] = []
+        self.catalog_address = catalog_address
+        self.catalog_at = ""
+        self.accepting: bool | None = None  # what catalogd answers to Compare; None: by epoch
+        self.age_ms = 0
+        self._asks = count(1)
+        self._sender = Sender()
+        self._inbox: deque[tuple[str, Message]] = deque()
+        self.handle(facts.Tick())
+
+    # What a test does
+
+    def ask(self, kind: type, **fields: object) -> int:
+        """Ask the member something; the answer is found under the id that is returned."""
+        number = next(self._asks)
+        if kind not in (facts.AskDrop, facts.AskTopics, facts.AskStats):
+            fields.setdefault("give_up_at", self.now + 10)
+        self.handle(kind(id=number, **fields))
+        self.run()
+        return number
+
+    def table(self, name: str, *, whole: bool = False) -> int:
+        db, table = name.split(".")
+        return self.ask(facts.AskTable, db=db, table=table, whole=whole)
+
+    def start(self) -> None:
+        """Bring the member to readiness."""
+        self.pass_time(0.3)
+        number = self.ask(facts.AskReady)
+        self.pass_time(0.6)
+        assert number in self.answers, (self.errors, self.member._following.missing())
+
+    def publish(self, *deltas: Delta) -> None:
+        for delta in deltas:
+            if encode(delta)[:4] in self.prefixes:
+                self.say(facts.DATA, delta)
+        self.run()
+
+    def say(self, channel: str, message: Message) -> None:
+        self._inbox.append((channel, message))
+
+    def hear(self, channel: str, message: Message) -> None:
+        self.say(channel, message)
+        self.run()
+
+    def beacon(self) -> None:
+        if self.hub in self.dead or encode(self._beacon())[:4] not in self.prefixes:
+            return
+        self.hear(facts.DATA, self._beacon())
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass in steps of 50 ms, with a beacon each 250 ms."""
+        for step in range(round(seconds / 0.05)):
+            self.now += 0.05
+            self.run()
+            if step % 5 == 4:
+                self.beacon()
+
+    def run(self) -> None:
+        """Deliver what is under way, and ticks that are due, until nothing moves."""
+        for _ in range(10_000):
+            if self._inbox:
+                channel, message = self._inbox.popleft()
+                if self.held_back(channel, message):
+                    self.kept.append((channel, message))
+                    continue
+                self.handle(facts.Heard(channel, decode(encode(message))))
+            elif self.member.deadline <= self.now:
+                self.handle(facts.Tick())
+            else:
+                sends = self._sender.turn(1 << 20)
+                self._inbox.extend((facts.BULK, send.message) for send in sends)
+                if not sends:
+                    return
+        raise AssertionError("the member never comes to rest")
+
+    def release(self) -> None:
+        """Deliver what was held back."""
+        self.held_back = lambda channel, message: False
+        self._inbox.extend(self.kept)
+        self.kept.clear()
+        self.run()
+
+    def said(self, kind: type) -> list[Message]:
+        return [message for _, message in self.sent if isinstance(message, kind)]
+
+    # What a test looks at
+
+    def columns(self, name: str) -> tuple[str, ...] | None:
+        """Return the columns that memory answers for ``shop.name``; None if it does not."""
+        content = self.view.table("shop", name)
+        return None if content is None else columns_of(content, name)
+
+    def stats(self) -> facts.Stats:
+        answer = self.answers[self.ask(facts.AskStats)]
+        assert isinstance(answer, facts.Stats)
+        return answer
+
+    def topics(self) -> dict[int, facts.TopicInfo]:
+        answer = self.answers[self.ask(facts.AskTopics)]
+        assert isinstance(answer, tuple)
+        return {info.id: info for info in answer}
+
+    def without(self, name: str) -> int:
+        """Drop the topic of ``shop.name``, so that it is pulled."""
+        topic = self.catalog.topic("shop", name)
+        self.ask(facts.AskDrop, topic=topic)
+        return topic
+
+    def last_pull(self) -> Pull:
+        pull = self.said(Pull)[-1]
+        assert isinstance(pull, Pull)
+        return pull
+
+    # What the world does
+
+    def handle(self, fact: facts.Fact) -> None:
+        for effect in self.member.handle(fact, now=self.now):
+            self._perform(effect)
+        self.member.check()
+        assert self.member.view.held_bytes <= self.member._following.levels.budget.limit_bytes
+
+    def _perform(self, effect: facts.Effect) -> None:  # noqa: C901 - one branch an effect
+        match effect:
+            case facts.Send(channel=channel, message=message):
+                self.sent.append((channel, message))
+                if channel not in self.deaf:
+                    self._receive(channel, decode(encode(message)))
+            case facts.Subscribe(prefix=prefix):
+                assert prefix not in self.prefixes
+                self.prefixes.add(prefix)
+                if prefix[:4] == BARRIER_LEAD and self.hub not in self.dead:
+                    self.say(facts.DATA, Barrier(nonce=prefix[4:]))
+            case facts.Unsubscribe(prefix=prefix):
+                self.prefixes.remove(prefix)
+            case facts.ConnectHub(index=index):
+                self.hub = index
+                self.prefixes.clear()
+                self._sender = Sender()
+            case facts.ConnectData():
+                self.prefixes.clear()
+            case facts.ConnectCatalog(address=address):
+                self.catalog_at = address
+            case facts.Answer(id=number, result=result):
+                assert number not in self.answers
+                assert number not in self.errors
+                self.answers[number] = result
+            case facts.Fail(id=number, error=error):
+                assert number not in self.answers
+                assert number not in self.errors
+                self.errors[number] = error
+            case facts.Changed(changes=changes):
+                self.changes += changes
+
+    def _receive(self, channel: str, message: Message) -> None:
+        if channel in (facts.SERVICE, facts.PULLS):
+            if self.catalog_at == self.catalog_address:
+                self._serve(channel, message)
+        elif self.hub not in self.dead:
+            self._serve_hub(channel, message)
+
+    def _serve_hub(self, channel: str, message: Message) -> None:
+        match message:
+            case Hello():
+                self.say(channel, self._welcome())
+            case Join(request=request, positions=positions):
+                states = tuple(self._state(one.topic) for one in positions)
+                self.say(channel, Joined(request=request, topics=states))
+            case CatchUp(stream=stream, credit=credit, wanted=wanted):
+                assert 0 < credit <= CREDIT_DEFAULT
+                catalog = self.catalog
+                parts = chunks(
+                    stream,
+                    wanted,
+                    find=self._find,
+                    place=lambda: (catalog.start, 0),
+                )
+                refused = self._sender.open(b"m", stream, credit=credit, parts=parts)
+                if refused is not None:
+                    self.say(channel, refused.message)
+            case Credit(stream=stream, amount=amount):
+                self._sender.credit(b"m", stream, amount)
+            case Cancel(stream=stream):
+                self._sender.cancel(b"m", stream)
+
+    def _serve(self, channel: str, message: Message) -> None:
+        catalog = self.catalog
+        place = {"epoch": catalog.epoch, "start": catalog.start}
+        match message:
+            case Compare(request=request, epoch=epoch):
+                accepted = epoch == catalog.epoch if self.accepting is None else self.accepting
+                answer = Compared(request=request, accepted=accepted, **place)
+                self.say(channel, answer)
+            case Sync(request=request):
+                versions = catalog.versions()
+                self.say(channel, Synced(request=request, event_id=1, versions=versions, **place))
+            case Pull():
+                self.say(channel, self.pulled(message))
+
+    def pulled(self, pull: Pull) -> Pulled:
+        """Return catalogd's answer to ``pull``, in one part."""
+        catalog = self.catalog
+        number = catalog.topic(pull.db, pull.table)
+        record = catalog.names.get(pull.db, {}).get(pull.table)
+        rows = list(catalog.topics[number].rows(table_key(pull.db, pull.table)))
+        if pull.selector == SELECT_TABLE:
+            rows = [row for row in rows if row.key == table_key(pull.db, pull.table)]
+        return Pulled(
+            request=pull.request,
+            sequence=0,
+            last=True,
+            found=record is not None,
+            epoch=catalog.epoch,
+            start=catalog.start,
+            topic=number,
+            topic_version=catalog.topics[number].version,
+            namespace_version=catalog.topics[NAMESPACE].version,
+            incarnation=record.incarnation if record else 0,
+            gone=(),
+            entries=tuple(rows) if record else (),
+        )
+
+    def _find(self, wanted: Wanted) -> Topic:
+        return self.catalog.topics[wanted.topic]
+
+    def _state(self, topic: int) -> TopicState:
+        held = self.catalog.topics[topic]
+        return TopicState(
+            topic=topic,
+            level=FULL,
+            answer=CURRENT,
+            epoch=self.catalog.epoch,
+            version=held.version,
+            floor=held.floor,
+            full_bytes=self.sizes.get(topic, held.held_bytes),
+            minimal_bytes=0,
+        )
+
+    def _welcome(self) -> Welcome:
+        return Welcome(
+            protocol=1,
+            features=0,
+            hub=self.hub_id + self.hub,
+            epoch=self.catalog.epoch,
+            start=self.catalog.start,
+            num_topics=self.catalog.num_topics,
+            data_address=f"tcp://hub-{self.hub}:24001",
+            catalog_address=self.catalog_address,
+            catalog_name="hive",
+            beacon_ms=250,
+            lost_ms=8000,
+        )
+
+    def _beacon(self) -> Beacon:
+        catalog = self.catalog
+        seeding = self.hub in self.seeding
+        return Beacon(
+            hub=self.hub_id + self.hub,
+            epoch=catalog.epoch,
+            start=catalog.start,
+            sequence=1,
+            interval_ms=250,
+            sent_us=0,
+            watermark=0,
+            age_ms=self.age_ms,
+            catalog_address=self.catalog_address,
+            versions=() if seeding else catalog.versions(),
+            floors=() if seeding else tuple(t.floor for t in catalog.topics.values()),
+        )
+
+
+def started(**settings: object) -> World:
+    """Return a world whose member follows the shop."""
+    world = World(shop(), **settings)  # type: ignore[arg-type]  # each test names its own
+    world.start()
+    return world
+
+
+def columns_of(content: object, name: str) -> tuple[str, ...]:
+    """Return the columns of ``shop.name`` in an answer."""
+    assert isinstance(content, Content)
+    head = content.head(table_key("shop", name))
+    assert head is not None
+    return tuple(column.name for column in head.table.columns)

@@ -1,0 +1,83 @@
+"""Requests: the asker's half of what is asked until it is answered.
+
+    open ──▶ due, again and again, each pause twice the one before ──▶ close: answered, or given up
+
+A request keeps its id over every repetition, so that whichever answer comes first counts; what
+is asked must bear being asked twice. Whoever waits gives up by itself: nothing ends here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+RETRY_S: Final = 1.0  # a lost connection is the only reason, and it is back after 0.2 s
+RETRY_S_MAX: Final = 8.0  # a peer that loads a large table must not be asked more and more
+
+SubjectT = TypeVar("SubjectT")
+
+
+@dataclass(slots=True)
+class _Open(Generic[SubjectT]):
+    subject: SubjectT
+    due_at: float
+    pause_s: float
+
+
+class Requests(Generic[SubjectT]):
+    """What was asked and not answered yet, by id."""
+
+    def __init__(self, next_id: Callable[[], int], *, retry_s: float = RETRY_S) -> None:
+        self._next_id = next_id
+        self._retry_s = retry_s
+        self._open: dict[int, _Open[SubjectT]] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def deadline(self) -> float | None:
+        """The time at which ``due`` has something; None if nothing is open."""
+        return min((one.due_at for one in self._open.values()), default=None)
+
+    def open(self, subject: SubjectT, *, now: float) -> int:
+        """Return the id of a new request, which is due for the first time at once."""
+        request = self._next_id()
+        self._open[request] = _Open(subject, now, self._retry_s)
+        return request
+
+    def get(self, request: int) -> SubjectT | None:
+        """Return what an open request is about."""
+        found = self._open.get(request)
+        return None if found is None else found.subject
+
+    def close(self, request: int) -> SubjectT | None:
+        """End a request: it was answered, or nobody waits for it any more."""
+        found = self._open.pop(request, None)
+        return None if found is None else found.subject
+
+    def find(self, test: Callable[[SubjectT], bool]) -> tuple[int, ...]:
+        """Return the ids of the open requests whose subject passes ``test``."""
+        return tuple(request for request, one in self._open.items() if test(one.subject))
+
+    def clear(self) -> None:
+        """End every request."""
+        self._open.clear()
+
+    def due(self, now: float) -> tuple[tuple[int, SubjectT], ...]:
+        """Return what is to be sent now, first or once more, and plan the next repetition."""
+        due = [(request, one) for request, one in self._open.items() if one.due_at <= now]
+        for _, one in due:
+            one.due_at = now + one.pause_s
+            one.pause_s = min(2 * one.pause_s, RETRY_S_MAX)
+        return tuple((request, one.subject) for request, one in due)
+
+    def put_off(self, request: int, *, until: float) -> None:
+        """Ask again at ``until``: the peer said when."""
+        found = self._open.get(request)
+        if found is not None:
+            found.due_at = until
+
+    def hasten(self, *, now: float) -> None:
+        """Ask everything again now: the connection, or the peer, is another one."""
+        for one in self._open.values():
+            one.due_at, one.pause_s = now, self._retry_s
