@@ -83,7 +83,12 @@ class Catalog:
         self._writer = Writer(self.namespace, self.contents, self.loader)
         pulls = Pulls(self.namespace, self.contents, self.position)
         self.desk = Desk(
-            pulls, self.loader, self.poller, ledger=self.ledger, position=self.position
+            pulls,
+            self.loader,
+            self.poller,
+            ledger=self.ledger,
+            counts=self.counts,
+            position=self.position,
         )
         self._orders: list[Effect] = []
         self._listing = False
