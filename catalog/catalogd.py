@@ -126,8 +126,9 @@ class Catalogd:
         for fact in (*asked, *self._inbox.take()):
             self._catalog.handle(fact, now=now, now_us=now_us)
         self._perform(self._catalog.flush(now=now), now=now, now_us=now_us)
-        for hub in self._hubs:
-            self._tell(hub, publishing.Tick(), now=now, now_us=now_us)
+        if self._catalog.desk.serving:  # a hub that is told of nothing would pass for empty
+            for hub in self._hubs:
+                self._tell(hub, publishing.Tick(), now=now, now_us=now_us)
         self._tend(now, now_us)
 
     def close(self) -> None:
@@ -141,7 +142,9 @@ class Catalogd:
 
     def _timeout_s(self) -> float:
         now = self._clock()
-        times = [self._catalog.deadline(now), *(hub.publisher.deadline for hub in self._hubs)]
+        times = [self._catalog.deadline(now)]
+        if self._catalog.desk.serving:
+            times += [hub.publisher.deadline for hub in self._hubs]
         return min(max(min(times) - now, 0.0), TIMEOUT_S_MAX)
 
     def _hear(self, one: Received, asked: list[Fact], *, now: float, now_us: int) -> None:

@@ -177,6 +177,7 @@ class _Server:
         options = [
             f"-Dlog4j2.configurationFile={log4j}",
             f"-Dderby.stream.error.file={folder}/derby.log",
+            "-XX:+UseSerialGC",  # measured: up in 2.7 s instead of 4.5 on a busy machine, no slower
             *([] if durable else ["-Dderby.system.durability=test"]),
         ]
         classpath = f"{jar}:{pyspark_jars()}/*"

@@ -1,7 +1,8 @@
 """Hms: the port on a real Hive metastore, 2.3 to 4.x, through hmsclient.
 
 The boundary for foreign exceptions: whatever hmsclient, Thrift or the socket raises leaves as
-``SourceError``, or ``ObjectGone`` when the metastore says that the object does not exist.
+``SourceError``: ``ObjectGone`` when the metastore says that the object does not exist,
+``SourceRefused`` when it answers with another exception.
 """
 
 import getpass
@@ -28,7 +29,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 from thrift.Thrift import TApplicationException, TException
 from thrift.transport.TTransport import TTransportException
 
-from ...topics.errors import ConfigError, ObjectGone, SourceError
+from ...topics.errors import ConfigError, ObjectGone, SourceError, SourceRefused
 from ...topics.objects.names import partition_keys, partition_name
 from .capture import NAME_ONLY, VALUES_ONLY, Capture, Slicer, accelerated
 from .port import PARTITIONS_PER_CALL_MAX, TABLES_PER_CALL_MAX, RawEvent, digest_of
@@ -162,7 +163,7 @@ class Hms:
         """Tell a refusal because the table is gone, which 2.3 calls an internal error."""
         try:
             yield
-        except _Refused:
+        except SourceRefused:
             self._demand_table(db, table)
             raise
 
@@ -189,10 +190,10 @@ class Hms:
         except GONE as exc:
             raise ObjectGone(f"cannot {what}: {exc.message}") from exc
         except TApplicationException as exc:
-            raise _Refused(f"cannot {what}: {exc.message}") from exc
+            raise SourceRefused(f"cannot {what}: {exc.message}") from exc
         except Exception as exc:  # garbage makes Thrift's C decoder raise anything at all
             if isinstance(exc, TException) and hasattr(exc, "thrift_spec"):
-                raise _Refused(f"cannot {what}: {_reason(exc)}") from exc
+                raise SourceRefused(f"cannot {what}: {_reason(exc)}") from exc
             died_idle = not connection.capture.received_bytes and _is_hangup(exc)
             self.close()
             text = f"cannot {what} at {connection.address}: {_reason(exc)}"
@@ -230,10 +231,6 @@ class Hms:
 
 class _Lost(SourceError):
     """The connection had died before the request: asking once more is worth it."""
-
-
-class _Refused(SourceError):
-    """The server answered, with an exception; the connection is as good as before."""
 
 
 class _Connection:

@@ -96,7 +96,7 @@ def _not_fetched(jar: Path, reason: str) -> SourceError:
 
 
 def _reason(output: str) -> str:
-    """Pick from what Ivy printed the line that says most: of TLS, else the first of its problems."""
+    """Pick the line that says most of what Ivy printed: of TLS, else its first problem."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     problems = [
         after for line, after in pairwise(lines) if line in {":::: WARNINGS", ":::: ERRORS"}

@@ -43,8 +43,8 @@ def digest_of(type_: str, db: str, table: str, *, message: str) -> bytes:
 class Metastore(Protocol):
     """A metastore, asked by one thread.
 
-    Every method raises ``SourceError`` when the metastore does not answer, or answers with an
-    exception; the next call connects again.
+    Every method raises ``SourceError`` when the metastore does not answer (the next call connects
+    again), and ``SourceRefused`` when it answers with an exception.
     """
 
     def current_event_id(self) -> int:

@@ -171,6 +171,9 @@ class Window:
         for id_, digest in sorted(state.known):
             self._known.setdefault(id_, set()).add(digest)
             self._pending.setdefault(id_, _Pending(now, 0))
+        if self.settled < self.last_id and self.last_id not in self._pending:
+            self._known[self.last_id] = set()  # nothing of it is known: it is read again, too
+            self._pending[self.last_id] = _Pending(now, 0)
         self._asked_after, self._asked_at, self._settling = state.last_id, now, False
 
     @classmethod
@@ -181,10 +184,7 @@ class Window:
         committed before what is read next.
         """
         settled = max(0, current_id - START_OVERLAP)
-        window = cls(WindowState(last_id=current_id, settled=settled), now=now)
-        for id_ in range(settled + 1, current_id + 1):
-            window._known[id_], window._pending[id_] = set(), _Pending(now, 0)
-        return window
+        return cls(WindowState(last_id=current_id, settled=settled), now=now)
 
     @property
     def state(self) -> WindowState:

@@ -1,0 +1,45 @@
+"""Derived: the deltas that a hub makes itself, from those that it was sent."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ..topics.bulk import STUBS_BYTES_MAX
+from ..topics.entries import FULL, MINIMAL, Entry, stub
+from ..topics.topic import Topic
+from ..topics.wire.codec import row_bytes
+from ..topics.wire.messages import SOURCE_LOAD, Chunk, Delta
+
+
+def minimal(delta: Delta) -> Delta:
+    """Return what a subscriber at MINIMAL is told of ``delta``, which is of FULL."""
+    entries = tuple(map(stub, delta.entries))
+    return replace(delta, level=MINIMAL, entries=entries, stubbed=False)
+
+
+def stub_bytes(entries: Iterable[Entry]) -> int:
+    """Return the bytes that ``entries`` take in a body as stubs."""
+    return sum(row_bytes(stub(entry)) for entry in entries)
+
+
+def brought(topic: Topic, chunk: Chunk, *, from_version: int, stub_bytes: int) -> Delta:
+    """Return the news of a catch-up that ``chunk`` ended: stubs over (from_version, its cut].
+
+    A horizon where the stubs, ``stub_bytes`` of them, are too many, or where tombstones may be
+    missing: after a snapshot, whose ``from_version`` is 0, and below the floor.
+    """
+    horizon = from_version < max(topic.floor, 1) or stub_bytes > STUBS_BYTES_MAX
+    entries = () if horizon else tuple(map(stub, topic.since(from_version)))
+    return Delta(
+        topic=chunk.topic,
+        level=FULL,
+        epoch=chunk.epoch,
+        start=chunk.start,
+        from_version=from_version,
+        to_version=topic.version,
+        floor=max(topic.floor, chunk.floor),
+        sent_us=chunk.sent_us,
+        source=SOURCE_LOAD,
+        entries=entries,
+        stubbed=True,
+        horizon=horizon,
+    )

@@ -1,0 +1,399 @@
+"""Hub: who gets what, as a pure state machine; it composes intake, members and streams.
+
+    publisher ──deltas, chunks──▶ Intake ──Broadcast──▶ everybody who subscribes
+    readers ──Join, Status──▶ Members     ──CatchUp──▶ Sender ──chunks under credit──▶ one reader
+
+Invariant: a message that is refused is answered and counted, and changes nothing else.
+Rules: docs/protocol.md.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from ..topics.bulk import Send, Sender
+from ..topics.errors import VersionMismatch, WireError
+from ..topics.liveness import SUSPECT_S
+from ..topics.wire.codec import encode
+from ..topics.wire.messages import (
+    BULK_CHANNEL,
+    CONTROL_CHANNEL,
+    PUBLISHER,
+    Announce,
+    Beacon,
+    Bye,
+    Cancel,
+    CatchUp,
+    Chunk,
+    Credit,
+    Delta,
+    Drop,
+    Filed,
+    Hello,
+    Inspect,
+    Inspected,
+    Join,
+    Message,
+    Refused,
+    Status,
+)
+from . import answers, status
+from .facts import (
+    CHANNELS,
+    ROLES,
+    Fact,
+    Heard,
+    Put,
+    Subscription,
+    Tick,
+    Undecodable,
+    Unreachable,
+    id_of,
+    may,
+)
+from .faults import Told, hello_fault, no
+from .intake import Broadcast, Intake, Order
+from .members import MEMBERS_MAX, Member, Members
+from .readers import Readers
+from .subscriptions import Subscriptions
+
+BEACON_MS: Final = 250
+MISSED_MAX: Final = 32  # beacons of silence until LOST
+WATCH_S: Final = 0.05  # between two looks at deadlines: below what liveness takes for a stall
+FULL_MS: Final = 5000  # before a place is asked for again
+NOT_ANNOUNCED: Final = "this start is not followed here: let what the hub has be judged, announce"
+
+Effect = Send | Broadcast
+
+
+class Hub:
+    """One statestored. ``hub_id`` is drawn for each process; ``data_address`` is its XPUB."""
+
+    def __init__(
+        self,
+        *,
+        hub_id: int,
+        data_address: str,
+        beacon_ms: int = BEACON_MS,
+        missed_max: int = MISSED_MAX,
+        members_max: int = MEMBERS_MAX,
+    ) -> None:
+        lost_s = beacon_ms * missed_max / 1000
+        self.counts = status.Counts()
+        self._identity = answers.Identity(
+            hub_id=hub_id,
+            data_address=data_address,
+            beacon_ms=beacon_ms,
+            lost_ms=beacon_ms * missed_max,
+        )
+        self._subscriptions = Subscriptions(self.counts)
+        self._intake = Intake(self._subscriptions.minimal)
+        self._members = Members(
+            members_max=members_max, suspect_s=min(SUSPECT_S, lost_s / 2), lost_s=lost_s
+        )
+        self._sender = Sender()
+        self._readers = Readers(self._intake, self._members, sender=self._sender, place=self._place)
+        self._publisher: Member | None = None
+        self._putter = b""  # the publisher's bulk connection
+        self._told = Told()
+        self._later: tuple[Effect, ...] = ()  # what puts decided; the turn's end sends it
+        self._began_at: float | None = None
+        self._now = 0.0
+        self._ticked = (0.0, 0)  # one moment: now, and the wall clock in µs
+        self._watch_at = self._beacon_at = 0.0
+        self._sequence = 0
+
+    @property
+    def deadline(self) -> float:
+        """The time at which a Tick has work to do at the latest."""
+        return min(self._watch_at, self._beacon_at)
+
+    @property
+    def sending(self) -> bool:
+        """Whether ``turn`` has something to send."""
+        return self._sender.ready
+
+    def handle(self, fact: Fact, *, now: float) -> tuple[Effect, ...]:
+        """Decide what ``fact`` means for everybody."""
+        self._now = now
+        match fact:
+            case Heard(peer=peer, message=message):
+                return self._on_heard(peer, message)
+            case Put(peer=peer, frame=frame):
+                return (*map(Broadcast, self.put(peer, frame, now=now)), *self._take_later())
+            case Subscription(frame=frame):
+                barrier = self._subscriptions.take(frame)
+                return (Broadcast(barrier),) if barrier else ()
+            case Undecodable(peer=peer, error=error):
+                return self._on_undecodable(peer, error)
+            case Unreachable(peer=peer):
+                self.counts.unreachable += 1
+                self._sender.forget(peer)
+                return ()
+            case Tick(wall_us=wall_us):
+                return self._on_tick(wall_us)
+
+    def put(self, peer: bytes, frame: bytes, *, now: float) -> tuple[bytes, ...]:
+        """Take a delta of the publisher and return the frames to broadcast; the hot path.
+
+        What else it decides (acknowledgement, refusal, catch-up) goes out at the turn's end.
+        """
+        self._now = now
+        if peer != self._putter:
+            self._later += self._on_stray_put(peer)
+            return ()
+        try:
+            frames = self._intake.put(frame, now=now)
+        except WireError as error:
+            self._later += self._on_undecodable(peer, error)
+            return ()
+        if isinstance(frames, Refused):
+            self._later += self._refuse(peer, frames)
+            return ()
+        counts = self.counts
+        counts.deltas += 1
+        counts.delta_bytes += len(frame)
+        counts.broadcasts += len(frames)
+        return frames
+
+    def turn(self, bytes_max: int) -> tuple[Send, ...]:
+        """Send about ``bytes_max`` bytes of what readers catch up with, each in turn."""
+        sends = self._sender.turn(bytes_max)
+        for send in sends:
+            if isinstance(send.message, Refused):
+                self._count(send.message)
+        return sends
+
+    def status(self, *, now: float) -> status.Status:
+        """Picture the hub; the picture does not change afterwards."""
+        self._now = now
+        intake = self._intake
+        return status.Status(
+            hub=self._identity.hub_id,
+            problem=status.problem(intake),
+            epoch=intake.epoch,
+            start=intake.start,
+            num_topics=intake.num_topics,
+            data_address=self._identity.data_address,
+            catalog_address=intake.catalog_address,
+            catalog_name=intake.catalog_name,
+            watermark=intake.watermark,
+            publisher=self._publisher.name if self._publisher else "",
+            publisher_silent_s=round(self._silent_s(), 3),
+            topics_behind=intake.behind,
+            streams=len(self._sender),
+            counts=replace(self.counts, refused=dict(self.counts.refused)),
+            topics=status.topics_of(intake, self._members),
+            subscribers=status.subscribers_of(self._members, now=now),
+        )
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        self._intake.check()
+        self._members.check()
+        assert self._putter == self._publisher_peer(BULK_CHANNEL)
+        assert self._publisher is None or self._publisher.role == PUBLISHER
+
+    def _on_heard(self, peer: bytes, message: Message) -> tuple[Effect, ...]:
+        if isinstance(message, Hello):
+            return self._on_hello(peer, message)
+        found = self._members.at(peer)
+        if found is not None:
+            self._members.heard(found[0], now=self._now)
+        if isinstance(message, Refused):  # is never answered: two refusals would go on for ever
+            if found is not None and found[0] is self._publisher:
+                self._intake.refused(message, now=self._now)
+            return ()
+        if found is None:
+            text = "this hub does not know the connection: say hello first"
+            return self._refuse(peer, no("HELLO", text), of=message)
+        member, channel = found
+        if not may(message, role=member.role, channel=channel):
+            place = f"from a {ROLES[member.role]} on {CHANNELS[channel]}"
+            text = f"{type(message).__name__} is not understood {place}"
+            return self._refuse(peer, no("ROLE", text), of=message)
+        return self._obey(member, peer, message)
+
+    def _obey(self, member: Member, peer: bytes, message: Message) -> tuple[Effect, ...]:
+        match message:
+            case Announce():
+                return self._on_announce(member, peer, message)
+            case Beacon() | Chunk() | Delta() if member is not self._publisher:
+                return self._refuse(peer, no("START", NOT_ANNOUNCED), of=message)
+            case Beacon():
+                return self._reply(peer, self._intake.beacon(message, now=self._now), of=message)
+            case Chunk():
+                self.counts.chunks += 1
+                return self._perform(self._intake.chunk(message, now=self._now))
+            case Delta():
+                return self.handle(Put(peer, encode(message)), now=self._now)
+            case Join() | Drop() | Status() | CatchUp() | Credit() | Cancel():
+                self.counts.catch_ups += isinstance(message, CatchUp)
+                return self._reply(peer, self._readers.answer(member, peer, message), of=message)
+            case Inspect(request=request, what=what):
+                return self._reply(peer, self._inspect(request, what), of=message)
+            case _:
+                assert isinstance(message, Bye)
+                return self._on_bye(member)
+
+    def _on_hello(self, peer: bytes, message: Hello) -> tuple[Effect, ...]:
+        fault = hello_fault(message)
+        if fault is not None:
+            return self._refuse(peer, fault, of=message)
+        known = self._members.at(peer)
+        member = self._members.greet(peer, message, now=self._now)
+        if member is None:
+            text = f"{len(self._members)} members are here, and no more may come"
+            return self._refuse(peer, no("FULL", text, retry_ms=FULL_MS), of=message)
+        self.counts.hellos += 1
+        self._retie()
+        welcome = answers.welcome(self._identity, self._intake, message)
+        if member.role != PUBLISHER or message.channel != CONTROL_CHANNEL:
+            if member is self._publisher and known is None:
+                self._intake.lose_streams(now=self._now)  # they ran on the connection before
+            return (Send(peer, welcome),)
+        return Send(peer, welcome), self._tell_have(member, peer)
+
+    def _on_announce(self, member: Member, peer: bytes, message: Announce) -> tuple[Effect, ...]:
+        intake = self._intake
+        other_start = message.epoch == intake.epoch and message.start != intake.start
+        if other_start and member.judged != intake.have():
+            return (self._tell_have(member, peer),)  # it judged what is no longer so
+        epoch, old = intake.epoch, self._publisher_peer(CONTROL_CHANNEL)
+        fault = intake.announce(message, now=self._now)
+        if fault is not None:
+            return self._refuse(peer, fault, of=message)
+        if intake.epoch != epoch:
+            self._members.forget_topics()
+        self._publisher = member
+        self._retie()
+        if not old or old == peer:
+            return ()
+        text = f"start {message.start} of epoch {message.epoch} was announced after yours"
+        return self._refuse(old, no("START", text))
+
+    def _on_stray_put(self, peer: bytes) -> tuple[Effect, ...]:
+        found = self._members.at(peer)
+        if found is None:
+            return self._refuse(peer, no("HELLO", "say hello and announce before a delta"))
+        self._members.heard(found[0], now=self._now)
+        if found[0].role != PUBLISHER or found[1] != BULK_CHANNEL:
+            return self._refuse(peer, no("ROLE", "deltas come from a publisher, on bulk"))
+        return self._refuse(peer, no("START", NOT_ANNOUNCED))
+
+    def _on_bye(self, member: Member) -> tuple[Effect, ...]:
+        for peer in member.peers.values():
+            self._sender.forget(peer)
+        self._members.leave(member)
+        self._retie()
+        return ()
+
+    def _inspect(self, request: int, what: str) -> Message:
+        found = status.table(self.status(now=self._now), what)
+        if found is None:
+            return no("INSPECT", f"no table {what!r}: {', '.join(status.TABLES)}")
+        return Inspected(request=request, columns=found[0], rows=found[1])
+
+    def _on_undecodable(self, peer: bytes, error: WireError) -> tuple[Effect, ...]:
+        self.counts.undecodable += 1
+        code = "VERSION" if isinstance(error, VersionMismatch) else "WIRE"
+        return self._refuse(peer, no(code, str(error)))
+
+    def _on_tick(self, wall_us: int) -> tuple[Effect, ...]:
+        now = self._now
+        self._ticked = (now, wall_us)
+        if self._began_at is None:
+            self._began_at = now
+        publisher = self._publisher
+        if publisher is not None and self._intake.put_at > publisher.heard_at:
+            self._members.heard(publisher, now=self._intake.put_at)
+        effects = self._take_later()
+        if now >= self._watch_at:
+            self._watch_at = now + WATCH_S
+            self._watch()
+        effects += self._perform((*self._intake.acknowledge(), *self._intake.ask(now=now)))
+        if now >= self._beacon_at:
+            effects += (Broadcast(self._beacon()),)
+        return effects
+
+    def _watch(self) -> None:
+        for member in self._members.expire(now=self._now):
+            self.counts.lost += 1
+            for peer in member.peers.values():
+                self._sender.forget(peer)
+        self._retie()
+        self._intake.settle(now=self._now)
+        self._intake.watch(now=self._now)
+
+    def _beacon(self) -> bytes:
+        period_s = self._identity.beacon_ms / 1000
+        self._beacon_at = max(self._beacon_at + period_s, self._now + period_s / 2)
+        self._sequence += 1
+        beacon = answers.beacon(
+            self._identity,
+            self._intake,
+            sequence=self._sequence,
+            sent_us=self._place()[1],
+            age_ms=int(self._silent_s() * 1000),
+        )
+        return encode(beacon)
+
+    def _perform(self, orders: Iterable[Order]) -> tuple[Effect, ...]:
+        """Address what the intake tells the publisher; nobody is told while there is none."""
+        effects: list[Effect] = []
+        for order in orders:
+            if isinstance(order, Broadcast):
+                self.counts.broadcasts += 1
+                effects.append(order)
+                continue
+            if isinstance(order.message, Refused):
+                self._count(order.message)
+            control = isinstance(order.message, Filed)
+            peer = self._publisher_peer(CONTROL_CHANNEL if control else BULK_CHANNEL)
+            if peer:
+                effects.append(Send(peer, order.message))
+        return tuple(effects)
+
+    def _reply(self, peer: bytes, answer: Message | None, *, of: Message) -> tuple[Effect, ...]:
+        if answer is None:
+            return ()
+        if isinstance(answer, Refused):
+            return self._refuse(peer, answer, of=of)
+        return (Send(peer, answer),)
+
+    def _refuse(
+        self, peer: bytes, fault: Refused, *, of: Message | None = None
+    ) -> tuple[Effect, ...]:
+        """Refuse what waits for an answer always, and other rubbish now and then."""
+        self._count(fault)
+        request = fault.request or id_of(of)
+        waits = request or isinstance(of, (Hello, Announce))
+        if not waits and not self._told.again(peer, now=self._now):
+            return ()
+        return (Send(peer, replace(fault, request=request)),)
+
+    def _count(self, fault: Refused) -> None:
+        refused = self.counts.refused
+        refused[fault.code] = refused.get(fault.code, 0) + 1
+
+    def _tell_have(self, member: Member, peer: bytes) -> Send:
+        member.judged = self._intake.have()
+        return Send(peer, member.judged)
+
+    def _retie(self) -> None:
+        self._putter = self._publisher_peer(BULK_CHANNEL)
+
+    def _publisher_peer(self, channel: int) -> bytes:
+        return self._publisher.peers.get(channel, b"") if self._publisher else b""
+
+    def _take_later(self) -> tuple[Effect, ...]:
+        later, self._later = self._later, ()
+        return later
+
+    def _place(self) -> tuple[int, int]:
+        ticked_at, wall_us = self._ticked
+        return self._intake.start, wall_us + int((self._now - ticked_at) * 1e6)
+
+    def _silent_s(self) -> float:
+        since = self._publisher.heard_at if self._publisher else self._began_at
+        return self._now - since if since is not None else 0.0

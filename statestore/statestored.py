@@ -1,0 +1,143 @@
+"""Statestored: the shell around the hub: sockets, the clock, the turn.
+
+A turn: take what arrived, puts on the hot path; let the hub decide; send some chunks, for at most
+2 ms; then the beacon and what the turn collected.
+"""
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ..topics.bulk import Send
+from ..topics.errors import WireError
+from ..topics.link import Link, Received
+from ..topics.wire.codec import decode, encode
+from ..topics.wire.header import DELTA_KIND
+from .config import StatestoredConfig
+from .facts import Heard, Subscription, Tick, Undecodable, Unreachable
+from .hub import Effect, Hub
+from .intake import Broadcast
+from .status import Status
+
+REQUESTS: Final = "requests"  # the ROUTER
+DATA: Final = "data"  # the XPUB
+TURN_BYTES: Final = 512 << 10  # of chunks at a time: two large ones
+TURN_S: Final = 0.002  # of chunks in a turn: what a small delta waits at most
+STATUS_S: Final = 0.5  # between two pictures
+TIMEOUT_S_MAX: Final = 0.25  # between two looks at the clock
+
+log = logging.getLogger(__name__)
+
+
+class Statestored:
+    """One statestored. ``status`` may be read from any thread."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        link: Link,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+    ) -> None:
+        """Take what was built; ``link`` has REQUESTS and DATA bound."""
+        self._hub = hub
+        self._link = link
+        self._clock = clock
+        self._wall_us = wall_us
+        self._stopping = False
+        self._status_at = 0.0
+        self.status: Status = hub.status(now=clock())
+
+    def run(self) -> None:
+        """Serve until ``stop``."""
+        while not self._stopping:
+            self.run_once()
+
+    def stop(self) -> None:
+        """Make ``run`` return; from any thread or a signal handler."""
+        self._stopping = True
+        self._link.wake()
+
+    def run_once(self) -> None:
+        """One turn."""
+        for one in self._link.poll(self._timeout_s()):
+            self._take(one)
+        self._send_chunks()
+        self._perform(self._hub.handle(Tick(self._wall_us()), now=self._clock()))
+        now = self._clock()
+        if now >= self._status_at:
+            self._status_at = now + STATUS_S
+            self._picture(now)
+
+    def close(self) -> None:
+        """Let the sockets go."""
+        self._link.close()
+
+    def _timeout_s(self) -> float:
+        if self._hub.sending:
+            return 0.0
+        return min(max(self._hub.deadline - self._clock(), 0.0), TIMEOUT_S_MAX)
+
+    def _take(self, one: Received) -> None:
+        now = self._clock()
+        if one.name == DATA:
+            self._perform(self._hub.handle(Subscription(one.frame), now=now))
+        elif one.frame[4:5] == _DELTA:
+            for frame in self._hub.put(one.peer, one.frame, now=now):
+                self._link.send(DATA, frame)
+        else:
+            try:
+                message = decode(one.frame)
+            except WireError as error:
+                self._perform(self._hub.handle(Undecodable(one.peer, error), now=now))
+                return
+            self._perform(self._hub.handle(Heard(one.peer, message), now=now))
+
+    def _send_chunks(self) -> None:
+        until = self._clock() + TURN_S
+        while self._hub.sending and self._clock() < until:
+            self._perform(self._hub.turn(TURN_BYTES))
+
+    def _perform(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Broadcast(frame=frame):
+                    self._link.send(DATA, frame)
+                case Send(peer=peer, message=message):
+                    if not self._link.send(REQUESTS, encode(message), peer):
+                        self._hub.handle(Unreachable(peer), now=self._clock())
+
+    def _picture(self, now: float) -> None:
+        before, self.status = self.status, self._hub.status(now=now)
+        if (before.epoch, before.start) != (self.status.epoch, self.status.start):
+            log.info("publisher: epoch=%d start=%d", self.status.epoch, self.status.start)
+        if before.problem != self.status.problem:
+            log.info("serving: problem=%s", self.status.problem or "none")
+
+
+def build(config: StatestoredConfig) -> tuple[Statestored, str]:
+    """Return a statestored that is ready to ``run``, and the address of its requests.
+
+    Raises:
+        LinkError: a port is taken.
+    """
+    link = Link()
+    try:
+        address = link.bind_router(REQUESTS, config.request_address)
+        data_address = link.bind_publisher(DATA, config.data_address)
+    except BaseException:
+        link.close()
+        raise
+    hub = Hub(
+        hub_id=secrets.randbits(63) | 1,
+        data_address=data_address,
+        beacon_ms=config.statestore_heartbeat_frequency_ms,
+        missed_max=config.statestore_max_missed_heartbeats,
+    )
+    return Statestored(hub, link), address
+
+
+_DELTA: Final = bytes((DELTA_KIND,))

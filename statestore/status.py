@@ -1,0 +1,170 @@
+"""Status: an immutable picture of a hub, for whoever looks: pages, metrics, operators.
+
+Columns of ``tables()`` are what ``Inspect`` is answered with; other threads may hold a Status.
+"""
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Final
+
+from ..topics.entries import FULL, MINIMAL
+from ..topics.liveness import LIVE
+from .facts import ROLES
+from .intake import Intake
+from .members import Member, Members
+
+TABLES: Final = ("status", "topics", "subscribers")
+
+Cell = str | int | float | bool | None
+Rows = tuple[tuple[Cell, ...], ...]
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a hub has done since its process began."""
+
+    deltas: int = 0
+    delta_bytes: int = 0
+    broadcasts: int = 0  # frames, but beacons
+    chunks: int = 0  # of its own catch-ups
+    catch_ups: int = 0  # asked by readers
+    hellos: int = 0
+    barriers: int = 0
+    lost: int = 0  # members that fell silent
+    undecodable: int = 0
+    unreachable: int = 0  # messages that found no peer, or a full queue
+    subscriptions_odd: int = 0
+    refused: dict[str, int] = field(default_factory=dict)  # by code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicStatus:
+    """One topic. ``lag_versions``: behind what the publisher said last."""
+
+    topic: int
+    state: str
+    version: int
+    floor: int
+    entries: int
+    full_bytes: int
+    full_members: int
+    minimal_members: int
+    lag_versions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriberStatus:
+    """One member. ``lag_s`` is its own word, and its silence while it is not LIVE."""
+
+    name: str
+    registration: str
+    role: str
+    state: str
+    topics: int
+    lag_versions: int
+    lag_s: float
+    held_bytes: int
+    budget_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """A hub at one moment. ``problem``: why it does not serve everything; empty when it does."""
+
+    hub: int
+    problem: str
+    epoch: int
+    start: int
+    num_topics: int
+    data_address: str
+    catalog_address: str
+    catalog_name: str
+    watermark: int
+    publisher: str
+    publisher_silent_s: float
+    topics_behind: int
+    streams: int
+    counts: Counts
+    topics: tuple[TopicStatus, ...]
+    subscribers: tuple[SubscriberStatus, ...]
+
+
+def problem(intake: Intake) -> str:
+    """Say why a hub does not serve everything yet; empty when it does."""
+    if not intake.slots:
+        return "no catalogd has announced itself yet"
+    if intake.seeding:
+        return f"{intake.behind} of {len(intake.slots)} topics are being seeded"
+    return ""
+
+
+def topics_of(intake: Intake, members: Members) -> tuple[TopicStatus, ...]:
+    """Picture every topic."""
+    return tuple(
+        TopicStatus(
+            topic=number,
+            state=slot.follower.state,
+            version=slot.topic.version,
+            floor=slot.topic.floor,
+            entries=len(slot.topic),
+            full_bytes=slot.topic.held_bytes,
+            full_members=members.followers(number, FULL),
+            minimal_members=members.followers(number, MINIMAL),
+            lag_versions=max(0, slot.told - slot.topic.version),
+        )
+        for number, slot in intake.slots.items()
+    )
+
+
+def subscribers_of(members: Members, *, now: float) -> tuple[SubscriberStatus, ...]:
+    """Picture every member."""
+    return tuple(_subscriber(member, now) for member in members)
+
+
+def table(status: Status, what: str) -> tuple[tuple[str, ...], Rows] | None:
+    """Return columns and rows of the table ``what``; None if there is none of that name."""
+    match what:
+        case "status":
+            facts = _facts(status)
+            return ("name", "value"), tuple(facts.items())
+        case "topics":
+            return _columns(TopicStatus), tuple(_cells(one) for one in status.topics)
+        case "subscribers":
+            return _columns(SubscriberStatus), tuple(_cells(one) for one in status.subscribers)
+        case _:
+            return None
+
+
+def _subscriber(member: Member, now: float) -> SubscriberStatus:
+    silent_s = 0.0 if member.state == LIVE else now - member.heard_at
+    return SubscriberStatus(
+        name=member.name,
+        registration=member.registration.hex(),
+        role=ROLES[member.role],
+        state=member.state,
+        topics=len(member.joined),
+        lag_versions=member.lag_versions,
+        lag_s=round(member.lag_us / 1e6 + silent_s, 3),
+        held_bytes=member.held_bytes,
+        budget_bytes=member.budget_bytes,
+    )
+
+
+def _facts(status: Status) -> dict[str, Cell]:
+    apart = ("counts", "topics", "subscribers")
+    facts: dict[str, Cell] = {
+        f.name: getattr(status, f.name) for f in fields(status) if f.name not in apart
+    }
+    facts["members"] = len(status.subscribers)
+    facts["entries"] = sum(one.entries for one in status.topics)
+    facts["full_bytes"] = sum(one.full_bytes for one in status.topics)
+    counts = asdict(status.counts)
+    refused = counts.pop("refused")
+    return facts | counts | {f"refused_{code}": refused[code] for code in sorted(refused)}
+
+
+def _columns(cls: type) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(cls))
+
+
+def _cells(record: TopicStatus | SubscriberStatus) -> tuple[Cell, ...]:
+    return tuple(getattr(record, f.name) for f in fields(record))
