@@ -287,17 +287,19 @@ def _read_rows(header: h.Header, body: bytes, at: int) -> tuple[Entry, ...]:
     """Read the rows from ``at`` to the end; ``at`` runs ahead of a cut body, which the end sees."""
     to_version = header.to_version
     back_max = to_version - header.from_version - 1
-    entries = []
+    unpack, row_size = _ROW.unpack_from, _ROW.size
+    entries: list[Entry] = []
     try:
         for _ in range(header.entry_count):
-            kind, key_bytes, back, schema, data, size = _ROW.unpack_from(body, at)
-            at += _ROW.size
-            key = body[at : at + key_bytes]
-            at += key_bytes
+            kind, key_bytes, back, schema, data, size = unpack(body, at)
+            key_at = at + row_size
+            at = key_at + key_bytes
+            key = body[key_at:at]
             value = None
             if kind == VALUE and size <= h.VALUE_BYTES_MAX:
-                value = body[at : at + size]
+                value_at = at
                 at += size
+                value = body[value_at:at]
             elif kind != STUB:
                 _check_grave(kind, key, size)
             version = to_version - back

@@ -14,7 +14,7 @@ from zlib import crc32
 
 from ..entries import FULL, MINIMAL
 from ..errors import VersionMismatch, WireError
-from ..sharding import BARRIER, BEACON, CONTROL, NUM_TOPICS_MAX, is_topic
+from ..sharding import BARRIER, BEACON, CONTROL, NAMESPACE, NUM_TOPICS_MAX
 
 PROTOCOL: Final = 1
 PROTOCOL_MIN: Final = 1
@@ -105,21 +105,19 @@ def read_header(frame: bytes) -> Header:
     if not HEADER_BYTES <= len(frame) <= FRAME_BYTES_MAX:
         raise WireError(f"frame of {len(frame)} bytes: {HEADER_BYTES} to {FRAME_BYTES_MAX} allowed")
     header = Header._make(_HEADER.unpack_from(frame))
-    if header.crc != crc32(memoryview(frame)[_AFTER_CRC:], crc32(frame[:_CRC_AT])):
+    if header.crc != crc32(frame[_AFTER_CRC:], crc32(frame[:_CRC_AT])):
         raise WireError(f"crc differs: topic={header.topic} kind={header.kind}")
-    allowed = FLAGS_OF_KIND.get(header.kind)
-    if allowed is None or header.flags & ~allowed:
-        raise WireError(f"unknown kind {header.kind} or flags {header.flags:#04x}")
-    if header.from_version > header.to_version:
-        raise WireError(f"from version {header.from_version} above {header.to_version}")
-    if header.kind == BEACON_KIND:
-        if header.topic != BEACON or header.level:
-            raise WireError(f"beacon of topic {header.topic}, level {header.level}")
-        return header
-    if not is_topic(header.topic, NUM_TOPICS_MAX) or not MINIMAL <= header.level <= FULL:
+    kind, flags = header.kind, header.flags
+    if kind not in FLAGS_OF_KIND or flags & ~FLAGS_OF_KIND[kind]:
+        raise WireError(f"unknown kind {kind} or flags {flags:#04x}")
+    if kind == BEACON_KIND:
+        _check_beacon(header)
+    elif NUM_TOPICS_MAX <= header.topic != NAMESPACE or not MINIMAL <= header.level <= FULL:
         raise WireError(f"entries of topic {header.topic}, level {header.level}")
-    if header.kind == DELTA_KIND:
-        _check_delta(header, len(frame))
+    if header.from_version >= header.to_version:
+        _check_span(header)
+    if kind == DELTA_KIND and len(frame) > HEADER_BYTES + DELTA_BYTES_MAX:
+        raise WireError(f"delta of {len(frame)} bytes: a body of {DELTA_BYTES_MAX} allowed")
     return header
 
 
@@ -136,8 +134,13 @@ def check_lead(frame: bytes) -> None:
         raise VersionMismatch(str(PROTOCOL), str(frame[0]))
 
 
-def _check_delta(header: Header, frame_bytes: int) -> None:
-    if header.from_version == header.to_version:
+def _check_beacon(header: Header) -> None:
+    if header.topic != BEACON or header.level:
+        raise WireError(f"beacon of topic {header.topic}, level {header.level}")
+
+
+def _check_span(header: Header) -> None:
+    if header.from_version > header.to_version:
+        raise WireError(f"from version {header.from_version} above {header.to_version}")
+    if header.kind == DELTA_KIND:
         raise WireError(f"delta that changes nothing at version {header.to_version}")
-    if frame_bytes > HEADER_BYTES + DELTA_BYTES_MAX:
-        raise WireError(f"delta of {frame_bytes} bytes: a body of {DELTA_BYTES_MAX} allowed")
