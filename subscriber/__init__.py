@@ -2,3 +2,9 @@
 
 Imports `topics` only; a driver loads nothing else of ours.
 """
+
+from .facts import Change, Stats, TopicInfo
+from .subscriber import Subscriber
+from .watch import Watch
+
+__all__ = ["Change", "Stats", "Subscriber", "TopicInfo", "Watch"]

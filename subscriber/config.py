@@ -1,0 +1,64 @@
+"""Config: a subscriber's settings, from its arguments, else from the environment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ..topics.errors import ConfigError
+from ..topics.settings import parse_addresses, parse_duration_s, parse_size
+
+BUDGET: Final = "256MB"
+TIMEOUT_S: Final = 10.0
+TIMEOUT_S_MAX: Final = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a subscriber needs to know; ``max_staleness_s`` None: memory is never too old."""
+
+    statestores: tuple[str, ...]
+    budget_bytes: int
+    timeout_s: float
+    name: str
+    max_staleness_s: float | None
+
+
+def settings_of(
+    statestores: str | None,
+    *,
+    budget: str | int | None,
+    timeout_s: float,
+    name: str | None,
+    max_staleness_s: float | None,
+    environ: Mapping[str, str],
+    default_name: str,
+) -> Settings:
+    """Return the settings; what is None is taken from ``environ``, else its default.
+
+    Raises:
+        ConfigError: a setting has a value that is not allowed; says which.
+    """
+    hubs = statestores if statestores is not None else environ.get("TOPICAST_STATESTORES", "")
+    size = budget if budget is not None else environ.get("TOPICAST_BUDGET", BUDGET)
+    if max_staleness_s is None and "TOPICAST_MAX_STALENESS" in environ:
+        text = environ["TOPICAST_MAX_STALENESS"]
+        max_staleness_s = parse_duration_s(text, setting="TOPICAST_MAX_STALENESS")
+    if not 0 < timeout_s <= TIMEOUT_S_MAX:
+        raise ConfigError("timeout_s", timeout_s, f"above 0, at most {TIMEOUT_S_MAX:.0f}")
+    if max_staleness_s is not None and not max_staleness_s > 0:
+        raise ConfigError("max_staleness_s", max_staleness_s, "above 0, or None")
+    return Settings(
+        statestores=tuple(map(str, parse_addresses(hubs, setting="statestores"))),
+        budget_bytes=_bytes(size),
+        timeout_s=timeout_s,
+        name=name or environ.get("TOPICAST_NAME") or default_name,
+        max_staleness_s=max_staleness_s,
+    )
+
+
+def _bytes(size: str | int) -> int:
+    if isinstance(size, str):
+        return parse_size(size, setting="budget")
+    if size <= 0:
+        raise ConfigError("budget", size, "a number of bytes above 0, or a text like 256MB")
+    return size

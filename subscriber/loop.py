@@ -1,0 +1,225 @@
+"""Loop: the one background thread of a subscriber; owns the link and performs what was decided.
+
+    any thread ──Inbox──▶ member.handle ──effects──▶ sockets, futures, watches
+    sockets ────poll────▶      │                     (readers read member.view, past all this)
+                           deadline
+
+Everything that waits waits in ``poll``. The thread is a daemon, holds no reference to the
+subscriber, and closes its sockets itself.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from itertools import count
+from typing import Final, assert_never
+
+from ..topics.errors import LinkError, NotReady, UsageError, WireError
+from ..topics.link import Inbox, Link
+from ..topics.wire import decode, encode
+from .facts import (
+    BULK,
+    CONTROL,
+    DATA,
+    PULLS,
+    SERVICE,
+    Answer,
+    Ask,
+    Changed,
+    ConnectCatalog,
+    ConnectData,
+    ConnectHub,
+    Effect,
+    Fact,
+    Fail,
+    Garbled,
+    Heard,
+    Leave,
+    Send,
+    Subscribe,
+    Tick,
+    Unsubscribe,
+    Watching,
+)
+from .member import Member
+from .watch import Watch
+
+POLL_S_MAX: Final = 1.0
+GRACE_S: Final = 1.0  # the member gives up by itself; this is for a thread that is held up
+STOP_S: Final = 5.0  # for the thread to end
+
+log = logging.getLogger(__name__)
+
+
+class Loop:
+    """Runs ``member`` on ``link``; ``ask`` and the watches are for any thread."""
+
+    def __init__(
+        self, member: Member, link: Link, *, hubs: tuple[str, ...], clock: Callable[[], float]
+    ) -> None:
+        self.member = member
+        self._link = link
+        self._hubs = hubs
+        self._clock = clock
+        self._pid = os.getpid()
+        self._ids = count(1)
+        self._inbox: Inbox[Fact] = Inbox(link.wake)
+        self._futures: dict[int, Future[object]] = {}
+        self._connected: set[str] = set()
+        self._watches: tuple[Watch, ...] = ()
+        self._watches_lock = threading.Lock()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="topicast-subscriber", daemon=True)
+
+    @property
+    def running(self) -> bool:
+        """Whether the thread is there, in this process."""
+        return self._thread.is_alive() and not self._stopping
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, the sockets and every watch; in a forked child do nothing."""
+        if self._pid != os.getpid():
+            return
+        self._stopping = True
+        for watch in self._watches:
+            watch.close()
+        if self._thread.is_alive():
+            self._link.wake()
+            self._thread.join(STOP_S)
+        else:
+            self._link.close()
+
+    def ask(self, make: Callable[[int, float], Ask], *, timeout_s: float) -> object:
+        """Put ``make(id, give_up_at)`` to the member and return its answer.
+
+        Raises:
+            UsageError: the subscriber is closed, or of another process.
+            LinkError: no answer in time.
+        """
+        number = next(self._ids)
+        future: Future[object] = Future()
+        self._futures[number] = future
+        try:
+            self._tell(make(number, self._clock() + timeout_s), timeout_s=timeout_s)
+            return future.result(timeout_s + GRACE_S)
+        except FutureTimeout as exc:
+            raise NotReady(f"no answer within {timeout_s} s: the thread is held up") from exc
+        finally:
+            self._futures.pop(number, None)
+
+    def watch(self, pattern: str, *, timeout_s: float) -> Watch:
+        """Return a new watch, which sees everything from now on."""
+        watch = Watch(pattern)
+        with self._watches_lock:
+            self._watches += (watch,)
+        self._tell(Watching(on=True), timeout_s=timeout_s)
+        return watch
+
+    def run_once(self) -> None:
+        """Read one batch, let the member decide, perform what it decided."""
+        pause_s = min(self.member.deadline - self._clock(), POLL_S_MAX)
+        for received in self._link.poll(pause_s):
+            self._perform(self._hear(received.name, received.frame))
+        for fact in self._inbox.take():
+            self._perform(self.member.handle(fact, now=self._clock()))
+        now = self._clock()
+        if now >= self.member.deadline:
+            self._perform(self.member.handle(Tick(), now=now))
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                self.run_once()
+            self._perform(self.member.handle(Leave(), now=self._clock()))
+        finally:
+            self._stopping = True
+            self._link.close()
+            for future in list(self._futures.values()):
+                _settle(future, UsageError("the subscriber is closed"))
+            for watch in self._watches:
+                watch.close()
+
+    def _tell(self, fact: Fact, *, timeout_s: float) -> None:
+        if self._pid == os.getpid() and not self.running:
+            raise UsageError("the subscriber is closed, or was never opened")
+        self._inbox.put(fact, timeout_s=timeout_s)
+
+    def _hear(self, channel: str, frame: bytes) -> tuple[Effect, ...]:
+        now = self._clock()
+        try:
+            message = decode(frame)
+        except WireError:
+            return self.member.handle(Garbled(), now=now)
+        return self.member.handle(Heard(channel, message), now=now)
+
+    def _perform(self, effects: Iterable[Effect]) -> None:  # noqa: C901 - dispatch
+        for effect in effects:
+            match effect:
+                case Send(channel=channel, message=message):
+                    if channel in self._connected:  # what is lost is asked again
+                        self._link.send(channel, encode(message))
+                case Subscribe(prefix=prefix):
+                    if DATA in self._connected:
+                        self._link.subscribe(DATA, prefix)
+                case Unsubscribe(prefix=prefix):
+                    if DATA in self._connected:
+                        self._link.unsubscribe(DATA, prefix)
+                case Answer(id=number, result=result):
+                    self._settle(number, result)
+                case Fail(id=number, error=error):
+                    self._settle(number, error)
+                case Changed():
+                    for watch in self._watches:
+                        watch.offer(effect.changes)
+                case ConnectHub() | ConnectData() | ConnectCatalog():
+                    self._connect(effect)
+                case _:
+                    assert_never(effect)
+
+    def _connect(self, effect: ConnectHub | ConnectData | ConnectCatalog) -> None:
+        match effect:
+            case ConnectHub(index=index):
+                log.info("statestored tried: address=%s", self._hubs[index])
+                self._reconnect((DATA,), "")
+                self._reconnect((CONTROL, BULK), self._hubs[index])
+            case ConnectData(address=address):
+                log.info("statestored followed: data_address=%s", address)
+                self._reconnect((DATA,), address)
+            case ConnectCatalog(address=address):
+                log.info("catalogd found: address=%s", address)
+                self._reconnect((SERVICE, PULLS), address)
+
+    def _reconnect(self, names: tuple[str, ...], address: str) -> None:
+        """Open sockets anew; to an address that is none, which a peer may tell us, not at all."""
+        for name in names:
+            if name in self._connected:
+                self._link.disconnect(name)
+                self._connected.discard(name)
+            if not address:
+                continue
+            connect = self._link.connect_dealer if name != DATA else self._link.connect_subscriber
+            try:
+                connect(name, address)
+            except LinkError as error:
+                log.warning("address refused: socket=%s error=%s", name, error)
+            else:
+                self._connected.add(name)
+
+    def _settle(self, number: int, outcome: object) -> None:
+        future = self._futures.pop(number, None)
+        if future is not None:
+            _settle(future, outcome)
+
+
+def _settle(future: Future[object], outcome: object) -> None:
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
