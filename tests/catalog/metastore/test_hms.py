@@ -1,6 +1,7 @@
 """Whatever a metastore does, or does not know, leaves Hms as an answer or as one of our errors."""
 
 import socket
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -19,7 +20,7 @@ from thrift.Thrift import TApplicationException
 from topicast.catalog.metastore.hms import Hms, parse_uris
 from topicast.tests.catalog.fake_metastore import make_partition, make_table, thrift_bytes
 from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal, reply
-from topicast.topics.errors import ConfigError, ObjectGone, SourceError
+from topicast.topics.errors import ConfigError, ObjectGone, SourceError, SourceRefused
 
 calls = ThriftHiveMetastore
 TABLE = make_table("db", "t", location="file:/t", keys=("ds",))
@@ -129,7 +130,7 @@ def test_exception_of_the_server_is_passed_on_in_its_words() -> None:
     failing = calls.get_database_result(o2=MetaException("the disk is full"))
     with ThriftServer(answering(DATABASES, UGI, failing)) as server:
         hms = Hms(server.uri, timeout_s=5)
-        with pytest.raises(SourceError, match="cannot read database db: the disk is full"):
+        with pytest.raises(SourceRefused, match="cannot read database db: the disk is full"):
             hms.database("db")
         assert hms.databases() == ("db",)
         assert server.called.count("set_ugi") == 1  # an exception is an answer: same connection
@@ -157,8 +158,9 @@ def test_absent_object_is_gone() -> None:
 def test_garbage_is_an_error_and_ends_the_connection(garbage: bytes) -> None:
     with ThriftServer(answering(DATABASES, UGI) | {"get_database": lambda: garbage}) as server:
         hms = Hms(server.uri, timeout_s=0.5)
-        with pytest.raises(SourceError, match="cannot read database db"):
+        with pytest.raises(SourceError, match="cannot read database db") as caught:
             hms.database("db")
+        assert type(caught.value) is SourceError
         assert hms.databases() == ("db",)
         hms.close()
 
@@ -190,7 +192,7 @@ def test_absent_table_is_left_out_where_tables_are_read_one_by_one() -> None:
 def test_server_without_any_way_to_read_tables_is_an_error() -> None:
     with ThriftServer(answering(UGI)) as server:
         hms = Hms(server.uri, timeout_s=5)
-        with pytest.raises(SourceError, match="Invalid method name: 'get_table_req'"):
+        with pytest.raises(SourceRefused, match="Invalid method name: 'get_table_req'"):
             hms.tables("db", ["t"])
         hms.close()
 
@@ -203,7 +205,7 @@ def test_refusal_for_another_reason_is_not_taken_for_a_missing_method() -> None:
     answers = answering(BY_NAME, UGI) | {"get_table_objects_by_name_req": broken}
     with ThriftServer(answers) as server:
         hms = Hms(server.uri, timeout_s=5)
-        with pytest.raises(SourceError):
+        with pytest.raises(SourceRefused):
             hms.tables("db", ["t"])
         hms.close()
 
@@ -243,4 +245,29 @@ def test_database_is_passed_on_as_the_server_wrote_it() -> None:
     with ThriftServer(answering(UGI, calls.get_database_result(success=database))) as server:
         hms = Hms(server.uri, timeout_s=5)
         assert hms.database("db") == thrift_bytes(database)
+        hms.close()
+
+
+def test_close_wakes_a_thread_that_waits_for_a_reply() -> None:
+    asked, failed = threading.Event(), []
+
+    def silent() -> bytes:
+        asked.set()
+        return b""
+
+    with ThriftServer(answering(UGI) | {"get_database": silent}) as server:
+        hms = Hms(server.uri, timeout_s=60)
+
+        def wait() -> None:
+            try:
+                hms.database("db")
+            except SourceError as error:
+                failed.append(error)
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        assert asked.wait(10)
+        hms.close()
+        waiting.join(10)
+        assert len(failed) == 1
         hms.close()

@@ -39,14 +39,15 @@ def reader(make_link: Callable[[], Link]) -> Link:
 def stranger() -> Iterator[Callable[[int, str], "zmq.Socket[bytes]"]]:
     """Connect a socket of any type: it sends what no Link would."""
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    sockets: list[zmq.Socket[bytes]] = []
 
     def connect(kind: int, address: str) -> "zmq.Socket[bytes]":
-        made = context.socket(kind)
-        made.connect(address)
-        return made
+        sockets.append(context.socket(kind))
+        sockets[-1].connect(address)
+        return sockets[-1]
 
     yield connect
-    context.destroy(linger=0)
+    context.destroy(linger=0)  # with what a test made of them, such as monitors
 
 
 @pytest.fixture

@@ -1,0 +1,220 @@
+"""What the options bound: garbage, frames too large, strangers' shapes, readers that stop."""
+
+import random
+import signal
+import socket
+import struct
+import subprocess
+import sys
+
+import psutil
+import pytest
+import zmq
+
+from topicast.tests.waiting import until
+from topicast.topics.link.sockets import (
+    FRAME_BYTES_MAX,
+    OPTIONS,
+    PUBLISHED_MAX,
+    SENT_BYTES_MAX,
+    SUBSCRIPTION_BYTES_MAX,
+    Role,
+)
+
+ANY = "tcp://127.0.0.1:0"
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("role", Role)
+def test_nothing_that_bounds_is_left_to_a_default(role):
+    always = {zmq.LINGER, zmq.SNDHWM, zmq.RCVHWM, zmq.MAXMSGSIZE, zmq.HANDSHAKE_IVL}
+    assert always | {zmq.HEARTBEAT_IVL} <= set(OPTIONS[role])
+    assert OPTIONS[role][zmq.LINGER] == 0
+    assert min(OPTIONS[role][zmq.SNDHWM], OPTIONS[role][zmq.RCVHWM]) > 0  # 0 means no limit
+
+
+@pytest.mark.parametrize("role", Role)
+def test_options_that_would_harm_are_never_set(role):
+    assert not {zmq.ROUTING_ID, zmq.XPUB_NODROP, zmq.CONFLATE} & set(OPTIONS[role])
+
+
+def test_what_one_role_sends_the_other_accepts():
+    pairs = {Role.PUBLISHER: Role.SUBSCRIBER, Role.ROUTER: Role.DEALER, Role.DEALER: Role.ROUTER}
+    for sender, taker in pairs.items():
+        assert SENT_BYTES_MAX[sender] == OPTIONS[taker][zmq.MAXMSGSIZE]
+
+
+@pytest.mark.parametrize("role", Role)
+def test_every_option_is_taken_by_the_library_as_set(role):
+    write_only = {zmq.XPUB_VERBOSE, zmq.ROUTER_MANDATORY, zmq.ROUTER_HANDOVER}
+    with zmq.Context() as context, context.socket(role.value) as made:
+        for option, value in OPTIONS[role].items():
+            made.setsockopt(option, value)
+            assert option in write_only or made.getsockopt(option) == value
+
+
+def test_garbage_on_the_port_is_at_most_a_frame_and_others_are_served(
+    hub, reader, introduce, frames
+):
+    rng = random.Random(3)
+    peer = introduce(hub, reader)
+    port = hub.bind_publisher("publisher", ANY)
+    where = [hub.bind_router("second", ANY), port]
+    for garbage in (
+        b"",
+        b"GET / HTTP/1.1\r\nHost: hub\r\n\r\n",
+        b"\x01\x00",  # ZMTP 1.0, a greeting without a version
+        *(rng.randbytes(size) for size in (1, 9, 64, 1000, 100_000)),
+        b"\xff" * 64,
+        b"\x03\x00" * 50,
+    ):
+        for address in where:
+            _throw(address, garbage)
+    hub.poll(0.05)  # whatever arrived, arrived as frames
+    for number in range(10):
+        assert reader.send("control", b"%d" % number)
+        assert _frame_of(hub, frames, "router") == b"%d" % number
+        assert hub.send("router", b"served", peer)
+        assert frames(reader, 1)[0].frame == b"served"
+
+
+def _frame_of(hub, frames, name):
+    """Return the frame that arrives at ``name``; strangers' may arrive at others."""
+    got = []
+    until(lambda: got.extend(r.frame for r in frames(hub, 1) if r.name == name) or got)
+    assert len(got) == 1
+    return got[0]
+
+
+def _throw(address, garbage):
+    with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as raw:
+        try:
+            raw.sendall(garbage)
+        except OSError:
+            return  # cut off while we were throwing: fine
+
+
+@pytest.mark.parametrize("parts", [[b""] * 2, [b"a", b"b"], [b"x"] * 50])
+def test_message_of_another_shape_is_dropped_and_counted(hub, stranger, frames, parts):
+    dealer = stranger(zmq.DEALER, hub.bind_router("router", ANY))
+    dealer.send_multipart(parts)
+    dealer.send(b"of the right shape")
+    assert [received.frame for received in frames(hub, 1)] == [b"of the right shape"]
+    assert (hub.counts.received, hub.counts.dropped) == (1, 1)
+
+
+def test_published_message_in_parts_is_dropped_and_counted(reader, frames):
+    with zmq.Context() as context, context.socket(zmq.XPUB) as other_hub:
+        other_hub.setsockopt(zmq.LINGER, 0)
+        reader.connect_subscriber("data", f"tcp://127.0.0.1:{_bind(other_hub)}")
+        reader.subscribe("data", b"a")
+        assert other_hub.recv() == b"\x01a"
+        other_hub.send_multipart([b"a1", b"in parts"])
+        other_hub.send(b"a2")
+        assert [received.frame for received in frames(reader, 1)] == [b"a2"]
+    assert reader.counts.dropped == 1
+
+
+def _bind(made):
+    return made.bind_to_random_port("tcp://127.0.0.1")
+
+
+def test_what_a_reader_pushes_upstream_is_dropped_and_counted(hub, stranger, frames):
+    pusher = stranger(zmq.XSUB, hub.bind_publisher("publisher", ANY))
+    pusher.send(b"hello")
+    pusher.send(b"\x02other")
+    pusher.send(b"")
+    pusher.send(b"\x01marker")
+    assert [received.frame for received in frames(hub, 1)] == [b"\x01marker"]
+    assert hub.counts.dropped == 3
+
+
+@pytest.mark.parametrize("size", [FRAME_BYTES_MAX + 1, 16 * MIB])
+def test_frame_too_large_cuts_its_sender_off_and_nobody_else(
+    hub, reader, introduce, stranger, frames, size
+):
+    introduce(hub, reader)
+    address = hub.bind_router("second", ANY)
+    dealer = stranger(zmq.DEALER, address)
+    monitor = dealer.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+    dealer.send(bytes(size))
+    assert monitor.poll(10_000), "still connected"
+    assert reader.send("control", b"I am well")
+    assert [received.frame for received in frames(hub, 1)] == [b"I am well"]
+
+
+def test_subscription_too_large_is_not_taken(hub, stranger, frames):
+    address = hub.bind_publisher("publisher", ANY)
+    greedy = stranger(zmq.SUB, address)
+    greedy.setsockopt(zmq.SUBSCRIBE, b"x" * 10 * SUBSCRIPTION_BYTES_MAX)
+    other = stranger(zmq.SUB, address)
+    other.setsockopt(zmq.SUBSCRIBE, b"small")
+    assert [received.frame for received in frames(hub, 1)] == [b"\x01small"]
+
+
+def test_connection_that_says_nothing_is_closed(hub):
+    port = int(hub.bind_router("router", ANY).rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port)) as silent:
+        silent.settimeout(10)
+        while silent.recv(64):
+            pass  # the greeting; then the end, after HANDSHAKE_MS
+
+
+def test_stopped_reader_costs_64_mib_at_most_and_the_others_nothing(hub, reader, follow, frames):
+    address = follow(hub, reader, b"a")
+    frame = b"a" * 64 * 1024
+    with _reader_that_stops(address):
+        frames(hub, 1)
+        rss_before = psutil.Process().memory_info().rss
+        for _ in range(4 * PUBLISHED_MAX // 100):  # 250 MiB
+            for _ in range(100):
+                assert hub.send("publisher", frame)
+            assert {received.frame for received in frames(reader, 100)} == {frame}
+        grown = psutil.Process().memory_info().rss - rss_before
+    assert hub.counts.sent == 4 * PUBLISHED_MAX == reader.counts.received
+    assert 32 * MIB < grown < (64 + 8) * MIB  # its queue is there, and it is bounded
+
+
+def _reader_that_stops(address):
+    """Speak ZMTP 3.0 by hand up to the subscription, then never read again."""
+    raw = socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])))
+    greeting = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
+    ready = b"\x05READY\x0bSocket-Type" + struct.pack(">I", 3) + b"SUB"
+    raw.sendall(greeting + bytes([4, len(ready)]) + ready)
+    assert b"READY" in _received(raw, len(greeting) + 2 + len(ready))
+    raw.sendall(b"\x00\x02\x01a")
+    return raw
+
+
+def _received(raw, size):
+    got = b""
+    while len(got) < size:
+        got += raw.recv(size - len(got))
+    return got
+
+
+READER = """
+from topicast.topics.link import Link
+link = Link()
+link.connect_subscriber("data", {address!r})
+link.subscribe("data", b"a")
+link.poll(1)
+print("heartbeats are under way", flush=True)
+while True:
+    link.poll(1)
+"""
+
+
+def test_process_that_froze_is_cut_off_and_comes_back_when_it_thaws(hub, frames):
+    address = hub.bind_publisher("publisher", ANY)
+    command = [sys.executable, "-c", READER.format(address=address)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as frozen:
+        try:
+            assert frames(hub, 1)[0].frame == b"\x01a"
+            assert frozen.stdout.readline()
+            frozen.send_signal(signal.SIGSTOP)
+            assert frames(hub, 1)[0].frame == b"\x00a"  # the time to live in its heartbeat is over
+            frozen.send_signal(signal.SIGCONT)
+            assert frames(hub, 1)[0].frame == b"\x01a"
+        finally:
+            frozen.kill()
