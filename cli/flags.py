@@ -77,9 +77,9 @@ def config_from(config: type[C], given: Mapping[str, Any]) -> C:
     return config(**{name: value for name, value in given.items() if name in names})
 
 
-def version_option() -> Callable[[F], F]:
-    """Make ``--version``."""
-    return click.version_option(__version__, "--version", message="%(prog)s %(version)s")
+def version_option(name: str) -> Callable[[F], F]:
+    """Make ``--version`` of the command ``name``."""
+    return click.version_option(__version__, "--version", message=f"{name} %(version)s")
 
 
 def statestores_option() -> Callable[[F], F]:

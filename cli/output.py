@@ -15,7 +15,15 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from ..topics.errors import ConfigError, LinkError, NotReady, TopicastError
+from ..topics.errors import (
+    ConfigError,
+    LinkError,
+    NoSuchObject,
+    NotReady,
+    OverBudget,
+    TopicastError,
+    UsageError,
+)
 from .flags import F, option
 
 DONE: Final = 0
@@ -27,6 +35,16 @@ INTERRUPTED: Final = 130  # what a shell says of a command that SIGINT ended
 
 EXIT_CODES: Final = """\b
 Exit codes: 0 done, 1 failed, 2 wrong use, 3 not reachable, 4 timed out."""
+
+_CODES: Final = (  # the first that fits
+    (NoSuchObject, FAILED),
+    (OverBudget, FAILED),
+    (UsageError, WRONG_USE),
+    (ConfigError, WRONG_USE),
+    (NotReady, TIMED_OUT),
+    (LinkError, NOT_REACHABLE),
+    (TopicastError, FAILED),
+)
 
 Cell = str | int | float | bool | None
 
@@ -111,10 +129,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def exit_code(error: TopicastError) -> int:
     """Return what a command ends with after ``error``."""
-    for kind, code in ((ConfigError, WRONG_USE), (NotReady, TIMED_OUT), (LinkError, NOT_REACHABLE)):
-        if isinstance(error, kind):
-            return code
-    return FAILED
+    return next(code for kind, code in _CODES if isinstance(error, kind))
 
 
 def run(command: click.Command, *, code_of: Callable[[TopicastError], int] = exit_code) -> NoReturn:

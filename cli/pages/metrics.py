@@ -33,7 +33,6 @@ STATESTORED: Final[Table] = {
     "deltas": (COUNTER, "Deltas that catalogd sent"),
     "delta_bytes": (COUNTER, "Bytes of these deltas"),
     "broadcasts": (COUNTER, "Deltas that were broadcast"),
-    "broadcast_bytes": (COUNTER, "Bytes of these deltas, once for all subscribers"),
     "chunks": (COUNTER, "Chunks of the hub's own catch-ups"),
     "catch_ups": (COUNTER, "Catch-ups that subscribers asked for"),
     "hellos": (COUNTER, "Connections that were greeted"),

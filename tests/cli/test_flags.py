@@ -27,7 +27,7 @@ MEANINGS = {name: f"What {name} means." for name in Config.__dataclass_fields__}
 
 @click.command(context_settings=settings())
 @flags_of(Config, meanings=MEANINGS, defaults={"state_dir": Path("/var/lib/x")})
-@version_option()
+@version_option("tool")
 def command(**given: Any) -> Config:
     return config_from(Config, given)
 

@@ -11,8 +11,10 @@ from topicast.topics.errors import (
     LinkError,
     NoSuchObject,
     NotReady,
+    OverBudget,
     SourceError,
     TopicastError,
+    UsageError,
 )
 
 COLUMNS = ("topic", "name", "lag_s", "live")
@@ -86,6 +88,8 @@ def test_columns_stand_under_each_other() -> None:
         (LinkError("no statestored answers"), 3),
         (NotReady("no answer"), 4),
         (NoSuchObject("a.b"), 1),
+        (OverBudget("the namespace", needed_bytes=2, free_bytes=1), 1),
+        (UsageError("the filter is none"), 2),
         (SourceError("metastore"), 1),
     ],
 )

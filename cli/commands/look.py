@@ -1,0 +1,194 @@
+"""Look: the commands that show what hub, catalogd and catalog are, and change nothing."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
+from typing import Any
+
+import click
+
+from ...subscriber import Subscriber
+from ...topics.errors import LinkError, NotReady
+from ...topics.objects.tables import Column, Database, Table
+from ...topics.settings import parse_addresses
+from ..flags import budget_option, settings, statestores_option, timeout_option
+from ..operator import Facts, Operator
+from ..output import EXIT_CODES, NOT_REACHABLE, Output, complain, output_option
+
+
+@contextmanager
+def catalog_at(statestores: str, *, budget: str, timeout_s: float) -> Iterator[Subscriber]:
+    """Open the catalog as a reader.
+
+    Raises:
+        LinkError: no statestored, or no catalogd behind it, came within ``timeout_s``.
+    """
+    subscriber = Subscriber(statestores, budget=budget, timeout_s=timeout_s)
+    try:
+        subscriber.open()
+    except NotReady as error:
+        raise LinkError(f"{error}: see topicast status --statestores={statestores}") from error
+    try:
+        yield subscriber
+    finally:
+        subscriber.close()
+
+
+def _inspected(statestores: str, what: str) -> Facts:
+    with Operator(parse_addresses(statestores, setting="statestores")) as visit:
+        return visit.hub(what)
+
+
+@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@statestores_option()
+@output_option()
+def status(statestores: str, output: str) -> int:
+    """Show how the statestored and the catalogd behind it are."""
+    processes: dict[str, dict[str, Any]] = {}
+    code = 0
+    with Operator(parse_addresses(statestores, setting="statestores")) as visit:
+        processes["statestored"] = {"address": str(visit.address)} | _facts(visit.hub("status"))
+        try:
+            processes["catalogd"] = _facts(visit.catalog("status"))
+        except LinkError as error:
+            complain(str(error))
+            code = NOT_REACHABLE
+    printed = Output(output)
+    if output == "json":
+        printed.document(processes, text="")
+    else:
+        rows = [(name, k, v) for name, facts in processes.items() for k, v in facts.items()]
+        printed.rows(("process", "fact", "value"), rows)
+    return code
+
+
+@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@statestores_option()
+@output_option()
+def topics(statestores: str, output: str) -> None:
+    """Show every topic of the statestored: its version, its size, its readers."""
+    facts = _inspected(statestores, "topics")
+    Output(output).rows(facts.columns, facts.rows)
+
+
+@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@statestores_option()
+@output_option()
+def subscribers(statestores: str, output: str) -> None:
+    """Show who is connected to the statestored, and how far behind each one is."""
+    facts = _inspected(statestores, "subscribers")
+    Output(output).rows(facts.columns, facts.rows)
+
+
+@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@click.argument("pattern", default="*")
+@statestores_option()
+@budget_option()
+@timeout_option()
+@output_option()
+def tables(pattern: str, output: str, **where: Any) -> None:
+    """List tables and views.
+
+    PATTERN is a database, or a pattern of full names such as 'sales.*' (default: everything).
+    """
+    wanted = pattern if "." in pattern or pattern == "*" else f"{pattern}.*"
+    with catalog_at(**where) as catalog:
+        names = [(db, name) for db in catalog.databases() for name in catalog.tables(db)]
+    rows = [(db, name) for db, name in names if fnmatchcase(f"{db}.{name}", wanted.lower())]
+    Output(output).rows(("database", "table"), rows)
+
+
+@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@click.argument("name")
+@statestores_option()
+@budget_option()
+@timeout_option()
+@output_option()
+def describe(name: str, output: str, **where: Any) -> None:
+    """Show a table (database.table) with its columns and properties, or a database."""
+    printed = Output(output)
+    with catalog_at(**where) as catalog:
+        found = catalog.table(name) if "." in name else catalog.database(name)
+    if output == "json":
+        printed.document(_document(found), text="")
+        return
+    printed.rows(("property", "value"), _properties(found))
+    if isinstance(found, Table):
+        columns = [(c.name, c.type, False, c.comment) for c in found.columns]
+        columns += [(c.name, c.type, True, c.comment) for c in found.partition_columns]
+        printed.rows(("column", "type", "partitions by it", "comment"), columns)
+
+
+@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@click.argument("table")
+@click.argument("filter_", metavar="[FILTER]", default="")
+@statestores_option()
+@budget_option()
+@timeout_option()
+@output_option()
+def partitions(table: str, filter_: str, output: str, **where: Any) -> None:
+    """List the partitions of TABLE (database.table).
+
+    FILTER compares partition columns, such as "ds >= '2026-11-01' and region = 3".
+    """
+    with catalog_at(**where) as catalog:
+        found = catalog.partitions(table, filter_ or None)
+    rows = [(partition.name, partition.location, partition.version) for partition in found]
+    Output(output).rows(("partition", "location", "version"), rows)
+
+
+@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@click.argument("pattern", default="*")
+@click.option("--count", type=click.IntRange(min=1), help="End after so many changes.")
+@statestores_option()
+@budget_option()
+@timeout_option()
+@output_option()
+def watch(pattern: str, count: int | None, output: str, **where: Any) -> None:
+    """Show each change of databases and tables as it arrives, until Ctrl-C.
+
+    PATTERN is a pattern of full names such as 'sales.*' (default: everything).
+    """
+    printed = Output(output)
+    with catalog_at(**where) as catalog, suppress(KeyboardInterrupt):
+        changes = catalog.watch(pattern)
+        click.echo(f"watching {pattern}", err=True)
+        for number, change in enumerate(changes, start=1):
+            printed.item(
+                {
+                    "object": change.object,
+                    "kind": change.kind,
+                    "version": change.version,
+                    "origin": change.origin,
+                },
+                text=f"{change.object}  {change.kind}  version {change.version}",
+            )
+            if number == count:
+                return
+
+
+def _facts(facts: Facts) -> dict[str, Any]:
+    return {str(name): value for name, value in facts.rows}
+
+
+def _properties(found: Table | Database) -> list[tuple[str, str | int]]:
+    """Return what is told in one line each; parameters come last, sorted."""
+    facts = {name: value for name, value in _document(found).items() if type(value) in {str, int}}
+    parameters = [(f"parameter {k}", found.parameters[k]) for k in sorted(found.parameters)]
+    return [*facts.items(), *parameters]
+
+
+def _document(found: Table | Database) -> dict[str, Any]:
+    if isinstance(found, Database):
+        names = ("name", "description", "owner", "location", "version")
+        return {n: getattr(found, n) for n in names} | {"parameters": dict(found.parameters)}
+    table = ("db", "name", "type", "owner", "location", "view_text", "version")
+    return {n: getattr(found, n) for n in table} | {
+        "columns": _columns(found.columns),
+        "partition_columns": _columns(found.partition_columns),
+        "parameters": dict(found.parameters),
+    }
+
+
+def _columns(columns: Iterable[Column]) -> list[dict[str, str]]:
+    return [{"name": c.name, "type": c.type, "comment": c.comment} for c in columns]

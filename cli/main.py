@@ -1,0 +1,41 @@
+"""Main: the command ``topicast`` and what it can do."""
+
+from typing import Final
+
+import click
+
+from .commands import look, order, setup
+from .flags import settings, version_option
+from .output import EXIT_CODES, run
+
+PROGRAM: Final = "topicast"
+
+
+@click.group(PROGRAM, context_settings=settings(), epilog=EXIT_CODES)
+@version_option("topicast")
+def topicast() -> None:
+    """Hive metastore metadata, broadcast to Spark drivers."""
+
+
+for command in (
+    setup.quickstart,
+    look.status,
+    look.topics,
+    look.subscribers,
+    look.tables,
+    look.describe,
+    look.partitions,
+    look.watch,
+    order.sync,
+    setup.metastore,
+):
+    topicast.add_command(command)
+
+
+def main() -> None:
+    """Run ``topicast`` with this process's arguments and end the process."""
+    run(topicast)
+
+
+if __name__ == "__main__":
+    main()

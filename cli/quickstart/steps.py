@@ -1,0 +1,149 @@
+"""Steps: what the writer does in Spark SQL, and how the reader knows that it sees it. Plain data.
+
+The writer runs ``statement``; the reader waits until ``seen`` finds the change in its catalog and
+returns what it saw, in words.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from ...subscriber import Subscriber
+from ...topics.errors import NoSuchObject
+from ...topics.objects.tables import Table
+
+DATABASE: Final = "shop"
+FORGET: Final = f"DROP DATABASE IF EXISTS {DATABASE} CASCADE"
+QUERY: Final = f"SELECT count(*), count(DISTINCT ds) FROM {DATABASE}.orders"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One change; ``seen`` returns the empty text as long as it is not visible."""
+
+    title: str
+    statement: str
+    seen: Callable[[Subscriber], str]
+
+
+def _database(catalog: Subscriber) -> str:
+    return f"database {DATABASE}" if DATABASE in catalog.databases() else ""
+
+
+def _table(name: str, found: Callable[[Table], str]) -> Callable[[Subscriber], str]:
+    """Make a ``seen`` that looks at one table; a table that is not there shows nothing yet."""
+
+    def seen(catalog: Subscriber) -> str:
+        try:
+            return found(catalog.table(f"{DATABASE}.{name}"))
+        except NoSuchObject:
+            return ""
+
+    return seen
+
+
+def _columns(table: Table) -> str:
+    names = [column.name for column in (*table.columns, *table.partition_columns)]
+    return f"{table.full_name} ({', '.join(names)})"
+
+
+def _view(table: Table) -> str:
+    return f"{table.full_name}: {' '.join(table.view_text.split())}"
+
+
+def _new_column(table: Table) -> str:
+    return _columns(table) if any(column.name == "note" for column in table.columns) else ""
+
+
+def _property(table: Table) -> str:
+    value = table.parameters.get("team")
+    return f"{table.full_name} has team={value}" if value else ""
+
+
+def _partitions(*days: str) -> Callable[[Subscriber], str]:
+    """Make a ``seen`` that waits until orders has exactly the partitions of ``days``."""
+
+    def seen(catalog: Subscriber) -> str:
+        try:
+            found = catalog.partitions(f"{DATABASE}.orders")
+        except NoSuchObject:
+            return ""
+        held = [partition.values[0] for partition in found]
+        return f"{DATABASE}.orders: {', '.join(held)}" if held == list(days) else ""
+
+    return seen
+
+
+def _gone(name: str) -> Callable[[Subscriber], str]:
+    def seen(catalog: Subscriber) -> str:
+        try:
+            catalog.table(f"{DATABASE}.{name}")
+        except NoSuchObject:
+            return f"{DATABASE}.{name} is gone"
+        return ""
+
+    return seen
+
+
+STEPS: Final = (
+    Step(
+        title="create a database",
+        statement=f"CREATE DATABASE {DATABASE} COMMENT 'made by topicast quickstart'",
+        seen=_database,
+    ),
+    Step(
+        title="create a table of 1,000 generated customers",
+        statement=f"CREATE TABLE {DATABASE}.customers USING parquet AS "
+        "SELECT id, concat('customer ', id) AS name, id % 7 AS region FROM range(1000)",
+        seen=_table("customers", _columns),
+    ),
+    Step(
+        title="create a partitioned table",
+        statement=f"CREATE TABLE {DATABASE}.orders "
+        "(id BIGINT, customer BIGINT, amount DOUBLE, ds STRING) "
+        "USING parquet PARTITIONED BY (ds)",
+        seen=_table("orders", _columns),
+    ),
+    Step(
+        title="write 3,000 generated orders of three days",
+        statement=f"INSERT INTO {DATABASE}.orders SELECT id, id % 1000, rand(7) * 100, "
+        "concat('2026-11-0', 1 + id % 3) FROM range(3000)",
+        seen=_partitions("2026-11-01", "2026-11-02", "2026-11-03"),
+    ),
+    Step(
+        title="add a partition",
+        statement=f"ALTER TABLE {DATABASE}.orders ADD PARTITION (ds = '2026-11-04')",
+        seen=_partitions("2026-11-01", "2026-11-02", "2026-11-03", "2026-11-04"),
+    ),
+    Step(
+        title="add a column",
+        statement=f"ALTER TABLE {DATABASE}.orders ADD COLUMNS (note STRING)",
+        seen=_table("orders", _new_column),
+    ),
+    Step(
+        title="set a table property",
+        statement=f"ALTER TABLE {DATABASE}.customers SET TBLPROPERTIES ('team' = 'sales')",
+        seen=_table("customers", _property),
+    ),
+    Step(
+        title="create a view",
+        statement=f"CREATE VIEW {DATABASE}.large_orders AS "
+        f"SELECT * FROM {DATABASE}.orders WHERE amount > 90",
+        seen=_table("large_orders", _view),
+    ),
+    Step(
+        title="rename a table",
+        statement=f"ALTER TABLE {DATABASE}.customers RENAME TO {DATABASE}.clients",
+        seen=_table("clients", _columns),
+    ),
+    Step(
+        title="drop a partition",
+        statement=f"ALTER TABLE {DATABASE}.orders DROP PARTITION (ds = '2026-11-01')",
+        seen=_partitions("2026-11-02", "2026-11-03", "2026-11-04"),
+    ),
+    Step(
+        title="drop the view",
+        statement=f"DROP VIEW {DATABASE}.large_orders",
+        seen=_gone("large_orders"),
+    ),
+)

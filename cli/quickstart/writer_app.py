@@ -1,0 +1,43 @@
+"""The writer: a Spark application that changes the catalog, and knows nothing of Topicast.
+
+python -m topicast.cli.quickstart.writer_app FOLDER
+in:  metastore URI, then the number of a step     out: one JSON object a line
+"""
+
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from .spark_settings import spark_settings
+from .steps import FORGET, STEPS
+
+
+def main(folder: Path) -> None:
+    """Start Spark, wait for the metastore's address, then run steps as they are asked for."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    context = SparkContext(conf=SparkConf().setAll(list(spark_settings(folder).items())))
+    try:
+        uri = sys.stdin.readline().strip()
+        context._jsc.hadoopConfiguration().set("hive.metastore.uris", uri)
+        spark = SparkSession(context)
+        spark.sql(FORGET)
+        _say(ready=True)
+        for asked in sys.stdin:
+            number = int(asked)
+            spark.sql(STEPS[number].statement)
+            _say(step=number, committed_us=time.time_ns() // 1000)
+    finally:
+        context.stop()
+
+
+def _say(**fact: object) -> None:
+    print(json.dumps(fact), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,192 @@
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hmsclient import HMSClient
+from hmsclient.genthrift.hive_metastore.ttypes import Database
+
+from topicast.catalog.metastore.embedded import HOST, EmbeddedMetastore
+from topicast.tests.catalog.fake_metastore import make_partition, make_table
+from topicast.tests.cli.conftest import Served
+from topicast.tests.cli.processes import command, topicast
+from topicast.tests.waiting import until
+
+NOWHERE = "tcp://127.0.0.1:1"
+
+
+@pytest.fixture(scope="module")
+def client(hive: EmbeddedMetastore) -> Iterator[HMSClient]:
+    with HMSClient(host=HOST, port=int(hive.uri.rpartition(":")[2])) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def statestores(client: HMSClient, served: Served, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The stack, on a metastore that holds ``look.days`` (partitioned) and ``look.plain``."""
+    location = f"file:{tmp_path_factory.mktemp('look')}"
+    client.create_database(Database("look", "to be looked at", location, {}))
+    days = make_table("look", "days", location=location, keys=("ds",))
+    client.create_table(days)
+    client.create_table(make_table("look", "plain", location=location))
+    client.add_partitions([make_partition(days, [f"2026-11-0{day}"]) for day in range(1, 5)])
+    synced = topicast("sync", f"--statestores={served.statestores}")
+    assert synced.returncode == 0, synced.stderr
+    return served.statestores
+
+
+def shown(statestores: str, *arguments: str) -> str:
+    done = topicast(*arguments, TOPICAST_STATESTORES=statestores)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def document(statestores: str, *arguments: str) -> object:
+    found: object = json.loads(shown(statestores, *arguments, "--output=json"))
+    return found
+
+
+def test_status_shows_both_daemons(statestores: str) -> None:
+    found = document(statestores, "status")
+    assert isinstance(found, dict)
+    assert found["statestored"]["address"] == statestores
+    assert found["catalogd"]["problem"] == ""
+    assert "catalogd     watermark" in shown(statestores, "status")
+
+
+def test_topics_show_one_row_a_topic(statestores: str) -> None:
+    assert len(shown(statestores, "topics").splitlines()) == 1 + 16 + 1
+
+
+def test_subscribers_show_the_publisher(statestores: str) -> None:
+    found = document(statestores, "subscribers")
+    assert isinstance(found, list)
+    assert "publisher" in {member["role"] for member in found}
+
+
+@pytest.mark.parametrize("pattern", ["look", "look.*", "LOOK.*", "look.?????"])
+def test_tables_are_listed_by_database_or_pattern(statestores: str, pattern: str) -> None:
+    rows = [line.split() for line in shown(statestores, "tables", pattern).splitlines()]
+    listed = [["look", "days"], ["look", "plain"]]
+    assert rows[0] == ["database", "table"]
+    assert rows[1:] == [row for row in listed if "?" not in pattern or row[1] == "plain"]
+
+
+def test_table_is_described(statestores: str) -> None:
+    text = shown(statestores, "describe", "look.days")
+    lines = [line.split() for line in text.splitlines()]
+    assert ["type", "EXTERNAL_TABLE"] in lines
+    assert ["ds", "string", "yes", "-"] in lines
+    assert ["parameter", "EXTERNAL", "TRUE"] in lines
+    found = document(statestores, "describe", "look.days")
+    assert isinstance(found, dict)
+    assert found["columns"][0] == {"name": "a", "type": "int", "comment": "first"}
+    assert found["partition_columns"] == [{"name": "ds", "type": "string", "comment": ""}]
+
+
+def test_database_is_described(statestores: str) -> None:
+    assert "description  to be looked at" in shown(statestores, "describe", "look")
+
+
+def test_partitions_are_listed_by_filter(statestores: str) -> None:
+    text = shown(statestores, "partitions", "look.days", "ds >= '2026-11-03'")
+    assert [line.split()[0] for line in text.splitlines()[1:]] == ["ds=2026-11-03", "ds=2026-11-04"]
+    found = document(statestores, "partitions", "look.days")
+    assert isinstance(found, list)
+    assert len(found) == 4
+
+
+def test_table_that_is_not_there_is_named(statestores: str) -> None:
+    done = topicast("describe", "look.nothing", f"--statestores={statestores}")
+    assert (done.returncode, done.stderr) == (1, "error: no such object: look.nothing\n")
+
+
+def test_filter_that_cannot_be_read_is_said(statestores: str) -> None:
+    done = topicast("partitions", "look.days", "ds >>= 1", f"--statestores={statestores}")
+    assert done.returncode == 2
+    assert "ds >>= 1" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_watch_shows_a_change_until_it_is_interrupted(
+    statestores: str, client: HMSClient, tmp_path: Path
+) -> None:
+    """Given a watch, when a table is created, then it is shown; SIGINT ends the watch with 0."""
+    seen = tmp_path / "seen"
+    with seen.open("w") as out:
+        watch = subprocess.Popen(
+            command("main", "watch", "look.*", "--output=json", f"--statestores={statestores}"),
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    try:
+        assert watch.stderr is not None
+        with watch.stderr:
+            assert watch.stderr.readline() == "watching look.*\n"
+        client.create_table(make_table("look", "later", location=f"file:{tmp_path}"))
+        line = until(lambda: seen.read_text().partition("\n")[0], what="the change")
+        change = json.loads(line)
+        assert (change["object"], change["kind"]) == ("look.later", "created")
+        watch.send_signal(signal.SIGINT)
+        assert watch.wait(10) == 0
+    finally:
+        watch.kill()
+        watch.wait()
+
+
+def test_watch_ends_after_a_count(statestores: str, client: HMSClient, tmp_path: Path) -> None:
+    table = make_table("look", "counted", location=f"file:{tmp_path}")
+    with subprocess.Popen(
+        command("main", "watch", "--count=1", f"--statestores={statestores}"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as watch:
+        assert watch.stderr is not None
+        assert watch.stderr.readline() == "watching *\n"
+        client.create_table(table)
+        out, _ = watch.communicate(timeout=20)
+    assert watch.returncode == 0
+    assert "look.counted  created" in out
+
+
+@pytest.mark.parametrize(
+    "arguments", [["status"], ["topics"], ["subscribers"], ["tables"], ["describe", "a.b"]]
+)
+def test_hub_that_is_not_there_is_not_reachable(arguments: list[str]) -> None:
+    short = ["--timeout_s=0.5"] if arguments[0] in {"tables", "describe"} else []
+    done = topicast(*arguments, *short, f"--statestores={NOWHERE}")
+    assert done.returncode == 3
+    assert NOWHERE in done.stderr
+    assert done.stdout == ""
+
+
+def test_address_that_is_none_is_wrong_use() -> None:
+    done = topicast("status", "--statestores=http://x:1")
+    assert done.returncode == 2
+    assert "statestores" in done.stderr
+
+
+def test_budget_below_the_namespace_says_how_much_is_needed(statestores: str) -> None:
+    done = topicast("tables", "--budget=1KB", f"--statestores={statestores}")
+    assert done.returncode == 1
+    assert "bytes" in done.stderr
+
+
+def test_output_into_a_closed_pipe_is_no_traceback(statestores: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        command("main", "topics", f"--statestores={statestores}"),
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    os.close(writing)
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,49 @@
+"""Fixtures of the edge's tests: one statestored and one catalogd on the session's metastore."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.tests.cli.processes import Running, running
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A running pair of daemons."""
+
+    statestored: Running
+    catalogd: Running
+
+    @property
+    def statestores(self) -> str:
+        return self.statestored.ready["address"]
+
+
+@pytest.fixture(scope="session")
+def served(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Both daemons on the real metastore; tests share them, so none ends them."""
+    folder = tmp_path_factory.mktemp("served")
+    hub = running(
+        folder / "statestored.log",
+        "daemons",
+        "statestored",
+        "--state_store_port=0",
+        "--webserver_port=0",
+    )
+    with (
+        hub as statestored,
+        running(
+            folder / "catalogd.log",
+            "daemons",
+            "catalogd",
+            "--catalog_service_port=0",
+            "--webserver_port=0",
+            "--num_topics=16",
+            f"--hive_metastore_uris={hive.uri}",
+            f"--statestores={statestored.ready['address']}",
+            f"--state_dir={folder / 'state'}",
+        ) as catalogd,
+    ):
+        yield Served(statestored, catalogd)

@@ -1,0 +1,71 @@
+"""Processes: our commands as real processes, for tests of the edge and of the whole."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.request import urlopen
+
+from topicast.cli.quickstart.story import read_ready
+
+END_TIMEOUT_S: Final = 15.0
+
+
+@dataclass(slots=True)
+class Running:
+    """A daemon that has said its line."""
+
+    process: "subprocess.Popen[str]"
+    ready: dict[str, str]
+    log: Path
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal and return what the process ended with."""
+        self.process.send_signal(number)
+        return self.process.wait(END_TIMEOUT_S)
+
+    def page(self, path: str) -> str:
+        """Return the body of one of its pages."""
+        with urlopen(self.ready["web"] + path, timeout=5) as response:
+            return str(response.read().decode())
+
+
+def command(module: str, *arguments: object) -> list[str]:
+    """Return the command line of one of our entry points."""
+    return [sys.executable, "-m", f"topicast.cli.{module}", *map(str, arguments)]
+
+
+def topicast(*arguments: object, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """Run one ``topicast`` command to its end."""
+    return subprocess.run(
+        command("main", *arguments),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, **environment},
+    )
+
+
+@contextmanager
+def running(log: Path, module: str, *arguments: object) -> Iterator[Running]:
+    """Start a daemon and wait for its line; at the end it is gone."""
+    with log.open("a") as errors:
+        process = subprocess.Popen(
+            command(module, *arguments), stdout=subprocess.PIPE, stderr=errors, text=True
+        )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("ready "), f"{line}{log.read_text()}"
+        yield Running(process, read_ready(line), log)
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()

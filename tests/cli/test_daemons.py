@@ -1,0 +1,199 @@
+import json
+import os
+import signal
+import socket
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.error import HTTPError
+
+import pytest
+
+from topicast import __version__
+from topicast.catalog.config import CatalogdConfig
+from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.cli.daemons import CATALOGD_FLAGS, STATESTORED_FLAGS, state_folder
+from topicast.cli.pages.metrics import CATALOGD, STATESTORED
+from topicast.statestore.config import StatestoredConfig
+from topicast.tests.cli.conftest import Served
+from topicast.tests.cli.processes import Running, command, running
+from topicast.tests.waiting import until
+
+ANY_PORTS = ("--state_store_port=0", "--webserver_port=0")
+
+
+def ended(*arguments: object) -> "subprocess.CompletedProcess[str]":
+    """Run a daemon that is expected to end by itself."""
+    return subprocess.run(
+        command("daemons", *arguments), capture_output=True, text=True, check=False, timeout=30
+    )
+
+
+def health(daemon: Running) -> tuple[int, str]:
+    try:
+        return 200, daemon.page("/healthz")
+    except HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_every_setting_has_a_meaning() -> None:
+    assert list(STATESTORED_FLAGS) == list(StatestoredConfig.__dataclass_fields__)
+    assert list(CATALOGD_FLAGS) == list(CatalogdConfig.__dataclass_fields__)
+
+
+@pytest.mark.parametrize("name", ["statestored", "catalogd"])
+def test_version_is_told(name: str) -> None:
+    assert ended(name, "--version").stdout == f"{name} {__version__}\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_ends_the_hub_with_zero(number: int, tmp_path: Path) -> None:
+    with running(tmp_path / "log", "daemons", "statestored", *ANY_PORTS) as hub:
+        assert hub.ready["address"].startswith("tcp://127.0.0.1:")
+        assert hub.end(number) == 0
+        assert hub.process.stdout is not None
+        assert hub.process.stdout.read() == "", "one line is all that stands on standard output"
+
+
+def test_hub_without_catalogd_says_why_it_does_not_serve(tmp_path: Path) -> None:
+    with running(tmp_path / "log", "daemons", "statestored", *ANY_PORTS) as hub:
+        status, reason = health(hub)
+        assert status == 503
+        assert "catalogd" in reason
+        assert "topicast_statestored_serving 0.0" in hub.page("/metrics")
+
+
+def test_both_are_healthy_once_the_metastore_was_read(served: Served) -> None:
+    for daemon in (served.statestored, served.catalogd):
+        until(lambda daemon=daemon: health(daemon) == (200, "ok\n"), what="health")
+        facts = json.loads(daemon.page("/?json"))
+        assert facts["serving"]
+        assert facts["trouble"] == ""
+
+
+def test_metrics_of_both_are_what_their_tables_name(served: Served) -> None:
+    for daemon, name, table in (
+        (served.statestored, "statestored", STATESTORED),
+        (served.catalogd, "catalogd", CATALOGD),
+    ):
+        scraped = daemon.page("/metrics")
+        missing = [fact for fact in table if f"\ntopicast_{name}_{fact}" not in scraped]
+        assert missing == []
+
+
+def test_numbers_that_a_daemon_tells_are_metrics(served: Served) -> None:
+    names_not_numbers = {"hub", "start"}
+    for daemon, table in ((served.statestored, STATESTORED), (served.catalogd, CATALOGD)):
+        facts = json.loads(daemon.page("/?json"))
+        numbers = {name for name, value in facts.items() if type(value) in {int, float}}
+        unnamed = {n for n in numbers if n not in table and not n.startswith("refused_")}
+        assert unnamed <= names_not_numbers
+
+
+def test_port_in_use_is_said_and_ends_with_one(served: Served, tmp_path: Path) -> None:
+    port = served.statestores.rpartition(":")[2]
+    done = ended("statestored", f"--state_store_port={port}", "--webserver_port=0")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: tcp://127.0.0.1:{port}: the port is in use")
+    assert done.stdout == ""
+
+
+def test_port_of_the_pages_in_use_ends_with_one(served: Served, tmp_path: Path) -> None:
+    port = served.catalogd.ready["web"].rpartition(":")[2]
+    done = ended(
+        "catalogd",
+        "--catalog_service_port=0",
+        f"--webserver_port={port}",
+        f"--state_dir={tmp_path}",
+    )
+    assert done.returncode == 1
+    assert f"web pages cannot listen on 127.0.0.1:{port}" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["catalogd", "--statestores=http://x"], "statestores"),
+        (["catalogd", "--hive_metastore_uris=nonsense"], "nonsense"),
+        (["catalogd", "--num_topics=3"], "num_topics"),
+        (["statestored", "--state_store_host=0.0.0.0"], "loopback"),
+        (["statestored", "--keys_dir=/x"], "keys_dir"),
+        (["catalogd", "--webserver_port=70000"], "webserver_port"),
+    ],
+)
+def test_setting_that_is_not_allowed_ends_with_two(
+    arguments: list[str], said: str, tmp_path: Path
+) -> None:
+    more = [f"--state_dir={tmp_path}"] if arguments[0] == "catalogd" else []
+    done = ended(*arguments, *more)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_two_catalogds_do_not_share_a_state_folder(tmp_path: Path) -> None:
+    flags = ["--catalog_service_port=0", "--webserver_port=0", f"--state_dir={tmp_path / 's'}"]
+    with running(tmp_path / "log", "daemons", "catalogd", *flags):
+        done = ended("catalogd", *flags)
+    assert done.returncode == 1
+    assert str(tmp_path / "s") in done.stderr
+
+
+def test_state_folder_that_cannot_be_made_ends_with_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = ended("catalogd", "--catalog_service_port=0", f"--state_dir={tmp_path / 'file' / 's'}")
+    assert done.returncode == 1
+    assert str(tmp_path / "file") in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_killed_catalogd_is_back_with_its_epoch(hive: EmbeddedMetastore, tmp_path: Path) -> None:
+    """Given a hub that saw it, when catalogd is killed and restarted, then nothing starts anew."""
+    with ExitStack() as up:
+        hub = up.enter_context(running(tmp_path / "hub.log", "daemons", "statestored", *ANY_PORTS))
+        flags = [
+            f"--statestores={hub.ready['address']}",
+            "--catalog_service_port=0",
+            "--webserver_port=0",
+            f"--state_dir={tmp_path / 'state'}",
+            f"--hive_metastore_uris={hive.uri}",
+        ]
+
+        def epoch_at_hub() -> int:
+            return int(json.loads(hub.page("/?json"))["epoch"])
+
+        with running(tmp_path / "log", "daemons", "catalogd", *flags) as first:
+            epoch = until(epoch_at_hub, what="the first epoch at the hub")
+            assert first.end(signal.SIGKILL) == -signal.SIGKILL
+        with running(tmp_path / "log", "daemons", "catalogd", *flags) as second:
+            assert json.loads(second.page("/?json"))["epoch"] == epoch
+            assert second.end() == 0
+        assert epoch_at_hub() == epoch
+
+
+def test_hub_takes_its_port_again_after_it_was_killed(tmp_path: Path) -> None:
+    with running(tmp_path / "log", "daemons", "statestored", *ANY_PORTS) as first:
+        port = first.ready["address"].rpartition(":")[2]
+        first.end(signal.SIGKILL)
+    again = [f"--state_store_port={port}", "--webserver_port=0"]
+    with running(tmp_path / "log", "daemons", "statestored", *again) as second:
+        assert second.ready["address"].endswith(f":{port}")
+
+
+def test_state_folder_is_the_platforms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/var/state")
+    assert state_folder("catalogd") == Path("/var/state/topicast/catalogd")
+    monkeypatch.delenv("XDG_STATE_HOME")
+    assert state_folder("catalogd") == Path.home() / ".local/state/topicast/catalogd"
+
+
+def test_closed_stdout_does_not_end_a_daemon(tmp_path: Path) -> None:
+    with running(tmp_path / "log", "daemons", "statestored", *ANY_PORTS) as hub:
+        assert hub.process.stdout is not None
+        hub.process.stdout.close()
+        port = int(hub.ready["address"].rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=5):
+            assert os.waitpid(hub.process.pid, os.WNOHANG) == (0, 0)
+        assert hub.end() == 0

@@ -1,0 +1,65 @@
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from topicast.cli.operator import Operator
+from topicast.tests.cli.conftest import Served
+from topicast.topics.errors import LinkError, NotReady, UsageError
+from topicast.topics.settings import parse_addresses
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A server that accepts connections and never says anything."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"tcp://127.0.0.1:{server.getsockname()[1]}"
+
+
+def visit(statestores: str, timeout_s: float = 5.0) -> Operator:
+    return Operator(parse_addresses(statestores), timeout_s=timeout_s)
+
+
+def test_hub_tells_its_tables(served: Served) -> None:
+    with visit(served.statestores) as operator:
+        facts = dict(operator.hub("status").rows)
+        assert facts["catalog_address"] == served.catalogd.ready["address"]
+        topics = operator.hub("topics")
+    assert topics.columns[0] == "topic"
+    assert len(topics.rows) == facts["num_topics"] + 1
+
+
+def test_catalogd_is_found_through_the_hub(served: Served) -> None:
+    with visit(served.statestores) as operator:
+        assert "watermark" in dict(operator.catalog("status").rows)
+        assert dict(operator.catalog("status").rows)["problem"] == "", "and may be asked again"
+
+
+def test_operator_is_seen_as_one(served: Served) -> None:
+    with visit(served.statestores) as operator:
+        members = operator.hub("subscribers")
+    roles = [dict(zip(members.columns, row, strict=True))["role"] for row in members.rows]
+    assert sorted(roles)[:1] == ["operator"]
+    assert "publisher" in roles
+
+
+def test_first_hub_that_answers_is_asked(served: Served, silent: str) -> None:
+    with visit(f"{silent},{served.statestores}", timeout_s=0.5) as operator:
+        assert str(operator.address) == served.statestores
+
+
+def test_no_hub_is_an_error_that_says_what_to_do(silent: str) -> None:
+    with pytest.raises(LinkError, match=f"no statestored answers at {silent}: start one"):
+        visit(silent, timeout_s=0.2).__enter__()
+
+
+def test_unknown_table_is_refused_by_the_hub(served: Served) -> None:
+    with visit(served.statestores) as operator, pytest.raises(UsageError, match="nonsense"):
+        operator.hub("nonsense")
+
+
+def test_hub_that_falls_silent_is_a_timeout(served: Served) -> None:
+    with visit(served.statestores) as operator:
+        operator._timeout_s = 0.0
+        with pytest.raises(NotReady, match="did not answer"):
+            operator.hub("status")
