@@ -1,0 +1,248 @@
+"""The desk: pulls, syncs and claims are answered once, in time, and after the commit."""
+
+from topicast.catalog.facts import Minted, ReadNames, Reply
+from topicast.catalog.sources.poller import Poll
+from topicast.catalog.sources.reads import Read, ReadFailed
+from topicast.catalog.starts import StartRecord
+from topicast.tests.catalog.core import PEER, Core, loaded
+from topicast.topics.bulk import STREAMS_MAX
+from topicast.topics.errors import SourceError
+from topicast.topics.sharding import NAMESPACE, table_topic
+from topicast.topics.wire.messages import (
+    SELECT_BLOCKS,
+    SELECT_TABLE,
+    Bye,
+    Compare,
+    Compared,
+    Inspect,
+    Inspected,
+    Join,
+    Pull,
+    Pulled,
+    Refused,
+    Sync,
+    Synced,
+)
+
+
+def test_pull_of_what_is_held_is_answered_at_once() -> None:
+    core = loaded()
+    core.ask(Pull(request=4, db="d", table="t", selector=SELECT_BLOCKS, credit=1 << 20))
+    core.turn()
+    (answer,) = core.replies()
+    assert isinstance(answer, Pulled)
+    assert answer.found
+    assert answer.last
+    assert answer.topic_version == core.topics[answer.topic].version
+    assert len(answer.entries) == 2
+
+
+def test_pull_brings_only_what_is_stale_of_what_is_held() -> None:
+    core = loaded()
+    core.ask(Pull(request=4, db="d", table="t", selector=SELECT_BLOCKS, credit=1 << 20))
+    core.turn()
+    (first,) = core.replies()
+    assert isinstance(first, Pulled)
+    held = tuple((entry.key, entry.version) for entry in first.entries)
+    gone = (first.entries[0].key + b"\1gone", 1)
+    core.ask(
+        Pull(
+            request=5, db="d", table="t", selector=SELECT_BLOCKS, credit=1 << 20, held=(*held, gone)
+        )
+    )
+    core.turn()
+    (second,) = core.replies()
+    assert isinstance(second, Pulled)
+    assert second.entries == ()
+    assert second.gone == (gone[0],)
+
+
+def test_pull_of_no_table_says_so_as_of_a_namespace_version() -> None:
+    core = loaded()
+    core.ask(Pull(request=4, db="d", table="none", selector=SELECT_TABLE, credit=1 << 20))
+    core.turn()
+    (answer,) = core.replies()
+    assert isinstance(answer, Pulled)
+    assert not answer.found
+    assert answer.namespace_version == core.topics[NAMESPACE].version
+
+
+def test_pulls_of_an_unloaded_table_share_one_load() -> None:
+    core = Core(load_in_background=False)
+    core.create_database("d")
+    core.add(core.create("d", "t", "ds"), "1")
+    core.metastore.clean_log(core.metastore.current_event_id())
+    core.turn(4)
+    reads = core.catalog.counts.reads
+    for number in range(100):
+        core.ask(
+            Pull(request=number, db="d", table="t", selector=SELECT_BLOCKS, credit=1 << 20),
+            peer=f"p{number}".encode(),
+        )
+    core.turn(12)
+    assert core.catalog.counts.reads == reads + 1
+    answers = [core.replies(f"p{number}".encode()) for number in range(100)]
+    assert {len(of_one) for of_one in answers} == {1}
+    assert sum(isinstance(of_one[0], Pulled) for of_one in answers) == STREAMS_MAX
+    assert {one.code for (one,) in answers if isinstance(one, Refused)} == {"BUSY"}
+
+
+def test_pull_before_the_names_are_read_is_refused_for_a_while() -> None:
+    core = Core()
+    core.hold = lambda effect: isinstance(effect, ReadNames)
+    core.turn(2)
+    core.ask(Pull(request=4, db="d", table="t", selector=SELECT_TABLE, credit=1))
+    core.turn()
+    (answer,) = core.replies()
+    assert isinstance(answer, Refused)
+    assert (answer.code, answer.request) == ("STARTING", 4)
+    assert answer.retry_ms > 0
+
+
+def test_pull_of_a_table_that_never_comes_is_refused_in_time() -> None:
+    core = Core(load_in_background=False)
+    core.create_database("d")
+    core.create("d", "t")
+    core.turn(4)
+    core.hold = lambda effect: isinstance(effect, Read)
+    core.ask(Pull(request=4, db="d", table="t", selector=SELECT_TABLE, credit=1 << 20))
+    core.now += 31.0
+    core.turn(1)
+    core.now += 31.0
+    core.turn(1)
+    (answer,) = core.replies()
+    assert isinstance(answer, Refused)
+    assert answer.code == "LOADING"
+
+
+def test_sync_waits_for_a_poll_that_begins_after_it() -> None:
+    """Given a poll under way, when sync is asked, then that poll's answer is not enough."""
+    core = loaded()
+    core.hold = lambda effect: isinstance(effect, Poll)
+    core.turn(12)
+    assert [type(order) for order in core.held] == [Poll]
+    core.release()  # has read the events
+    core.create("d", "u")
+    core.ask(Sync(request=9))
+    core.hold = lambda _effect: False
+    core.turn(12)
+    (answer,) = [one for one in core.replies() if isinstance(one, Synced)]
+    assert answer.event_id == core.metastore.current_event_id()
+    assert "u" in core.tables("d")
+    assert answer.versions == core.catalog.ledger.versions()
+
+
+def test_sync_is_answered_only_when_its_events_are_published() -> None:
+    core = loaded()
+    core.hold = lambda effect: isinstance(effect, Read)
+    core.create("d", "u")
+    core.ask(Sync(request=9))
+    core.turn(12)
+    assert core.replies() == []
+    core.hold = lambda _effect: False
+    core.release()
+    core.turn(12)
+    assert [type(one) for one in core.replies()] == [Synced]
+
+
+def test_sync_without_events_is_refused_for_good() -> None:
+    core = Core(polling_interval_s=0.0)
+    core.turn(2)
+    core.ask(Sync(request=9))
+    core.turn()
+    (answer,) = core.replies()
+    assert isinstance(answer, Refused)
+    assert (answer.code, answer.retry_ms) == ("NO_EVENTS", 0)
+
+
+def test_sync_while_the_metastore_is_away_is_refused_in_time() -> None:
+    core = loaded()
+    core.metastore.failures += [SourceError("down")] * 1000
+    core.ask(Sync(request=9))
+    core.turn(6)
+    core.now += 61.0
+    core.turn(1)
+    (answer,) = core.replies()
+    assert isinstance(answer, Refused)
+    assert answer.code == "SOURCE"
+    assert "down" in answer.message
+
+
+def test_pull_of_a_table_that_is_withdrawn_says_why() -> None:
+    core = Core(load_in_background=False)
+    core.create_database("d")
+    core.create("d", "t")
+    core.turn(4)
+    core.metastore.failures.clear()
+    core.hold = lambda effect: isinstance(effect, Read)
+    core.ask(Pull(request=4, db="d", table="t", selector=SELECT_TABLE, credit=1 << 20))
+    for _ in range(120):
+        core.turn()
+        for order in core.held:
+            assert isinstance(order, Read)
+            core.tell(ReadFailed(read=order.read, error="corrupt", away=False))
+        core.held.clear()
+    refusals = [one for one in core.replies() if isinstance(one, Refused)]
+    assert [one.code for one in refusals] == ["SOURCE"]
+    assert "corrupt" in refusals[0].message
+
+
+def test_claim_of_our_lineage_is_accepted_and_another_costs_an_epoch() -> None:
+    core = loaded()
+    number = table_topic("d", "t", 4)
+    version = core.topics[number].version
+    core.ask(Compare(request=1, epoch=1, start=7, versions=((number, version),)))
+    core.ask(Compare(request=2, epoch=1, start=7, versions=((number, version + 1),)))
+    core.turn()
+    good, bad = core.replies()
+    assert isinstance(good, Compared)
+    assert isinstance(bad, Compared)
+    assert (good.accepted, bad.accepted) == (True, False)
+    assert core.minted() == [1]
+    record = StartRecord(start=7, epoch=9, versions=core.catalog.ledger.versions())
+    core.tell(Minted(epoch=9, starts=(record,)))
+    assert core.catalog.position() == (9, 7)
+    assert {topic.epoch for topic in core.topics.values()} == {9}
+
+
+def test_claim_that_cannot_be_true_is_refused() -> None:
+    core = loaded()
+    core.ask(Compare(request=1, epoch=1 << 62, start=7, versions=()))
+    core.turn()
+    (answer,) = core.replies()
+    assert isinstance(answer, Refused)
+    assert answer.code == "CLAIM"
+    assert core.minted() == []
+
+
+def test_inspection_tells_tables_of_facts_and_refuses_others() -> None:
+    core = loaded()
+    for what in ("status", "topics", "nonsense"):
+        core.ask(Inspect(request=3, what=what))
+    core.turn()
+    status, topics, refused = core.replies()
+    assert isinstance(status, Inspected)
+    assert dict(status.rows)["databases"] == 2
+    assert isinstance(topics, Inspected)
+    assert len(topics.rows) == 5
+    assert isinstance(refused, Refused)
+    assert refused.code == "UNKNOWN"
+
+
+def test_message_that_is_none_of_ours_is_refused() -> None:
+    core = loaded()
+    core.ask(Join(request=3, positions=()))
+    core.ask(Bye(reason="done"))
+    core.turn()
+    (answer,) = core.replies()
+    assert isinstance(answer, Refused)
+    assert answer.code == "UNEXPECTED"
+
+
+def test_answers_go_to_who_asked() -> None:
+    core = loaded()
+    core.ask(Sync(request=1), peer=b"a")
+    core.ask(Sync(request=2), peer=b"b")
+    core.turn(12)
+    assert [e.peer for e in core.effects if isinstance(e, Reply)] == [b"a", b"b"]
+    assert PEER not in {e.peer for e in core.effects if isinstance(e, Reply)}
