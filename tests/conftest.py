@@ -1,10 +1,15 @@
-"""Fixtures of all tests: one real Hive metastore for the session."""
+"""What all tests share: one real Hive metastore for the session, properties without a clock."""
 
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from topicast.catalog.metastore.embedded import EmbeddedMetastore
+
+# How long an example takes says how busy the machine is, and nothing about the code.
+settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared")
 
 
 @pytest.fixture(scope="session")

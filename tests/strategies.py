@@ -22,6 +22,7 @@ from topicast.topics.wire.control import SHAPES
 U64_MAX = (1 << 64) - 1
 NAMES = st.binary(min_size=1, max_size=8).map(lambda raw: raw.replace(b"\0", b"_"))
 
+text = st.text(st.sampled_from("abc.é名 \0"), max_size=12)
 topics = st.integers(0, NUM_TOPICS_MAX - 1) | st.just(NAMESPACE)
 levels = st.sampled_from((MINIMAL, FULL))
 u64 = st.integers(0, 9) | st.integers(0, U64_MAX)
@@ -109,7 +110,7 @@ def beacons(draw: st.DrawFn) -> m.Beacon:
         sent_us=draw(u64),
         watermark=draw(u64),
         age_ms=draw(u64),
-        catalog_address=draw(st.text(max_size=20)),
+        catalog_address=draw(text),
         versions=tuple(versions),
         floors=tuple(draw(u64) for _ in versions),
         sizes=tuple(draw(st.lists(u64, max_size=5))),
@@ -118,7 +119,6 @@ def beacons(draw: st.DrawFn) -> m.Beacon:
 
 barriers = st.builds(m.Barrier, nonce=st.binary(min_size=16, max_size=16))
 
-text = st.text(max_size=12)
 byte = st.integers(0, 255)
 short = st.integers(0, 65_535)
 level = st.integers(0, 2)

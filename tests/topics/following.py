@@ -1,14 +1,13 @@
-"""A follower for tests to look at, and a machine that lets everything go wrong around it."""
+"""A follower for tests to look at, and a world in which everything around it goes wrong."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from topicast.topics import bulk
-from topicast.topics.entries import FULL, Entry, prefix_tombstone, stub, tombstone
+from topicast.topics.entries import FULL, PREFIX, Entry, prefix_tombstone, stub, tombstone
 from topicast.topics.follower import (
     LIVE,
     Ahead,
@@ -114,34 +113,63 @@ def apply(state: dict[bytes, Entry], entries: tuple[Entry, ...]) -> None:
     state.update({e.key: e for group in held.group_ids() for e in held.rows(group)})
 
 
-class Hub:
-    """One sender of the lineage: a topic, and how far it is behind the writer."""
-
-    def __init__(self) -> None:
-        self.topic = Topic()
+Pick = Callable[[int, int], int]  # a number from the first to the last, from whatever draws
 
 
-class FollowerMachine(RuleBasedStateMachine):
+class World:
     """A writer, two hubs that lag behind it, and a reader whose every message may go wrong."""
 
-    @initialize(chunk_bytes=st.sampled_from((1, 100, 300)))
-    def begin(self, chunk_bytes: int) -> None:
-        self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(bulk, "CHUNK_BYTES_MAX", chunk_bytes)
+    def __init__(self) -> None:
         self.now = 100.0
         self.writer = Topic()
-        self.writer.reset(1)
+        self.hubs = (Topic(), Topic())
+        for topic in (self.writer, *self.hubs):
+            topic.reset(1)
         self.log: list[Delta] = []
         self.states: dict[tuple[int, int], dict[bytes, Entry]] = {(1, 0): {}}
-        self.hubs = (Hub(), Hub())
         self.reader = Follower(7, FULL)
         self.state: dict[bytes, Entry] = {}
         self.answered: tuple[int, int] = (0, 0)
         self.streams: dict[int, list[Any]] = {}
         self.want: Wanted | None = None
         self.last_stream = 0
-        for hub in self.hubs:
-            hub.topic.reset(1)
+
+    def act(self, pick: Pick) -> None:
+        """Let one thing happen."""
+        actions = (
+            *(self.commit,) * 4,
+            *(self.deliver_a_delta,) * 3,
+            *(self.open_stream,) * 5,
+            *(self.deliver_a_chunk,) * 7,
+            *(self.feed_a_hub,) * 2,
+            self.tell_the_newest,
+            self.forget,
+            self.lose_the_stream,
+            self.wait,
+        )
+        number = pick(0, 60)
+        if number == 60 and self.writer.epoch < 3:
+            self.writer.reset(self.writer.epoch + 1)
+            self.states[self.writer.epoch, 0] = {}
+        else:
+            actions[number % len(actions)](pick)
+        if self.reader.state == LIVE:
+            assert (self.reader.epoch, self.reader.version) == self.answered
+
+    def heal(self) -> None:
+        """End the faults: the reader gets to where the writer stands."""
+        for _ in range(20):
+            self.feed(self.hubs[0])
+            self.tell(Ahead(self.writer.epoch, self.writer.version))
+            self.now += 3.0
+            self.tell(Tick())
+            if self.want is None:
+                break
+            self.ask(self.hubs[0])
+            for part in self.streams.pop(self.last_stream):
+                self.tell(part)
+        newest = (self.writer.epoch, self.writer.version)
+        assert (self.reader.state, self.answered) == (LIVE, newest)
 
     def tell(self, fact: Any) -> None:
         for effect in self.reader.handle(fact, now=self.now):
@@ -153,17 +181,15 @@ class FollowerMachine(RuleBasedStateMachine):
             case Apply(delta=told):
                 assert told.from_version == self.answered[1]
                 apply(self.state, told.entries)
+                self.look((told.epoch, told.to_version))
             case File(chunk=part):
                 apply(self.state, part.entries)
             case Reset():
                 self.state = {}
             case Want(wanted=wanted):
                 self.want = wanted
-        if isinstance(effect, Apply):
-            self.look((effect.delta.epoch, effect.delta.to_version))
-        if isinstance(effect, CaughtUp):
-            version = max(effect.from_version, effect.chunk.to_version)
-            self.look((effect.chunk.epoch, version))
+            case CaughtUp(chunk=last, from_version=before):
+                self.look((last.epoch, max(before, last.to_version)))
 
     def look(self, place: tuple[int, int]) -> None:
         """Hold what a reader may be answered at this moment against the writer's history."""
@@ -171,115 +197,101 @@ class FollowerMachine(RuleBasedStateMachine):
         assert self.state == self.states[place], "not the state of any moment"
         self.answered = place
 
-    @rule(data=st.data())
-    def commit(self, data: st.DataObject) -> None:
+    def commit(self, pick: Pick) -> None:
         version = self.writer.version + 1
-        entries: list[Entry] = []
-        if data.draw(st.booleans()):
-            group = data.draw(st.sampled_from(KEYS[::3]))
-            entries.append(prefix_tombstone(group, version))
-        for key in data.draw(st.lists(st.sampled_from(KEYS), max_size=3, unique=True)):
-            gone = data.draw(st.booleans())
-            entries.append(tombstone(key, version) if gone else entry(version, key))
-        stubbed = data.draw(st.booleans())
+        entries = [prefix_tombstone(KEYS[3 * pick(0, 2)], version)] if pick(0, 3) == 0 else []
+        for key in {KEYS[pick(0, len(KEYS) - 1)]: True for _ in range(pick(1, 3))}:
+            entries.append(tombstone(key, version) if pick(0, 2) == 0 else entry(version, key))
         self.writer.file(entries)
         self.writer.version = version
         self.states[self.writer.epoch, version] = {
             e.key: e for group in self.writer.group_ids() for e in self.writer.rows(group)
         }
-        told = tuple(map(stub, entries)) if stubbed else tuple(entries)
+        stubbed = pick(0, 3) == 0
         self.log.append(
-            delta(version - 1, version, epoch=self.writer.epoch, entries=told, stubbed=stubbed)
+            delta(
+                version - 1,
+                version,
+                epoch=self.writer.epoch,
+                entries=tuple(map(stub, entries)) if stubbed else tuple(entries),
+                stubbed=stubbed,
+            )
         )
 
-    @rule()
-    def begin_an_epoch(self) -> None:
-        if self.writer.epoch < 3:
-            self.writer.reset(self.writer.epoch + 1)
-            self.states[self.writer.epoch, 0] = {}
+    def forget(self, pick: Pick) -> None:
+        self.writer.forget(pick(self.writer.floor, self.writer.version))
 
-    @rule(data=st.data())
-    def forget(self, data: st.DataObject) -> None:
-        self.writer.forget(data.draw(st.integers(0, self.writer.version)))
+    def feed_a_hub(self, pick: Pick) -> None:
+        self.feed(self.hubs[1 if pick(0, 5) == 0 else 0])  # the second lags far behind
 
-    @rule(which=st.integers(0, 1))
-    def feed_hub(self, which: int) -> None:
-        topic = self.hubs[which].topic
-        if topic.epoch != self.writer.epoch or topic.version < self.writer.floor:
-            topic.reset(self.writer.epoch)
-        topic.file(self.writer.since(topic.version))
-        topic.version = self.writer.version
-        topic.forget(self.writer.floor)
-        topic.check()
+    def feed(self, hub: Topic) -> None:
+        wanted = Wanted(topic=7, level=FULL, epoch=hub.epoch, version=hub.version)
+        for part in self.parts(0, wanted, self.writer):
+            if part.snapshot:
+                hub.reset(part.epoch)
+            hub.file(part.entries)
+        hub.version = self.writer.version
+        hub.forget(self.writer.floor)
+        hub.check()
+        assert hub.since(hub.floor) == self.writer.since(hub.floor)
 
-    @precondition(lambda self: self.log)
-    @rule(data=st.data())
-    def deliver_a_delta(self, data: st.DataObject) -> None:
-        recent = st.integers(max(0, len(self.log) - 3), len(self.log) - 1)
-        self.tell(self.log[data.draw(recent | st.integers(0, len(self.log) - 1))])
+    def deliver_a_delta(self, pick: Pick) -> None:
+        if self.log:
+            back = pick(0, min(3, len(self.log) - 1))
+            told = self.log[-1 - back]
+            before = self.log[-2 - back] if len(self.log) > back + 1 else told
+            joins = before.epoch == told.epoch and before.to_version == told.from_version
+            if joins and pick(0, 3) == 0:  # one delta over both, compacted
+                last = {one.key: one for one in (*before.entries, *told.entries)}
+                wiped = any(one.kind == PREFIX for one in (*before.entries, *told.entries))
+                if not (wiped or before.stubbed or told.stubbed):
+                    entries = tuple(sorted(last.values(), key=lambda one: one.version))
+                    told = replace(told, from_version=before.from_version, entries=entries)
+            self.tell(told)
 
-    @rule()
-    def beacon(self) -> None:
+    def tell_the_newest(self, pick: Pick) -> None:
         self.tell(Ahead(self.writer.epoch, self.writer.version))
 
-    @precondition(lambda self: self.want is not None)
-    @rule(which=st.integers(0, 1))
-    def open_stream(self, which: int) -> None:
+    def open_stream(self, pick: Pick) -> None:
+        if self.want is not None:
+            self.ask(self.hubs[pick(0, 1)])
+
+    def ask(self, hub: Topic) -> None:
         assert self.want is not None
         self.last_stream += 1
-        topic = self.hubs[which].topic
-        parts = bulk.chunks(
-            self.last_stream, (self.want,), find=lambda _: topic, place=lambda: (1, 0)
-        )
-        self.streams[self.last_stream] = [part for _, part in parts]
+        self.streams[self.last_stream] = self.parts(self.last_stream, self.want, hub)
         self.reader.opened(self.last_stream, now=self.now)
         self.want = None
 
-    @precondition(lambda self: self.streams)
-    @rule(data=st.data())
-    def deliver_a_chunk(self, data: st.DataObject) -> None:
-        stream = data.draw(st.sampled_from(sorted(self.streams)))
+    def parts(self, stream: int, wanted: Wanted, source: Topic) -> list[Any]:
+        found = bulk.chunks(stream, (wanted,), find=lambda _: source, place=lambda: (1, 0))
+        return [part for _, part in found]
+
+    def deliver_a_chunk(self, pick: Pick) -> None:
+        if not self.streams:
+            return
+        newest = pick(0, 4) > 0
+        stream = max(self.streams) if newest else sorted(self.streams)[0]
         parts = self.streams[stream]
-        at = data.draw(st.integers(0, len(parts) - 1)) if data.draw(st.booleans()) else 0
-        part = parts[at] if data.draw(st.booleans()) else parts.pop(at)
+        at = pick(0, len(parts) - 1) if pick(0, 5) == 0 else 0
+        part = parts[at] if pick(0, 5) == 0 else parts.pop(at)
         if not parts:
             del self.streams[stream]
         self.tell(part)
 
-    @rule()
-    def lose_the_stream(self) -> None:
+    def lose_the_stream(self, pick: Pick) -> None:
         self.tell(StreamLost())
 
-    @rule(seconds=st.sampled_from((0.05, 0.3, 3.0)))
-    def wait(self, seconds: float) -> None:
-        self.now += seconds
+    def wait(self, pick: Pick) -> None:
+        self.now += (0.05, 0.3, 3.0)[pick(0, 2)]
         self.tell(Tick())
 
-    @invariant()
-    def whoever_is_live_stands_where_it_was_answered(self) -> None:
-        if self.reader.state == LIVE:
-            assert (self.reader.epoch, self.reader.version) == self.answered
 
-    def teardown(self) -> None:
-        """After the faults end, the reader gets to where the writer stands."""
-        if not hasattr(self, "writer"):
-            return
-        try:
-            self.heal()
-        finally:
-            self.patch.undo()
-
-    def heal(self) -> None:
-        for _ in range(20):
-            self.feed_hub(0)
-            self.beacon()
-            self.wait(3.0)
-            if self.want is None:
-                break
-            self.open_stream(0)
-            for part in self.streams.pop(self.last_stream):
-                self.tell(part)
-        assert (self.reader.state, self.answered) == (
-            LIVE,
-            (self.writer.epoch, self.writer.version),
-        )
+def walk(pick: Pick, *, steps: int) -> None:
+    """Let ``steps`` things happen to a reader, chunks being of one entry or few, then heal."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bulk, "CHUNK_BYTES_MAX", (1, 100, 300)[pick(0, 2)])
+        world = World()
+        for _ in range(steps):
+            world.act(pick)
+        world.heal()

@@ -1,21 +1,13 @@
 """Follower: one rule after the other, then all of them under loss, doubling and disorder."""
 
 from dataclasses import replace
-from typing import Any
+from random import Random
 
 import pytest
-from hypothesis import settings
+from hypothesis import given
+from hypothesis import strategies as st
 
-from topicast.tests.topics.following import (
-    KEY,
-    FollowerMachine,
-    asked,
-    behind,
-    chunk,
-    delta,
-    entry,
-    live,
-)
+from topicast.tests.topics.following import KEY, asked, behind, chunk, delta, entry, live, walk
 from topicast.topics.entries import FULL, MINIMAL, stub
 from topicast.topics.follower import (
     BEHIND,
@@ -35,6 +27,8 @@ from topicast.topics.follower import (
     Tick,
 )
 from topicast.topics.wire.messages import Chunk, Delta, Refused, Wanted
+
+SEEDS, WALKS = 10, 100
 
 
 def test_new_follower_wants_everything_at_once() -> None:
@@ -337,9 +331,8 @@ def test_stream_that_carries_another_topic_is_not_silent() -> None:
     follower.heard(now=11)
     assert follower.deadline == 11 + SILENCE_S
     follower.handle(Tick(), now=11 + SILENCE_S)
-    deadline = follower.deadline
     follower.heard(now=20)
-    assert follower.deadline == deadline
+    assert follower.deadline == 11 + SILENCE_S + RETRY_S
 
 
 def test_answers_that_bring_nothing_are_asked_for_with_a_pause() -> None:
@@ -392,7 +385,13 @@ def test_queue_is_bounded_in_bytes() -> None:
     assert 0 < len(follower.queued()) < 5
 
 
-FollowerMachine.TestCase.settings = settings(
-    max_examples=200, stateful_step_count=40, deadline=None
-)
-test_follower_shows_only_moments_of_the_writer_and_never_goes_back: Any = FollowerMachine.TestCase
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_reader_shows_only_moments_of_the_writer_and_never_goes_back(seed: int) -> None:
+    rng = Random(seed)
+    for _ in range(WALKS):
+        walk(rng.randint, steps=150)
+
+
+@given(data=st.data(), steps=st.integers(1, 30))
+def test_no_short_story_breaks_the_reader(data: st.DataObject, steps: int) -> None:
+    walk(lambda low, high: data.draw(st.integers(low, high)), steps=steps)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topicast.tests.strategies import text
 from topicast.topics.errors import ConfigError
 from topicast.topics.sharding import (
     BARRIER,
@@ -33,7 +34,7 @@ def test_golden_vector_gives_the_same_topic(vector: dict[str, Any]) -> None:
     assert table_topic(vector["db"], vector["table"], vector["num"]) == vector["topic"]
 
 
-@given(st.text(), st.text(), POWERS)
+@given(text, text, POWERS)
 def test_topic_of_a_table_holds_entries(db: str, table: str, num_topics: int) -> None:
     topic = table_topic(db, table, num_topics)
     assert is_topic(topic, num_topics)

@@ -197,6 +197,15 @@ def test_bomb_of_message_pack_is_refused(bomb: bytes) -> None:
         decode(h.CONTROL_PREFIX + bomb)
 
 
+@pytest.mark.parametrize(
+    ("part", "limit"), [(b"\x81\x01\x02", "max_map_len"), (b"\xd4\x05\x00", "max_ext_len")]
+)
+def test_map_or_extension_is_refused_before_it_is_built(part: bytes, limit: str) -> None:
+    """P-BAD-2."""
+    with pytest.raises(WireError, match=limit):
+        decode(h.CONTROL_PREFIX + b"\x92\x14" + part)
+
+
 def test_frame_over_the_limit_is_refused_unread() -> None:
     """P-LIM-1."""
     with pytest.raises(WireError, match="at most 1048576 allowed"):
@@ -259,7 +268,7 @@ GROUP_OF_THREE = b"a\0b\0c\0"
     ],
 )
 def test_row_that_breaks_a_rule_is_refused(entry: Entry, reason: str) -> None:
-    """P-ROW-1, P-ROW-2, P-ROW-3, P-ROW-4, P-ROW-5."""
+    """P-ROW-1, P-ROW-2, P-ROW-3, P-ROW-4, P-ROW-5, P-LIM-4, P-LIM-5."""
     with pytest.raises(WireError, match=reason):
         decode(_row(entry))
 

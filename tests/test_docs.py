@@ -1,0 +1,133 @@
+"""The documents hold what the program holds: rules are tested, tables are those of the code."""
+
+import ast
+import dataclasses
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from topicast.topics.wire import header as h
+from topicast.topics.wire.control import SHAPES
+
+ROOT = Path(__file__).resolve().parent.parent
+PROTOCOL = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
+FOLDERS = ("topics", "statestore", "catalog", "subscriber", "cli")
+RULE = re.compile(r"^- \*\*(P-[A-Z]+-\d+)\*\* (.*(?:\n  .*)*)", re.MULTILINE)
+CODE = re.compile(r"[A-Z][A-Z_]+")
+ID = re.compile(r"\bP-[A-Z]+-\d+\b")
+RULES = RULE.findall(PROTOCOL)
+REFUSING = {"no", "Refused", "_refuse"}  # calls that take a code
+
+
+def _cited() -> dict[str, list[str]]:
+    """Return the ids that tests cite, each with the files that cite it."""
+    cited: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        if path != Path(__file__).resolve():
+            for rule in ID.findall(path.read_text(encoding="utf-8")):
+                cited.setdefault(rule, []).append(path.name)
+    return cited
+
+
+CITED = _cited()
+
+
+def _table(first: str) -> list[list[str]]:
+    """Return the rows of the table whose first column is headed ``first``, without backticks."""
+    lines = PROTOCOL.splitlines()
+    begin = next(n for n, line in enumerate(lines) if line.startswith(f"| {first} |")) + 2
+    rows: list[list[str]] = []
+    while lines[begin + len(rows)].startswith("|"):
+        cells = lines[begin + len(rows)].strip("|").replace("`", "").split("|")
+        rows.append([cell.strip() for cell in cells])
+    return rows
+
+
+def test_rule_ids_are_used_once() -> None:
+    ids = [rule for rule, _ in RULES]
+    assert len(ids) == len(set(ids))
+
+
+def test_every_must_stands_in_a_rule_of_its_own() -> None:
+    _, _, body = PROTOCOL.partition("## Header")  # what is before explains the word
+    prose = RULE.sub("", body)
+    assert "MUST" not in prose
+    assert [rule for rule, text in RULES if text.count("MUST") > 1] == []
+
+
+@pytest.mark.parametrize("rule", [rule for rule, text in RULES if "MUST" in text])
+def test_every_must_is_cited_by_a_test(rule: str) -> None:
+    assert rule in CITED, f"{rule} of docs/protocol.md: no test names it"
+
+
+@pytest.mark.parametrize("rule", sorted(CITED))
+def test_every_cited_rule_is_written_down(rule: str) -> None:
+    assert rule in dict(RULES), f"{CITED[rule]} cite a rule that docs/protocol.md does not have"
+
+
+@pytest.mark.parametrize("row", _table("constant"), ids=lambda row: row[0])
+def test_constant_has_the_value_that_is_written_down(row: list[str]) -> None:
+    module, _, name = row[0].rpartition(".")
+    value = getattr(import_module(f"topicast.{module}"), name)
+    assert row[1] == repr(value)
+
+
+def test_header_has_the_fields_that_are_written_down() -> None:
+    """P-HDR-1."""
+    rows = _table("offset")
+    assert tuple(row[2] for row in rows) == h.Header._fields
+    ends = [int(offset) + int(size) for offset, size, *_ in rows]
+    assert [int(row[0]) for row in rows] == [0, *ends[:-1]]
+    assert ends[-1] == h.HEADER_BYTES
+    sizes = {"B": 1, "H": 2, "I": 4, "Q": 8}
+    assert [int(row[1]) for row in rows] == [sizes[code] for code in h._HEADER.format[1:]]
+
+
+def test_kinds_and_flags_have_the_values_that_are_written_down() -> None:
+    flags = {name: int(value) for name, value, _ in _table("flag")}
+    assert flags == {name: getattr(h, name) for name in flags}
+    for name, value, allowed in _table("kind"):
+        kind = getattr(h, name)
+        assert int(value) == kind
+        if kind in h.FLAGS_OF_KIND:
+            named = sum(flags[one] for one in allowed.split(", ") if one != "none")
+            assert named == h.FLAGS_OF_KIND[kind]
+
+
+def test_messages_have_the_numbers_and_fields_that_are_written_down() -> None:
+    """P-MSG-1."""
+    written = [(int(number), name, fields.split(", ")) for number, name, fields in _table("type")]
+    shapes = sorted(SHAPES.items(), key=lambda item: item[1][0])
+    known = [
+        (number, cls.__name__, [field.name for field in dataclasses.fields(cls)])
+        for cls, (number, _) in shapes
+    ]
+    assert written == known
+
+
+def _refusals() -> Iterator[ast.expr]:
+    """Yield the arguments of every call that refuses."""
+    for path in (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in REFUSING:
+                yield from node.args
+                yield from (word.value for word in node.keywords if word.arg == "code")
+
+
+def _codes() -> Iterator[str]:
+    """Yield every code that the program refuses with."""
+    for argument in _refusals():
+        for part in ast.walk(argument):
+            text = part.value if isinstance(part, ast.Constant) else None
+            if isinstance(text, str) and CODE.fullmatch(text):
+                yield text
+
+
+def test_codes_of_refusals_are_those_that_are_written_down() -> None:
+    rows = [row[0] for row in _table("code")]
+    assert rows == sorted(rows)
+    written = set(rows) - {"VERSION", "WIRE"}  # named beside the call
+    assert set(_codes()) - {"VERSION", "WIRE"} == written
