@@ -127,6 +127,8 @@ class Following:
         for topic in chosen:
             self._admit(states[topic])
         followed = self.levels.followers
+        if self.planned is None:
+            self.planned = frozenset(followed)
         surplus = [topic for topic in states if topic not in followed]
         effects = self._joining.drop(surplus) if surplus else ()
         return effects + self._joining.subscribe(followed, now=now)
@@ -221,19 +223,12 @@ class Following:
         return self._joining.join(positions, now=now)
 
     def _plan(self, states: dict[int, TopicState]) -> list[int]:
-        """Choose what is joined at the start: the namespace, then what fits, smallest first."""
-        free_bytes = self.levels.budget.free_bytes
-        sizes = {t: s.full_bytes for t, s in states.items() if s.answer != DENIED}
-        needed_bytes = sizes.pop(NAMESPACE, 0)
-        if needed_bytes > free_bytes:
-            self.levels.over = self._over(NAMESPACE, needed_bytes)
-        chosen = [NAMESPACE] if NAMESPACE in states else []
-        for topic in sorted(sizes, key=lambda t: (sizes[t], t)):
-            needed_bytes += sizes[topic]
-            if needed_bytes <= free_bytes:
-                chosen.append(topic)
-        self.planned = frozenset(chosen)
-        return [] if self.levels.over else chosen
+        """Return what the start joins as far as it fits: the namespace, then smallest first."""
+        namespace = states.get(NAMESPACE)
+        if namespace is not None and namespace.full_bytes > self.levels.budget.free_bytes:
+            self.levels.over = self._over(NAMESPACE, namespace.full_bytes)
+            return []
+        return sorted(states, key=lambda t: (t != NAMESPACE, states[t].full_bytes, t))
 
     def _admit(self, state: TopicState) -> None:
         topic = state.topic

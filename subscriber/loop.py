@@ -49,6 +49,7 @@ from .watch import Watch
 
 POLL_S_MAX: Final = 1.0
 GRACE_S: Final = 1.0  # the member gives up by itself; this is for a thread that is held up
+GOODBYE_S: Final = 0.02
 STOP_S: Final = 5.0  # for the thread to end
 
 log = logging.getLogger(__name__)
@@ -90,11 +91,11 @@ class Loop:
         self._stopping = True
         for watch in self._watches:
             watch.close()
-        if self._thread.is_alive():
+        if not self._thread.is_alive():
+            self._link.close()
+        elif self._thread is not threading.current_thread():  # which a collection may run on
             self._link.wake()
             self._thread.join(STOP_S)
-        else:
-            self._link.close()
 
     def ask(self, make: Callable[[int, float], Ask], *, timeout_s: float) -> object:
         """Put ``make(id, give_up_at)`` to the member and return its answer.
@@ -138,6 +139,7 @@ class Loop:
             while not self._stopping:
                 self.run_once()
             self._perform(self.member.handle(Leave(), now=self._clock()))
+            self._link.poll(GOODBYE_S)  # what arrives is of no use; what was said goes out
         finally:
             self._stopping = True
             self._link.close()
@@ -159,7 +161,7 @@ class Loop:
             return self.member.handle(Garbled(), now=now)
         return self.member.handle(Heard(channel, message), now=now)
 
-    def _perform(self, effects: Iterable[Effect]) -> None:  # noqa: C901 - dispatch
+    def _perform(self, effects: Iterable[Effect]) -> None:  # noqa: C901 - dispatch by match
         for effect in effects:
             match effect:
                 case Send(channel=channel, message=message):

@@ -10,6 +10,7 @@ from topicast.topics.errors import OverBudget, UsageError
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import (
     CatchUp,
+    Chunk,
     Credit,
     Drop,
     Joined,
@@ -71,6 +72,7 @@ def test_explicit_join_beyond_the_budget_is_refused_with_the_bytes_needed() -> N
     error = world.errors[world.ask(facts.AskJoin, topic=big)]
     assert isinstance(error, OverBudget)
     assert error.needed_bytes == catalog.size(big)
+    assert len(world.said(CatchUp)) == 1  # nothing was asked for in vain
     assert world.topics()[big].level == "none"
 
 
@@ -153,3 +155,45 @@ def test_credit_is_granted_from_reserved_bytes_only() -> None:
             given[message.stream] += message.amount
     assert any(isinstance(message, Credit) for message in world.said(Credit))
     assert max(given.values()) <= sum(map(catalog.size, catalog.topics)) + (1 << 20)
+
+
+def test_topic_that_grows_while_it_is_joined_spares_a_larger_one() -> None:
+    catalog = shop()
+    small = next(
+        catalog.topic("shop", n)
+        for n in NAMES
+        if catalog.topic("shop", n) != catalog.topic("shop", "sales")
+    )
+    name = next(n for n in NAMES if catalog.topic("shop", n) == small)
+    world = World(catalog, budget_bytes=sum(map(catalog.size, catalog.topics)) + 200)
+    world.start()
+    world.ask(facts.AskDrop, topic=small)
+    world.held_back = lambda channel, message: isinstance(message, Joined)
+    number = world.ask(facts.AskJoin, topic=small)
+    catalog.put_table("shop", name, columns=tuple(sha256(b"%d" % i).hexdigest() for i in range(20)))
+    world.release()
+    assert isinstance(world.errors[number], OverBudget)
+    assert [t for t, info in world.topics().items() if info.level == "none"] == [small]
+
+
+def test_first_credit_is_no_more_than_what_is_reserved() -> None:
+    world = started()
+    request = world.said(CatchUp)[0]
+    assert isinstance(request, CatchUp)
+    assert request.credit == sum(map(world.catalog.size, world.catalog.topics))
+
+
+def test_topic_that_waits_for_its_turn_in_a_stream_is_asked_for_once() -> None:
+    catalog = shop()
+    noise = {f"ds=y{i:05}": {"n": sha256(b"%d" % i).hexdigest()} for i in range(20_000)}
+    catalog.put_partitions("shop", "sales", noise)
+    world = World(catalog)
+    world.held_back = lambda channel, message: isinstance(message, Chunk)
+    world.pass_time(0.3)
+    while world.kept:
+        world.pass_time(1.5)
+        channel, message = world.kept.pop(0)
+        world.handle(facts.Heard(channel, message))
+    world.release()
+    assert len(world.said(CatchUp)) == 1
+    assert world.ask(facts.AskReady) in world.answers

@@ -308,3 +308,15 @@ def test_sync_is_asked_again_when_catalogd_is_busy_or_its_start_is_new() -> None
     world.deaf.clear()
     world.pass_time(2)
     assert number in world.answers
+
+
+def test_reply_with_a_part_missing_is_pulled_again() -> None:
+    world = started()
+    world.without("sales")
+    world.deaf.add(facts.PULLS)
+    number = world.table("shop.sales", whole=True)
+    whole = world.pulled(world.last_pull())
+    world.hear(facts.PULLS, replace(whole, last=False, entries=whole.entries[:2]))
+    world.hear(facts.PULLS, replace(whole, sequence=2, entries=whole.entries[3:]))
+    assert number not in world.answers
+    assert world.stats().stale_rejected == 1

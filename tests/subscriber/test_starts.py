@@ -1,14 +1,16 @@
 """Starts and epochs of catalogd: nothing of a new one before it is compared."""
 
 from dataclasses import replace
+from hashlib import sha256
 
 from topicast.subscriber import facts
-from topicast.tests.subscriber.source import Catalog, shop
-from topicast.tests.subscriber.world import started
+from topicast.tests.subscriber.source import NAMES, Catalog, shop
+from topicast.tests.subscriber.world import World, started
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import (
     Chunk,
     Compare,
+    Compared,
 )
 
 
@@ -140,3 +142,53 @@ def test_catalogd_that_moves_is_followed() -> None:
     assert number not in world.answers
     world.pass_time(0.3)
     assert number in world.answers
+
+
+def test_accepted_start_is_asked_soon_for_what_was_refused_of_it() -> None:
+    world = started()
+    world.catalog.start = 2
+    world.catalog.put_table("shop", "orders", columns=("id", "new"))
+    world.held_back = lambda channel, message: isinstance(message, Compared)
+    world.pass_time(0.3)
+    behind = replace(world.catalog.put_table("shop", "orders", columns=("x",)), start=1)
+    world.hear(facts.DATA, behind)  # a gap: the catch-up comes from the new start
+    assert world.columns("orders") is None
+    world.release()
+    world.pass_time(0.3)  # and not after the silence of a lost stream
+    assert world.columns("orders") == ("x",)
+
+
+def test_chunks_of_an_unfinished_catch_up_are_part_of_what_is_compared() -> None:
+    world = started()
+    catalog = world.catalog
+    topic = catalog.topic("shop", "sales")
+    noise = {f"ds=y{i:05}": {"n": sha256(b"%d" % i).hexdigest()} for i in range(20_000)}
+    catalog.put_partitions("shop", "sales", noise)
+    last = catalog.topics[topic].version
+    world.held_back = lambda channel, message: isinstance(message, Chunk) and message.last
+    world.pass_time(0.3)
+    world.deaf.add(facts.SERVICE)
+    catalog.start = 2
+    world.pass_time(0.3)
+    compare = world.said(Compare)[-1]
+    assert isinstance(compare, Compare)
+    assert dict(compare.versions)[topic] == last
+
+
+def test_position_without_an_entry_is_part_of_what_is_compared() -> None:
+    catalog = shop()
+    topic = next(t for t in catalog.topics if not catalog.topics[t].since(0) or t == 0)
+    for name in NAMES:
+        if catalog.topic("shop", name) == topic:
+            catalog.drop_table("shop", name)
+    catalog.topics[topic].version += 5
+    catalog.topics[topic].forget(catalog.topics[topic].version)
+    assert catalog.topics[topic].since(0) == []
+    world = World(catalog)
+    world.start()
+    world.deaf.add(facts.SERVICE)
+    catalog.start = 2
+    world.pass_time(0.3)
+    compare = world.said(Compare)[-1]
+    assert isinstance(compare, Compare)
+    assert dict(compare.versions)[topic] == catalog.topics[topic].version

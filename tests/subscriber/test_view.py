@@ -101,6 +101,7 @@ def test_shut_namespace_answers_nothing() -> None:
 def test_content_of_another_incarnation_is_not_answered() -> None:
     catalog = shop()
     view = _filled(catalog)
+    assert view.table("shop", "orders") is not None  # and is known to be of the old one
     catalog.drop_table("shop", "orders")
     names, table = catalog.create_table("shop", "orders")
     _apply(view, names)

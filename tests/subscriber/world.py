@@ -11,6 +11,7 @@ from itertools import count
 from topicast.subscriber import facts
 from topicast.subscriber.content import Content
 from topicast.subscriber.member import Member
+from topicast.tests.subscriber.desk import pulled, serve
 from topicast.tests.subscriber.source import Catalog, shop
 from topicast.topics.bulk import CREDIT_DEFAULT, Sender, chunks
 from topicast.topics.entries import (
@@ -19,18 +20,14 @@ from topicast.topics.entries import (
 from topicast.topics.objects.names import (
     table_key,
 )
-from topicast.topics.sharding import NAMESPACE
 from topicast.topics.topic import Topic
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages import (
     CURRENT,
-    SELECT_TABLE,
     Barrier,
     Beacon,
     Cancel,
     CatchUp,
-    Compare,
-    Compared,
     Credit,
     Delta,
     Hello,
@@ -39,8 +36,6 @@ from topicast.topics.wire.messages import (
     Message,
     Pull,
     Pulled,
-    Sync,
-    Synced,
     TopicState,
     Wanted,
     Welcome,
@@ -200,6 +195,10 @@ class World:
         assert isinstance(pull, Pull)
         return pull
 
+    def pulled(self, pull: Pull) -> Pulled:
+        """Return what catalogd would answer to ``pull`` now."""
+        return pulled(self.catalog, pull)
+
     # What the world does
 
     def handle(self, fact: facts.Fact) -> None:
@@ -243,7 +242,9 @@ class World:
     def _receive(self, channel: str, message: Message) -> None:
         if channel in (facts.SERVICE, facts.PULLS):
             if self.catalog_at == self.catalog_address:
-                self._serve(channel, message)
+                answer = serve(self.catalog, message, accepting=self.accepting)
+                if answer is not None:
+                    self.say(channel, answer)
         elif self.hub not in self.dead:
             self._serve_hub(channel, message)
 
@@ -270,43 +271,6 @@ class World:
                 self._sender.credit(b"m", stream, amount)
             case Cancel(stream=stream):
                 self._sender.cancel(b"m", stream)
-
-    def _serve(self, channel: str, message: Message) -> None:
-        catalog = self.catalog
-        place = {"epoch": catalog.epoch, "start": catalog.start}
-        match message:
-            case Compare(request=request, epoch=epoch):
-                accepted = epoch == catalog.epoch if self.accepting is None else self.accepting
-                answer = Compared(request=request, accepted=accepted, **place)
-                self.say(channel, answer)
-            case Sync(request=request):
-                versions = catalog.versions()
-                self.say(channel, Synced(request=request, event_id=1, versions=versions, **place))
-            case Pull():
-                self.say(channel, self.pulled(message))
-
-    def pulled(self, pull: Pull) -> Pulled:
-        """Return catalogd's answer to ``pull``, in one part."""
-        catalog = self.catalog
-        number = catalog.topic(pull.db, pull.table)
-        record = catalog.names.get(pull.db, {}).get(pull.table)
-        rows = list(catalog.topics[number].rows(table_key(pull.db, pull.table)))
-        if pull.selector == SELECT_TABLE:
-            rows = [row for row in rows if row.key == table_key(pull.db, pull.table)]
-        return Pulled(
-            request=pull.request,
-            sequence=0,
-            last=True,
-            found=record is not None,
-            epoch=catalog.epoch,
-            start=catalog.start,
-            topic=number,
-            topic_version=catalog.topics[number].version,
-            namespace_version=catalog.topics[NAMESPACE].version,
-            incarnation=record.incarnation if record else 0,
-            gone=(),
-            entries=tuple(rows) if record else (),
-        )
 
     def _find(self, wanted: Wanted) -> Topic:
         return self.catalog.topics[wanted.topic]

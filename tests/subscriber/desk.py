@@ -1,0 +1,53 @@
+"""catalogd's service as subscribers see it: comparisons, syncs, pulls in one part."""
+
+from topicast.tests.subscriber.source import Catalog
+from topicast.topics.objects.names import table_key
+from topicast.topics.sharding import NAMESPACE
+from topicast.topics.wire.messages import (
+    SELECT_TABLE,
+    Compare,
+    Compared,
+    Message,
+    Pull,
+    Pulled,
+    Sync,
+    Synced,
+)
+
+
+def serve(catalog: Catalog, message: Message, *, accepting: bool | None = None) -> Message | None:
+    """Return the answer to ``message``; ``accepting`` None compares epochs only."""
+    place = {"epoch": catalog.epoch, "start": catalog.start}
+    match message:
+        case Compare(request=request, epoch=epoch):
+            accepted = epoch == catalog.epoch if accepting is None else accepting
+            return Compared(request=request, accepted=accepted, **place)
+        case Sync(request=request):
+            versions = catalog.versions()
+            return Synced(request=request, event_id=1, versions=versions, **place)
+        case Pull():
+            return pulled(catalog, message)
+    return None
+
+
+def pulled(catalog: Catalog, pull: Pull) -> Pulled:
+    """Return the answer to ``pull``, in one part."""
+    number = catalog.topic(pull.db, pull.table)
+    record = catalog.names.get(pull.db, {}).get(pull.table)
+    rows = list(catalog.topics[number].rows(table_key(pull.db, pull.table)))
+    if pull.selector == SELECT_TABLE:
+        rows = [row for row in rows if row.key == table_key(pull.db, pull.table)]
+    return Pulled(
+        request=pull.request,
+        sequence=0,
+        last=True,
+        found=record is not None,
+        epoch=catalog.epoch,
+        start=catalog.start,
+        topic=number,
+        topic_version=catalog.topics[number].version,
+        namespace_version=catalog.topics[NAMESPACE].version,
+        incarnation=record.incarnation if record else 0,
+        gone=(),
+        entries=tuple(rows) if record else (),
+    )
