@@ -84,10 +84,10 @@ class Topic:
             else:
                 self._file_row(entry)
 
-    def since(self, version: int, *, graves: bool = True) -> list[Entry]:
+    def since(self, version: int) -> list[Entry]:
         """Return what changed after ``version``, sorted by (version, key), prefixes first.
 
-        ``graves=False`` leaves tombstones out: who holds nothing has nothing to delete.
+        Tombstones above the floor are among it, also for who holds nothing and fills a hub.
         Cost: O(changed log changed).
         """
         changed: list[Entry] = []
@@ -100,8 +100,6 @@ class Topic:
                 changed.append(entry)
             if group.prefix is not None and group.prefix.version > version:
                 changed.append(group.prefix)
-        if not graves:
-            changed = [entry for entry in changed if entry.kind not in (TOMBSTONE, PREFIX)]
         changed.sort(key=_order)
         return changed
 

@@ -136,7 +136,6 @@ class TopicMachine(RuleBasedStateMachine):
         state = self.history[-1]
         assert held(self.topic) == state
         assert applied({}, self.topic.since(0)) == state
-        assert applied({}, self.topic.since(0, graves=False)) == state
         assert all(self.topic.get(key) == state.get(key) for key in KEYS)
         assert set(self.topic.group_ids()) == {group_of(key) for key in state}
         assert len(self.topic) == len(self.topic.since(0))
