@@ -1,41 +1,57 @@
 """Setup: the commands that start processes on this machine."""
 
 import os
+import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 import click
 
-from ...topics.errors import SourceError
+from ...topics.errors import SourceError, TopicastError
 from ..flags import option, settings
 from ..output import EXIT_CODES
 from ..quickstart.stack import Stack
 from ..quickstart.story import Story, summary, what_next
 
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 @contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into what Ctrl-C is; only the first of them counts.
+def signals_to(handler: Callable[[], None]) -> Iterator[None]:
+    """Call ``handler`` at the first signal that wants us to end; ignore those that follow.
 
-    What is put away after it takes a bounded time, and is not to be interrupted halfway.
+    What is put away then takes a bounded time, and is not to be interrupted halfway.
     """
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-    def interrupt(*_: object) -> None:
-        for number in numbers:
+    def once(*_: object) -> None:
+        for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
+        handler()
 
-    before = [signal.signal(number, interrupt) for number in numbers]
+    before = [signal.signal(number, once) for number in SIGNALS]
     try:
         yield
     finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
+        for number, handled in zip(SIGNALS, before, strict=True):
+            signal.signal(number, handled)
+
+
+def interrupt() -> None:
+    """Be what Ctrl-C is."""
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Give what tells whether somebody wants us to end."""
+    wanted: list[bool] = []  # to which a signal handler may add at any moment
+    with signals_to(lambda: wanted.append(True)):
+        yield lambda: bool(wanted)
 
 
 @click.command(context_settings=settings(), epilog=EXIT_CODES)
@@ -47,13 +63,30 @@ def ended_by_signals() -> Iterator[None]:
 )
 def quickstart(*, once: bool, folder: Path | None) -> None:
     """Start a metastore, a statestored, a catalogd and two Spark drivers, and show what happens."""
-    with ended_by_signals(), tempfile.TemporaryDirectory(prefix="topicast-") as temporary:
-        home = folder.absolute() if folder else Path(temporary)
+    with _home(folder) as home, _interruptible() as interrupted:
         try:
-            with Stack(home / "logs") as stack:
+            with Stack(home / "logs", interrupted=interrupted) as stack:
                 _tell(stack, home, once=once)
         finally:
             print("every process has ended", flush=True)
+
+
+@contextmanager
+def _home(folder: Path | None) -> Iterator[Path]:
+    """Give a place for all files; a temporary one stays if there is an error, which names logs."""
+    if folder is not None:
+        yield folder.absolute()
+        return
+    temporary = Path(tempfile.mkdtemp(prefix="topicast-"))
+    failed = False
+    try:
+        yield temporary
+    except TopicastError:
+        failed = True
+        raise
+    finally:
+        if not failed:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _tell(stack: Stack, home: Path, *, once: bool) -> None:
@@ -61,6 +94,7 @@ def _tell(stack: Stack, home: Path, *, once: bool) -> None:
     story.begin()
     seen = story.tell_steps()
     story.tell_query()
+    story.end_writer()
     print("", *summary(seen), sep="\n", flush=True)
     if once:
         return
@@ -98,7 +132,7 @@ def start(folder: Path, port: int) -> None:
     from ...catalog.metastore.embedded import EmbeddedMetastore
 
     embedded = EmbeddedMetastore(folder, port=port, durable=True, say=say)
-    with suppress(KeyboardInterrupt), ended_by_signals(), embedded:
+    with suppress(KeyboardInterrupt), signals_to(interrupt), embedded:
         print(f"ready uri={embedded.uri} warehouse={embedded.warehouse}", flush=True)
         _wait_for_the_end_of(embedded.pid)
         raise SourceError(f"the metastore ended by itself: see {folder}/metastore.log")

@@ -2,9 +2,9 @@
 
     start ──▶ lines, one queue for all children ──▶ Ended ──▶ end: SIGTERM, then SIGKILL
 
-A child and what it starts form a process group of their own, so that Ctrl-C reaches us alone,
-and they end with us even if we are killed (``leash``). Invariant: after ``end`` no process of any
-child's group is left.
+A child and what it starts form a session of their own, so that Ctrl-C reaches us alone, and they
+end with us even if we are killed (``leash``). Invariant: after ``end`` no process of any child's
+session is left. An interrupt is obeyed in ``next`` alone, so none of them is started half.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,10 @@ from typing import IO, Final
 from ...topics.errors import TopicastError
 
 TERM_TIMEOUT_S: Final = 8.0  # Spark stops within 1 s, the metastore within 2 s
+LEFT_TIMEOUT_S: Final = 4.0  # a JVM whose Python is gone notices within 2.2 s
 KILL_TIMEOUT_S: Final = 2.0
+WAIT_TURN_S: Final = 0.02
+INTERRUPT_TURN_S: Final = 0.2  # between two looks whether somebody wants us to end
 LINES_MAX: Final = 10_000  # said and not yet read; a child that floods us waits
 PUT_TURN_S: Final = 0.5
 PR_SET_CHILD_SUBREAPER: Final = 36
@@ -57,12 +60,16 @@ class _Child:
 
 
 class Stack:
-    """Child processes whose logs lie in ``logs``; a context whose end is theirs."""
+    """Child processes whose logs lie in ``logs``; a context whose end is theirs.
 
-    def __init__(self, logs: Path) -> None:
+    ``interrupted`` tells whether somebody wants us to end.
+    """
+
+    def __init__(self, logs: Path, *, interrupted: Callable[[], bool] = lambda: False) -> None:
         logs.mkdir(parents=True, exist_ok=True)
         _adopt_orphans()
         self._logs = logs
+        self._interrupted = interrupted
         self._children: dict[str, _Child] = {}
         self._said: queue.Queue[Line | Ended] = queue.Queue(LINES_MAX)
         self._ended_by_us: set[int] = set()
@@ -101,10 +108,19 @@ class Stack:
             pipe.flush()
 
     def next(self, timeout_s: float) -> Line | Ended | None:
-        """Return what was said or happened next; None after ``timeout_s``."""
-        with suppress(queue.Empty):
-            return self._said.get(timeout=max(timeout_s, 0.0))
-        return None
+        """Return what was said or happened next; None after ``timeout_s``.
+
+        Raises:
+            KeyboardInterrupt: somebody wants us to end.
+        """
+        deadline = time.monotonic() + timeout_s
+        while not self._interrupted():
+            left_s = max(deadline - time.monotonic(), 0.0)
+            with suppress(queue.Empty):
+                return self._said.get(timeout=min(left_s, INTERRUPT_TURN_S))
+            if left_s <= INTERRUPT_TURN_S:
+                return None
+        raise KeyboardInterrupt
 
     def pids(self) -> dict[str, int]:
         """Return the process ids of the children that run."""
@@ -143,11 +159,14 @@ class Stack:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
                 process.wait(TERM_TIMEOUT_S)
-        if process.poll() is None or not _group_is_gone(process.pid, KILL_TIMEOUT_S):
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+        if process.poll() is None:
+            process.kill()
             process.wait()
-            _group_is_gone(process.pid, KILL_TIMEOUT_S)
+        if not _is_over(process.pid, LEFT_TIMEOUT_S):
+            for pid in _members(process.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            _is_over(process.pid, KILL_TIMEOUT_S)
         assert process.stdin is not None
         with suppress(OSError):
             process.stdin.close()
@@ -188,17 +207,28 @@ def _adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _group_is_gone(group: int, timeout_s: float) -> bool:
-    """Wait until no process of ``group`` is left, whose leader has ended; tell whether it is so."""
+def _is_over(session: int, timeout_s: float) -> bool:
+    """Wait until nothing of ``session`` is left, whose leader has ended; tell whether it is so."""
     deadline = time.monotonic() + timeout_s
-    while True:
-        with suppress(ChildProcessError):
-            while os.waitpid(-group, os.WNOHANG)[0]:
-                pass
-        try:
-            os.killpg(group, 0)
-        except (ProcessLookupError, PermissionError):
-            return True
+    while _members(session):
         if time.monotonic() > deadline:
             return False
-        time.sleep(0.02)
+        time.sleep(WAIT_TURN_S)
+    return True
+
+
+def _members(session: int) -> list[int]:
+    """Return the processes of ``session`` that live, and collect those that have ended."""
+    members = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, ChildProcessError):
+            # pid (name) state parent group session: a name may hold anything but is in brackets
+            stat = (entry / "stat").read_text("utf-8", "replace")
+            state, _parent, _group, its = stat.rpartition(")")[2].split()[:4]
+            if int(its) != session:
+                continue
+            if state == "Z":
+                os.waitpid(int(entry.name), os.WNOHANG)
+            else:
+                members.append(int(entry.name))
+    return members

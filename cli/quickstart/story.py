@@ -109,6 +109,10 @@ class Story:
         self._tell(READER, f"its own Spark: {fact['query']} → {fact['answer']}")
         return str(fact["answer"])
 
+    def end_writer(self) -> None:
+        """Let the writer go: its work is done, and its Spark needs half a gigabyte."""
+        self._stack.end_one(WRITER)
+
     def keep_up(self) -> NoReturn:
         """Show every further change, until somebody interrupts."""
         while True:
@@ -138,7 +142,8 @@ class Story:
 
     def _start_metastore(self, port: int) -> None:
         module = [sys.executable, "-m", "topicast.cli.main", "metastore", "start"]
-        self._stack.start(METASTORE, [*module, f"--folder={self._folder}", f"--port={port}"])
+        folder = self._folder / METASTORE
+        self._stack.start(METASTORE, [*module, f"--folder={folder}", f"--port={port}"])
 
     def _start_daemon(self, name: str, **flags: object) -> None:
         given = [f"--{flag}={value}" for flag, value in flags.items()]
@@ -227,10 +232,9 @@ def what_next(story: Story) -> list[str]:
     topicast = _command("topicast")
     usual = story.statestores.endswith(f":{PORTS[STATESTORED]}")
     where = "" if usual else f" --statestores={story.statestores}"
-    java = java_home_for_spark(cache_folder())
-    spark = (
-        f"JAVA_HOME={java} {_command('spark-sql')} "
-        f"--conf spark.hadoop.hive.metastore.uris={story.metastore_uri}"
+    spark_sql = (
+        f"SPARK_LOCAL_IP=127.0.0.1 JAVA_HOME={java_home_for_spark(cache_folder())} "
+        f"{_command('spark-sql')} --conf spark.hadoop.hive.metastore.uris={story.metastore_uri}"
     )
     return [
         f"{topicast} status{where}",
@@ -238,7 +242,7 @@ def what_next(story: Story) -> list[str]:
         f"{topicast} describe shop.orders{where}",
         f"{topicast} partitions shop.orders \"ds >= '2026-11-03'\"{where}",
         f"{topicast} watch '*'{where}",
-        f'{spark} -e "ALTER TABLE shop.orders ADD COLUMNS (paid BOOLEAN)"',
+        f'{spark_sql} -e "ALTER TABLE shop.orders ADD COLUMNS (channel STRING)"',
         f"curl {story.addresses[STATESTORED]['web']}/metrics",
     ]
 
@@ -256,7 +260,9 @@ def shortened(text: str) -> str:
 def _command(name: str) -> str:
     """Return how the command ``name`` of this Python is called from where the user stands."""
     beside = Path(sys.executable).parent / name
+    if not beside.exists():  # a tree that was not installed
+        return f"{sys.executable} -m topicast.cli.main"
     if shutil.which(name) == str(beside):
         return name
     near = os.path.relpath(beside)
-    return near if not near.startswith("..") else str(beside)
+    return str(beside) if near.startswith("..") else near

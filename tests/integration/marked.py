@@ -1,0 +1,90 @@
+"""Marked: a command whose every descendant can be found, wherever it went."""
+
+import os
+import signal
+import subprocess
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from topicast.tests.waiting import until
+
+MARK: Final = "TOPICAST_TEST_MARK"
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A running command, what it has said so far, and the mark of all its descendants."""
+
+    process: "subprocess.Popen[bytes]"
+    output: Path
+    mark: str
+
+    def said(self) -> str:
+        """Return everything that it said, on both outputs."""
+        return self.output.read_text(encoding="utf-8")
+
+    def says(self, text: str, *, timeout_s: float) -> None:
+        """Wait until it has said ``text``; fail at once if it ends before."""
+
+        def look() -> bool:
+            ended = self.process.poll()
+            if text in self.said():
+                return True
+            assert ended is None, f"ended with {ended}:\n{self.said()}"
+            return False
+
+        until(look, timeout_s=timeout_s, what=f"{text!r} in:\n{self.said()}")
+
+    def living(self) -> list[str]:
+        """Return the command lines of those that are still there."""
+        wanted = f"{MARK}={self.mark}".encode()
+        return [line for line in map(_command_line_if(wanted), _pids()) if line]
+
+    def interrupt(self) -> None:
+        """Do what Ctrl-C in a terminal does: SIGINT to the whole foreground group."""
+        os.killpg(self.process.pid, signal.SIGINT)
+
+
+@contextmanager
+def marked(
+    command: Sequence[str], output: Path, *, cwd: Path, environment: Mapping[str, str]
+) -> Iterator[Marked]:
+    """Start ``command``; at the end nothing that it started is left."""
+    mark = uuid.uuid4().hex
+    with output.open("wb") as to:
+        process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env={**environment, MARK: mark},
+            stdin=subprocess.DEVNULL,
+            stdout=to,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    running = Marked(process, output, mark)
+    try:
+        yield running
+    finally:
+        process.kill()
+        process.wait()
+        until(lambda: not running.living(), timeout_s=20, what=f"the end of {running.living()}")
+
+
+def _pids() -> list[Path]:
+    return [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _command_line_if(wanted: bytes):  # type: ignore[no-untyped-def]
+    def look(entry: Path) -> str:
+        try:
+            if wanted not in (entry / "environ").read_bytes().split(b"\0"):
+                return ""
+            return (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            return ""
+
+    return look

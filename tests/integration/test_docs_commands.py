@@ -1,0 +1,151 @@
+"""Every command of README and docs/quickstart.md does what they say, beside a real ``make run``.
+
+``make test`` itself is left out, and ``make run ARGS=--once``: that is test_quickstart.py.
+"""
+
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from topicast.cli.quickstart.story import PORTS, read_ready
+from topicast.tests.integration.marked import Marked, marked
+from topicast.tests.waiting import until
+
+ROOT: Final = Path(__file__).resolve().parent.parent.parent
+DOCUMENTS: Final = ("README.md", "docs/quickstart.md")
+ELSEWHERE: Final = ("make run", "make run ARGS=--once", "make test")
+STAYS: Final = ("statestored", "catalogd", "watch")  # until they are interrupted
+BLOCK: Final = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+UP: Final = "Ctrl-C ends everything"
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
+    pytest.mark.skipif(
+        not any(ROOT.glob(".venv/installed-*")), reason="what 'make install' makes is not here"
+    ),
+]
+
+
+def commands(document: str) -> list[str]:
+    """Return the command lines of a document, Python blocks as one command each."""
+    found = []
+    for language, block in BLOCK.findall((ROOT / document).read_text(encoding="utf-8")):
+        if language == "python":
+            found.append(f".venv/bin/python -c {shlex.quote(block)}")
+        else:
+            found += [shlex.join(shlex.split(line, comments=True)) for line in block.splitlines()]
+    return [command for command in found if command not in {"", *ELSEWHERE}]
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Marked]:
+    """What ``make run`` has started; Ctrl-C ends it, and nothing of it is left."""
+    output = tmp_path_factory.mktemp("run") / "output"
+    with marked(["make", "run"], output, cwd=ROOT, environment=os.environ) as running:
+        running.says(UP, timeout_s=100)
+        yield running
+        ports = re.findall(r"://127\.0\.0\.1:(\d+)", running.said())
+        running.interrupt()
+        running.process.wait(30)
+        assert running.living() == []
+        assert "every process has ended" in running.said()
+        assert [port for port in sorted(set(ports)) if is_open(int(port))] == []
+
+
+@pytest.fixture(scope="module")
+def environment(stack: Marked) -> dict[str, str]:
+    """What a reader of the documents has set where the usual ports were taken."""
+    return {**os.environ, "TOPICAST_STATESTORES": ready(stack, "statestored")["address"]}
+
+
+def ready(stack: Marked, name: str) -> dict[str, str]:
+    lines = stack.said().splitlines()
+    return read_ready(next(line for line in lines if re.search(rf"\b{name} +ready ", line)))
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
+def is_watching(environment: dict[str, str]) -> bool:
+    """Tell whether the reader of ``make run`` is not the only one at the hub."""
+    done = subprocess.run(
+        [".venv/bin/topicast", "subscribers"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.count(" reader ") > 1
+
+
+def at_hand(command: str, stack: Marked) -> str:
+    """Return ``command`` with the ports that this run got in the place of the usual ones."""
+    got = {
+        PORTS["metastore"]: ready(stack, "metastore")["uri"],
+        PORTS["statestored"]: ready(stack, "statestored")["address"],
+    }
+    for usual, address in got.items():
+        command = command.replace(f"127.0.0.1:{usual}", address.partition("://")[2])
+    return command
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_command_works(
+    document: str, stack: Marked, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with ExitStack() as up:
+        watches: list[Marked] = []
+        for number, command in enumerate(commands(document)):
+            run = ["bash", "-c", f"exec {at_hand(command, stack)}"]
+            if not any(word in STAYS for word in re.findall(r"\w+", command.partition(" --")[0])):
+                done = subprocess.run(
+                    run, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+                )
+                assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+                continue
+            output = tmp_path / str(number)
+            running = up.enter_context(marked(run, output, cwd=ROOT, environment=environment))
+            if "watch" in command:
+                watches.append(running)
+                until(lambda: is_watching(environment), timeout_s=20, what="the watch at the hub")
+            else:
+                running.says("ready ", timeout_s=20)
+        for watch in watches:
+            watch.says("shop.orders  schema", timeout_s=10)
+            watch.interrupt()
+            assert watch.process.wait(10) == 0
+
+
+@pytest.mark.timeout(240)
+def test_what_to_try_next_works_when_pasted(stack: Marked, environment: dict[str, str]) -> None:
+    """As printed, without any variable set."""
+    printed = stack.said().partition("Try, in another terminal:\n")[2].partition("\n\n")[0]
+    lines = [line.strip() for line in printed.splitlines()]
+    assert len(lines) >= 6
+    for command in lines:
+        if " watch " in command:
+            continue  # it stays until Ctrl-C, and is run as the quickstart's own
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    stack.says("saw shop.orders: schema", timeout_s=10)
+
+
+def test_documents_name_commands_at_all() -> None:
+    assert [len(commands(document)) > 0 for document in DOCUMENTS] == [True, True]
+    for document in DOCUMENTS:
+        assert "make run" in (ROOT / document).read_text(encoding="utf-8")

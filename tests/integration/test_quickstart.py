@@ -1,0 +1,117 @@
+"""The quickstart as a newcomer meets it: real processes, no network, no Java of the system."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.cli.quickstart.ports import LOOPBACK
+from topicast.cli.quickstart.steps import STEPS
+from topicast.cli.quickstart.story import PORTS
+from topicast.tests.integration import offline
+from topicast.tests.integration.marked import Marked, marked
+from topicast.tests.waiting import until
+
+ROOT: Final = Path(__file__).resolve().parent.parent.parent
+QUICKSTART: Final = [sys.executable, "-m", "topicast.cli.main", "quickstart"]
+FIRST_CHANGE_S: Final = 20.0  # what is promised on 2 cores
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+
+@pytest.fixture(scope="module")
+def offline_command() -> list[str]:
+    """What is put before a command to take the network from it."""
+    command = [sys.executable, offline.__file__]
+    tried = subprocess.run([*command, "true"], check=False).returncode
+    if tried == offline.FORBIDDEN:
+        pytest.skip("the kernel lets nobody leave the network")
+    assert tried == 0
+    return command
+
+
+def without_java(folder: Path) -> dict[str, str]:
+    """Return an environment whose PATH has everything but Java."""
+    folder.mkdir()
+    for place in reversed(os.environ["PATH"].split(os.pathsep)):
+        for file in Path(place).glob("*"):
+            if file.name != "java" and file.is_file():
+                (folder / file.name).unlink(missing_ok=True)
+                (folder / file.name).symlink_to(file)
+    kept = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    return {**kept, "PATH": str(folder)}
+
+
+def ended(running: Marked, *, timeout_s: float) -> int:
+    return running.process.wait(timeout_s)
+
+
+def test_once_works_without_a_network_and_without_java(
+    hive: EmbeddedMetastore, offline_command: list[str], tmp_path: Path
+) -> None:
+    """Given what an earlier start has cached, when it runs offline, then all steps are seen."""
+    (tmp_path / "cwd").mkdir()
+    with marked(
+        [*offline_command, *QUICKSTART, "--once"],
+        tmp_path / "output",
+        cwd=tmp_path / "cwd",
+        environment=without_java(tmp_path / "bin"),
+    ) as running:
+        assert ended(running, timeout_s=110) == 0, running.said()
+        assert running.living() == []
+    said = running.said()
+    assert f"{len(STEPS)} changes made in one Spark driver were seen in another one" in said
+    assert "its own Spark: SELECT" in said
+    assert "2000 orders of 2 days" in said
+    first = next(line for line in said.splitlines() if "CREATE DATABASE" in line)
+    assert float(first.split()[0]) < FIRST_CHANGE_S
+    assert list((tmp_path / "cwd").iterdir()) == [], "nothing is left where it was started"
+
+
+def test_killed_quickstart_takes_everything_with_it(
+    hive: EmbeddedMetastore, tmp_path: Path
+) -> None:
+    """Given one taken port, then another is chosen; killed, it leaves no process behind."""
+    usual = PORTS["statestored"]
+    with ExitStack() as taken:
+        with suppress(OSError):  # taken by somebody else: as good
+            taken.enter_context(socket.create_server((LOOPBACK, usual)))
+        with marked(
+            QUICKSTART, tmp_path / "output", cwd=tmp_path, environment=os.environ
+        ) as running:
+            running.says("metastore    ready", timeout_s=60)
+            assert f"port {usual} is taken" in running.said()
+            assert len(running.living()) > 5
+            running.process.send_signal(signal.SIGKILL)
+            until(lambda: not running.living(), timeout_s=20, what="the end of all")
+
+
+def test_signal_in_the_middle_of_the_start_ends_everything(tmp_path: Path) -> None:
+    with marked(QUICKSTART, tmp_path / "output", cwd=tmp_path, environment=os.environ) as running:
+        running.says("reader       starts Spark", timeout_s=30)
+        running.process.send_signal(signal.SIGTERM)
+        assert ended(running, timeout_s=30) == 130
+        assert running.living() == []
+    assert "every process has ended" in running.said()
+
+
+def test_offline_and_not_cached_says_which_file_goes_where(
+    offline_command: list[str], tmp_path: Path
+) -> None:
+    with marked(
+        [*offline_command, *QUICKSTART, "--once"],
+        tmp_path / "output",
+        cwd=tmp_path,
+        environment={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+    ) as running:
+        assert ended(running, timeout_s=90) == 1
+    error = next(line for line in running.said().splitlines() if line.startswith("error: "))
+    assert "https://" in error
+    assert str(tmp_path / "cache" / "topicast") in error
