@@ -49,4 +49,5 @@ def settings(folder: Path) -> dict[str, str]:
         "hive.metastore.event.db.notification.api.auth": "false",
         "hive.async.log.enabled": "false",  # its library is not among PySpark's jars
         "hive.stats.autogather": "false",
+        "hive.hmshandler.retry.interval": "100ms",  # after a deadlock; its own 2 s stall writers
     }
