@@ -275,10 +275,11 @@ class FakeMetastore:
         with self._lock:
             db, name = request.dbName, request.tableName
             table = self._demand(db, name)
-            partition = None
+            values: dict[str, str] = {}
             if request.partitionVals:
-                partition = thrift_json(self.get_partition(db, name, request.partitionVals))
-            self._log("INSERT", db, name, tableObjJson=thrift_json(table), ptnObjJson=partition)
+                self.get_partition(db, name, request.partitionVals)
+                values = self._key_values(table, request.partitionVals)
+            self._log("INSERT", db, name, files=[], partKeyVals=values)
 
     # -- inside
 

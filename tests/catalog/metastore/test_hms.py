@@ -226,6 +226,9 @@ def test_names_come_with_types_or_without_where_the_server_tells_none() -> None:
         with ThriftServer(answering(UGI, *answers)) as server:
             hms = Hms(server.uri, timeout_s=5)
             assert hms.table_names("db") == (("t", names[0]), ("u", names[1]))
+            tried = len(server.called)
+            hms.table_names("db")
+            assert len(server.called) == tried + 1  # what the server lacks is remembered
             hms.close()
 
 

@@ -296,6 +296,18 @@ def test_unreadable_message_without_a_table_degrades_to_the_database() -> None:
     assert dirt_of(raw("DROP_DATABASE", "no json", db="", table="")) == ()
 
 
+@pytest.mark.parametrize(
+    ("keys", "values"), [(("ds",), {"ds": "1", "more": "2"}), (("ds", "h"), {"ds": "1"}), ((), {})]
+)
+def test_values_that_do_not_fit_the_keys_degrade_to_the_table(
+    keys: tuple[str, ...], values: dict[str, str]
+) -> None:
+    table = make_table("db", "t", location="file:/t", keys=keys)
+    body = {"tableObjJson": thrift_json(table), "partitions": [values]}
+    (found,) = dirt_of(raw("DROP_PARTITION", body))
+    assert found == TableDirt(db="db", table="t", whole=True, data=True, degraded=True)
+
+
 def _bodies() -> list[tuple[str, dict[str, Any]]]:
     table, partition = thrift_json(TABLE), thrift_json(PARTITION)
     altered = {"partitionObjBeforeJson": partition, "partitionObjAfterJson": partition}

@@ -86,6 +86,7 @@ def test_message_is_read_by_its_format(how: str) -> None:
         ("{}", "gzip(json-2.0)"),
         ("ä", "gzip(json-2.0)"),
         (b64encode(b"{}").decode(), "gzip(json-2.0)"),
+        ("!" + b64encode(gzip.compress(b"{}")).decode(), "gzip(json-2.0)"),
         (b64encode(gzip.compress(b"{}")[:-9]).decode(), "gzip(json-2.0)"),
         (b64encode(gzip.compress(b"\xff\xfe{")).decode(), "gzip(json-2.0)"),
     ],
@@ -184,6 +185,22 @@ def test_settling_never_holds_up_what_is_new() -> None:
     assert came > 0.9 * len(log)
 
 
+def test_settling_takes_turns_with_looking_for_news() -> None:
+    window, log = settled_at(0), [event(id_) for id_ in range(1, 1001)]
+    poll(window, log, 1.0)
+    assert window.next_poll(1.0 + OLD_S) == 0
+    assert window.next_poll(1.2 + OLD_S) == 1000 - REREAD_EVENTS_MAX
+    assert window.next_poll(1.4 + OLD_S) == 0
+
+
+def test_ids_beyond_the_end_of_an_answer_are_not_settled() -> None:
+    window, log = settled_at(0), [event(id_) for id_ in range(1, 3001)]
+    while window.last_id < 3000:
+        poll(window, log, 1.0)
+    poll(window, log, 1.0 + OLD_S)
+    assert window.settled == POLL_EVENTS_MAX
+
+
 def test_window_remembers_a_bounded_number_of_ids() -> None:
     window = settled_at(0)
     log = [event(id_) for id_ in range(1, PENDING_MAX + 500)]
@@ -198,6 +215,15 @@ def test_window_that_starts_takes_the_last_ids_for_news() -> None:
     window.check()
     assert poll(window, log, 0.1) == log[-START_OVERLAP:]
     assert Window.starting_at(0, now=0.0).is_quiet(0)
+
+
+def test_window_that_was_stored_at_its_start_still_looks_back() -> None:
+    window = Window(Window.starting_at(100, now=0.0).state, now=5.0)
+    window.check()
+    assert not window.is_quiet(100)
+    assert poll(window, [event(95)], 5.2) == [event(95)]
+    assert poll(window, [], 5.0 + OLD_S) == []
+    assert window.is_quiet(100)
 
 
 def test_restored_window_knows_what_the_stored_one_knew() -> None:
