@@ -89,6 +89,8 @@ class Levels:
 
     def on_chunk(self, chunk: Chunk, *, now: float) -> tuple[Effect, ...]:
         """Take a part of a catch-up of an accepted start."""
+        if not self._streams.topics(chunk.stream):
+            return (Send(BULK, Cancel(stream=chunk.stream)),)
         self._alive(chunk.stream, now)
         effects = self._tell(chunk.topic, chunk, now=now)
         return effects + self._credit(chunk.stream, chunk_cost(chunk))
@@ -99,11 +101,10 @@ class Levels:
 
     def on_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
         """The hub does not answer a stream, or one topic of it, now."""
-        effects: tuple[Effect, ...] = ()
         for topic in self._streams.topics(refused.request):
             if refused.topic in (-1, topic):
-                effects += self._tell(topic, refused, now=now)
-        return effects + self._credit(refused.request, REFUSAL_COST) if effects else ()
+                self._tell(topic, refused, now=now)
+        return self._credit(refused.request, REFUSAL_COST)
 
     def on_beacon(
         self, beacon: Beacon, order: Iterable[int], *, fenced: Callable[[int], bool], now: float

@@ -45,7 +45,7 @@ from .facts import (
     Watching,
 )
 from .member import Member
-from .watch import Watch
+from .watch import Watch, Watches
 
 POLL_S_MAX: Final = 1.0
 GRACE_S: Final = 1.0  # the member gives up by itself; this is for a thread that is held up
@@ -70,8 +70,7 @@ class Loop:
         self._inbox: Inbox[Fact] = Inbox(link.wake)
         self._futures: dict[int, Future[object]] = {}
         self._connected: set[str] = set()
-        self._watches: tuple[Watch, ...] = ()
-        self._watches_lock = threading.Lock()
+        self._watches = Watches()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="topicast-subscriber", daemon=True)
 
@@ -89,8 +88,7 @@ class Loop:
         if self._pid != os.getpid():
             return
         self._stopping = True
-        for watch in self._watches:
-            watch.close()
+        self._watches.close()
         if not self._thread.is_alive():
             self._link.close()
         elif self._thread is not threading.current_thread():  # which a collection may run on
@@ -117,9 +115,7 @@ class Loop:
 
     def watch(self, pattern: str, *, timeout_s: float) -> Watch:
         """Return a new watch, which sees everything from now on."""
-        watch = Watch(pattern)
-        with self._watches_lock:
-            self._watches += (watch,)
+        watch = self._watches.add(pattern)
         self._tell(Watching(on=True), timeout_s=timeout_s)
         return watch
 
@@ -145,8 +141,7 @@ class Loop:
             self._link.close()
             for future in list(self._futures.values()):
                 _settle(future, UsageError("the subscriber is closed"))
-            for watch in self._watches:
-                watch.close()
+            self._watches.close()
 
     def _tell(self, fact: Fact, *, timeout_s: float) -> None:
         if self._pid == os.getpid() and not self.running:
@@ -177,9 +172,9 @@ class Loop:
                     self._settle(number, result)
                 case Fail(id=number, error=error):
                     self._settle(number, error)
-                case Changed():
-                    for watch in self._watches:
-                        watch.offer(effect.changes)
+                case Changed(changes=changes):
+                    if not self._watches.offer(changes):
+                        self.member.handle(Watching(on=False), now=self._clock())
                 case ConnectHub() | ConnectData() | ConnectCatalog():
                     self._connect(effect)
                 case _:

@@ -64,9 +64,6 @@ class Pulls:
         self._running: dict[Target, int] = {}
         self._queue: deque[AskTable] = deque()
 
-    def __len__(self) -> int:
-        return len(self._running)
-
     @property
     def deadline(self) -> float | None:
         """The time at which ``tick`` has work to do."""
@@ -114,8 +111,6 @@ class Pulls:
     def again(self, part: Pulled, *, now: float) -> tuple[Effect, ...]:
         """Do not show this reply: pull once more, after a moment."""
         pull = self._close(part.request)
-        if pull is None:
-            return ()
         self.stale_rejected += 1
         request = self._open(_Pull(pull.target, pull.asks), now)
         self._requests.put_off(request, until=now + STALE_AGAIN_S)
@@ -127,7 +122,7 @@ class Pulls:
         """Give ``result`` to everybody who waits for ``request``, and begin what had to wait."""
         pull = self._close(request)
         effects: list[Effect] = []
-        for ask in pull.asks if pull is not None else ():
+        for ask in pull.asks:
             if isinstance(result, Content):
                 effects.append(Answer(ask.id, result))
             else:
@@ -209,10 +204,10 @@ class Pulls:
         self._running[pull.target] = request
         return request
 
-    def _close(self, request: int) -> _Pull | None:
+    def _close(self, request: int) -> _Pull:
         pull = self._requests.close(request)
-        if pull is not None:
-            del self._running[pull.target]
+        assert pull is not None
+        del self._running[pull.target]
         return pull
 
     def _leave(self, request: int, gone: set[int]) -> tuple[Effect, ...]:

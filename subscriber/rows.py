@@ -7,7 +7,7 @@ Replacing one of n entries copies one leaf and the root, about 2 × sqrt(n) poin
 shares all else with what readers hold.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from operator import attrgetter
@@ -71,16 +71,17 @@ def put(rows: Rows, changes: Iterable[Entry]) -> Rows:
 
 def _merged(leaf: list[tuple[Entry, ...]], news: list[Entry]) -> list[tuple[Entry, ...]]:
     """Return the leaves that stand for ``leaf`` (one, or none yet) once ``news`` are in."""
-    held = {entry.key: entry for entry in leaf[0]} if leaf else {}
+    news.sort(key=_key)
+    if not leaf:
+        return _cut([entry for entry in news if entry.kind != TOMBSTONE])
+    run = list(leaf[0])
     for entry in news:
-        have = held.get(entry.key)
-        if have is not None and have.version >= entry.version:
+        at = bisect_left(run, entry.key, key=_key)
+        end = at + 1 if at < len(run) and run[at].key == entry.key else at
+        if end > at and run[at].version >= entry.version:
             continue
-        if entry.kind == TOMBSTONE:
-            held.pop(entry.key, None)
-        else:
-            held[entry.key] = entry
-    return _cut([held[key] for key in sorted(held)])
+        run[at:end] = [] if entry.kind == TOMBSTONE else [entry]
+    return _cut(run)
 
 
 def _above(rows: Rows, version: int) -> Rows:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..topics.bulk import CREDIT_DEFAULT
-from ..topics.wire.messages import Cancel, CatchUp, Credit, Wanted
+from ..topics.wire.messages import CatchUp, Credit, Wanted
 
 CREDIT_STEP: Final = CREDIT_DEFAULT // 8  # a Credit for less is not worth its frame
 
@@ -30,9 +30,6 @@ class Streams:
         self._reserved = reserved
         self._open: dict[int, _Stream] = {}
 
-    def __len__(self) -> int:
-        return len(self._open)
-
     def open(self, wanted: Iterable[Wanted]) -> CatchUp:
         """Return the request for all of ``wanted``, in this order."""
         wanted = tuple(wanted)
@@ -47,11 +44,11 @@ class Streams:
         found = self._open.get(stream)
         return tuple(sorted(found.topics)) if found is not None else ()
 
-    def processed(self, stream: int, cost: int) -> Credit | Cancel | None:
-        """Take that a part of ``cost`` bytes was dealt with; return what to tell the sender."""
+    def processed(self, stream: int, cost: int) -> Credit | None:
+        """Take that a part of ``cost`` bytes was dealt with; return what more may come."""
         found = self._open.get(stream)
         if found is None:
-            return Cancel(stream=stream)
+            return None
         found.credit -= cost
         amount = self._allowed(found) - found.credit
         if amount < min(CREDIT_STEP, self._allowed(found)):

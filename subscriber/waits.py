@@ -28,9 +28,6 @@ class Waits:
     def __init__(self) -> None:
         self._waits: list[Wait] = []
 
-    def __len__(self) -> int:
-        return len(self._waits)
-
     @property
     def deadline(self) -> float | None:
         """The time at which somebody gives up."""

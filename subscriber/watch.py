@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Final
+from weakref import ref
 
 from ..topics.errors import StaleMetadata
 from .facts import DATA_CHANGED, SCHEMA, Change
@@ -47,6 +48,11 @@ class Watch(Iterator[Change]):
                 return None
             return self._waiting.pop(next(iter(self._waiting)))
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more will come."""
+        return self._closed
+
     def close(self) -> None:
         """End the iteration, in whichever thread it waits."""
         with self._ready:
@@ -82,3 +88,36 @@ class Watch(Iterator[Change]):
 def _kept(kind: str) -> str:
     """Return what a schema change leaves of ``kind``: who has not seen a creation sees that."""
     return SCHEMA if kind == DATA_CHANGED else kind
+
+
+class Watches:
+    """The watches of one subscriber; one that nobody holds any more is forgotten."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._watches: list[ref[Watch]] = []
+
+    def add(self, pattern: str) -> Watch:
+        """Return a new watch."""
+        watch = Watch(pattern)
+        with self._lock:
+            self._watches.append(ref(watch))
+        return watch
+
+    def offer(self, changes: tuple[Change, ...]) -> bool:
+        """Offer ``changes`` to all; False if nobody watches any more."""
+        for watch in self._alive():
+            watch.offer(changes)
+        return bool(self._watches)
+
+    def close(self) -> None:
+        """Close all."""
+        for watch in self._alive():
+            watch.close()
+
+    def _alive(self) -> list[Watch]:
+        with self._lock:
+            held = [(one, one()) for one in self._watches]
+            alive = [(one, watch) for one, watch in held if watch is not None and not watch.closed]
+            self._watches = [one for one, _ in alive]
+        return [watch for _, watch in alive]

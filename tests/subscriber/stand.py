@@ -83,7 +83,7 @@ class Publisher:
             done.set()
 
         self._inbox.put(work, timeout_s=5)
-        assert done.wait(5)
+        assert done.wait(30)
 
     def stop(self) -> None:
         self._stopping = True

@@ -1,0 +1,191 @@
+"""What a subscriber's view costs: memory, a read, a change.
+
+memory           bytes per cached partition, everything counted: 100,000 of 20 columns, 3 parameters
+entry            bytes per entry beside key and value, for ENTRY_OVERHEAD_BYTES
+table_first      table() after a change, table_again the second time, through Subscriber's own path
+change_1e2, change_1e6   one partition's block is applied to a table of that size
+partitions_1     one partition of 100,000 by filter, partitions_all every one of them built
+"""
+
+import gc
+import json
+import random
+import tracemalloc
+from collections.abc import Callable
+from itertools import count
+from time import perf_counter
+
+from topicast.subscriber.content import Content
+from topicast.subscriber.reads import read_partitions
+from topicast.subscriber.view import View
+from topicast.tests.bench.bench_representation import KEYS, LOCATION, structs
+from topicast.tests.subscriber.source import Catalog
+from topicast.tests.subscriber.structs import table_struct
+from topicast.topics.bulk import chunks
+from topicast.topics.entries import FULL, Entry, accounted_bytes
+from topicast.topics.objects.blocks import edit_partitions
+from topicast.topics.objects.names import block_key, parse_table_name, table_key
+from topicast.topics.objects.values import COMPLETE, TableValue, encode_table_value
+from topicast.topics.wire import decode, encode
+from topicast.topics.wire.messages import Chunk, Wanted
+
+SEED = 5
+RUNS = 5
+PARTITIONS = 100_000
+COLUMNS = tuple(f"column_{number:02}" for number in range(20))
+NAME = "db.events"
+
+
+def say(name: str, value: float, unit: str, **more: object) -> None:
+    """Print one result as a JSON line."""
+    print(json.dumps({"bench": "view", "name": name, unit: round(value, 3), **more}))
+
+
+def best_us(work: Callable[[], object], times: int) -> float:
+    """Return the microseconds of one call of ``work``, best of RUNS runs of ``times``."""
+    best = float("inf")
+    for _ in range(RUNS):
+        begin = perf_counter()
+        for _ in range(times):
+            work()
+        best = min(best, perf_counter() - begin)
+    return best / times * 1e6
+
+
+class _Empty:
+    """A table without blocks yet."""
+
+    def floor(self, name: str) -> str | None:
+        return None
+
+    def after(self, lower: str) -> str | None:
+        return None
+
+    def read(self, lower: str) -> tuple[int, bytes]:
+        raise AssertionError(lower)
+
+
+def source() -> Catalog:
+    """Return a catalog with one table of PARTITIONS."""
+    catalog = Catalog(1)
+    catalog.create_database("db")
+    catalog.create_table("db", "events", keys=KEYS)
+    version = catalog.next(0)
+    edited = edit_partitions(
+        _Empty(), dict(structs(PARTITIONS)), templates=(), location=LOCATION, version=version
+    )
+    value = TableValue(
+        incarnation=catalog.names["db"]["events"].incarnation,
+        partitions=COMPLETE,
+        thrift=table_struct("db", "events", columns=COLUMNS, keys=KEYS),
+        templates=edited.templates,
+    )
+    entries = [catalog.value(table_key("db", "events"), version, encode_table_value(value))]
+    entries += [
+        catalog.value(block_key("db", "events", lower), version, block)
+        for lower, block in edited.blocks
+        if block is not None
+    ]
+    catalog.commit(0, entries)
+    return catalog
+
+
+def frames(catalog: Catalog) -> list[bytes]:
+    """Return the catch-up of every topic as it travels."""
+    wanted = [Wanted(topic=t, level=FULL, epoch=0, version=0) for t in catalog.topics]
+    parts = chunks(1, wanted, find=lambda one: catalog.topics[one.topic], place=lambda: (1, 0))
+    return [encode(part[1]) for part in parts]
+
+
+def apply(view: View, topic: int, entries: tuple[Entry, ...]) -> None:
+    """Do what the background thread does with entries."""
+    swaps, growth = view.prepare(topic, entries)
+    view.install(topic, swaps, growth)
+
+
+def filled(travelled: list[bytes]) -> View:
+    """Return a view that has caught up."""
+    view = View(1)
+    for frame in travelled:
+        chunk = decode(frame)
+        assert isinstance(chunk, Chunk)
+        apply(view, chunk.topic, chunk.entries)
+    for topic in list(view.topics):
+        view.open(topic)
+    return view
+
+
+def bench_memory(travelled: list[bytes]) -> View:
+    """Measure what a view holds, with tracemalloc."""
+    filled(travelled)  # warms what is allocated once
+    gc.collect()
+    tracemalloc.start()
+    view = filled(travelled)
+    gc.collect()
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    content = view.table("db", "events")
+    assert content is not None
+    rows = [entry for leaf in content.rows for entry in leaf]
+    raw = sum(len(entry.key) + len(entry.value or b"") for entry in rows)
+    accounted = sum(map(accounted_bytes, rows))
+    say("memory", held / PARTITIONS, "bytes_per_partition", accounted=accounted / PARTITIONS)
+    say("entry", (held - raw) / len(rows), "overhead_bytes", entries=len(rows))
+    return view
+
+
+def bench_table(view: View) -> None:
+    """Measure a read as ``Subscriber.table`` does it."""
+
+    def read() -> object:
+        content = view.table(*parse_table_name(NAME))
+        assert content is not None
+        return content.head(table_key(*parse_table_name(NAME)))
+
+    def first() -> object:
+        view.table(*parse_table_name(NAME)).forget_head()  # type: ignore[union-attr]  # it is there
+        return read()
+
+    say("table_first", best_us(first, 100), "us")
+    say("table_again", best_us(read, 20_000), "us")
+
+
+def bench_change(view: View, blocks: int, name: str) -> None:
+    """Measure one changed block in a table of so many."""
+    group = b"db\0big%d\0" % blocks
+    value = bytes(900)
+    entries = [Entry(group + b"\x01%08d" % n, 1, 1, 1, 900, value) for n in range(blocks)]
+    apply(view, 0, tuple(entries))
+    versions = count(2)
+    rng = random.Random(SEED)
+
+    def change() -> None:
+        version = next(versions)
+        key = group + b"\x01%08d" % rng.randrange(blocks)
+        apply(view, 0, (Entry(key, version, 1, version, 900, value),))
+
+    say(name, best_us(change, 2000), "us", partitions=blocks * 32)
+
+
+def bench_partitions(view: View) -> None:
+    """Measure partitions(): what a filter costs, and building every object."""
+    content = view.partitions("db", "events")
+    assert isinstance(content, Content)
+    group = table_key("db", "events")
+    head = content.head(group)
+    assert head is not None
+    one = "ds = '2016-01-02' and hour = '07'"
+    assert len(read_partitions(head, content.blocks(group), one)) == 1
+    us = best_us(lambda: read_partitions(head, content.blocks(group), one), 1)
+    say("partitions_1", us / 1000, "ms")
+    us = best_us(lambda: read_partitions(head, content.blocks(group)), 1)
+    say("partitions_all", us / 1000, "ms")
+
+
+if __name__ == "__main__":
+    travelled = frames(source())
+    view = bench_memory(travelled)
+    bench_table(view)
+    bench_change(view, 4, "change_1e2")
+    bench_change(view, 31_250, "change_1e6")
+    bench_partitions(view)

@@ -1,0 +1,68 @@
+import pytest
+
+from topicast.subscriber.config import BUDGET, TIMEOUT_S, Settings, settings_of
+from topicast.topics.errors import ConfigError
+from topicast.topics.settings import parse_size
+
+HUB = "tcp://127.0.0.1:24000"
+
+
+def _settings(**given: object) -> Settings:
+    arguments = {
+        "budget": None,
+        "timeout_s": TIMEOUT_S,
+        "name": None,
+        "max_staleness_s": None,
+        "environ": {},
+        "default_name": "host:1",
+        **given,
+    }
+    hubs = arguments.pop("statestores", HUB)
+    return settings_of(hubs, **arguments)  # type: ignore[arg-type]  # each test names its own
+
+
+def test_arguments_stand_and_the_rest_has_defaults() -> None:
+    settings = _settings()
+    assert settings.statestores == (HUB,)
+    assert settings.budget_bytes == parse_size(BUDGET)
+    assert (settings.timeout_s, settings.name) == (TIMEOUT_S, "host:1")
+    assert settings.max_staleness_s is None
+    settings = _settings(budget=1000, timeout_s=3.0, name="me", max_staleness_s=2.0)
+    assert (settings.budget_bytes, settings.timeout_s) == (1000, 3.0)
+    assert (settings.name, settings.max_staleness_s) == ("me", 2.0)
+
+
+def test_environment_gives_what_no_argument_does() -> None:
+    environ = {
+        "TOPICAST_STATESTORES": f"{HUB},tcp://127.0.0.1:24010",
+        "TOPICAST_BUDGET": "1MB",
+        "TOPICAST_NAME": "driver",
+        "TOPICAST_MAX_STALENESS": "500ms",
+    }
+    settings = _settings(statestores=None, environ=environ)
+    assert len(settings.statestores) == 2
+    assert (settings.budget_bytes, settings.name) == (1 << 20, "driver")
+    assert settings.max_staleness_s == 0.5
+    settings = _settings(statestores=HUB, budget="2MB", max_staleness_s=1.0, environ=environ)
+    assert (settings.statestores, settings.budget_bytes) == ((HUB,), 2 << 20)
+    assert settings.max_staleness_s == 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"statestores": None}, "statestores"),
+        ({"statestores": "nonsense"}, "statestores"),
+        ({"budget": 0}, "budget"),
+        ({"budget": "a lot"}, "budget"),
+        ({"timeout_s": 0}, "timeout_s"),
+        ({"timeout_s": float("nan")}, "timeout_s"),
+        ({"timeout_s": float("inf")}, "timeout_s"),
+        ({"max_staleness_s": -1.0}, "max_staleness_s"),
+        ({"max_staleness_s": float("nan")}, "max_staleness_s"),
+        ({"environ": {"TOPICAST_MAX_STALENESS": "soon"}}, "TOPICAST_MAX_STALENESS"),
+    ],
+)
+def test_setting_that_is_not_allowed_is_named(given: dict[str, object], named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        _settings(**given)

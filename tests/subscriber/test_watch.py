@@ -1,0 +1,72 @@
+import threading
+
+import pytest
+
+from topicast.subscriber import watch as watch_module
+from topicast.subscriber.facts import Change
+from topicast.subscriber.watch import Watch, Watches
+from topicast.topics.errors import StaleMetadata
+
+
+def _change(name: str, kind: str, version: int = 1) -> Change:
+    return Change(object=name, kind=kind, version=version, origin="events")
+
+
+def test_only_what_matches_the_pattern_is_yielded_oldest_first() -> None:
+    watch = Watch("sales.*")
+    watch.offer((_change("sales.b", "data"), _change("other.a", "data")))
+    watch.offer((_change("sales", "created"), _change("sales.a", "created")))
+    watch.close()
+    assert [change.object for change in watch] == ["sales.b", "sales.a"]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "left"),
+    [
+        (["data", "schema"], "schema"),
+        (["schema", "data"], "schema"),
+        (["created", "data"], "created"),
+        (["created", "schema"], "created"),
+        (["created", "dropped"], "dropped"),
+        (["dropped", "created", "data"], "created"),
+    ],
+)
+def test_of_one_object_the_latest_state_waits(kinds: list[str], left: str) -> None:
+    watch = Watch("*")
+    for version, kind in enumerate(kinds):
+        watch.offer((_change("a.b", kind, version),))
+    assert watch.next_within(0) == _change("a.b", left, len(kinds) - 1)
+    assert watch.next_within(0) is None
+
+
+def test_consumer_that_is_too_slow_is_told_to_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch_module, "WAITING_MAX", 3)
+    watch = Watch("*")
+    watch.offer(tuple(_change(f"a.{n}", "data") for n in range(4)))
+    with pytest.raises(StaleMetadata):
+        next(watch)
+    watch.offer((_change("a.5", "data"),))
+    assert next(watch).object == "a.5"
+
+
+def test_closing_ends_who_waits_in_another_thread() -> None:
+    watch = Watch("*")
+    thread = threading.Thread(target=lambda: list(watch))
+    thread.start()
+    watch.close()
+    thread.join(5)
+    assert not thread.is_alive()
+    assert watch.closed
+
+
+def test_watch_that_is_closed_or_forgotten_is_offered_nothing() -> None:
+    watches = Watches()
+    kept, closed = watches.add("*"), watches.add("*")
+    watches.add("*")  # nobody holds it
+    closed.close()
+    assert watches.offer((_change("a.b", "data"),))
+    assert closed.next_within(0) is None
+    assert kept.next_within(0) == _change("a.b", "data")
+    watches.close()
+    assert kept.closed
+    assert not watches.offer((_change("a.b", "data"),))
