@@ -55,7 +55,7 @@ def _follow(catalog: Subscriber, spark: "Future[SparkSession]") -> None:
             next(changes)
         _say(step=number, seen_us=time.time_ns() // 1000, saw=saw)
     rows, days = spark.result().sql(QUERY).collect()[0]
-    _say(query=QUERY, answer=f"{rows} orders of {days} days")
+    _say(answer=f"{rows} orders of {days} days")
     for change in changes:
         _say(object=change.object, kind=change.kind, version=change.version)
 

@@ -5,7 +5,6 @@ metastore, statestored, writer, reader start side by side
 """
 
 import json
-import os
 import shutil
 import sys
 import time
@@ -21,7 +20,7 @@ from ..output import aligned
 from .ports import usual_or_any
 from .spark_settings import spark_environment
 from .stack import Ended, Line, Stack
-from .steps import STEPS
+from .steps import QUERY, STEPS
 
 METASTORE: Final = "metastore"
 STATESTORED: Final = "statestored"
@@ -104,10 +103,11 @@ class Story:
 
     def tell_query(self) -> str:
         """Return what the reader's own Spark answered to its query."""
-        self._until(lambda: self._said(READER, "query"), what="the reader's Spark")
-        fact = self._fact(READER, "query")
-        self._tell(READER, f"its own Spark: {fact['query']} → {fact['answer']}")
-        return str(fact["answer"])
+        self._tell(READER, f"asks its own Spark: {QUERY}")
+        self._until(lambda: self._said(READER, "answer"), what="the reader's Spark")
+        answer = str(self._fact(READER, "answer")["answer"])
+        self._tell(READER, answer)
+        return answer
 
     def end_writer(self) -> None:
         """Let the writer go: its work is done, and its Spark needs half a gigabyte."""
@@ -233,8 +233,9 @@ def what_next(story: Story) -> list[str]:
     usual = story.statestores.endswith(f":{PORTS[STATESTORED]}")
     where = "" if usual else f" --statestores={story.statestores}"
     spark_sql = (
-        f"SPARK_LOCAL_IP=127.0.0.1 JAVA_HOME={java_home_for_spark(cache_folder())} "
-        f"{_command('spark-sql')} --conf spark.hadoop.hive.metastore.uris={story.metastore_uri}"
+        f"PYSPARK_PYTHON={_near(Path(sys.executable))} SPARK_LOCAL_IP=127.0.0.1 "
+        f"JAVA_HOME={java_home_for_spark(cache_folder())} {_command('spark-sql')} "
+        f"--conf spark.hadoop.hive.metastore.uris={story.metastore_uri}"
     )
     return [
         f"{topicast} status{where}",
@@ -262,7 +263,10 @@ def _command(name: str) -> str:
     beside = Path(sys.executable).parent / name
     if not beside.exists():  # a tree that was not installed
         return f"{sys.executable} -m topicast.cli.main"
-    if shutil.which(name) == str(beside):
-        return name
-    near = os.path.relpath(beside)
-    return str(beside) if near.startswith("..") else near
+    return name if shutil.which(name) == str(beside) else _near(beside)
+
+
+def _near(path: Path) -> str:
+    """Return ``path`` as seen from the current folder, if it lies below it."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

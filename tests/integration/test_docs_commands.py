@@ -16,6 +16,7 @@ from typing import Final
 
 import pytest
 
+from topicast.catalog.metastore.java import cache_folder, java_home_for_spark
 from topicast.cli.quickstart.story import PORTS, read_ready
 from topicast.tests.integration.marked import Marked, marked
 from topicast.tests.waiting import until
@@ -25,6 +26,11 @@ DOCUMENTS: Final = ("README.md", "docs/quickstart.md")
 ELSEWHERE: Final = ("make run", "make run ARGS=--once", "make test")
 STAYS: Final = ("statestored", "catalogd", "watch")  # until they are interrupted
 BLOCK: Final = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHELL: Final = {  # a user's: without what the make around us hands down
+    name: value
+    for name, value in os.environ.items()
+    if name not in {"MAKEFLAGS", "MAKELEVEL", "ARGS"}
+}
 UP: Final = "Ctrl-C ends everything"
 
 pytestmark = [
@@ -50,7 +56,7 @@ def commands(document: str) -> list[str]:
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Marked]:
     """What ``make run`` has started; Ctrl-C ends it, and nothing of it is left."""
     output = tmp_path_factory.mktemp("run") / "output"
-    with marked(["make", "run"], output, cwd=ROOT, environment=os.environ) as running:
+    with marked(["make", "run"], output, cwd=ROOT, environment=SHELL) as running:
         running.says(UP, timeout_s=100)
         yield running
         ports = re.findall(r"://127\.0\.0\.1:(\d+)", running.said())
@@ -63,8 +69,12 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Marked]:
 
 @pytest.fixture(scope="module")
 def environment(stack: Marked) -> dict[str, str]:
-    """What a reader of the documents has set where the usual ports were taken."""
-    return {**os.environ, "TOPICAST_STATESTORES": ready(stack, "statestored")["address"]}
+    """What a reader of the documents has set where ports were taken and Java is not at hand."""
+    return {
+        **SHELL,
+        "TOPICAST_STATESTORES": ready(stack, "statestored")["address"],
+        "JAVA_HOME": str(java_home_for_spark(cache_folder())),
+    }
 
 
 def ready(stack: Marked, name: str) -> dict[str, str]:
@@ -109,7 +119,7 @@ def test_every_command_works(
     with ExitStack() as up:
         watches: list[Marked] = []
         for number, command in enumerate(commands(document)):
-            run = ["bash", "-c", f"exec {at_hand(command, stack)}"]
+            run = ["bash", "-c", at_hand(command, stack)]
             if not any(word in STAYS for word in re.findall(r"\w+", command.partition(" --")[0])):
                 done = subprocess.run(
                     run, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
@@ -139,7 +149,12 @@ def test_what_to_try_next_works_when_pasted(stack: Marked, environment: dict[str
         if " watch " in command:
             continue  # it stays until Ctrl-C, and is run as the quickstart's own
         done = subprocess.run(
-            ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False
+            ["bash", "-c", command],
+            cwd=ROOT,
+            env=SHELL,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     stack.says("saw shop.orders: schema", timeout_s=10)
