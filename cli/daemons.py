@@ -121,7 +121,11 @@ def statestored_command(webserver_interface: str, webserver_port: int, **given: 
 
 
 @click.command("catalogd", context_settings=settings(), epilog=EXIT_CODES)
-@flags_of(CatalogdConfig, meanings=CATALOGD_FLAGS, defaults={"state_dir": state_folder("catalogd")})
+@flags_of(
+    CatalogdConfig,
+    meanings=CATALOGD_FLAGS,
+    defaults={"state_dir": (state_folder("catalogd"), "~/.local/state/topicast/catalogd")},
+)
 @_web_options(CATALOGD_PAGES_PORT)
 @version_option("catalogd")
 def catalogd_command(webserver_interface: str, webserver_port: int, **given: Any) -> None:

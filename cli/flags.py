@@ -46,21 +46,22 @@ def flags_of(
     config: type,
     *,
     meanings: Mapping[str, str],
-    defaults: Mapping[str, Any] = MappingProxyType({}),
+    defaults: Mapping[str, tuple[Any, str]] = MappingProxyType({}),
 ) -> Callable[[F], F]:
     """Make one option for each field of the dataclass ``config``, in the order of its fields.
 
     Args:
         config: A dataclass of settings.
         meanings: What each flag means, for ``--help``.
-        defaults: Instead of the field's own, where only the edge knows a good one.
+        defaults: Instead of the field's own, where only the edge knows a good one; each with the
+            words that ``--help`` has for it, which are the same on every machine.
     """
     hints = get_type_hints(config)
 
     def decorate(command: F) -> F:
         for field in reversed(fields(config)):
-            default = defaults.get(field.name, _default(field))
-            how = _how(hints[field.name], default)
+            default, shown = defaults.get(field.name, (_default(field), True))
+            how = _how(hints[field.name], default) | {"show_default": shown}
             command = option(field.name, help=meanings[field.name], **how)(command)
         return command
 

@@ -26,7 +26,7 @@ MEANINGS = {name: f"What {name} means." for name in Config.__dataclass_fields__}
 
 
 @click.command(context_settings=settings())
-@flags_of(Config, meanings=MEANINGS, defaults={"state_dir": Path("/var/lib/x")})
+@flags_of(Config, meanings=MEANINGS, defaults={"state_dir": (Path("/var/lib/x"), "the usual")})
 @version_option("tool")
 def command(**given: Any) -> Config:
     return config_from(Config, given)
@@ -88,10 +88,11 @@ def test_unknown_flag_is_refused_and_not_ignored() -> None:
 
 
 def test_help_names_environment_and_default(capsys: pytest.CaptureFixture[str]) -> None:
-    command.main(["--help"], standalone_mode=False)
+    command.main(["--help"], standalone_mode=False, terminal_width=96)
     said = " ".join(capsys.readouterr().out.split())
     described = "[env var: TOPICAST_STATE_STORE_PORT; default: 24000]"
     assert f"What state_store_port means. {described}" in said
+    assert "default: (the usual)" in said
 
 
 def test_statestores_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

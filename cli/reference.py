@@ -1,0 +1,78 @@
+"""Reference: the pages of docs/reference/, made of the commands and the metrics themselves.
+
+python -m topicast.cli.reference FOLDER      writes them; a test fails when they are stale
+"""
+
+import sys
+from pathlib import Path
+
+import click
+
+from .daemons import catalogd_command, statestored_command
+from .main import topicast
+from .pages.metrics import CATALOGD, COUNTER, STATESTORED, Table
+
+MADE = "Made by `python -m topicast.cli.reference docs/reference`: do not edit."
+WIDTH = 96
+
+
+def pages() -> dict[str, str]:
+    """Return the text of each page by its file name."""
+    return {"commands.md": _commands(), "metrics.md": _metrics()}
+
+
+def write(folder: Path) -> None:
+    """Write every page into ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def _commands() -> str:
+    parts = ["# Commands and flags", MADE]
+    for command in (statestored_command, catalogd_command):
+        parts += [f"## {command.name}", _help(command, command.name or "")]
+    parts.append("## topicast")
+    for path, command in _below(topicast, "topicast"):
+        parts += [f"### {path}", _help(command, path)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _below(group: click.Group, path: str) -> list[tuple[str, click.Command]]:
+    """Return every command under ``group`` that is no group itself, by its full name."""
+    found: list[tuple[str, click.Command]] = []
+    for name, command in sorted(group.commands.items()):
+        if isinstance(command, click.Group):
+            found += _below(command, f"{path} {name}")
+        else:
+            found.append((f"{path} {name}", command))
+    return found
+
+
+def _help(command: click.Command, path: str) -> str:
+    settings = {**command.context_settings, "terminal_width": WIDTH, "max_content_width": WIDTH}
+    with click.Context(command, info_name=path, **settings) as context:
+        return f"```text\n{command.get_help(context)}\n```"
+
+
+def _metrics() -> str:
+    parts = ["# Metrics", MADE, "Both daemons answer `/metrics` on their web port."]
+    for name, table in (("statestored", STATESTORED), ("catalogd", CATALOGD)):
+        parts += [f"## {name}", _metric_table(name, table)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _metric_table(daemon: str, table: Table) -> str:
+    rows = [
+        "| metric | kind | meaning |",
+        "|---|---|---|",
+        f"| `topicast_{daemon}_serving` | gauge | 1 when it serves |",
+    ]
+    for name, (kind, meaning) in table.items():
+        suffix = "_total" if kind == COUNTER else ""
+        rows.append(f"| `topicast_{daemon}_{name}{suffix}` | {kind} | {meaning} |")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
