@@ -239,7 +239,5 @@ def seeded(**settings: int) -> tuple[Stage, ScriptedPublisher]:
 def contents(topic: Topic) -> dict[bytes, bytes | None]:
     """Return what a topic holds, tombstones left out."""
     return {
-        entry.key: entry.value
-        for group in sorted(topic.group_ids())
-        for entry in topic.rows(group)
+        entry.key: entry.value for group in sorted(topic.group_ids()) for entry in topic.rows(group)
     }
