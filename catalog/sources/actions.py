@@ -79,35 +79,25 @@ _STATISTICS: Final = (
 
 def dirt_of(raw: RawEvent) -> tuple[Dirt, ...]:
     """Tell what an event changed, readable or not."""
-    if raw.type not in _ACTIONS:
-        return ()
-    try:
-        return dirt(decode(raw))
-    except WireError:
-        return unreadable(raw)
-
-
-def dirt(event: Event) -> tuple[Dirt, ...]:
-    """Tell what an event changed."""
-    act = _ACTIONS.get(event.type)
+    act = _ACTIONS.get(raw.type)
     if act is None:
         return ()
     try:
-        return act(event)
+        return act(decode(raw))
     except (WireError, UsageError):
-        return unreadable(event)
+        return _degraded(raw)
 
 
-def unreadable(event: RawEvent | Event) -> tuple[Dirt, ...]:
-    """Tell what an event may have changed whose message ``decode`` refused."""
-    if event.type not in _ACTIONS or not event.db:
+def _degraded(raw: RawEvent) -> tuple[Dirt, ...]:
+    """Tell what an event may have changed that cannot be understood."""
+    if not raw.db:
         return ()
-    if not event.table:
-        return (DatabaseDirt(db=_plain(event.db), degraded=True),)
-    gone = event.type == "DROP_TABLE"
+    if not raw.table:
+        return (DatabaseDirt(db=_plain(raw.db), degraded=True),)
+    gone = raw.type == "DROP_TABLE"
     table = TableDirt(
-        db=_plain(event.db),
-        table=event.table.lower(),
+        db=_plain(raw.db),
+        table=raw.table.lower(),
         whole=True,
         dropped=gone,
         data=not gone,

@@ -260,8 +260,6 @@ class Window:
         return Gap(kind=CLEANED, last_id=self.last_id, found_id=first) if cleaned else None
 
     def _is_new(self, event: RawEvent, now: float) -> bool:
-        if event.id <= self.settled:
-            return False
         known = self._known.setdefault(event.id, set())
         if event.digest in known:
             return False

@@ -26,7 +26,7 @@ from thrift.protocol.TJSONProtocol import TJSONProtocolFactory
 from thrift.TSerialization import deserialize, serialize
 
 from topicast.catalog.metastore.port import RawEvent, digest_of
-from topicast.topics.errors import ObjectGone, SourceError
+from topicast.topics.errors import ObjectGone
 from topicast.topics.objects.names import partition_name
 
 TIME_S = 1_795_000_000
@@ -331,8 +331,3 @@ class FakeMetastore:
             digest=digest_of(type_, db, name, message=message),
         )
         self._events.append(event)
-
-
-def down() -> SourceError:
-    """What a metastore that is away answers."""
-    return SourceError("no metastore reached: thrift://fake:1 (connection refused)")

@@ -31,17 +31,9 @@ from topicast.tests.catalog.fake_metastore import make_partition, make_table, th
 from topicast.tests.catalog.places import Place
 
 KNOWN = (
-    "CREATE_DATABASE",
-    "DROP_DATABASE",
-    "ALTER_DATABASE",
-    "CREATE_TABLE",
-    "DROP_TABLE",
-    "ALTER_TABLE",
-    "RELOAD",
-    "ADD_PARTITION",
-    "DROP_PARTITION",
-    "ALTER_PARTITION",
-    "INSERT",
+    *("CREATE_DATABASE", "DROP_DATABASE", "ALTER_DATABASE"),
+    *("CREATE_TABLE", "DROP_TABLE", "ALTER_TABLE", "RELOAD"),
+    *("ADD_PARTITION", "DROP_PARTITION", "ALTER_PARTITION", "INSERT"),
 )
 TABLE = make_table("db", "t", location="file:/t", keys=("ds",))
 PARTITION = make_partition(TABLE, ["1"])
@@ -294,6 +286,61 @@ def test_unreadable_message_without_a_table_degrades_to_the_database() -> None:
         DatabaseDirt(db="db", degraded=True),
     )
     assert dirt_of(raw("DROP_DATABASE", "no json", db="", table="")) == ()
+
+
+@pytest.mark.parametrize("kind", KNOWN)
+def test_event_without_a_name_degrades_to_what_it_names(kind: str) -> None:
+    assert dirt_of(raw(kind, {}, db="", table="")) == ()
+    (found,) = dirt_of(raw(kind, {}, table=""))
+    assert found == DatabaseDirt(db="db", degraded=not kind.endswith("DATABASE"))
+
+
+def _with(struct: str, **fields: object) -> str:
+    """Replace fields of a Thrift object in JSON; ``f7`` is field 7, None takes it away."""
+    changed = json.loads(struct) | {name[1:]: value for name, value in fields.items()}
+    return json.dumps({number: value for number, value in changed.items() if value is not None})
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "no json",
+        "[]",
+        _with(thrift_json(TABLE), f1={"str": ""}),
+        _with(thrift_json(TABLE), f1=None),
+        _with(thrift_json(TABLE), f2="db"),
+        _with(thrift_json(TABLE), f9={"map": ["str", "str", 1, "x"]}),
+        _with(thrift_json(TABLE), f9={"map": "x"}),
+        _with(thrift_json(TABLE), f9="x"),
+    ],
+)
+def test_broken_table_degrades(table: str) -> None:
+    body = {"tableObjBeforeJson": thrift_json(TABLE), "tableObjAfterJson": table}
+    (found,) = dirt_of(raw("ALTER_TABLE", body))
+    assert found == TableDirt(db="db", table="t", whole=True, data=True, degraded=True)
+
+
+@pytest.mark.parametrize(
+    "keys", [None, {"lst": ["str", 1, "ds"]}, {"lst": ["rec", 2, {}]}, {"lst": ["rec", 1, {}]}]
+)
+def test_broken_partition_keys_degrade(keys: object) -> None:
+    table = _with(thrift_json(TABLE), f8=keys)
+    (found,) = dirt_of(raw("ADD_PARTITION", {"tableObjJson": table, "partitions": [{"ds": "1"}]}))
+    assert found == TableDirt(db="db", table="t", whole=True, data=True, degraded=True)
+
+
+@pytest.mark.parametrize("values", [None, {"lst": ["str", 2, "1"]}, {"lst": ["i32", 1, 1]}])
+def test_broken_partition_degrades(values: object) -> None:
+    after = _with(thrift_json(PARTITION), f1=values)
+    body = {"tableObjJson": thrift_json(TABLE), "ptnObjJson": after}
+    (found,) = dirt_of(raw("INSERT", body))
+    assert found == TableDirt(db="db", table="t", whole=True, data=True, degraded=True)
+
+
+def test_table_without_parameters_is_altered_as_any_other() -> None:
+    bare = _with(thrift_json(TABLE), f9=None)
+    body = {"tableObjBeforeJson": bare, "tableObjAfterJson": bare}
+    assert dirt_of(raw("ALTER_TABLE", body)) == (TableDirt(db="db", table="t"),)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,8 @@ from topicast.catalog.sources.notifications import (
     Window,
     WindowState,
     decode,
+    pack_state,
+    unpack_state,
 )
 from topicast.tests.catalog.fake_metastore import make_table
 from topicast.tests.catalog.places import Place
@@ -235,6 +237,27 @@ def test_restored_window_knows_what_the_stored_one_knew() -> None:
     log.append(event(2, "late"))
     assert poll(restored, log, 50.2) == log[2:]
     assert not restored.is_quiet(2)
+
+
+@given(
+    st.none()
+    | st.builds(
+        WindowState,
+        last_id=st.integers(0, 2**62),
+        settled=st.integers(0, 2**62),
+        known=st.lists(st.tuples(st.integers(0, 2**62), st.binary(min_size=16, max_size=16))).map(
+            tuple
+        ),
+    )
+)
+def test_packed_state_is_read_back(state: WindowState | None) -> None:
+    assert unpack_state(pack_state(state)) == state
+
+
+@pytest.mark.parametrize("size", [1, 15, 17, 41])
+def test_damaged_state_is_refused(size: int) -> None:
+    with pytest.raises(WireError, match="damaged"):
+        unpack_state(b"\0" * size)
 
 
 def test_cleaned_log_is_a_gap() -> None:
