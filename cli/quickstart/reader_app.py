@@ -1,7 +1,7 @@
 """The reader: a Spark driver with a subscriber inside, that says what it sees and when.
 
     python -m topicast.cli.quickstart.reader_app FOLDER STATESTORES
-    in:  metastore URI     out: one JSON object a line
+    in:  metastore URI, then "begin"     out: one JSON object a line
 
 Its own Spark starts in the background, behind the writer's, and answers one query at the end.
 """
@@ -11,7 +11,8 @@ import os
 import signal
 import sys
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -30,26 +31,36 @@ BEHIND_THE_WRITER: Final = 10  # niceness of our Spark: on few cores the first c
 def main(folder: Path, statestores: str) -> None:
     """Follow the steps, let Spark query what they made, then report every change there is."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    uri: Future[str] = Future()
     with ThreadPoolExecutor(1) as background:
-        spark = background.submit(_start_spark, folder)
+        spark = background.submit(_start_spark, folder, uri)
         try:
             with Subscriber(statestores, budget=BUDGET, timeout_s=READY_TIMEOUT_S) as catalog:
                 _say(ready=True)
+                uri.set_result(sys.stdin.readline().strip())
+                sys.stdin.readline()
                 _follow(catalog, spark)
         finally:
-            spark.result().sparkContext.stop()
+            uri.cancel()
+            _stop(spark)
 
 
-def _start_spark(folder: Path) -> SparkSession:
+def _start_spark(folder: Path, uri: "Future[str]") -> SparkSession:
     os.nice(BEHIND_THE_WRITER)  # of this thread, and of the JVM that it starts
     context = SparkContext(conf=SparkConf().setAll(list(spark_settings(folder).items())))
-    uri = sys.stdin.readline().strip()
-    context._jsc.hadoopConfiguration().set("hive.metastore.uris", uri)
+    context._jsc.hadoopConfiguration().set("hive.metastore.uris", uri.result())
     return SparkSession(context)
 
 
+def _stop(spark: "Future[SparkSession]") -> None:
+    with suppress(CancelledError):  # it was not even told where the metastore is
+        spark.result().stop()
+
+
 def _follow(catalog: Subscriber, spark: "Future[SparkSession]") -> None:
+    catalog.sync()  # what an earlier run left, and the writer has just removed, is gone here, too
     changes = catalog.watch("*")
+    _say(begun=True)
     for number, step in enumerate(STEPS):
         while not (saw := step.seen(catalog)):
             next(changes)

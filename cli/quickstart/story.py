@@ -96,6 +96,8 @@ class Story:
         self._until(lambda: CATALOGD in self.addresses, what=CATALOGD)
         self._until(lambda: self._said(READER, "ready"), what="the reader's subscriber")
         self._until(lambda: self._said(WRITER, "ready"), what="the writer's Spark")
+        self._stack.tell(READER, "begin")
+        self._until(lambda: self._said(READER, "begun"), what="the reader's first sync")
 
     def tell_steps(self) -> list[Seen]:
         """Run every step, one after the other; return how each went."""
