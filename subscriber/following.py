@@ -90,6 +90,8 @@ class Following:
 
     def on_welcome(self, welcome: Welcome, *, now: float) -> tuple[Effect, ...]:
         """The hub has registered us, first or again."""
+        if self.hubs.knows(welcome):
+            return ()
         effects = self.hubs.on_welcome(welcome, now=now)
         fresh = any(isinstance(effect, ConnectData) for effect in effects)
         self._joining.restart(keeps_data=not fresh)

@@ -67,6 +67,10 @@ class Hubs:
     def _silence_s(self) -> float:
         return BEACONS_MISSED * self._beacon_s
 
+    def knows(self, welcome: Welcome) -> bool:
+        """Tell whether ``welcome`` answers a Hello that was said twice."""
+        return self.state == WELCOMED and welcome.hub == self._hub
+
     def tick(self, *, now: float) -> tuple[Effect, ...]:
         """Move on when the hub is silent or unfit; say Hello until it is answered."""
         if self.index < 0:

@@ -2,7 +2,8 @@
 
     admit ──▶ BEHIND ──catch-up, under credit──▶ LIVE ──gap──▶ BEHIND    drop: forgotten at once
 
-A topic is open to readers while it is LIVE and has reached what was shown of it.
+A topic is open to readers while it is LIVE, of one epoch with the namespace, and has reached what
+was shown of it.
 Invariant: the bytes held never exceed the budget; what does not fit is not put in place, room is
 made first, by dropping the largest topics. The namespace is never dropped for another.
 """
@@ -182,8 +183,14 @@ class Levels:
         return self._shown.of(topic)[1] if follower is None else follower.version
 
     def settled(self, topic: int) -> bool:
-        """Tell whether ``topic`` is LIVE and at or above all that was shown of it."""
-        return self.reached(topic, self._shown.of(topic))
+        """Tell whether ``topic`` is LIVE, of the namespace's epoch, and at or above all shown.
+
+        Incarnations mean something within one epoch only.
+        """
+        namespace = self.followers.get(NAMESPACE)
+        if namespace is None or not self.reached(topic, self._shown.of(topic)):
+            return False
+        return self.followers[topic].epoch == namespace.epoch
 
     def versions(self, epoch: int) -> tuple[tuple[int, int], ...]:
         """Return (topic, version) of everything shown, held or queued in ``epoch``, sorted."""
@@ -225,7 +232,7 @@ class Levels:
         follower = self.followers.get(topic)
         if follower is None:
             return ()
-        stream = follower.stream
+        stream, epoch = follower.stream, follower.epoch
         steps = follower.handle(fact, now=now)
         effects: list[Effect] = []
         for step in steps:
@@ -238,7 +245,9 @@ class Levels:
             self.behind.pop(topic, None)
         else:
             self.behind[topic] = follower
-        self.gate(topic)
+        moved = topic == NAMESPACE and follower.epoch != epoch
+        for other in list(self.followers) if moved else (topic,):
+            self.gate(other)
         return tuple(effects)
 
     def _cancelled(self, fact: Told, stream: int) -> tuple[Effect, ...]:
@@ -265,7 +274,9 @@ class Levels:
                 self._shown.rise(topic, (chunk.epoch, max(chunk.to_version, from_version)))
                 groups = self.view.groups(topic)
                 return _told(self.journal.caught_up(topic, chunk.to_version, groups))
-            case Apply(delta=delta):
+            case _:
+                assert isinstance(step, Apply)
+                delta = step.delta
                 swaps, effects = self._put(topic, delta.entries)
                 self._shown.rise(topic, (delta.epoch, delta.to_version))
                 return effects + _told(self.journal.applied(delta, swaps))

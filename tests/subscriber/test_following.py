@@ -5,14 +5,21 @@ from dataclasses import replace
 import pytest
 
 from topicast.subscriber import facts
-from topicast.tests.subscriber.source import shop
-from topicast.tests.subscriber.world import World, started
+from topicast.tests.subscriber.source import (
+    shop,
+)
+from topicast.tests.subscriber.world import (
+    World,
+    started,
+)
 from topicast.topics.errors import NotReady
 from topicast.topics.wire.messages import (
+    Barrier,
     CatchUp,
     Chunk,
     Hello,
     Join,
+    Joined,
     Refused,
     Status,
 )
@@ -80,6 +87,7 @@ def test_only_hub_that_was_away_is_greeted_again_and_kept() -> None:
     world.dead.add(0)
     world.pass_time(6)
     assert 4 <= len(world.said(Hello)) - hellos <= 20
+    joins = len(world.said(Join))
     assert world.columns("orders") == ("id",)  # served from memory meanwhile
     world.catalog.put_table("shop", "orders", columns=("id", "missed"))
     world.dead.clear()
@@ -87,6 +95,8 @@ def test_only_hub_that_was_away_is_greeted_again_and_kept() -> None:
     world.pass_time(2.5)
     assert world.columns("orders") == ("id", "missed")
     assert world.stats().age_s <= 0.3
+    world.hear(facts.CONTROL, world._welcome())  # to a Hello that was said twice
+    assert len(world.said(Join)) == joins + 1
 
 
 def test_restarted_hub_is_told_again_who_follows_what() -> None:
@@ -193,3 +203,72 @@ def test_status_is_said_once_a_second_while_there_is_a_hub() -> None:
     said = len(world.said(Status))
     world.pass_time(3)
     assert len(world.said(Status)) == said
+
+
+def test_one_topic_that_is_refused_does_not_stop_the_others_of_its_stream() -> None:
+    world = World(shop())
+    world.held_back = lambda channel, message: isinstance(message, Chunk)
+    world.pass_time(0.3)
+    request = world.said(CatchUp)[0]
+    assert isinstance(request, CatchUp)
+    late = request.wanted[-1].topic
+    refusal = Refused(
+        request=request.stream, code="RETRY", message="wait", retry_ms=100, topic=late
+    )
+    world.kept = [
+        (channel, message)
+        for channel, message in world.kept
+        if isinstance(message, Chunk) and message.topic != late
+    ]
+    world.held_back = lambda channel, message: False
+    world.hear(facts.BULK, refusal)
+    world.release()
+    levels = world.member._following.levels
+    assert list(levels.behind) == [late]
+    world.pass_time(0.3)
+    assert list(levels.behind) == []
+
+
+def test_beacon_that_is_older_than_a_catch_up_asks_for_nothing() -> None:
+    world = started()
+    beacon = world._beacon()
+    world.held_back = lambda channel, message: isinstance(message, Chunk)
+    world.catalog.put_table("shop", "orders", columns=("id", "lost"))
+    world.pass_time(0.3)
+    requests = len(world.said(CatchUp))
+    world.hear(facts.DATA, beacon)
+    assert len(world.said(CatchUp)) == requests
+
+
+def test_hub_is_left_in_the_middle_of_a_catch_up() -> None:
+    world = started(hubs=("hub-0", "hub-1"))
+    world.held_back = lambda channel, message: isinstance(message, Chunk)
+    world.catalog.put_table("shop", "orders", columns=("id", "lost"))
+    world.pass_time(0.3)
+    world.dead.add(0)
+    world.kept.clear()
+    world.held_back = lambda channel, message: False
+    world.pass_time(2)
+    assert world.hub == 1
+    assert world.columns("orders") == ("id", "lost")
+
+
+def test_late_barrier_fences_nothing() -> None:
+    world = World(shop())
+    world.held_back = lambda channel, message: type(message).__name__ == "Barrier"
+    world.pass_time(0.3)
+    world.held_back = lambda channel, message: False
+    world.hear(facts.DATA, Barrier(nonce=b"x" * 16))
+    assert world.said(CatchUp) == []
+
+
+def test_joined_that_answers_nothing_of_ours_decides_nothing() -> None:
+    world = World(shop())
+    world.held_back = lambda channel, message: isinstance(message, Joined)
+    world.pass_time(0.3)
+    world.held_back = lambda channel, message: False
+    world.hear(facts.CONTROL, Joined(request=999, topics=()))
+    assert world.ask(facts.AskReady) not in world.answers
+    world.kept.clear()
+    world.pass_time(1.5)
+    assert world.columns("orders") == ("id",)

@@ -1,10 +1,17 @@
 """What watchers are told."""
 
 from topicast.subscriber import facts
+from topicast.subscriber.content import Content
+from topicast.subscriber.journal import Journal
+from topicast.subscriber.view import Swap
 from topicast.tests.subscriber.source import NAMES, Catalog, shop
 from topicast.tests.subscriber.world import World, started
+from topicast.topics.entries import STUB, Entry
+from topicast.topics.objects.names import database_key, table_key
+from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import (
     SOURCE_LOAD,
+    Chunk,
 )
 
 
@@ -76,3 +83,49 @@ def test_new_epoch_tells_names_that_differ_and_every_table_as_changed() -> None:
     assert dropped == [f"shop.{name}" for name in NAMES if name != "orders"]
     assert ("shop.fresh", "created", "catch-up") in seen
     assert ("shop.orders", "data", "catch-up") in seen
+
+
+def test_first_value_after_a_stub_is_no_change() -> None:
+    world = _watching(started())
+    catalog = world.catalog
+    topic = catalog.topic("shop", "orders")
+    entry = catalog.topics[topic].get(table_key("shop", "orders"))
+    assert entry is not None
+    version = catalog.next(topic)
+    unloaded = Entry(entry.key, version, version, version, entry.size, None, STUB)
+    world.publish(catalog.commit(topic, [unloaded], SOURCE_LOAD))
+    world.publish(catalog.put_table("shop", "orders", columns=("x",)))
+    assert _seen(world) == []
+
+
+def test_changed_database_is_told() -> None:
+    world = _watching(started())
+    catalog = world.catalog
+    old = catalog.topics[NAMESPACE].get(database_key("shop"))
+    assert old is not None
+    assert old.value is not None
+    changed = catalog.value(old.key, catalog.next(NAMESPACE), old.value)
+    world.publish(catalog.commit(NAMESPACE, [changed]))
+    assert _seen(world) == [("shop", "schema", "events")]
+
+
+def test_dropped_topic_is_watched_no_more() -> None:
+    world = _watching(started())
+    catalog = world.catalog
+    catalog.put_table("shop", "orders", columns=("x",))
+    world.held_back = lambda channel, message: isinstance(message, Chunk) and message.last
+    world.pass_time(0.3)
+    world.without("orders")
+    world.release()
+    assert _seen(world) == []
+
+
+def test_snapshot_of_a_table_topic_holds_no_second_copy() -> None:
+    journal = Journal()
+    journal.on = True
+    content = Content()
+    journal.reset(3, {b"db\0t\0": content})
+    journal.filed(3, [Swap(b"db\0t\0", content, None)])
+    assert journal._before == {}
+    journal.forget(3)
+    assert journal.caught_up(3, 1, {b"db\0t\0": content}) == ()

@@ -1,14 +1,19 @@
 """Which topics are followed, within the budget, and how gaps are repaired."""
 
+from dataclasses import replace
 from hashlib import sha256
 
 from topicast.subscriber import facts
 from topicast.subscriber.content import Content
 from topicast.tests.subscriber.source import NAMES, shop
 from topicast.tests.subscriber.world import World, started
+from topicast.topics.entries import FULL
 from topicast.topics.errors import OverBudget, UsageError
+from topicast.topics.follower import Reset
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import (
+    DENIED,
+    Cancel,
     CatchUp,
     Chunk,
     Credit,
@@ -197,3 +202,56 @@ def test_topic_that_waits_for_its_turn_in_a_stream_is_asked_for_once() -> None:
     world.release()
     assert len(world.said(CatchUp)) == 1
     assert world.ask(facts.AskReady) in world.answers
+
+
+def test_drop_in_the_middle_of_a_catch_up_cancels_what_nobody_waits_for() -> None:
+    world = started()
+    topic = world.catalog.topic("shop", "orders")
+    world.held_back = lambda channel, message: isinstance(message, Chunk)
+    world.catalog.put_table("shop", "orders", columns=("id", "lost"))
+    world.pass_time(0.3)
+    world.ask(facts.AskDrop, topic=topic)
+    assert len(world.said(Cancel)) == 1
+    world.release()  # a part that was on its way
+    assert len(world.said(Cancel)) == 2
+    assert world.topics()[topic].level == "none"
+
+
+def test_late_delta_of_a_dropped_topic_changes_nothing() -> None:
+    world = started()
+    topic = world.without("orders")
+    world.hear(facts.DATA, world.catalog.put_table("shop", "orders", columns=("late",)))
+    assert (world.topics()[topic].bytes, world.columns("orders")) == (0, None)
+
+
+def test_topic_that_is_denied_is_not_followed() -> None:
+    world = started()
+    topic = world.without("orders")
+    world.held_back = lambda channel, message: isinstance(message, Joined)
+    number = world.ask(facts.AskJoin, topic=topic)
+    channel, message = world.kept.pop()
+    assert isinstance(message, Joined)
+    denied = replace(message, topics=(replace(message.topics[0], answer=DENIED),))
+    world.held_back = lambda channel, message: False
+    world.hear(channel, denied)
+    assert isinstance(world.errors[number], UsageError)
+    assert world.topics()[topic].level == "none"
+
+
+def test_reservation_of_a_catch_up_ends_with_it() -> None:
+    catalog = shop()
+    world = World(catalog, budget_bytes=sum(map(catalog.size, catalog.topics)) + 2000)
+    world.start()
+    catalog.put_table("shop", "sales", keys=("ds",), columns=("id", "lost"))
+    world.pass_time(0.3)
+    topic = world.without("orders")
+    assert world.ask(facts.AskJoin, topic=topic) in world.answers
+
+
+def test_topic_that_begins_anew_keeps_its_place_in_the_budget() -> None:
+    world = started()
+    levels = world.member._following.levels
+    topic = world.catalog.topic("shop", "sales")
+    committed = levels.budget.committed(topic)
+    levels._take(topic, Reset(topic, FULL, 11))
+    assert (levels.budget.held(topic), levels.budget.committed(topic)) == (0, committed)

@@ -89,3 +89,7 @@ def _apply(model: dict[bytes, Entry], change: Entry) -> None:
     model.pop(change.key, None)
     if change.kind != TOMBSTONE:
         model[change.key] = change
+
+
+def test_of_two_changes_of_one_key_the_newer_stands() -> None:
+    assert put(EMPTY, [_entry("a", 5), _entry("a", 4)]) == put(EMPTY, [_entry("a", 5)])

@@ -122,6 +122,32 @@ def test_new_epoch_replaces_everything_and_shows_nothing_in_between() -> None:
     assert world.stats().held_bytes == sum(map(replacement.live_bytes, replacement.topics))
 
 
+def _shop_of(epoch: int) -> Catalog:
+    catalog = shop()
+    catalog.epoch, catalog.start = epoch, epoch
+    for held in catalog.topics.values():
+        held.epoch = epoch
+    return catalog
+
+
+def test_content_of_two_epochs_is_not_combined() -> None:
+    """Incarnations are unique within an epoch: an equal number of another says nothing."""
+    world = started()
+    world.catalog = _shop_of(11)
+    for _ in range(2):  # the first is compared, the second caught up; no beacon comes between
+        world.publish(*world.catalog.create_database("other"))
+    assert world.view.databases() == ("other", "shop")
+    assert world.columns("orders") is None  # of epoch 10, with the same incarnation
+    world.pass_time(0.3)
+    assert world.columns("orders") == ("id",)
+    world.catalog = _shop_of(12)
+    for _ in range(2):
+        world.publish(world.catalog.put_table("shop", "orders", columns=("of", "12")))
+    assert world.columns("orders") is None
+    world.pass_time(0.3)
+    assert world.columns("orders") == ("of", "12")
+
+
 def test_epoch_with_another_number_of_topics_begins_anew() -> None:
     world = started()
     replacement = Catalog(8, epoch=11, start=5)
@@ -192,3 +218,35 @@ def test_position_without_an_entry_is_part_of_what_is_compared() -> None:
     compare = world.said(Compare)[-1]
     assert isinstance(compare, Compare)
     assert dict(compare.versions)[topic] == catalog.topics[topic].version
+
+
+def test_answer_to_an_earlier_comparison_is_not_taken_for_the_last_one() -> None:
+    world = started()
+    world.deaf.add(facts.SERVICE)
+    world.catalog.start = 2
+    world.pass_time(1.2)
+    first, last = world.said(Compare)[0], world.said(Compare)[-1]
+    assert isinstance(first, Compare)
+    assert isinstance(last, Compare)
+    assert first.request != last.request
+    answer = Compared(request=first.request, accepted=True, epoch=10, start=2)
+    world.hear(facts.SERVICE, answer)
+    world.publish(world.catalog.put_table("shop", "orders", columns=("id", "new")))
+    assert world.columns("orders") == ("id",)
+    world.hear(facts.SERVICE, replace(answer, request=last.request))
+    world.pass_time(0.3)
+    assert world.columns("orders") == ("id", "new")
+
+
+def test_deltas_queued_from_a_lost_epoch_are_not_compared_with_another() -> None:
+    world = started()
+    catalog = world.catalog
+    topic = catalog.topic("shop", "orders")
+    world.held_back = lambda channel, message: isinstance(message, Chunk)
+    catalog.put_table("shop", "orders", columns=("id", "lost"))
+    world.publish(catalog.put_table("shop", "orders", columns=("id", "gap")))
+    levels = world.member._following.levels
+    delta = replace(catalog.put_table("shop", "orders", columns=("id", "x")), epoch=11)
+    levels.on_delta(delta, now=world.now)
+    assert dict(levels.versions(10))[topic] < delta.to_version
+    assert dict(levels.versions(11))[topic] == delta.to_version

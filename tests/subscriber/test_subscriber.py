@@ -15,6 +15,7 @@ from topicast.subscriber import Change, Subscriber
 from topicast.tests.subscriber.source import NAMES, Catalog, shop
 from topicast.tests.subscriber.stand import Hub, Publisher, stand
 from topicast.tests.waiting import until
+from topicast.topics.entries import tombstone
 from topicast.topics.errors import (
     ConfigError,
     LinkError,
@@ -23,6 +24,8 @@ from topicast.topics.errors import (
     OverBudget,
     UsageError,
 )
+from topicast.topics.objects.names import table_key
+from topicast.topics.sharding import NAMESPACE
 
 
 @contextmanager
@@ -290,3 +293,26 @@ def test_settings_that_are_not_valid_are_named() -> None:
         Subscriber("")
     with pytest.raises(ConfigError, match="budget"):
         Subscriber("tcp://127.0.0.1:1", budget="much")
+
+
+def test_names_are_answered_as_soon_as_the_namespace_is_there() -> None:
+    with _joined() as (catalog, _, _):
+        view = catalog._member.view
+        view.shut(NAMESPACE)  # as during a catch-up; the next beacon finds it as new as before
+        found: list[tuple[str, ...]] = []
+        thread = threading.Thread(target=lambda: found.append(catalog.tables("shop")))
+        thread.start()
+        until(lambda: catalog._loop and not catalog._loop._futures, what="the call")
+        view.open(NAMESPACE)
+        thread.join(5)
+        assert found == [NAMES]
+
+
+def test_pulled_table_without_its_own_entry_is_an_error_to_try_again() -> None:
+    with _joined() as (catalog, publisher, _):
+        topic = publisher.catalog.topic("shop", "orders")
+        catalog.drop(topic)
+        gone = tombstone(table_key("shop", "orders"), publisher.catalog.next(topic))
+        publisher.commit(lambda c: c.commit(topic, [gone]))
+        with pytest.raises(NotReady, match="ask again"):
+            catalog.table("shop.orders")

@@ -308,3 +308,15 @@ def _step(catalog: Catalog, table: str, what: str, argument: object) -> list[Del
         changes = {k: None if v is None else {"n": str(v)} for k, v in argument.items()}
         return [catalog.put_partitions("db", table, changes)]
     return []
+
+
+def test_content_that_was_replaced_is_not_kept_for_its_decoded_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(view_module, "HEADS_MAX", 1)
+    catalog = shop()
+    view = _filled(catalog)
+    view.table("shop", "orders")
+    _apply(view, catalog.put_table("shop", "orders", columns=("a",)))
+    view.table("shop", "items")
+    assert [one() for one in view._heads] == [view.table("shop", "items")]
