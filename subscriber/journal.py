@@ -62,10 +62,10 @@ class Journal:
         """A snapshot of ``topic`` begins; ``groups`` is what was held."""
         if not self.on or not groups:
             return
-        before = self._before.setdefault(topic, {})
         if topic == NAMESPACE:
-            before.update({**groups, **before})
+            self._before[topic] = {**groups, **self._before.get(topic, {})}
         else:
+            self._before.pop(topic, None)
             self._renewed.add(topic)
 
     def filed(self, topic: int, swaps: Iterable[Swap]) -> None:
