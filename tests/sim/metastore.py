@@ -1,0 +1,323 @@
+"""A metastore in virtual time: concurrent writers, a history of every table, events as Hive's.
+
+Each mutation has a revision of its own that stands in the object, so that whatever a reader is
+answered can be found in the history. Two events may have one id, as on Hive 2.3, and writers act
+between the calls of one read.
+"""
+
+import json
+import struct
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from topicast.catalog.metastore.port import RawEvent, digest_of
+from topicast.topics.errors import ObjectGone, SourceError
+from topicast.topics.objects.names import partition_values
+
+State = tuple[int, tuple[tuple[str, int], ...]] | None  # revision, its partitions' revisions
+TableId = tuple[str, str]
+DBS = ("a", "b")
+NAMES = ("t", "u", "v")
+PARTS = tuple(f"ds={n}" for n in range(6))
+
+
+def _text(number: int, text: str) -> bytes:
+    raw = text.encode()
+    return struct.pack(">bhi", 11, number, len(raw)) + raw
+
+
+def _rev(number: int, rev: int) -> bytes:
+    pair = b"".join(struct.pack(">i", len(part)) + part for part in (b"rev", str(rev).encode()))
+    return struct.pack(">bhbbi", 13, number, 11, 11, 1) + pair
+
+
+def _sd(number: int, location: str) -> bytes:
+    return struct.pack(">bh", 12, number) + _text(2, location) + b"\0"
+
+
+def table_bytes(db: str, name: str, table: "SimTable") -> bytes:
+    keys = b""
+    if table.partitioned:
+        keys = struct.pack(">bhbi", 15, 8, 12, 1) + _text(1, "ds") + _text(2, "string") + b"\0"
+    head = _text(1, name) + _text(2, db) + _sd(7, f"/{db}/{name}/{table.shape}")
+    return head + keys + _rev(9, table.rev) + _text(12, "MANAGED_TABLE") + b"\0"
+
+
+def partition_bytes(db: str, table: str, name: str, rev: int) -> bytes:
+    (value,) = partition_values(name)
+    values = struct.pack(">bhbi", 15, 1, 11, 1) + struct.pack(">i", len(value)) + value.encode()
+    head = values + _text(2, db) + _text(3, table) + _sd(6, f"/{db}/{table}/{name}")
+    return head + _rev(7, rev) + b"\0"
+
+
+@dataclass(slots=True)
+class SimTable:
+    rev: int
+    partitioned: bool
+    shape: int
+    parts: dict[str, int] = field(default_factory=dict)
+
+    def state(self) -> State:
+        return self.rev, tuple(sorted(self.parts.items()))
+
+
+class SimMetastore:
+    """The state, its history and its log; the port's calls may be raced and may fail."""
+
+    def __init__(self, rng: Random) -> None:
+        self.rng = rng
+        self.moment = 0
+        self.last_id = 0
+        self.dbs: dict[str, None] = {}
+        self.tables: dict[TableId, SimTable] = {}
+        self.history: dict[TableId, list[tuple[int, State]]] = {
+            (db, name): [(0, None)] for db in DBS for name in NAMES
+        }
+        self.events: list[RawEvent] = []
+        self.counts: Counter[str] = Counter()
+        self.away = False
+        self.race: Callable[[], None] = lambda: None
+
+    # -- what writers do
+
+    def random_write(self) -> None:
+        """Do one operation that applies."""
+        db, name = self.rng.choice(DBS), self.rng.choice(NAMES)
+        table = self.tables.get((db, name))
+        if db not in self.dbs:
+            self._db(db, True)
+        elif table is None:
+            self._create(db, name)
+        else:
+            kinds = [self._alter, self._params, self._drop, self._recreate, self._rename]
+            weights = [1, 2, 1, 1, 1]
+            if table.partitioned:
+                kinds += [self._add, self._change, self._remove]
+                weights += [4, 3, 2]
+            if self.rng.random() < 0.03:
+                self._cascade(db)
+            else:
+                self.rng.choices(kinds, weights)[0](db, name)
+
+    def _db(self, db: str, exists: bool) -> None:
+        self._step("create database" if exists else "drop database")
+        if exists:
+            self.dbs[db] = None
+        else:
+            self.dbs.pop(db)
+        self._log("CREATE_DATABASE" if exists else "DROP_DATABASE", db)
+
+    def _create(self, db: str, name: str) -> None:
+        self._step("create")
+        shape = self.moment
+        table = SimTable(self.moment, self.rng.random() < 0.75, shape)
+        if table.partitioned:
+            table.parts = {p: self.moment for p in PARTS if self.rng.random() < 0.3}
+        self._set(db, name, table)
+        self._log("CREATE_TABLE", db, name)
+        if table.parts:
+            self._log_parts("ADD_PARTITION", db, name, tuple(table.parts))
+
+    def _alter(self, db: str, name: str) -> None:
+        self._step("alter cascade")
+        table = self.tables[db, name]
+        before = self._json(db, name, table)
+        table.rev = table.shape = self.moment
+        table.parts = dict.fromkeys(table.parts, self.moment)
+        self._set(db, name, table)
+        self._log_alter(db, name, before, self._json(db, name, table))
+
+    def _params(self, db: str, name: str) -> None:
+        self._step("set parameter")
+        table = self.tables[db, name]
+        table.rev = self.moment
+        self._set(db, name, table)
+        same = self._json(db, name, table)
+        self._log_alter(db, name, same, same)
+
+    def _drop(self, db: str, name: str) -> None:
+        self._step("drop")
+        self._set(db, name, None)
+        self._log("DROP_TABLE", db, name)
+
+    def _recreate(self, db: str, name: str) -> None:
+        self._drop(db, name)
+        self._create(db, name)
+
+    def _rename(self, db: str, name: str) -> None:
+        free = [t for t in self.history if t not in self.tables and t[0] in self.dbs]
+        if not free:
+            return
+        self._step("rename")
+        table, target = self.tables[db, name], self.rng.choice(free)
+        before = self._json(db, name, table)
+        moved = SimTable(self.moment, table.partitioned, self.moment)
+        moved.parts = dict.fromkeys(table.parts, self.moment)
+        self._set(db, name, None)
+        self._set(*target, moved)
+        self._log_alter(*target, before, self._json(*target, moved))
+
+    def _add(self, db: str, name: str) -> None:
+        table = self.tables[db, name]
+        new = [p for p in PARTS if p not in table.parts][: self.rng.randint(1, 3)]
+        if new:
+            self._parts("add partitions", (db, name), dict.fromkeys(new, 1), "ADD_PARTITION")
+
+    def _change(self, db: str, name: str) -> None:
+        table = self.tables[db, name]
+        for part in list(table.parts)[: self.rng.randint(1, 2)]:
+            self._parts("alter partition", (db, name), {part: 1}, "ALTER_PARTITION")
+
+    def _remove(self, db: str, name: str) -> None:
+        table = self.tables[db, name]
+        if table.parts:
+            part = self.rng.choice(sorted(table.parts))
+            self._parts("drop partition", (db, name), {part: 0}, "DROP_PARTITION")
+
+    def _cascade(self, db: str) -> None:
+        self.counts["cascade"] += 1
+        for table in [t for t in self.tables if t[0] == db]:
+            self._drop(*table)
+        self._db(db, False)
+
+    def _parts(self, kind: str, id_: TableId, changes: dict[str, int], event: str) -> None:
+        self._step(kind)
+        table = self.tables[id_]
+        for part, keep in changes.items():
+            if keep:
+                table.parts[part] = self.moment
+            else:
+                table.parts.pop(part)
+        self._set(*id_, table)
+        self._log_parts(event, *id_, tuple(changes))
+
+    def _step(self, kind: str) -> None:
+        self.moment += 1
+        self.counts[kind] += 1
+
+    def _set(self, db: str, name: str, table: SimTable | None) -> None:
+        if table is None:
+            self.tables.pop((db, name), None)
+        else:
+            self.tables[db, name] = table
+        self.history[db, name].append((self.moment, table.state() if table else None))
+
+    # -- the log
+
+    def _json(self, db: str, name: str, table: SimTable) -> str:
+        keys = ["rec", 1, {"1": {"str": "ds"}, "2": {"str": "string"}}]
+        found = {
+            "1": {"str": name},
+            "2": {"str": db},
+            "7": {"rec": {"2": {"str": str(table.shape)}}},
+        }
+        if table.partitioned:
+            found["8"] = {"lst": keys}
+        return json.dumps(found)
+
+    def _log_alter(self, db: str, name: str, before: str, after: str) -> None:
+        body = {"tableObjBeforeJson": before, "tableObjAfterJson": after, "isTruncateOp": "false"}
+        self._log("ALTER_TABLE", db, name, **body)
+
+    def _log_parts(self, event: str, db: str, name: str, parts: tuple[str, ...]) -> None:
+        table = self._json(db, name, self.tables[db, name])
+        named = [{"ds": partition_values(part)[0]} for part in parts]
+        if event != "ALTER_PARTITION":
+            self._log(event, db, name, tableObjJson=table, partitions=named)
+            return
+        for one in named:
+            after = json.dumps({"1": {"lst": ["str", 1, one["ds"]]}})
+            self._log(
+                event,
+                db,
+                name,
+                tableObjJson=table,
+                keyValues=one,
+                partitionObjBeforeJson=after,
+                partitionObjAfterJson=after,
+            )
+
+    def _log(self, type_: str, db: str, name: str = "", **body: object) -> None:
+        if not self.last_id or self.rng.random() >= 0.15:  # else two writers got one id
+            self.last_id += 1
+        message = json.dumps({"db": db, "table": name, "moment": self.moment, **body})
+        digest = digest_of(type_, db, name, message=message)
+        self.events.append(
+            RawEvent(
+                id=self.last_id,
+                time_s=0,
+                type=type_,
+                db=db,
+                table=name,
+                message=message,
+                message_format="json-0.2",
+                digest=digest,
+            )
+        )
+
+    # -- the port
+
+    def current_event_id(self) -> int:
+        self._call()
+        return self.last_id
+
+    def events_after(self, event_id: int, *, events_max: int) -> tuple[RawEvent, ...]:
+        self._call()
+        return tuple(e for e in self.events if e.id > event_id)[:events_max]
+
+    def databases(self) -> tuple[str, ...]:
+        self._call()
+        return tuple(sorted(self.dbs))
+
+    def database(self, name: str) -> bytes:
+        self._call()
+        if name not in self.dbs:
+            raise ObjectGone(name)
+        return _text(1, name) + b"\0"
+
+    def table_names(self, db: str) -> tuple[tuple[str, str], ...]:
+        self._call()
+        return tuple((name, "MANAGED_TABLE") for d, name in sorted(self.tables) if d == db)
+
+    def tables_of(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
+        found = {name: self.tables.get((db, name)) for name in names}
+        return {name: table_bytes(db, name, t) for name, t in found.items() if t is not None}
+
+    def partition_names(self, db: str, table: str) -> tuple[str, ...]:
+        self._call()
+        return tuple(sorted(self._demand(db, table).parts))
+
+    def partitions(self, db: str, table: str, names: Sequence[str]) -> dict[str, bytes]:
+        self._call()
+        parts = self._demand(db, table).parts
+        return {n: partition_bytes(db, table, n, parts[n]) for n in names if n in parts}
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _demand(self, db: str, table: str) -> SimTable:
+        found = self.tables.get((db, table))
+        if found is None:
+            raise ObjectGone(f"{db}.{table}")
+        return found
+
+    def _call(self) -> None:
+        self.race()
+        if self.away:
+            raise SourceError("away")
+
+
+class Port:
+    """The port of a SimMetastore: ``tables`` is its call there, and its state here."""
+
+    def __init__(self, metastore: SimMetastore) -> None:
+        self._of = metastore
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._of, name)
+
+    def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
+        self._of._call()
+        return self._of.tables_of(db, names)

@@ -1,0 +1,271 @@
+"""A run: one seed's workload, faults, reads and what they are held against."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from topicast.subscriber.content import Content
+from topicast.subscriber.facts import Answer, AskDrop, AskJoin, AskSync, AskTable, Fail
+from topicast.subscriber.reads import read_partitions
+from topicast.tests.sim.metastore import State, TableId
+from topicast.tests.sim.store import NUM_TOPICS
+from topicast.tests.sim.world import HUBS, ReaderProcess, World
+from topicast.topics.errors import NoSuchObject
+from topicast.topics.objects.names import table_key
+
+FAULTS_S = 6.0  # of trouble
+HEALED_S = 14.0  # until everything must be as the metastore is
+OPERATIONS = 24
+
+
+class Violation(AssertionError):
+    """What a checker found; says how to see it again."""
+
+
+@dataclass(slots=True)
+class Reader:
+    """An application at one subscriber: one read after the other, each checked."""
+
+    run: "Run"
+    process: ReaderProcess
+    shown: dict[TableId, int] = field(default_factory=dict)
+    floor: int = 0
+    asked: tuple[str, TableId, bool, int] | None = None
+    waiting: int = 0
+
+    def act(self) -> None:
+        """Ask for something, unless an answer is still to come."""
+        run, rng = self.run, self.run.world.rng
+        if self.asked is not None:
+            return
+        now = run.world.now
+        if not run.done and rng.random() < 0.1:
+            topic = rng.randrange(NUM_TOPICS)
+            if rng.random() < 0.5:
+                self.process.ask(lambda n: AskDrop(id=n, topic=topic))
+            else:
+                self.process.ask(lambda n: AskJoin(id=n, topic=topic, give_up_at=now + 3))
+            return
+        if rng.random() < 0.15:
+            self._put("sync", ("", ""), whole=False)
+            return
+        table = rng.choice(list(run.world.metastore.history))
+        self._put("table", table, whole=rng.random() < 0.7)
+
+    def _put(self, kind: str, table: TableId, *, whole: bool) -> None:
+        give_up_at = self.run.world.now + 3
+        self.asked = (kind, table, whole, self.run.world.metastore.moment)
+        number = self.process.next_id + 1
+        self.waiting = number
+        if kind == "sync":
+            self.process.ask(lambda n: AskSync(id=n, give_up_at=give_up_at))
+        else:
+            db, name = table
+            self.process.ask(
+                lambda n: AskTable(id=n, db=db, table=name, whole=whole, give_up_at=give_up_at)
+            )
+
+    def answered(self, effect: object) -> None:
+        assert isinstance(effect, Answer | Fail)
+        if effect.id != self.waiting or self.asked is None:
+            return
+        kind, table, whole, moment = self.asked
+        self.asked = None
+        if kind == "sync":
+            if isinstance(effect, Answer):
+                self.floor = max(self.floor, moment)
+                self.run.counts["syncs"] += 1
+            return
+        if isinstance(effect, Fail) and not isinstance(effect.error, NoSuchObject):
+            self.run.counts["reads that failed"] += 1
+            return
+        self.run.counts["reads checked"] += 1
+        self._check(table, None if isinstance(effect, Fail) else effect.result, whole)
+
+    def _check(self, table: TableId, content: object, whole: bool) -> None:
+        """Find the moment of the metastore's history that was shown."""
+        seen = _state_of(table, content) if isinstance(content, Content) else None
+        history = self.run.world.metastore.history[table]
+        least = max(self.floor, self.shown.get(table, 0))
+        for at, (moment, state) in enumerate(history):
+            ends = history[at + 1][0] if at + 1 < len(history) else float("inf")
+            if ends > least and _same(seen, state, whole):
+                self.shown[table] = max(moment, self.shown.get(table, 0))
+                if self.run.world.metastore.moment == moment or ends == float("inf"):
+                    self.run.current[self.process.number, table] = self.run.world.now
+                return
+        self.run.world.note(f"{self.process.name} violated")
+        raise Violation(
+            f"{self.process.name} {'.'.join(table)} whole={whole}: shown {seen}, which was not so "
+            f"at or after moment {least}; history {history[-6:]}"
+        )
+
+
+def _state_of(table: TableId, content: Content) -> State:
+    group = table_key(*table)
+    head = content.head(group)
+    assert head is not None
+    rev = int(head.table.parameters["rev"])
+    parts = read_partitions(head, content.blocks(group))
+    return rev, tuple(sorted((p.name, int(p.parameters["rev"])) for p in parts))
+
+
+def _same(seen: State, state: State, whole: bool) -> bool:
+    if seen is None or state is None:
+        return seen is state
+    return seen == state if whole else seen[0] == state[0]
+
+
+class Run:
+    """One seed from the start to the last comparison."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.world = World(seed)
+        self.counts: Counter[str] = Counter()
+        self.current: dict[tuple[int, TableId], float] = {}
+        self.done = False
+        self.readers = [Reader(self, process) for process in self.world.readers]
+        for reader in self.readers:
+            reader.process.answered = reader.answered
+        self.world.metastore.race = self._race
+        for _ in range(6):
+            self.world.metastore.random_write()
+
+    def go(self) -> "Run":
+        """Run it.
+
+        Raises:
+            Violation: a checker found something; names the seed.
+        """
+        try:
+            self._go()
+        except AssertionError as exc:
+            raise Violation(f"make sim SEED={self.seed}: {type(exc).__name__} {exc}") from exc
+        return self
+
+    def _go(self) -> None:
+        world = self.world
+        world.at(0.05, self._write)
+        world.at(0.4, self._trouble)
+        for reader in self.readers:
+            world.at(world.rng.uniform(0.2, 0.5), lambda reader=reader: self._read(reader))
+        world.run(world.now + FAULTS_S)
+        self._heal()
+        healed = world.now
+        world.run(healed + HEALED_S)
+        self._converged(healed)
+
+    def _race(self) -> None:
+        if not self.done and self.world.rng.random() < 0.1:
+            self.world.metastore.random_write()
+
+    def _write(self) -> None:
+        if self.done:
+            return
+        self.world.metastore.random_write()
+        self.world.at(self.world.rng.expovariate(OPERATIONS / FAULTS_S), self._write)
+
+    def _read(self, reader: Reader) -> None:
+        reader.act()
+        self.world.at(self.world.rng.uniform(0.03, 0.2), lambda: self._read(reader))
+
+    def _trouble(self) -> None:
+        if self.done:
+            return
+        world, rng = self.world, self.world.rng
+        faults = (
+            self._kill_catalogd,
+            self._restore_old,
+            self._lose_store,
+            self._kill_hub,
+            self._cut,
+            self._slow,
+            self._away,
+        )
+        fault = rng.choices(faults, [3, 1, 1, 3, 3, 1, 1])[0]
+        self.counts[fault.__name__.removeprefix("_")] += 1
+        world.note(fault.__name__)
+        fault()
+        world.at(rng.uniform(0.3, 1.5), self._trouble)
+
+    def _kill_catalogd(self) -> None:
+        catalogd = self.world.catalogd
+        if catalogd.alive:
+            catalogd.crash()
+            self.world.at(self.world.rng.uniform(0.05, 0.8), catalogd.revive)
+
+    def _restore_old(self) -> None:
+        catalogd = self.world.catalogd
+        if catalogd.alive:
+            catalogd.crash()
+            catalogd.store = catalogd.old.copy()
+            self.world.at(self.world.rng.uniform(0.05, 0.8), catalogd.revive)
+
+    def _lose_store(self) -> None:
+        catalogd = self.world.catalogd
+        if catalogd.alive:
+            catalogd.crash()
+            catalogd.store = type(catalogd.store)(epoch=self.world.now_us + 1_700_000_000_000_000)
+            catalogd.old = catalogd.store.copy()
+            self.world.at(self.world.rng.uniform(0.05, 0.8), catalogd.revive)
+
+    def _kill_hub(self) -> None:
+        hub = self.world.rng.choice(self.world.hubs)
+        if hub.alive:
+            hub.crash()
+            self.world.at(self.world.rng.uniform(0.05, 1.0), lambda: hub.alive or hub.start())
+
+    def _cut(self) -> None:
+        names = [f"hub-{n}" for n in range(HUBS)]
+        one = self.world.rng.choice(names)
+        other = self.world.rng.choice([r.name for r in self.world.readers] + ["catalogd"])
+        pair = {(one, other), (other, one)}
+        self.world.cut |= pair
+        self.world.at(
+            self.world.rng.uniform(0.2, 1.5), lambda: self.world.cut.difference_update(pair)
+        )
+
+    def _slow(self) -> None:
+        reader = self.world.rng.choice(self.world.readers)
+        reader.slow = self.world.rng.uniform(0.05, 0.5)
+        self.world.at(1.0, lambda: setattr(reader, "slow", 0.0))
+
+    def _away(self) -> None:
+        self.world.metastore.away = True
+        self.world.at(
+            self.world.rng.uniform(0.1, 0.8), lambda: setattr(self.world.metastore, "away", False)
+        )
+
+    def _heal(self) -> None:
+        world = self.world
+        self.done, world.faults = True, False
+        world.metastore.away = False
+        world.cut.clear()
+        for reader in world.readers:
+            reader.slow = 0.0
+        world.catalogd.revive()
+        for hub in world.hubs:
+            if not hub.alive:
+                hub.start()
+        world.note("healed")
+
+    def _converged(self, healed: float) -> None:
+        """Every reader read every table as it is, after the trouble ended."""
+        world = self.world
+        for reader in world.readers:
+            for table in world.metastore.history:
+                last = self.current.get((reader.number, table), 0.0)
+                assert last > healed, f"{reader.name} has not converged on {'.'.join(table)}"
+        versions = {n: topic.version for n, topic in world.catalogd.standing.topics.items()}
+        for hub in world.hubs:
+            held = {n: slot.topic.version for n, slot in hub.hub._intake.slots.items()}
+            assert held == versions, f"{hub.name} has not converged"
+            for number, slot in hub.hub._intake.slots.items():
+                ours = world.catalogd.standing.topics[number]
+                assert _rows(slot.topic) == _rows(ours), f"{hub.name} topic {number} differs"
+        self.counts["operations"] = sum(world.metastore.counts.values())
+        self.counts += world.counts
+
+
+def _rows(topic: object) -> dict[bytes, tuple[int, bytes | None]]:
+    return {e.key: (e.version, e.value) for g in topic.group_ids() for e in topic.rows(g)}

@@ -1,0 +1,61 @@
+"""A store in memory: what the simulated catalogd keeps over its crashes; an old copy may come back."""
+
+from dataclasses import dataclass, field, replace
+
+from topicast.catalog.sources.notifications import WindowState
+from topicast.catalog.starts import StartRecord
+from topicast.catalog.transactions import Transaction
+from topicast.topics.entries import Entry
+from topicast.topics.sharding import topic_ids
+from topicast.topics.topic import Topic
+
+NUM_TOPICS = 2
+
+
+@dataclass(slots=True)
+class SimStore:
+    """Entries in the order in which they were committed, the place in the events, the starts."""
+
+    epoch: int
+    starts: tuple[StartRecord, ...] = ()
+    place: WindowState | None = None
+    versions: dict[int, int] = field(
+        default_factory=lambda: dict.fromkeys(topic_ids(NUM_TOPICS), 0)
+    )
+    entries: dict[int, tuple[Entry, ...]] = field(
+        default_factory=lambda: dict.fromkeys(topic_ids(NUM_TOPICS), ())
+    )
+
+    def copy(self) -> "SimStore":
+        """Return what a copy of the file would be: nothing in it is ever changed in place."""
+        return replace(self, versions=dict(self.versions), entries=dict(self.entries))
+
+    def begin(self, start: int) -> None:
+        """Record a start."""
+        versions = tuple(self.versions.values())
+        self.starts += (StartRecord(start=start, epoch=self.epoch, versions=versions),)
+
+    def commit(self, transactions: tuple[Transaction, ...], place: WindowState | None) -> None:
+        """Make all of it durable."""
+        for one in transactions:
+            assert one.from_version == self.versions[one.topic]
+            self.versions[one.topic] = one.to_version
+            self.entries[one.topic] += one.entries
+        self.place = place
+
+    def load(self) -> dict[int, Topic]:
+        """Return the topics as they are stored."""
+        topics = {}
+        for number, entries in self.entries.items():
+            topic = topics[number] = Topic()
+            topic.reset(self.epoch)
+            topic.file(entries)
+            topic.version = self.versions[number]
+        return topics
+
+    def mint(self, now_us: int, at_least: int) -> None:
+        """Begin a new epoch."""
+        self.epoch = max(now_us, self.epoch + 1, at_least + 1)
+        versions = tuple(self.versions.values())
+        start = self.starts[-1].start
+        self.starts = (StartRecord(start=start, epoch=self.epoch, versions=versions),)
