@@ -93,6 +93,9 @@ class Catalog:
         self._orders: list[Effect] = []
         self._listing = False
         self._list_at: float | None = 0.0 if window is None else None
+        self._first_seq: int | None = None  # arrival number of what the first poll brought
+        self._mint_above = 0  # a new epoch is ordered, above this one
+        self._caught_up = not self.poller.enabled
         self._unchecked = self._tables() if window is not None else None
         self._place = self.poller.place
         self._gap_seq = 0  # arrival number of the oldest gap that is not read over yet
@@ -129,7 +132,7 @@ class Catalog:
                     fact.peer, fact.message, judge=self.judge, inspect=self._inspect, now=now
                 )
             case Minted():
-                self.starts = fact.starts
+                self.starts, self._mint_above = fact.starts, 0
                 for topic in self.ledger.topics.values():
                     topic.epoch = fact.epoch
             case Floors():
@@ -149,6 +152,9 @@ class Catalog:
             effects.append(Commit(transactions=transactions, place=self._place))
         if transactions:
             effects.append(Publish(transactions=transactions))
+        self._catch_up()
+        if self._mint_above and self._caught_up:
+            effects.append(MintEpoch(at_least=self._mint_above))
         return (*effects, *self.desk.replies(now=now))
 
     def deadline(self, now: float) -> float:
@@ -167,8 +173,16 @@ class Catalog:
         versions = dict(zip(self.ledger.topics, self.ledger.versions(), strict=True))
         if judge(self.starts, versions, claim=claim) != AHEAD:
             return True
-        self._orders.append(MintEpoch(at_least=claim.epoch))
+        self.outgrow(claim.epoch)
         return False
+
+    def outgrow(self, epoch: int) -> None:
+        """Begin an epoch above ``epoch``, once everything is as new as the metastore.
+
+        A peer is ahead of a store that was restored: what it has been shown is newer than what
+        is held here, until the events since have been read again.
+        """
+        self._mint_above = max(self._mint_above, epoch)
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -176,6 +190,11 @@ class Catalog:
         self.loader.check()
         if self.poller.window is not None:
             self.poller.window.check()
+
+    def _catch_up(self) -> None:
+        """Notice once that every event that was there at the start has been published."""
+        if self._first_seq is not None and self.desk.settled:
+            self._caught_up |= self.loader.unresolved() > self._first_seq
 
     def _on_polled(self, fact: Polled, now: float, now_us: int) -> None:
         batch = self.poller.polled(fact, now)
@@ -193,6 +212,7 @@ class Catalog:
         if batch.whole:
             self._write(self.loader.polled(fact.poll), now_us)
             self.desk.polled(fact.poll, batch.seq)
+            self._first_seq = batch.seq if self._first_seq is None else self._first_seq
 
     def _on_names(self, fact: NamesRead, now_us: int) -> None:
         self._listing = False

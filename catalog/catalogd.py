@@ -209,7 +209,7 @@ class Catalogd:
                     self._reconnect(hub)
                 case publishing.Ahead(epoch=epoch):
                     if epoch >= self._standing.place[0]:
-                        self._mint(epoch, now=now, now_us=now_us)
+                        self._catalog.outgrow(epoch)
                 case publishing.Moved(state=state, reason=reason):
                     log.info("hub: address=%s state=%s reason=%s", hub.address, state, reason)
                 case _:

@@ -256,7 +256,8 @@ class CatalogProcess:
                 case publishing.Reconnect():
                     self.lines[number] += 1
                 case publishing.Ahead(epoch=epoch):
-                    self.mint(epoch)
+                    if epoch >= self.store.epoch:
+                        self.catalog.outgrow(epoch)
                 case _:
                     pass
         publisher.check()
