@@ -66,6 +66,7 @@ from .starts import AHEAD, Claim, by_topic, judge
 BEACON_MS: Final = 250
 PROBE_S: Final = 1.0  # an idle hub says nothing, so it is greeted again, which it answers
 SILENCE_S: Final = 2.0  # without a word on one of the connections: both are made anew
+WELCOME_S: Final = 3.0  # a hub may talk and not welcome us: its answer was lost
 BACKOFF_S: Final = 0.1  # before the first attempt; doubled by each, and jittered
 BACKOFF_S_MAX: Final = 0.5  # a hub that is back is found within a second
 SLOW_S: Final = 10.0  # for what does not pass by itself: another version, garbage
@@ -109,6 +110,7 @@ class Publisher:
         self._have: Have | None = None
         self._failures = 0
         self._connect_at = 0.0
+        self._welcome_by = 0.0
         self._beacon_at = 0.0
         self._sequence = 0
         self._ahead_at = -inf
@@ -311,6 +313,8 @@ class Publisher:
     def _watch(self, now: float) -> tuple[Effect, ...]:
         """Greet the hub where it is silent; give it up where it stays so."""
         effects: tuple[Effect, ...] = ()
+        if self.state == CONNECTING and now >= self._welcome_by:
+            return self._leave(f"no welcome within {WELCOME_S} s", now=now)
         for channel, liveness in self._liveness.items():
             state = liveness.state(now)
             if state == LOST:
@@ -347,6 +351,7 @@ class Publisher:
 
     def _connect(self, now: float) -> tuple[Effect, ...]:
         self.counts.reconnects += 1
+        self._welcome_by = now + WELCOME_S
         self._liveness = {c: Liveness(now, PROBE_S, SILENCE_S) for c in CHANNELS}
         greetings = map(self._greeting, CHANNELS)
         return Reconnect(), *self._move(CONNECTING, self.reason), *greetings

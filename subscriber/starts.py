@@ -6,7 +6,7 @@
 Each start of catalogd has an id; a store restored from an old copy gives itself away by it. So
 nothing of a start is accepted before catalogd has compared it with what is held here; until then
 what was accepted before is served. Who holds nothing has nothing to compare, but even then no
-start of a lower epoch is accepted, and none of the same epoch without catalogd's word.
+start of the same epoch or a lower one is accepted without catalogd's word.
 """
 
 from collections import deque
@@ -41,8 +41,8 @@ class Starts:
         """Tell whether what comes from ``start`` is accepted; ``holds``: anything to compare."""
         if start == self.accepted:
             return start != (0, 0)
-        if 0 in start or start in self._past or start[0] < self.accepted[0]:
-            return False  # long under way: epochs only grow
+        if 0 in start or start in self._past:
+            return False
         if not holds and start[0] > self.accepted[0]:
             self._accept(start)
             return True

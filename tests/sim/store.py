@@ -1,4 +1,4 @@
-"""A store in memory: what the simulated catalogd keeps over its crashes; an old copy may come back."""
+"""A store in memory: what catalogd keeps over its crashes; an old copy of it may come back."""
 
 from dataclasses import dataclass, field, replace
 

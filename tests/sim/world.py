@@ -41,6 +41,7 @@ from topicast.topics.wire.header import DELTA_KIND
 
 HUBS = 2
 READERS = 3
+CHECK_EVERY = 7
 TICK_S = 0.09  # below what liveness takes for a stall
 CHANNEL = {member_facts.CONTROL: 1, member_facts.BULK: 2}
 CATALOG = "tcp://catalog:26000"
@@ -57,6 +58,7 @@ class World:
         self.counts: Counter[str] = Counter()
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._number = 0
+        self._steps = 0
         self._digest = blake2b(digest_size=16)
         self.trace: list[str] = []
         self._fifo: dict[tuple[object, ...], float] = {}
@@ -77,6 +79,12 @@ class World:
             self.now, _, act = heapq.heappop(self._heap)
             act()
         self.now = until
+
+    def check(self, core: Catalog | Hub | Member | Publisher) -> None:
+        """Have a core assert what always holds, now and then: it costs as much as a step."""
+        self._steps += 1
+        if self._steps % CHECK_EVERY == 0:
+            core.check()
 
     @property
     def now_us(self) -> int:
@@ -183,7 +191,7 @@ class CatalogProcess:
             if not self.alive:
                 return
             self._perform(effect)
-        catalog.check()
+        world.check(catalog)
 
     def revive(self) -> None:
         if not self.alive:
@@ -260,7 +268,7 @@ class CatalogProcess:
                         self.catalog.outgrow(epoch)
                 case _:
                     pass
-        publisher.check()
+        self.world.check(publisher)
 
     def _to_hub(self, number: int, channel: int, frame: bytes) -> None:
         hub = self.world.hubs[number]
@@ -326,7 +334,7 @@ class HubProcess:
         else:
             self._perform(self.hub.handle(hub_facts.Heard(place, decode(frame)), now=now))
         self._perform(self.hub.handle(hub_facts.Tick(self.world.now_us), now=now))
-        self.hub.check()
+        self.world.check(self.hub)
 
     def subscribe(self, place: bytes, frame: bytes) -> None:
         if not self.alive or not place.endswith(b"/%d" % self.life):
@@ -399,7 +407,7 @@ class ReaderProcess:
         world = self.world
         for effect in self.member.handle(fact, now=world.now):
             self._perform(effect)
-        self.member.check()
+        self.world.check(self.member)
 
     def _tick(self) -> None:
         self.hear(member_facts.Tick())
