@@ -23,7 +23,7 @@ from ..topics.wire.messages import (
     TopicState,
     Welcome,
 )
-from .facts import CONTROL, ConnectData, Effect, Send
+from .facts import CONTROL, ConnectData, ConnectHub, Effect, Send
 from .hubs import Hubs
 from .joining import Joining
 from .levels import Levels
@@ -173,6 +173,8 @@ class Following:
     def tick(self, *, now: float) -> tuple[Effect, ...]:
         """Do what time has brought."""
         effects = self.hubs.tick(now=now)
+        if any(isinstance(effect, ConnectHub) for effect in effects):
+            self._joining.restart(keeps_data=False)
         if self.hubs.silent:
             return effects
         effects += self._joining.due(now)
@@ -237,7 +239,7 @@ class Following:
         self._by_hand.discard(topic)
         if state.answer == DENIED:
             self._failures[topic] = UsageError(f"topic {topic}: not allowed here")
-        elif state.full_bytes > self.levels.budget.free_bytes:
+        elif not self.levels.fits(topic, state.full_bytes):
             self._failures[topic] = self._over(topic, state.full_bytes)
         else:
             self.levels.admit(topic, state.full_bytes)

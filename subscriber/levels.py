@@ -52,6 +52,7 @@ class Levels:
         self.evicted: list[tuple[int, int]] = []  # (topic, bytes needed): dropped to make room
         self.over: OverBudget | None = None  # why the namespace could not be held
         self._joining: set[int] = set()  # never LIVE yet
+        self._slack: set[int] = set()  # whose reservation is a guess
         self._shown = shown
         self._current_at: dict[int, float] = {}
         self._streams = Streams(next_id, budget.unfilled)
@@ -70,17 +71,16 @@ class Levels:
 
     def drop(self, topic: int) -> tuple[Effect, ...]:
         """Forget ``topic``; what was shown of it stays a lower bound."""
-        follower = self.followers.pop(topic)
+        del self.followers[topic]
         self.behind.pop(topic, None)
         self._wants.pop(topic, None)
         self._joining.discard(topic)
+        self._slack.discard(topic)
         self._current_at.pop(topic, None)
         self.view.forget(topic)
         self.budget.release(topic)
         self.journal.forget(topic)
-        if follower.stream and self._streams.left(follower.stream, topic):
-            return (Send(BULK, Cancel(stream=follower.stream)),)
-        return ()
+        return tuple(Send(BULK, Cancel(stream=one)) for one in self._streams.abandon(topic))
 
     def on_delta(self, delta: Delta, *, now: float) -> tuple[Effect, ...]:
         """Take a delta of an accepted start."""
@@ -149,12 +149,19 @@ class Levels:
             if not self.budget.unfilled(topic):  # growth of unknown size: a place to begin with
                 room = min(max(self.budget.free_bytes, 0), CREDIT_DEFAULT)
                 self.budget.reserve(topic, self.budget.held(topic) + room)
+                self._slack.add(topic)
         request = self._streams.open(self._wants[topic] for topic in order)
         self._wants.clear()
         self.catch_ups += 1
         for topic in order:
             self.followers[topic].opened(request.stream, now=now)
         return (Send(BULK, request),)
+
+    def fits(self, topic: int, size: int) -> bool:
+        """Tell whether ``topic`` may hold ``size`` bytes more, nothing being dropped for it."""
+        if not self.budget.fits(topic, size):
+            self._yield_slack()
+        return self.budget.fits(topic, size)
 
     def gate(self, topic: int) -> None:
         """Open ``topic`` to readers, or shut it, by what it has reached and what was shown."""
@@ -217,7 +224,7 @@ class Levels:
         """Assert every invariant."""
         self.view.check()
         self.budget.check()
-        self._streams.check()
+        self._streams.check(self.followers)
         for topic, follower in self.followers.items():
             follower.check()
             assert (follower.state != LIVE) is (topic in self.behind), topic
@@ -271,6 +278,7 @@ class Levels:
             case CaughtUp(chunk=chunk, from_version=from_version):
                 self.budget.reserve(topic, 0)
                 self._joining.discard(topic)
+                self._slack.discard(topic)
                 self._shown.rise(topic, (chunk.epoch, max(chunk.to_version, from_version)))
                 groups = self.view.groups(topic)
                 return _told(self.journal.caught_up(topic, chunk.to_version, groups))
@@ -283,7 +291,9 @@ class Levels:
 
     def _reset(self, topic: int) -> tuple[Effect, ...]:
         self.journal.reset(topic, self.view.groups(topic))
-        self.budget.reserve(topic, self.budget.committed(topic))  # its place stays its own
+        place = self.budget.held if topic in self._slack else self.budget.committed
+        self.budget.reserve(topic, place(topic))  # which stays its own
+        self._slack.discard(topic)
         self.budget.hold(topic, -self.budget.held(topic))
         self.view.forget(topic)
         return ()
@@ -291,7 +301,7 @@ class Levels:
     def _put(self, topic: int, entries: Iterable[Entry]) -> tuple[list[Swap], tuple[Effect, ...]]:
         swaps, growth = self.view.prepare(topic, entries)
         effects: tuple[Effect, ...] = ()
-        while not self.budget.fits(topic, growth):
+        while not self.fits(topic, growth):
             effects += self._make_room(topic, growth)
             if topic not in self.followers:
                 return [], effects
@@ -302,14 +312,20 @@ class Levels:
     def _make_room(self, topic: int, growth: int) -> tuple[Effect, ...]:
         """Drop the largest topic; one that is only being joined gives way itself."""
         victim = self.budget.largest(NAMESPACE)
-        if topic in self._joining and topic != NAMESPACE:
+        if victim is None or (topic in self._joining and topic != NAMESPACE):
             victim = topic
         needed = self.budget.held(topic) + growth
-        if victim is None:
-            victim, free_bytes = NAMESPACE, self.budget.limit_bytes
+        if victim == NAMESPACE:
+            free_bytes = self.budget.limit_bytes
             self.over = OverBudget("the namespace", needed_bytes=needed, free_bytes=free_bytes)
         self.evicted.append((victim, needed if victim == topic else self.budget.held(victim)))
         return self.drop(victim)
+
+    def _yield_slack(self) -> None:
+        """Take back what was set aside for growth of unknown size, which is no reason to drop."""
+        for topic in self._slack:
+            self.budget.reserve(topic, 0)
+        self._slack.clear()
 
     def _alive(self, stream: int, now: float) -> None:
         for topic in self._streams.topics(stream):

@@ -6,7 +6,7 @@ Invariant: a stream never has more credit than CREDIT_DEFAULT, nor more than the
 reserved for its topics, but at least one byte: less would never end.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,14 +67,20 @@ class Streams:
         del self._open[stream]
         return True
 
+    def abandon(self, topic: int) -> tuple[int, ...]:
+        """Expect ``topic`` in no stream; return those in which nothing else is expected."""
+        owing = [number for number, stream in self._open.items() if topic in stream.topics]
+        return tuple(number for number in owing if self.left(number, topic))
+
     def clear(self) -> None:
         """Expect nothing any more: the connection is another one."""
         self._open.clear()
 
-    def check(self) -> None:
-        """Assert every invariant."""
+    def check(self, followed: Container[int]) -> None:
+        """Assert every invariant; only what is followed is expected."""
         for stream in self._open.values():
             assert stream.topics
+            assert all(topic in followed for topic in stream.topics)
             assert stream.credit <= CREDIT_DEFAULT
 
     def _allowed(self, stream: _Stream) -> int:

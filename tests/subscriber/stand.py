@@ -1,5 +1,7 @@
 """A stand: a real statestored, and a catalogd that publishes what a test commits. Real sockets."""
 
+import random
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +31,19 @@ from topicast.topics.wire.messages import (
 
 BEACON_S = 0.05
 HUB = b"hub"
+
+
+def free_ports() -> int:
+    """Return a port that is free, with the next one, and that no outgoing connection takes."""
+    for port in random.Random().sample(range(20_000, 30_000), 1000):
+        with socket.socket() as one, socket.socket() as other:
+            try:
+                one.bind(("127.0.0.1", port))
+                other.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("no two ports are free")
 
 
 class Hub:
@@ -175,9 +190,11 @@ class Publisher:
 
 
 @contextmanager
-def stand(catalog: Catalog, hubs: int = 1) -> Iterator[tuple[Publisher, list[Hub]]]:
-    """Run ``hubs`` statestoreds and a catalogd for ``catalog``."""
-    running = [Hub() for _ in range(hubs)]
+def stand(
+    catalog: Catalog, hubs: int = 1, *, port: int = 0
+) -> Iterator[tuple[Publisher, list[Hub]]]:
+    """Run ``hubs`` statestoreds, the first at ``port``, and a catalogd for ``catalog``."""
+    running = [Hub(0 if number else port) for number in range(hubs)]
     publisher = Publisher(catalog, [hub.address for hub in running])
     try:
         yield publisher, running

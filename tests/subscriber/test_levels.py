@@ -244,8 +244,8 @@ def test_reservation_of_a_catch_up_ends_with_it() -> None:
     world.start()
     catalog.put_table("shop", "sales", keys=("ds",), columns=("id", "lost"))
     world.pass_time(0.3)
-    topic = world.without("orders")
-    assert world.ask(facts.AskJoin, topic=topic) in world.answers
+    world.publish(*catalog.create_table("shop", "aaa"))
+    assert world.stats().evictions == 0
 
 
 def test_topic_that_begins_anew_keeps_its_place_in_the_budget() -> None:
@@ -255,3 +255,19 @@ def test_topic_that_begins_anew_keeps_its_place_in_the_budget() -> None:
     committed = levels.budget.committed(topic)
     levels._take(topic, Reset(topic, FULL, 11))
     assert (levels.budget.held(topic), levels.budget.committed(topic)) == (0, committed)
+
+
+def test_room_for_growth_of_unknown_size_is_no_reason_to_drop_or_refuse() -> None:
+    catalog = shop()
+    world = World(catalog, budget_bytes=sum(map(catalog.size, catalog.topics)) + 3000)
+    world.start()
+    topic = world.without("orders")
+    world.held_back = lambda channel, message: isinstance(message, Chunk)
+    catalog.put_table("shop", "sales", keys=("ds",), columns=("id", "lost"))
+    world.pass_time(0.3)  # its catch-up takes all that is free
+    levels = world.member._following.levels
+    assert levels.budget.free_bytes == 0
+    world.publish(*catalog.create_table("shop", "aaa"))
+    assert world.stats().evictions == 0
+    world.held_back = lambda channel, message: False
+    assert world.ask(facts.AskJoin, topic=topic) in world.answers

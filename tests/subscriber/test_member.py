@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
 from topicast.subscriber import facts
 from topicast.tests.subscriber.source import shop
+from topicast.tests.subscriber.walk import Walk
 from topicast.tests.subscriber.world import World, started
 from topicast.topics.errors import NotReady, UsageError
 from topicast.topics.wire.messages import (
@@ -84,3 +87,8 @@ def test_level_and_bytes_of_each_topic_are_told() -> None:
     for topic, info in world.topics().items():
         version = world.catalog.topics[topic].version
         assert (info.version, info.bytes) == (version, world.catalog.live_bytes(topic))
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_nothing_seen_goes_back_and_all_converges(seed: int) -> None:
+    Walk(seed).run(80)

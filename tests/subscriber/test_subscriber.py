@@ -13,7 +13,7 @@ import pytest
 
 from topicast.subscriber import Change, Subscriber
 from topicast.tests.subscriber.source import NAMES, Catalog, shop
-from topicast.tests.subscriber.stand import Hub, Publisher, stand
+from topicast.tests.subscriber.stand import Hub, Publisher, free_ports, stand
 from topicast.tests.waiting import until
 from topicast.topics.entries import tombstone
 from topicast.topics.errors import (
@@ -31,8 +31,10 @@ from topicast.topics.sharding import NAMESPACE
 @contextmanager
 def _joined(**settings: object) -> Iterator[tuple[Subscriber, Publisher, list[Hub]]]:
     hubs = settings.pop("hubs", 1)
+    port = settings.pop("port", 0)
     assert isinstance(hubs, int)
-    with stand(shop(), hubs) as (publisher, running):
+    assert isinstance(port, int)
+    with stand(shop(), hubs, port=port) as (publisher, running):
         addresses = ",".join(hub.address for hub in running)
         settings = {"timeout_s": 5, **settings}
         with Subscriber(addresses, **settings) as catalog:  # type: ignore[arg-type]  # by test
@@ -124,8 +126,8 @@ def test_hub_that_dies_is_left_for_the_other_without_a_catch_up() -> None:
 
 
 def test_hub_that_restarts_at_its_address_is_followed_again() -> None:
-    with _joined() as (catalog, publisher, hubs):
-        port = int(hubs[0].address.rpartition(":")[2])
+    port = free_ports()
+    with _joined(port=port) as (catalog, publisher, hubs):
         hubs[0].stop()
         publisher.commit(lambda c: c.put_table("shop", "orders", columns=("id", "missed")))
         assert _columns(catalog, "shop.orders") == ["id"]
@@ -186,7 +188,7 @@ def test_many_threads_read_one_table_at_one_moment() -> None:
         stop = threading.Event()
 
         def read() -> None:
-            while not stop.is_set():
+            while not stop.wait(0.001):
                 values = {one.parameters["n"] for one in catalog.partitions("shop.sales")}
                 if len(values) != 1:
                     mixed.append(values)

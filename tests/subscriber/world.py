@@ -77,6 +77,7 @@ class World:
         self.sent: list[tuple[str, Message]] = []
         self.answers: dict[int, object] = {}
         self.errors: dict[int, Exception] = {}
+        self.settled: list[int] = []  # asks, in the order in which they were answered or failed
         self.changes: list[facts.Change] = []
         self.sizes: dict[int, int] = {}  # what Joined says instead of the truth
         self.deaf: set[str] = set()  # channels whose requests nobody answers
@@ -232,10 +233,12 @@ class World:
                 assert number not in self.answers
                 assert number not in self.errors
                 self.answers[number] = result
+                self.settled.append(number)
             case facts.Fail(id=number, error=error):
                 assert number not in self.answers
                 assert number not in self.errors
                 self.errors[number] = error
+                self.settled.append(number)
             case facts.Changed(changes=changes):
                 self.changes += changes
 
