@@ -1,8 +1,12 @@
 """A run: one seed's workload, faults, reads and what they are held against."""
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from unittest.mock import patch
 
+from topicast.catalog.sources import loader, reading
 from topicast.subscriber.content import Content
 from topicast.subscriber.facts import Answer, AskDrop, AskJoin, AskSync, AskTable, Fail
 from topicast.subscriber.reads import read_partitions
@@ -101,6 +105,16 @@ class Reader:
         )
 
 
+@contextmanager
+def _small_pieces() -> Iterator[None]:
+    """Let tables of more than two partitions be large, so that LOADING is an everyday thing."""
+    with (
+        patch.object(reading, "WHOLE_PARTITIONS_MAX", 2),
+        patch.object(loader, "PARTITIONS_PER_READ_MAX", 2),
+    ):
+        yield
+
+
 def _state_of(table: TableId, content: Content) -> State:
     group = table_key(*table)
     head = content.head(group)
@@ -139,7 +153,8 @@ class Run:
             Violation: a checker found something; names the seed.
         """
         try:
-            self._go()
+            with _small_pieces():
+                self._go()
         except AssertionError as exc:
             raise Violation(f"make sim SEED={self.seed}: {type(exc).__name__} {exc}") from exc
         return self

@@ -12,7 +12,7 @@ import pytest
 from topicast.tests.sim.run import Run
 
 PROCESSES = 2
-SECONDS = 50.0
+SECONDS = 55.0
 SEEDS_AT_LEAST = 200
 SCALE = int(os.environ.get("SIM_SCALE", "1"))
 KINDS = ("cut", "kill_catalogd", "kill_hub", "lose_store", "restore_old", "slow", "away")
