@@ -1,11 +1,9 @@
 """Whatever writers do and whoever is killed: after a sync the subscriber holds what HMS holds."""
 
 import random
-import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ from thrift.TSerialization import deserialize
 
 from topicast.catalog.metastore.embedded import EmbeddedMetastore
 from topicast.subscriber import Subscriber
-from topicast.tests.cli.processes import Running, running
+from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.operations import Writer
 from topicast.tests.waiting import until
 
@@ -26,46 +24,6 @@ WRITERS = 4
 OPERATIONS = 500
 EACH_KIND = 10
 KILLS = 6
-
-
-class Daemons:
-    """A statestored and a catalogd at fixed ports, which may be killed and come back."""
-
-    def __init__(self, folder: Path, metastore: str) -> None:
-        self._folder = folder
-        self._metastore = metastore
-        self._stacks: dict[str, ExitStack] = {}
-        self._running: dict[str, Running] = {}
-        self.hub_address = ""
-
-    def start(self, name: str) -> None:
-        """Start ``name``, at the port that it had before."""
-        stack = self._stacks[name] = ExitStack()
-        if name == "statestored":
-            port = self.hub_address.rpartition(":")[2] or "0"
-            flags = [f"--state_store_port={port}"]
-        else:
-            flags = [
-                "--catalog_service_port=0",
-                "--num_topics=16",
-                f"--hive_metastore_uris={self._metastore}",
-                f"--statestores={self.hub_address}",
-                f"--state_dir={self._folder / 'state'}",
-            ]
-        log = self._folder / f"{name}.log"
-        daemon = running(log, "daemons", name, "--webserver_port=0", *flags)
-        self._running[name] = stack.enter_context(daemon)
-        if name == "statestored":
-            self.hub_address = self._running[name].ready["address"]
-
-    def kill(self, name: str) -> None:
-        """Let ``name`` die on the spot."""
-        self._running[name].end(signal.SIGKILL)
-        self._stacks.pop(name).close()
-
-    def close(self) -> None:
-        for stack in self._stacks.values():
-            stack.close()
 
 
 @pytest.fixture

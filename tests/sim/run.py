@@ -11,8 +11,10 @@ from topicast.subscriber.content import Content
 from topicast.subscriber.facts import Answer, AskDrop, AskJoin, AskSync, AskTable, Fail
 from topicast.subscriber.reads import read_partitions
 from topicast.tests.sim.metastore import State, TableId
+from topicast.tests.sim.processes import HUBS
+from topicast.tests.sim.reader import ReaderProcess
 from topicast.tests.sim.store import NUM_TOPICS
-from topicast.tests.sim.world import HUBS, ReaderProcess, World
+from topicast.tests.sim.world import World
 from topicast.topics.errors import NoSuchObject
 from topicast.topics.objects.names import table_key
 

@@ -1,0 +1,78 @@
+"""Statestoreds and a catalogd as processes at fixed ports; they may be killed and come back."""
+
+import os
+import shutil
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+
+from topicast.tests.cli.processes import Running, running
+
+
+class Daemons:
+    """Hubs ``statestored``, ``statestored2`` …, and ``catalogd``; each is started by name."""
+
+    def __init__(self, folder: Path, metastore: str) -> None:
+        self._folder = folder
+        self._metastore = metastore
+        self._stacks: dict[str, ExitStack] = {}
+        self._running: dict[str, Running] = {}
+        self._hubs: dict[str, str] = {}
+        self._service_port = "0"
+
+    @property
+    def hub_address(self) -> str:
+        """Every hub, separated by commas."""
+        return ",".join(self._hubs.values())
+
+    def start(self, name: str) -> None:
+        """Start ``name``, at the port that it had before."""
+        stack = self._stacks[name] = ExitStack()
+        command = "catalogd" if name == "catalogd" else "statestored"
+        if command == "statestored":
+            port = self._hubs.get(name, "").rpartition(":")[2] or "0"
+            flags = [f"--state_store_port={port}"]
+        else:
+            flags = [
+                f"--catalog_service_port={self._service_port}",
+                "--num_topics=16",
+                f"--hive_metastore_uris={self._metastore}",
+                f"--statestores={self.hub_address}",
+                f"--state_dir={self._folder / 'state'}",
+            ]
+        log = self._folder / f"{name}.log"
+        daemon = running(log, "daemons", command, "--webserver_port=0", *flags)
+        self._running[name] = stack.enter_context(daemon)
+        address = self._running[name].ready["address"]
+        if command == "statestored":
+            self._hubs[name] = address
+        else:
+            self._service_port = address.rpartition(":")[2]
+
+    def of(self, name: str) -> Running:
+        return self._running[name]
+
+    def kill(self, name: str) -> None:
+        """Let ``name`` die on the spot."""
+        self._running[name].end(signal.SIGKILL)
+        self._stacks.pop(name).close()
+
+    def freeze(self, name: str) -> None:
+        os.kill(self._running[name].process.pid, signal.SIGSTOP)
+
+    def thaw(self, name: str) -> None:
+        os.kill(self._running[name].process.pid, signal.SIGCONT)
+
+    def copy_store(self) -> Path:
+        """Return a copy of the state folder, of a catalogd that does not run."""
+        copy = self._folder / "copy"
+        shutil.copytree(self._folder / "state", copy)
+        return copy
+
+    def restore_store(self, copy: Path) -> None:
+        shutil.rmtree(self._folder / "state")
+        shutil.copytree(copy, self._folder / "state")
+
+    def close(self) -> None:
+        for stack in self._stacks.values():
+            stack.close()

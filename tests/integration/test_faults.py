@@ -1,0 +1,182 @@
+"""What goes wrong on real processes: frozen, killed, restored from an old copy, fed rubbish."""
+
+import json
+import os
+import random
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.error import HTTPError
+
+import pytest
+from hmsclient import HMSClient
+from hmsclient.genthrift.hive_metastore.ttypes import Database
+
+from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.subscriber import Subscriber
+from topicast.tests.catalog.fake_metastore import make_table
+from topicast.tests.cli.processes import Running
+from topicast.tests.integration.daemons import Daemons
+from topicast.tests.waiting import until
+
+
+@pytest.fixture
+def client(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[HMSClient]:
+    """A client, and database ``faults`` with table ``faults.t`` at revision 0."""
+    host, _, port = hive.uri.removeprefix("thrift://").partition(":")
+    with HMSClient(host=host, port=int(port)) as found:
+        found.create_database(Database("faults", "", f"file:{tmp_path}/faults", {}))
+        found.create_table(make_table("faults", "t", location=f"file:{tmp_path}/faults/t"))
+        yield found
+        found.drop_database("faults", False, True)
+
+
+@pytest.fixture
+def daemons(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[Daemons]:
+    found = Daemons(tmp_path, hive.uri)
+    yield found
+    found.close()
+
+
+def revise(client: HMSClient, rev: int) -> None:
+    table = client.get_table("faults", "t")
+    table.parameters["rev"] = str(rev)
+    client.alter_table("faults", "t", table)
+
+
+def seen(catalog: Subscriber) -> int:
+    return int(catalog.table("faults.t").parameters.get("rev", "0"))
+
+
+class Looker:
+    """Reads again and again; ``back`` holds what was seen after something newer."""
+
+    def __init__(self, catalog: Subscriber) -> None:
+        self.back: list[tuple[int, int]] = []
+        self.reads = 0
+        self._catalog = catalog
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def _look(self) -> None:
+        newest = 0
+        while not self._done.wait(0.002):
+            found = seen(self._catalog)
+            self.reads += 1
+            if found < newest:
+                self.back.append((newest, found))
+            newest = max(newest, found)
+
+    def stop(self) -> None:
+        self._done.set()
+        self._thread.join(20)
+
+
+def test_frozen_hub_is_left_for_another_and_nothing_goes_back(
+    client: HMSClient, daemons: Daemons
+) -> None:
+    for name in ("statestored", "statestored2", "catalogd"):
+        daemons.start(name)
+    with Subscriber(daemons.hub_address, budget="16MB", timeout_s=30) as catalog:
+        looker = Looker(catalog)
+        daemons.freeze("statestored")
+        revise(client, 1)
+        until(lambda: seen(catalog) == 1, timeout_s=5, what="a change while a hub is frozen")
+        daemons.thaw("statestored")
+        revise(client, 2)
+        until(lambda: seen(catalog) == 2, timeout_s=5, what="a change after it")
+        looker.stop()
+    assert looker.back == []
+    assert looker.reads > 10
+
+
+def test_only_hub_that_is_frozen_is_caught_up_with_afterwards(
+    client: HMSClient, daemons: Daemons
+) -> None:
+    daemons.start("statestored")
+    daemons.start("catalogd")
+    with Subscriber(daemons.hub_address, budget="16MB", timeout_s=30) as catalog:
+        looker = Looker(catalog)
+        daemons.freeze("statestored")
+        revise(client, 1)
+        frozen = until(lambda: catalog.stats().age_s > 2.5, what="the age that is told")
+        assert frozen
+        assert seen(catalog) == 0
+        daemons.thaw("statestored")
+        until(lambda: seen(catalog) == 1, timeout_s=10, what="the change")
+        looker.stop()
+    assert looker.back == []
+
+
+@pytest.mark.parametrize("order", [("statestored", "catalogd"), ("catalogd", "statestored")])
+def test_both_may_be_killed_and_started_in_any_order(
+    client: HMSClient, daemons: Daemons, order: tuple[str, str]
+) -> None:
+    daemons.start("statestored")
+    daemons.start("catalogd")
+    with Subscriber(daemons.hub_address, budget="16MB", timeout_s=30) as catalog:
+        looker = Looker(catalog)
+        for name in order:
+            daemons.kill(name)
+        revise(client, 1)
+        assert seen(catalog) == 0
+        for name in order:
+            daemons.start(name)
+        until(lambda: seen(catalog) == 1, timeout_s=15, what="the change made meanwhile")
+        looker.stop()
+    assert looker.back == []
+
+
+def test_old_store_that_is_restored_is_outgrown(client: HMSClient, daemons: Daemons) -> None:
+    daemons.start("statestored")
+    daemons.start("catalogd")
+    with Subscriber(daemons.hub_address, budget="16MB", timeout_s=30) as catalog:
+        daemons.kill("catalogd")
+        copy = daemons.copy_store()
+        daemons.start("catalogd")
+        for rev in range(1, 6):
+            revise(client, rev)
+            until(lambda rev=rev: seen(catalog) == rev, timeout_s=10, what=f"revision {rev}")
+        looker = Looker(catalog)
+        daemons.kill("catalogd")
+        daemons.restore_store(copy)
+        daemons.start("catalogd")
+        revise(client, 6)
+        until(lambda: seen(catalog) == 6, timeout_s=20, what="the change after the restore")
+        looker.stop()
+    assert looker.back == []
+
+
+def _is_healthy(daemon: Running) -> bool:
+    try:
+        return daemon.page("/healthz") == "ok\n"
+    except HTTPError as error:
+        error.close()
+        return False
+
+
+def _throw(address: str, *payloads: bytes) -> None:
+    host, _, port = address.rpartition("/")[2].partition(":")
+    for payload in payloads:
+        with socket.create_connection((host, int(port)), timeout=5) as rubbish:
+            rubbish.sendall(payload)
+
+
+def test_rubbish_at_every_port_disturbs_nobody(client: HMSClient, daemons: Daemons) -> None:
+    daemons.start("statestored")
+    daemons.start("catalogd")
+    rng = random.Random(1)
+    payloads = [rng.randbytes(rng.randrange(1, 3000)) for _ in range(30)]
+    payloads += [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x01\x00" + bytes(9), bytes(100_000)]
+    hub, catalogd = daemons.of("statestored"), daemons.of("catalogd")
+    status = json.loads(hub.page("/?json"))
+    with Subscriber(daemons.hub_address, budget="16MB", timeout_s=30) as catalog:
+        for address in (hub.ready["address"], status["data_address"], catalogd.ready["address"]):
+            _throw(address, *payloads)
+        revise(client, 1)
+        until(lambda: seen(catalog) == 1, timeout_s=5, what="a change beside rubbish")
+    for daemon in (hub, catalogd):
+        assert os.waitpid(daemon.process.pid, os.WNOHANG) == (0, 0)
+        until(lambda daemon=daemon: _is_healthy(daemon), what="health")

@@ -1,0 +1,287 @@
+"""The processes of the world: catalogd, hubs and readers, each a core in the thinnest of shells."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from topicast.catalog import publishing
+from topicast.catalog.catalog import Catalog
+from topicast.catalog.deltas import delta_of
+from topicast.catalog.facts import (
+    Asked,
+    Commit,
+    Minted,
+    MintEpoch,
+    Publish,
+    ReadNames,
+    Reply,
+    Settings,
+)
+from topicast.catalog.publisher import Publisher
+from topicast.catalog.publishing import Standing
+from topicast.catalog.sources.notifications import Window
+from topicast.catalog.sources.poller import Poll
+from topicast.catalog.sources.reading import perform
+from topicast.catalog.sources.reads import Read
+from topicast.statestore import facts as hub_facts
+from topicast.statestore.hub import Hub
+from topicast.statestore.intake import Broadcast
+from topicast.tests.sim.metastore import Port
+from topicast.tests.sim.store import SimStore
+from topicast.topics.wire import decode, encode
+from topicast.topics.wire.header import DELTA_KIND
+
+if TYPE_CHECKING:
+    from topicast.tests.sim.world import World
+
+HUBS = 2
+READERS = 3
+TICK_S = 0.09  # below what liveness takes for a stall
+CATALOG = "tcp://catalog:26000"
+EPOCH_0 = 1_700_000_000_000_000
+
+
+class CatalogProcess:
+    """catalogd and its store; ``life`` grows with each start."""
+
+    name = "catalogd"
+
+    def __init__(self, world: "World") -> None:
+        self.world = world
+        self.store = SimStore(epoch=EPOCH_0)
+        self.old = self.store.copy()
+        self.life = 0
+        self.alive = False
+        self.catalog: Catalog | None = None
+        self.lines = [0] * HUBS
+        self.start()
+
+    def start(self) -> None:
+        world = self.world
+        self.life += 1
+        self.alive = True
+        self.store.begin(world.rng.getrandbits(48) | 1)
+        topics = self.store.load()
+        place = self.store.place
+        self.standing = Standing(
+            topics=topics, starts=self.store.starts, catalog_address=CATALOG, catalog_name="hive"
+        )
+        self.publishers = [
+            Publisher(self.standing, name="c", registration=bytes(16), rng=world.rng)
+            for _ in world.hubs
+        ]
+        self.catalog = Catalog(
+            topics,
+            starts=self.store.starts,
+            window=Window(place, now=world.now) if place else None,
+            settings=Settings(reads_max=4),
+        )
+        world.note(f"catalogd starts: life {self.life}")
+        self._tick(self.life)
+
+    def crash(self) -> None:
+        self.alive = False
+        self.world.note("catalogd dies")
+
+    def _tick(self, life: int) -> None:
+        if not self.alive or life != self.life:
+            return
+        self.turn(())
+        if self.catalog is not None and self.catalog.desk.serving:
+            for number in range(HUBS):
+                self.tell(number, publishing.Tick())
+        self.world.at(TICK_S, lambda: self._tick(life))
+
+    def turn(self, facts: Iterable[object]) -> None:
+        world, catalog = self.world, self.catalog
+        assert catalog is not None
+        for fact in facts:
+            catalog.handle(fact, now=world.now, now_us=world.now_us)
+        for effect in catalog.flush(now=world.now):
+            if world.chance(0.0005):
+                world.counts["catalogd crashes in a turn"] += 1
+                self.crash()
+                world.at(world.rng.uniform(0.1, 0.8), self.revive)
+            if not self.alive:
+                return
+            self._perform(effect)
+        world.check(catalog)
+
+    def revive(self) -> None:
+        if not self.alive:
+            self.start()
+
+    def _perform(self, effect: object) -> None:
+        world = self.world
+        match effect:
+            case Poll() | Read() | ReadNames():
+                life = self.life
+                world.at(world.rng.uniform(0.001, 0.06), lambda: self._ask(effect, life))
+            case Commit(transactions=transactions, place=place):
+                self.store.commit(transactions, place)
+                self.standing.watermark = place.last_id if place else 0
+                if world.chance(0.02):
+                    self.old = self.store.copy()
+            case Publish(transactions=transactions):
+                self._publish(transactions)
+            case MintEpoch(at_least=at_least):
+                self.mint(at_least)
+            case Reply(peer=peer, message=message):
+                self._reply(peer, encode(message))
+
+    def _ask(self, order: Poll | Read | ReadNames, life: int) -> None:
+        if not self.alive or life != self.life:
+            return
+        fact = perform(Port(self.world.metastore), order)  # type: ignore[arg-type]  # by __getattr__
+
+        def deliver() -> None:
+            if self.alive and life == self.life:
+                self.turn((fact,))
+
+        self.world.at(self.world.rng.uniform(0.001, 0.06), deliver)
+
+    def _publish(self, transactions: Iterable[object]) -> None:
+        epoch, start = self.standing.place
+        for one in transactions:
+            floor = self.standing.topics[one.topic].floor
+            delta = delta_of(one, epoch=epoch, start=start, floor=floor, sent_us=self.world.now_us)
+            for number in range(HUBS):
+                fact = publishing.Committed(one.topic, one.to_version, encode(delta))
+                self.tell(number, fact)
+
+    def mint(self, at_least: int) -> None:
+        world = self.world
+        if at_least < self.store.epoch:
+            return
+        world.counts["epochs minted"] += 1
+        self.store.mint(world.now_us, at_least)
+        world.note(f"epoch {self.store.epoch}")
+        assert self.catalog is not None
+        self.catalog.handle(
+            Minted(epoch=self.store.epoch, starts=self.store.starts),
+            now=world.now,
+            now_us=world.now_us,
+        )
+        self.standing.starts = self.store.starts
+        for number in range(HUBS):
+            self.tell(number, publishing.Minted())
+
+    def tell(self, number: int, fact: publishing.Fact) -> None:
+        world = self.world
+        publisher = self.publishers[number]
+        for effect in publisher.handle(fact, now=world.now, now_us=world.now_us):
+            match effect:
+                case publishing.Put(frame=frame):
+                    self._to_hub(number, 2, frame)
+                case publishing.Send(channel=channel, message=message):
+                    self._to_hub(number, channel, encode(message))
+                case publishing.Reconnect():
+                    self.lines[number] += 1
+                case publishing.Ahead(epoch=epoch):
+                    if epoch >= self.store.epoch:
+                        self.catalog.outgrow(epoch)
+                case _:
+                    pass
+        self.world.check(publisher)
+
+    def _to_hub(self, number: int, channel: int, frame: bytes) -> None:
+        hub = self.world.hubs[number]
+        place = f"c/{number}/{channel}/{self.life}/{self.lines[number]}/{hub.life}".encode()
+        way = (self.name, hub.name)
+        self.world.carry(way, place, frame, lambda got: hub.take(place, got))
+
+    def take_hub(self, place: bytes, frame: bytes) -> None:
+        _, number, channel, life, line, _ = place.decode().split("/")
+        if self.alive and int(life) == self.life and int(line) == self.lines[int(number)]:
+            self.tell(int(number), publishing.Heard(int(channel), decode(frame)))
+
+    def take_asked(self, peer: bytes, frame: bytes) -> None:
+        if self.alive and peer.endswith(b"/%d" % self.life):
+            self.turn((Asked(peer=peer, message=decode(frame)),))
+
+    def _reply(self, peer: bytes, frame: bytes) -> None:
+        reader = self.world.readers[int(peer.split(b"/")[1])]
+        way = (self.name, reader.name)
+        self.world.carry(way, peer, frame, lambda got: reader.take_service(peer, got))
+
+
+class HubProcess:
+    """A statestored; soft state, so a restart begins with nothing."""
+
+    def __init__(self, world: "World", number: int) -> None:
+        self.world = world
+        self.number = number
+        self.name = f"hub-{number}"
+        self.life = 0
+        self.alive = False
+        self.subscriptions: dict[bytes, dict[bytes, None]] = {}
+        self.start()
+
+    def start(self) -> None:
+        self.life += 1
+        self.alive = True
+        self.subscriptions = {}
+        self.hub = Hub(
+            hub_id=self.world.rng.getrandbits(48) | 1, data_address=f"data-{self.number}"
+        )
+        self.world.note(f"{self.name} starts: life {self.life}")
+        self._tick(self.life)
+        for reader in getattr(self.world, "readers", ()):
+            reader.hub_is_back(self)
+
+    def crash(self) -> None:
+        self.alive = False
+        self.world.note(f"{self.name} dies")
+
+    def _tick(self, life: int) -> None:
+        if self.alive and life == self.life:
+            self._perform(self.hub.handle(hub_facts.Tick(self.world.now_us), now=self.world.now))
+            self.world.at(TICK_S, lambda: self._tick(life))
+
+    def take(self, place: bytes, frame: bytes) -> None:
+        """Take a frame of the connection ``place``, which names the life that it was made to."""
+        if not self.alive or not place.endswith(b"/%d" % self.life):
+            return
+        now = self.world.now
+        if frame[4] == DELTA_KIND:
+            self._perform(self.hub.handle(hub_facts.Put(place, frame), now=now))
+        else:
+            self._perform(self.hub.handle(hub_facts.Heard(place, decode(frame)), now=now))
+        self._perform(self.hub.handle(hub_facts.Tick(self.world.now_us), now=now))
+        self.world.check(self.hub)
+
+    def subscribe(self, place: bytes, frame: bytes) -> None:
+        if not self.alive or not place.endswith(b"/%d" % self.life):
+            return
+        of_one = self.subscriptions.setdefault(place, {})
+        if frame[:1] == b"\1":
+            of_one[frame[1:]] = None
+        else:
+            of_one.pop(frame[1:], None)
+        self._perform(self.hub.handle(hub_facts.Subscription(frame), now=self.world.now))
+
+    def _perform(self, effects: Iterable[object]) -> None:
+        for effect in (*effects, *self.hub.turn(1 << 20)):
+            if isinstance(effect, Broadcast):
+                self._broadcast(effect.frame)
+            else:
+                self._send(effect.peer, encode(effect.message))
+
+    def _broadcast(self, frame: bytes) -> None:
+        for place, prefixes in self.subscriptions.items():
+            if any(frame.startswith(prefix) for prefix in prefixes):
+                reader = self.world.readers[int(place.split(b"/")[1])]
+                self.world.spread(
+                    (self.name, reader.name),
+                    frame,
+                    lambda got, place=place, reader=reader: reader.take_data(place, got),
+                )
+
+    def _send(self, place: bytes, frame: bytes) -> None:
+        if place.startswith(b"c/"):
+            catalogd = self.world.catalogd
+            way = (self.name, catalogd.name)
+            self.world.carry(way, place, frame, lambda got: catalogd.take_hub(place, got))
+            return
+        reader = self.world.readers[int(place.split(b"/")[1])]
+        way = (self.name, reader.name)
+        self.world.carry(way, place, frame, lambda got: reader.take_hub(place, got))

@@ -1,0 +1,136 @@
+"""A reader of the world: a subscriber's core and its connections."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from topicast.subscriber import facts as member_facts
+from topicast.subscriber.member import Member
+from topicast.tests.sim.processes import HUBS, TICK_S, HubProcess
+from topicast.topics.wire import decode, encode
+
+if TYPE_CHECKING:
+    from topicast.tests.sim.world import World
+
+CHANNEL = {member_facts.CONTROL: 1, member_facts.BULK: 2}
+
+
+class ReaderProcess:
+    """A subscriber; ``answered`` is called with each Answer and Fail."""
+
+    def __init__(self, world: "World", number: int) -> None:
+        self.world = world
+        self.number = number
+        self.name = f"reader-{number}"
+        self.answered: Callable[[object], None] = lambda _effect: None
+        self.hub = -1
+        self.lines = {"hub": 0, "data": 0, "catalog": 0}
+        self.data = -1
+        self.prefixes: dict[bytes, None] = {}
+        self.slow = 0.0
+        self.next_id = 0
+        order = tuple(f"hub-{(number + n) % HUBS}" for n in range(HUBS))
+        self.order = order
+        self.member = Member(
+            order,
+            budget_bytes=10_000_000,
+            name=self.name,
+            new_id=lambda: world.rng.randbytes(16),
+        )
+        world.at(0.0, self._tick)
+
+    def ask(self, make: Callable[[int], object]) -> int:
+        self.next_id += 1
+        self.hear(make(self.next_id))
+        return self.next_id
+
+    def hear(self, fact: object) -> None:
+        world = self.world
+        for effect in self.member.handle(fact, now=world.now):
+            self._perform(effect)
+        self.world.check(self.member)
+
+    def _tick(self) -> None:
+        self.hear(member_facts.Tick())
+        self.world.at(TICK_S, self._tick)
+
+    def _perform(self, effect: object) -> None:
+        match effect:
+            case member_facts.Send(channel=channel, message=message):
+                self._send(channel, encode(message))
+            case member_facts.Subscribe(prefix=prefix):
+                self.prefixes[prefix] = None
+                self._subscribe(b"\1" + prefix)
+            case member_facts.Unsubscribe(prefix=prefix):
+                self.prefixes.pop(prefix, None)
+                self._subscribe(b"\0" + prefix)
+            case member_facts.ConnectHub(index=index):
+                self.lines["hub"] += 1
+                self.lines["data"] += 1
+                self.hub = int(self.order[index].removeprefix("hub-"))
+                self.data, self.prefixes = -1, {}
+            case member_facts.ConnectData(address=address):
+                self.lines["data"] += 1
+                self.data, self.prefixes = int(address.removeprefix("data-")), {}
+            case member_facts.ConnectCatalog():
+                self.lines["catalog"] += 1
+            case member_facts.Answer() | member_facts.Fail():
+                self.answered(effect)
+            case _:
+                pass
+
+    def _send(self, channel: str, frame: bytes) -> None:
+        world = self.world
+        if channel in CHANNEL:
+            if self.hub < 0:
+                return
+            hub = world.hubs[self.hub]
+            place = (
+                f"r/{self.number}/{channel}/{self.lines['hub']}/{hub.number}/{hub.life}".encode()
+            )
+            way = (self.name, hub.name)
+            world.carry(way, place, frame, lambda got: hub.take(place, got))
+            return
+        catalogd = world.catalogd
+        place = f"s/{self.number}/{channel}/{self.lines['catalog']}/{catalogd.life}".encode()
+        way = (self.name, catalogd.name)
+        world.carry(way, place, frame, lambda got: catalogd.take_asked(place, got))
+
+    def _subscribe(self, frame: bytes) -> None:
+        if self.data < 0:
+            return
+        hub = self.world.hubs[self.data]
+        place = f"d/{self.number}/{self.lines['data']}/{hub.number}/{hub.life}".encode()
+        due = self.world.rng.uniform(0.001, 0.02)
+        line = ("subscribe", self.number, self.lines["data"])
+        fifo = self.world._fifo
+        due = max(self.world.now + due, fifo.get(line, 0.0))
+        fifo[line] = due
+        self.world.at(due - self.world.now, lambda: hub.subscribe(place, frame))
+
+    def hub_is_back(self, hub: HubProcess) -> None:
+        """ZeroMQ connects again by itself, and says again what is subscribed to."""
+        if self.data == hub.number:
+            for prefix in self.prefixes:
+                self._subscribe(b"\1" + prefix)
+
+    def take_data(self, place: bytes, frame: bytes) -> None:
+        _, _, line, number, life = place.decode().split("/")
+        hub = self.world.hubs[int(number)]
+        if int(line) == self.lines["data"] and int(life) == hub.life:
+            self._late(lambda: self.hear(member_facts.Heard(member_facts.DATA, decode(frame))))
+
+    def take_hub(self, place: bytes, frame: bytes) -> None:
+        _, _, channel, line, _, _ = place.decode().split("/")
+        if int(line) == self.lines["hub"]:
+            self._late(lambda: self.hear(member_facts.Heard(channel, decode(frame))))
+
+    def take_service(self, place: bytes, frame: bytes) -> None:
+        _, _, channel, line, _ = place.decode().split("/")
+        if int(line) == self.lines["catalog"]:
+            self._late(lambda: self.hear(member_facts.Heard(channel, decode(frame))))
+
+    def _late(self, act: Callable[[], None]) -> None:
+        if self.slow:
+            self.world.at(self.slow, act)
+        else:
+            act()
