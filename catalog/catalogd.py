@@ -36,7 +36,7 @@ from .readers import Answer, Readers
 from .sources.notifications import pack_state
 from .sources.poller import Poll
 from .sources.reads import Read
-from .status import Status, picture
+from .status import Status
 from .store import Store
 from .transactions import Transaction
 
@@ -103,7 +103,7 @@ class Catalogd:
         self._status_at = 0.0
         self.garbled = 0
         self.unreachable = 0
-        self.status: Status = picture(catalog)
+        self.status: Status = catalog.status()
 
     def run(self) -> None:
         """Serve until ``stop``."""
@@ -248,7 +248,7 @@ class Catalogd:
                 self._catalog.handle(Floors(floors=floors), now=now, now_us=now_us)
         if now >= self._status_at:
             self._status_at = now + STATUS_S
-            self.status = picture(self._catalog)
+            self.status = self._catalog.status()
 
 
 def load_topics(store: Store, topics: Iterable[int]) -> dict[int, Topic]:

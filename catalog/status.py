@@ -3,11 +3,7 @@
 Columns of ``table`` are what ``Inspect`` is answered with; other threads may hold a Status.
 """
 
-from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .catalog import Catalog
+from dataclasses import dataclass, fields
 
 Cell = str | int | float | bool | None
 Rows = tuple[tuple[Cell, ...], ...]
@@ -45,39 +41,6 @@ class Status:
     held_bytes: int
     counts: dict[str, int]
     topics: tuple[TopicStatus, ...]
-
-
-def picture(catalog: "Catalog") -> Status:
-    """Look at ``catalog``. Cost: O(topics + tables), some 30 ms with 100,000 tables."""
-    epoch, start = catalog.position()
-    poller, desk = catalog.poller, catalog.desk
-    topics = tuple(
-        TopicStatus(
-            topic=number,
-            version=topic.version,
-            floor=topic.floor,
-            entries=len(topic),
-            held_bytes=topic.held_bytes,
-        )
-        for number, topic in catalog.ledger.topics.items()
-    )
-    trouble = poller.error or catalog.error
-    return Status(
-        problem="" if desk.serving else f"reading names from the metastore: {trouble or 'wait'}",
-        warning=f"the metastore does not answer: {poller.error}" if poller.error else "",
-        epoch=epoch,
-        start=start,
-        num_topics=len(topics) - 1,
-        watermark=poller.watermark,
-        newest_event=poller.window.last_id if poller.window else 0,
-        databases=len(catalog.namespace.databases()),
-        tables_to_load=catalog.loader.backlog,
-        waiting_requests=desk.waiting,
-        entries=sum(topic.entries for topic in topics),
-        held_bytes=sum(topic.held_bytes for topic in topics),
-        counts=asdict(catalog.counts),
-        topics=topics,
-    )
 
 
 def table(status: Status, what: str) -> tuple[tuple[str, ...], Rows] | None:
