@@ -1,6 +1,7 @@
 """The core of catalogd: events become reads, reads become transactions, each once and in order."""
 
 from topicast.catalog.facts import Commit, NamesFailed, Publish, ReadNames
+from topicast.catalog.sources.poller import Poll
 from topicast.catalog.sources.reads import Read, ReadFailed
 from topicast.tests.catalog.core import Core, loaded, part
 from topicast.topics.errors import SourceError, SourceRefused
@@ -301,3 +302,19 @@ def test_refused_read_is_told_apart_from_a_metastore_that_is_away() -> None:
     core.turn(12)
     assert core.catalog.counts.reads_failed == 1
     assert core.tables("d") == ["t", "u"]
+
+
+def test_new_epoch_waits_until_everything_is_as_new_as_the_metastore() -> None:
+    """Given a store put back from a copy, its epoch does not begin with what was replaced."""
+    core = loaded()
+    core.create("d", "u")
+    again = Core(core.metastore, topics=core.topics, place=core.place)
+    again.catalog.outgrow(4)
+    again.hold = lambda effect: isinstance(effect, Poll | Read)
+    again.turn(6)
+    assert again.minted() == []
+    again.hold = lambda _effect: False
+    again.release()
+    again.turn(12)
+    assert again.tables("d") == ["t", "u"]
+    assert 4 in again.minted()

@@ -273,6 +273,14 @@ def test_silent_connection_is_greeted_again_once_then_both_are_made_anew(desk: D
     assert desk.tick(wait_s)[0] == Reconnect()
 
 
+def test_hub_that_talks_but_does_not_welcome_is_left(desk: Desk) -> None:
+    for _ in range(8):
+        desk.tick(0.5)
+        desk.hear(catch_up(), BULK_CHANNEL)
+        desk.hear(welcome())
+    assert desk.publisher.counts.reconnects == 2
+
+
 def test_answer_to_the_greeting_keeps_an_idle_hub(desk: Desk) -> None:
     desk.lead()
     for _ in range(400):

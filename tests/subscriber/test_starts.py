@@ -4,6 +4,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from topicast.subscriber import facts
+from topicast.subscriber.starts import Starts
 from topicast.tests.subscriber.source import NAMES, Catalog, shop
 from topicast.tests.subscriber.world import World, started
 from topicast.topics.sharding import NAMESPACE
@@ -250,3 +251,20 @@ def test_deltas_queued_from_a_lost_epoch_are_not_compared_with_another() -> None
     levels.on_delta(delta, now=world.now)
     assert dict(levels.versions(10))[topic] < delta.to_version
     assert dict(levels.versions(11))[topic] == delta.to_version
+
+
+def test_late_frame_of_a_lower_epoch_is_no_first_contact() -> None:
+    """Given a reader that holds nothing of a new epoch, an old frame is compared, not accepted."""
+    starts = Starts()
+    assert starts.heard((5, 1), holds=False, now=0.0)
+    assert not starts.heard((4, 9), holds=False, now=1.0)
+    assert starts.accepted == (5, 1)
+    assert starts.deadline == 1.0
+
+
+def test_another_start_of_the_epoch_is_compared_also_by_who_holds_nothing() -> None:
+    starts = Starts()
+    assert starts.heard((5, 1), holds=False, now=0.0)
+    assert not starts.heard((5, 2), holds=False, now=1.0)
+    assert starts.accepted == (5, 1)
+    assert starts.heard((6, 3), holds=False, now=2.0)
