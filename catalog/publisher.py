@@ -125,7 +125,9 @@ class Publisher:
         if self._sender.ready:
             return -inf
         times = [liveness.deadline for liveness in self._liveness.values()]
-        return min(times) if not self._announced else min(*times, self._beacon_at)
+        if self.state == CONNECTING:
+            times.append(self._welcome_by)
+        return min(*times, self._beacon_at) if self._announced else min(times)
 
     @property
     def unacknowledged_bytes(self) -> int:

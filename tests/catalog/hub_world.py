@@ -27,7 +27,7 @@ from topicast.topics.follower import LIVE
 from topicast.topics.sharding import topic_ids
 from topicast.topics.topic import Topic
 from topicast.topics.wire import decode, encode
-from topicast.topics.wire.messages import BULK_CHANNEL, CONTROL_CHANNEL, Delta
+from topicast.topics.wire.messages import BULK_CHANNEL, CONTROL_CHANNEL, Delta, Refused, Welcome
 
 STEP_S = 0.01
 NUM_TOPICS = 4
@@ -259,4 +259,33 @@ def values(topic: Topic) -> dict[bytes, tuple[int, bytes | None]]:
     }
 
 
-__all__ = ["NUM_TOPICS", "UNACKED_MAX", "MiniCatalog", "Site", "World", "values"]
+def welcome(hub: int = 5, protocol: int = 1) -> Welcome:
+    return Welcome(
+        protocol=protocol,
+        features=0,
+        hub=hub,
+        epoch=0,
+        start=0,
+        num_topics=0,
+        data_address="",
+        catalog_address="",
+        catalog_name="",
+        beacon_ms=250,
+        lost_ms=8000,
+    )
+
+
+def refusal(code: str, *, request: int = 0, retry_ms: int = 0) -> Refused:
+    return Refused(request=request, code=code, message="why", retry_ms=retry_ms)
+
+
+__all__ = [
+    "NUM_TOPICS",
+    "UNACKED_MAX",
+    "MiniCatalog",
+    "Site",
+    "World",
+    "refusal",
+    "values",
+    "welcome",
+]
