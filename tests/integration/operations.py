@@ -15,11 +15,15 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
     Partition,
     Table,
 )
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TException
-from thrift.transport.TTransport import TTransportException
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from topicast.tests.catalog.fake_metastore import make_partition, make_table
 
+# The metastore tries ten times what met a lock; a caller that waited for all would stop the test.
+ANSWER_MS: Final = 20_000
 VALUES: Final = (
     "2026-11-01",
     "Upper Case",
@@ -44,7 +48,9 @@ class Writer:
 
     def __init__(self, number: int, *, seed: int, host: str, port: int, location: str) -> None:
         self.rng = random.Random(f"{seed}/{number}")
-        self.client = HMSClient(host=host, port=port)
+        socket = TSocket(host, port)
+        socket.setTimeout(ANSWER_MS)
+        self.client = HMSClient(iprot=TBinaryProtocol(TBufferedTransport(socket)))
         self.counts: Counter[str] = Counter()
         self.refused = 0
         self.location = f"{location}/diff"
@@ -88,7 +94,7 @@ class Writer:
         """Do ``kind`` once; the metastore may refuse, another writer may have been first."""
         try:
             self.kinds[kind]()
-        except TTransportException:  # an unchecked exception in the server ends the connection
+        except TTransportException:  # no answer, or its unchecked exception ended it
             self.refused += 1
             self.client.close()
             self.client.open()

@@ -7,6 +7,8 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 from urllib.error import HTTPError
 
 import pytest
@@ -49,8 +51,18 @@ def seen(catalog: Subscriber) -> int:
     return int(catalog.table("faults.t").parameters.get("rev", "0"))
 
 
+def is_held(catalog: Subscriber) -> bool:
+    """Say whether the table was answered from memory: its topic is joined, its content loaded."""
+    before = catalog.stats().pulls
+    seen(catalog)
+    return catalog.stats().pulls == before
+
+
 class Looker:
-    """Reads again and again; ``back`` holds what was seen after something newer."""
+    """Reads what the subscriber holds, again and again, from ``with`` to its end.
+
+    ``back`` holds what was seen after something newer.
+    """
 
     def __init__(self, catalog: Subscriber) -> None:
         self.back: list[tuple[int, int]] = []
@@ -58,7 +70,20 @@ class Looker:
         self._catalog = catalog
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> Self:
+        until(lambda: is_held(self._catalog), what="the table to be held")
         self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._done.set()
+        self._thread.join(20)
 
     def _look(self) -> None:
         newest = 0
@@ -69,25 +94,22 @@ class Looker:
                 self.back.append((newest, found))
             newest = max(newest, found)
 
-    def stop(self) -> None:
-        self._done.set()
-        self._thread.join(20)
-
 
 def test_frozen_hub_is_left_for_another_and_nothing_goes_back(
     client: HMSClient, daemons: Daemons
 ) -> None:
     for name in ("statestored", "statestored2", "catalogd"):
         daemons.start(name)
-    with Subscriber(daemons.hub_address, budget="16MB", timeout_s=30) as catalog:
-        looker = Looker(catalog)
+    with (
+        Subscriber(daemons.hub_address, budget="16MB", timeout_s=30) as catalog,
+        Looker(catalog) as looker,
+    ):
         daemons.freeze("statestored")
         revise(client, 1)
-        until(lambda: seen(catalog) == 1, timeout_s=5, what="a change while a hub is frozen")
+        until(lambda: seen(catalog) == 1, timeout_s=20, what="a change while a hub is frozen")
         daemons.thaw("statestored")
         revise(client, 2)
-        until(lambda: seen(catalog) == 2, timeout_s=5, what="a change after it")
-        looker.stop()
+        until(lambda: seen(catalog) == 2, timeout_s=20, what="a change after it")
     assert looker.back == []
     assert looker.reads > 10
 
@@ -97,16 +119,17 @@ def test_only_hub_that_is_frozen_is_caught_up_with_afterwards(
 ) -> None:
     daemons.start("statestored")
     daemons.start("catalogd")
-    with Subscriber(daemons.hub_address, budget="16MB", timeout_s=30) as catalog:
-        looker = Looker(catalog)
+    with (
+        Subscriber(daemons.hub_address, budget="16MB", timeout_s=30) as catalog,
+        Looker(catalog) as looker,
+    ):
         daemons.freeze("statestored")
         revise(client, 1)
-        frozen = until(lambda: catalog.stats().age_s > 2.5, what="the age that is told")
+        frozen = until(lambda: catalog.stats().age_s > 5, timeout_s=20, what="the age that is told")
         assert frozen
         assert seen(catalog) == 0
         daemons.thaw("statestored")
-        until(lambda: seen(catalog) == 1, timeout_s=10, what="the change")
-        looker.stop()
+        until(lambda: seen(catalog) == 1, timeout_s=20, what="the change")
     assert looker.back == []
 
 
@@ -116,16 +139,17 @@ def test_both_may_be_killed_and_started_in_any_order(
 ) -> None:
     daemons.start("statestored")
     daemons.start("catalogd")
-    with Subscriber(daemons.hub_address, budget="16MB", timeout_s=30) as catalog:
-        looker = Looker(catalog)
+    with (
+        Subscriber(daemons.hub_address, budget="16MB", timeout_s=30) as catalog,
+        Looker(catalog) as looker,
+    ):
         for name in order:
             daemons.kill(name)
         revise(client, 1)
         assert seen(catalog) == 0
         for name in order:
             daemons.start(name)
-        until(lambda: seen(catalog) == 1, timeout_s=15, what="the change made meanwhile")
-        looker.stop()
+        until(lambda: seen(catalog) == 1, timeout_s=40, what="the change made meanwhile")
     assert looker.back == []
 
 
@@ -138,14 +162,13 @@ def test_old_store_that_is_restored_is_outgrown(client: HMSClient, daemons: Daem
         daemons.start("catalogd")
         for rev in range(1, 6):
             revise(client, rev)
-            until(lambda rev=rev: seen(catalog) == rev, timeout_s=10, what=f"revision {rev}")
-        looker = Looker(catalog)
-        daemons.kill("catalogd")
-        daemons.restore_store(copy)
-        daemons.start("catalogd")
-        revise(client, 6)
-        until(lambda: seen(catalog) == 6, timeout_s=20, what="the change after the restore")
-        looker.stop()
+            until(lambda rev=rev: seen(catalog) == rev, timeout_s=20, what=f"revision {rev}")
+        with Looker(catalog) as looker:
+            daemons.kill("catalogd")
+            daemons.restore_store(copy)
+            daemons.start("catalogd")
+            revise(client, 6)
+            until(lambda: seen(catalog) == 6, timeout_s=40, what="the change after the restore")
     assert looker.back == []
 
 
@@ -176,7 +199,7 @@ def test_rubbish_at_every_port_disturbs_nobody(client: HMSClient, daemons: Daemo
         for address in (hub.ready["address"], status["data_address"], catalogd.ready["address"]):
             _throw(address, *payloads)
         revise(client, 1)
-        until(lambda: seen(catalog) == 1, timeout_s=5, what="a change beside rubbish")
+        until(lambda: seen(catalog) == 1, timeout_s=20, what="a change beside rubbish")
     for daemon in (hub, catalogd):
         assert os.waitpid(daemon.process.pid, os.WNOHANG) == (0, 0)
         until(lambda daemon=daemon: _is_healthy(daemon), what="health")
