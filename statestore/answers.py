@@ -19,7 +19,6 @@ from ..topics.wire.messages import (
 from .intake import Intake
 
 SIZES_EVERY: Final = 20  # beacons
-MINIMAL_BYTES: Final = 64  # what following a topic at level minimal is accounted for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +52,7 @@ def state(intake: Intake, position: Position) -> TopicState:
     """Answer one position of a Join; a hub that is behind the reader has nothing to add."""
     slot = intake.slots.get(position.topic)
     if slot is None or position.level == NONE:
-        answer, version, floor, full_bytes = DENIED, 0, 0, 0
+        answer, version, full_bytes = DENIED, 0, 0
     else:
         version, floor = slot.topic.version, slot.topic.floor
         full_bytes = slot.topic.held_bytes
@@ -68,11 +67,8 @@ def state(intake: Intake, position: Position) -> TopicState:
         topic=position.topic,
         level=position.level,
         answer=answer,
-        epoch=intake.epoch,
         version=version,
-        floor=floor,
         full_bytes=full_bytes,
-        minimal_bytes=MINIMAL_BYTES,
     )
 
 

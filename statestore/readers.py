@@ -73,7 +73,8 @@ class Readers:
         states = tuple(answers.state(self._intake, one) for one in message.positions)
         told = zip(message.positions, states, strict=True)
         self._members.join(member, (one for one, state in told if state.answer != DENIED))
-        return Joined(request=message.request, topics=states)
+        epoch, start = self._intake.epoch, self._intake.start
+        return Joined(request=message.request, epoch=epoch, start=start, topics=states)
 
     def _on_status(self, member: Member, message: Status) -> Message | None:
         slots = self._intake.slots

@@ -158,11 +158,8 @@ _states = st.builds(
     topic=short,
     level=level,
     answer=byte,
-    epoch=u64,
     version=u64,
-    floor=u64,
     full_bytes=u64,
-    minimal_bytes=u64,
 )
 _BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "accepted": st.booleans(),

@@ -267,7 +267,7 @@ def test_joined_that_answers_nothing_of_ours_decides_nothing() -> None:
     world.held_back = lambda channel, message: isinstance(message, Joined)
     world.pass_time(0.3)
     world.held_back = lambda channel, message: False
-    world.hear(facts.CONTROL, Joined(request=999, topics=()))
+    world.hear(facts.CONTROL, Joined(request=999, epoch=10, start=1, topics=()))
     assert world.ask(facts.AskReady) not in world.answers
     world.kept.clear()
     world.pass_time(1.5)

@@ -14,9 +14,6 @@ from topicast.subscriber.member import Member
 from topicast.tests.subscriber.desk import pulled, serve
 from topicast.tests.subscriber.source import Catalog, shop
 from topicast.topics.bulk import CREDIT_DEFAULT, Sender, chunks
-from topicast.topics.entries import (
-    FULL,
-)
 from topicast.topics.objects.names import (
     table_key,
 )
@@ -34,6 +31,7 @@ from topicast.topics.wire.messages import (
     Join,
     Joined,
     Message,
+    Position,
     Pull,
     Pulled,
     TopicState,
@@ -256,8 +254,10 @@ class World:
             case Hello():
                 self.say(channel, self._welcome())
             case Join(request=request, positions=positions):
-                states = tuple(self._state(one.topic) for one in positions)
-                self.say(channel, Joined(request=request, topics=states))
+                states = tuple(self._state(one) for one in positions)
+                epoch, start = self.catalog.epoch, self.catalog.start
+                joined = Joined(request=request, epoch=epoch, start=start, topics=states)
+                self.say(channel, joined)
             case CatchUp(stream=stream, credit=credit, wanted=wanted):
                 assert 0 < credit <= CREDIT_DEFAULT
                 catalog = self.catalog
@@ -278,17 +278,14 @@ class World:
     def _find(self, wanted: Wanted) -> Topic:
         return self.catalog.topics[wanted.topic]
 
-    def _state(self, topic: int) -> TopicState:
-        held = self.catalog.topics[topic]
+    def _state(self, asked: Position) -> TopicState:
+        held = self.catalog.topics[asked.topic]
         return TopicState(
-            topic=topic,
-            level=FULL,
+            topic=asked.topic,
+            level=asked.level,
             answer=CURRENT,
-            epoch=self.catalog.epoch,
             version=held.version,
-            floor=held.floor,
-            full_bytes=self.sizes.get(topic, held.held_bytes),
-            minimal_bytes=0,
+            full_bytes=self.sizes.get(asked.topic, held.held_bytes),
         )
 
     def _welcome(self) -> Welcome:

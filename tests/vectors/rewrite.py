@@ -150,16 +150,15 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
         "joined",
         m.Joined(
             request=1,
+            epoch=EPOCH,
+            start=START,
             topics=(
                 m.TopicState(
                     topic=7,
                     level=FULL,
                     answer=m.CURRENT,
-                    epoch=EPOCH,
                     version=42,
-                    floor=30,
                     full_bytes=70_000,
-                    minimal_bytes=4_000,
                 ),
             ),
         ),

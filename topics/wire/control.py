@@ -156,11 +156,8 @@ TOPIC_STATE: Final = _record(
         "topic": U16,
         "level": LEVEL,
         "answer": U8,
-        "epoch": U64,
         "version": U64,
-        "floor": U64,
         "full_bytes": U64,
-        "minimal_bytes": U64,
     },
 )
 WANTED: Final = _record(
@@ -213,7 +210,7 @@ _TABLE: Final[tuple[tuple[int, type, dict[str, Check]], ...]] = (
         {"request": U64, "code": TEXT, "message": TEXT, "retry_ms": U64, "topic": TOPIC},
     ),
     (4, Join, {"request": U64, "positions": _many(POSITION)}),
-    (5, Joined, {"request": U64, "topics": _many(TOPIC_STATE)}),
+    (5, Joined, {"request": U64, "epoch": U64, "start": U64, "topics": _many(TOPIC_STATE)}),
     (6, Drop, {"request": U64, "topics": _many(U16)}),
     (7, Dropped, {"request": U64}),
     (

@@ -181,23 +181,22 @@ class Join:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicState:
-    """What the hub says of one topic in JOINED; bytes as accounted at each level."""
+    """What the hub says of one topic in JOINED; ``full_bytes`` as accounted at FULL."""
 
     topic: int
     level: int
     answer: int
-    epoch: int
     version: int
-    floor: int
     full_bytes: int
-    minimal_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """The answer to Join, one state for each position asked."""
+    """The answer to Join, one state for each position asked, all of one epoch and start."""
 
     request: int
+    epoch: int
+    start: int
     topics: tuple[TopicState, ...]
 
 
