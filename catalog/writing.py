@@ -87,7 +87,7 @@ class Writer:
             data=need.data,
         )
         if not complete:
-            self._loader.begin_load(table, read.names)
+            self._loader.begin_load(table, read.names, refused=need.refused)
 
     def _drop(self, table: TableId, source: int, now_us: int) -> None:
         self._loader.forget(table)

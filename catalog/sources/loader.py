@@ -11,15 +11,16 @@ because no event up to the end of the fence touches what was read. Without event
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, assert_never
 
 from .actions import DatabaseDirt, Dirt, PartitionDirt, TableDirt
+from .pieces import Load
 from .reads import (
     NEVER,
+    RETRY_S,
     Complete,
     Effect,
     Need,
-    Piece,
     Publish,
     Read,
     ReadDone,
@@ -33,29 +34,16 @@ from .reads import (
 READS_MAX_DEFAULT: Final = 16
 READS_KEPT: Final = 2  # of them, for events: the background takes none of these
 TABLES_PER_READ_MAX: Final = 100  # of a background load; an event's tables are read together
-PARTITIONS_PER_READ_MAX: Final = 1_000
 WHOLE_PER_READ_MAX: Final = 8  # with more tables the partitions are loaded afterwards, in pieces
 TOGETHER_TRIES_MAX: Final = 3  # so often tables of one read are published together or not at all
-REFUSED_TRIES_MAX: Final = 3  # then a table that cannot be read is withdrawn
-RETRY_S: Final = 0.2  # after a failed read, doubled each time up to
-RETRY_S_MAX: Final = 30.0
-AWAY_S_MAX: Final = 2.0  # and up to this while the metastore is away
-
-
-@dataclass(slots=True)
-class _Load:
-    """A table that is LOADING: what is still to be read of it, in pieces."""
-
-    rest: deque[str] | None  # None: the names are not known yet
-    dirty: dict[str, None] = field(default_factory=dict)
-    reading: bool = False
+AWAY_S_MAX: Final = 2.0  # pauses grow up to this while the metastore is away
 
 
 @dataclass(slots=True)
 class _Flight:
     effect: Read
     needs: dict[TableId, Need]
-    load: _Load | None = None
+    load: Load | None = None
     done: ReadDone | None = None
     fence: int = 0
     touched: dict[TableId, None] = field(default_factory=dict)
@@ -82,12 +70,13 @@ class Loader:
         self._fenced = fenced
         self._dirty: dict[TableId, Need] = {}
         self._flights: dict[int, _Flight] = {}
-        self._loads: dict[TableId, _Load] = {}
+        self._loads: dict[TableId, Load] = {}
         self._backlog: dict[TableId, None] = {}
         self._next_read = 1
         self.polls_begun = 0
         self._away_until = 0.0
         self._away_s = RETRY_S
+        self._asked_at = 0.0
 
     @property
     def wants_poll(self) -> bool:
@@ -123,6 +112,8 @@ class Loader:
                     self._add_table(dirt, seq)
                 case PartitionDirt():
                     self._add_partitions(dirt, seq)
+                case _:
+                    assert_never(dirt)
 
     def load(self, table: TableId, *, urgent: bool = False) -> None:
         """Load ``table`` in the background, or ``urgent``: now."""
@@ -134,9 +125,14 @@ class Loader:
         else:
             self._backlog[table] = None
 
-    def begin_load(self, table: TableId, names: tuple[str, ...] | None) -> None:
-        """Read the partitions of a table that was published as LOADING."""
-        self._loads[table] = _Load(None if names is None else deque(names))
+    def begin_load(
+        self, table: TableId, names: tuple[str, ...] | None, *, refused: int = 0
+    ) -> None:
+        """Read the partitions of a table that was published as LOADING.
+
+        ``names`` None: they are not known yet. ``refused``: as in the need of that publication.
+        """
+        self._loads[table] = Load(None if names is None else deque(names), refused)
 
     def forget(self, table: TableId) -> None:
         """Load ``table`` no more: it is gone."""
@@ -145,6 +141,7 @@ class Loader:
 
     def reads(self, *, now: float) -> tuple[Read, ...]:
         """Order what may be read now."""
+        self._asked_at = now
         if now < self._away_until:
             return ()
         return (*self._event_reads(now), *self._load_reads(), *self._backlog_reads())
@@ -162,7 +159,8 @@ class Loader:
         self._away_s = RETRY_S
         flight.done = fact
         flight.fence = self.polls_begun + 1
-        piece = flight.load is not None and not self._is_last(flight)
+        load = flight.load
+        piece = load is not None and not load.is_last(fact.tables.get(flight.table))
         return () if self._fenced and not piece else self._release(self._flights.pop(fact.read))
 
     def failed(self, fact: ReadFailed, *, away: bool, now: float) -> tuple[Effect, ...]:
@@ -174,16 +172,12 @@ class Loader:
             self._away_until = now + self._away_s
             self._away_s = min(self._away_s * 2, AWAY_S_MAX)
         if flight.load is not None:
-            return self._fail_piece(flight, fact, away=away)
+            return self._fail_piece(flight, fact, away=away, now=now)
         effects: tuple[Effect, ...] = ()
         for (db, table), need in flight.needs.items():
-            if not away:
-                need.refused += need.alone
-                need.retry_at = now + min(RETRY_S * 2**need.refused, RETRY_S_MAX) * need.alone
-                need.alone = True
-                if need.refused == REFUSED_TRIES_MAX and table:
-                    need.load = need.obj = need.whole = True  # nobody waits for it any longer
-                    effects += (Withdraw(db=db, table=table, error=fact.error),)
+            if not away and need.refuse(now) and table:
+                need.load = need.obj = need.whole = True  # nobody waits for it any longer
+                effects += (Withdraw(db=db, table=table, error=fact.error),)
         self._again(flight, tuple(flight.needs))
         return effects
 
@@ -196,11 +190,11 @@ class Loader:
         return effects
 
     def deadline(self) -> float | None:
-        """Return when ``reads`` may order something that it does not now; None: after a fact."""
-        times = [need.retry_at for need in self._dirty.values() if need.retry_at]
-        if self._away_until and (self._dirty or self._backlog or self._loads):
+        """Return when ``reads`` may order something that it did not; None: after a fact."""
+        times = [need.retry_at for need in self._dirty.values()]
+        if self._dirty or self._backlog or self._loads:
             times.append(self._away_until)
-        return min(times, default=None)
+        return min((time for time in times if time > self._asked_at), default=None)
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -229,7 +223,7 @@ class Loader:
         self._touch(table, dirt.names)
         load = self._loads.get(table)
         if load is not None:
-            load.dirty.update(dict.fromkeys(dirt.names))
+            load.change(dirt.names)
         elif self._loaded(table) or self.pending(table):
             self._need(table, Need(seq, data=dirt.data, names=dict.fromkeys(dirt.names)))
 
@@ -275,18 +269,10 @@ class Loader:
                 del self._dirty[table]  # partitions of a table that is not held
 
     def _load_reads(self) -> Iterator[Read]:
-        for (db, name), load in self._loads.items():
+        for table, load in self._loads.items():
             if load.reading or self._free() <= READS_KEPT:
                 continue
-            names: tuple[str, ...] = ()
-            if load.rest:
-                count = min(len(load.rest), PARTITIONS_PER_READ_MAX)
-                names = tuple(load.rest.popleft() for _ in range(count))
-            elif load.rest is not None:
-                names, load.dirty = tuple(load.dirty), {}
-            load.reading = True
-            want = Want(db=db, table=name, obj=False, whole=load.rest is None, names=names)
-            yield self._fly(Read(read=self._next_read, wants=(want,)), {}, load)
+            yield self._fly(Read(read=self._next_read, wants=(load.next(table),)), {}, load)
 
     def _backlog_reads(self) -> Iterator[Read]:
         while self._backlog and self._free() > READS_KEPT:
@@ -311,7 +297,7 @@ class Loader:
         read = Read(read=self._next_read, databases=databases, wants=tuple(wants))
         return self._fly(read, needs, None)
 
-    def _fly(self, effect: Read, needs: dict[TableId, Need], load: _Load | None) -> Read:
+    def _fly(self, effect: Read, needs: dict[TableId, Need], load: Load | None) -> Read:
         self._flights[effect.read] = _Flight(effect, needs, load)
         self._next_read += 1
         return effect
@@ -322,7 +308,9 @@ class Loader:
         if flight.load is not None:
             return self._release_piece(flight)
         assert flight.done is not None
-        if flight.touched and max(n.tries for n in flight.needs.values()) < TOGETHER_TRIES_MAX:
+        for need in flight.needs.values():
+            need.tries += bool(flight.touched)
+        if flight.touched and max(n.tries for n in flight.needs.values()) <= TOGETHER_TRIES_MAX:
             self._again(flight, tuple(flight.needs))
             return ()
         self._again(flight, tuple(flight.touched))
@@ -334,19 +322,7 @@ class Loader:
 
     def _again(self, flight: _Flight, tables: tuple[TableId, ...]) -> None:
         for table in tables:
-            need = flight.needs.pop(table)
-            need.tries += 1
-            self._need(table, need)
-
-    def _is_last(self, flight: _Flight) -> bool:
-        """Whether nothing is left to read of the table, as far as is known."""
-        load = flight.load
-        assert load is not None
-        assert flight.done is not None
-        read = flight.done.tables.get(flight.table)
-        if load.rest is None:
-            return read is not None and read.whole
-        return not load.rest and not load.dirty
+            self._need(table, flight.needs.pop(table))
 
     def _release_piece(self, flight: _Flight) -> tuple[Effect, ...]:
         load, table = flight.load, flight.table
@@ -356,18 +332,12 @@ class Loader:
         if self._loads.get(table) is not load:
             return ()  # given up meanwhile
         read = flight.done.tables.get(table)
-        if read is None or (load.rest is None and read.names is None):
+        if read is None or load.vanished(read):
             del self._loads[table]  # gone: read again as a whole
             self._need(table, Need(obj=True, whole=True, load=True))
             return ()
-        if load.rest is None:
-            load.rest = deque(() if read.whole else read.names or ())
-        asked = flight.effect.wants[0].names or tuple(read.partitions)
-        if flight.touched:
-            load.dirty.update(dict.fromkeys(asked))
-        gone = tuple(name for name in asked if name not in read.partitions)
-        piece = Piece(db=table[0], table=table[1], partitions=read.partitions, gone=gone)
-        busy = load.rest or load.dirty or table in self._dirty
+        piece = load.took(flight.effect.wants[0], read, touched=bool(flight.touched))
+        busy = load.left or table in self._dirty
         if busy or any(table in other.needs for other in self._flights.values()):
             return (piece,)
         if self._fenced and flight.fence > self.polls_begun:
@@ -375,16 +345,19 @@ class Loader:
         del self._loads[table]
         return piece, Complete(db=table[0], table=table[1])
 
-    def _fail_piece(self, flight: _Flight, fact: ReadFailed, *, away: bool) -> tuple[Effect, ...]:
+    def _fail_piece(
+        self, flight: _Flight, fact: ReadFailed, *, away: bool, now: float
+    ) -> tuple[Effect, ...]:
         load, (db, table) = flight.load, flight.table
         assert load is not None
         load.reading = False
         if self._loads.get((db, table)) is not load:
             return ()
         if away:
-            load.dirty.update(dict.fromkeys(flight.effect.wants[0].names))
+            load.change(flight.effect.wants[0].names)
             return ()
         del self._loads[(db, table)]
-        need = Need(seq=NEVER, obj=True, whole=True, load=True, alone=True)
+        need = Need(obj=True, whole=True, load=True, alone=True, refused=load.refused)
+        need.refuse(now)
         self._need((db, table), need)
         return (Withdraw(db=db, table=table, error=fact.error),)

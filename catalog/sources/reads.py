@@ -7,6 +7,9 @@ TableId = tuple[str, str]
 """(database, table); the table is "" where the database itself is meant."""
 
 NEVER: Final = 1 << 62  # the arrival number of what no event asked for
+REFUSED_TRIES_MAX: Final = 3  # then a table that cannot be read is withdrawn
+RETRY_S: Final = 0.2  # after a failed read, doubled each time up to
+RETRY_S_MAX: Final = 30.0
 
 
 @dataclass(slots=True)
@@ -43,7 +46,18 @@ class Need:
         self.names.update(other.names)
         self.tries = max(self.tries, other.tries)
         self.refused = max(self.refused, other.refused)
-        self.retry_at = max(self.retry_at, other.retry_at)
+        self.retry_at = min(self.retry_at, other.retry_at)  # it changed: perhaps for the better
+
+    def refuse(self, now: float) -> bool:
+        """Learn that a read of it was refused; whether it was tried often enough.
+
+        The first time it may have been for others that were read with it: it is tried alone.
+        """
+        self.refused += self.alone
+        pause_s = min(RETRY_S * 2 ** min(self.refused, 16), RETRY_S_MAX)
+        self.retry_at = now + pause_s if self.alone else now
+        self.alone = True
+        return self.refused >= REFUSED_TRIES_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

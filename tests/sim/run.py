@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from unittest.mock import patch
 
-from topicast.catalog.sources import loader, reading
+from topicast.catalog.sources import pieces, reading
 from topicast.subscriber.content import Content
 from topicast.subscriber.facts import Answer, AskDrop, AskJoin, AskSync, AskTable, Fail
 from topicast.subscriber.reads import read_partitions
@@ -112,7 +112,7 @@ def _small_pieces() -> Iterator[None]:
     """Let tables of more than two partitions be large, so that LOADING is an everyday thing."""
     with (
         patch.object(reading, "WHOLE_PARTITIONS_MAX", 2),
-        patch.object(loader, "PARTITIONS_PER_READ_MAX", 2),
+        patch.object(pieces, "PARTITIONS_PER_READ_MAX", 2),
     ):
         yield
 

@@ -1,0 +1,69 @@
+"""Pieces: a table that is LOADING, read a part at a time while it may change.
+
+    names ──▶ rest ──next──▶ a piece ──took──▶ … ──nothing left, and a fence──▶ COMPLETE
+                      dirty ◀── changed meanwhile
+
+Invariant: a partition is in ``rest``, in ``dirty``, being read, or was brought since it changed.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final
+
+from .reads import Piece, TableId, TableRead, Want
+
+PARTITIONS_PER_READ_MAX: Final = 1_000
+
+
+@dataclass(slots=True)
+class Load:
+    """What is still to be read of one table. ``rest`` None: its names are not known yet.
+
+    ``refused``: how many loads of it failed before this one.
+    """
+
+    rest: deque[str] | None
+    refused: int = 0
+    dirty: dict[str, None] = field(default_factory=dict)
+    reading: bool = False
+
+    @property
+    def left(self) -> bool:
+        """Whether there is something to read, as far as is known."""
+        return bool(self.rest or self.dirty)
+
+    def change(self, names: tuple[str, ...]) -> None:
+        """Read the partitions ``names`` later, or again."""
+        self.dirty.update(dict.fromkeys(names))
+
+    def next(self, table: TableId) -> Want:
+        """Return what to read now of ``table``; no names where only the fence is left."""
+        names: tuple[str, ...] = ()
+        if self.rest:
+            count = min(len(self.rest), PARTITIONS_PER_READ_MAX)
+            names = tuple(self.rest.popleft() for _ in range(count))
+        elif self.rest is not None:
+            names, self.dirty = tuple(self.dirty), {}
+        self.reading = True
+        db, name = table
+        return Want(db=db, table=name, obj=False, whole=self.rest is None, names=names)
+
+    def is_last(self, read: TableRead | None) -> bool:
+        """Whether nothing is left once ``read`` is taken, as far as is known."""
+        if self.rest is None:
+            return read is not None and read.whole
+        return not self.left
+
+    def vanished(self, read: TableRead) -> bool:
+        """Whether ``read`` found no table where it looked for the names of its partitions."""
+        return self.rest is None and read.names is None
+
+    def took(self, want: Want, read: TableRead, *, touched: bool) -> Piece:
+        """Return what the answer to ``want`` brought; ``touched``: an event overtook it."""
+        if self.rest is None:
+            self.rest = deque(() if read.whole else read.names or ())
+        asked = want.names or tuple(read.partitions)
+        if touched:
+            self.change(asked)
+        gone = tuple(name for name in asked if name not in read.partitions)
+        return Piece(db=want.db, table=want.table, partitions=read.partitions, gone=gone)
