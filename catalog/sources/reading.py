@@ -3,9 +3,9 @@
 Every function ends in a fact; a metastore that fails ends in one as well.
 """
 
-from typing import Final
+from typing import Final, assert_never
 
-from ...topics.errors import ObjectGone, SourceError, SourceRefused
+from ...topics.errors import ObjectGone, SourceError, SourceRefused, WireError
 from ...topics.objects.tables import read_table
 from ..facts import NamesFailed, NamesRead, ReadNames
 from ..metastore.port import Metastore
@@ -26,6 +26,8 @@ def perform(
             return _read(metastore, order)
         case ReadNames():
             return _read_names(metastore)
+        case _:
+            assert_never(order)
 
 
 def _poll(metastore: Metastore, order: Poll) -> Polled | PollFailed:
@@ -56,6 +58,8 @@ def _read(metastore: Metastore, order: Read) -> ReadDone | ReadFailed:
         }
     except SourceError as exc:
         return ReadFailed(read=order.read, error=str(exc), away=not isinstance(exc, SourceRefused))
+    except WireError as exc:  # a table whose text is none: as good as refused
+        return ReadFailed(read=order.read, error=str(exc), away=False)
     return ReadDone(read=order.read, databases=databases, tables=tables)
 
 
@@ -69,7 +73,8 @@ def _database(metastore: Metastore, db: str) -> bytes | None:
 def _table(metastore: Metastore, want: Want, struct: bytes | None) -> TableRead:
     if want.obj and struct is None:
         return TableRead()
-    if want.whole and struct is not None and not read_table(struct, 0).partition_columns:
+    partitioned = struct is None or bool(read_table(struct, 0).partition_columns)
+    if want.whole and not partitioned:
         return TableRead(thrift=struct, names=(), whole=True)
     try:
         if not want.whole:
