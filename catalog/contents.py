@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from ..topics.entries import STUB, VALUE, Entry, prefix_tombstone, tombstone
-from ..topics.errors import UsageError
+from ..topics.errors import UsageError, WireError
 from ..topics.objects.blocks import decode_block, edit_partitions
 from ..topics.objects.names import block_key, table_key
 from ..topics.objects.tables import read_table
@@ -22,8 +22,9 @@ from ..topics.objects.values import (
     decode_table_value,
     encode_table_value,
 )
-from ..topics.sharding import table_topic
+from ..topics.sharding import NAMESPACE, table_topic
 from ..topics.topic import Topic
+from ..topics.wire.header import VALUE_BYTES_MAX
 from .ledger import GroupLeaves, Ledger
 from .sources.reads import TableId
 from .transactions import DATA, LOADED, SCHEMA, UNLOADED, ChangeRow
@@ -40,7 +41,7 @@ class Contents:
         self._ledger = ledger
         self._num_topics = num_topics
         self._leaves: dict[TableId, GroupLeaves] = {}
-        self.too_large = 0  # objects over the limit of a value, held as stubs
+        self.unfit = 0  # objects that no value can hold: over its limit, or no text
 
     def topic_of(self, table: TableId) -> tuple[int, Topic]:
         """Return the id and the topic of ``table``."""
@@ -59,7 +60,8 @@ class Contents:
     def of_database(self, db: str) -> tuple[TableId, ...]:
         """Return the tables of ``db`` of which something is held. Cost: O(all tables)."""
         begin = db.encode() + b"\0"
-        groups = (g for topic in self._ledger.topics.values() for g in topic.group_ids())
+        topics = (topic for n, topic in self._ledger.topics.items() if n != NAMESPACE)
+        groups = (group for topic in topics for group in topic.group_ids())
         return tuple((db, g[len(begin) : -1].decode()) for g in groups if g.startswith(begin))
 
     def loaded(self, table: TableId) -> bool:
@@ -193,8 +195,8 @@ class Contents:
     ) -> None:
         try:
             entries = self._ledger.write(number, build, source=source, at_us=at_us, changes=[row])
-        except UsageError:  # one value is over the limit: whoever asks is served from HMS
-            self.too_large += 1
+        except (UsageError, WireError):  # whoever asks for it is served from HMS
+            self.unfit += 1
             self.withdraw(table, source=source, at_us=at_us)
             return
         leaves = self._leaves.get(table)
@@ -220,7 +222,7 @@ class Contents:
     ) -> list[Entry]:
         key = table_key(*table)
         have = None if anew else self.entry(table)
-        encoded = encode_table_value(value)
+        encoded = _bounded(encode_table_value(value))
         if have is not None and have.value == encoded and not data:
             return []
         schema = version
@@ -242,7 +244,7 @@ class Contents:
     ) -> tuple[list[Entry], tuple[bytes, ...]]:
         if not changes:
             return [], templates
-        leaves = _NoLeaves() if empty else self._of(table)
+        leaves = GroupLeaves(Topic(), b"", b"") if empty else self._of(table)
         edited = edit_partitions(
             leaves,
             changes,
@@ -256,7 +258,7 @@ class Contents:
             if value is None:
                 entries.append(tombstone(key, version))
             else:
-                entries.append(Entry(key, version, version, version, len(value), value))
+                entries.append(Entry(key, version, version, version, len(value), _bounded(value)))
         return entries, edited.templates
 
     def _names(self, table: TableId) -> set[str]:
@@ -278,19 +280,6 @@ class Contents:
         return leaves
 
 
-class _NoLeaves:
-    """A table without blocks."""
-
-    def floor(self, name: str) -> str | None:  # noqa: ARG002 - the port's name
-        return None
-
-    def after(self, lower: str) -> str | None:  # noqa: ARG002 - the port's name
-        return None
-
-    def read(self, lower: str) -> tuple[int, bytes]:
-        raise AssertionError(lower)
-
-
 @lru_cache(maxsize=4096)
 def _schema_of(thrift: bytes) -> tuple[object, ...]:
     table = read_table(thrift, 0)
@@ -299,6 +288,12 @@ def _schema_of(thrift: bytes) -> tuple[object, ...]:
 
 def _same_schema(old: bytes, new: bytes) -> bool:
     return old == new or _schema_of(old) == _schema_of(new)
+
+
+def _bounded(value: bytes) -> bytes:
+    if len(value) > VALUE_BYTES_MAX:
+        raise UsageError(f"value of {len(value)} bytes, {VALUE_BYTES_MAX} allowed")
+    return value
 
 
 def _partitioned(thrift: bytes) -> bool:

@@ -1,6 +1,7 @@
 """Writing: what the loader found becomes transactions, existence first, then content."""
 
 from collections.abc import Sequence
+from typing import assert_never
 
 from ..topics.objects.tables import read_table
 from ..topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD
@@ -41,6 +42,8 @@ class Writer:
                     withdrawn += (effect,)
                 case reads.Read():
                     raise AssertionError(effect)
+                case _:
+                    assert_never(effect)
         return withdrawn
 
     def _publish(self, effect: Publish, now_us: int) -> None:
