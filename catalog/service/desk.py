@@ -102,8 +102,11 @@ class Desk:
                 self._sender.credit(peer, stream, amount)
             case Cancel(stream=stream):
                 self._sender.cancel(peer, stream)
+                self._pulls.cancel(peer, stream)
             case Bye():
                 self._sender.forget(peer)
+                self._pulls.forget(peer)
+                self._syncs.forget(peer)
             case _:
                 what = f"{type(message).__name__} is nothing that catalogd answers"
                 self._refuse(peer, 0, "UNEXPECTED", why=what)
@@ -154,6 +157,7 @@ class Desk:
 
     def _send(self, peer: bytes, pull: Pull) -> None:
         parts = self._pulls.parts(pull)
+        self._sender.cancel(peer, pull.request)  # asked again: the answer begins anew
         refusal = self._sender.open(peer, pull.request, credit=pull.credit, parts=parts)
         if refusal is not None:
             self._replies.append(Reply(peer=peer, message=refusal.message))

@@ -40,10 +40,10 @@ class Pulls:
         self._namespace = namespace
         self._contents = contents
         self._place = place
-        self._waiting: dict[TableId, list[_Waiting]] = {}
+        self._waiting: dict[tuple[bytes, int], _Waiting] = {}  # by peer and request
 
     def __len__(self) -> int:
-        return sum(map(len, self._waiting.values()))
+        return len(self._waiting)
 
     def ready(self, pull: Pull) -> bool:
         """Whether ``pull`` can be answered from what is held."""
@@ -57,12 +57,20 @@ class Pulls:
         return pull.selector == SELECT_TABLE or value.partitions != LOADING
 
     def wait(self, peer: bytes, pull: Pull, *, now: float) -> bool:
-        """Let a pull wait for its table's load; False if too many do."""
+        """Let a pull wait for its table's load, once however often asked; False if too many do."""
+        self.cancel(peer, pull.request)
         if len(self) >= WAITING_MAX:
             return False
-        waiting = self._waiting.setdefault((pull.db, pull.table), [])
-        waiting.append(_Waiting(peer, pull, now + WAIT_S_MAX))
+        self._waiting[peer, pull.request] = _Waiting(peer, pull, now + WAIT_S_MAX)
         return True
+
+    def cancel(self, peer: bytes, request: int) -> None:
+        """Let ``request`` wait no longer."""
+        self._waiting.pop((peer, request), None)
+
+    def forget(self, peer: bytes) -> None:
+        """Let nothing of ``peer`` wait any longer."""
+        self._remove(lambda one: one.peer == peer)
 
     def arrived(self) -> tuple[tuple[bytes, Pull], ...]:
         """Return those whose table has come, or is gone, and let them wait no more."""
@@ -74,7 +82,7 @@ class Pulls:
 
     def give_up(self, table: TableId) -> tuple[tuple[bytes, Pull], ...]:
         """Return those who wait for ``table``, which cannot be read."""
-        return tuple((one.peer, one.pull) for one in self._waiting.pop(table, ()))
+        return self._remove(lambda one: (one.pull.db, one.pull.table) == table)
 
     def parts(self, pull: Pull) -> Iterator[Part]:
         """Cut the answer to ``pull`` as of now; all parts are of one topic version."""
@@ -112,18 +120,10 @@ class Pulls:
         )
 
     def _remove(self, test: Callable[[_Waiting], bool]) -> tuple[tuple[bytes, Pull], ...]:
-        removed: list[tuple[bytes, Pull]] = []
-        for table, waiting in list(self._waiting.items()):
-            out = [one for one in waiting if test(one)]
-            if not out:
-                continue
-            removed += [(one.peer, one.pull) for one in out]
-            rest = [one for one in waiting if one not in out]
-            if rest:
-                self._waiting[table] = rest
-            else:
-                del self._waiting[table]
-        return tuple(removed)
+        removed = [one for one in self._waiting.values() if test(one)]
+        for one in removed:
+            del self._waiting[one.peer, one.pull.request]
+        return tuple((one.peer, one.pull) for one in removed)
 
 
 def _slices(entries: list[Entry], like: Pulled) -> Iterator[Part]:

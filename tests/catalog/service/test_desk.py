@@ -1,17 +1,20 @@
 """The desk: pulls, syncs and claims are answered once, in time, and after the commit."""
 
+from dataclasses import replace
+
 from topicast.catalog.facts import Minted, ReadNames, Reply
 from topicast.catalog.sources.poller import Poll
 from topicast.catalog.sources.reads import Read, ReadFailed
 from topicast.catalog.starts import StartRecord
 from topicast.tests.catalog.core import PEER, Core, loaded
-from topicast.topics.bulk import STREAMS_MAX
+from topicast.topics.bulk import STREAMS_MAX, STREAMS_PER_PEER_MAX
 from topicast.topics.errors import SourceError
 from topicast.topics.sharding import NAMESPACE, table_topic
 from topicast.topics.wire.messages import (
     SELECT_BLOCKS,
     SELECT_TABLE,
     Bye,
+    Cancel,
     Compare,
     Compared,
     Inspect,
@@ -185,6 +188,46 @@ def test_pull_of_a_table_that_is_withdrawn_says_why() -> None:
     refusals = [one for one in core.replies() if isinstance(one, Refused)]
     assert [one.code for one in refusals] == ["SOURCE"]
     assert "corrupt" in refusals[0].message
+
+
+def test_pull_that_is_asked_again_begins_anew() -> None:
+    """P-PULL-4: under credit like a catch-up, and under the same id it begins at its first part."""
+    core = loaded()
+    ask = Pull(request=4, db="d", table="t", selector=SELECT_BLOCKS, credit=0)
+    for request in range(5, 4 + STREAMS_PER_PEER_MAX):
+        core.ask(replace(ask, request=request))
+    core.ask(ask)
+    core.turn(3)
+    assert core.replies() == [], "there is no credit"
+    core.add(core.metastore.get_table("d", "t"), "3")
+    core.turn(12)
+    core.ask(replace(ask, credit=1 << 20))
+    core.turn(3)
+    (answer,) = core.replies()
+    assert isinstance(answer, Pulled), "no second stream, of which there would be too many"
+    assert (answer.request, answer.sequence, answer.last) == (4, 0, True)
+    assert answer.topic_version == core.topics[answer.topic].version
+
+
+def test_pull_that_waits_is_answered_once_or_not_at_all_when_it_is_cancelled() -> None:
+    core = Core(load_in_background=False)
+    core.create_database("d")
+    core.create("d", "t")
+    core.turn(4)
+    core.hold = lambda effect: isinstance(effect, Read)
+    pull = Pull(request=4, db="d", table="t", selector=SELECT_TABLE, credit=1 << 20)
+    for request in (4, 4, 5):
+        core.ask(replace(pull, request=request))
+    core.ask(pull, peer=b"gone")
+    core.ask(Sync(request=6), peer=b"gone")
+    core.ask(Cancel(stream=5))
+    core.ask(Bye(reason="done"), peer=b"gone")
+    core.turn()
+    core.hold = lambda _effect: False
+    core.release()
+    core.turn(12)
+    assert [type(one) for one in core.replies()] == [Pulled]
+    assert core.replies(b"gone") == []
 
 
 def test_claim_of_our_lineage_is_accepted_and_another_costs_an_epoch() -> None:

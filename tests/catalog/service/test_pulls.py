@@ -1,0 +1,256 @@
+"""Pulls: an answer is of one moment, brings what the asker lacks, and comes once."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from topicast.catalog.service import pulls as service
+from topicast.catalog.service.pulls import WAIT_S_MAX, Pulls
+from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
+from topicast.topics.bulk import pulled_cost
+from topicast.topics.entries import VALUE
+from topicast.topics.objects.names import block_key, table_key
+from topicast.topics.wire.header import CHUNK_BYTES_MAX
+from topicast.topics.wire.messages import (
+    SELECT_BLOCKS,
+    SELECT_TABLE,
+    SOURCE_EVENTS,
+    Pull,
+    Pulled,
+)
+
+KEYED = struct(T, "ds")
+PLACE = (5, 7)
+NOW = 100.0
+
+
+class Desk:
+    """Pulls over a holding that knows ``d.t``; its content is held unless it is not wanted."""
+
+    def __init__(self, *, held: bool = True) -> None:
+        self.holding = Holding()
+        self.holding.namespace.write(
+            {"d": b"struct"}, {T: "EXTERNAL_TABLE"}, source=SOURCE_EVENTS, at_us=NOW_US
+        )
+        if held:
+            self.holding.whole(KEYED, parts("1", "2"))
+        self.pulls = Pulls(self.holding.namespace, self.holding.contents, lambda: PLACE)
+
+    def answer(self, pull: Pull) -> tuple[Pulled, ...]:
+        return tuple(message for _, message in self.pulls.parts(pull))
+
+    def one(self, pull: Pull) -> Pulled:
+        (message,) = self.answer(pull)
+        return message
+
+
+def pull(table: str = "t", *, request: int = 1, selector: int = SELECT_BLOCKS, **held: int) -> Pull:
+    """Return a pull by someone who holds these blocks, by lower bound, at these versions."""
+    keys = tuple((block_key("d", table, lower), version) for lower, version in held.items())
+    return Pull(request=request, db="d", table=table, selector=selector, credit=1 << 20, held=keys)
+
+
+def large(desk: Desk) -> None:
+    """Give ``d.t`` partitions that take several parts."""
+    rng = random.Random(1)
+    for number in range(30):
+        some = parts(f"{number:02d}", comment=rng.randbytes(15_000).hex())
+        desk.holding.change(dict(some))
+
+
+# -- what is answered
+
+
+def test_answer_says_of_which_moment_it_is() -> None:
+    """P-PULL-1."""
+    desk = Desk()
+    answer = desk.one(pull())
+    number, topic = desk.holding.contents.topic_of(T)
+    record = desk.holding.namespace.find(T)
+    assert record is not None
+    assert (answer.epoch, answer.start) == PLACE
+    assert (answer.topic, answer.topic_version) == (number, topic.version)
+    assert answer.namespace_version == desk.holding.namespace.version
+    assert (answer.found, answer.last, answer.sequence) == (True, True, 0)
+    assert answer.incarnation == record.incarnation
+    assert [entry.key for entry in answer.entries] == [table_key(*T), block_key(*T, "")]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda holding: holding.change({**parts("00"), "ds=29": None}),
+        lambda holding: holding.contents.drop(T, source=SOURCE_EVENTS, at_us=NOW_US),
+        lambda holding: holding.namespace.write(
+            {"d": None}, {}, source=SOURCE_EVENTS, at_us=NOW_US
+        ),
+    ],
+    ids=["changed", "dropped", "without its database"],
+)
+def test_parts_are_of_the_moment_in_which_the_answer_began(
+    change: Callable[[Holding], None],
+) -> None:
+    """P-PULL-1: whatever happens to the table between two parts."""
+    desk = Desk()
+    large(desk)
+    expected = desk.answer(pull())
+    coming = desk.pulls.parts(pull())
+    _, first = next(coming)
+    change(desk.holding)
+    assert (first, *(message for _, message in coming)) == expected
+    assert len({(one.topic_version, one.namespace_version) for one in expected}) == 1
+
+
+def test_large_answer_comes_in_parts_that_fit_a_frame() -> None:
+    desk = Desk()
+    large(desk)
+    answer = desk.answer(pull(x=1))
+    assert len(answer) > 1
+    assert [one.sequence for one in answer] == list(range(len(answer)))
+    assert [one.last for one in answer] == [False] * (len(answer) - 1) + [True]
+    assert [one.gone for one in answer] == [(block_key(*T, "x"),)] + [()] * (len(answer) - 1)
+    keys = [entry.key for one in answer for entry in one.entries]
+    assert keys == sorted(set(keys))
+    assert len(keys) > 10
+    costs = [cost for cost, _ in desk.pulls.parts(pull(x=1))]
+    assert costs == [pulled_cost(one) for one in answer]
+    assert max(costs) < CHUNK_BYTES_MAX + 1024
+
+
+def test_only_what_is_stale_or_missing_comes_and_what_is_gone_is_named() -> None:
+    """P-PULL-2."""
+    desk = Desk()
+    block, table = block_key(*T, ""), table_key(*T)
+    version = desk.holding.entry().version
+    held = ((table, version), (block, version), (block + b"gone", 9))
+    full = Pull(request=1, db="d", table="t", selector=SELECT_BLOCKS, credit=1, held=held)
+    answer = desk.one(full)
+    assert (answer.entries, answer.gone) == ((), (block + b"gone",))
+    desk.holding.change(dict(parts("3")))
+    answer = desk.one(full)
+    assert [entry.key for entry in answer.entries] == [block]
+    answer = desk.one(
+        Pull(request=1, db="d", table="t", selector=SELECT_BLOCKS, credit=1, held=held[1:2])
+    )
+    assert [entry.key for entry in answer.entries] == [table, block]
+
+
+def test_table_alone_comes_without_its_blocks() -> None:
+    answer = Desk().one(pull(selector=SELECT_TABLE))
+    assert [entry.key for entry in answer.entries] == [table_key(*T)]
+
+
+def test_table_that_does_not_exist_is_said_to_be_none() -> None:
+    """P-PULL-3: as of a version of the namespace, also where content is left over."""
+    desk = Desk()
+    desk.holding.whole(struct(("d", "left")), {}, table=("d", "left"))
+    for name in ("none", "left"):
+        answer = desk.one(pull(name, x=1))
+        assert not answer.found
+        assert answer.namespace_version == desk.holding.namespace.version
+        assert (answer.incarnation, answer.entries, answer.gone) == (0, (), ())
+
+
+def test_stub_is_not_sent_as_if_it_were_the_table() -> None:
+    desk = Desk()
+    desk.holding.contents.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    assert desk.one(pull()).entries == ()
+    assert desk.holding.entry().kind != VALUE
+
+
+# -- what can be answered
+
+
+def test_table_is_ready_when_it_is_held_or_does_not_exist() -> None:
+    assert Desk().pulls.ready(pull())
+    assert Desk().pulls.ready(pull("none"))
+    assert not Desk(held=False).pulls.ready(pull())
+
+
+def test_content_of_an_earlier_incarnation_is_not_ready() -> None:
+    desk = Desk()
+    desk.holding.namespace.write({}, {T: "VIEW"}, renewed=[T], source=SOURCE_EVENTS, at_us=NOW_US)
+    assert not desk.pulls.ready(pull(selector=SELECT_TABLE))
+
+
+def test_table_that_is_loading_is_ready_without_its_partitions() -> None:
+    desk = Desk()
+    desk.holding.whole(KEYED, None)
+    assert desk.pulls.ready(pull(selector=SELECT_TABLE))
+    assert not desk.pulls.ready(pull(selector=SELECT_BLOCKS))
+
+
+# -- who waits
+
+
+def test_who_waits_is_answered_once_when_the_table_has_come() -> None:
+    desk = Desk(held=False)
+    other = pull("u", request=2)
+    desk.holding.namespace.write({}, {("d", "u"): "VIEW"}, source=SOURCE_EVENTS, at_us=NOW_US)
+    assert desk.pulls.wait(b"a", pull(), now=NOW)
+    assert desk.pulls.wait(b"b", pull(), now=NOW)
+    assert desk.pulls.wait(b"a", other, now=NOW)
+    assert desk.pulls.arrived() == ()
+    desk.holding.whole(KEYED, parts("1"))
+    assert desk.pulls.arrived() == ((b"a", pull()), (b"b", pull()))
+    assert desk.pulls.arrived() == ()
+    assert len(desk.pulls) == 1
+
+
+def test_who_waits_for_the_table_alone_is_answered_before_the_others() -> None:
+    desk = Desk(held=False)
+    alone = pull(request=2, selector=SELECT_TABLE)
+    desk.pulls.wait(b"a", pull(), now=NOW)
+    desk.pulls.wait(b"a", alone, now=NOW)
+    desk.holding.whole(KEYED, None)
+    assert desk.pulls.arrived() == ((b"a", alone),)
+    assert len(desk.pulls) == 1
+
+
+def test_who_asks_again_waits_once_with_what_was_asked_last() -> None:
+    """P-PULL-4: asked again under the same id, a pull begins anew."""
+    desk = Desk(held=False)
+    again = pull(x=1)
+    desk.pulls.wait(b"a", pull(), now=NOW)
+    desk.pulls.wait(b"b", pull(), now=NOW)
+    desk.pulls.wait(b"a", again, now=NOW + 1)
+    assert desk.pulls.expire(NOW + WAIT_S_MAX) == ((b"b", pull()),)
+    desk.holding.whole(KEYED, parts("1"))
+    assert desk.pulls.arrived() == ((b"a", again),)
+
+
+def test_who_cancels_or_leaves_waits_no_longer() -> None:
+    desk = Desk(held=False)
+    for peer in (b"a", b"b"):
+        for request in (1, 2):
+            desk.pulls.wait(peer, pull(request=request), now=NOW)
+    desk.pulls.cancel(b"a", 1)
+    desk.pulls.cancel(b"a", 9)
+    desk.pulls.forget(b"b")
+    desk.pulls.forget(b"c")
+    desk.holding.whole(KEYED, parts("1"))
+    assert desk.pulls.arrived() == ((b"a", pull(request=2)),)
+
+
+def test_who_waited_too_long_is_told() -> None:
+    desk = Desk(held=False)
+    desk.pulls.wait(b"a", pull(), now=NOW)
+    assert desk.pulls.expire(NOW + WAIT_S_MAX - 0.1) == ()
+    assert desk.pulls.expire(NOW + WAIT_S_MAX) == ((b"a", pull()),)
+    assert len(desk.pulls) == 0
+
+
+def test_who_waits_for_what_cannot_be_read_is_told() -> None:
+    desk = Desk(held=False)
+    desk.pulls.wait(b"a", pull(), now=NOW)
+    assert desk.pulls.give_up(("d", "u")) == ()
+    assert desk.pulls.give_up(T) == ((b"a", pull()),)
+    assert desk.pulls.give_up(T) == ()
+
+
+def test_those_who_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "WAITING_MAX", 1)
+    desk = Desk(held=False)
+    assert desk.pulls.wait(b"a", pull(), now=NOW)
+    assert not desk.pulls.wait(b"b", pull(), now=NOW)
