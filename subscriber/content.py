@@ -2,11 +2,15 @@
 
 A table with its blocks, or a database's names. It never changes: a change makes another one,
 and who reads keeps what it began with. Only what is worked out of it is remembered here.
+
+What was pulled may be a part: the table without blocks, or the blocks that some filters need.
+Of a part only what is in it is followed; a change beside it may match a filter, so it ends them.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
-from ..topics.entries import PREFIX, STUB, Entry, accounted_bytes
+from ..topics.entries import PREFIX, STUB, VALUE, Entry, accounted_bytes, group_of, tombstone
 from .reads import Head, read_head
 from .rows import EMPTY, Rows, covering, entries, find, put
 
@@ -15,13 +19,36 @@ class Content:
     """Entries of one group; ``version`` is the highest of them ever seen.
 
     ``held_bytes`` is what they count in a budget, ``stubs`` how many have their value elsewhere.
+    ``covers``: the filters whose blocks are all here; None: every block is. ``at``: the topic
+    version at which it was pulled. ``used``: a reader was answered from it; wiped by the cache.
     """
 
-    __slots__ = ("__weakref__", "_head", "confirmed", "held_bytes", "rows", "stubs", "version")
+    __slots__ = (
+        "__weakref__",
+        "_head",
+        "at",
+        "confirmed",
+        "covers",
+        "held_bytes",
+        "rows",
+        "stubs",
+        "used",
+        "version",
+    )
 
     def __init__(
-        self, rows: Rows = EMPTY, *, version: int = 0, held_bytes: int = 0, stubs: int = 0
+        self,
+        rows: Rows = EMPTY,
+        *,
+        version: int = 0,
+        held_bytes: int = 0,
+        stubs: int = 0,
+        covers: frozenset[str] | None = None,
+        at: int = 0,
     ) -> None:
+        self.covers = covers
+        self.at = at
+        self.used = False
         self.rows = rows
         self.version = version
         self.held_bytes = held_bytes
@@ -37,22 +64,49 @@ class Content:
 
         Cost: O(changes + sqrt(entries)); O(changes) for a PREFIX above all that is held.
         """
+        version, covers = max(self.version, changes[-1].version), self.covers
+        if covers is not None:
+            covers = covers if version <= self.at else HEAD_ONLY
+            changes = self._of_part(changes)
         base = self
         prefixes = [change.version for change in changes if change.kind == PREFIX]
         if prefixes and prefixes[-1] > self.version:
             base, prefixes = NOTHING, []
         rows = put(base.rows, changes)
-        version = max(self.version, changes[-1].version)
         if prefixes:
-            return content_of(rows, version)
+            return content_of(rows, version, covers=covers, at=self.at)
         held_bytes, stubs = base.held_bytes, base.stubs
         for key in {change.key for change in changes}:
             old, new = find(base.rows, key), find(rows, key)
             held_bytes += _weight(new) - _weight(old)
             stubs += _is_stub(new) - _is_stub(old)
-        after = Content(rows, version=version, held_bytes=held_bytes, stubs=stubs)
+        after = Content(
+            rows, version=version, held_bytes=held_bytes, stubs=stubs, covers=covers, at=self.at
+        )
         after._head = base._head
+        after.used = self.used
         return after
+
+    def _of_part(self, changes: Sequence[Entry]) -> list[Entry]:
+        """Return what ``changes`` mean where only some blocks are held: a stub is no block."""
+        news = []
+        for change in changes:
+            block = change.key != group_of(change.key)
+            if change.kind == PREFIX or not block:
+                news.append(change)
+            elif self.entry(change.key) is not None:
+                gone = change.kind == STUB
+                news.append(tombstone(change.key, change.version) if gone else change)
+        return news
+
+    @property
+    def whole(self) -> bool:
+        """Whether every entry of the group is here, with its value."""
+        return self.covers is None and not self.stubs
+
+    def values(self) -> Iterator[Entry]:
+        """Yield the entries that have their value here."""
+        return (entry for entry in entries(self.rows) if entry.kind == VALUE)
 
     def entry(self, key: bytes) -> Entry | None:
         """Return the entry of ``key``."""
@@ -82,17 +136,22 @@ class Content:
         self._head = None
 
 
-def content_of(rows: Rows, version: int) -> Content:
+def content_of(
+    rows: Rows, version: int, *, covers: frozenset[str] | None = None, at: int = 0
+) -> Content:
     """Return the content of ``rows``, counted from the start."""
     return Content(
         rows,
         version=version,
         held_bytes=sum(map(accounted_bytes, entries(rows))),
         stubs=sum(map(_is_stub, entries(rows))),
+        covers=covers,
+        at=at,
     )
 
 
-NOTHING = Content()
+HEAD_ONLY: Final[frozenset[str]] = frozenset()
+NOTHING: Final = Content()
 
 
 def _weight(entry: Entry | None) -> int:

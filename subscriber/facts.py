@@ -6,6 +6,7 @@ An Ask carries an id; exactly one Answer or Fail with that id comes back.
 from dataclasses import dataclass
 from typing import Final
 
+from ..topics.entries import FULL
 from ..topics.wire.messages import Message
 
 DATA: Final = "data"  # SUB to the hub: deltas, beacons, barriers
@@ -13,6 +14,8 @@ CONTROL: Final = "control"  # to the hub: joins, status
 BULK: Final = "bulk"  # to the hub: catch-ups
 SERVICE: Final = "service"  # to catalogd: sync, compare
 PULLS: Final = "pulls"  # to catalogd: pulls
+
+LEVELS: Final = ("none", "minimal", "full")  # their names, by number
 
 CREATED: Final = "created"
 SCHEMA: Final = "schema"
@@ -51,6 +54,8 @@ class Stats:
     """Counters since the start, and the state of the budget.
 
     ``age_s``: since catalogd was last heard of, infinite before the first time.
+    ``evictions``: topics lowered, and pulled tables given up, to make room; ``oversize``: tables
+    pulled and not kept, larger than all the room there is.
     ``stale_rejected``: pulls that were older than what had been shown, and were made again.
     """
 
@@ -60,6 +65,7 @@ class Stats:
     misses: int
     pulls: int
     evictions: int
+    oversize: int
     stale_rejected: int
     catch_ups: int
     wire_errors: int
@@ -126,10 +132,11 @@ class AskSync:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskJoin:
-    """Follow ``topic`` in full."""
+    """Follow ``topic`` at ``level``, minimal or full."""
 
     id: int
     topic: int
+    level: int = FULL
     give_up_at: float
 
 

@@ -7,7 +7,7 @@ welcomed again ──▶ joins what is followed, from where it stands: no resync
 from math import inf
 from typing import Final
 
-from ..topics.entries import FULL
+from ..topics.entries import FULL, MINIMAL
 from ..topics.errors import OverBudget, TopicastError, UsageError
 from ..topics.sharding import NAMESPACE, is_topic, topic_ids
 from ..topics.wire.messages import (
@@ -24,6 +24,7 @@ from ..topics.wire.messages import (
     Welcome,
 )
 from .facts import CONTROL, ConnectData, ConnectHub, Effect, Send
+from .holdings import MINIMAL_BYTES
 from .hubs import Hubs
 from .joining import Joining
 from .levels import Levels
@@ -48,6 +49,7 @@ class Following:
         self._by_hand: set[int] = set()  # asked for, not admitted yet
         self._failures: dict[int, TopicastError] = {}
         self._joins = False  # everything is asked for on this registration
+        self._told = False  # and answered: the hub knows, and is told of every change
         self._status_at = 0.0
         self._refusal = ""
 
@@ -62,20 +64,34 @@ class Following:
 
     def accepts(self, epoch: int, start: int, *, now: float) -> bool:
         """Tell whether what comes from a start of catalogd may be used."""
-        holds = bool(self.levels.versions(self._starts.accepted[0]))
+        holds = bool(self.levels.standing.versions(self._starts.accepted[0]))
         return self._starts.heard((epoch, start), holds=holds, now=now)
 
-    def join(self, topic: int, *, now: float) -> tuple[Effect, ...]:
-        """Raise ``topic`` to full by hand; ``failure`` tells when that cannot be."""
+    def join(self, topic: int, level: int, *, now: float) -> tuple[Effect, ...]:
+        """Set ``topic`` to minimal or full by hand; ``failure`` tells when that cannot be."""
         self._failures.pop(topic, None)
-        if topic in self.levels.followers or topic in self._by_hand:
-            return ()
-        if not is_topic(topic, self.num_topics):
+        if not is_topic(topic, self.num_topics) or (topic == NAMESPACE and level != FULL):
             text = f"no topic {topic}: there are 0 to {self.num_topics - 1}"
+            if topic == NAMESPACE:
+                text = "the namespace is always joined in full: close the subscriber"
             self._failures[topic] = UsageError(text)
+            return ()
+        if level == MINIMAL:
+            self._by_hand.discard(topic)
+            return self.watch(topic, now=now)
+        if self.levels.wanted(topic) == FULL or topic in self._by_hand:
             return ()
         self._by_hand.add(topic)
         return self._joining.join((_nowhere(topic),), now=now) if self._joins else ()
+
+    def watch(self, topic: int, *, now: float) -> tuple[Effect, ...]:
+        """Follow ``topic`` at minimal, if these few bytes are there."""
+        budget = self.levels.budget
+        place = budget.free_bytes + budget.committed((topic, FULL))
+        if self.levels.level(topic) != MINIMAL and place < MINIMAL_BYTES:
+            self._failures[topic] = self._over(topic, MINIMAL_BYTES)
+            return ()
+        return self.levels.watch(topic, now=now)
 
     def failure(self, topic: int) -> TopicastError | None:
         """Return why a join by hand has failed."""
@@ -84,9 +100,7 @@ class Following:
     def drop(self, topic: int) -> tuple[Effect, ...]:
         """Lower ``topic`` to none."""
         self._by_hand.discard(topic)
-        if topic not in self.levels.followers:
-            return ()
-        return *self.levels.drop(topic), *self._joining.drop((topic,))
+        return self.levels.drop(topic) if topic in self.levels.followers else ()
 
     def on_welcome(self, welcome: Welcome, *, now: float) -> tuple[Effect, ...]:
         """The hub has registered us, first or again."""
@@ -96,7 +110,7 @@ class Following:
         fresh = any(isinstance(effect, ConnectData) for effect in effects)
         self._joining.restart(keeps_data=not fresh)
         self.catalog_address = welcome.catalog_address or self.catalog_address
-        self._joins = False
+        self._joins = self._told = False
         self._status_at = now
         effects += self.levels.lose_streams(fenced=self._joining.fenced, now=now)
         return effects if self.planned is None else effects + self._join_all(now)
@@ -119,9 +133,13 @@ class Following:
 
     def on_joined(self, joined: Joined, *, now: float) -> tuple[Effect, ...]:
         """Follow what fits; the hub is told what is not followed after all."""
-        if not self._joining.joined(joined.request):
+        fenced = self._joining.joined(joined.request)
+        if fenced is None:
             return ()
         states = {state.topic: state for state in joined.topics}
+        effects: tuple[Effect, ...] = ()
+        for topic in [t for t, s in states.items() if s.level == MINIMAL]:
+            effects += self._place(states.pop(topic), joined, fenced=fenced, now=now)
         if self.planned is None:
             chosen = self._plan(states)
         else:
@@ -132,12 +150,15 @@ class Following:
         if self.planned is None:
             self.planned = frozenset(followed)
         surplus = [topic for topic in states if topic not in followed]
-        effects = self._joining.drop(surplus) if surplus else ()
-        return effects + self._joining.subscribe(followed, now=now)
+        self._told = self.levels.changed = True
+        return effects + (self._joining.drop(surplus) if surplus else ())
 
     def on_barrier(self, barrier: Barrier, *, now: float) -> tuple[Effect, ...]:
-        """Subscriptions are active: what is behind may catch up."""
-        _, effects = self._joining.on_barrier(barrier.nonce)
+        """Subscriptions are active: what is behind is placed, or may catch up."""
+        fenced, effects = self._joining.on_barrier(barrier.nonce)
+        unplaced = [_nowhere(t, MINIMAL) for t in self.levels.unplaced() if (t, MINIMAL) in fenced]
+        if unplaced:
+            effects += self._joining.join(unplaced, now=now, fenced=True)
         return effects + self.levels.tick(fenced=self._joining.fenced, now=now)
 
     def on_delta(self, delta: Delta, *, now: float) -> tuple[Effect, ...]:
@@ -190,16 +211,23 @@ class Following:
         for topic, needed_bytes in self.levels.evicted:
             self._by_hand.discard(topic)
             self._failures[topic] = self._over(topic, needed_bytes)
-            effects += self._joining.drop((topic,))
             self.evictions += 1
+            if topic != NAMESPACE:
+                effects += self.watch(topic, now=now)  # it goes on telling what is stale
+                continue
+            for other in tuple(self.levels.followers):
+                effects += self.levels.drop(other)
         self.levels.evicted.clear()
+        if self.levels.changed and self._told:
+            self.levels.changed = False
+            effects += self._joining.settle(self.levels.standing.accounts(), now=now)
         return effects + self.levels.ask(now=now)
 
     def ready(self) -> bool:
         """Tell whether the namespace and the initial topics are live."""
-        if self.planned is None or not self.levels.settled(NAMESPACE):
+        if self.planned is None or not self.levels.standing.settled(NAMESPACE):
             return False
-        return all(map(self.levels.settled, self.planned & self.levels.followers.keys()))
+        return all(map(self.levels.standing.settled, self.planned & self.levels.followers.keys()))
 
     def missing(self) -> str:
         """Say what there is to wait for."""
@@ -208,22 +236,33 @@ class Following:
             return f"no statestored has let us in, tried last: {hub}{self._refusal}"
         if self.catalog_heard_at is None:
             return f"statestored at {hub} has nothing from a catalogd that is confirmed yet"
-        behind = [topic for topic in self.levels.followers if not self.levels.settled(topic)]
+        behind = [
+            topic for topic in self.levels.followers if not self.levels.standing.settled(topic)
+        ]
         names = ", ".join("namespace" if t == NAMESPACE else str(t) for t in behind[:5])
         return f"{len(behind)} topics are being caught up from {hub}: {names}"
 
     def check(self) -> None:
         """Assert every invariant."""
         self.levels.check()
-        assert not self._by_hand & self.levels.followers.keys()
-        assert self.planned is not None or not self.levels.followers
+        assert all(self.levels.wanted(topic) != FULL for topic in self._by_hand)
+
+    def _place(
+        self, state: TopicState, joined: Joined, *, fenced: bool, now: float
+    ) -> tuple[Effect, ...]:
+        if state.answer == DENIED:
+            self._failures[state.topic] = _denied(state.topic, "minimal")
+            return self.drop(state.topic)
+        if not fenced or not self.accepts(joined.epoch, joined.start, now=now):
+            return ()  # it catches up, in time
+        return self.levels.place(state.topic, joined.epoch, state.version, now=now)
 
     def _join_all(self, now: float) -> tuple[Effect, ...]:
         self._joins = True
         if self.planned is None:
             positions = list(map(_nowhere, topic_ids(self.num_topics)))
         else:
-            positions = [*self.levels.positions(), *map(_nowhere, sorted(self._by_hand))]
+            positions = [*self.levels.standing.positions(), *map(_nowhere, sorted(self._by_hand))]
         return self._joining.join(positions, now=now)
 
     def _plan(self, states: dict[int, TopicState]) -> list[int]:
@@ -238,8 +277,8 @@ class Following:
         topic = state.topic
         self._by_hand.discard(topic)
         if state.answer == DENIED:
-            self._failures[topic] = UsageError(f"topic {topic}: not allowed here")
-        elif not self.levels.fits(topic, state.full_bytes):
+            self._failures[topic] = _denied(topic, "full")
+        elif not self.levels.holdings.fits((topic, FULL), state.full_bytes):
             self._failures[topic] = self._over(topic, state.full_bytes)
         else:
             self.levels.admit(topic, state.full_bytes)
@@ -252,23 +291,20 @@ class Following:
     def _renumber(self, num_topics: int) -> tuple[Effect, ...]:
         """Begin anew where topics are cut in another way: that is another epoch."""
         effects: tuple[Effect, ...] = ()
-        followed = tuple(self.levels.followers)
-        for topic in followed:
+        for topic in tuple(self.levels.followers):
             effects += self.levels.drop(topic)
-        if followed:
-            effects += self._joining.drop(followed)
         self.num_topics = self.levels.view.num_topics = num_topics
         self.planned, self._joins = None, False
         return effects
 
     def _status(self, now: float) -> Send:
         budget = self.levels.budget
-        lags = [self.levels.lag_s(topic, now=now) for topic in self.levels.followers]
+        lags = [self.levels.standing.lag_s(topic, now=now) for topic in self.levels.followers]
         lag_s = max((lag for lag in lags if lag != inf), default=0.0)
         return Send(
             CONTROL,
             Status(
-                positions=self.levels.positions(),
+                positions=self.levels.standing.positions(),
                 lag_us=int(lag_s * 1_000_000),
                 held_bytes=budget.held_bytes,
                 budget_bytes=budget.limit_bytes,
@@ -276,5 +312,9 @@ class Following:
         )
 
 
-def _nowhere(topic: int) -> Position:
-    return Position(topic=topic, level=FULL, epoch=0, version=0)
+def _nowhere(topic: int, level: int = FULL) -> Position:
+    return Position(topic=topic, level=level, epoch=0, version=0)
+
+
+def _denied(topic: int, level: str) -> UsageError:
+    return UsageError(f"topic {topic}: level {level} is not offered (topicast mode shows what is)")

@@ -1,22 +1,31 @@
 """Joining: what the hub is told about levels, and the proof that subscriptions are active.
 
-    wanted ──Join──▶ ASKED ──Joined──▶ subscribed, FENCING ──Barrier──▶ FENCED: catch up
+    full     ──Join──▶ ASKED ──Joined──▶ subscribed, FENCING ──Barrier──▶ FENCED: catch up
+    minimal  subscribed, FENCING ──Barrier──▶ FENCED ──Join──▶ Joined: where it stands
 
-One Join and one barrier serve many topics. With another hub, or the same after a restart,
-everything that is followed goes this way again; what is LIVE answers meanwhile.
+At full the bytes are known before anything is subscribed to. At minimal a Joined that was asked
+for behind the barrier is a position: every later delta comes. One Join and one barrier serve many
+topics. With another hub, or the same after a restart, everything that is followed is joined and
+subscribed to again; what is LIVE answers meanwhile.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from ..topics.entries import FULL
 from ..topics.requests import Requests
 from ..topics.wire.header import barrier_prefix, prefix
 from ..topics.wire.messages import Drop, Join, Position
+from .budget import Account
 from .facts import CONTROL, Effect, Send, Subscribe, Unsubscribe
 
 BARRIER_AGAIN_S: Final = 1.0  # it takes under a millisecond; a lost one was cut off with all else
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    join: Join
+    fenced: bool
 
 
 class Joining:
@@ -24,12 +33,12 @@ class Joining:
 
     def __init__(self, next_id: Callable[[], int], new_nonce: Callable[[], bytes]) -> None:
         self._next_id = next_id
-        self._requests: Requests[Join] = Requests(next_id)
+        self._requests: Requests[_Asked] = Requests(next_id)
         self._new_nonce = new_nonce
-        self._subscribed: set[int] = set()
-        self._fenced: set[int] = set()
+        self._subscribed: set[Account] = set()
+        self._fenced: set[Account] = set()
         self._nonce = b""
-        self._fencing: set[int] = set()
+        self._fencing: set[Account] = set()
         self._again_at = 0.0
 
     @property
@@ -39,9 +48,9 @@ class Joining:
         times = [at for at in (barrier, self._requests.deadline) if at is not None]
         return min(times, default=None)
 
-    def fenced(self, topic: int) -> bool:
-        """Whether deltas of ``topic`` are sure to come on this connection."""
-        return topic in self._fenced
+    def fenced(self, account: Account) -> bool:
+        """Whether deltas of a topic at a level are sure to come on this connection."""
+        return account in self._fenced
 
     def restart(self, *, keeps_data: bool) -> None:
         """Begin anew: the hub knows nothing of us; ``keeps_data``: its data connection stays."""
@@ -52,27 +61,42 @@ class Joining:
             self._fencing.clear()
             self._nonce = b""
 
-    def join(self, positions: Iterable[Position], *, now: float) -> tuple[Effect, ...]:
-        """Ask to follow topics from ``positions``."""
-        self._requests.open(Join(request=0, positions=tuple(positions)), now=now)
+    def join(
+        self, positions: Iterable[Position], *, now: float, fenced: bool = False
+    ) -> tuple[Effect, ...]:
+        """Ask to follow topics from ``positions``; ``fenced``: deltas of all of them come."""
+        self._requests.open(_Asked(Join(request=0, positions=tuple(positions)), fenced), now=now)
         return self.due(now)
 
-    def joined(self, request: int) -> bool:
-        """Take the answer to a Join; False if it is not one that waits."""
-        return self._requests.close(request) is not None
+    def joined(self, request: int) -> bool | None:
+        """Take the answer to a Join: whether it was fenced; None if it is not one that waits."""
+        asked = self._requests.close(request)
+        return None if asked is None else asked.fenced
 
-    def subscribe(self, topics: Iterable[int], *, now: float) -> tuple[Effect, ...]:
-        """Subscribe to ``topics`` and fence them with one barrier, if they are not yet."""
-        news = [topic for topic in topics if topic not in self._subscribed]
-        if not news:
-            return ()
-        self._subscribed.update(news)
-        self._fencing.update(news)
-        effects: list[Effect] = [Subscribe(prefix(topic, FULL)) for topic in news]
-        return *effects, *self._barrier(now)
+    def settle(self, wanted: Iterable[Account], *, now: float) -> tuple[Effect, ...]:
+        """Subscribe to what is ``wanted`` and to nothing else; tell the hub what is dropped.
 
-    def on_barrier(self, nonce: bytes) -> tuple[tuple[int, ...], tuple[Effect, ...]]:
-        """Return the topics that are fenced now."""
+        What is new is fenced with one barrier. Should the hub not hear, it counts us wrongly.
+        """
+        wanted = set(wanted)
+        gone = sorted(self._subscribed - wanted)
+        news = sorted(wanted - self._subscribed)
+        effects: list[Effect] = [Unsubscribe(prefix(*account)) for account in gone]
+        for held in (self._subscribed, self._fenced, self._fencing):
+            held.difference_update(gone)
+        topics = {topic for topic, _ in wanted}
+        dropped = sorted({topic for topic, _ in gone if topic not in topics})
+        if dropped:
+            effects += self.drop(dropped)
+        if news:
+            self._subscribed.update(news)
+            self._fencing.update(news)
+            effects += [Subscribe(prefix(*account)) for account in news]
+            effects += self._barrier(now)
+        return tuple(effects)
+
+    def on_barrier(self, nonce: bytes) -> tuple[tuple[Account, ...], tuple[Effect, ...]]:
+        """Return what is fenced now."""
         if not self._nonce or nonce != self._nonce:
             return (), ()
         fenced = tuple(sorted(self._fencing))
@@ -82,19 +106,14 @@ class Joining:
         return fenced, (Unsubscribe(barrier_prefix(nonce)),)
 
     def drop(self, topics: Iterable[int]) -> tuple[Effect, ...]:
-        """Unsubscribe, and tell the hub once: should it not hear, it counts us wrongly, no more."""
-        topics = tuple(topics)
-        gone = [topic for topic in topics if topic in self._subscribed]
-        for held in (self._subscribed, self._fenced, self._fencing):
-            held.difference_update(topics)
-        told = Send(CONTROL, Drop(request=self._next_id(), topics=topics))
-        return *(Unsubscribe(prefix(topic, FULL)) for topic in gone), told
+        """Tell the hub that ``topics`` are not followed."""
+        return (Send(CONTROL, Drop(request=self._next_id(), topics=tuple(topics))),)
 
     def due(self, now: float) -> tuple[Effect, ...]:
         """Ask again what was not answered in time."""
         effects: list[Effect] = []
-        for request, subject in self._requests.due(now):
-            effects.append(Send(CONTROL, replace(subject, request=request)))
+        for request, asked in self._requests.due(now):
+            effects.append(Send(CONTROL, replace(asked.join, request=request)))
         if self._nonce and now >= self._again_at:
             effects += self._barrier(now)
         return tuple(effects)

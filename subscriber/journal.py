@@ -11,7 +11,7 @@ what was created and dropped, table topics say what differs in what was held.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from ..topics.entries import Entry
+from ..topics.entries import PREFIX, Entry, group_of
 from ..topics.objects.names import (
     DatabaseKey,
     parse_namespace_key,
@@ -57,6 +57,22 @@ class Journal:
         for swap in swaps:
             found += _changes(delta.topic, swap, version=delta.to_version, origin=origin)
         return tuple(found)
+
+    def stubbed(self, delta: Delta) -> tuple[Change, ...]:
+        """Return what ``delta`` says has changed, where nothing is held to compare with."""
+        if not self.on or delta.source == SOURCE_LOAD:
+            return ()
+        kinds: dict[str, str] = {}
+        for entry in delta.entries:
+            group = group_of(entry.key)
+            schema = entry.key == group and entry.schema_version == entry.version
+            if entry.kind != PREFIX and (schema or _table(group) not in kinds):
+                kinds[_table(group)] = SCHEMA if schema else DATA_CHANGED
+        origin = ORIGINS.get(delta.source, CATCH_UP)
+        return tuple(
+            Change(object=name, kind=kind, version=delta.to_version, origin=origin)
+            for name, kind in kinds.items()
+        )
 
     def reset(self, topic: int, groups: Mapping[bytes, Content]) -> None:
         """A snapshot of ``topic`` begins; ``groups`` is what was held."""

@@ -1,26 +1,25 @@
-"""Levels: the topics that are followed, and what of them memory may answer.
+"""Levels: which topics are followed at which level, and what of them memory may answer.
 
-    admit ──▶ BEHIND ──catch-up, under credit──▶ LIVE ──gap──▶ BEHIND    drop: forgotten at once
+    none ──▶ minimal ──raise──▶ full comes, minimal stays live ──caught up──▶ full
+      ▲         ▲──lower: full's content goes at once, full stays live until minimal is ──┘
+      └─drop────┴───────────────────────────────────────────────────────────────────────┘
 
-A topic is open to readers while it is LIVE, of one epoch with the namespace, and has reached what
-was shown of it.
-Invariant: the bytes held never exceed the budget; what does not fit is not put in place, room is
-made first, by dropping the largest topics. The namespace is never dropped for another.
+A follower is LIVE, or BEHIND until it is placed (minimal) or caught up (full). A topic is open to
+readers while its follower is LIVE, of one epoch with the namespace, and has reached what was
+shown of it. A level goes live only at or above the position of the one that it replaces.
+Invariant: the bytes held never exceed the budget; room is made first, by giving up what was
+pulled, then by lowering the largest topics. The namespace is never lowered for another.
 """
 
 from collections.abc import Callable, Iterable
 
-from ..topics.bulk import CREDIT_DEFAULT, REFUSAL_COST, chunk_cost
-from ..topics.entries import FULL, Entry
+from ..topics.bulk import CREDIT_DEFAULT, REFUSAL_COST, STUBS_BYTES_MAX, chunk_cost
+from ..topics.entries import FULL, MINIMAL, NONE
 from ..topics.errors import OverBudget
 from ..topics.follower import (
     LIVE,
     Ahead,
-    Apply,
-    CaughtUp,
-    File,
     Follower,
-    Reset,
     StreamLost,
     Tick,
     Want,
@@ -29,71 +28,136 @@ from ..topics.follower import Effect as Step
 from ..topics.follower import Fact as Told
 from ..topics.sharding import NAMESPACE
 from ..topics.wire.messages import Beacon, Cancel, Chunk, Delta, Position, Refused, Wanted
-from .budget import Budget
-from .facts import BULK, Change, Changed, Effect, Send
+from .budget import Account, Budget
+from .content import Content
+from .facts import BULK, Changed, Effect, Send
+from .filling import Filling
+from .holdings import Holdings
 from .journal import Journal
 from .shown import Shown
-from .streams import Streams
-from .view import Swap, View
+from .standing import Standing
+from .streams import Streams, placement
+from .view import TopicView, View
 
 
 class Levels:
-    """One follower for each topic at ``full``; all others are at ``none``."""
+    """One follower for each topic that is followed, and one more while its level changes."""
 
     def __init__(
         self, view: View, budget: Budget, *, shown: Shown, next_id: Callable[[], int]
     ) -> None:
         self.view = view
         self.budget = budget
+        self.holdings = Holdings(view, budget)
         self.journal = Journal()
-        self.followers: dict[int, Follower] = {}
-        self.behind: dict[int, Follower] = {}
+        self.filling = Filling(self.holdings, shown=shown, journal=self.journal)
+        self.standing = Standing(shown)
+        self.followers = self.standing.followers
+        self.coming = self.standing.coming
+        self.behind: dict[Account, Follower] = {}
         self.catch_ups = 0
-        self.evicted: list[tuple[int, int]] = []  # (topic, bytes needed): dropped to make room
+        self.evicted: list[tuple[int, int]] = []  # (topic, bytes needed): lowered to make room
         self.over: OverBudget | None = None  # why the namespace could not be held
-        self._joining: set[int] = set()  # never LIVE yet
-        self._slack: set[int] = set()  # whose reservation is a guess
+        self.changed = False  # what is followed differs from what the hub was told
+        self._staged: dict[int, TopicView] = {}  # what a coming full brings
+        self._joining: set[int] = set()  # at full, never LIVE yet
         self._shown = shown
-        self._current_at: dict[int, float] = {}
-        self._streams = Streams(next_id, budget.unfilled)
-        self._wants: dict[int, Wanted] = {}
+        self._next_id = next_id
+        self._streams = Streams(next_id, self._expected)
+        self._wants: dict[Account, Wanted] = {}
 
-    def deadline(self, fenced: Callable[[int], bool]) -> float | None:
+    def deadline(self, fenced: Callable[[Account], bool]) -> float | None:
         """The time at which ``tick`` has work to do."""
-        times = [f.deadline for t, f in self.behind.items() if fenced(t)]
+        times = [f.deadline for account, f in self.behind.items() if fenced(account)]
         return min((at for at in times if at is not None), default=None)
 
+    def level(self, topic: int) -> int:
+        """Return the level at which ``topic`` is held."""
+        if topic not in self.followers:
+            return NONE
+        return MINIMAL if self.view.topics[topic].partial else FULL
+
+    def wanted(self, topic: int) -> int:
+        """Return the level at which ``topic`` will be held once its change is done."""
+        coming = self.coming.get(topic)
+        return self.level(topic) if coming is None else coming.level
+
     def admit(self, topic: int, reserve_bytes: int) -> None:
-        """Follow ``topic``, for which so many bytes are set aside."""
-        self.followers[topic] = self.behind[topic] = Follower(topic, FULL)
+        """Follow ``topic`` at full, for which so many bytes are set aside."""
+        if self.level(topic) == MINIMAL:
+            old = self.followers[topic]
+            if old.level == FULL:  # it is being lowered: that comes to its end at once
+                self._succeed(topic, old)
+            self.coming[topic] = self.behind[topic, FULL] = Follower(topic, FULL)
+            self._staged[topic] = TopicView()
+        else:
+            self.followers[topic] = self.behind[topic, FULL] = Follower(topic, FULL)
+            self.view.replace(topic, TopicView())
         self._joining.add(topic)
-        self.budget.reserve(topic, reserve_bytes)
+        self.budget.reserve((topic, FULL), reserve_bytes)
+        self.gate(topic)
+        self.changed = True
+
+    def watch(self, topic: int, *, now: float) -> tuple[Effect, ...]:
+        """Follow ``topic`` at minimal, whatever the level was; what was held is freed at once."""
+        if self.wanted(topic) == MINIMAL:
+            return ()
+        old = self.followers.get(topic)
+        effects = self._stop(self.coming.get(topic))
+        if old is not None and old.level == MINIMAL:
+            return effects
+        follower = Follower(topic, MINIMAL)
+        follower.opened(self._next_id(), now=now)  # in time it asks by itself, if it is not placed
+        if old is not None and old.state == LIVE:
+            self.coming[topic] = follower
+        else:
+            effects += self._stop(old)
+            self.followers[topic] = follower
+        self.behind[topic, MINIMAL] = follower
+        self.journal.forget(topic)
+        self.holdings.begin_minimal(topic)
+        self.gate(topic)
+        self.changed = True
+        return effects
 
     def drop(self, topic: int) -> tuple[Effect, ...]:
         """Forget ``topic``; what was shown of it stays a lower bound."""
-        del self.followers[topic]
-        self.behind.pop(topic, None)
-        self._wants.pop(topic, None)
-        self._joining.discard(topic)
-        self._slack.discard(topic)
-        self._current_at.pop(topic, None)
-        self.view.forget(topic)
-        self.budget.release(topic)
+        follower = self.followers[topic]
+        if follower.state == LIVE:
+            self._shown.rise(topic, (follower.epoch, follower.version))
+        effects = self._stop(self.coming.get(topic)) + self._stop(follower)
+        self.standing.current_at.pop(topic, None)
+        self.holdings.forget(topic)
         self.journal.forget(topic)
-        return tuple(Send(BULK, Cancel(stream=one)) for one in self._streams.abandon(topic))
+        if topic == NAMESPACE:
+            for other in self.followers:
+                self.gate(other)
+        return effects
+
+    def unplaced(self) -> tuple[int, ...]:
+        """Return the topics at minimal that have no position yet."""
+        return tuple(t for (t, level), f in self.behind.items() if level == MINIMAL and not f.epoch)
+
+    def place(self, topic: int, epoch: int, version: int, *, now: float) -> tuple[Effect, ...]:
+        """Let ``topic`` follow at minimal from where the hub stands: what came before is stale."""
+        follower = self.behind.get((topic, MINIMAL))
+        if follower is None or follower.epoch:
+            return ()
+        chunk = placement(Position(topic=topic, level=MINIMAL, epoch=epoch, version=version))
+        follower.opened(chunk.stream, now=now)
+        return self._tell((topic, MINIMAL), chunk, now=now)
 
     def on_delta(self, delta: Delta, *, now: float) -> tuple[Effect, ...]:
         """Take a delta of an accepted start."""
-        if delta.level != FULL:
-            return ()
-        return self._tell(delta.topic, delta, now=now)
+        return self._tell((delta.topic, delta.level), delta, now=now)
 
     def on_chunk(self, chunk: Chunk, *, now: float) -> tuple[Effect, ...]:
         """Take a part of a catch-up of an accepted start."""
         if not self._streams.topics(chunk.stream):
             return (Send(BULK, Cancel(stream=chunk.stream)),)
-        self._alive(chunk.stream, now)
-        effects = self._tell(chunk.topic, chunk, now=now)
+        for account in self._streams.topics(chunk.stream):
+            self.standing.follower(account).heard(now=now)
+        effects = self._tell((chunk.topic, chunk.level), chunk, now=now)
         return effects + self._credit(chunk.stream, chunk_cost(chunk))
 
     def strange_chunk(self, chunk: Chunk) -> tuple[Effect, ...]:
@@ -102,239 +166,220 @@ class Levels:
 
     def on_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
         """The hub does not answer a stream, or one topic of it, now."""
-        for topic in self._streams.topics(refused.request):
-            if refused.topic in (-1, topic):
-                self._tell(topic, refused, now=now)
+        for account in self._streams.topics(refused.request):
+            if refused.topic in (-1, account[0]):
+                self._tell(account, refused, now=now)
         return self._credit(refused.request, REFUSAL_COST)
 
     def on_beacon(
-        self, beacon: Beacon, order: Iterable[int], *, fenced: Callable[[int], bool], now: float
+        self, beacon: Beacon, order: Iterable[int], *, fenced: Callable[[Account], bool], now: float
     ) -> tuple[Effect, ...]:
         """Compare positions with the beacon of an accepted start, its topics in ``order``."""
         effects: tuple[Effect, ...] = ()
         for topic, version in zip(order, beacon.versions, strict=False):
-            follower = self.followers.get(topic)
-            if follower is None:
-                continue
-            if (follower.epoch, follower.version) >= (beacon.epoch, version):
-                if follower.state == LIVE:
-                    self._current_at[topic] = now
-            elif fenced(topic):
-                effects += self._tell(topic, Ahead(beacon.epoch, version), now=now)
+            for follower in (self.followers.get(topic), self.coming.get(topic)):
+                if follower is None:
+                    continue
+                account = (topic, follower.level)
+                if (follower.epoch, follower.version) < (beacon.epoch, version):
+                    ahead = Ahead(beacon.epoch, version)
+                    effects += self._tell(account, ahead, now=now) if fenced(account) else ()
+                elif follower.state == LIVE:
+                    self.standing.current_at[topic] = now
         return effects
 
-    def tick(self, *, fenced: Callable[[int], bool], now: float) -> tuple[Effect, ...]:
+    def tick(self, *, fenced: Callable[[Account], bool], now: float) -> tuple[Effect, ...]:
         """Let followers that are behind ask, first or again."""
         effects: tuple[Effect, ...] = ()
-        for topic, follower in list(self.behind.items()):
-            if fenced(topic) and follower.deadline is not None and now >= follower.deadline:
-                effects += self._tell(topic, Tick(), now=now)
+        for account, follower in list(self.behind.items()):
+            if fenced(account) and follower.deadline is not None and now >= follower.deadline:
+                effects += self._tell(account, Tick(), now=now)
         return effects
 
-    def lose_streams(self, *, fenced: Callable[[int], bool], now: float) -> tuple[Effect, ...]:
+    def lose_streams(self, *, fenced: Callable[[Account], bool], now: float) -> tuple[Effect, ...]:
         """Ask anew for what is under way: the hub, or the accepted start, is another one."""
         self._streams.clear()
         effects: tuple[Effect, ...] = ()
-        for topic in list(self.behind):
-            if fenced(topic):
-                effects += self._tell(topic, StreamLost(), now=now)
+        for account in list(self.behind):
+            if fenced(account):
+                effects += self._tell(account, StreamLost(), now=now)
         return effects
 
     def ask(self, *, now: float) -> tuple[Effect, ...]:
         """Return one request for all that is wanted, the namespace and small topics first."""
         if not self._wants:
             return ()
-        order = sorted(self._wants, key=lambda t: (t != NAMESPACE, self.budget.unfilled(t), t))
-        for topic in order:
-            if not self.budget.unfilled(topic):  # growth of unknown size: a place to begin with
-                room = min(max(self.budget.free_bytes, 0), CREDIT_DEFAULT)
-                self.budget.reserve(topic, self.budget.held(topic) + room)
-                self._slack.add(topic)
-        request = self._streams.open(self._wants[topic] for topic in order)
+        order = sorted(self._wants, key=lambda a: (a[0] != NAMESPACE, self._expected(a), a))
+        for account in order:
+            if not self._expected(account):  # growth of unknown size: a place to begin with
+                self.holdings.reserve(account, CREDIT_DEFAULT)
+        request = self._streams.open(self._wants[account] for account in order)
         self._wants.clear()
         self.catch_ups += 1
-        for topic in order:
-            self.followers[topic].opened(request.stream, now=now)
+        for account in order:
+            self.standing.follower(account).opened(request.stream, now=now)
         return (Send(BULK, request),)
-
-    def fits(self, topic: int, size: int) -> bool:
-        """Tell whether ``topic`` may hold ``size`` bytes more, nothing being dropped for it."""
-        if not self.budget.fits(topic, size):
-            self._yield_slack()
-        return self.budget.fits(topic, size)
 
     def gate(self, topic: int) -> None:
         """Open ``topic`` to readers, or shut it, by what it has reached and what was shown."""
-        if self.settled(topic):
+        if self.standing.settled(topic):
             self.view.open(topic)
         else:
             self.view.shut(topic)
 
-    def reached(self, topic: int, position: tuple[int, int]) -> bool:
-        """Tell whether ``topic`` is LIVE at or above ``position``."""
-        follower = self.followers.get(topic)
-        if follower is None or follower.state != LIVE:
-            return False
-        return (follower.epoch, follower.version) >= position
+    def keep(self, topic: int, group: bytes, content: Content, *, epoch: int) -> None:
+        """Keep what was pulled, where stubs tell when it is stale, if it fits."""
+        place = self.view.topics.get(topic)
+        if place is None or not place.partial:
+            return
+        if not place.epoch:
+            place.epoch = epoch  # it came before its follower's position
+        if place.epoch == epoch and content.at >= place.horizon:
+            self.holdings.keep(topic, group, content)
 
-    def stands_at(self, topic: int, position: tuple[int, int]) -> bool:
-        """Tell whether ``topic`` is LIVE at exactly ``position``."""
-        follower = self.followers.get(topic)
-        if follower is None or follower.state != LIVE:
-            return False
-        return (follower.epoch, follower.version) == position
+    def joined(self, topic: int, level: int) -> bool:
+        """Tell whether ``topic`` is LIVE at ``level``, with nothing coming."""
+        return self.level(topic) == self.wanted(topic) == level and self.standing.settled(topic)
 
-    def version(self, topic: int) -> int:
-        """Return the version at which ``topic`` stands, or was last shown."""
-        follower = self.followers.get(topic)
-        return self._shown.of(topic)[1] if follower is None else follower.version
-
-    def settled(self, topic: int) -> bool:
-        """Tell whether ``topic`` is LIVE, of the namespace's epoch, and at or above all shown.
-
-        Incarnations mean something within one epoch only.
-        """
-        namespace = self.followers.get(NAMESPACE)
-        if namespace is None or not self.reached(topic, self._shown.of(topic)):
-            return False
-        return self.followers[topic].epoch == namespace.epoch
-
-    def versions(self, epoch: int) -> tuple[tuple[int, int], ...]:
-        """Return (topic, version) of everything shown, held or queued in ``epoch``, sorted."""
-        versions = dict(self._shown.versions(epoch))
-        for topic, follower in self.behind.items():
-            for delta in follower.queued():
-                if delta.epoch == epoch:
-                    versions[topic] = max(versions.get(topic, 0), delta.to_version)
-        return tuple(sorted(versions.items()))
-
-    def positions(self) -> tuple[Position, ...]:
-        """Return where each follower stands."""
-        return tuple(
-            Position(topic=f.topic, level=FULL, epoch=f.epoch, version=f.version)
-            for f in self.followers.values()
-        )
-
-    def lag_s(self, topic: int, *, now: float) -> float:
-        """Tell how long ago ``topic`` was last known to be current; infinite if it never was."""
-        at = self._current_at.get(topic)
-        return float("inf") if at is None else max(now - at, 0.0)
+    def held_bytes(self, topic: int) -> int:
+        """Return what ``topic`` counts in the budget."""
+        return self.budget.held((topic, MINIMAL)) + self.budget.held((topic, FULL))
 
     def check(self) -> None:
         """Assert every invariant."""
-        self.view.check()
-        self.budget.check()
-        self._streams.check(self.followers)
-        for topic, follower in self.followers.items():
+        self.holdings.check()
+        accounts = set(self.standing.accounts())
+        self._streams.check(accounts)
+        assert self.coming.keys() <= self.followers.keys()
+        assert self._staged.keys() == {t for t, f in self.coming.items() if f.level == FULL}
+        for account in accounts:
+            follower = self.standing.follower(account)
             follower.check()
-            assert (follower.state != LIVE) is (topic in self.behind), topic
-            held = self.view.topics.get(topic)
-            held_bytes = held.held_bytes if held is not None else 0
-            assert held_bytes == self.budget.held(topic), topic
-            is_open = held is not None and held.moment is not None
-            assert is_open is self.settled(topic), topic
-        assert set(self.view.topics) <= {*self.followers, NAMESPACE}
+            assert (follower.state != LIVE) is (account in self.behind), account
+        for topic in self.followers:
+            held = self.view.topics[topic]
+            assert (held.moment is not None) is self.standing.settled(topic), topic
+            of_minimal, of_full = (
+                self.budget.held((topic, MINIMAL)),
+                self.budget.held((topic, FULL)),
+            )
+            staged = self._staged.get(topic)
+            if held.partial:
+                assert held.held_bytes < of_minimal, topic
+                assert of_full == (staged.held_bytes if staged else 0), topic
+            else:
+                assert (of_minimal, of_full) == (0, held.held_bytes), topic
+        assert set(self.view.topics) == {*self.followers, NAMESPACE}
 
-    def _tell(self, topic: int, fact: Told, *, now: float) -> tuple[Effect, ...]:
-        follower = self.followers.get(topic)
+    def _tell(self, account: Account, fact: Told, *, now: float) -> tuple[Effect, ...]:
+        follower = self.standing.at(account)
         if follower is None:
             return ()
-        stream, epoch = follower.stream, follower.epoch
-        steps = follower.handle(fact, now=now)
+        topic, stream, epoch = account[0], follower.stream, follower.epoch
         effects: list[Effect] = []
-        for step in steps:
-            effects += self._take(topic, step)
-            if topic not in self.followers:
-                return tuple(effects)  # it was dropped to make room
-        if stream and follower.stream != stream and self._streams.left(stream, topic):
-            effects += self._cancelled(fact, stream)
+        for step in follower.handle(fact, now=now):
+            effects += self._take(account, step)
+            if self.standing.at(account) is not follower:
+                return tuple(effects)  # it had to make room
+        if stream and follower.stream != stream and self._streams.left(stream, account):
+            effects += _cancelled(fact, stream)
         if follower.state == LIVE:
-            self.behind.pop(topic, None)
+            self.behind.pop(account, None)
+            if account[1] == FULL:
+                self._joining.discard(topic)
         else:
-            self.behind[topic] = follower
+            self.behind[account] = follower
+        effects += self._replace(topic)
         moved = topic == NAMESPACE and follower.epoch != epoch
         for other in list(self.followers) if moved else (topic,):
             self.gate(other)
         return tuple(effects)
 
-    def _cancelled(self, fact: Told, stream: int) -> tuple[Effect, ...]:
-        ended = isinstance(fact, Refused) or (isinstance(fact, Chunk) and fact.last)
-        return () if ended else (Send(BULK, Cancel(stream=stream)),)
-
-    def _take(self, topic: int, step: Step) -> tuple[Effect, ...]:
-        match step:
-            case Want(wanted=wanted):
+    def _take(self, account: Account, step: Step) -> tuple[Effect, ...]:
+        topic, level = account
+        live = self.followers[topic].level == level
+        place = self.view.topics[topic] if live or level == MINIMAL else self._staged[topic]
+        if isinstance(step, Want):
+            if live:
                 self.view.shut(topic)
-                self._wants[topic] = wanted
-                return ()
-            case Reset():
-                return self._reset(topic)
-            case File(chunk=chunk):
-                self._shown.rise(topic, (chunk.epoch, chunk.to_version))
-                swaps, effects = self._put(topic, chunk.entries)
-                if topic not in self._joining:  # a first content is no change
-                    self.journal.filed(topic, swaps)
-                return effects
-            case CaughtUp(chunk=chunk, from_version=from_version):
-                self.budget.reserve(topic, 0)
-                self._joining.discard(topic)
-                self._slack.discard(topic)
-                self._shown.rise(topic, (chunk.epoch, max(chunk.to_version, from_version)))
-                groups = self.view.groups(topic)
-                return _told(self.journal.caught_up(topic, chunk.to_version, groups))
-            case _:
-                assert isinstance(step, Apply)
-                delta = step.delta
-                swaps, effects = self._put(topic, delta.entries)
-                self._shown.rise(topic, (delta.epoch, delta.to_version))
-                return effects + _told(self.journal.applied(delta, swaps))
+            self._wants[account] = step.wanted
+            return ()
+        if level == MINIMAL:
+            changes = self.filling.minimal(step, place, live=live)
+            return (Changed(changes),) if changes else ()
+        effects: list[Effect] = []
 
-    def _reset(self, topic: int) -> tuple[Effect, ...]:
-        self.journal.reset(topic, self.view.groups(topic))
-        place = self.budget.held if topic in self._slack else self.budget.committed
-        self.budget.reserve(topic, place(topic))  # which stays its own
-        self._slack.discard(topic)
-        self.budget.hold(topic, -self.budget.held(topic))
-        self.view.forget(topic)
-        return ()
+        def make_room(growth: int) -> bool:
+            effects.extend(self._make_room(topic, growth))
+            return self._staged.get(topic, self.view.topics.get(topic)) is place
 
-    def _put(self, topic: int, entries: Iterable[Entry]) -> tuple[list[Swap], tuple[Effect, ...]]:
-        swaps, growth = self.view.prepare(topic, entries)
-        effects: tuple[Effect, ...] = ()
-        while not self.fits(topic, growth):
-            effects += self._make_room(topic, growth)
-            if topic not in self.followers:
-                return [], effects
-        self.view.install(topic, swaps, growth)
-        self.budget.hold(topic, growth)
-        return swaps, effects
+        fresh = topic in self._joining
+        changes = self.filling.full(step, place, live=live, fresh=fresh, make_room=make_room)
+        return (*effects, Changed(changes)) if changes else tuple(effects)
+
+    def _replace(self, topic: int) -> tuple[Effect, ...]:
+        """Let the coming follower of ``topic`` take over, once it stands where the old one does."""
+        old, new = self.followers[topic], self.coming.get(topic)
+        if new is None:
+            return ()
+        lost = old.level == FULL and old.state != LIVE  # it would fetch what is not held any more
+        if not lost and (new.state != LIVE or (new.epoch, new.version) < (old.epoch, old.version)):
+            return ()
+        if new.level == FULL:
+            self._shown.rise(topic, (new.epoch, new.version))
+            self.holdings.begin_full(topic, self._staged.pop(topic))
+        return self._succeed(topic, old)
+
+    def _succeed(self, topic: int, old: Follower) -> tuple[Effect, ...]:
+        """Let the coming follower of ``topic`` be its only one."""
+        self._shown.rise(topic, (old.epoch, old.version))
+        effects = self._stop(old)
+        self.followers[topic] = self.coming.pop(topic)
+        return effects
+
+    def _stop(self, follower: Follower | None) -> tuple[Effect, ...]:
+        """Follow no longer by ``follower``; what it held stays."""
+        if follower is None:
+            return ()
+        topic, level = account = (follower.topic, follower.level)
+        if self.followers.get(topic) is follower:
+            del self.followers[topic]
+        else:
+            del self.coming[topic]
+            if self._staged.pop(topic, None) is not None:
+                self.holdings.release(account)
+        self.behind.pop(account, None)
+        self._wants.pop(account, None)
+        if level == FULL:
+            self._joining.discard(topic)
+        self.changed = True
+        return tuple(Send(BULK, Cancel(stream=one)) for one in self._streams.abandon(account))
 
     def _make_room(self, topic: int, growth: int) -> tuple[Effect, ...]:
-        """Drop the largest topic; one that is only being joined gives way itself."""
-        victim = self.budget.largest(NAMESPACE)
+        """Lower the largest topic; one that is only being joined gives way itself."""
+        needed = self.budget.held((topic, FULL)) + growth
+        victim = self.budget.largest(FULL, but=NAMESPACE)
         if victim is None or (topic in self._joining and topic != NAMESPACE):
             victim = topic
-        needed = self.budget.held(topic) + growth
         if victim == NAMESPACE:
             free_bytes = self.budget.limit_bytes
             self.over = OverBudget("the namespace", needed_bytes=needed, free_bytes=free_bytes)
-        self.evicted.append((victim, needed if victim == topic else self.budget.held(victim)))
+        elif victim != topic:
+            needed = self.budget.held((victim, FULL))
+        self.evicted.append((victim, needed))
+        if victim in self.coming:
+            return self._stop(self.coming[victim])
         return self.drop(victim)
 
-    def _yield_slack(self) -> None:
-        """Take back what was set aside for growth of unknown size, which is no reason to drop."""
-        for topic in self._slack:
-            self.budget.reserve(topic, 0)
-        self._slack.clear()
-
-    def _alive(self, stream: int, now: float) -> None:
-        for topic in self._streams.topics(stream):
-            self.followers[topic].heard(now=now)
+    def _expected(self, account: Account) -> int:
+        """Return how many bytes of ``account`` are expected: stubs come and are forgotten."""
+        return STUBS_BYTES_MAX if account[1] == MINIMAL else self.budget.unfilled(account)
 
     def _credit(self, stream: int, cost: int) -> tuple[Effect, ...]:
         told = self._streams.processed(stream, cost)
         return () if told is None else (Send(BULK, told),)
 
 
-def _told(changes: tuple[Change, ...]) -> tuple[Effect, ...]:
-    return (Changed(changes),) if changes else ()
+def _cancelled(fact: Told, stream: int) -> tuple[Effect, ...]:
+    ended = isinstance(fact, Refused) or (isinstance(fact, Chunk) and fact.last)
+    return () if ended else (Send(BULK, Cancel(stream=stream)),)

@@ -33,6 +33,7 @@ from .facts import (
     BULK,
     CONTROL,
     DATA,
+    LEVELS,
     PULLS,
     SERVICE,
     Answer,
@@ -213,7 +214,9 @@ class Member:
                 id=ask.id,
                 give_up_at=ask.give_up_at,
                 done=lambda: (
-                    following.levels.settled(NAMESPACE) if namespace_only else following.ready()
+                    following.levels.standing.settled(NAMESPACE)
+                    if namespace_only
+                    else following.ready()
                 ),
                 failure=lambda: following.levels.over,
                 missing=following.missing,
@@ -223,12 +226,12 @@ class Member:
 
     def _on_ask_join(self, ask: AskJoin, now: float) -> tuple[Effect, ...]:
         following, topic = self._following, ask.topic
-        effects = following.join(topic, now=now)
+        effects = following.join(topic, ask.level, now=now)
         self._waits.add(
             Wait(
                 id=ask.id,
                 give_up_at=ask.give_up_at,
-                done=lambda: following.levels.settled(topic),
+                done=lambda: following.levels.joined(topic, ask.level),
                 failure=lambda: following.failure(topic),
                 missing=following.missing,
             )
@@ -240,7 +243,9 @@ class Member:
 
         def behind() -> list[int]:
             places = targets[ask.id]
-            return [t for t in levels.followers if not levels.reached(t, places.get(t, (0, 0)))]
+            return [
+                t for t in levels.followers if not levels.standing.reached(t, places.get(t, (0, 0)))
+            ]
 
         def missing() -> str:
             if ask.id not in targets:
@@ -264,11 +269,11 @@ class Member:
         return tuple(
             TopicInfo(
                 id=topic,
-                level="full" if topic in levels.followers else "none",
-                version=levels.version(topic),
-                bytes=levels.budget.held(topic),
+                level=LEVELS[levels.level(topic)],
+                version=levels.standing.version(topic),
+                bytes=levels.held_bytes(topic),
                 hits=self.view.hits(topic),
-                lag_s=levels.lag_s(topic, now=now),
+                lag_s=levels.standing.lag_s(topic, now=now),
             )
             for topic in topic_ids(self._following.num_topics)
         )
@@ -282,7 +287,8 @@ class Member:
             hits=self.view.hits_all,
             misses=self.misses,
             pulls=pulls.sent,
-            evictions=self._following.evictions,
+            evictions=self._following.evictions + levels.holdings.evicted,
+            oversize=levels.holdings.oversize,
             stale_rejected=pulls.stale_rejected,
             catch_ups=levels.catch_ups,
             wire_errors=self.wire_errors,

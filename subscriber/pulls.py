@@ -3,8 +3,9 @@
     ask ──Pull──▶ parts, under credit ──last──▶ fence ──▶ answered
                      └── of two versions, out of order, or older than what was shown: pulled again
 
-Load fence: what was asked for before something newer was shown is not answered after it. The
-parent says whether a whole reply is fit to be shown; nothing of it is kept here.
+A pull names what is held already, and only what differs comes. Load fence: what was asked for
+before something newer was shown, or heard of, is not answered after it. The parent says whether
+a whole reply is fit to be shown; nothing of it is kept here.
 """
 
 from collections import deque
@@ -15,7 +16,7 @@ from typing import Final
 from ..topics.bulk import CREDIT_DEFAULT, pulled_cost
 from ..topics.entries import Entry
 from ..topics.errors import LinkError, NotReady, TopicastError
-from ..topics.objects.names import table_name
+from ..topics.objects.names import table_key, table_name
 from ..topics.requests import Requests
 from ..topics.wire.messages import (
     SELECT_BLOCKS,
@@ -26,24 +27,31 @@ from ..topics.wire.messages import (
     Pulled,
     Refused,
 )
-from .content import Content, content_of
+from .content import HEAD_ONLY, Content, content_of
 from .facts import PULLS, Answer, AskTable, Effect, Fail, Send
+from .fence import Fence
 from .rows import EMPTY, put
 
 PULLS_MAX: Final = 16  # at once: as many streams as catalogd gives one peer; others wait
 WAITING_MAX: Final = 1000  # asks; beyond, the application is told to come again
 STALE_AGAIN_S: Final = 0.02  # what was shown is on its way to catalogd's other thread
 
+HELD_BYTES_MAX: Final = 256 << 10  # of the keys that one pull names; the rest comes again
+HELD_COST: Final = 16  # of one, beside its key
+
 Target = tuple[str, str, int]  # db, table, selector
+Base = Callable[[str, str], tuple[int, Content | None]]
 
 
 @dataclass(slots=True)
 class _Pull:
     target: Target
     asks: list[AskTable]
+    held: dict[bytes, Entry]
     sequence: int = 0
     place: tuple[int, ...] = ()
     entries: list[Entry] = field(default_factory=list)
+    gone: set[bytes] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +63,13 @@ class Whole:
 
 
 class Pulls:
-    """What is asked of catalogd and who waits for it."""
+    """What is asked of catalogd and who waits; ``base`` gives topic and content of a table."""
 
-    def __init__(self, next_id: Callable[[], int]) -> None:
+    def __init__(self, next_id: Callable[[], int], *, base: Base, fence: Fence) -> None:
         self.sent = 0
         self.stale_rejected = 0
+        self.fence = fence
+        self._base = base
         self._requests: Requests[_Pull] = Requests(next_id)
         self._running: dict[Target, int] = {}
         self._queue: deque[AskTable] = deque()
@@ -92,16 +102,14 @@ class Pulls:
             credit = (Send(PULLS, Credit(stream=part.request, amount=amount)),)
         place = (part.epoch, part.start, part.topic, part.topic_version, part.namespace_version)
         if part.sequence == 0:
-            pull.sequence, pull.place, pull.entries = 0, place, []
+            pull.sequence, pull.place, pull.entries, pull.gone = 0, place, [], set(part.gone)
         if part.sequence != pull.sequence or place != pull.place:
             return None, credit + self.again(part, now=now)
         pull.sequence += 1
         pull.entries += part.entries
         if not part.last:
             return None, credit
-        pull.entries.sort(key=_version)
-        version = max((entry.version for entry in pull.entries), default=0)
-        return Whole(part, content_of(put(EMPTY, pull.entries), version)), ()
+        return Whole(part, _content(pull, at=part.topic_version)), ()
 
     def target(self, request: int) -> Target | None:
         """Return what an open request is about."""
@@ -112,7 +120,7 @@ class Pulls:
         """Do not show this reply: pull once more, after a moment."""
         pull = self._close(part.request)
         self.stale_rejected += 1
-        request = self._open(_Pull(pull.target, pull.asks), now)
+        request = self._open(pull.target, pull.asks, now)
         self._requests.put_off(request, until=now + STALE_AGAIN_S)
         return () if part.last else (Send(PULLS, Cancel(stream=part.request)),)
 
@@ -152,7 +160,12 @@ class Pulls:
             self.sent += 1
             db, table, selector = pull.target
             message = Pull(
-                request=request, db=db, table=table, selector=selector, credit=CREDIT_DEFAULT
+                request=request,
+                db=db,
+                table=table,
+                selector=selector,
+                credit=CREDIT_DEFAULT,
+                held=tuple((key, entry.version) for key, entry in pull.held.items()),
             )
             effects.append(Send(PULLS, message))
         return tuple(effects)
@@ -176,7 +189,7 @@ class Pulls:
         """Assert every invariant."""
         assert len(self._running) <= PULLS_MAX
         assert len(self._queue) <= WAITING_MAX
-        assert len(self._requests) == len(self._running)
+        assert len(self._requests) == len(self._running) >= len(self.fence)
         for target, request in self._running.items():
             pull = self._requests.get(request)
             assert pull is not None
@@ -196,18 +209,23 @@ class Pulls:
             return True
         if len(self._running) >= PULLS_MAX:
             return False
-        self._open(_Pull(target, [ask]), now)
+        self._open(target, [ask], now)
         return True
 
-    def _open(self, pull: _Pull, now: float) -> int:
+    def _open(self, target: Target, asks: list[AskTable], now: float) -> int:
+        db, table, _ = target
+        topic, base = self._base(db, table)
+        pull = _Pull(target, asks, _held(base, target))
         request = self._requests.open(pull, now=now)
-        self._running[pull.target] = request
+        self._running[target] = request
+        self.fence.begin(topic, table_key(db, table))
         return request
 
     def _close(self, request: int) -> _Pull:
         pull = self._requests.close(request)
         assert pull is not None
         del self._running[pull.target]
+        self.fence.end(table_key(*pull.target[:2]))
         return pull
 
     def _leave(self, request: int, gone: set[int]) -> tuple[Effect, ...]:
@@ -223,6 +241,32 @@ class Pulls:
         while self._queue and self._start(self._queue[0], now):
             self._queue.popleft()
         return self.due(now)
+
+
+def _held(base: Content | None, target: Target) -> dict[bytes, Entry]:
+    """Return what a pull of ``target`` need not bring if it is still so."""
+    held: dict[bytes, Entry] = {}
+    if base is None:
+        return held
+    size = 0
+    for entry in base.values():
+        size += len(entry.key) + HELD_COST
+        if size > HELD_BYTES_MAX:
+            break
+        if target[2] == SELECT_BLOCKS or entry.key == table_key(*target[:2]):
+            held[entry.key] = entry
+    return held
+
+
+def _content(pull: _Pull, *, at: int) -> Content:
+    """Return what a complete reply comes to: what was held and is still so, and what came."""
+    rows = {key: entry for key, entry in pull.held.items() if key not in pull.gone}
+    rows.update((entry.key, entry) for entry in pull.entries)
+    version = max((entry.version for entry in rows.values()), default=0)
+    covers = None if pull.target[2] == SELECT_BLOCKS else HEAD_ONLY
+    return content_of(
+        put(EMPTY, sorted(rows.values(), key=_version)), version, covers=covers, at=at
+    )
 
 
 def _version(entry: Entry) -> int:

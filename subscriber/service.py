@@ -7,13 +7,15 @@ Pulled ── of the accepted start? ── not older than shown, topic and name
 from collections.abc import Callable
 
 from ..topics.errors import NoSuchObject
-from ..topics.objects.names import table_name
+from ..topics.objects.names import table_key, table_name
 from ..topics.requests import RETRY_S, Requests
 from ..topics.sharding import NAMESPACE, table_topic, topic_ids
-from ..topics.wire.messages import Compared, Pulled, Refused, Sync, Synced
+from ..topics.wire.messages import SELECT_TABLE, Compared, Pulled, Refused, Sync, Synced
+from .content import Content
 from .facts import SERVICE, AskSync, AskTable, ConnectCatalog, Effect, Send
 from .following import Following
-from .pulls import Pulls, Whole
+from .holdings import merged
+from .pulls import Pulls, Target, Whole
 from .shown import Shown
 from .starts import Starts
 
@@ -29,7 +31,8 @@ class Service:
         shown: Shown,
         next_id: Callable[[], int],
     ) -> None:
-        self.pulls = Pulls(next_id)
+        levels = following.levels
+        self.pulls = Pulls(next_id, base=self._base, fence=levels.filling.fence)
         self.targets: dict[int, dict[int, tuple[int, int]]] = {}  # by sync's ask: where to get
         self._following = following
         self._starts = starts
@@ -71,7 +74,7 @@ class Service:
             effects = (ConnectCatalog(address),)
         due_at = self._starts.deadline
         if self._address and due_at is not None and now >= due_at:
-            versions = self._following.levels.versions(self._starts.accepted[0])
+            versions = self._following.levels.standing.versions(self._starts.accepted[0])
             compare = self._starts.due(self._next_id(), versions, now=now)
             effects += (Send(SERVICE, compare),)
         return effects
@@ -112,6 +115,8 @@ class Service:
         self._show(NAMESPACE, (part.epoch, part.namespace_version))
         gone = NoSuchObject(table_name(*target[:2]))
         result = whole.content if part.found else gone
+        if part.found:
+            self._keep(part, whole.content, target)
         return self._sent(effects + self.pulls.answer(part.request, result, now=now))
 
     def on_pull_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
@@ -139,13 +144,33 @@ class Service:
         namespace_place = (part.epoch, part.namespace_version)
         if part.topic != topic or place < self._shown.of(topic):
             return True
+        if part.topic_version < self.pulls.fence.of(table_key(*name)):
+            return True
         if namespace_place < self._shown.of(NAMESPACE):
             return True
-        if not self._following.levels.stands_at(NAMESPACE, namespace_place):
+        if not self._following.levels.standing.stands_at(NAMESPACE, namespace_place):
             return False
         record = self._following.levels.view.record(*name)
         incarnation = record.incarnation if record is not None else 0
         return (record is not None) != part.found or incarnation != part.incarnation
+
+    def _base(self, db: str, table: str) -> tuple[int, Content | None]:
+        """Return a table's topic, and what was pulled of it in the accepted epoch."""
+        topic = table_topic(db, table, self._following.num_topics)
+        held = self._following.levels.view.topics.get(topic)
+        if held is None or not held.partial or held.epoch != self._starts.accepted[0]:
+            return topic, None
+        return topic, held.groups.get(table_key(db, table))
+
+    def _keep(self, part: Pulled, content: Content, target: Target) -> None:
+        key = table_key(*target[:2])
+        if target[2] == SELECT_TABLE:
+            head = content.entry(key)
+            _, base = self._base(*target[:2])
+            if head is None:
+                return
+            content = merged(base, head, at=part.topic_version)
+        self._following.levels.keep(part.topic, key, content, epoch=part.epoch)
 
     def _show(self, topic: int, place: tuple[int, int]) -> None:
         self._shown.rise(topic, place)

@@ -11,8 +11,9 @@ import time
 import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import Final, Self, TypeVar, cast
+from typing import Self, TypeVar, cast
 
+from ..topics.entries import FULL, NONE
 from ..topics.errors import LinkError, NotReady, UsageError
 from ..topics.link import Link
 from ..topics.objects.names import parse_table_name, table_key
@@ -20,6 +21,7 @@ from ..topics.objects.tables import Database, Partition, Table
 from .config import TIMEOUT_S, settings_of
 from .content import Content
 from .facts import (
+    LEVELS,
     Ask,
     AskDrop,
     AskJoin,
@@ -39,9 +41,6 @@ from .view import View
 from .watch import Watch
 
 T = TypeVar("T")
-
-FULL: Final = "full"
-NONE: Final = "none"
 
 
 class Subscriber:
@@ -200,19 +199,22 @@ class Subscriber:
         found = self._ask(lambda number, _: AskTopics(id=number))
         return cast(tuple[TopicInfo, ...], found)
 
-    def join(self, topic: int, level: str = FULL) -> None:
-        """Follow ``topic`` at ``level``, full or none, and return once it answers.
+    def join(self, topic: int, level: str = LEVELS[FULL]) -> None:
+        """Follow ``topic`` at ``level``: full, minimal or none; return once it is so.
+
+        At full everything is held; at minimal what is pulled, until a change of it is heard of.
 
         Raises:
             OverBudget: it does not fit; says the bytes needed.
-            UsageError: there is no such topic or level.
+            UsageError: there is no such topic or level, or the level is not offered.
         """
-        if level == NONE:
+        if level not in LEVELS:
+            raise UsageError(f"level {level!r}: {', '.join(LEVELS)}")
+        number = LEVELS.index(level)
+        if number == NONE:
             self.drop(topic)
             return
-        if level != FULL:
-            raise UsageError(f"level {level!r}: full or none")
-        self._ask(lambda number, until: AskJoin(id=number, topic=topic, give_up_at=until))
+        self._ask(lambda ask, until: AskJoin(id=ask, topic=topic, level=number, give_up_at=until))
 
     def drop(self, topic: int) -> None:
         """Follow ``topic`` no longer; its tables are pulled when they are asked for."""

@@ -39,12 +39,19 @@ class Swap:
 
 @dataclass(slots=True)
 class TopicView:
-    """What is held of one topic; ``hits`` is counted without a lock, so it may miss a few."""
+    """What is held of one topic; ``hits`` is counted without a lock, so it may miss a few.
+
+    ``partial``: only what was pulled is held, and changes of anything else say nothing.
+    ``epoch`` and ``horizon``: what was pulled of another epoch, or before, is not held.
+    """
 
     groups: dict[bytes, Content] = field(default_factory=dict)
     held_bytes: int = 0
     hits: int = 0
     moment: object | None = None  # a new one each time that the topic opens
+    partial: bool = False
+    epoch: int = 0
+    horizon: int = 0
 
 
 class View:
@@ -73,30 +80,19 @@ class View:
 
     def forget(self, topic: int) -> None:
         """Shut ``topic`` and give back all its memory."""
+        self.replace(topic, TopicView() if topic == NAMESPACE else None)
+
+    def replace(self, topic: int, held: TopicView | None) -> None:
+        """Shut ``topic`` and hold ``held`` of it instead of what was held."""
         self.shut(topic)
         self._hits[topic] = self.hits(topic)
-        if topic == NAMESPACE:
-            self.topics[NAMESPACE] = TopicView()  # readers count on one being there
-        else:
+        if held is None:
             self.topics.pop(topic, None)
+        else:
+            self.topics[topic] = held
 
-    def prepare(self, topic: int, changes: Iterable[Entry]) -> tuple[list[Swap], int]:
-        """Return the swaps that ``changes``, sorted by version, come to, and the bytes they add."""
-        groups: dict[bytes, list[Entry]] = {}
-        for change in changes:
-            groups.setdefault(group_of(change.key), []).append(change)
-        known = self.groups(topic)
-        swaps, growth = [], 0
-        for group, of_group in groups.items():
-            before = known.get(group)
-            after = (before or NOTHING).changed(of_group)
-            growth += after.held_bytes - (before.held_bytes if before else 0)
-            swaps.append(Swap(group, before, after if after.rows else None))
-        return swaps, growth
-
-    def install(self, topic: int, swaps: Iterable[Swap], growth: int) -> None:
+    def install(self, held: TopicView, swaps: Iterable[Swap], growth: int) -> None:
         """Put what ``prepare`` returned in place, each table by one assignment."""
-        held = self.topics.setdefault(topic, TopicView())
         for swap in swaps:
             if swap.after is None:
                 held.groups.pop(swap.group, None)
@@ -159,12 +155,18 @@ class View:
         if content.confirmed is not block and not self._confirm(content, block, (db, table)):
             return None
         held.hits += 1
+        content.used = True
         return content
 
-    def partitions(self, db: str, table: str) -> Content | None:
-        """Return a table's content if it holds all its partitions; None and errors as ``table``."""
+    def partitions(self, db: str, table: str, text: str | None = None) -> Content | None:
+        """Return a table's content if it holds the partitions that match the filter ``text``.
+
+        None, and errors, as ``table``.
+        """
         content = self.table(db, table)
-        head = content.head(table_key(db, table)) if content is not None else None
+        if content is None or not (content.whole or text in (content.covers or ())):
+            return None
+        head = content.head(table_key(db, table))
         return content if head is not None and head.complete else None
 
     def record(self, db: str, table: str) -> NameRecord | None:
@@ -218,7 +220,7 @@ class View:
     def _settled(self, held: TopicView, group: bytes) -> Content | None:
         moment = held.moment
         content = held.groups.get(group)
-        if moment is None or held.moment is not moment or content is None or content.stubs:
+        if moment is None or held.moment is not moment:
             return None
         return content
 
@@ -237,6 +239,24 @@ class View:
             if oldest is not None:
                 oldest.forget_head()
         return True
+
+
+def prepare(held: TopicView, changes: Iterable[Entry]) -> tuple[list[Swap], int]:
+    """Return the swaps that ``changes``, sorted by version, come to, and the bytes they add."""
+    groups: dict[bytes, list[Entry]] = {}
+    for change in changes:
+        groups.setdefault(group_of(change.key), []).append(change)
+    swaps, growth = [], 0
+    for group, of_group in groups.items():
+        before = held.groups.get(group)
+        if before is None and held.partial:
+            continue
+        after: Content | None = (before or NOTHING).changed(of_group)
+        if after is not None and (not after.rows or (held.partial and after.stubs == len(after))):
+            after = None
+        growth += (after.held_bytes if after else 0) - (before.held_bytes if before else 0)
+        swaps.append(Swap(group, before, after))
+    return swaps, growth
 
 
 def _name_record(block: Entry, table: str) -> NameRecord | None:

@@ -17,7 +17,7 @@ from time import perf_counter
 
 from topicast.subscriber.content import Content
 from topicast.subscriber.reads import read_partitions
-from topicast.subscriber.view import View
+from topicast.subscriber.view import TopicView, View, prepare
 from topicast.tests.bench.bench_representation import KEYS, LOCATION, structs
 from topicast.tests.subscriber.source import Catalog
 from topicast.tests.subscriber.structs import table_struct
@@ -99,8 +99,8 @@ def frames(catalog: Catalog) -> list[bytes]:
 
 def apply(view: View, topic: int, entries: tuple[Entry, ...]) -> None:
     """Do what the background thread does with entries."""
-    swaps, growth = view.prepare(topic, entries)
-    view.install(topic, swaps, growth)
+    held = view.topics.setdefault(topic, TopicView())
+    view.install(held, *prepare(held, entries))
 
 
 def filled(travelled: list[bytes]) -> View:

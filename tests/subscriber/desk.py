@@ -37,6 +37,7 @@ def pulled(catalog: Catalog, pull: Pull) -> Pulled:
     rows = list(catalog.topics[number].rows(table_key(pull.db, pull.table)))
     if pull.selector == SELECT_TABLE:
         rows = [row for row in rows if row.key == table_key(pull.db, pull.table)]
+    held, here = dict(pull.held), {row.key for row in rows}
     return Pulled(
         request=pull.request,
         sequence=0,
@@ -48,6 +49,6 @@ def pulled(catalog: Catalog, pull: Pull) -> Pulled:
         topic_version=catalog.topics[number].version,
         namespace_version=catalog.topics[NAMESPACE].version,
         incarnation=record.incarnation if record else 0,
-        gone=(),
-        entries=tuple(rows) if record else (),
+        gone=tuple(key for key in held if key not in here) if record else (),
+        entries=tuple(row for row in rows if held.get(row.key) != row.version) if record else (),
     )

@@ -12,6 +12,7 @@ from topicast.tests.subscriber.world import (
     World,
     started,
 )
+from topicast.topics.entries import FULL
 from topicast.topics.errors import NotReady
 from topicast.topics.wire.messages import (
     Barrier,
@@ -224,7 +225,7 @@ def test_one_topic_that_is_refused_does_not_stop_the_others_of_its_stream() -> N
     world.hear(facts.BULK, refusal)
     world.release()
     levels = world.member._following.levels
-    assert list(levels.behind) == [late]
+    assert list(levels.behind) == [(late, FULL)]
     world.pass_time(0.3)
     assert list(levels.behind) == []
 

@@ -113,7 +113,7 @@ def test_topic_that_outgrows_the_budget_is_dropped_largest_first() -> None:
     world.start()
     world.publish(*catalog.create_table("shop", "zzz"))
     assert world.stats().evictions >= 1
-    assert world.topics()[largest].level == "none"
+    assert world.topics()[largest].level == "minimal"
     assert "zzz" in (world.view.tables("shop") or ())
     world.pass_time(0.5)
     assert isinstance(world.answers[world.table("shop.zzz")], Content)
@@ -141,7 +141,7 @@ def test_topic_that_grows_while_it_is_joined_gives_way_itself() -> None:
     catalog.put_partitions("shop", "sales", {f"ds=x{i:03}": {"n": "9" * 99} for i in range(90)})
     world.release()  # the hub spoke before the topic grew
     assert isinstance(world.errors[number], OverBudget)
-    assert [t for t, info in world.topics().items() if info.level == "none"] == [topic]
+    assert [t for t, info in world.topics().items() if info.level == "minimal"] == [topic]
 
 
 def test_credit_is_granted_from_reserved_bytes_only() -> None:
@@ -178,7 +178,7 @@ def test_topic_that_grows_while_it_is_joined_spares_a_larger_one() -> None:
     catalog.put_table("shop", name, columns=tuple(sha256(b"%d" % i).hexdigest() for i in range(20)))
     world.release()
     assert isinstance(world.errors[number], OverBudget)
-    assert [t for t, info in world.topics().items() if info.level == "none"] == [small]
+    assert [t for t, info in world.topics().items() if info.level == "minimal"] == [small]
 
 
 def test_first_credit_is_no_more_than_what_is_reserved() -> None:
@@ -251,10 +251,10 @@ def test_reservation_of_a_catch_up_ends_with_it() -> None:
 def test_topic_that_begins_anew_keeps_its_place_in_the_budget() -> None:
     world = started()
     levels = world.member._following.levels
-    topic = world.catalog.topic("shop", "sales")
-    committed = levels.budget.committed(topic)
-    levels._take(topic, Reset(topic, FULL, 11))
-    assert (levels.budget.held(topic), levels.budget.committed(topic)) == (0, committed)
+    account = (world.catalog.topic("shop", "sales"), FULL)
+    committed = levels.budget.committed(account)
+    levels._take(account, Reset(*account, 11))
+    assert (levels.budget.held(account), levels.budget.committed(account)) == (0, committed)
 
 
 def test_room_for_growth_of_unknown_size_is_no_reason_to_drop_or_refuse() -> None:

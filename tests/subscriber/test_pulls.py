@@ -3,6 +3,7 @@ from itertools import count
 
 from topicast.subscriber import facts, pulls
 from topicast.subscriber.content import Content
+from topicast.subscriber.fence import Fence
 from topicast.subscriber.pulls import PULLS_MAX, WAITING_MAX, Pulls
 from topicast.tests.subscriber.desk import pulled
 from topicast.tests.subscriber.source import shop
@@ -11,7 +12,7 @@ from topicast.topics.wire.messages import Cancel, Pull
 
 
 def _pulls() -> Pulls:
-    return Pulls(count(1).__next__)
+    return Pulls(count(1).__next__, base=lambda _db, _table: (0, None), fence=Fence())
 
 
 def _ask(number: int, table: str = "orders", give_up_at: float = 10.0) -> facts.AskTable:

@@ -249,8 +249,8 @@ def test_deltas_queued_from_a_lost_epoch_are_not_compared_with_another() -> None
     levels = world.member._following.levels
     delta = replace(catalog.put_table("shop", "orders", columns=("id", "x")), epoch=11)
     levels.on_delta(delta, now=world.now)
-    assert dict(levels.versions(10))[topic] < delta.to_version
-    assert dict(levels.versions(11))[topic] == delta.to_version
+    assert dict(levels.standing.versions(10))[topic] < delta.to_version
+    assert dict(levels.standing.versions(11))[topic] == delta.to_version
 
 
 def test_late_frame_of_a_lower_epoch_is_no_first_contact() -> None:

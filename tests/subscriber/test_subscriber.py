@@ -91,8 +91,8 @@ def test_dropped_topic_is_pulled_and_can_be_joined_again() -> None:
         assert _columns(catalog, "shop.sales") == ["id"]
         assert catalog.stats().pulls == 2
         catalog.join(topic, level="none")
-        with pytest.raises(UsageError, match="full or none"):
-            catalog.join(topic, level="minimal")
+        with pytest.raises(UsageError, match="none, minimal, full"):
+            catalog.join(topic, level="half")
         with pytest.raises(UsageError):
             catalog.join(99)
 

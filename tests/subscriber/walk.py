@@ -10,6 +10,7 @@ from topicast.subscriber import facts
 from topicast.subscriber.content import Content
 from topicast.tests.subscriber.source import Catalog
 from topicast.tests.subscriber.world import World, columns_of
+from topicast.topics.entries import FULL, MINIMAL
 from topicast.topics.errors import NoSuchObject
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import Message
@@ -61,10 +62,11 @@ class Walk:
             world.dead = {self._dice.choice([0, 1])} if self._dice.random() < 0.5 else set()
         elif what < 0.89:
             world.catalog.start += 1
-        elif what < 0.93:
+        elif what < 0.91:
             world.ask(facts.AskDrop, topic=self._dice.randrange(2))
         elif what < 0.97:
-            world.ask(facts.AskJoin, topic=self._dice.randrange(2))
+            level = self._dice.choice([MINIMAL, MINIMAL, FULL])
+            world.ask(facts.AskJoin, topic=self._dice.randrange(2), level=level)
         else:
             world.ask(facts.AskSync)
 

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from itertools import count
 
+from topicast.statestore.derived import minimal
 from topicast.subscriber import facts
 from topicast.subscriber.content import Content
 from topicast.subscriber.member import Member
@@ -113,9 +114,10 @@ class World:
         assert number in self.answers, (self.errors, self.member._following.missing())
 
     def publish(self, *deltas: Delta) -> None:
-        for delta in deltas:
-            if encode(delta)[:4] in self.prefixes:
-                self.say(facts.DATA, delta)
+        for full in deltas:
+            for delta in (full, minimal(full)):
+                if encode(delta)[:4] in self.prefixes:
+                    self.say(facts.DATA, delta)
         self.run()
 
     def say(self, channel: str, message: Message) -> None:

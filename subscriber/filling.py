@@ -1,0 +1,95 @@
+"""Filling: what the steps of a follower mean for what is held, shown and told to those who watch.
+
+full     entries are put in place             readers are shown what they bring
+minimal  stubs hit what was pulled, no more   a horizon counts as a stub for every table
+"""
+
+from collections.abc import Callable, Sequence
+
+from ..topics.entries import FULL, MINIMAL, Entry, group_of
+from ..topics.follower import Apply, CaughtUp, File, Reset
+from .facts import Change
+from .fence import Fence
+from .holdings import Holdings
+from .journal import Journal
+from .shown import Shown
+from .view import TopicView
+
+Step = Apply | Reset | File | CaughtUp
+
+
+class Filling:
+    """Takes steps, one topic at a time; ``live``: readers look at the place that is filled."""
+
+    def __init__(self, holdings: Holdings, *, shown: Shown, journal: Journal) -> None:
+        self.fence = Fence()
+        self._holdings = holdings
+        self._shown = shown
+        self._journal = journal
+
+    def full(
+        self,
+        step: Step,
+        place: TopicView,
+        *,
+        live: bool,
+        fresh: bool,
+        make_room: Callable[[int], bool],
+    ) -> tuple[Change, ...]:
+        """Take a step of a follower at full; ``fresh``: it never was LIVE, so nothing changes."""
+        holdings, journal = self._holdings, self._journal
+        match step:
+            case Reset(topic=topic):
+                if live:
+                    journal.reset(topic, place.groups)
+                holdings.empty((topic, FULL), place)
+                return ()
+            case File(chunk=chunk):
+                account = (chunk.topic, FULL)
+                swaps = holdings.put(account, place, chunk.entries, make_room=make_room)
+                if live:
+                    self._shown.rise(chunk.topic, (chunk.epoch, chunk.to_version))
+                    if not fresh:
+                        journal.filed(chunk.topic, swaps)
+                return ()
+            case CaughtUp(chunk=chunk, from_version=before):
+                holdings.settle((chunk.topic, FULL))
+                if not live:
+                    return ()
+                self._shown.rise(chunk.topic, (chunk.epoch, max(chunk.to_version, before)))
+                return journal.caught_up(chunk.topic, chunk.to_version, place.groups)
+            case Apply(delta=delta):
+                account = (delta.topic, MINIMAL if place.partial else FULL)
+                swaps = holdings.put(account, place, delta.entries, make_room=make_room)
+                if not live:
+                    return ()
+                self._shown.rise(delta.topic, (delta.epoch, delta.to_version))
+                return journal.stubbed(delta) if place.partial else journal.applied(delta, swaps)
+
+    def minimal(self, step: Step, place: TopicView, *, live: bool) -> tuple[Change, ...]:
+        """Take a step of a follower at minimal."""
+        match step:
+            case File(chunk=chunk):
+                if chunk.horizon:
+                    self._horizon(chunk.topic, chunk.epoch, chunk.to_version)
+                self._hit(chunk.topic, place, chunk.entries)
+            case Apply(delta=delta):
+                if delta.horizon:
+                    self._horizon(delta.topic, delta.epoch, delta.to_version)
+                self._hit(delta.topic, place, delta.entries)
+                return self._journal.stubbed(delta) if live else ()
+            case _:
+                pass
+        return ()
+
+    def _horizon(self, topic: int, epoch: int, version: int) -> None:
+        if self._holdings.view.topics[topic].epoch != epoch:
+            self.fence.renew(topic)
+        self.fence.horizon(topic, version)
+        self._holdings.horizon(topic, epoch, version)
+
+    def _hit(self, topic: int, place: TopicView, entries: Sequence[Entry]) -> None:
+        if len(self.fence):
+            for entry in entries:
+                self.fence.hit(group_of(entry.key), entry.version)
+        self._holdings.put((topic, MINIMAL), place, entries, make_room=lambda _growth: False)

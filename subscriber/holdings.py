@@ -1,0 +1,198 @@
+"""Holdings: what is held of the followed topics, counted, and what gives way when room is needed.
+
+    pulled at minimal ──▶ cache ──room is needed──▶ given up, least used first
+    followed at full  ──────────── outgrows all ──▶ the largest is lowered, by who follows it
+
+Nothing is put in place that does not fit.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ..topics.entries import FULL, MINIMAL, Entry
+from .budget import Account, Budget
+from .cache import Cache, Key
+from .content import HEAD_ONLY, Content, content_of
+from .rows import entries, put
+from .view import Swap, TopicView, View, prepare
+
+MINIMAL_BYTES: Final = 64  # what following a topic at level minimal is accounted for
+
+
+class Holdings:
+    """View, budget and cache, kept in step."""
+
+    def __init__(self, view: View, budget: Budget) -> None:
+        self.view = view
+        self.budget = budget
+        self.cache = Cache(self._used)
+        self.evicted = 0  # pulled tables given up for others
+        self.oversize = 0  # pulled, and larger than all that is free for them
+        self._slack: set[Account] = set()  # whose reservation is a guess
+
+    def fits(self, account: Account, size: int) -> bool:
+        """Tell whether ``account`` may hold ``size`` bytes more, after giving up what is pulled."""
+        if not self.budget.fits(account, size):
+            for guess in self._slack:
+                self.budget.reserve(guess, 0)
+            self._slack.clear()
+        while not self.budget.fits(account, size):
+            victim = self.cache.victim()
+            if victim is None:
+                return False
+            self.evicted += 1
+            self.forget_group(*victim)
+        return True
+
+    def reserve(self, account: Account, room: int) -> None:
+        """Set ``room`` bytes aside beside what is held, as a guess that yields to others."""
+        room = min(max(self.budget.free_bytes, 0), room)
+        self.budget.reserve(account, self.budget.held(account) + room)
+        self._slack.add(account)
+
+    def settle(self, account: Account) -> None:
+        """End the reservation of ``account``."""
+        self.budget.reserve(account, 0)
+        self._slack.discard(account)
+
+    def begin_minimal(self, topic: int) -> None:
+        """Hold of ``topic`` only what will be pulled, instead of what was held."""
+        self.forget(topic)
+        self.view.replace(topic, TopicView(partial=True))
+        self.budget.hold((topic, MINIMAL), MINIMAL_BYTES)
+
+    def begin_full(self, topic: int, place: TopicView) -> None:
+        """Hold ``place`` of ``topic``, counted already, instead of what was pulled."""
+        self._forget_pulled(topic)
+        self.release((topic, MINIMAL))
+        self.view.replace(topic, place)
+
+    def forget(self, topic: int) -> None:
+        """Hold nothing of ``topic``."""
+        self._forget_pulled(topic)
+        self.view.forget(topic)
+        self.release((topic, FULL))
+        self.release((topic, MINIMAL))
+
+    def release(self, account: Account) -> None:
+        """Count nothing for ``account`` any more."""
+        self.budget.release(account)
+        self._slack.discard(account)
+
+    def empty(self, account: Account, place: TopicView) -> None:
+        """Begin ``place`` anew: a snapshot comes, and takes the room that the old content had."""
+        guess = account in self._slack
+        room = self.budget.held(account) if guess else self.budget.committed(account)
+        self.budget.reserve(account, room)
+        self._slack.discard(account)
+        self.budget.hold(account, -self.budget.held(account))
+        place.groups = {}
+        place.held_bytes = 0
+
+    def put(
+        self,
+        account: Account,
+        place: TopicView,
+        entries: Iterable[Entry],
+        *,
+        make_room: Callable[[int], bool],
+    ) -> list[Swap]:
+        """Put ``entries`` in place; ``make_room`` lowers something, or says that all is over."""
+        entries = tuple(entries)
+        swaps, growth = prepare(place, entries)
+        while not self.budget.fits(account, growth):
+            if self.fits(account, growth):  # what was given up may be of this very place
+                swaps, growth = prepare(place, entries)
+            elif not make_room(growth):
+                return []
+        self.view.install(place, swaps, growth)
+        self.budget.hold(account, growth)
+        if place.partial:
+            for swap in swaps:
+                self._note(account[0], swap.group, swap.after)
+        return swaps
+
+    def keep(self, topic: int, group: bytes, content: Content) -> bool:
+        """Keep pulled ``content``, if ``topic`` holds pulled tables and it fits."""
+        place = self.view.topics[topic]
+        before = place.groups.get(group)
+        if before is not None:
+            content.used = content.used or before.used
+        growth = content.held_bytes - (before.held_bytes if before is not None else 0)
+        if growth > self.budget.free_bytes + self.cache.held_bytes:
+            self.oversize += 1
+            return False
+        if not self.fits((topic, MINIMAL), growth):
+            return False
+        before = place.groups.get(group)  # it may have been given up for itself
+        growth = content.held_bytes - (before.held_bytes if before is not None else 0)
+        if not self.budget.fits((topic, MINIMAL), growth):
+            return False
+        self.view.install(place, [Swap(group, before, content)], growth)
+        self.budget.hold((topic, MINIMAL), growth)
+        self._note(topic, group, content)
+        return True
+
+    def forget_group(self, topic: int, group: bytes) -> None:
+        """Give up a pulled table."""
+        place = self.view.topics[topic]
+        before = place.groups[group]
+        self.view.install(place, [Swap(group, before, None)], -before.held_bytes)
+        self.budget.hold((topic, MINIMAL), -before.held_bytes)
+        self.cache.discard((topic, group))
+
+    def horizon(self, topic: int, epoch: int, version: int) -> None:
+        """Give up what was pulled of ``topic`` in another epoch, or before ``version``."""
+        place = self.view.topics[topic]
+        for group, content in list(place.groups.items()):
+            if place.epoch != epoch or content.at < version:
+                self.forget_group(topic, group)
+        if place.epoch != epoch:
+            place.horizon = 0
+        place.epoch, place.horizon = epoch, max(place.horizon, version)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        self.view.check()
+        self.budget.check()
+        self.cache.check()
+        pulled = {
+            (topic, group)
+            for topic, place in self.view.topics.items()
+            if place.partial
+            for group in place.groups
+        }
+        assert len(self.cache) == len(pulled)
+        assert all(key in self.cache for key in pulled)
+
+    def _forget_pulled(self, topic: int) -> None:
+        place = self.view.topics.get(topic)
+        if place is not None and place.partial:
+            for group in list(place.groups):
+                self.forget_group(topic, group)
+
+    def _note(self, topic: int, group: bytes, content: Content | None) -> None:
+        if content is None:
+            self.cache.discard((topic, group))
+        else:
+            self.cache.note((topic, group), content.held_bytes)
+
+    def _used(self, key: Key) -> bool:
+        content = self.view.topics[key[0]].groups[key[1]]
+        used, content.used = content.used, False
+        return used
+
+
+def merged(base: Content | None, head: Entry, *, at: int) -> Content:
+    """Return ``base`` with the table's own entry as pulled at topic version ``at``."""
+    if base is None:
+        return content_of(put((), [head]), head.version, covers=HEAD_ONLY, at=at)
+    if base.entry(head.key) == head:
+        return base
+    rows = sorted([head, *(e for e in entries(base.rows) if e.key != head.key)], key=_version)
+    version = max(base.version, head.version)
+    return content_of(put((), rows), version, covers=base.covers, at=base.at)
+
+
+def _version(entry: Entry) -> int:
+    return entry.version
