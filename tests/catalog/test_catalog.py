@@ -1,8 +1,9 @@
 """The core of catalogd: events become reads, reads become transactions, each once and in order."""
 
-from topicast.catalog.facts import Commit, NamesFailed, Publish, ReadNames
+from topicast.catalog.facts import Commit, Minted, NamesFailed, Publish, ReadNames
 from topicast.catalog.sources.poller import Poll
 from topicast.catalog.sources.reads import Read, ReadFailed
+from topicast.catalog.starts import StartRecord
 from topicast.tests.catalog.core import Core, loaded, part
 from topicast.topics.errors import SourceError, SourceRefused
 from topicast.topics.objects.values import ABSENT, COMPLETE, LOADING
@@ -318,3 +319,18 @@ def test_new_epoch_waits_until_everything_is_as_new_as_the_metastore() -> None:
     again.turn(12)
     assert again.tables("d") == ["t", "u"]
     assert 4 in again.minted()
+
+
+def test_new_epoch_is_above_every_epoch_that_was_seen() -> None:
+    """P-START-3: ordered until it begins, above whoever was furthest ahead, and then not again."""
+    core = loaded()
+    core.catalog.outgrow(9)
+    core.catalog.outgrow(4)
+    core.turn(2)
+    assert core.minted() == [9, 9]
+    record = StartRecord(start=7, epoch=12, versions=core.catalog.ledger.versions())
+    core.tell(Minted(epoch=12, starts=(record,)))
+    core.effects.clear()
+    core.turn(2)
+    assert core.minted() == []
+    assert {topic.epoch for topic in core.topics.values()} == {12}

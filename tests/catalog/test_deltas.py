@@ -64,6 +64,7 @@ def test_floor_is_never_above_the_delta() -> None:
 
 
 def test_unacknowledged_is_bounded_by_bytes_and_filed_versions_make_room() -> None:
+    """P-START-7."""
     waiting = Unacknowledged()
     half = UNACKED_BYTES_MAX // 2
     assert waiting.put(1, 1, half)
@@ -80,6 +81,7 @@ def test_unacknowledged_is_bounded_by_bytes_and_filed_versions_make_room() -> No
 
 
 def test_unacknowledged_is_bounded_by_count() -> None:
+    """P-START-7."""
     waiting = Unacknowledged()
     assert all(waiting.put(1, version, 1) for version in range(UNACKED_MAX))
     assert not waiting.put(2, 1, 1)

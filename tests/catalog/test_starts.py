@@ -47,6 +47,7 @@ CURRENT = {0: 9, 1: 1, NAMESPACE: 4}
 def test_peer_is_judged_by_epoch_then_start_then_where_the_next_start_began(
     epoch: int, start: int, versions: dict[int, int], verdict: Verdict
 ) -> None:
+    """P-START-2."""
     claim = Claim(epoch=epoch, start=start, versions=versions)
     assert judge(STARTS, CURRENT, claim=claim) == verdict
 

@@ -263,6 +263,7 @@ def test_surplus_names_the_floor_below_which_tombstones_are_too_many(
 
 
 def test_minted_epoch_is_above_every_one_seen_and_keeps_what_is_stored(tmp_path: Path) -> None:
+    """P-START-3."""
     with opened(tmp_path, new_id=1) as store:
         commit(store, transaction(0, 1, value(b"a\0b\0", 1)))
         assert store.mint_epoch(5, at_least=0) == NOW_US + 1

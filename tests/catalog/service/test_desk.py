@@ -2,7 +2,14 @@
 
 from dataclasses import replace
 
+from hmsclient.genthrift.hive_metastore.ttypes import (
+    FireEventRequest,
+    FireEventRequestData,
+    InsertEventRequestData,
+)
+
 from topicast.catalog.facts import Minted, ReadNames, Reply
+from topicast.catalog.sources.notifications import POLL_EVENTS_MAX
 from topicast.catalog.sources.poller import Poll
 from topicast.catalog.sources.reads import Read, ReadFailed
 from topicast.catalog.starts import StartRecord
@@ -119,7 +126,7 @@ def test_pull_of_a_table_that_never_comes_is_refused_in_time() -> None:
 
 
 def test_sync_waits_for_a_poll_that_begins_after_it() -> None:
-    """Given a poll under way, when sync is asked, then that poll's answer is not enough."""
+    """P-SYNC-1. Given a poll under way, when sync is asked, that poll's answer is not enough."""
     core = loaded()
     core.hold = lambda effect: isinstance(effect, Poll)
     core.turn(12)
@@ -136,6 +143,7 @@ def test_sync_waits_for_a_poll_that_begins_after_it() -> None:
 
 
 def test_sync_is_answered_only_when_its_events_are_published() -> None:
+    """P-SYNC-1."""
     core = loaded()
     core.hold = lambda effect: isinstance(effect, Read)
     core.create("d", "u")
@@ -146,6 +154,47 @@ def test_sync_is_answered_only_when_its_events_are_published() -> None:
     core.release()
     core.turn(12)
     assert [type(one) for one in core.replies()] == [Synced]
+
+
+def first_answer(core: Core) -> object:
+    """Let time pass until something is answered."""
+    for _ in range(60):
+        core.turn()
+        found = core.replies()
+        if found:
+            return found[0]
+    return None
+
+
+def test_sync_waits_for_events_that_one_poll_could_not_bring() -> None:
+    """P-SYNC-1. Given more events than a poll asks for, the first of them are not enough."""
+    core = loaded()
+    data = FireEventRequestData(InsertEventRequestData(filesAdded=[]))
+    for _ in range(POLL_EVENTS_MAX):
+        core.metastore.fire_listener_event(FireEventRequest(True, data, "d", "t", ["1"]))
+    core.create("d", "u")
+    core.ask(Sync(request=9))
+    answer = first_answer(core)
+    assert isinstance(answer, Synced)
+    assert answer.event_id == core.metastore.current_event_id()
+    assert "u" in core.tables("d")
+
+
+def test_sync_waits_until_missing_events_are_read_over() -> None:
+    """P-SYNC-1. Given a log that was cleaned, nothing is settled before the names were read."""
+    core = loaded()
+    core.turn(200)  # the window settles
+    core.create("d", "u")
+    core.create("d", "v")
+    core.metastore.clean_log(core.metastore.current_event_id() - 1)
+    core.hold = lambda effect: isinstance(effect, ReadNames)
+    core.ask(Sync(request=9))
+    assert first_answer(core) is None
+    assert core.held
+    core.hold = lambda _effect: False
+    core.release()
+    assert isinstance(first_answer(core), Synced)
+    assert core.tables("d") == ["t", "u", "v"]
 
 
 def test_sync_without_events_is_refused_for_good() -> None:
@@ -231,6 +280,7 @@ def test_pull_that_waits_is_answered_once_or_not_at_all_when_it_is_cancelled() -
 
 
 def test_claim_of_our_lineage_is_accepted_and_another_costs_an_epoch() -> None:
+    """P-START-2 and P-START-3."""
     core = loaded()
     number = table_topic("d", "t", 4)
     version = core.topics[number].version

@@ -254,3 +254,4 @@ def test_those_who_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk(held=False)
     assert desk.pulls.wait(b"a", pull(), now=NOW)
     assert not desk.pulls.wait(b"b", pull(), now=NOW)
+    assert desk.pulls.wait(b"a", pull(), now=NOW), "who repeats takes no more room"
