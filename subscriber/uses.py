@@ -1,0 +1,174 @@
+"""Uses: how much each topic is read here, and what of it would have to be pulled at minimal.
+
+    read ──▶ once ──read again──▶ again ──not read for WINDOW_S, or too many──▶ forgotten
+               └──── too many of these ──▶ forgotten ◀───────────────────────────┘
+
+The count is the same whatever the level: a read *misses* if it is the first of its table, or if
+the table has changed since. So a topic's worth does not jump when its level does. What was read
+again is the working set; a scan of many tables, each read once, leaves none and ends none.
+Invariant: ``working_bytes`` of a topic is the sum over its tables that were read again.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
+from math import inf, log
+from typing import Final
+
+HALF_LIFE_S: Final = 600.0  # of every rate: longer than the pauses of a job, shorter than a shift
+WINDOW_S: Final = 3600.0  # a table that was not read for so long is not in use
+AGAIN_MAX: Final = 4096  # tables remembered, of 250 bytes each
+ONCE_MAX: Final = 1024  # few, so that a scan passes through
+FIRST_SHARE: Final = 0.25  # what a first read counts: it may stay the only one
+
+_PER_S: Final = log(2) / HALF_LIFE_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """How a topic is used. Rates per second; a first read counts a quarter.
+
+    ``misses``, ``missed_bytes``: of the reads, what minimal would pull, had it room for all.
+    ``working_bytes``: of its tables that are read again and again. ``read_at``: -inf for never.
+    """
+
+    reads: float = 0.0
+    read_bytes: float = 0.0
+    misses: float = 0.0
+    missed_bytes: float = 0.0
+    working_bytes: int = 0
+    read_at: float = -inf
+
+
+@dataclass(slots=True)
+class _Table:
+    topic: int
+    size: int
+    read_at: float
+    stale_bytes: int = 0
+
+
+@dataclass(slots=True)
+class _Rates:
+    at: float
+    reads: float = 0.0
+    read_bytes: float = 0.0
+    misses: float = 0.0
+    missed_bytes: float = 0.0
+    working_bytes: int = 0
+
+    def decay(self, now: float) -> None:
+        share = 2.0 ** ((self.at - now) / HALF_LIFE_S)
+        self.at = now
+        self.reads *= share
+        self.read_bytes *= share
+        self.misses *= share
+        self.missed_bytes *= share
+
+
+class Uses:
+    """Counts reads by topic, and remembers a bounded number of tables."""
+
+    def __init__(self) -> None:
+        self._rates: dict[int, _Rates] = {}
+        self._once: dict[bytes, _Table] = {}  # both in the order of their last read
+        self._again: dict[bytes, _Table] = {}
+
+    def __len__(self) -> int:
+        return len(self._once) + len(self._again)
+
+    def read(self, topic: int, group: bytes, *, size: int, now: float, times: int = 1) -> None:
+        """Count ``times`` reads of a table, of which ``size`` accounted bytes were needed.
+
+        However it was answered, and at whatever level. Reads may be told in bundles.
+        """
+        self._expire(now)
+        rates = self._rates.setdefault(topic, _Rates(now))
+        rates.decay(now)
+        table = self._take(group)
+        missed, missed_bytes = FIRST_SHARE, FIRST_SHARE * size
+        weight = times - 1 + FIRST_SHARE
+        if table is not None:
+            weight = times
+            missed_bytes = min(table.stale_bytes, size)
+            missed = 1.0 if table.stale_bytes else 0.0
+        rates.reads += weight
+        rates.read_bytes += weight * size
+        rates.misses += missed
+        rates.missed_bytes += missed_bytes
+        again = table is not None or times > 1
+        self._put(group, _Table(topic, size, now), again=again)
+
+    def changed(self, group: bytes, *, size: int) -> None:
+        """Take that ``size`` bytes of a table are stale, or would be if it were cached."""
+        table = self._again.get(group) or self._once.get(group)
+        if table is not None:
+            table.stale_bytes += max(size, 1)
+
+    def gone(self, group: bytes) -> None:
+        """Take that a table was dropped."""
+        self._take(group)
+
+    def of(self, topic: int, *, now: float) -> Use:
+        """Return how ``topic`` is used.
+
+        Cost: O(1) beside what has come to its end since the last call.
+        """
+        self._expire(now)
+        rates = self._rates.get(topic)
+        if rates is None:
+            return Use()
+        per_s = _PER_S * 2.0 ** ((rates.at - now) / HALF_LIFE_S)
+        return Use(
+            reads=rates.reads * per_s,
+            read_bytes=rates.read_bytes * per_s,
+            misses=rates.misses * per_s,
+            missed_bytes=rates.missed_bytes * per_s,
+            working_bytes=rates.working_bytes,
+            read_at=rates.at,
+        )
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert not self._once.keys() & self._again.keys()
+        assert len(self._once) <= ONCE_MAX
+        assert len(self._again) <= AGAIN_MAX
+        assert _ordered(self._once.values())
+        assert _ordered(self._again.values())
+        working = dict.fromkeys(self._rates, 0)
+        for table in self._again.values():
+            working[table.topic] += table.size
+        assert working == {topic: rates.working_bytes for topic, rates in self._rates.items()}
+        known = {table.topic for table in chain(self._once.values(), self._again.values())}
+        assert known <= self._rates.keys()
+
+    def _expire(self, now: float) -> None:
+        for tables in (self._once, self._again):
+            while tables:
+                group, table = next(iter(tables.items()))
+                if now - table.read_at < WINDOW_S:
+                    break
+                self._take(group)
+
+    def _take(self, group: bytes) -> _Table | None:
+        table = self._again.pop(group, None)
+        if table is None:
+            return self._once.pop(group, None)
+        self._rates[table.topic].working_bytes -= table.size
+        return table
+
+    def _put(self, group: bytes, table: _Table, *, again: bool) -> None:
+        if not again:
+            self._once[group] = table
+            if len(self._once) > ONCE_MAX:
+                del self._once[next(iter(self._once))]
+            return
+        self._again[group] = table
+        self._rates[table.topic].working_bytes += table.size
+        if len(self._again) > AGAIN_MAX:
+            self._take(next(iter(self._again)))
+
+
+def _ordered(tables: Iterable[_Table]) -> bool:
+    times = [table.read_at for table in tables]
+    return times == sorted(times)
