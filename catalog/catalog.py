@@ -213,7 +213,7 @@ class Catalog:
             waiting_requests=self.desk.waiting,
             entries=sum(topic.entries for topic in topics),
             held_bytes=sum(topic.held_bytes for topic in topics),
-            counts=asdict(self.counts),
+            counts=asdict(self.counts) | {"unfit": self.contents.unfit},
             topics=topics,
         )
 

@@ -101,8 +101,7 @@ class Catalogd:
         self._floors_at = 0.0
         self._floors_of: list[int] = []
         self._status_at = 0.0
-        self.garbled = 0
-        self.unreachable = 0
+        standing.watermark = catalog.poller.watermark  # a restart knows it before any commit
         self.status: Status = catalog.status()
 
     def run(self) -> None:
@@ -160,7 +159,7 @@ class Catalogd:
         self._tell(hub, publishing.Heard(channel, message), now=now, now_us=now_us)
 
     def _on_garbled(self, one: Received, exc: WireError, *, now: float, now_us: int) -> None:
-        self.garbled += 1
+        self._catalog.counts.garbled += 1
         if one.name == SERVICE:
             refused = Refused(request=0, code="WIRE", message=str(exc), retry_ms=0)
             self._link.send(SERVICE, encode(refused), one.peer)
@@ -185,7 +184,7 @@ class Catalogd:
                     self._mint(at_least, now=now, now_us=now_us)
                 case Reply(peer=peer, message=message):
                     if not self._link.send(SERVICE, encode(message), peer):
-                        self.unreachable += 1
+                        self._catalog.counts.unreachable += 1
                 case _:
                     assert_never(effect)
 

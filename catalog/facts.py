@@ -111,6 +111,8 @@ class Counts:
     pulls: int = 0
     syncs: int = 0
     refused: int = 0
+    garbled: int = 0  # frames that were no message, of hubs and of the service
+    unreachable: int = 0  # answers that found no peer, or a full queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,10 +58,13 @@ CATALOGD: Final[Table] = {
     "reads": (COUNTER, "Reads of tables and partitions from the metastore"),
     "reads_failed": (COUNTER, "Such reads that failed"),
     "polls_failed": (COUNTER, "Polls for events that failed"),
-    "withdrawn": (COUNTER, "Tables that were unloaded because they cannot be read"),
+    "withdrawn": (COUNTER, "Times that a table could not be read: it is unloaded until it can"),
+    "unfit": (COUNTER, "Times that a table was too large to be held, or held no text"),
     "pulls": (COUNTER, "Pulls that were answered"),
     "syncs": (COUNTER, "Syncs that were answered"),
     "refused": (COUNTER, "Requests that were refused"),
+    "garbled": (COUNTER, "Frames that were not of the protocol"),
+    "unreachable": (COUNTER, "Answers that found no peer or a full queue"),
 }
 
 
