@@ -7,20 +7,26 @@ What was pulled may be a part: the table without blocks, or the blocks that some
 Of a part only what is in it is followed; a change beside it may match a filter, so it ends them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from ..topics.entries import PREFIX, STUB, VALUE, Entry, accounted_bytes, group_of, tombstone
+from ..topics.objects.names import block_lead
+from ..topics.objects.reach import Span
 from .reads import Head, read_head
-from .rows import EMPTY, Rows, covering, entries, find, put
+from .rows import EMPTY, Rows, between, covering, entries, find, put
+
+Covers = Mapping[str, int]
 
 
 class Content:
     """Entries of one group; ``version`` is the highest of them ever seen.
 
     ``held_bytes`` is what they count in a budget, ``stubs`` how many have their value elsewhere.
-    ``covers``: the filters whose blocks are all here; None: every block is. ``at``: the topic
-    version at which it was pulled. ``used``: a reader was answered from it; wiped by the cache.
+    ``covers``: the filters whose blocks are all here, and since which topic version; None: every
+    block is here. ``at``: the topic version at which it was pulled. ``used``: a reader was answered
+    from it; wiped by the cache.
     """
 
     __slots__ = (
@@ -43,7 +49,7 @@ class Content:
         version: int = 0,
         held_bytes: int = 0,
         stubs: int = 0,
-        covers: frozenset[str] | None = None,
+        covers: Covers | None = None,
         at: int = 0,
     ) -> None:
         self.covers = covers
@@ -66,7 +72,8 @@ class Content:
         """
         version, covers = max(self.version, changes[-1].version), self.covers
         if covers is not None:
-            covers = covers if version <= self.at else HEAD_ONLY
+            newest = changes[-1].version
+            covers = {text: at for text, at in covers.items() if at >= newest}
             changes = self._of_part(changes)
         base = self
         prefixes = [change.version for change in changes if change.kind == PREFIX]
@@ -116,9 +123,17 @@ class Content:
         """Return the block in which ``key`` belongs."""
         return covering(self.rows, key)
 
-    def blocks(self, group: bytes) -> Iterator[Entry]:
-        """Yield every entry but the one of ``group`` itself."""
-        return (entry for entry in entries(self.rows) if entry.key != group)
+    def blocks(self, group: bytes, spans: Sequence[Span] | None = None) -> Iterator[Entry]:
+        """Yield every entry but the one of ``group`` itself; of blocks, those that reach a span."""
+        if spans is None:
+            yield from (entry for entry in entries(self.rows) if entry.key != group)
+            return
+        lead, last = block_lead(group), b""
+        for low, high in spans:
+            for entry in between(self.rows, lead + low.encode(), lead + high.encode()):
+                if entry.key > last and entry.key != group:
+                    last = entry.key
+                    yield entry
 
     def head(self, group: bytes) -> Head | None:
         """Return what the table's own entry says; None if it is not here. Worked out once."""
@@ -136,9 +151,7 @@ class Content:
         self._head = None
 
 
-def content_of(
-    rows: Rows, version: int, *, covers: frozenset[str] | None = None, at: int = 0
-) -> Content:
+def content_of(rows: Rows, version: int, *, covers: Covers | None = None, at: int = 0) -> Content:
     """Return the content of ``rows``, counted from the start."""
     return Content(
         rows,
@@ -150,7 +163,7 @@ def content_of(
     )
 
 
-HEAD_ONLY: Final[frozenset[str]] = frozenset()
+HEAD_ONLY: Final[Covers] = MappingProxyType({})
 NOTHING: Final = Content()
 
 

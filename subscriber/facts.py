@@ -113,13 +113,14 @@ class AskNamespace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskTable:
-    """Get the Content of a table, ``whole`` with all its blocks."""
+    """Get the Content of a table; ``whole``: with its blocks, all or those a ``filter`` needs."""
 
     id: int
     db: str
     table: str
     whole: bool
     give_up_at: float
+    filter: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

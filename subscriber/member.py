@@ -197,8 +197,10 @@ class Member:
 
     def _on_ask_table(self, ask: AskTable, now: float) -> tuple[Effect, ...]:
         try:
-            read = self.view.partitions if ask.whole else self.view.table
-            content = read(ask.db, ask.table)
+            if ask.whole:
+                content = self.view.partitions(ask.db, ask.table, ask.filter)
+            else:
+                content = self.view.table(ask.db, ask.table)
         except NoSuchObject as error:
             return (Fail(ask.id, error),)
         if content is not None:

@@ -11,6 +11,7 @@ a whole reply is fit to be shown; nothing of it is kept here.
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Final
 
 from ..topics.bulk import CREDIT_DEFAULT, pulled_cost
@@ -18,8 +19,10 @@ from ..topics.entries import Entry
 from ..topics.errors import LinkError, NotReady, TopicastError
 from ..topics.objects.names import table_key, table_name
 from ..topics.requests import Requests
+from ..topics.wire.control import TEXT_MAX
 from ..topics.wire.messages import (
     SELECT_BLOCKS,
+    SELECT_FILTER,
     SELECT_TABLE,
     Cancel,
     Credit,
@@ -27,7 +30,7 @@ from ..topics.wire.messages import (
     Pulled,
     Refused,
 )
-from .content import HEAD_ONLY, Content, content_of
+from .content import HEAD_ONLY, Content, Covers, content_of
 from .facts import PULLS, Answer, AskTable, Effect, Fail, Send
 from .fence import Fence
 from .rows import EMPTY, put
@@ -39,7 +42,9 @@ STALE_AGAIN_S: Final = 0.02  # what was shown is on its way to catalogd's other 
 HELD_BYTES_MAX: Final = 256 << 10  # of the keys that one pull names; the rest comes again
 HELD_COST: Final = 16  # of one, beside its key
 
-Target = tuple[str, str, int]  # db, table, selector
+COVERS_MAX: Final = 64  # filters remembered of one table, the newest
+
+Target = tuple[str, str, int, str]  # db, table, selector, filter
 Base = Callable[[str, str], tuple[int, Content | None]]
 
 
@@ -47,6 +52,7 @@ Base = Callable[[str, str], tuple[int, Content | None]]
 class _Pull:
     target: Target
     asks: list[AskTable]
+    base: Content | None
     held: dict[bytes, Entry]
     sequence: int = 0
     place: tuple[int, ...] = ()
@@ -158,7 +164,7 @@ class Pulls:
         effects: list[Effect] = []
         for request, pull in self._requests.due(now):
             self.sent += 1
-            db, table, selector = pull.target
+            db, table, selector, text = pull.target
             message = Pull(
                 request=request,
                 db=db,
@@ -166,6 +172,7 @@ class Pulls:
                 selector=selector,
                 credit=CREDIT_DEFAULT,
                 held=tuple((key, entry.version) for key, entry in pull.held.items()),
+                filter=text,
             )
             effects.append(Send(PULLS, message))
         return tuple(effects)
@@ -202,7 +209,7 @@ class Pulls:
         return [*running, *self._queue]
 
     def _start(self, ask: AskTable, now: float) -> bool:
-        target = (ask.db, ask.table, SELECT_BLOCKS if ask.whole else SELECT_TABLE)
+        target = (ask.db, ask.table, *_selection(ask))
         pull = self._requests.get(self._running.get(target, 0))
         if pull is not None:
             pull.asks.append(ask)
@@ -213,9 +220,9 @@ class Pulls:
         return True
 
     def _open(self, target: Target, asks: list[AskTable], now: float) -> int:
-        db, table, _ = target
+        db, table = target[:2]
         topic, base = self._base(db, table)
-        pull = _Pull(target, asks, _held(base, target))
+        pull = _Pull(target, asks, base, _held(base, target))
         request = self._requests.open(pull, now=now)
         self._running[target] = request
         self.fence.begin(topic, table_key(db, table))
@@ -253,7 +260,7 @@ def _held(base: Content | None, target: Target) -> dict[bytes, Entry]:
         size += len(entry.key) + HELD_COST
         if size > HELD_BYTES_MAX:
             break
-        if target[2] == SELECT_BLOCKS or entry.key == table_key(*target[:2]):
+        if target[2] != SELECT_TABLE or entry.key == table_key(*target[:2]):
             held[entry.key] = entry
     return held
 
@@ -263,10 +270,28 @@ def _content(pull: _Pull, *, at: int) -> Content:
     rows = {key: entry for key, entry in pull.held.items() if key not in pull.gone}
     rows.update((entry.key, entry) for entry in pull.entries)
     version = max((entry.version for entry in rows.values()), default=0)
-    covers = None if pull.target[2] == SELECT_BLOCKS else HEAD_ONLY
+    covers = _covers(pull, at) if pull.target[2] != SELECT_BLOCKS else None
     return content_of(
         put(EMPTY, sorted(rows.values(), key=_version)), version, covers=covers, at=at
     )
+
+
+def _selection(ask: AskTable) -> tuple[int, str]:
+    """Return selector and filter; one too long for a message brings all blocks."""
+    if not ask.whole:
+        return SELECT_TABLE, ""
+    if ask.filter is None or len(ask.filter) > TEXT_MAX:
+        return SELECT_BLOCKS, ""
+    return SELECT_FILTER, ask.filter
+
+
+def _covers(pull: _Pull, at: int) -> Covers:
+    """Return the filters that the reply to ``pull`` answers, and those known before it."""
+    if pull.target[2] == SELECT_TABLE:
+        return HEAD_ONLY
+    before = pull.base.covers if pull.base is not None else None
+    covers = {**(before or {}), pull.target[3]: at}
+    return dict(sorted(covers.items(), key=itemgetter(1))[-COVERS_MAX:])
 
 
 def _version(entry: Entry) -> int:

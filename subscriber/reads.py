@@ -8,6 +8,7 @@ from ..topics.errors import WireError
 from ..topics.objects.blocks import decode_block
 from ..topics.objects.filters import Predicate, parse
 from ..topics.objects.names import partition_values
+from ..topics.objects.reach import Span, reach
 from ..topics.objects.tables import (
     Database,
     Partition,
@@ -57,6 +58,15 @@ def read_database_entry(entry: Entry) -> Database:
 def read_names_entry(entry: Entry) -> tuple[NameRecord, ...]:
     """Read a block of table names."""
     return decode_names(_value(entry))
+
+
+def reach_of(head: Head, text: str | None) -> tuple[Span, ...] | None:
+    """Return between which names what matches the filter ``text`` lies; None if that is unknown.
+
+    Raises:
+        UsageError: ``text`` is no filter.
+    """
+    return None if text is None else reach(parse(text), head.table.partition_columns)
 
 
 def read_partitions(

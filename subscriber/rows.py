@@ -44,6 +44,19 @@ def entries(rows: Rows) -> Iterator[Entry]:
     return chain.from_iterable(rows)
 
 
+def between(rows: Rows, low: bytes, high: bytes) -> Iterator[Entry]:
+    """Yield the entries below ``high`` from the one in which ``low`` belongs on.
+
+    Cost: O(log of all + what is yielded).
+    """
+    first = max(bisect_right(rows, low, key=_first_key) - 1, 0)
+    for leaf in rows[first:]:
+        for entry in leaf[max(bisect_right(leaf, low, key=_key) - 1, 0) :]:
+            if entry.key >= high:
+                return
+            yield entry
+
+
 def put(rows: Rows, changes: Iterable[Entry]) -> Rows:
     """Return ``rows`` with ``changes``, of one group and in the order of their versions.
 

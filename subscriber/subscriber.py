@@ -16,6 +16,7 @@ from typing import Self, TypeVar, cast
 from ..topics.entries import FULL, NONE
 from ..topics.errors import LinkError, NotReady, UsageError
 from ..topics.link import Link
+from ..topics.objects.filters import parse
 from ..topics.objects.names import parse_table_name, table_key
 from ..topics.objects.tables import Database, Partition, Table
 from .config import TIMEOUT_S, settings_of
@@ -36,7 +37,7 @@ from .facts import (
 )
 from .loop import Loop
 from .member import Member
-from .reads import Head, read_partitions
+from .reads import Head, reach_of, read_partitions
 from .view import View
 from .watch import Watch
 
@@ -179,12 +180,14 @@ class Subscriber:
             LinkError: they had to be pulled and did not come in time.
         """
         db, table = parse_table_name(name)
-        content = self._view().partitions(db, table)
+        if filter is not None:
+            parse(filter)
+        content = self._view().partitions(db, table, filter)
         if content is None:
-            content = self._pull(db, table, whole=True)
-        return read_partitions(
-            _head(content, db, table), content.blocks(table_key(db, table)), filter
-        )
+            content = self._pull(db, table, whole=True, filter=filter)
+        head = _head(content, db, table)
+        blocks = content.blocks(table_key(db, table), reach_of(head, filter))
+        return read_partitions(head, blocks, filter)
 
     def sync(self, timeout_s: float | None = None) -> None:
         """Return once everything that HMS had committed before the call is visible here.
@@ -246,10 +249,10 @@ class Subscriber:
             raise LinkError(f"catalogd was silent for more than {limit} s (max_staleness_s)")
         return view
 
-    def _pull(self, db: str, table: str, *, whole: bool) -> Content:
+    def _pull(self, db: str, table: str, *, whole: bool, filter: str | None = None) -> Content:  # noqa: A002
         content = self._ask(
             lambda number, until: AskTable(
-                id=number, db=db, table=table, whole=whole, give_up_at=until
+                id=number, db=db, table=table, whole=whole, filter=filter, give_up_at=until
             )
         )
         assert isinstance(content, Content)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ...topics.bulk import Sender
-from ...topics.errors import WireError
+from ...topics.errors import UsageError, WireError
 from ...topics.wire.messages import (
     Bye,
     Cancel,
@@ -156,7 +156,11 @@ class Desk:
             self._refuse(peer, pull.request, "BUSY", why="too many pulls wait", retry_ms=RETRY_MS)
 
     def _send(self, peer: bytes, pull: Pull) -> None:
-        parts = self._pulls.parts(pull)
+        try:
+            parts = self._pulls.parts(pull)
+        except UsageError as error:
+            self._refuse(peer, pull.request, "FILTER", why=f"{pull.db}.{pull.table}: {error}")
+            return
         self._sender.cancel(peer, pull.request)  # asked again: the answer begins anew
         refusal = self._sender.open(peer, pull.request, credit=pull.credit, parts=parts)
         if refusal is not None:

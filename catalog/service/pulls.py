@@ -4,23 +4,29 @@ asked ──held──▶ parts, under the asker's credit
   └─not held──▶ waits (one load however many ask) ──loaded──▶ parts
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ...topics.bulk import Part, pulled_cost
 from ...topics.entries import VALUE, Entry
-from ...topics.objects.names import table_key
-from ...topics.objects.values import LOADING
+from ...topics.objects.blocks import decode_block
+from ...topics.objects.filters import Predicate, parse
+from ...topics.objects.names import block_key, partition_values, table_key
+from ...topics.objects.reach import reach
+from ...topics.objects.tables import read_table
+from ...topics.objects.values import LOADING, decode_table_value
 from ...topics.wire.codec import row_bytes
 from ...topics.wire.header import CHUNK_BYTES_MAX
-from ...topics.wire.messages import SELECT_TABLE, Pull, Pulled
+from ...topics.wire.messages import SELECT_FILTER, SELECT_TABLE, Pull, Pulled
 from ..contents import Contents
 from ..namespace import Namespace
 from ..sources.reads import TableId
 
 WAITING_MAX: Final = 10_000
 WAIT_S_MAX: Final = 30.0
+LOOKED_MAX: Final = 32  # blocks read for one part: 30 µs each, of a turn's 2 ms
 
 
 @dataclass(slots=True)
@@ -85,7 +91,11 @@ class Pulls:
         return self._remove(lambda one: (one.pull.db, one.pull.table) == table)
 
     def parts(self, pull: Pull) -> Iterator[Part]:
-        """Cut the answer to ``pull`` as of now; all parts are of one topic version."""
+        """Cut the answer to ``pull`` as of now; all parts are of one topic version.
+
+        Raises:
+            UsageError: its filter is none, or not one for this table.
+        """
         table = (pull.db, pull.table)
         number, topic = self._contents.topic_of(table)
         record = self._namespace.find(table)
@@ -93,16 +103,20 @@ class Pulls:
         held = dict(pull.held)
         entries: list[Entry] = []
         gone: tuple[bytes, ...] = ()
+        wanted: Callable[[Entry], bool] | None = None
         if record is not None:
             rows = [e for e in topic.rows(table_key(*table)) if e.kind == VALUE]
             if pull.selector == SELECT_TABLE:
                 rows = [e for e in rows if e.key == table_key(*table)]
+            rows.sort(key=lambda entry: entry.key)
+            if pull.selector == SELECT_FILTER:
+                rows, wanted = _matching(rows, pull, held)
             here = {entry.key for entry in rows}
             gone = tuple(key for key in held if key not in here)
             entries = [entry for entry in rows if held.get(entry.key) != entry.version]
-            entries.sort(key=lambda entry: entry.key)
         return _slices(
             entries,
+            wanted,
             Pulled(
                 request=pull.request,
                 sequence=0,
@@ -126,29 +140,61 @@ class Pulls:
         return tuple((one.peer, one.pull) for one in removed)
 
 
-def _slices(entries: list[Entry], like: Pulled) -> Iterator[Part]:
+def _matching(
+    rows: list[Entry], pull: Pull, held: dict[bytes, int]
+) -> tuple[list[Entry], Callable[[Entry], bool] | None]:
+    """Return the rows that ``pull`` reaches or needs not, and what tells of the rest, if needed.
+
+    Blocks within reach are not read: they match, but for a few at its edges.
+    """
+    lead = block_key(pull.db, pull.table, "")
+    own, blocks = rows[:1], rows[1:]
+    value = own[0].value if own else None
+    if value is None or own[0].key != table_key(pull.db, pull.table):
+        return rows, None
+    columns = read_table(decode_table_value(value).thrift, own[0].version).partition_columns
+    found = parse(pull.filter)
+    predicate = found.bind(columns)
+    spans = reach(found, columns)
+    if spans is None:
+        return rows, lambda entry: entry.key in held or _matches(entry, lead, predicate)
+    keys = [entry.key for entry in blocks]
+    near: set[bytes] = set()
+    for low, high in spans:
+        begin = max(bisect_right(keys, lead + low.encode()) - 1, 0)
+        near.update(keys[begin : bisect_left(keys, lead + high.encode())])
+    kept = [e for e in blocks if e.key in near or held.get(e.key) == e.version]
+    return [*own, *kept], None
+
+
+def _matches(entry: Entry, lead: bytes, predicate: Predicate) -> bool:
+    if not entry.key.startswith(lead) or entry.value is None:
+        return True
+    names = decode_block(entry.value, entry.version).names
+    return any(predicate(partition_values(name)) for name in names)
+
+
+def _slices(
+    entries: list[Entry], wanted: Callable[[Entry], bool] | None, like: Pulled
+) -> Iterator[Part]:
     begin, sequence = 0, 0
     while True:
-        end, size = begin, 0
-        while end < len(entries) and (
-            size == 0 or size + row_bytes(entries[end]) < CHUNK_BYTES_MAX
-        ):
-            size += row_bytes(entries[end])
+        end, size, picked = begin, 0, []
+        while end < len(entries) and (wanted is None or end - begin < LOOKED_MAX):
+            entry = entries[end]
+            if size and size + row_bytes(entry) >= CHUNK_BYTES_MAX:
+                break
+            if wanted is None or wanted(entry):
+                picked.append(entry)
+                size += row_bytes(entry)
             end += 1
         last = end == len(entries)
-        part = Pulled(
-            request=like.request,
+        part = replace(
+            like,
             sequence=sequence,
             last=last,
-            found=like.found,
-            epoch=like.epoch,
-            start=like.start,
-            topic=like.topic,
-            topic_version=like.topic_version,
-            namespace_version=like.namespace_version,
-            incarnation=like.incarnation,
             gone=like.gone if sequence == 0 else (),
-            entries=tuple(entries[begin:end]),
+            entries=tuple(picked),
         )
         yield pulled_cost(part), part
         if last:

@@ -1,9 +1,14 @@
 """catalogd's service as subscribers see it: comparisons, syncs, pulls in one part."""
 
 from topicast.tests.subscriber.source import Catalog
-from topicast.topics.objects.names import table_key
+from topicast.topics.entries import Entry
+from topicast.topics.objects.blocks import decode_block
+from topicast.topics.objects.filters import parse
+from topicast.topics.objects.names import partition_values, table_key
+from topicast.topics.objects.tables import Column
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import (
+    SELECT_FILTER,
     SELECT_TABLE,
     Compare,
     Compared,
@@ -30,6 +35,15 @@ def serve(catalog: Catalog, message: Message, *, accepting: bool | None = None) 
     return None
 
 
+def _matches(row: Entry, pull: Pull) -> bool:
+    """Tell whether ``row`` is the table, or a block in which a partition may match."""
+    if row.key == table_key(pull.db, pull.table):
+        return True
+    assert row.value is not None
+    predicate = parse(pull.filter).bind([Column("ds", "string", "")])
+    return any(predicate(partition_values(n)) for n in decode_block(row.value, row.version).names)
+
+
 def pulled(catalog: Catalog, pull: Pull) -> Pulled:
     """Return the answer to ``pull``, in one part."""
     number = catalog.topic(pull.db, pull.table)
@@ -37,7 +51,10 @@ def pulled(catalog: Catalog, pull: Pull) -> Pulled:
     rows = list(catalog.topics[number].rows(table_key(pull.db, pull.table)))
     if pull.selector == SELECT_TABLE:
         rows = [row for row in rows if row.key == table_key(pull.db, pull.table)]
-    held, here = dict(pull.held), {row.key for row in rows}
+    held = dict(pull.held)
+    if pull.selector == SELECT_FILTER:
+        rows = [row for row in rows if held.get(row.key) == row.version or _matches(row, pull)]
+    here = {row.key for row in rows}
     return Pulled(
         request=pull.request,
         sequence=0,

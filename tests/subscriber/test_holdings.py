@@ -2,6 +2,7 @@
 
 from topicast.subscriber import facts
 from topicast.subscriber.content import Content
+from topicast.subscriber.reads import reach_of, read_partitions
 from topicast.tests.subscriber.source import NAMES, Catalog, shop
 from topicast.tests.subscriber.world import World, columns_of, started
 from topicast.topics.entries import FULL, MINIMAL
@@ -295,3 +296,68 @@ def test_many_topics_join_at_minimal_for_few_bytes() -> None:
     assert sum(got) <= 4096, sum(got)
     assert {info.level for info in world.topics().values()} == {"minimal", "full"}
     world.member.check()
+
+
+def names(world: World, text: str) -> list[str] | None:
+    """Return what memory says of the partitions of ``sales`` that match; None if it does not."""
+    content = world.view.partitions("shop", "sales", text)
+    if content is None:
+        return None
+    key = table_key("shop", "sales")
+    head = content.head(key)
+    assert head is not None
+    blocks = content.blocks(key, reach_of(head, text))
+    return [one.name for one in read_partitions(head, blocks, text)]
+
+
+def test_filter_brings_the_blocks_that_it_needs_and_is_answered_from_memory_then() -> None:
+    world = watching()
+    number = world.partitions("shop.sales", "ds = '050'")
+    content = world.answers[number]
+    assert isinstance(content, Content)
+    assert len(content) == 2  # the table, and one of its blocks
+    assert names(world, "ds = '050'") == ["ds=050"]
+    assert names(world, "ds = '051'") is None
+    world.partitions("shop.sales", "ds = '051'")
+    assert names(world, "ds = '050'") == ["ds=050"]
+    assert names(world, "ds = '051'") == ["ds=051"]
+    assert pulls(world) == 2
+    assert len(world.last_pull().held) == 2
+
+
+def test_partition_that_comes_into_a_filter_is_seen() -> None:
+    world = watching()
+    world.partitions("shop.sales", "ds >= '098'")
+    assert names(world, "ds >= '098'") == ["ds=098", "ds=099"]
+    world.publish(world.catalog.put_partitions("shop", "sales", {"ds=100": {"n": "new"}}))
+    assert names(world, "ds >= '098'") is None
+    world.partitions("shop.sales", "ds >= '098'")
+    assert names(world, "ds >= '098'") == ["ds=098", "ds=099", "ds=100"]
+
+
+def test_change_of_a_block_that_no_filter_needs_costs_a_look_and_brings_nothing() -> None:
+    world = watching()
+    world.partitions("shop.sales", "ds = '001'")
+    world.publish(world.catalog.put_partitions("shop", "sales", {"ds=090": {"n": "new"}}))
+    got: list[Pulled] = []
+    world.held_back = lambda _channel, message: isinstance(message, Pulled) and got.append(message)  # type: ignore[func-returns-value]
+    world.partitions("shop.sales", "ds = '001'")
+    assert [len(reply.entries) for reply in got] == [0]
+    assert names(world, "ds = '001'") == ["ds=001"]
+
+
+def test_dropped_partition_leaves_the_filter_that_held_it() -> None:
+    world = watching()
+    world.partitions("shop.sales", "ds = '001'")
+    world.publish(world.catalog.put_partitions("shop", "sales", {"ds=001": None}))
+    world.partitions("shop.sales", "ds = '001'")
+    assert names(world, "ds = '001'") == []
+
+
+def test_filter_too_long_for_a_message_brings_all_blocks() -> None:
+    world = watching()
+    listed = ", ".join(f"'{number}'" for number in range(2000))
+    number = world.partitions("shop.sales", f"ds in ({listed})")
+    content = world.answers[number]
+    assert isinstance(content, Content)
+    assert content.whole

@@ -106,6 +106,10 @@ class World:
         db, table = name.split(".")
         return self.ask(facts.AskTable, db=db, table=table, whole=whole)
 
+    def partitions(self, name: str, text: str | None = None) -> int:
+        db, table = name.split(".")
+        return self.ask(facts.AskTable, db=db, table=table, whole=True, filter=text)
+
     def start(self) -> None:
         """Bring the member to readiness."""
         self.pass_time(0.3)

@@ -216,9 +216,10 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
             request=4,
             db="sales",
             table="orders",
-            selector=m.SELECT_BLOCKS,
+            selector=m.SELECT_FILTER,
             credit=1 << 20,
             held=((BLOCK, 41),),
+            filter="ds >= '2026-11-01'",
         ),
     ),
     (

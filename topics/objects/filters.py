@@ -51,7 +51,7 @@ _KEYWORDS: Final = frozenset({"and", "or", "not", "in", "like", "between"})
 _COMPARE: Final = {"=": eq, "!=": ne, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 _REVERSED: Final = {"=": "=", "!=": "!=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
-_TEXTS: Final = frozenset({"string", "varchar", "char", "date"})
+TEXTS: Final = frozenset({"string", "varchar", "char", "date"})
 _LITERALS: Final = frozenset({"text", "date", "number"})
 _SHOWN_MAX: Final = 200  # characters of a filter in an error
 
@@ -269,7 +269,7 @@ def _bound(term: Term, places: Mapping[str, int], columns: Sequence[Column]) -> 
         return lambda values: (
             _INTEGER.fullmatch(values[place]) is not None and number_holds(int(values[place]))
         )
-    if kind not in _TEXTS:
+    if kind not in TEXTS:
         raise UsageError(f"no filter works on {term.column}, which is of type {kind}")
     text_holds = _text_test(term, is_date=kind == "date")
     return lambda values: values[place] != NULL_PARTITION and text_holds(values[place])

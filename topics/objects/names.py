@@ -74,6 +74,11 @@ def block_key(db: str, table: str, lower: str) -> bytes:
     return _bounded(table_key(db, table) + _BLOCK + _part(lower))
 
 
+def block_lead(group: bytes) -> bytes:
+    """Return what the keys of all blocks of the table with key ``group`` begin with."""
+    return group + _BLOCK
+
+
 def database_key(db: str) -> bytes:
     """Return the key of a database in the namespace topic."""
     return _bounded(_DATABASE + b"\0" + _part(db) + b"\0")

@@ -252,6 +252,7 @@ _TABLE: Final[tuple[tuple[int, type, dict[str, Check]], ...]] = (
             "selector": U8,
             "credit": U64,
             "held": _many(_pair(KEY, U64)),
+            "filter": TEXT,
         },
     ),
     (

@@ -14,6 +14,23 @@ from typing import Final
 
 from ..entries import Entry
 
+# isort: off
+from .asked import (
+    SELECT_BLOCKS as SELECT_BLOCKS,
+    SELECT_FILTER as SELECT_FILTER,
+    SELECT_TABLE as SELECT_TABLE,
+    Compare as Compare,
+    Compared as Compared,
+    Inspect as Inspect,
+    Inspected as Inspected,
+    Pull as Pull,
+    Pulled as Pulled,
+    Sync as Sync,
+    Synced as Synced,
+)
+
+# isort: on
+
 READER: Final = 1  # roles in Hello
 PUBLISHER: Final = 2
 OPERATOR: Final = 3
@@ -30,9 +47,6 @@ CURRENT: Final = 0  # answers in JOINED
 BEHIND: Final = 1
 SNAPSHOT: Final = 2
 DENIED: Final = 3
-
-SELECT_TABLE: Final = 0  # selectors in Pull: the table's own entry
-SELECT_BLOCKS: Final = 1  # the table and all its blocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,95 +313,6 @@ class Cancel:
     """Send no more of ``stream``."""
 
     stream: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compare:
-    """A reader to catalogd, on a new start: is what I hold of your lineage? (topic, version)"""
-
-    request: int
-    epoch: int
-    start: int
-    versions: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """The answer to Compare: accepted, or ahead (a new epoch was minted)."""
-
-    request: int
-    accepted: bool
-    epoch: int
-    start: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pull:
-    """Ask catalogd for a table (and blocks). ``held``: (block key, version) pairs held."""
-
-    request: int
-    db: str
-    table: str
-    selector: int
-    credit: int
-    held: tuple[tuple[bytes, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pulled:
-    """A part of the answer to Pull; all parts are of one topic version.
-
-    ``found`` false: no such table, as of ``namespace_version``. ``gone``: keys of those held
-    that exist no more; those held that are neither here nor in ``entries`` are current.
-    """
-
-    request: int
-    sequence: int
-    last: bool
-    found: bool
-    epoch: int
-    start: int
-    topic: int
-    topic_version: int
-    namespace_version: int
-    incarnation: int
-    gone: tuple[bytes, ...]
-    entries: tuple[Entry, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sync:
-    """Ask catalogd to finish everything that HMS had committed when this arrived."""
-
-    request: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Synced:
-    """The answer to Sync: reach these versions (by topic_ids) and it is visible."""
-
-    request: int
-    epoch: int
-    start: int
-    event_id: int
-    versions: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inspect:
-    """Ask for a table of facts about the process: ``what`` names it."""
-
-    request: int
-    what: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inspected:
-    """The answer to Inspect: rows of text, integers, floats, booleans or None."""
-
-    request: int
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str | int | float | bool | None, ...], ...]
 
 
 Data = Delta | Beacon | Barrier

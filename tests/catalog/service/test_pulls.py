@@ -10,10 +10,13 @@ from topicast.catalog.service.pulls import WAIT_S_MAX, Pulls
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.topics.bulk import pulled_cost
 from topicast.topics.entries import VALUE
+from topicast.topics.errors import UsageError
+from topicast.topics.objects.blocks import decode_block
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.wire.header import CHUNK_BYTES_MAX
 from topicast.topics.wire.messages import (
     SELECT_BLOCKS,
+    SELECT_FILTER,
     SELECT_TABLE,
     SOURCE_EVENTS,
     Pull,
@@ -255,3 +258,88 @@ def test_those_who_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert desk.pulls.wait(b"a", pull(), now=NOW)
     assert not desk.pulls.wait(b"b", pull(), now=NOW)
     assert desk.pulls.wait(b"a", pull(), now=NOW), "who repeats takes no more room"
+
+
+def days(desk: Desk, count: int = 200) -> None:
+    """Give ``d.t`` so many partitions ``ds=000`` …, in several blocks."""
+    for first in range(0, count, 20):
+        desk.holding.change(dict(parts(*(f"{number:03d}" for number in range(first, first + 20)))))
+
+
+def filtered(text: str, *held: tuple[bytes, int]) -> Pull:
+    return Pull(
+        request=1, db="d", table="t", selector=SELECT_FILTER, credit=1 << 20, held=held, filter=text
+    )
+
+
+def blocks_of(answers: tuple[Pulled, ...]) -> dict[str, tuple[str, ...]]:
+    """Return the names in each block that came, by its lower bound."""
+    found = {}
+    for entry in (entry for answer in answers for entry in answer.entries):
+        if entry.key != table_key(*T):
+            assert entry.value is not None
+            lower = entry.key.removeprefix(block_key(*T, "")).decode()
+            found[lower] = decode_block(entry.value, entry.version).names
+    return found
+
+
+def test_filter_brings_only_the_blocks_within_its_reach() -> None:
+    desk = Desk()
+    days(desk)
+    everything = blocks_of(desk.answer(pull()))
+    found = blocks_of(desk.answer(filtered("ds = '077'")))
+    assert len(everything) > 5
+    assert len(found) == 1
+    assert "ds=077" in next(iter(found.values()))
+    some = blocks_of(desk.answer(filtered("ds >= '180' or ds = '003'")))
+    assert {name for names in some.values() for name in names} >= {"ds=003", "ds=180", "ds=199"}
+    assert len(some) < len(everything)
+
+
+def test_filter_that_no_name_tells_is_tried_on_every_block() -> None:
+    desk = Desk()
+    days(desk)
+    found = blocks_of(desk.answer(filtered("ds like '.*77'")))
+    assert ["ds=077" in names or "ds=177" in names for names in found.values()] == [True, True]
+
+
+def test_part_looks_at_few_blocks_and_may_be_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "LOOKED_MAX", 2)
+    desk = Desk()
+    days(desk)
+    answers = desk.answer(filtered("ds like '.*199'"))
+    assert [answer.sequence for answer in answers] == list(range(len(answers)))
+    assert [answer.last for answer in answers] == [False] * (len(answers) - 1) + [True]
+    assert sum(not answer.entries for answer in answers) > 1
+    assert len(blocks_of(answers)) == 1
+
+
+def test_stale_block_outside_the_filter_is_named_as_gone() -> None:
+    """P-PULL-2: what was held and is not named is of the answer's version."""
+    desk = Desk()
+    days(desk)
+    held = [(entry.key, entry.version) for entry in desk.one(pull()).entries]
+    before = desk.one(filtered("ds = '077'", *held))
+    assert (before.entries, before.gone) == ((), ())
+    desk.holding.change(dict(parts("003", comment="changed")))
+    answer = desk.one(filtered("ds = '077'", *held))
+    assert blocks_of((answer,)) == {}
+    assert len(answer.gone) == 1
+    (key,) = answer.gone
+    assert "ds=003" in blocks_of(desk.answer(pull()))[key.removeprefix(block_key(*T, "")).decode()]
+    changed = desk.one(filtered("ds = '003'", *held))
+    assert [entry.key for entry in changed.entries][1:] == [key]
+    assert changed.gone == ()
+
+
+@pytest.mark.parametrize("text", ["nonsense", "other = 'x'", ""])
+def test_filter_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        Desk().answer(filtered(text))
+
+
+def test_filter_on_a_table_that_does_not_exist_is_answered_with_that() -> None:
+    gone = Pull(
+        request=1, db="d", table="none", selector=SELECT_FILTER, credit=1, held=(), filter="x = 1"
+    )
+    assert not Desk().one(gone).found

@@ -22,7 +22,7 @@ FIELDS: dict[type, list[Any]] = {
     m.Filed: [5, 6, [[7, 3]]],
     m.CatchUp: [1, 100, [[7, 2, 5, 3, 2, KEY, 4]]],
     m.Compared: [1, True, 5, 6],
-    m.Pull: [1, "db", "t", 1, 100, [[KEY, 3]]],
+    m.Pull: [1, "db", "t", 1, 100, [[KEY, 3]], "ds = 'x'"],
     m.Pulled: [1, 0, True, True, 5, 6, 7, 3, 2, 1, [KEY], [[KEY, 3, 2, 1, b"v"]]],
     m.Synced: [1, 5, 6, 9, [1, 2]],
     m.Inspected: [1, ["c"], [[None, 1, -1, 0.5, True, "x"]]],

@@ -1,0 +1,131 @@
+"""Reach: between which names the partitions that match a filter lie, to look at few blocks.
+
+    ds = '2026-11-01' and hour > 3   ──▶   ds=2026-11-01/hour=…
+
+A reach may be too wide, and never is too narrow. Names are escaped, and so not quite in the order
+of their values: where a value has a character that is escaped, ``%`` stands in the name. So a
+comparison reaches, beside its own range, the few names that leave its literal by ``%`` or by ``/``.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias
+
+from .filters import TEXTS, Among, Comparison, Every, Filter, Some, Term
+from .names import partition_name
+from .tables import Column
+
+Span: TypeAlias = tuple[str, str]  # from this name on, below that one
+
+AFTER_ALL: Final = "\U0010ffff"  # sorts behind every character that a name has
+SPANS_MAX: Final = 4096  # beyond, looking at every block is as cheap
+
+
+def reach(wanted: Filter, columns: Sequence[Column]) -> tuple[Span, ...] | None:
+    """Return the spans outside of which no name matches, sorted; None if that is unknown."""
+    spans = _reach(wanted.term, columns)
+    return None if spans is None or len(spans) > SPANS_MAX else _joined(spans)
+
+
+def touches(spans: Sequence[Span], lower: str, upper: str | None) -> bool:
+    """Tell whether names from ``lower`` on and below ``upper`` (None: all) may be in ``spans``."""
+    return any((upper is None or low < upper) and lower < high for low, high in spans)
+
+
+def _reach(term: Term, columns: Sequence[Column]) -> list[Span] | None:
+    if isinstance(term, Some):
+        found: list[Span] = []
+        for part in term.terms:
+            spans = _reach(part, columns)
+            if spans is None:
+                return None
+            found += spans
+        return found
+    terms = list(_flat(term))
+    prefix, pinned = "", 0
+    for column in columns:
+        if column.type.partition("(")[0].lower() not in TEXTS:
+            break
+        mine = [one for one in terms if one.column.lower() == column.name.lower()]
+        values = _values(mine)
+        key = partition_name([column.name], ["x"])[:-1]
+        if values is not None and len(values) == 1:
+            (value,) = values
+            prefix += key + _escaped(value) + "/"
+            pinned += 1
+            continue
+        more = pinned + 1 < len(columns)
+        if values is not None:
+            return [_under(prefix + key + _escaped(value), more=more) for value in values]
+        spans = _compared(mine, prefix + key, more=more)
+        return spans if spans is not None else _pinned(prefix)
+    if pinned == len(columns):
+        prefix = prefix[:-1]
+    return _pinned(prefix)
+
+
+def _pinned(prefix: str) -> list[Span] | None:
+    return [(prefix, prefix + AFTER_ALL)] if prefix else None
+
+
+def _flat(term: Term) -> Iterable[Comparison | Among]:
+    """Yield what has to hold in any case; what is left out only widens the reach."""
+    if isinstance(term, Every):
+        for part in term.terms:
+            yield from _flat(part)
+    elif not isinstance(term, Some):
+        yield term
+
+
+def _values(terms: Iterable[Comparison | Among]) -> list[str] | None:
+    """Return the values that one of ``terms`` allows; None if none of them names any."""
+    for term in terms:
+        if isinstance(term, Comparison) and term.sign == "=":
+            return [str(term.literal)]
+        if isinstance(term, Among) and not term.negated:
+            return sorted({str(literal) for literal in term.literals})
+    return None
+
+
+def _compared(terms: Iterable[Comparison | Among], lead: str, *, more: bool) -> list[Span] | None:
+    """Return what comparisons of one column reach, whose names begin with ``lead``."""
+    low, high = lead, lead + AFTER_ALL
+    beside: list[Span] = []
+    for term in terms:
+        if not isinstance(term, Comparison):
+            continue
+        literal = str(term.literal)
+        if term.sign in (">", ">="):
+            low = max(low, lead + _escaped(literal))
+            beside += _leaving(literal, lead, by="%")
+        elif term.sign in ("<", "<="):
+            high = min(high, lead + _escaped(literal) + AFTER_ALL)
+            beside += _leaving(literal, lead, by="%")
+            beside += _leaving(literal, lead, by="/") if more else ()
+    if (low, high) == (lead, lead + AFTER_ALL):
+        return None
+    return [(low, high), *beside] if low < high else beside
+
+
+def _leaving(literal: str, lead: str, *, by: str) -> list[Span]:
+    """Return the names that are as ``literal`` up to some place, where they have ``by``."""
+    starts = [lead + _escaped(literal[:at]) + by for at in range(len(literal) + 1)]
+    return [(start, start + AFTER_ALL) for start in starts]
+
+
+def _under(name: str, *, more: bool) -> Span:
+    return (name + "/", name + "/" + AFTER_ALL) if more else (name, name + "\0")
+
+
+def _escaped(value: str) -> str:
+    return partition_name(["k"], [value])[2:] if value else ""
+
+
+def _joined(spans: list[Span]) -> tuple[Span, ...]:
+    """Return ``spans`` sorted, with those that overlap made one."""
+    found: list[Span] = []
+    for low, high in sorted(spans):
+        if found and low <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], high))
+        else:
+            found.append((low, high))
+    return tuple(found)

@@ -1,0 +1,104 @@
+"""What is asked of catalogd, and its answers; said on the catalog service."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ..entries import Entry
+
+SELECT_TABLE: Final = 0  # selectors in Pull: the table's own entry
+SELECT_BLOCKS: Final = 1  # the table and all its blocks
+SELECT_FILTER: Final = 2  # the table and the blocks in which partitions match a filter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compare:
+    """A reader to catalogd, on a new start: is what I hold of your lineage? (topic, version)"""
+
+    request: int
+    epoch: int
+    start: int
+    versions: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """The answer to Compare: accepted, or ahead (a new epoch was minted)."""
+
+    request: int
+    accepted: bool
+    epoch: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pull:
+    """Ask catalogd for a table (and blocks). ``held``: (block key, version) pairs held.
+
+    ``filter`` is that of SELECT_FILTER, else empty.
+    """
+
+    request: int
+    db: str
+    table: str
+    selector: int
+    credit: int
+    held: tuple[tuple[bytes, int], ...] = ()
+    filter: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulled:
+    """A part of the answer to Pull; all parts are of one topic version.
+
+    ``found`` false: no such table, as of ``namespace_version``. ``gone``: keys of those held
+    that exist no more, or are stale and outside the filter; those held that are neither here
+    nor in ``entries`` are current.
+    """
+
+    request: int
+    sequence: int
+    last: bool
+    found: bool
+    epoch: int
+    start: int
+    topic: int
+    topic_version: int
+    namespace_version: int
+    incarnation: int
+    gone: tuple[bytes, ...]
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sync:
+    """Ask catalogd to finish everything that HMS had committed when this arrived."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synced:
+    """The answer to Sync: reach these versions (by topic_ids) and it is visible."""
+
+    request: int
+    epoch: int
+    start: int
+    event_id: int
+    versions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspect:
+    """Ask for a table of facts about the process: ``what`` names it."""
+
+    request: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspected:
+    """The answer to Inspect: rows of text, integers, floats, booleans or None."""
+
+    request: int
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | int | float | bool | None, ...], ...]
