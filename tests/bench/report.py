@@ -1,0 +1,67 @@
+"""Report: the JSON line of a result, and how times are taken.
+
+A line has ``bench`` and ``name``, which stand for the result over the years, and numbers. ``ratio``
+is ours divided by that of ``beside``, both measured in the same run; ``met`` tells whether a
+number to reach was reached. ``tests/bench/run.py`` compares lines with those of ``results.jsonl``.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from time import perf_counter
+from typing import Final
+
+RUNS: Final = 5
+
+
+def say(bench: str, name: str, **facts: object) -> None:
+    """Print one result."""
+    rounded = {key: significant(fact) for key, fact in facts.items()}
+    print(json.dumps({"bench": bench, "name": name, **rounded}), flush=True)
+
+
+def significant(fact: object) -> object:
+    """Return a float with four digits, and anything else as it is."""
+    if not isinstance(fact, float):
+        return fact
+    return round(fact) if abs(fact) >= 1000 else float(f"{fact:.4g}")
+
+
+def beside(what: str, *, ours: float, its: float) -> dict[str, object]:
+    """Return the facts that set a number of ours beside that of ``what``."""
+    return {"beside": what, "its": its, "ratio": ours / its}
+
+
+def target(value: float, *, at_most: float) -> dict[str, object]:
+    """Return the facts that say whether a number to reach was reached."""
+    return {"target": at_most, "met": value <= at_most}
+
+
+def best_s(work: Callable[[], object], *, calls: int = 1, runs: int = RUNS) -> float:
+    """Return the seconds of one call of ``work``: the best of ``runs`` rounds of ``calls``."""
+    return min(timed_s(work, calls=calls) for _ in range(runs))
+
+
+def timed_s(work: Callable[[], object], *, calls: int = 1) -> float:
+    """Return the seconds of one call of ``work``, over ``calls``."""
+    begin = perf_counter()
+    for _ in range(calls):
+        work()
+    return (perf_counter() - begin) / calls
+
+
+def best_us(work: Callable[[], object], *, calls: int = 1, runs: int = RUNS) -> float:
+    """Return the microseconds of one call: as ``best_s``."""
+    return best_s(work, calls=calls, runs=runs) * 1e6
+
+
+def quantile(values: Iterable[float], part: float) -> float:
+    """Return the value below which ``part`` of ``values`` lie."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * part))]
+
+
+def percentiles(values_ms: Iterable[float]) -> dict[str, object]:
+    """Return how many values there are, their p50 and p99."""
+    values = tuple(values_ms)
+    p50, p99 = quantile(values, 0.5), quantile(values, 0.99)
+    return {"n": len(values), "p50_ms": p50, "p99_ms": p99}

@@ -1,0 +1,267 @@
+"""Scripted: catalogd's publisher on a catalog of ours, and readers in processes of their own.
+
+    Scripted.commit ──▶ a real statestored ──▶ readers: Subscriber, watch ──pipe──▶ what they saw
+
+Times are of one clock, CLOCK_MONOTONIC, which all processes of a machine share.
+"""
+
+import multiprocessing
+import random
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from topicast.catalog import publishing
+from topicast.catalog.publisher import Publisher
+from topicast.catalog.publishing import Standing
+from topicast.catalog.starts import StartRecord
+from topicast.subscriber import Subscriber
+from topicast.tests.cli.processes import running
+from topicast.tests.subscriber.desk import serve
+from topicast.tests.subscriber.source import Catalog
+from topicast.topics.entries import Entry
+from topicast.topics.link import Link, Received
+from topicast.topics.objects.names import block_key
+from topicast.topics.wire import decode, encode
+from topicast.topics.wire.messages import BULK_CHANNEL, CONTROL_CHANNEL, Delta
+
+CHANNELS: Final = {CONTROL_CHANNEL: "control", BULK_CHANNEL: "bulk"}
+SPAWN: Final = multiprocessing.get_context("spawn")
+DB: Final = "bench"
+NUM_TOPICS: Final = 16
+BLOCK_BYTES: Final = 1000
+PIECE_BLOCKS: Final = 60  # of one transaction, as catalogd loads a table: below 64 KB
+READER_BUDGET: Final = "1GB"
+
+
+class Scripted:
+    """A catalogd that publishes what is committed here; it lives while ``turn`` is called."""
+
+    def __init__(self, catalog: Catalog, hub: str) -> None:
+        self.catalog = catalog
+        self.at: dict[tuple[int, int], float] = {}
+        """When each (topic, version) was published."""
+        self._hub = hub
+        self._link = Link()
+        start = StartRecord(
+            start=catalog.start, epoch=catalog.epoch, versions=(0,) * (NUM_TOPICS + 1)
+        )
+        standing = Standing(
+            topics=catalog.topics,
+            starts=(start,),
+            catalog_address=self._link.bind_router("service", "tcp://127.0.0.1:0"),
+            catalog_name="hive",
+        )
+        self._publisher = Publisher(
+            standing, name="bench", registration=bytes(16), rng=random.Random(1)
+        )
+
+    def turn(self, timeout_s: float) -> None:
+        """Hear hub and readers for so long, and say what is due."""
+        until = time.monotonic() + timeout_s
+        while True:
+            left_s = until - time.monotonic()
+            for one in self._link.poll(min(max(left_s, 0.0), 0.05)):
+                self._hear(one)
+            self._tell(publishing.Tick())
+            if left_s <= 0:
+                return
+
+    def settle(self) -> None:
+        """Turn until the hub has filed everything."""
+        while self._publisher.state != publishing.LEADING or self._publisher.lag_versions:
+            self.turn(0.02)
+
+    def commit(self, delta: Delta) -> None:
+        """Publish ``delta``, which the catalog has just made."""
+        frame = encode(delta)
+        self.at[delta.topic, delta.to_version] = time.monotonic()
+        self._tell(publishing.Committed(delta.topic, delta.to_version, frame))
+
+    def wait_for(self, reader: "Reader") -> object:
+        """Turn until ``reader`` has answered; return its answer."""
+        while not reader.answered:
+            self.turn(0.01)
+        return reader.answer()
+
+    def close(self) -> None:
+        self._link.close()
+
+    def _hear(self, one: Received) -> None:
+        message = decode(one.frame)
+        if one.name == "service":
+            answer = serve(self.catalog, message)
+            if answer is not None:
+                self._link.send("service", encode(answer), one.peer)
+            return
+        channel = next(c for c, name in CHANNELS.items() if name == one.name)
+        self._tell(publishing.Heard(channel, message))
+
+    def _tell(self, fact: publishing.Fact) -> None:
+        now = time.monotonic()
+        for effect in self._publisher.handle(fact, now=now, now_us=int(now * 1e6)):
+            match effect:
+                case publishing.Put(frame=frame):
+                    self._link.send("bulk", frame)
+                case publishing.Send(channel=channel, message=message):
+                    self._link.send(CHANNELS[channel], encode(message))
+                case publishing.Reconnect():
+                    for name in CHANNELS.values():
+                        self._link.connect_dealer(name, self._hub)
+                case _:
+                    pass
+
+
+def filled(table: str, megabytes: int, *, seed: int) -> Catalog:
+    """Return a catalog with ``table`` of random blocks, and two small tables beside.
+
+    ``other`` stands in another topic than ``table``, ``near`` in the same.
+    """
+    catalog = Catalog(NUM_TOPICS)
+    catalog.create_database(DB)
+    topic = catalog.topic(DB, table)
+    catalog.create_table(DB, table, keys=("ds",))
+    numbers = range(1000)
+    catalog.create_table(DB, next(f"other{n}" for n in numbers if _topic(f"other{n}") != topic))
+    catalog.create_table(DB, next(f"near{n}" for n in numbers if _topic(f"near{n}") == topic))
+    rng = random.Random(seed)
+    blocks = range(megabytes * 1_000_000 // BLOCK_BYTES)
+    for begin in range(0, len(blocks), PIECE_BLOCKS):
+        rewrite(catalog, table, blocks[begin : begin + PIECE_BLOCKS], rng)
+    return catalog
+
+
+def small_tables(catalog: Catalog) -> tuple[str, str]:
+    """Return the names of the small tables: of another topic, of the same."""
+    other, near = (next(n for n in catalog.names[DB] if n.startswith(w)) for w in ("other", "near"))
+    return other, near
+
+
+def rewrite(catalog: Catalog, table: str, blocks: Iterable[int], rng: random.Random) -> Delta:
+    """Give blocks of ``table`` new content, in one transaction."""
+    topic = catalog.topic(DB, table)
+    version = catalog.next(topic)
+    entries = []
+    for number in blocks:
+        key = block_key(DB, table, f"ds={number:08d}" if number else "")
+        entries.append(Entry(key, version, version, version, BLOCK_BYTES, rng.randbytes(1000)))
+    return catalog.commit(topic, entries)
+
+
+def _topic(table: str) -> int:
+    return Catalog(NUM_TOPICS).topic(DB, table)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """That a reader was told of a change: which, and when."""
+
+    table: str
+    version: int
+    at: float
+
+
+class Reader:
+    """A process with a subscriber that holds ``topics`` and says what it sees, and when."""
+
+    def __init__(self, hub: str, topics: Iterable[int]) -> None:
+        self._orders, theirs = SPAWN.Pipe()
+        self._told, telling = SPAWN.Pipe(duplex=False)
+        arguments = (hub, tuple(topics), theirs, telling)
+        self._process = SPAWN.Process(target=_read, args=arguments, daemon=True)
+        self._process.start()
+        self.seen: list[Seen] = []
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def order(self, what: str, *arguments: object) -> None:
+        """Let the reader do something; ``answered`` says when, ``answer`` what came of it."""
+        self._orders.send((what, *arguments))
+
+    @property
+    def answered(self) -> bool:
+        return self._orders.poll()
+
+    def answer(self) -> object:
+        """Wait for the answer to the last order; the first comes unasked: it is ready."""
+        return self._orders.recv()
+
+    def collect(self) -> None:
+        """Take in what was told by now."""
+        while self._told.poll():
+            self.seen.append(Seen(*self._told.recv()))
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """A real statestored, a scripted catalogd, and readers that hold everything."""
+
+    hub_pid: int
+    catalogd: Scripted
+    readers: tuple[Reader, ...]
+
+
+@contextmanager
+def stand(catalog: Catalog, *, readers: int) -> Iterator[Stand]:
+    """Run a stand; the readers are ready."""
+    flags = ("--state_store_port=0", "--webserver_port=0")
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory()))
+        hub = stack.enter_context(running(folder / "log", "daemons", "statestored", *flags))
+        catalogd = stack.enter_context(closing(Scripted(catalog, hub.ready["address"])))
+        catalogd.settle()
+        topics = range(catalog.num_topics)
+        started = tuple(Reader(hub.ready["address"], topics) for _ in range(readers))
+        for reader in started:
+            stack.callback(reader.end)
+        for reader in started:
+            catalogd.wait_for(reader)
+        yield Stand(hub.process.pid, catalogd, started)
+
+
+def delays_ms(
+    reader: Reader, table: str, topic: int, at: dict[tuple[int, int], float]
+) -> list[float]:
+    """Return the time from each change of ``table`` to the eyes of ``reader``."""
+    return [
+        (one.at - at[topic, one.version]) * 1000
+        for one in reader.seen
+        if one.table == f"{DB}.{table}" and (topic, one.version) in at
+    ]
+
+
+def _read(hub: str, topics: tuple[int, ...], orders: Connection, told: Connection) -> None:
+    with Subscriber(hub, budget=READER_BUDGET, timeout_s=120) as catalog:
+        for topic in topics:
+            catalog.join(topic)
+        changes = catalog.watch(f"{DB}.[no]*")  # near and other: the small ones
+        threading.Thread(target=_obey, args=(catalog, orders), daemon=True).start()
+        for change in changes:
+            told.send((change.object, change.version, time.monotonic()))
+
+
+def _obey(catalog: Subscriber, orders: Connection) -> None:
+    """Load a topic anew, or tell how new a table is, whenever ordered."""
+    orders.send("ready")
+    while True:
+        what, argument = orders.recv()
+        begin = time.monotonic()
+        if what == "load":
+            catalog.drop(argument)
+            catalog.join(argument)
+            orders.send(time.monotonic() - begin)
+        else:
+            orders.send(catalog.table(argument).version)
