@@ -1,0 +1,120 @@
+"""The statestored is killed and starts again: what its readers receive until all is live again.
+
+A real catalogd with a store (the metastore is away: nothing changes), readers that hold every
+topic, 50,000 partitions among them. Bytes are those of all frames on all sockets of a reader, from
+the kill until each topic is known to be current again; beside what a reader receives that joins.
+Run: make bench ARGS=tests/bench/bench_hub_restart.py
+"""
+
+import signal
+import tempfile
+import time
+from collections import Counter
+from contextlib import ExitStack
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from topicast.subscriber import Subscriber
+from topicast.tests.bench.report import beside, say, target
+from topicast.tests.bench.scripted import SPAWN
+from topicast.tests.bench.stores import fill_store
+from topicast.tests.cli.processes import running
+from topicast.tests.subscriber.stand import free_ports
+from topicast.tests.waiting import until
+from topicast.topics.link import Link
+from topicast.topics.sharding import NUM_TOPICS_DEFAULT
+from topicast.topics.wire.header import BEACON_KIND
+
+READERS = 5
+TABLES = 2_000
+PARTITIONED = 10  # tables that share the partitions
+PARTITIONS = 50_000
+NOBODY = "thrift://127.0.0.1:9"  # the discard port, on which no metastore listens
+BYTES_MAX = 10_000
+TIMEOUT_S = 60.0
+IN_FLIGHT_S = 0.1  # what the old hub had sent arrives after its death; a new one takes longer
+
+
+def count_frames() -> Counter[str]:
+    """Count from now on, in this process, the bytes and frames that links receive."""
+    counts: Counter[str] = Counter()
+    poll = Link.poll
+
+    def counting(link: Link, timeout_s: float) -> list[object]:
+        received = poll(link, timeout_s)
+        for one in received:
+            counts["bytes"] += len(one.frame)
+            counts["frames"] += 1
+            if one.frame[4] == BEACON_KIND:
+                counts["beacon_bytes"] += len(one.frame)
+        return received
+
+    Link.poll = counting  # type: ignore[method-assign, assignment]  # to look, nothing else
+    return counts
+
+
+def read(hub: str, pipe: Connection) -> None:
+    """Hold every topic; when told of a kill, say what came until all is current again."""
+    counts = count_frames()
+    with Subscriber(hub, budget="256MB", timeout_s=TIMEOUT_S) as catalog:
+        for topic in range(NUM_TOPICS_DEFAULT):
+            catalog.join(topic)
+        pipe.send(dict(counts))
+        while True:
+            killed_at = pipe.recv()
+            counts.clear()
+            until(
+                lambda at=killed_at: all(
+                    topic.lag_s < time.monotonic() - at for topic in catalog.topics()
+                ),
+                timeout_s=TIMEOUT_S,
+                what="every topic to be current",
+            )
+            took_s = time.monotonic() - killed_at
+            pipe.send({**counts, "took_s": took_s, "catch_ups": catalog.stats().catch_ups})
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        fill_store(folder / "state", tables=TABLES, partitioned=PARTITIONED, partitions=PARTITIONS)
+        port = free_ports()
+        flags = ("statestored", "--webserver_port=0", f"--state_store_port={port}")
+        first = stack.enter_context(running(folder / "hub.log", "daemons", *flags))
+        catalogd = ("catalogd", "--webserver_port=0", "--catalog_service_port=0")
+        where = (
+            f"--hive_metastore_uris={NOBODY}",
+            f"--statestores={first.ready['address']}",
+            f"--state_dir={folder / 'state'}",
+        )
+        stack.enter_context(running(folder / "catalogd.log", "daemons", *catalogd, *where))
+        pipes = []
+        for _ in range(READERS):
+            ours, theirs = SPAWN.Pipe()
+            address = first.ready["address"]
+            reader = SPAWN.Process(target=read, args=(address, theirs), daemon=True)
+            reader.start()
+            stack.callback(reader.kill)
+            pipes.append(ours)
+        joined = [pipe.recv() for pipe in pipes]
+        first.end(signal.SIGKILL)
+        killed_at = time.monotonic() + IN_FLIGHT_S
+        for pipe in pipes:
+            pipe.send(killed_at)
+        stack.enter_context(running(folder / "hub.log", "daemons", *flags))
+        restarted = [pipe.recv() for pipe in pipes]
+    most = max(restarted, key=lambda one: one["bytes"])
+    join_bytes = sum(one["bytes"] for one in joined) / READERS
+    facts = {"readers": READERS, "partitions": PARTITIONS, "topics": NUM_TOPICS_DEFAULT}
+    say(
+        "hub_restart",
+        "received_most",
+        **facts,
+        **most,
+        **beside("bytes of a join", ours=most["bytes"], its=join_bytes),
+        **target(most["bytes"], at_most=BYTES_MAX),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""catalogd starts again: from exec to its line, and to the first sync that is answered.
+
+A store of 100,000 tables and 1,000,000 partitions, a real metastore without news, a statestored
+that holds everything already; ``ready_s`` and ``synced_s`` are the best of some restarts, beside
+a catalogd with an empty store: what the interpreter and the imports take.
+Run: make bench ARGS=tests/bench/bench_start.py
+"""
+
+import signal
+import tempfile
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.subscriber import Subscriber
+from topicast.tests.bench.report import beside, say, target
+from topicast.tests.bench.stores import fill_store, table_of
+from topicast.tests.cli.processes import running
+from topicast.tests.waiting import until
+from topicast.topics.link import Link
+from topicast.topics.wire import decode, encode
+from topicast.topics.wire.messages import Sync, Synced
+
+TABLES = 100_000
+PARTITIONS = 1_000_000
+PARTITIONED = 2_000  # tables that share the partitions
+RUNS = 3
+SYNCED_S_MAX = 2.0
+ANY_PORTS = ("--state_store_port=0", "--webserver_port=0")
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """How long a start took."""
+
+    ready_s: float
+    synced_s: float
+
+
+def wait_for_sync(address: str) -> None:
+    """Ask catalogd for a sync; return when it is answered."""
+    with closing(Link()) as link:
+        link.connect_dealer("service", address)
+        link.send("service", encode(Sync(request=1)))
+        while True:
+            for one in link.poll(60.0):
+                answer = decode(one.frame)
+                assert isinstance(answer, Synced), answer
+                return
+
+
+def start(folder: Path, state: str, *, hive: str, hub: str, wait_for_hub: bool = False) -> Started:
+    """Start catalogd with the store ``state``, and kill it."""
+    begin = perf_counter()
+    with running(
+        folder / "catalogd.log",
+        "daemons",
+        "catalogd",
+        "--webserver_port=0",
+        "--catalog_service_port=0",
+        f"--hive_metastore_uris={hive}",
+        f"--statestores={hub}",
+        f"--state_dir={folder / state}",
+    ) as catalogd:
+        ready_s = perf_counter() - begin
+        wait_for_sync(catalogd.ready["address"])
+        synced_s = perf_counter() - begin
+        if wait_for_hub:
+            with Subscriber(hub, budget="16MB", timeout_s=60) as catalog:
+                until(catalog.databases, timeout_s=60, what="the hub to hold the names")
+                catalog.sync(60)
+                held = catalog.partitions(".".join(table_of(0, TABLES)))
+                assert len(held) == PARTITIONS // PARTITIONED, len(held)
+        catalogd.end(signal.SIGKILL)
+    return Started(ready_s, synced_s)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        fill_store(folder / "full", tables=TABLES, partitioned=PARTITIONED, partitions=PARTITIONS)
+        with (
+            EmbeddedMetastore(folder / "hive", durable=False) as hive,
+            running(folder / "hub.log", "daemons", "statestored", *ANY_PORTS) as hub,
+            running(folder / "other.log", "daemons", "statestored", *ANY_PORTS) as other,
+        ):
+            where = {"hive": hive.uri, "hub": hub.ready["address"]}
+            start(folder, "full", **where, wait_for_hub=True)
+            full = [start(folder, "full", **where) for _ in range(RUNS)]
+            where["hub"] = other.ready["address"]
+            empty = [start(folder, "empty", **where) for _ in range(RUNS)]
+    for what in ("ready_s", "synced_s"):
+        ours = min(getattr(one, what) for one in full)
+        its = min(getattr(one, what) for one in empty)
+        facts = {"tables": TABLES, "partitions": PARTITIONS, what: ours}
+        reached = target(ours, at_most=SYNCED_S_MAX)
+        say("start", what, **facts, **beside("an empty store", ours=ours, its=its), **reached)
+
+
+if __name__ == "__main__":
+    main()

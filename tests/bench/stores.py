@@ -1,0 +1,108 @@
+"""Stores: state folders of catalogd, filled in bulk with what it would have written itself."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from topicast.catalog.sources.notifications import WindowState, pack_state
+from topicast.catalog.store import Store
+from topicast.catalog.transactions import Transaction
+from topicast.tests.bench.bench_representation import KEYS, LOCATION, NoBlocks, structs
+from topicast.tests.subscriber.structs import database_struct, table_struct
+from topicast.topics.entries import Entry
+from topicast.topics.objects.blocks import edit_partitions
+from topicast.topics.objects.names import block_key, database_key, names_key, table_key
+from topicast.topics.objects.values import (
+    ABSENT,
+    COMPLETE,
+    NAMES_MAX,
+    NameRecord,
+    TableValue,
+    encode_database_value,
+    encode_names,
+    encode_table_value,
+)
+from topicast.topics.sharding import NAMESPACE, NUM_TOPICS_DEFAULT, table_topic
+
+DATABASES_MAX: Final = 1000
+TURN: Final = 500  # transactions in one commit
+PIECE_BLOCKS: Final = 50  # in one transaction: below 64 KB
+NOW_US: Final = 1_700_000_000_000_000
+COLUMNS: Final = tuple(f"column_{number:02d}" for number in range(20))
+Rows = list[tuple[bytes, bytes]]
+
+
+def fill_store(folder: Path, *, tables: int, partitioned: int, partitions: int) -> None:
+    """Write a store of ``tables``, of which ``partitioned`` share ``partitions``.
+
+    It stands at event 0, as a metastore does that is new.
+    """
+    store = Store.open(folder, num_topics=NUM_TOPICS_DEFAULT, now_us=NOW_US, new_id=1)
+    versions = store.versions
+    window = pack_state(WindowState(last_id=0, settled=0))
+    waiting = _writes(tables, partitioned, partitions)
+    while turn := tuple(islice(waiting, TURN)):
+        transactions = []
+        for topic, rows in turn:
+            version = versions[topic] = versions[topic] + 1
+            entries = tuple(Entry(key, version, version, version, len(v), v) for key, v in rows)
+            transactions.append(
+                Transaction(
+                    topic=topic,
+                    from_version=version - 1,
+                    to_version=version,
+                    entries=entries,
+                    source=0,
+                    at_us=NOW_US,
+                )
+            )
+        store.commit(transactions, last_event_id=0, window=window)
+    store.close()
+
+
+def table_of(number: int, tables: int) -> tuple[str, str]:
+    """Return database and name of one of ``tables``."""
+    databases = min(tables, DATABASES_MAX)
+    return f"db{number % databases:03d}", f"table{number:06d}"
+
+
+def _writes(tables: int, partitioned: int, partitions: int) -> Iterator[tuple[int, Rows]]:
+    """Yield the transactions: topic and rows."""
+    databases = min(tables, DATABASES_MAX)
+    for number in range(databases):
+        names = sorted(table_of(n, tables)[1] for n in range(number, tables, databases))
+        yield NAMESPACE, list(_names(f"db{number:03d}", names, version=number + 1))
+    blocks, templates = _blocks(partitions // partitioned if partitioned else 0)
+    for number in range(tables):
+        db, name = table_of(number, tables)
+        topic = table_topic(db, name, NUM_TOPICS_DEFAULT)
+        large = number < partitioned
+        value = TableValue(
+            incarnation=number % databases + 1,
+            partitions=COMPLETE if large else ABSENT,
+            thrift=table_struct(db, name, columns=COLUMNS, keys=KEYS if large else ()),
+            templates=templates if large else (),
+        )
+        yield topic, [(table_key(db, name), encode_table_value(value))]
+        rows = [(block_key(db, name, lower), block) for lower, block in blocks if large]
+        for begin in range(0, len(rows), PIECE_BLOCKS):
+            yield topic, rows[begin : begin + PIECE_BLOCKS]
+
+
+def _names(db: str, names: Iterable[str], *, version: int) -> Iterator[tuple[bytes, bytes]]:
+    yield database_key(db), encode_database_value(database_struct(db))
+    records = iter([NameRecord(name, "MANAGED_TABLE", version, version) for name in names])
+    first = True
+    while block := tuple(islice(records, NAMES_MAX)):
+        yield names_key(db, "" if first else block[0].name), encode_names(block)
+        first = False
+
+
+def _blocks(count: int) -> tuple[list[tuple[str, bytes]], tuple[bytes, ...]]:
+    """Return the blocks of ``count`` partitions, the same for every table, and their templates."""
+    edited = edit_partitions(
+        NoBlocks(), dict(structs(count)), templates=(), location=LOCATION, version=1
+    )
+    blocks = [(lower, block) for lower, block in edited.blocks if block is not None]
+    return blocks, edited.templates
