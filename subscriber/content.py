@@ -12,7 +12,8 @@ from types import MappingProxyType
 from typing import Final
 
 from ..topics.entries import PREFIX, STUB, VALUE, Entry, accounted_bytes, group_of, tombstone
-from ..topics.objects.names import block_lead
+from ..topics.errors import NotReady
+from ..topics.objects.names import block_lead, table_key
 from ..topics.objects.reach import Span
 from .reads import Head, read_head
 from .rows import EMPTY, Rows, between, covering, entries, find, put
@@ -144,6 +145,17 @@ class Content:
         if known is None or known[0] is not entry:
             self._head = known = (entry, read_head(entry))
         return known[1]
+
+    def head_of(self, db: str, table: str) -> Head:
+        """Return what the table's own entry says.
+
+        Raises:
+            NotReady: it is not here.
+        """
+        head = self.head(table_key(db, table))
+        if head is None:
+            raise NotReady(f"catalogd sent {db}.{table} without its own entry: ask again")
+        return head
 
     def forget_head(self) -> None:
         """Give back the memory of what was worked out."""

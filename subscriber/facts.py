@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..topics.entries import FULL
-from ..topics.wire.messages import Message
+from ..topics.wire.messages import Claimed, Message
 
 DATA: Final = "data"  # SUB to the hub: deltas, beacons, barriers
 CONTROL: Final = "control"  # to the hub: joins, status
@@ -124,6 +124,16 @@ class AskTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AskValidate:
+    """Get the places of those ``claims``, made in ``epoch``, that are true no more."""
+
+    id: int
+    epoch: int
+    claims: tuple[Claimed, ...]
+    give_up_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AskSync:
     """Wait until everything that HMS has committed by now is visible here."""
 
@@ -175,7 +185,17 @@ class Leave:
     """Say goodbye; no fact follows."""
 
 
-Ask = AskReady | AskNamespace | AskTable | AskSync | AskJoin | AskDrop | AskTopics | AskStats
+Ask = (
+    AskReady
+    | AskNamespace
+    | AskTable
+    | AskValidate
+    | AskSync
+    | AskJoin
+    | AskDrop
+    | AskTopics
+    | AskStats
+)
 Fact = Heard | Garbled | Tick | Ask | Watching | Leave
 
 
@@ -227,7 +247,7 @@ class ConnectCatalog:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of the Ask ``id``: Content, tuple of TopicInfo, Stats, or None for done."""
+    """The result of the Ask ``id``: Content, TopicInfos, Stats, places, or None for done."""
 
     id: int
     result: object

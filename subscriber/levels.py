@@ -223,7 +223,7 @@ class Levels:
     def gate(self, topic: int) -> None:
         """Open ``topic`` to readers, or shut it, by what it has reached and what was shown."""
         if self.standing.settled(topic):
-            self.view.open(topic)
+            self.view.open(topic, self.standing.position(topic))
         else:
             self.view.shut(topic)
 

@@ -26,6 +26,7 @@ from ..topics.wire.messages import (
     Pulled,
     Refused,
     Synced,
+    Validated,
     Welcome,
 )
 from .budget import Budget
@@ -46,6 +47,7 @@ from .facts import (
     AskSync,
     AskTable,
     AskTopics,
+    AskValidate,
     Effect,
     Fact,
     Fail,
@@ -119,6 +121,7 @@ class Member:
             (CONTROL, Refused): following.on_control_refused,
             (SERVICE, Compared): service.on_compared,
             (SERVICE, Synced): service.on_synced,
+            (SERVICE, Validated): service.on_validated,
             (SERVICE, Refused): service.on_sync_refused,
             (PULLS, Pulled): service.on_pulled,
             (PULLS, Refused): service.on_pull_refused,
@@ -181,6 +184,8 @@ class Member:
                 return self._on_ask_ready(ask)
             case AskSync():
                 return self._on_ask_sync(ask, now)
+            case AskValidate():
+                return self._on_ask_validate(ask, now)
             case AskJoin():
                 return self._on_ask_join(ask, now)
             case AskDrop(id=number, topic=topic):
@@ -264,7 +269,22 @@ class Member:
                 finish=lambda: self._service.forget(ask.id),
             )
         )
-        return self._service.sync(ask, now=now)
+        return self._service.ask(ask, now=now)
+
+    def _on_ask_validate(self, ask: AskValidate, now: float) -> tuple[Effect, ...]:
+        verdicts = self._service.verdicts
+        self._waits.add(
+            Wait(
+                id=ask.id,
+                give_up_at=ask.give_up_at,
+                done=lambda: ask.id in verdicts,
+                failure=lambda: None,
+                missing=lambda: "catalogd has not answered the validation",
+                result=lambda: verdicts[ask.id],
+                finish=lambda: self._service.forget(ask.id),
+            )
+        )
+        return self._service.ask(ask, now=now)
 
     def _topics(self, now: float) -> tuple[TopicInfo, ...]:
         levels = self._following.levels

@@ -10,9 +10,18 @@ from ..topics.errors import NoSuchObject
 from ..topics.objects.names import table_key, table_name
 from ..topics.requests import RETRY_S, Requests
 from ..topics.sharding import NAMESPACE, table_topic, topic_ids
-from ..topics.wire.messages import SELECT_TABLE, Compared, Pulled, Refused, Sync, Synced
+from ..topics.wire.messages import (
+    SELECT_TABLE,
+    Compared,
+    Pulled,
+    Refused,
+    Sync,
+    Synced,
+    Validate,
+    Validated,
+)
 from .content import Content
-from .facts import SERVICE, AskSync, AskTable, ConnectCatalog, Effect, Send
+from .facts import SERVICE, AskSync, AskTable, AskValidate, ConnectCatalog, Effect, Send
 from .following import Following
 from .holdings import merged
 from .pulls import Pulls, Target, Whole
@@ -38,7 +47,8 @@ class Service:
         self._starts = starts
         self._shown = shown
         self._next_id = next_id
-        self._syncs: Requests[AskSync] = Requests(next_id)
+        self.verdicts: dict[int, tuple[int, ...]] = {}  # by validation's ask: what is stale
+        self._syncs: Requests[AskSync | AskValidate] = Requests(next_id)
         self._address = ""
 
     @property
@@ -53,14 +63,15 @@ class Service:
         """Fetch a table."""
         return self._sent(self.pulls.ask(ask, now=now))
 
-    def sync(self, ask: AskSync, *, now: float) -> tuple[Effect, ...]:
-        """Ask where HMS stands; the answer comes as ``targets``."""
+    def ask(self, ask: AskSync | AskValidate, *, now: float) -> tuple[Effect, ...]:
+        """Ask where HMS stands, or what is stale; answered as ``targets``, or ``verdicts``."""
         self._syncs.open(ask, now=now)
         return self.tick(now=now)
 
     def forget(self, ask: int) -> None:
-        """Nobody waits for the sync ``ask`` any more."""
+        """Nobody waits for the answer to ``ask`` any more."""
         self.targets.pop(ask, None)
+        self.verdicts.pop(ask, None)
         for request in self._syncs.find(lambda one: one.id == ask):
             self._syncs.close(request)
 
@@ -100,6 +111,15 @@ class Service:
         self.targets[ask.id] = places
         return ()
 
+    def on_validated(self, validated: Validated, *, now: float) -> tuple[Effect, ...]:
+        """Learn which claims are stale; a start that is not accepted yet is asked again."""
+        if not self._following.accepts(validated.epoch, validated.start, now=now):
+            return ()
+        ask = self._syncs.close(validated.request)
+        if ask is not None:
+            self.verdicts[ask.id] = validated.stale
+        return ()
+
     def on_pulled(self, part: Pulled, *, now: float) -> tuple[Effect, ...]:
         """Show a whole reply if nothing newer was shown, else pull again."""
         if not self._following.accepts(part.epoch, part.start, now=now):
@@ -134,8 +154,8 @@ class Service:
         effects = self._sent(self.pulls.tick(missing=missing, now=now))
         if not self._address:
             return effects
-        syncs = [Send(SERVICE, Sync(request=request)) for request, _ in self._syncs.due(now)]
-        return effects + tuple(syncs)
+        asked = [Send(SERVICE, _question(request, ask)) for request, ask in self._syncs.due(now)]
+        return effects + tuple(asked)
 
     def _stale(self, whole: Whole, name: tuple[str, str]) -> bool:
         part = whole.last
@@ -185,3 +205,9 @@ class Service:
         if self._address:
             return effects
         return tuple(effect for effect in effects if not isinstance(effect, Send))
+
+
+def _question(request: int, ask: AskSync | AskValidate) -> Sync | Validate:
+    if isinstance(ask, AskSync):
+        return Sync(request=request)
+    return Validate(request=request, epoch=ask.epoch, claims=ask.claims)

@@ -46,6 +46,11 @@ class Standing:
             return False
         return (follower.epoch, follower.version) >= position
 
+    def position(self, topic: int) -> tuple[int, int]:
+        """Return epoch and version up to which ``topic`` is held, which is followed."""
+        follower = self.followers[topic]
+        return follower.epoch, follower.version
+
     def stands_at(self, topic: int, position: tuple[int, int]) -> bool:
         """Tell whether ``topic`` is LIVE at exactly ``position``."""
         follower = self.followers.get(topic)

@@ -9,16 +9,18 @@ import secrets
 import socket
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self, TypeVar, cast
 
 from ..topics.entries import FULL, NONE
-from ..topics.errors import LinkError, NotReady, UsageError
+from ..topics.errors import LinkError, UsageError
 from ..topics.link import Link
 from ..topics.objects.filters import parse
-from ..topics.objects.names import parse_table_name, table_key
+from ..topics.objects.names import parse_table_name, table_key, table_name
 from ..topics.objects.tables import Database, Partition, Table
+from ..topics.sharding import NAMESPACE
+from ..topics.wire.messages import Claimed
 from .config import TIMEOUT_S, settings_of
 from .content import Content
 from .facts import (
@@ -32,12 +34,14 @@ from .facts import (
     AskSync,
     AskTable,
     AskTopics,
+    AskValidate,
     Stats,
     TopicInfo,
 )
 from .loop import Loop
 from .member import Member
-from .reads import Head, reach_of, read_partitions
+from .reading import Pinned, Snapshot, names_of, pin
+from .reads import reach_of, read_partitions
 from .view import View
 from .watch import Watch
 
@@ -167,7 +171,7 @@ class Subscriber:
         content = self._view().table(db, table)
         if content is None:
             content = self._pull(db, table, whole=False)
-        return _head(content, db, table).table
+        return content.head_of(db, table).table
 
     def partitions(self, name: str, filter: str | None = None) -> tuple[Partition, ...]:  # noqa: A002 - the word of HMS and Spark
         """Return the partitions of ``name`` that match ``filter``, all without one; by name.
@@ -185,7 +189,7 @@ class Subscriber:
         content = self._view().partitions(db, table, filter)
         if content is None:
             content = self._pull(db, table, whole=True, filter=filter)
-        head = _head(content, db, table)
+        head = content.head_of(db, table)
         blocks = content.blocks(table_key(db, table), reach_of(head, filter))
         return read_partitions(head, blocks, filter)
 
@@ -196,6 +200,38 @@ class Subscriber:
             NotReady: not within ``timeout_s``; says what is missing.
         """
         self._ask(lambda number, until: AskSync(id=number, give_up_at=until), timeout_s=timeout_s)
+
+    def validate(self, known: Iterable[tuple[str, int]]) -> tuple[str, ...]:
+        """Return those of the tables ``known``, by name and version, that have changed since.
+
+        One round trip, however many. It is the table's own entry that is looked at.
+
+        Raises:
+            UsageError: a name is none.
+            LinkError: catalogd did not answer in time.
+        """
+        claims = tuple(
+            Claimed(db=db, table=table, version=version, whole=False)
+            for (db, table), version in ((parse_table_name(name), at) for name, at in known)
+        )
+        stale = self._validate(self._epoch(), claims) if claims else ()
+        return tuple(table_name(claims[at].db, claims[at].table) for at in stale)
+
+    def reading(self, *names: str, timeout_s: float | None = None) -> Snapshot:
+        """Return the tables ``names`` with their partitions, as they were at one moment.
+
+        Raises:
+            NoSuchObject: there is no such table.
+            NotReady: they could not be read in time.
+        """
+        limit_s = self._settings.timeout_s if timeout_s is None else timeout_s
+        return pin(
+            names_of(names),
+            self._pinned,
+            epoch=self._epoch,
+            validate=self._validate,
+            give_up_at=time.monotonic() + limit_s,
+        )
 
     def topics(self) -> tuple[TopicInfo, ...]:
         """Return every topic: how it is followed, and what it costs."""
@@ -258,6 +294,25 @@ class Subscriber:
         assert isinstance(content, Content)
         return content
 
+    def _pinned(self, name: tuple[str, str]) -> Pinned:
+        view = self._view()
+        _, reached = view.reached(*name)
+        content = view.partitions(*name)
+        if content is None:
+            content, reached = self._pull(*name, whole=True), 0
+        return Pinned(content, max(content.at, content.version, reached))
+
+    def _epoch(self) -> int:
+        return self._names(lambda view: view.topics[NAMESPACE].reached[0] or None)
+
+    def _validate(self, epoch: int, claims: tuple[Claimed, ...]) -> tuple[int, ...]:
+        found = self._ask(
+            lambda number, until: AskValidate(
+                id=number, epoch=epoch, claims=claims, give_up_at=until
+            )
+        )
+        return cast(tuple[int, ...], found)
+
     def _names(self, read: Callable[[View], T | None]) -> T:
         """Read the namespace, as soon as it answers."""
         give_up_at = time.monotonic() + self._settings.timeout_s
@@ -271,10 +326,3 @@ class Subscriber:
     def _ask(self, make: Callable[[int, float], Ask], *, timeout_s: float | None = None) -> object:
         limit_s = self._settings.timeout_s if timeout_s is None else timeout_s
         return self._running().ask(make, timeout_s=limit_s)
-
-
-def _head(content: Content, db: str, table: str) -> Head:
-    head = content.head(table_key(db, table))
-    if head is None:
-        raise NotReady(f"catalogd sent {db}.{table} without its own entry: ask again")
-    return head

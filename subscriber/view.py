@@ -49,6 +49,7 @@ class TopicView:
     held_bytes: int = 0
     hits: int = 0
     moment: object | None = None  # a new one each time that the topic opens
+    reached: tuple[int, int] = (0, 0)  # epoch and version up to which it holds, while it is open
     partial: bool = False
     epoch: int = 0
     horizon: int = 0
@@ -66,9 +67,10 @@ class View:
 
     # What the background thread does
 
-    def open(self, topic: int) -> None:
-        """Let memory answer for ``topic`` from now on."""
+    def open(self, topic: int, reached: tuple[int, int] = (0, 0)) -> None:
+        """Let memory answer for ``topic`` from now on: it has ``reached`` epoch and version."""
         held = self.topics.setdefault(topic, TopicView())
+        held.reached = reached
         if held.moment is None:
             held.moment = object()
 
@@ -173,6 +175,11 @@ class View:
         """Return what the namespace says of a table, open or not."""
         block = self._names_block(self.topics[NAMESPACE], db, table)
         return None if block is None else _name_record(block, table)
+
+    def reached(self, db: str, table: str) -> tuple[int, int]:
+        """Return epoch and version up to which a table's topic is held, (0, 0) if it is not."""
+        held = self.topics.get(table_topic(db, table, self.num_topics))
+        return held.reached if held is not None and held.moment is not None else (0, 0)
 
     def databases(self) -> tuple[str, ...] | None:
         """Return the sorted names of all databases; None if memory may not answer."""

@@ -11,7 +11,7 @@ from .facts import Answer, Effect, Fail
 class Wait:
     """One ask: when it is done, why it never will be, and what is missing until then.
 
-    ``finish`` is called once, after it was answered or failed.
+    ``result`` is the answer. ``finish`` is called once, after it was answered or failed.
     """
 
     id: int
@@ -19,6 +19,7 @@ class Wait:
     done: Callable[[], bool]
     failure: Callable[[], TopicastError | None]
     missing: Callable[[], str]
+    result: Callable[[], object] = lambda: None
     finish: Callable[[], None] = lambda: None
 
 
@@ -59,7 +60,7 @@ def _outcome(wait: Wait, now: float) -> Effect | None:
     if failure is not None:
         return Fail(wait.id, failure)
     if wait.done():
-        return Answer(wait.id, None)
+        return Answer(wait.id, wait.result())
     if now >= wait.give_up_at:
         return Fail(wait.id, NotReady(wait.missing()))
     return None

@@ -174,9 +174,12 @@ _BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "rows": _many(_many(cells)),
     "wanted": _many(wanteds),
 }
+_claims = st.builds(m.Claimed, db=text, table=text, version=u64, whole=st.booleans())
 _OF_CLASS: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (m.Joined, "topics"): _many(_states),
     (m.Drop, "topics"): _many(short),
+    (m.Validate, "claims"): _many(_claims),
+    (m.Validated, "stale"): _many(u64),
     (m.Refused, "topic"): st.integers(-1, 65_535),
     (m.Have, "versions"): _many(u64),
     (m.Synced, "versions"): _many(u64),

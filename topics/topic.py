@@ -60,6 +60,11 @@ class Topic:
         found = self._groups.get(group)
         return tuple(e for e in found.rows.values() if e.kind != TOMBSTONE) if found else ()
 
+    def changed_at(self, group: bytes) -> int:
+        """Return the version of the last change of ``group`` that is remembered; 0 for none."""
+        found = self._groups.get(group)
+        return found.version if found is not None else 0
+
     def group_ids(self) -> tuple[bytes, ...]:
         """Return the ids of all groups that hold a row which is no tombstone."""
         return tuple(

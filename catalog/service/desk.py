@@ -23,6 +23,8 @@ from ...topics.wire.messages import (
     Refused,
     Sync,
     Synced,
+    Validate,
+    Validated,
 )
 from ..facts import Counts, Reply
 from ..ledger import Ledger
@@ -89,6 +91,8 @@ class Desk:
                 self._on_pull(peer, message, now)
             case Sync():
                 self._on_sync(peer, message, now)
+            case Validate():
+                self._on_validate(peer, message)
             case Compare():
                 self._on_compare(peer, message, judge)
             case Inspect(request=request, what=what):
@@ -184,6 +188,17 @@ class Desk:
             return
         epoch, start = self._position()
         answer = Compared(request=compare.request, accepted=accepted, epoch=epoch, start=start)
+        self._replies.append(Reply(peer=peer, message=answer))
+
+    def _on_validate(self, peer: bytes, asked: Validate) -> None:
+        if not self.serving:
+            why = f"catalogd reads the names first: {self._poller.error or 'ask again'}"
+            self._refuse(peer, asked.request, "STARTING", why=why, retry_ms=RETRY_MS)
+            return
+        epoch, start = self._position()
+        answer = Validated(
+            request=asked.request, epoch=epoch, start=start, stale=self._pulls.stale(asked)
+        )
         self._replies.append(Reply(peer=peer, message=answer))
 
     def _synced(self, request: int) -> Synced:

@@ -19,10 +19,11 @@ from ...topics.objects.tables import read_table
 from ...topics.objects.values import LOADING, decode_table_value
 from ...topics.wire.codec import row_bytes
 from ...topics.wire.header import CHUNK_BYTES_MAX
-from ...topics.wire.messages import SELECT_FILTER, SELECT_TABLE, Pull, Pulled
+from ...topics.wire.messages import SELECT_FILTER, SELECT_TABLE, Pull, Pulled, Validate
 from ..contents import Contents
 from ..namespace import Namespace
 from ..sources.reads import TableId
+from .claims import stale
 
 WAITING_MAX: Final = 10_000
 WAIT_S_MAX: Final = 30.0
@@ -132,6 +133,10 @@ class Pulls:
                 entries=(),
             ),
         )
+
+    def stale(self, asked: Validate) -> tuple[int, ...]:
+        """Return the places of the claims that are true no more."""
+        return stale(self._namespace, self._contents, asked, epoch=self._place()[0])
 
     def _remove(self, test: Callable[[_Waiting], bool]) -> tuple[tuple[bytes, Pull], ...]:
         removed = [one for one in self._waiting.values() if test(one)]

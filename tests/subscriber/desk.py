@@ -17,6 +17,8 @@ from topicast.topics.wire.messages import (
     Pulled,
     Sync,
     Synced,
+    Validate,
+    Validated,
 )
 
 
@@ -32,7 +34,25 @@ def serve(catalog: Catalog, message: Message, *, accepting: bool | None = None) 
             return Synced(request=request, event_id=1, versions=versions, **place)
         case Pull():
             return pulled(catalog, message)
+        case Validate():
+            return validated(catalog, message)
     return None
+
+
+def validated(catalog: Catalog, asked: Validate) -> Validated:
+    """Return the answer to ``asked``."""
+    stale = []
+    for place, claim in enumerate(asked.claims):
+        topic = catalog.topics[catalog.topic(claim.db, claim.table)]
+        entry = topic.get(table_key(claim.db, claim.table))
+        newest = topic.changed_at(table_key(claim.db, claim.table))
+        if not claim.whole:
+            newest = entry.version if entry is not None else newest
+        if asked.epoch != catalog.epoch or entry is None or newest > claim.version:
+            stale.append(place)
+    return Validated(
+        request=asked.request, epoch=catalog.epoch, start=catalog.start, stale=tuple(stale)
+    )
 
 
 def _matches(row: Entry, pull: Pull) -> bool:

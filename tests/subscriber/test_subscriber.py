@@ -22,6 +22,7 @@ from topicast.topics.errors import (
     NoSuchObject,
     NotReady,
     OverBudget,
+    StaleMetadata,
     UsageError,
 )
 from topicast.topics.objects.names import table_key
@@ -77,6 +78,40 @@ def test_change_is_seen_by_push_and_after_sync_in_any_case() -> None:
         catalog.sync(5)
         with pytest.raises(NoSuchObject):
             catalog.table("shop.fresh")
+
+
+def test_many_tables_are_validated_at_once() -> None:
+    with _joined() as (catalog, publisher, _):
+        known = [(f"shop.{name}", catalog.table(f"shop.{name}").version) for name in NAMES]
+        assert catalog.validate(known) == ()
+        assert catalog.validate([]) == ()
+        publisher.commit(lambda c: c.put_table("shop", "orders", columns=("id", "more")))
+        publisher.commit(lambda c: c.drop_table("shop", "stock"))
+        assert catalog.validate([*known, ("shop.none", 1)]) == (
+            "shop.orders",
+            "shop.stock",
+            "shop.none",
+        )
+        with pytest.raises(UsageError):
+            catalog.validate([("orders", 1)])
+
+
+@pytest.mark.parametrize("level", ["full", "minimal", "none"])
+def test_plan_is_read_at_one_moment_and_confirmed_at_any_level(level: str) -> None:
+    with _joined() as (catalog, publisher, _):
+        for name in ("sales", "orders"):
+            catalog.join(publisher.catalog.topic("shop", name), level=level)
+        with catalog.reading("shop.sales", "shop.orders") as snapshot:
+            assert len(snapshot.partitions("shop.sales", "ds < '010'")) == 10
+            snapshot.confirm()
+            publisher.commit(lambda c: c.put_partitions("shop", "sales", {"ds=000": {"n": "x"}}))
+            with pytest.raises(StaleMetadata, match=r"shop\.sales$"):
+                snapshot.confirm()
+        with catalog.reading("shop.sales", "shop.orders") as again:
+            assert again.partitions("shop.sales", "ds = '000'")[0].parameters["n"] == "x"
+            again.confirm()
+        with pytest.raises(NoSuchObject):
+            catalog.reading("shop.none")
 
 
 def test_dropped_topic_is_pulled_and_can_be_joined_again() -> None:

@@ -244,6 +244,15 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
         "synced",
         m.Synced(request=5, epoch=EPOCH, start=START, event_id=4711, versions=(3, 0, 42, 9)),
     ),
+    (
+        "validate",
+        m.Validate(
+            request=8,
+            epoch=EPOCH,
+            claims=(m.Claimed(db="sales", table="orders", version=42, whole=True),),
+        ),
+    ),
+    ("validated", m.Validated(request=8, epoch=EPOCH, start=START, stale=(0,))),
     ("inspect", m.Inspect(request=6, what="subscribers")),
     (
         "inspected",

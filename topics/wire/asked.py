@@ -70,6 +70,38 @@ class Pulled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """What somebody knows of a table: nothing that changed after ``version`` of its topic.
+
+    ``whole``: of the table with its partitions, else of the table's own entry.
+    """
+
+    db: str
+    table: str
+    version: int
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validate:
+    """Ask catalogd which of these claims, made in ``epoch``, are true no more."""
+
+    request: int
+    epoch: int
+    claims: tuple[Claimed, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validated:
+    """The answer to Validate: the places of the stale claims, as of one moment."""
+
+    request: int
+    epoch: int
+    start: int
+    stale: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sync:
     """Ask catalogd to finish everything that HMS had committed when this arrived."""
 

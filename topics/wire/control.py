@@ -14,6 +14,7 @@ from .messages import (
     Bye,
     Cancel,
     CatchUp,
+    Claimed,
     Compare,
     Compared,
     Credit,
@@ -34,6 +35,8 @@ from .messages import (
     Sync,
     Synced,
     TopicState,
+    Validate,
+    Validated,
     Wanted,
     Welcome,
 )
@@ -160,6 +163,7 @@ TOPIC_STATE: Final = _record(
         "full_bytes": U64,
     },
 )
+CLAIM: Final = _record(Claimed, {"db": TEXT, "table": TEXT, "version": U64, "whole": FLAG})
 WANTED: Final = _record(
     Wanted,
     {
@@ -281,6 +285,8 @@ _TABLE: Final[tuple[tuple[int, type, dict[str, Check]], ...]] = (
     ),
     (22, Inspect, {"request": U64, "what": TEXT}),
     (23, Inspected, {"request": U64, "columns": _many(TEXT), "rows": _many(_many(CELL))}),
+    (24, Validate, {"request": U64, "epoch": U64, "claims": _many(CLAIM)}),
+    (25, Validated, {"request": U64, "epoch": U64, "start": U64, "stale": _many(U64)}),
 )
 
 SHAPES: Final[dict[type, tuple[int, tuple[Field, ...]]]] = {

@@ -19,6 +19,7 @@ from .asked import (
     SELECT_BLOCKS as SELECT_BLOCKS,
     SELECT_FILTER as SELECT_FILTER,
     SELECT_TABLE as SELECT_TABLE,
+    Claimed as Claimed,
     Compare as Compare,
     Compared as Compared,
     Inspect as Inspect,
@@ -27,6 +28,8 @@ from .asked import (
     Pulled as Pulled,
     Sync as Sync,
     Synced as Synced,
+    Validate as Validate,
+    Validated as Validated,
 )
 
 # isort: on
@@ -319,5 +322,7 @@ Data = Delta | Beacon | Barrier
 Control = Hello | Welcome | Refused | Join | Joined | Drop | Dropped | Status | Bye
 Publishing = Have | Announce | Filed
 Bulk = Chunk | CatchUp | Credit | Cancel
-Service = Compare | Compared | Pull | Pulled | Sync | Synced | Inspect | Inspected
+Service = (
+    Compare | Compared | Pull | Pulled | Validate | Validated | Sync | Synced | Inspect | Inspected
+)
 Message = Data | Control | Publishing | Bulk | Service

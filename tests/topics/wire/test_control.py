@@ -22,6 +22,8 @@ FIELDS: dict[type, list[Any]] = {
     m.Filed: [5, 6, [[7, 3]]],
     m.CatchUp: [1, 100, [[7, 2, 5, 3, 2, KEY, 4]]],
     m.Compared: [1, True, 5, 6],
+    m.Validate: [1, 5, [["db", "t", 3, True]]],
+    m.Validated: [1, 5, 9, [0]],
     m.Pull: [1, "db", "t", 1, 100, [[KEY, 3]], "ds = 'x'"],
     m.Pulled: [1, 0, True, True, 5, 6, 7, 3, 2, 1, [KEY], [[KEY, 3, 2, 1, b"v"]]],
     m.Synced: [1, 5, 6, 9, [1, 2]],
