@@ -9,9 +9,8 @@ unless not even its part would make the best much better.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 TOLERANCE: Final = 0.01  # of the best: not looked for any closer
 LOOKS_MAX: Final = 6000  # at a good, in one search: 1 ms; few topics are searched to the end
@@ -23,8 +22,7 @@ _WHOLE: Final = 2  # both, where the rest is worth more per byte than the workin
 _Good = tuple[float, int, int, int, float]  # minus worth per byte, kind, topic, bytes, worth
 
 
-@dataclass(frozen=True, slots=True)
-class Bid:
+class Bid(NamedTuple):
     """A topic: ``size`` bytes at full, of them ``working``; ``hits`` and ``rest`` are worths.
 
     ``hits``: what the cache saves with the working set; ``rest``: what full saves beside.
@@ -38,76 +36,75 @@ class Bid:
     rest: float
 
 
-def choose(bids: Iterable[Bid], *, room: int) -> tuple[float, frozenset[int]]:
-    """Return what is reached, and the topics at full: at most 1 % below the best, for a few.
+class Market:
+    """The goods of all bids, those worth most per byte first."""
 
-    Cost: O(n log n), and at most ``LOOKS_MAX`` beyond the first filling.
-    """
-    market = _market(bids)
-    best: tuple[float, frozenset[int]] = (0.0, frozenset())
-    undecided = [(frozenset[int](), frozenset[int]())]
-    looks = 0
-    while undecided and looks < LOOKS_MAX:
-        inside, outside = undecided.pop()
-        looks += len(market.goods) + 1
-        worth, bound, taken, cut = market.fill(inside, outside, room=room)
-        if worth > best[0]:
-            best = worth, taken
-        if cut is not None and bound > best[0] * (1 + TOLERANCE):
-            undecided += [(inside, outside | {cut}), (inside | {cut}, outside)]
-    return best
+    def __init__(self, bids: Iterable[Bid]) -> None:
+        self._goods: list[_Good] = []
+        self._wholes: dict[int, tuple[int, float]] = {}  # what may be full: bytes, worth
+        self._convex: set[int] = set()  # offered as WHOLE: CACHED only once that is ruled out
+        for bid in bids:
+            self._offer(bid)
+        self._goods.sort()
 
+    def choose(self, *, room: int) -> tuple[float, frozenset[int]]:
+        """Return what is reached, and the topics at full: at most 1 % below the best, for a few.
 
-@dataclass(frozen=True, slots=True)
-class _Market:
-    """All goods, best first; ``wholes``: bytes and worth of each topic that may be full."""
+        Cost: O(n) with the first filling, and at most ``LOOKS_MAX`` after it.
+        """
+        best: tuple[float, frozenset[int]] = (0.0, frozenset())
+        undecided = [(frozenset[int](), frozenset[int]())]
+        looks = 0
+        while undecided and looks < LOOKS_MAX:
+            inside, outside = undecided.pop()
+            looks += len(self._goods) + 1
+            worth, bound, taken, cut = self._fill(inside, outside, room=room)
+            if worth > best[0]:
+                best = worth, taken
+            if cut is not None and bound > best[0] * (1 + TOLERANCE):
+                undecided += [(inside, outside | {cut}), (inside | {cut}, outside)]
+        return best
 
-    goods: list[_Good]
-    wholes: dict[int, tuple[int, float]]
-    convex: frozenset[int]  # offered as WHOLE: CACHED only once they are ruled out
+    def worth(self, full: frozenset[int], *, room: int) -> float:
+        """Return what is reached with just these topics at full; -inf where they do not fit."""
+        return self._fill(full, frozenset(self._wholes) - full, room=room)[0]
 
-    def fill(
+    def _offer(self, bid: Bid) -> None:
+        topic, size, working, hits, rest = bid
+        working = working or 1
+        if hits > 0:
+            self._goods.append((-hits / working, _CACHED, topic, working, hits))
+        if rest <= 0:
+            return
+        worth, extra = hits + rest, max(size - working, 0)
+        self._wholes[topic] = size, worth
+        if hits > 0 and rest * working <= hits * extra:
+            self._goods.append((-rest / extra, _REST, topic, extra, rest))
+            return
+        self._convex.add(topic)
+        self._goods.append((-worth / (size or 1), _WHOLE, topic, size, worth))
+
+    def _fill(
         self, inside: frozenset[int], outside: frozenset[int], *, room: int
     ) -> tuple[float, float, frozenset[int], int | None]:
         """Fill ``room``: return worth, its upper bound, the topics at full, the first one cut."""
-        room -= sum(self.wholes[topic][0] for topic in inside)
+        room -= sum(self._wholes[topic][0] for topic in inside)
         if room < 0:
             return -inf, -inf, inside, None
-        worth = sum(self.wholes[topic][1] for topic in inside)
+        worth = sum(self._wholes[topic][1] for topic in inside)
         taken, cut, bound = set(inside), None, -inf
-        hidden = self.convex - outside
-        for density, kind, topic, size, value in self.goods:
+        hidden = self._convex - outside
+        for density, kind, topic, size, value in self._goods:
             if topic in inside or topic in (hidden if kind == _CACHED else outside):
                 continue
-            if kind == _CACHED:
-                part = min(size, room)
-                worth += value * part / size
-                room -= part
-            elif size <= room:
+            if size <= room:
                 worth += value
                 room -= size
-                taken.add(topic)
+                if kind != _CACHED:
+                    taken.add(topic)
+            elif kind == _CACHED:
+                worth += value * room / size
+                room = 0
             elif cut is None:
                 cut, bound = topic, worth - density * room
         return worth, max(worth, bound), frozenset(taken), cut
-
-
-def _market(bids: Iterable[Bid]) -> _Market:
-    goods: list[_Good] = []
-    wholes: dict[int, tuple[int, float]] = {}
-    convex = set()
-    for bid in bids:
-        working, extra = max(bid.working, 1), max(bid.size - bid.working, 1)
-        if bid.hits > 0:
-            goods.append((-bid.hits / working, _CACHED, bid.topic, working, bid.hits))
-        if bid.rest <= 0:
-            continue
-        wholes[bid.topic] = bid.size, bid.hits + bid.rest
-        if bid.hits > 0 and bid.rest * working <= bid.hits * extra:
-            goods.append((-bid.rest / extra, _REST, bid.topic, extra, bid.rest))
-            continue
-        convex.add(bid.topic)
-        worth = bid.hits + bid.rest
-        goods.append((-worth / max(bid.size, 1), _WHOLE, bid.topic, bid.size, worth))
-    goods.sort()
-    return _Market(goods, wholes, frozenset(convex))

@@ -15,7 +15,7 @@ from itertools import chain
 from math import inf, log
 from typing import Final
 
-HALF_LIFE_S: Final = 600.0  # of every rate: longer than the pauses of a job, shorter than a shift
+HALF_LIFE_S: Final = 1200.0  # of every rate: longer than a job's pauses, shorter than a shift
 WINDOW_S: Final = 3600.0  # a table that was not read for so long is not in use
 AGAIN_MAX: Final = 4096  # tables remembered, of 250 bytes each
 ONCE_MAX: Final = 1024  # few, so that a scan passes through

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import combinations
+from math import inf
 from random import Random
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topicast.subscriber import choice as module
-from topicast.subscriber.choice import TOLERANCE, Bid, choose
+from topicast.subscriber.choice import TOLERANCE, Bid, Market
 
 SIZES = st.integers(0, 1000)
 WORTHS = st.sampled_from([0.0, 0.1, 1.0, 7.0]) | st.floats(0, 100, allow_subnormal=False)
@@ -57,44 +58,47 @@ def exact(all_bids: list[Bid], *, room: int) -> float:
 def test_few_topics_are_chosen_as_well_as_by_trying_every_subset(
     all_bids: list[Bid], room: int
 ) -> None:
-    reached, full = choose(all_bids, room=room)
+    reached, full = Market(all_bids).choose(room=room)
     found = worth(all_bids, full, room=room)
     assert (found is None) is (room < 0)
     assert reached <= (found or 0.0) * (1 + 1e-9) + 1e-9
     assert (found or 0.0) * (1 + TOLERANCE) >= exact(all_bids, room=room) * (1 - 1e-9) - 1e-9
+    if room >= 0:
+        assert Market(all_bids).worth(full, room=room) == pytest.approx(found)
+        assert Market(all_bids).worth(full, room=-1) == -inf
     assert all(bid.rest > 0 for bid in all_bids if bid.topic in full)
 
 
 def test_order_of_bids_does_not_matter() -> None:
     rng = Random(1)
     all_bids = [Bid(t, rng.randrange(1, 100), 0, 0.0, rng.random()) for t in range(30)]
-    first = choose(all_bids, room=500)
+    first = Market(all_bids).choose(room=500)
     rng.shuffle(all_bids)
-    assert choose(all_bids, room=500) == first
+    assert Market(all_bids).choose(room=500) == first
 
 
 def test_two_that_fit_beat_one_that_is_denser() -> None:
     all_bids = [Bid(1, 6, 0, 0.0, 6.6), Bid(2, 5, 0, 0.0, 5.0), Bid(3, 5, 0, 0.0, 5.0)]
-    assert choose(all_bids, room=10) == (10.0, frozenset({2, 3}))
+    assert Market(all_bids).choose(room=10) == (10.0, frozenset({2, 3}))
 
 
 def test_topic_that_is_read_all_over_is_worth_more_whole_than_in_the_cache() -> None:
-    assert choose([Bid(1, 100, 90, 1.0, 5.0)], room=100) == (6.0, frozenset({1}))
-    assert choose([Bid(1, 100, 90, 1.0, 5.0)], room=99) == (1.0, frozenset())
+    assert Market([Bid(1, 100, 90, 1.0, 5.0)]).choose(room=100) == (6.0, frozenset({1}))
+    assert Market([Bid(1, 100, 90, 1.0, 5.0)]).choose(room=99) == (1.0, frozenset())
 
 
 def test_strangers_beside_a_hot_table_stay_out() -> None:
     hot = Bid(1, 1000, 10, 50.0, 1.0)
     warm = Bid(2, 1000, 600, 20.0, 0.1)
-    assert choose([hot, warm], room=1000) == (70.0, frozenset())
+    assert Market([hot, warm]).choose(room=1000) == (70.0, frozenset())
 
 
 def test_search_ends_in_time_and_with_something(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = Random(3)
     all_bids = [Bid(t, 100 + t, 0, 0.0, 100 + t + rng.random()) for t in range(40)]
-    best, full = choose(all_bids, room=1050)
+    best, full = Market(all_bids).choose(room=1050)
     monkeypatch.setattr(module, "LOOKS_MAX", 1)
-    hasty, hasty_full = choose(all_bids, room=1050)
+    hasty, hasty_full = Market(all_bids).choose(room=1050)
     assert 0 < hasty <= best
     assert sum(all_bids[topic].size for topic in full | hasty_full) > 0
     assert sum(all_bids[topic].size for topic in hasty_full) <= 1050
@@ -109,7 +113,7 @@ def test_twelve_large_topics_too(seed: int) -> None:
         size = rng.randrange(50, 400)
         hits, rest = rng.random() * 2, rng.random()
         all_bids.append(Bid(topic, size, rng.randrange(size // 2), hits, rest))
-    _, full = choose(all_bids, room=1000)
+    _, full = Market(all_bids).choose(room=1000)
     found = worth(all_bids, full, room=1000)
     assert found is not None
     assert found >= 0.95 * exact(all_bids, room=1000)

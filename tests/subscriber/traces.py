@@ -1,0 +1,243 @@
+"""Traces: who reads which table when, and a driver that follows its planner through them.
+
+A trace is a list of (time, table, changed), sorted; the driver holds what it is told to hold, in
+a budget, and asserts that it never holds more.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from math import inf
+from random import Random
+
+from topicast.subscriber.planner import Plan, Planner, Situation
+from topicast.subscriber.uses import Uses
+from topicast.topics.entries import FULL, MINIMAL, NONE
+
+MINIMAL_BYTES = 64
+TABLES = 2000
+TOPICS = 64
+ALL = (NONE, MINIMAL, FULL)
+
+Fact = tuple[float, int, bool]  # when, table, whether it changed (else it is read)
+
+
+@dataclass
+class Place:
+    """A topic as the driver holds it."""
+
+    level: int = NONE
+    since: float = -inf
+    full_bytes: int = 0
+    lowered_at: float = -inf
+    rising: bool = False
+
+
+@dataclass
+class Driver:
+    """Performs plans at once, and counts what was answered from memory."""
+
+    sizes: Sequence[int]
+    budget_bytes: int
+    offered: Sequence[int] = ALL
+    topics: int = TOPICS
+    planner: Planner = field(default_factory=lambda: Planner(MINIMAL_BYTES))
+    uses: Uses = field(default_factory=Uses)
+    reads: int = 0
+    pulls: int = 0
+    joins: int = 0  # none to minimal and back
+    moves: int = 0  # to and from full
+    returns: int = 0  # to full, less than an hour after it was left
+    cache: OrderedDict[int, int] = field(default_factory=OrderedDict)
+
+    def __post_init__(self) -> None:
+        self.places = [Place() for _ in range(self.topics)]
+        for table, size in enumerate(self.sizes):
+            self.places[self.topic(table)].full_bytes += size
+        self.cached = [0] * self.topics
+
+    @property
+    def hit_share(self) -> float:
+        """The share of reads that were answered without a pull."""
+        return 1 - self.pulls / self.reads
+
+    def topic(self, table: int) -> int:
+        """Return where ``table`` is, by a hash."""
+        return table * 2654435761 % (1 << 32) * self.topics >> 32
+
+    def fixed_bytes(self) -> int:
+        """Return what is held but for the cache; a rising topic counts twice."""
+        full = sum(p.full_bytes for p in self.places if p.level == FULL)
+        few = sum(p.level == MINIMAL or p.rising for p in self.places)
+        return full + MINIMAL_BYTES * few
+
+    def make_room(self) -> None:
+        """Give up what was pulled, least used first, until all fits."""
+        fixed = self.fixed_bytes()
+        assert fixed <= self.budget_bytes
+        held = sum(self.cached)
+        while fixed + held > self.budget_bytes:
+            held -= self.forget(next(iter(self.cache)))
+
+    def forget(self, table: int) -> int:
+        """Give up a pulled table; return its bytes."""
+        size = self.cache.pop(table, 0)
+        self.cached[self.topic(table)] -= size
+        return size
+
+    def read(self, table: int, now: float) -> None:
+        """Answer a read, from memory or by a pull."""
+        topic, size = self.topic(table), self.sizes[table]
+        self.uses.read(topic, b"%d" % table, size=size, now=now)
+        self.reads += 1
+        place = self.places[topic]
+        if place.level == FULL:
+            return
+        if table in self.cache:
+            self.cache.move_to_end(table)
+            return
+        self.pulls += 1
+        if place.level == NONE and MINIMAL in self.offered:
+            place.level, place.since = MINIMAL, now  # a first use does not wait for a plan
+            self.joins += 1
+        if place.level == MINIMAL and size <= self.budget_bytes - self.fixed_bytes():
+            self.cache[table] = size
+            self.cached[topic] += size
+            self.make_room()
+
+    def change(self, table: int) -> None:
+        """Apply a stub, or a delta."""
+        self.uses.changed(b"%d" % table, size=self.sizes[table] // 8)
+        self.forget(table)
+
+    def situations(self, now: float) -> list[Situation]:
+        """Return what the planner is told."""
+        return [
+            Situation(
+                topic=topic,
+                level=place.level,
+                since=place.since,
+                full_bytes=place.full_bytes,
+                held_bytes=(0, MINIMAL_BYTES + self.cached[topic], place.full_bytes)[place.level],
+                use=self.uses.of(topic, now=now),
+            )
+            for topic, place in enumerate(self.places)
+        ]
+
+    def plan(self, now: float) -> Plan:
+        """Ask the planner, and do as it says."""
+        plan = self.planner.plan(
+            self.situations(now), budget_bytes=self.budget_bytes, offered=self.offered, now=now
+        )
+        for step in plan.steps:
+            place = self.places[step.topic]
+            if FULL in (step.level, place.level):
+                self.moves += 1
+            else:
+                self.joins += 1
+            if place.level == FULL:
+                place.lowered_at = now
+            self.returns += step.level == FULL and now < place.lowered_at + 3600
+            place.rising = step.level == FULL and place.level == MINIMAL
+            place.level, place.since = step.level, now
+            if step.level == NONE:
+                for table in [t for t in self.cache if self.topic(t) == step.topic]:
+                    self.forget(table)
+            self.make_room()
+        for step in plan.steps:
+            self.places[step.topic].rising = False
+            if step.level == FULL:  # what was pulled is in it
+                for table in [t for t in self.cache if self.topic(t) == step.topic]:
+                    self.forget(table)
+        return plan
+
+    def follow(self, facts: Iterable[Fact], *, every_s: float) -> None:
+        """Live through a trace."""
+        plan_at = 0.0
+        for now, table, changed in facts:
+            while plan_at <= now:
+                self.plan(plan_at)
+                plan_at += every_s
+            if changed:
+                self.change(table)
+            else:
+                self.read(table, now)
+
+
+def sizes(seed: int, count: int = TABLES) -> list[int]:
+    """Return the bytes of each table: most are small, some large."""
+    rng = Random(seed)
+    return [int(min(800 * rng.paretovariate(1.1), 2_000_000)) for _ in range(count)]
+
+
+def zipf(rng: Random, skew: float, tables: Sequence[int]) -> Iterator[int]:
+    """Draw tables, the first most often."""
+    weights = list(accumulate(1 / rank**skew for rank in range(1, len(tables) + 1)))
+    while True:
+        yield from rng.choices(tables, cum_weights=weights, k=1000)
+
+
+def steady(
+    seed: int,
+    *,
+    hours: float,
+    per_s: float,
+    changes_per_s: float,
+    skew: float = 1.2,
+    start: float = 0.0,
+) -> list[Fact]:
+    """Read and change by Zipf's law, in an order of tables that the seed draws."""
+    rng = Random(seed)
+    tables = list(range(TABLES))
+    rng.shuffle(tables)
+    facts: list[Fact] = []
+    for rate, changed in ((per_s, False), (changes_per_s, True)):
+        draws, now = zipf(rng, skew, tables), start
+        while rate and (now := now + rng.expovariate(rate)) < start + hours * 3600:
+            facts.append((now, next(draws), changed))
+    return sorted(facts)
+
+
+def scan(seed: int) -> list[Fact]:
+    """Work for four hours; in the third, somebody reads every table once."""
+    tables = list(range(TABLES))
+    Random(seed).shuffle(tables)
+    facts = [(7200 + 0.3 * place, table, False) for place, table in enumerate(tables)]
+    return sorted(facts + steady(seed, hours=4, per_s=1, changes_per_s=0.05))
+
+
+def nightly(seed: int) -> list[Fact]:
+    """Work from eight to six; at two at night a batch reads 300 tables four times, and writes."""
+    days = 2
+    facts = steady(seed, hours=24 * days, per_s=0.3, changes_per_s=0.03)
+    facts = [fact for fact in facts if 8 <= fact[0] / 3600 % 24 < 18]
+    batch = Random(seed).sample(range(TABLES), 300)
+    for day in range(days):
+        at = (24 * day + 2) * 3600.0
+        for place, table in enumerate(batch):
+            facts += [(at + 600 * turn + 2 * place, table, False) for turn in range(4)]
+            facts.append((at + 300 + 6 * place, table, True))
+    return sorted(facts)
+
+
+def teams(seed: int) -> list[Fact]:
+    """Let two teams with tables of their own take turns of an hour."""
+    facts: list[Fact] = []
+    for hour in range(8):
+        turn = seed + hour % 2
+        facts += steady(turn, hours=1, per_s=1, changes_per_s=0.05, start=3600.0 * hour)
+    return facts
+
+
+TRACES: dict[str, tuple[Callable[[int], list[Fact]], int, float]] = {  # facts, hours, plan every
+    "Zipf 1.2": (lambda seed: steady(seed, hours=4, per_s=2, changes_per_s=0.1), 4, 120.0),
+    "Zipf 1.2, busy writers": (
+        lambda seed: steady(seed, hours=4, per_s=2, changes_per_s=1),
+        4,
+        120.0,
+    ),
+    "full scan": (scan, 4, 120.0),
+    "nightly batch": (nightly, 48, 240.0),
+    "two teams in turns": (teams, 8, 120.0),
+}
