@@ -9,8 +9,14 @@ from topicast.catalog.sources.notifications import (
     Window,
     WindowState,
 )
-from topicast.catalog.sources.poller import BACKOFF_S, BACKOFF_S_MAX, Batch, Poller, PollFailed
-from topicast.catalog.sources.poller import Polled as Answer
+from topicast.catalog.sources.poller import (
+    BACKOFF_S,
+    BACKOFF_S_MAX,
+    Batch,
+    Polled,
+    Poller,
+    PollFailed,
+)
 from topicast.catalog.sources.reads import NEVER
 
 INTERVAL_S = 0.5
@@ -47,7 +53,7 @@ class Stand:
         events = tuple(map(event, ids))
         newest = max(ids, default=self.poller.watermark) if current_id is None else current_id
         return self.poller.polled(
-            Answer(poll=self.number, current_id=newest, events=events), self.now
+            Polled(poll=self.number, current_id=newest, events=events), self.now
         )
 
     def settle(self) -> None:
@@ -70,7 +76,7 @@ def test_first_poll_only_learns_where_events_stand() -> None:
     stand = Stand(None)
     order = stand.poller.begin(1, stand.now)
     assert order.quiet_at == -1
-    answer = Answer(poll=1, current_id=7, events=())
+    answer = Polled(poll=1, current_id=7, events=())
     assert stand.poller.polled(answer, stand.now) is None
     assert stand.poller.watermark == 7
     assert stand.poller.last_at == stand.now
@@ -84,7 +90,7 @@ def test_one_poll_runs_at_a_time_and_the_next_is_due_an_interval_after_it_began(
     stand.now += 0.1
     assert not stand.poller.may_begin(stand.now + 60)
     assert stand.poller.deadline is None
-    stand.poller.polled(Answer(poll=1, current_id=10, events=()), stand.now)
+    stand.poller.polled(Polled(poll=1, current_id=10, events=()), stand.now)
     assert stand.poller.deadline == stand.now - 0.1 + INTERVAL_S
     assert not stand.poller.may_begin(stand.now)
 
@@ -93,7 +99,7 @@ def test_poll_that_took_longer_than_the_interval_is_followed_at_once() -> None:
     stand = Stand()
     stand.poller.begin(1, stand.now)
     stand.now += 3 * INTERVAL_S
-    stand.poller.polled(Answer(poll=1, current_id=10, events=()), stand.now)
+    stand.poller.polled(Polled(poll=1, current_id=10, events=()), stand.now)
     assert stand.poller.may_begin(stand.now)
 
 
@@ -130,7 +136,7 @@ def test_answers_to_another_poll_are_ignored() -> None:
     stand = Stand()
     stand.poller.begin(2, stand.now)
     stand.poller.failed(PollFailed(poll=1, error="late"), stand.now)
-    late = Answer(poll=1, current_id=11, events=(event(11),))
+    late = Polled(poll=1, current_id=11, events=(event(11),))
     assert stand.poller.polled(late, stand.now) is None
     assert stand.poller.error == ""
     assert stand.poller.deadline is None, "poll 2 still runs"
@@ -161,9 +167,9 @@ def test_answer_that_was_cut_short_is_followed_by_another_poll_at_once() -> None
 def test_only_the_newest_id_is_asked_while_nothing_can_be_news() -> None:
     stand = Stand()
     assert stand.poller.begin(1, stand.now).quiet_at == 10
-    stand.poller.polled(Answer(poll=1, current_id=11, events=(event(11),)), stand.now)
+    stand.poller.polled(Polled(poll=1, current_id=11, events=(event(11),)), stand.now)
     assert stand.poller.begin(2, stand.now).quiet_at is None, "11 may come twice"
-    stand.poller.polled(Answer(poll=2, current_id=11, events=(event(11),)), stand.now)
+    stand.poller.polled(Polled(poll=2, current_id=11, events=(event(11),)), stand.now)
     stand.number = 2
     stand.settle()
     assert stand.poller.begin(9, stand.now).quiet_at == 11
