@@ -1,0 +1,93 @@
+"""What one changed partition costs on the wire: tables of 10, 100,000 and 1,000,000 partitions.
+
+catalogd's own cores write the table and its changes; ``bytes`` is the largest frame of a delta, as
+it is sent to a hub and from there to every reader, beside the Thrift struct that ``get_partition``
+returns; ``us`` is what catalogd takes to write it and to build the frame.
+Run: make bench ARGS=tests/bench/bench_delta.py
+"""
+
+import random
+from time import perf_counter
+
+from topicast.catalog.contents import Contents
+from topicast.catalog.deltas import delta_of
+from topicast.catalog.ledger import Ledger
+from topicast.tests.bench.bench_representation import KEYS, LOCATION, structs
+from topicast.tests.bench.report import beside, quantile, say, target
+from topicast.tests.subscriber.structs import table_struct
+from topicast.topics.objects.names import partition_name, partition_values
+from topicast.topics.sharding import topic_ids
+from topicast.topics.topic import Topic
+from topicast.topics.wire import encode
+from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD
+
+SEED = 3
+SIZES = (10, 100_000, 1_000_000)
+CHANGES = 300
+PIECE = 1_000  # partitions in one transaction of the load, as catalogd reads them
+BYTES_MAX = 1_500
+TABLE = ("sales", "orders")
+HOURS = 24
+SAMPLES = tuple(structs(168 * HOURS))  # of which all others are made, each keeping its hour
+
+
+def partition(number: int, sample: int) -> tuple[str, bytes]:
+    """Return name and struct of an hourly partition, with times and sizes of a sample's day."""
+    day, hour = divmod(number, HOURS)
+    text = f"{1000 + day // 336:04d}-{1 + day // 28 % 12:02d}-{1 + day % 28:02d}"
+    name, struct = SAMPLES[(sample * HOURS + hour) % len(SAMPLES)]
+    was = partition_values(name)[0]
+    return partition_name(KEYS, [text, f"{hour:02d}"]), struct.replace(was.encode(), text.encode())
+
+
+def loaded(partitions: int) -> tuple[Ledger, Contents]:
+    """Return what catalogd holds once it has loaded a table of so many."""
+    topics = {number: Topic() for number in topic_ids(1)}
+    for topic in topics.values():
+        topic.reset(5)
+    ledger = Ledger(topics)
+    contents = Contents(ledger, 1)
+    columns = tuple(f"column_{number}" for number in range(20))
+    thrift = table_struct(*TABLE, columns=columns, keys=KEYS).replace(
+        b"\0\0\0\x14file:/w/sales/orders", len(LOCATION).to_bytes(4, "big") + LOCATION.encode()
+    )
+    how = {"source": SOURCE_LOAD, "at_us": 1}
+    contents.write_whole(TABLE, thrift, None, incarnation=1, data=False, **how)
+    for begin in range(0, partitions, PIECE):
+        numbers = range(begin, min(begin + PIECE, partitions))
+        changes = dict(partition(number, number // HOURS) for number in numbers)
+        complete = numbers.stop == partitions
+        contents.write_partitions(TABLE, changes, complete=complete, **how)
+        ledger.take()
+    return ledger, contents
+
+
+def measure(partitions: int) -> None:
+    rng = random.Random(SEED)
+    ledger, contents = loaded(partitions)
+    sizes, seconds = [], []
+    for _ in range(CHANGES):
+        name, struct = partition(rng.randrange(partitions), rng.randrange(len(SAMPLES)))
+        begin = perf_counter()
+        contents.write_partitions(TABLE, {name: struct}, source=SOURCE_EVENTS, at_us=1)
+        written = ledger.take()
+        if not written:
+            continue  # the sample that it had
+        frame = encode(delta_of(written[0], epoch=5, start=6, floor=0, sent_us=1))
+        seconds.append(perf_counter() - begin)
+        sizes.append(len(frame))
+    most = max(sizes)
+    say(
+        "delta",
+        f"partitions_{partitions}",
+        bytes=most,
+        bytes_p50=quantile(sizes, 0.5),
+        us=quantile(seconds, 0.5) * 1e6,
+        **beside("bytes of the Thrift struct", ours=most, its=len(SAMPLES[0][1])),
+        **target(most, at_most=BYTES_MAX),
+    )
+
+
+if __name__ == "__main__":
+    for size in SIZES:
+        measure(size)
