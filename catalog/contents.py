@@ -13,7 +13,7 @@ from ..topics.entries import STUB, VALUE, Entry, prefix_tombstone, tombstone
 from ..topics.errors import UsageError, WireError
 from ..topics.objects.blocks import decode_block, edit_partitions
 from ..topics.objects.names import block_key, table_key
-from ..topics.objects.tables import read_table
+from ..topics.objects.tables import Table, read_table
 from ..topics.objects.values import (
     ABSENT,
     COMPLETE,
@@ -249,7 +249,7 @@ class Contents:
             leaves,
             changes,
             templates=templates,
-            location=read_table(thrift, version).location,
+            location=_read(thrift).location,
             version=version,
         )
         entries = []
@@ -281,8 +281,12 @@ class Contents:
 
 
 @lru_cache(maxsize=4096)
+def _read(thrift: bytes) -> Table:
+    return read_table(thrift, 0)
+
+
 def _schema_of(thrift: bytes) -> tuple[object, ...]:
-    table = read_table(thrift, 0)
+    table = _read(thrift)
     return table.columns, table.partition_columns, table.location, table.storage, table.view_text
 
 
@@ -297,4 +301,4 @@ def _bounded(value: bytes) -> bytes:
 
 
 def _partitioned(thrift: bytes) -> bool:
-    return bool(_schema_of(thrift)[1])
+    return bool(_read(thrift).partition_columns)

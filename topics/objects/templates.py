@@ -12,6 +12,7 @@ A template is kept as its skeleton: one byte of flags, then a Partition struct w
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from ..errors import UsageError, WireError
@@ -36,6 +37,8 @@ from .thrift import LIST, STRING, text
 RAW: Final = -1  # the number of a record that has no template: its one hole is the whole struct
 TEMPLATES_MAX: Final = 64  # per table; beyond it partitions are kept whole
 TEMPLATES_BYTES_MAX: Final = 1 << 20  # together, unpacked: they ride in the table's value
+KEPT_MAX: Final = 256  # templates that stay read from one edit to the next: that takes 100 µs
+KEPT_BYTES_MAX: Final = 16 << 10  # of a skeleton that stays; usual are 1 to 3 KB
 HOLES_MAX: Final = 1000  # a struct with more is kept whole: each is a column of a block
 
 _IMPLIED_VALUES: Final = 21
@@ -189,7 +192,7 @@ class Templates:
         if found is None:
             if not 0 <= number < len(self.skeletons):
                 raise WireError(f"template {number} of {len(self.skeletons)} is not there")
-            found = self._read[number] = Template(self.skeletons[number])
+            found = self._read[number] = _read(self.skeletons[number])
         return found
 
     def split(self, data: bytes, name: str, *, likely: int = RAW) -> tuple[int, Holes]:
@@ -230,7 +233,7 @@ class Templates:
         number = len(self.skeletons)
         if number >= TEMPLATES_MAX or len(skeleton) > self._bytes_free:
             return RAW
-        template = Template(skeleton)
+        template = _read(skeleton)
         if template.holes > HOLES_MAX:
             return RAW
         self.skeletons.append(skeleton)
@@ -247,6 +250,13 @@ def template_of(data: bytes, name: str) -> Template:
         WireError: ``data`` is not one whole struct.
     """
     return Template(_skeleton(data, name, b""))
+
+
+def _read(skeleton: bytes) -> Template:
+    return _kept(skeleton) if len(skeleton) <= KEPT_BYTES_MAX else Template(skeleton)
+
+
+_kept = lru_cache(maxsize=KEPT_MAX)(Template)
 
 
 def _skeleton(data: bytes, name: str, base: bytes) -> bytes:

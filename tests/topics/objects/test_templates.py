@@ -174,3 +174,13 @@ def test_a_template_that_takes_too_many_bytes_is_not_numbered():
 def test_a_template_with_too_many_holes_is_not_numbered():
     many = partition(**{f"k{i}": "1" for i in range(templates.HOLES_MAX)})
     assert Templates((), BASE).split(many, NAME) == (RAW, (many,))
+
+
+def test_a_template_stays_read_from_one_edit_to_the_next_unless_it_is_large():
+    large = with_field(PARTITION, 99, 11, (1 << 15).to_bytes(4, "big") + bytes(1 << 15))
+    for data, stays in ((PARTITION, True), (large, False)):
+        first, second = Templates((), BASE), Templates((), BASE)
+        number, holes = first.split(data, NAME)
+        assert second.split(data, NAME) == (number, holes)
+        assert (first.template(number) is second.template(number)) is stays
+        assert second.join(number, holes, NAME) == data
