@@ -9,21 +9,19 @@ Run: make bench ARGS=tests/bench/bench_hub_restart.py
 import signal
 import tempfile
 import time
-from collections import Counter
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from topicast.subscriber import Subscriber
+from topicast.tests.bench.frames import count_frames
 from topicast.tests.bench.report import beside, say, target
 from topicast.tests.bench.scripted import SPAWN
 from topicast.tests.bench.stores import fill_store
 from topicast.tests.cli.processes import running
 from topicast.tests.subscriber.stand import free_ports
 from topicast.tests.waiting import until
-from topicast.topics.link import Link
 from topicast.topics.sharding import NUM_TOPICS_DEFAULT
-from topicast.topics.wire.header import BEACON_KIND
 
 READERS = 5
 TABLES = 2_000
@@ -35,34 +33,16 @@ TIMEOUT_S = 60.0
 IN_FLIGHT_S = 0.1  # what the old hub had sent arrives after its death; a new one takes longer
 
 
-def count_frames() -> Counter[str]:
-    """Count from now on, in this process, the bytes and frames that links receive."""
-    counts: Counter[str] = Counter()
-    poll = Link.poll
-
-    def counting(link: Link, timeout_s: float) -> list[object]:
-        received = poll(link, timeout_s)
-        for one in received:
-            counts["bytes"] += len(one.frame)
-            counts["frames"] += 1
-            if one.frame[4] == BEACON_KIND:
-                counts["beacon_bytes"] += len(one.frame)
-        return received
-
-    Link.poll = counting  # type: ignore[method-assign, assignment]  # to look, nothing else
-    return counts
-
-
 def read(hub: str, pipe: Connection) -> None:
     """Hold every topic; when told of a kill, say what came until all is current again."""
-    counts = count_frames()
+    frames = count_frames()
     with Subscriber(hub, budget="256MB", timeout_s=TIMEOUT_S) as catalog:
         for topic in range(NUM_TOPICS_DEFAULT):
             catalog.join(topic)
-        pipe.send(dict(counts))
+        pipe.send({"bytes": frames.total})
         while True:
             killed_at = pipe.recv()
-            counts.clear()
+            frames.clear()
             until(
                 lambda at=killed_at: all(
                     topic.lag_s < time.monotonic() - at for topic in catalog.topics()
@@ -71,7 +51,14 @@ def read(hub: str, pipe: Connection) -> None:
                 what="every topic to be current",
             )
             took_s = time.monotonic() - killed_at
-            pipe.send({**counts, "took_s": took_s, "catch_ups": catalog.stats().catch_ups})
+            pipe.send(
+                {
+                    "bytes": frames.total,
+                    "beacon_bytes": frames.beacon_bytes,
+                    "frames": frames.frames,
+                    "took_s": took_s,
+                }
+            )
 
 
 def main() -> None:

@@ -1,46 +1,49 @@
 """From a commit in a real metastore to the eyes of ten subscribers, beside a client that polls.
 
-visible            hmsclient's call returned -> the change is read in a subscriber's process
-visible_partition  the same for one partition of a large table
-poller             the same for a client that asks get_table every 0.2 s
-table_again        table() the second time, beside get_table
+visible             hmsclient's call returned -> the change is read in a subscriber's process
+visible_partition   the same for one partition of a table of 100,000
+partition_bytes     what of such a change arrives at a reader that holds the table
+table_again         table() the second time, beside get_table
 
-Prints one JSON line a result; times are ms, on one clock.
-Run: PYTHONPATH=.venv/tree .venv/bin/python tests/bench/bench_latency.py [PARTITIONS]
+Both alternatives ask again every 0.2 s: get_table, and get_partition for the one that changes
+next, which a real client would not know. Times are ms, on one clock.
+Run: make bench ARGS=tests/bench/bench_latency.py
 """
 
-import json
 import multiprocessing
 import random
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded import EmbeddedMetastore
 from topicast.subscriber import Subscriber
-from topicast.tests.catalog.fake_metastore import make_partition, make_table
+from topicast.tests.bench.frames import Frames, count_frames
+from topicast.tests.bench.metastores import create_large
+from topicast.tests.bench.report import beside, best_us, percentiles, say, target
+from topicast.tests.catalog.fake_metastore import make_table
 from topicast.tests.cli.processes import running
 from topicast.tests.waiting import until
+from topicast.topics.sharding import NUM_TOPICS_DEFAULT, table_topic
 
 SEED = 3
 SUBSCRIBERS = 10
-CHANGES = 100
+CHANGES = 60
+PARTITION_CHANGES = 60
+PARTITIONS = 100_000
 POLL_S = 0.2
-PARTITIONS = 5_000  # of the large table; Derby takes 2 to 5 ms each
+TIMEOUT_S = 120.0
+P50_MS_MAX, P99_MS_MAX, BYTES_MAX, AGAIN_US_MAX = 250.0, 500.0, 1_500, 10.0
 SPAWN = multiprocessing.get_context("spawn")
-
-
-def say(name: str, **facts: object) -> None:
-    print(json.dumps({"bench": "latency", "name": name, **facts}), flush=True)
+ANY_PORTS = ("--state_store_port=0", "--webserver_port=0")
+TOPICS = [table_topic("bench", table, NUM_TOPICS_DEFAULT) for table in ("t", "p")]
 
 
 def connect(uri: str) -> HMSClient:
@@ -48,50 +51,81 @@ def connect(uri: str) -> HMSClient:
     return HMSClient(host=host, port=int(port))
 
 
+def changing(number: int) -> str:
+    """Return the value of the partition that is changed by revision ``number``."""
+    return f"{random.Random(number).randrange(PARTITIONS):08d}"
+
+
 def subscribe(hub: str, out: Connection) -> None:
-    """Report when each revision of ``bench.t`` and each new partition of ``bench.p`` is read."""
-    with Subscriber(hub, budget="64MB", timeout_s=60) as catalog:
+    """Report when each revision of ``bench.t`` and of partitions of ``bench.p`` is read."""
+    frames = count_frames()
+    with Subscriber(hub, budget="64MB", timeout_s=TIMEOUT_S) as catalog:
+        for topic in TOPICS:
+            catalog.join(topic)
         changes = catalog.watch("bench.*")
-        known = len(catalog.partitions("bench.p"))
-        out.send(("ready", known))
+        out.send(("ready", 0, 0))
+        partitions = 0
         for change in changes:
             if change.object == "bench.t":
                 found = catalog.table("bench.t").parameters.get("rev")
-            elif change.object == "bench.p":
-                new = catalog.partitions("bench.p", 'ds >= "9"')
-                found = f"p{len(new):03d}"
-            else:
-                return
-            out.send((found, time.time_ns()))
+                out.send((found, time.time_ns(), 0))
+                continue
+            while _is_revised(catalog, partitions):
+                sent = _bytes_of_last(frames, TOPICS[1])
+                out.send((f"p{partitions:03d}", time.time_ns(), sent))
+                partitions += 1
 
 
-def poll(uri: str, out: Connection) -> None:
-    """Report when each revision is read by asking again and again."""
-    last = None
+def _is_revised(catalog: Subscriber, number: int) -> bool:
+    (held,) = catalog.partitions("bench.p", f'ds = "{changing(number)}"')
+    return held.parameters.get("rev") == f"p{number:03d}"
+
+
+def _bytes_of_last(frames: Frames, topic: int) -> int:
+    return next((size for t, size in reversed(frames.deltas) if t == topic), 0)
+
+
+def poll_table(uri: str, out: Connection) -> None:
+    """Report when each revision of the table is read by asking again and again."""
     with connect(uri) as client:
-        out.send(("ready", 0))
-        while last != "end":
-            asked = time.monotonic()
-            found = client.get_table("bench", "t").parameters.get("rev")
-            if found != last:
-                last = found
-                out.send((found, time.time_ns()))
-            threading.Event().wait(max(0.0, asked + POLL_S - time.monotonic()))
+        _poll(lambda: client.get_table("bench", "t").parameters.get("rev"), out)
 
 
-def percentiles(values: list[float]) -> dict[str, float]:
-    values.sort()
-    return {
-        "n": len(values),
-        "p50_ms": round(values[len(values) // 2], 1),
-        "p99_ms": round(values[min(len(values) - 1, len(values) * 99 // 100)], 1),
-    }
+def poll_partition(uri: str, out: Connection) -> None:
+    """Report likewise of partitions."""
+    revisions = iter(range(PARTITION_CHANGES + 1))
+    wanted = next(revisions)
+
+    def ask() -> str | None:
+        nonlocal wanted
+        held = client.get_partition("bench", "p", [changing(wanted)]).parameters.get("rev")
+        if held == f"p{wanted:03d}":
+            wanted = next(revisions)
+            return str(held)
+        return None
+
+    with connect(uri) as client:
+        _poll(ask, out)
+
+
+def _poll(ask: Callable[[], str | None], out: Connection) -> None:
+    last = None
+    out.send(("ready", 0, 0))
+    while True:
+        asked = time.monotonic()
+        found = ask()
+        if found not in (None, last):
+            last = found
+            out.send((found, time.time_ns(), 0))
+        threading.Event().wait(max(0.0, asked + POLL_S - time.monotonic()))
 
 
 class Watchers:
     """Processes that report; what they said is gathered by ``collect``."""
 
-    def __init__(self, target: Any, argument: str, count: int) -> None:
+    def __init__(
+        self, target: Callable[[str, Connection], None], argument: str, *, count: int = 1
+    ) -> None:
         pipes = [SPAWN.Pipe(duplex=False) for _ in range(count)]
         self._ends = [receiver for receiver, _ in pipes]
         self._processes = [
@@ -99,6 +133,7 @@ class Watchers:
             for _, sender in pipes
         ]
         self.seen: list[dict[str, int]] = [{} for _ in pipes]
+        self.sizes: list[int] = []
         for process in self._processes:
             process.start()
         for end in self._ends:
@@ -107,15 +142,16 @@ class Watchers:
     def end(self) -> None:
         """Let the processes go."""
         for process in self._processes:
-            process.terminate()
+            process.kill()
             process.join()
 
     def collect(self) -> None:
         """Take in everything that was reported by now."""
         for end, seen in zip(self._ends, self.seen, strict=True):
             while end.poll():
-                name, at_ns = end.recv()
+                name, at_ns, size = end.recv()
                 seen.setdefault(name, at_ns)
+                self.sizes += [size] if size else []
 
     def delays_ms(self, committed: dict[str, int]) -> list[float]:
         """Return the time from each commit to each process that saw it."""
@@ -128,89 +164,107 @@ class Watchers:
 
 
 @contextmanager
-def stack(folder: Path) -> Iterator[tuple[EmbeddedMetastore, str]]:
-    with (
-        EmbeddedMetastore(folder / "hive", durable=False) as hive,
-        running(folder / "s.log", "daemons", "statestored", *ANY) as hub,
-        running(
-            folder / "c.log",
-            "daemons",
-            "catalogd",
-            *ANY[1:],
+def stack(folder: Path) -> Iterator[tuple[EmbeddedMetastore, HMSClient, str]]:
+    """Run a metastore with ``bench.t`` and the large ``bench.p``, and all of ours, at rest."""
+    with ExitStack() as started:
+        hive = started.enter_context(EmbeddedMetastore(folder / "hive", durable=False))
+        client = started.enter_context(connect(hive.uri))
+        client.create_database(Database("bench", "", f"file:{folder}", {}))
+        client.create_table(make_table("bench", "t", location=f"file:{folder}"))
+        create_large(hive, client, ("bench", "p"), partitions=PARTITIONS)
+        hub = running(folder / "s.log", "daemons", "statestored", *ANY_PORTS)
+        address = started.enter_context(hub).ready["address"]
+        flags = (
+            "--webserver_port=0",
             "--catalog_service_port=0",
             f"--hive_metastore_uris={hive.uri}",
-            f"--statestores={hub.ready['address']}",
+            f"--statestores={address}",
             f"--state_dir={folder / 'state'}",
-        ),
-    ):
-        yield hive, hub.ready["address"]
+        )
+        started.enter_context(running(folder / "c.log", "daemons", "catalogd", *flags))
+        with Subscriber(address, budget="64MB", timeout_s=TIMEOUT_S) as catalog:
+            catalog.sync(TIMEOUT_S)
+            assert len(catalog.partitions("bench.p")) == PARTITIONS
+        yield hive, client, address
 
 
-ANY = ["--state_store_port=0", "--webserver_port=0"]
+def measure(
+    readers: Watchers, poller: Watchers, commit: Callable[[int], str], *, changes: int
+) -> dict[str, int]:
+    """Let ``commit`` make so many changes; return when each was committed, by revision."""
+    rng = random.Random(SEED)
+    committed: dict[str, int] = {}
+    for number in range(changes):
+        revision = commit(number)
+        committed[revision] = time.time_ns()
+        threading.Event().wait(rng.uniform(0.25, 0.45))
+        readers.collect()
+        poller.collect()
+    return committed
+
+
+def report(
+    name: str, readers: Watchers, poller: Watchers, committed: dict[str, int], **facts: object
+) -> None:
+    ours = percentiles(readers.delays_ms(committed))
+    its = percentiles(poller.delays_ms(committed))
+    p50, p99 = float(str(ours["p50_ms"])), float(str(ours["p99_ms"]))
+    against = beside("p50_ms of one that polls", ours=p50, its=float(str(its["p50_ms"])))
+    most = {"target": [P50_MS_MAX, P99_MS_MAX], "met": p50 <= P50_MS_MAX and p99 <= P99_MS_MAX}
+    facts |= {"subscribers": SUBSCRIBERS, "sent": len(committed)}
+    say("latency", name, **facts, **ours, **against, its_p99=its["p99_ms"], **most)
+
+
+def bench_tables(hive: EmbeddedMetastore, client: HMSClient, readers: Watchers) -> None:
+    poller = Watchers(poll_table, hive.uri)
+    table = client.get_table("bench", "t")
+
+    def commit(number: int) -> str:
+        table.parameters["rev"] = f"r{number:03d}"
+        client.alter_table("bench", "t", table)
+        return f"r{number:03d}"
+
+    report("visible", readers, poller, measure(readers, poller, commit, changes=CHANGES))
+    poller.end()
+
+
+def bench_partitions(hive: EmbeddedMetastore, client: HMSClient, readers: Watchers) -> None:
+    poller = Watchers(poll_partition, hive.uri)
+
+    def commit(number: int) -> str:
+        one = client.get_partition("bench", "p", [changing(number)])
+        one.parameters["rev"] = f"p{number:03d}"
+        client.alter_partitions("bench", "p", [one])
+        return f"p{number:03d}"
+
+    committed = measure(readers, poller, commit, changes=PARTITION_CHANGES)
+    report("visible_partition", readers, poller, committed, partitions=PARTITIONS)
+    poller.end()
+    most = max(readers.sizes)
+    reached = target(most, at_most=BYTES_MAX)
+    say("latency", "partition_bytes", partitions=PARTITIONS, bytes=most, **reached)
+
+
+def bench_reads(hub: str, client: HMSClient) -> None:
+    with Subscriber(hub, budget="64MB", timeout_s=TIMEOUT_S) as catalog:
+        catalog.join(TOPICS[0])
+        until(lambda: catalog.table("bench.t").parameters.get("rev"), what="the table")
+        ours = best_us(lambda: catalog.table("bench.t"), calls=10_000)
+        theirs = best_us(lambda: client.get_table("bench", "t"), calls=100)
+    against = beside("get_table", ours=ours, its=theirs)
+    say("latency", "table_again", us=ours, **against, **target(ours, at_most=AGAIN_US_MAX))
 
 
 def main() -> None:
-    partitions = int(sys.argv[1]) if len(sys.argv) > 1 else PARTITIONS
-    rng = random.Random(SEED)
     with (
         tempfile.TemporaryDirectory() as temporary,
-        stack(Path(temporary)) as (hive, hub),
-        connect(hive.uri) as client,
+        stack(Path(temporary)) as (hive, client, hub),
     ):
-        location = f"file:{temporary}"
-        client.create_database(Database("bench", "", location, {}))
-        table = make_table("bench", "t", location=location)
-        client.create_table(table)
-        large = make_table("bench", "p", location=location, keys=["ds"])
-        client.create_table(large)
-        for start in range(0, partitions, 500):
-            batch = [make_partition(large, [f"{n:08d}"]) for n in range(start, start + 500)]
-            client.add_partitions(batch)
-        readers = Watchers(subscribe, hub, SUBSCRIBERS)
-        poller = Watchers(poll, hive.uri, 1)
-        committed: dict[str, int] = {}
-        for number in range(CHANGES):
-            table.parameters = {"rev": f"r{number:03d}"}
-            client.alter_table("bench", "t", table)
-            committed[f"r{number:03d}"] = time.time_ns()
-            threading.Event().wait(rng.uniform(0.3, 0.5))
-            readers.collect()
-            poller.collect()
-        say(
-            "visible",
-            subscribers=SUBSCRIBERS,
-            sent=len(committed),
-            **percentiles(readers.delays_ms(committed)),
-        )
-        say("poller", every_s=POLL_S, **percentiles(poller.delays_ms(committed)))
-        added: dict[str, int] = {}
-        for number in range(CHANGES // 2):
-            client.add_partitions([make_partition(large, [f"9{number:07d}"])])
-            added[f"p{number + 1:03d}"] = time.time_ns()
-            threading.Event().wait(rng.uniform(0.3, 0.5))
-            readers.collect()
-        say(
-            "visible_partition",
-            partitions=partitions,
-            **percentiles(readers.delays_ms(added)),
-        )
+        readers = Watchers(subscribe, hub, count=SUBSCRIBERS)
+        bench_tables(hive, client, readers)
+        bench_partitions(hive, client, readers)
         readers.end()
-        poller.end()
-        _compare_reads(hub, client)
-
-
-def _compare_reads(hub: str, client: HMSClient) -> None:
-    with Subscriber(hub, budget="64MB", timeout_s=60) as catalog:
-        until(lambda: catalog.table("bench.t").parameters.get("rev"), what="the table")
-        begin = time.perf_counter()
-        for _ in range(10_000):
-            catalog.table("bench.t")
-        ours = (time.perf_counter() - begin) / 10_000
-        begin = time.perf_counter()
-        for _ in range(200):
-            client.get_table("bench", "t")
-        theirs = (time.perf_counter() - begin) / 200
-    say("table_again", us=round(ours * 1e6, 1), get_table_us=round(theirs * 1e6, 1))
+        bench_reads(hub, client)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,78 @@
+"""Metastores: a real one with a table of many partitions, made in seconds by SQL in its database.
+
+Through Thrift, Derby takes 4 ms for a partition. Here one is made through Thrift, and the others by
+INSERT from SELECT, twice as many with each round; the metastore reads them as its own.
+"""
+
+from typing import Final
+
+from hmsclient import HMSClient
+
+from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.tests.catalog.fake_metastore import make_partition, make_table
+
+KEY: Final = "ds"
+FIRST_ID: Final = 100_000_000  # far above what the metastore gives by itself
+
+# t the table, o the one partition with its parts d (storage) and r (serde), p all that there are.
+_FROM: Final = """FROM APP.TBLS t
+    JOIN APP.PARTITIONS o ON o.TBL_ID = t.TBL_ID AND o.PART_NAME = 'ds=00000000'
+    JOIN APP.SDS d ON d.SD_ID = o.SD_ID JOIN APP.SERDES r ON r.SERDE_ID = d.SERDE_ID
+    JOIN APP.PARTITIONS p ON p.TBL_ID = t.TBL_ID
+    {more} WHERE t.TBL_NAME = '{table}' AND {number} BETWEEN {first} AND {last}"""
+_NUMBER: Final = "CAST(SUBSTR(p.PART_NAME, 4) AS INTEGER)"
+_NAME: Final = f"'ds=' || SUBSTR(CHAR(100000000 + {{held}} + {_NUMBER}), 2, 8)"
+
+# First the parts of the copies of all that there are, then the copies, then what hangs on them.
+_COPIES: Final = (
+    "INSERT INTO APP.SERDES (SERDE_ID, NAME, SLIB) SELECT {id}, r.NAME, r.SLIB {from_}",
+    """INSERT INTO APP.SDS (SD_ID, CD_ID, INPUT_FORMAT, IS_COMPRESSED, IS_STOREDASSUBDIRECTORIES,
+                            LOCATION, NUM_BUCKETS, OUTPUT_FORMAT, SERDE_ID)
+       SELECT {id}, d.CD_ID, d.INPUT_FORMAT, d.IS_COMPRESSED, d.IS_STOREDASSUBDIRECTORIES,
+              d.LOCATION || '/' || {name}, d.NUM_BUCKETS, d.OUTPUT_FORMAT, {id} {from_}""",
+    """INSERT INTO APP.PARTITIONS
+              (PART_ID, CREATE_TIME, LAST_ACCESS_TIME, PART_NAME, SD_ID, TBL_ID)
+       SELECT {id}, o.CREATE_TIME, o.LAST_ACCESS_TIME, {name}, {id}, o.TBL_ID {from_}""",
+)
+_HANGING: Final = (
+    """INSERT INTO APP.PARTITION_KEY_VALS (PART_ID, PART_KEY_VAL, INTEGER_IDX)
+       SELECT p.PART_ID, SUBSTR(p.PART_NAME, 4), 0 {from_}""",
+    """INSERT INTO APP.PARTITION_PARAMS (PART_ID, PARAM_KEY, PARAM_VALUE)
+       SELECT p.PART_ID, v.PARAM_KEY, v.PARAM_VALUE {from_}""",
+)
+_PARAMETERS: Final = "JOIN APP.PARTITION_PARAMS v ON v.PART_ID = o.PART_ID"
+
+
+def create_large(
+    hive: EmbeddedMetastore, client: HMSClient, name: tuple[str, str], *, partitions: int
+) -> None:
+    """Create the table ``name`` with partitions from ``ds=00000000`` to ``ds=NNNNNNNN``."""
+    table = make_table(*name, location=f"{hive.warehouse}/{name[1]}", keys=[KEY])
+    client.create_table(table)
+    client.add_partitions([make_partition(table, ["00000000"])])
+    server = hive._server
+    assert server is not None
+    held = 1
+    while held < partitions:
+        for statement in _round(name[1], held, end=min(2 * held, partitions)):
+            server.sql(statement)
+        held = min(2 * held, partitions)
+
+
+def _round(table: str, held: int, *, end: int) -> list[str]:
+    """Return what makes the partitions from number ``held`` up to ``end``."""
+
+    def source(first: int, last: int, more: str = "") -> str:
+        return _FROM.format(table=table, number=_NUMBER, first=first, last=last, more=more)
+
+    given = {
+        "id": f"{FIRST_ID + held} + {_NUMBER}",
+        "name": _NAME.format(held=held),
+        "from_": source(0, end - held - 1),
+    }
+    values, parameters = _HANGING
+    return [
+        *(statement.format(**given) for statement in _COPIES),
+        values.format(from_=source(held, end - 1)),
+        parameters.format(from_=source(held, end - 1, _PARAMETERS)),
+    ]
