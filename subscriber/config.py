@@ -8,6 +8,8 @@ from ..topics.errors import ConfigError
 from ..topics.settings import parse_addresses, parse_duration_s, parse_size
 
 BUDGET: Final = "256MB"
+AUTO: Final = "auto"  # levels by use
+ALL_FULL: Final = "full"  # everything that fits, from the start
 TIMEOUT_S: Final = 10.0
 TIMEOUT_S_MAX: Final = 86_400.0
 
@@ -21,6 +23,7 @@ class Settings:
     timeout_s: float
     name: str
     max_staleness_s: float | None
+    automatic: bool
 
 
 def settings_of(
@@ -30,10 +33,14 @@ def settings_of(
     timeout_s: float,
     name: str | None,
     max_staleness_s: float | None,
+    levels: str | None,
     environ: Mapping[str, str],
     default_name: str,
+    memory_bytes: int | None = None,
 ) -> Settings:
     """Return the settings; what is None is taken from ``environ``, else its default.
+
+    ``memory_bytes``: what a budget in percent is a share of.
 
     Raises:
         ConfigError: a setting has a value that is not allowed; says which.
@@ -43,22 +50,26 @@ def settings_of(
     if max_staleness_s is None and "TOPICAST_MAX_STALENESS" in environ:
         text = environ["TOPICAST_MAX_STALENESS"]
         max_staleness_s = parse_duration_s(text, setting="TOPICAST_MAX_STALENESS")
+    levels = levels if levels is not None else environ.get("TOPICAST_LEVELS", AUTO)
+    if levels not in {AUTO, ALL_FULL}:
+        raise ConfigError("levels", levels, f"{AUTO} or {ALL_FULL}")
     if not 0 < timeout_s <= TIMEOUT_S_MAX:
         raise ConfigError("timeout_s", timeout_s, f"above 0, at most {TIMEOUT_S_MAX:.0f}")
     if max_staleness_s is not None and not max_staleness_s > 0:
         raise ConfigError("max_staleness_s", max_staleness_s, "above 0, or None")
     return Settings(
         statestores=tuple(map(str, parse_addresses(hubs, setting="statestores"))),
-        budget_bytes=_bytes(size),
+        budget_bytes=_bytes(size, memory_bytes),
         timeout_s=timeout_s,
         name=name or environ.get("TOPICAST_NAME") or default_name,
         max_staleness_s=max_staleness_s,
+        automatic=levels == AUTO,
     )
 
 
-def _bytes(size: str | int) -> int:
+def _bytes(size: str | int, memory_bytes: int | None) -> int:
     if isinstance(size, str):
-        return parse_size(size, setting="budget")
+        return parse_size(size, setting="budget", total_bytes=memory_bytes)
     if size <= 0:
         raise ConfigError("budget", size, "a number of bytes above 0, or a text like 256MB")
     return size

@@ -39,7 +39,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicInfo:
-    """One topic as it is followed here; ``lag_s`` since it was last known to be current."""
+    """One topic as it is followed here; ``lag_s`` since it was last known to be current.
+
+    ``full_bytes``: what it would take at full. ``why``: the reason of its level, where it was
+    chosen here.
+    """
 
     id: int
     level: str
@@ -47,6 +51,8 @@ class TopicInfo:
     bytes: int
     hits: int
     lag_s: float
+    full_bytes: int
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ class Filling:
 
     def __init__(self, holdings: Holdings, *, shown: Shown, journal: Journal) -> None:
         self.fence = Fence()
+        self.changed: Callable[[Entry], object] = lambda _entry: None  # told of each change
         self._holdings = holdings
         self._shown = shown
         self._journal = journal
@@ -59,6 +60,7 @@ class Filling:
                 self._shown.rise(chunk.topic, (chunk.epoch, max(chunk.to_version, before)))
                 return journal.caught_up(chunk.topic, chunk.to_version, place.groups)
             case Apply(delta=delta):
+                self._tell(delta.entries)
                 account = (delta.topic, MINIMAL if place.partial else FULL)
                 swaps = holdings.put(account, place, delta.entries, make_room=make_room)
                 if not live:
@@ -74,6 +76,7 @@ class Filling:
                     self._horizon(chunk.topic, chunk.epoch, chunk.to_version)
                 self._hit(chunk.topic, place, chunk.entries)
             case Apply(delta=delta):
+                self._tell(delta.entries)
                 if delta.horizon:
                     self._horizon(delta.topic, delta.epoch, delta.to_version)
                 self._hit(delta.topic, place, delta.entries)
@@ -81,6 +84,10 @@ class Filling:
             case _:
                 pass
         return ()
+
+    def _tell(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            self.changed(entry)
 
     def _horizon(self, topic: int, epoch: int, version: int) -> None:
         if self._holdings.view.topics[topic].epoch != epoch:

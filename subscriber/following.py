@@ -7,7 +7,7 @@ welcomed again ──▶ joins what is followed, from where it stands: no resync
 from math import inf
 from typing import Final
 
-from ..topics.entries import FULL, MINIMAL
+from ..topics.entries import FULL, MINIMAL, NONE
 from ..topics.errors import OverBudget, TopicastError, UsageError
 from ..topics.sharding import NAMESPACE, is_topic, topic_ids
 from ..topics.wire.messages import (
@@ -36,8 +36,20 @@ STATUS_S: Final = 1.0  # a word of life; the hub suspects after two
 class Following:
     """Keeps the followed topics followed, whichever hub there is."""
 
-    def __init__(self, hubs: Hubs, joining: Joining, *, levels: Levels, starts: Starts) -> None:
+    def __init__(
+        self,
+        hubs: Hubs,
+        joining: Joining,
+        *,
+        levels: Levels,
+        starts: Starts,
+        automatic: bool = False,
+    ) -> None:
+        """``automatic``: begin with the namespace alone; else with all that fits, in full."""
         self.hubs = hubs
+        self.sizes: dict[int, int] = {}  # bytes of each topic at full, as the hub has said
+        self.outgrown: list[int] = []  # topics lowered, or not raised, for want of room
+        self._automatic = automatic
         self.levels = levels
         self.num_topics = 0
         self.planned: frozenset[int] | None = None  # what the start has to wait for
@@ -46,7 +58,7 @@ class Following:
         self.evictions = 0
         self._joining = joining
         self._starts = starts
-        self._by_hand: set[int] = set()  # asked for, not admitted yet
+        self._asked: set[int] = set()  # to be raised to full, not admitted yet
         self._failures: dict[int, TopicastError] = {}
         self._joins = False  # everything is asked for on this registration
         self._told = False  # and answered: the hub knows, and is told of every change
@@ -77,12 +89,16 @@ class Following:
             self._failures[topic] = UsageError(text)
             return ()
         if level == MINIMAL:
-            self._by_hand.discard(topic)
+            self._asked.discard(topic)
             return self.watch(topic, now=now)
-        if self.levels.wanted(topic) == FULL or topic in self._by_hand:
+        if self.levels.wanted(topic) == FULL or topic in self._asked:
             return ()
-        self._by_hand.add(topic)
+        self._asked.add(topic)
         return self._joining.join((_nowhere(topic),), now=now) if self._joins else ()
+
+    def set_level(self, topic: int, level: int, *, now: float) -> tuple[Effect, ...]:
+        """Bring ``topic`` to ``level``, as far as there is room."""
+        return self.drop(topic) if level == NONE else self.join(topic, level, now=now)
 
     def watch(self, topic: int, *, now: float) -> tuple[Effect, ...]:
         """Follow ``topic`` at minimal, if these few bytes are there."""
@@ -99,7 +115,7 @@ class Following:
 
     def drop(self, topic: int) -> tuple[Effect, ...]:
         """Lower ``topic`` to none."""
-        self._by_hand.discard(topic)
+        self._asked.discard(topic)
         return self.levels.drop(topic) if topic in self.levels.followers else ()
 
     def on_welcome(self, welcome: Welcome, *, now: float) -> tuple[Effect, ...]:
@@ -129,6 +145,7 @@ class Following:
         if not self._joins:
             effects += self._join_all(now)
         order = topic_ids(self.num_topics)
+        self.sizes.update(zip(order, beacon.sizes, strict=False))
         return effects + self.levels.on_beacon(beacon, order, fenced=self._joining.fenced, now=now)
 
     def on_joined(self, joined: Joined, *, now: float) -> tuple[Effect, ...]:
@@ -137,15 +154,14 @@ class Following:
         if fenced is None:
             return ()
         states = {state.topic: state for state in joined.topics}
+        self.sizes.update((topic, state.full_bytes) for topic, state in states.items())
         effects: tuple[Effect, ...] = ()
         for topic in [t for t, s in states.items() if s.level == MINIMAL]:
             effects += self._place(states.pop(topic), joined, fenced=fenced, now=now)
-        if self.planned is None:
-            chosen = self._plan(states)
-        else:
-            chosen = [topic for topic in states if topic in self._by_hand]
-        for topic in chosen:
-            self._admit(states[topic])
+        chosen = self._plan(states) if self.planned is None else []
+        for topic in (*chosen, *(topic for topic in states if topic in self._asked)):
+            if self.levels.wanted(topic) != FULL:
+                self._admit(states[topic])
         followed = self.levels.followers
         if self.planned is None:
             self.planned = frozenset(followed)
@@ -209,8 +225,9 @@ class Following:
         """After each fact: tell the hub what had to go, and ask for what is wanted."""
         effects: tuple[Effect, ...] = ()
         for topic, needed_bytes in self.levels.evicted:
-            self._by_hand.discard(topic)
+            self._asked.discard(topic)
             self._failures[topic] = self._over(topic, needed_bytes)
+            self.outgrown.append(topic)
             self.evictions += 1
             if topic != NAMESPACE:
                 effects += self.watch(topic, now=now)  # it goes on telling what is stale
@@ -245,7 +262,7 @@ class Following:
     def check(self) -> None:
         """Assert every invariant."""
         self.levels.check()
-        assert all(self.levels.wanted(topic) != FULL for topic in self._by_hand)
+        assert all(self.levels.wanted(topic) != FULL for topic in self._asked)
 
     def _place(
         self, state: TopicState, joined: Joined, *, fenced: bool, now: float
@@ -262,7 +279,7 @@ class Following:
         if self.planned is None:
             positions = list(map(_nowhere, topic_ids(self.num_topics)))
         else:
-            positions = [*self.levels.standing.positions(), *map(_nowhere, sorted(self._by_hand))]
+            positions = [*self.levels.standing.positions(), *map(_nowhere, sorted(self._asked))]
         return self._joining.join(positions, now=now)
 
     def _plan(self, states: dict[int, TopicState]) -> list[int]:
@@ -271,15 +288,18 @@ class Following:
         if namespace is not None and namespace.full_bytes > self.levels.budget.free_bytes:
             self.levels.over = self._over(NAMESPACE, namespace.full_bytes)
             return []
+        if self._automatic:
+            return [NAMESPACE] if namespace is not None else []
         return sorted(states, key=lambda t: (t != NAMESPACE, states[t].full_bytes, t))
 
     def _admit(self, state: TopicState) -> None:
         topic = state.topic
-        self._by_hand.discard(topic)
+        self._asked.discard(topic)
         if state.answer == DENIED:
             self._failures[topic] = _denied(topic, "full")
         elif not self.levels.holdings.fits((topic, FULL), state.full_bytes):
             self._failures[topic] = self._over(topic, state.full_bytes)
+            self.outgrown.append(topic)
         else:
             self.levels.admit(topic, state.full_bytes)
 

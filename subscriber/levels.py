@@ -241,6 +241,10 @@ class Levels:
         """Tell whether ``topic`` is LIVE at ``level``, with nothing coming."""
         return self.level(topic) == self.wanted(topic) == level and self.standing.settled(topic)
 
+    def committed_bytes(self, topic: int) -> int:
+        """Return what ``topic`` counts in the budget, or has reserved there."""
+        return self.budget.committed((topic, MINIMAL)) + self.budget.committed((topic, FULL))
+
     def held_bytes(self, topic: int) -> int:
         """Return what ``topic`` counts in the budget."""
         return self.budget.held((topic, MINIMAL)) + self.budget.held((topic, FULL))

@@ -30,6 +30,7 @@ from ..topics.wire.messages import (
     Welcome,
 )
 from .budget import Budget
+from .choosing import Choosing
 from .facts import (
     BULK,
     CONTROL,
@@ -82,6 +83,7 @@ class Member:
         name: str,
         new_id: Callable[[], bytes],
         max_staleness_s: float | None = None,
+        automatic: bool = False,
     ) -> None:
         """Begin without a connection; the first Tick orders one.
 
@@ -91,6 +93,7 @@ class Member:
             name: Under which operators see this subscriber.
             new_id: Gives 16 random bytes, never the same.
             max_staleness_s: After so long without word from catalogd memory is too old.
+            automatic: Choose levels by use; else follow all that fits in full, from the start.
         """
         ids = count(1)
         self.view = View()
@@ -105,7 +108,9 @@ class Member:
             Joining(ids.__next__, new_id),
             levels=Levels(self.view, Budget(budget_bytes), shown=self._shown, next_id=ids.__next__),
             starts=self._starts,
+            automatic=automatic,
         )
+        self.choosing = Choosing(self._following, automatic=automatic)
         self._service = Service(
             self._following, starts=self._starts, shown=self._shown, next_id=ids.__next__
         )
@@ -131,6 +136,7 @@ class Member:
     def deadline(self) -> float:
         """The time at which a Tick has work to do."""
         times = [self._following.deadline, self._service.deadline, self._waits.deadline]
+        times.append(self.choosing.deadline)
         return min(at for at in times if at is not None)
 
     def handle(self, fact: Fact, *, now: float) -> tuple[Effect, ...]:
@@ -151,13 +157,14 @@ class Member:
             case Heard(channel=channel, message=message):
                 return self._on_heard(channel, message, now)
             case Tick():
-                return self._following.tick(now=now) + self._service.tick(now=now)
+                effects = self._following.tick(now=now) + self._service.tick(now=now)
+                return effects + self.choosing.tick(now=now)
             case Garbled():
                 self.wire_errors += 1
                 return ()
             case Watching(on=on):
                 self._following.levels.journal.on = on
-                return ()
+                return self.choosing.watch_all(on=on, now=now)
             case Leave():
                 return (Send(CONTROL, Bye(reason="closed")),)
             case _:
@@ -189,6 +196,7 @@ class Member:
             case AskJoin():
                 return self._on_ask_join(ask, now)
             case AskDrop(id=number, topic=topic):
+                self.choosing.by_hand(topic)
                 if topic == NAMESPACE:
                     error = UsageError("the namespace is always joined: close the subscriber")
                     return (Fail(number, error),)
@@ -211,7 +219,8 @@ class Member:
         if content is not None:
             return (Answer(ask.id, content),)
         self.misses += 1
-        return self._service.pull(ask, now=now)
+        effects = self.choosing.first_use(ask.db, ask.table, now=now)
+        return effects + self._service.pull(ask, now=now)
 
     def _on_ask_ready(self, ask: AskReady | AskNamespace) -> tuple[Effect, ...]:
         following = self._following
@@ -233,6 +242,7 @@ class Member:
 
     def _on_ask_join(self, ask: AskJoin, now: float) -> tuple[Effect, ...]:
         following, topic = self._following, ask.topic
+        self.choosing.by_hand(topic)
         effects = following.join(topic, ask.level, now=now)
         self._waits.add(
             Wait(
@@ -296,6 +306,8 @@ class Member:
                 bytes=levels.held_bytes(topic),
                 hits=self.view.hits(topic),
                 lag_s=levels.standing.lag_s(topic, now=now),
+                full_bytes=self._following.sizes.get(topic, 0),
+                why=self.choosing.reasons.get(topic, ""),
             )
             for topic in topic_ids(self._following.num_topics)
         )

@@ -63,14 +63,18 @@ class Subscriber:
         timeout_s: float = TIMEOUT_S,
         name: str | None = None,
         max_staleness_s: float | None = None,
+        levels: str | None = None,
     ) -> None:
         """Read the settings; nothing is connected before ``open``.
 
         Args:
             statestores: Addresses, separated by commas; else TOPICAST_STATESTORES.
-            budget: Bytes that may be held, as 1000 or "256MB"; else TOPICAST_BUDGET.
+            budget: Bytes that may be held, as 1000, "256MB" or "5%" of the machine's memory; else
+                TOPICAST_BUDGET.
             timeout_s: How long a call may wait for another process.
             name: Under which operators see it; else host and process id.
+            levels: auto: choose each topic's level by use; full: follow all that fits, from the
+                start; else TOPICAST_LEVELS.
             max_staleness_s: Fail reads once catalogd was silent for so long; None: never.
 
         Raises:
@@ -82,8 +86,10 @@ class Subscriber:
             timeout_s=timeout_s,
             name=name,
             max_staleness_s=max_staleness_s,
+            levels=levels,
             environ=os.environ,
             default_name=f"{socket.gethostname()}:{os.getpid()}",
+            memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         )
         self._settings = settings
         self._pid = os.getpid()
@@ -93,7 +99,9 @@ class Subscriber:
             name=settings.name,
             new_id=lambda: secrets.token_bytes(16),
             max_staleness_s=settings.max_staleness_s,
+            automatic=settings.automatic,
         )
+        self._reads = self._member.choosing.reads
         self._loop: Loop | None = None
         self._closed = False
 
@@ -168,6 +176,7 @@ class Subscriber:
         Cost: 10 µs from a joined topic, but for the first time after a change.
         """
         db, table = parse_table_name(name)
+        self._reads.append((db, table, False))
         content = self._view().table(db, table)
         if content is None:
             content = self._pull(db, table, whole=False)
@@ -186,6 +195,7 @@ class Subscriber:
         db, table = parse_table_name(name)
         if filter is not None:
             parse(filter)
+        self._reads.append((db, table, True))
         content = self._view().partitions(db, table, filter)
         if content is None:
             content = self._pull(db, table, whole=True, filter=filter)

@@ -13,6 +13,7 @@ def _settings(**given: object) -> Settings:
         "timeout_s": TIMEOUT_S,
         "name": None,
         "max_staleness_s": None,
+        "levels": None,
         "environ": {},
         "default_name": "host:1",
         **given,
@@ -27,9 +28,17 @@ def test_arguments_stand_and_the_rest_has_defaults() -> None:
     assert settings.budget_bytes == parse_size(BUDGET)
     assert (settings.timeout_s, settings.name) == (TIMEOUT_S, "host:1")
     assert settings.max_staleness_s is None
+    assert settings.automatic
+    assert not _settings(levels="full").automatic
     settings = _settings(budget=1000, timeout_s=3.0, name="me", max_staleness_s=2.0)
     assert (settings.budget_bytes, settings.timeout_s) == (1000, 3.0)
     assert (settings.name, settings.max_staleness_s) == ("me", 2.0)
+
+
+def test_budget_may_be_a_share_of_the_memory() -> None:
+    assert _settings(budget="5%", memory_bytes=1000).budget_bytes == 50
+    with pytest.raises(ConfigError, match="budget"):
+        _settings(budget="5%")
 
 
 def test_environment_gives_what_no_argument_does() -> None:
@@ -37,12 +46,14 @@ def test_environment_gives_what_no_argument_does() -> None:
         "TOPICAST_STATESTORES": f"{HUB},tcp://127.0.0.1:24010",
         "TOPICAST_BUDGET": "1MB",
         "TOPICAST_NAME": "driver",
+        "TOPICAST_LEVELS": "full",
         "TOPICAST_MAX_STALENESS": "500ms",
     }
     settings = _settings(statestores=None, environ=environ)
     assert len(settings.statestores) == 2
     assert (settings.budget_bytes, settings.name) == (1 << 20, "driver")
     assert settings.max_staleness_s == 0.5
+    assert not settings.automatic
     settings = _settings(statestores=HUB, budget="2MB", max_staleness_s=1.0, environ=environ)
     assert (settings.statestores, settings.budget_bytes) == ((HUB,), 2 << 20)
     assert settings.max_staleness_s == 1.0
@@ -55,6 +66,8 @@ def test_environment_gives_what_no_argument_does() -> None:
         ({"statestores": "nonsense"}, "statestores"),
         ({"budget": 0}, "budget"),
         ({"budget": "a lot"}, "budget"),
+        ({"levels": "half"}, "levels"),
+        ({"environ": {"TOPICAST_LEVELS": "all"}}, "levels"),
         ({"timeout_s": 0}, "timeout_s"),
         ({"timeout_s": float("nan")}, "timeout_s"),
         ({"timeout_s": float("inf")}, "timeout_s"),

@@ -37,7 +37,7 @@ def _joined(**settings: object) -> Iterator[tuple[Subscriber, Publisher, list[Hu
     assert isinstance(port, int)
     with stand(shop(), hubs, port=port) as (publisher, running):
         addresses = ",".join(hub.address for hub in running)
-        settings = {"timeout_s": 5, **settings}
+        settings = {"timeout_s": 5, "levels": "full", **settings}
         with Subscriber(addresses, **settings) as catalog:  # type: ignore[arg-type]  # by test
             yield catalog, publisher, running
 

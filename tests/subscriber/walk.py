@@ -26,7 +26,9 @@ class Walk:
         self._dice = random.Random(seed)
         catalog = Catalog(2)
         catalog.create_database("shop")
-        self.world = World(catalog, hubs=("hub-0", "hub-1"), budget_bytes=20_000)
+        self.world = World(
+            catalog, hubs=("hub-0", "hub-1"), budget_bytes=20_000, automatic=seed % 2 == 1
+        )
         self.world.held_back = self._held_back
         self._history: dict[str, list[str | None]] = {name: [None] for name in TABLES}
         self._seen = dict.fromkeys(TABLES, 0)
@@ -90,6 +92,7 @@ class Walk:
     def _read(self) -> None:
         if self._dice.random() < 0.5:
             name = self._dice.choice(TABLES)
+            self.world.member.choosing.reads.append(("shop", name, False))
             self._asked[self.world.table(f"shop.{name}")] = name
         for number in self.world.settled:
             if number in self._asked:

@@ -56,6 +56,7 @@ class World:
         max_staleness_s: float | None = None,
         dead: tuple[int, ...] = (),
         catalog_address: str = CATALOG,
+        automatic: bool = False,
     ) -> None:
         self.now = 100.0
         self.catalog = catalog if catalog is not None else Catalog()
@@ -66,6 +67,7 @@ class World:
             name="test",
             new_id=lambda: next(ids).to_bytes(16, "big"),
             max_staleness_s=max_staleness_s,
+            automatic=automatic,
         )
         self.view = self.member.view
         self.hub = -1

@@ -1,0 +1,149 @@
+"""Choosing: which level each topic has, by its use; it feeds the planner and does what it says.
+
+    reads, changes ──▶ uses ──every PLAN_S──▶ planner ──steps──▶ following
+    first read of a topic at none ──────────────────at once──▶ minimal
+
+What is set by hand stays as it was set. While somebody watches all changes, no topic is below
+minimal. Rules of the plan itself: planner.py.
+"""
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from math import inf
+from typing import Final
+
+from ..topics.entries import FULL, MINIMAL, NONE, Entry, accounted_bytes, group_of
+from ..topics.objects.names import table_key
+from ..topics.sharding import NAMESPACE, table_topic, topic_ids
+from .facts import Effect
+from .following import Following
+from .holdings import MINIMAL_BYTES
+from .planner import Planner, Situation
+from .uses import Uses
+
+PLAN_S: Final = 5.0
+DRAIN_S: Final = 1.0
+READS_MAX: Final = 8192  # noted between two drains; of more only the newest count
+UNKNOWN_BYTES: Final = 1024  # what a table that was never held counts
+
+BY_HAND: Final = "set by hand"
+
+
+class Choosing:
+    """Levels by use. ``reads`` takes (db, table, whole) of each read, from any thread."""
+
+    def __init__(self, following: Following, *, automatic: bool) -> None:
+        self.reads: deque[tuple[str, str, bool]] = deque(maxlen=READS_MAX)
+        self.automatic = automatic
+        self.watched = False
+        self.reasons: Mapping[int, str] = {}
+        self.offered: frozenset[int] = frozenset({NONE, MINIMAL, FULL})
+        self._following = following
+        self._uses = Uses()
+        self._planner = Planner(MINIMAL_BYTES)
+        self._by_hand: set[int] = set()
+        self._since: dict[int, float] = {}
+        self._drain_at = self._plan_at = 0.0
+        if automatic:
+            following.levels.filling.changed = self._changed
+
+    @property
+    def deadline(self) -> float | None:
+        """The time at which ``tick`` has work to do."""
+        return self._drain_at if self.automatic else None
+
+    def by_hand(self, topic: int) -> None:
+        """Leave ``topic`` alone: somebody has set its level."""
+        self._by_hand.add(topic)
+
+    def first_use(self, db: str, table: str, *, now: float) -> tuple[Effect, ...]:
+        """Follow the topic of a table that is about to be pulled at minimal, so that it is kept."""
+        following = self._following
+        topic = table_topic(db, table, following.num_topics)
+        if not self.automatic or topic in self._by_hand or MINIMAL not in self.offered:
+            return ()
+        levels = following.levels
+        if levels.level(topic) != NONE or levels.budget.free_bytes < MINIMAL_BYTES:
+            return ()
+        self._since[topic] = now
+        return following.watch(topic, now=now)
+
+    def watch_all(self, *, on: bool, now: float) -> tuple[Effect, ...]:
+        """Follow every topic at minimal at least while somebody listens to all changes."""
+        self.watched = on
+        effects: tuple[Effect, ...] = ()
+        if not on or not self.automatic:
+            return effects
+        for topic in topic_ids(self._following.num_topics):
+            if topic != NAMESPACE and self._following.levels.wanted(topic) == NONE:
+                effects += self._following.watch(topic, now=now)
+        return effects
+
+    def _changed(self, entry: Entry) -> None:
+        self._uses.changed(group_of(entry.key), size=entry.size)
+
+    def tick(self, *, now: float) -> tuple[Effect, ...]:
+        """Count what was read, and plan when it is time."""
+        if not self.automatic or now < self._drain_at:
+            return ()
+        self._drain_at = now + DRAIN_S
+        self._drain(now)
+        if now < self._plan_at or not self._following.ready():
+            return ()
+        self._plan_at = now + PLAN_S
+        for topic in self._following.outgrown:
+            self._planner.outgrew(topic, now=now)
+            self._since[topic] = now
+        self._following.outgrown.clear()
+        return self._plan(now)
+
+    def _drain(self, now: float) -> None:
+        count: Counter[tuple[str, str, bool]] = Counter()
+        while self.reads:
+            count[self.reads.popleft()] += 1
+        following = self._following
+        for (db, table, whole), times in count.items():
+            topic, group = table_topic(db, table, following.num_topics), table_key(db, table)
+            size = self._needed(topic, group, whole=whole)
+            self._uses.read(topic, group, size=size, now=now, times=times)
+
+    def _needed(self, topic: int, group: bytes, *, whole: bool) -> int:
+        """Return the bytes that a read of a table needs, as far as they are known here."""
+        content = self._following.levels.view.groups(topic).get(group)
+        if content is None:
+            return UNKNOWN_BYTES
+        head = content.entry(group)
+        return content.held_bytes if whole or head is None else accounted_bytes(head)
+
+    def _plan(self, now: float) -> tuple[Effect, ...]:
+        following = self._following
+        levels, budget = following.levels, following.levels.budget
+        left = self._by_hand | {NAMESPACE}
+        topics = [topic for topic in topic_ids(following.num_topics) if topic not in left]
+        apart = [budget.committed((NAMESPACE, FULL))]
+        apart += [levels.committed_bytes(topic) for topic in self._by_hand]
+        plan = self._planner.plan(
+            [self._situation(topic, now) for topic in topics],
+            budget_bytes=max(budget.limit_bytes - sum(apart), 0),
+            offered=self.offered,
+            now=now,
+        )
+        self.reasons = {**plan.reasons, **dict.fromkeys(self._by_hand, BY_HAND)}
+        effects: tuple[Effect, ...] = ()
+        for step in plan.steps:
+            self._since[step.topic] = now
+            effects += following.set_level(step.topic, step.level, now=now)
+        return effects
+
+    def _situation(self, topic: int, now: float) -> Situation:
+        levels = self._following.levels
+        level = levels.wanted(topic)
+        return Situation(
+            topic=topic,
+            level=level,
+            since=self._since.get(topic, -inf),
+            full_bytes=self._following.sizes.get(topic, 0),
+            held_bytes=levels.budget.committed((topic, level)),
+            use=self._uses.of(topic, now=now),
+            kept=self.watched,
+        )
