@@ -16,7 +16,7 @@ from typing import Final
 
 from ..topics.bulk import CREDIT_DEFAULT, pulled_cost
 from ..topics.entries import Entry
-from ..topics.errors import LinkError, NotReady, TopicastError
+from ..topics.errors import LinkError, NotReady, TopicastError, UsageError
 from ..topics.objects.names import table_key, table_name
 from ..topics.requests import Requests
 from ..topics.wire.control import TEXT_MAX
@@ -152,7 +152,11 @@ class Pulls:
             self._requests.put_off(refused.request, until=now + refused.retry_ms / 1000)
             return ()
         name = table_name(*pull.target[:2])
-        error = LinkError(f"catalogd refused to serve {name}: {refused.code}: {refused.message}")
+        error: TopicastError = LinkError(
+            f"catalogd refused to serve {name}: {refused.code}: {refused.message}"
+        )
+        if refused.code == "FILTER":
+            error = UsageError(refused.message)
         return self.answer(refused.request, error, now=now)
 
     def hasten(self, *, now: float) -> None:

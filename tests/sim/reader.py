@@ -35,6 +35,7 @@ class ReaderProcess:
             budget_bytes=10_000_000,
             name=self.name,
             new_id=lambda: world.rng.randbytes(16),
+            automatic=number % 2 == 1,
         )
         world.at(0.0, self._tick)
 

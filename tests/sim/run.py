@@ -9,13 +9,14 @@ from unittest.mock import patch
 from topicast.catalog.sources import pieces, reading
 from topicast.subscriber.content import Content
 from topicast.subscriber.facts import Answer, AskDrop, AskJoin, AskSync, AskTable, Fail
-from topicast.subscriber.reads import read_partitions
-from topicast.tests.sim.metastore import State, TableId
+from topicast.subscriber.reads import reach_of, read_partitions
+from topicast.tests.sim.metastore import PARTS, State, TableId
 from topicast.tests.sim.processes import HUBS
 from topicast.tests.sim.reader import ReaderProcess
 from topicast.tests.sim.store import NUM_TOPICS
 from topicast.tests.sim.world import World
-from topicast.topics.errors import NoSuchObject
+from topicast.topics.entries import FULL, MINIMAL
+from topicast.topics.errors import NoSuchObject, UsageError
 from topicast.topics.objects.names import table_key
 
 FAULTS_S = 5.0  # of trouble
@@ -28,6 +29,25 @@ class Violation(AssertionError):
     """What a checker found; says how to see it again."""
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What an application waits for; ``part``: the one partition that a filter asks for."""
+
+    kind: str
+    table: TableId
+    whole: bool
+    moment: int
+    part: str | None = None
+
+    @property
+    def filter(self) -> str | None:
+        """The filter in the metastore's language."""
+        if self.part is None:
+            return None
+        key, _, value = self.part.partition("=")
+        return f"{key} = '{value}'"
+
+
 @dataclass(slots=True)
 class Reader:
     """An application at one subscriber: one read after the other, each checked."""
@@ -36,7 +56,7 @@ class Reader:
     process: ReaderProcess
     shown: dict[TableId, int] = field(default_factory=dict)
     floor: int = 0
-    asked: tuple[str, TableId, bool, int] | None = None
+    asked: "Asked | None" = None
     waiting: int = 0
 
     def act(self) -> None:
@@ -50,59 +70,76 @@ class Reader:
             if rng.random() < 0.5:
                 self.process.ask(lambda n: AskDrop(id=n, topic=topic))
             else:
-                self.process.ask(lambda n: AskJoin(id=n, topic=topic, give_up_at=now + 3))
+                level = rng.choice((MINIMAL, MINIMAL, FULL))
+                self.process.ask(
+                    lambda n: AskJoin(id=n, topic=topic, level=level, give_up_at=now + 3)
+                )
             return
         if rng.random() < 0.15:
             self._put("sync", ("", ""), whole=False)
             return
         table = rng.choice(list(run.world.metastore.history))
-        self._put("table", table, whole=rng.random() < 0.7)
+        whole = rng.random() < 0.7
+        part = rng.choice(PARTS) if whole and rng.random() < 0.4 else None
+        self._put("table", table, whole=whole, part=part)
 
-    def _put(self, kind: str, table: TableId, *, whole: bool) -> None:
+    def _put(self, kind: str, table: TableId, *, whole: bool, part: str | None = None) -> None:
         give_up_at = self.run.world.now + 3
-        self.asked = (kind, table, whole, self.run.world.metastore.moment)
+        asked = Asked(kind, table, whole, self.run.world.metastore.moment, part)
+        self.asked = asked
         number = self.process.next_id + 1
         self.waiting = number
         if kind == "sync":
             self.process.ask(lambda n: AskSync(id=n, give_up_at=give_up_at))
         else:
             db, name = table
+            self.process.member.choosing.reads.append((db, name, whole))
             self.process.ask(
-                lambda n: AskTable(id=n, db=db, table=name, whole=whole, give_up_at=give_up_at)
+                lambda n: AskTable(
+                    id=n,
+                    db=db,
+                    table=name,
+                    whole=whole,
+                    filter=asked.filter,
+                    give_up_at=give_up_at,
+                )
             )
 
     def answered(self, effect: object) -> None:
         assert isinstance(effect, Answer | Fail)
         if effect.id != self.waiting or self.asked is None:
             return
-        kind, table, whole, moment = self.asked
-        self.asked = None
-        if kind == "sync":
+        asked, self.asked = self.asked, None
+        if asked.kind == "sync":
             if isinstance(effect, Answer):
-                self.floor = max(self.floor, moment)
+                self.floor = max(self.floor, asked.moment)
                 self.run.counts["syncs"] += 1
             return
+        if isinstance(effect, Fail) and type(effect.error) is UsageError:
+            return  # a filter on a table that has no partition columns, by now
         if isinstance(effect, Fail) and not isinstance(effect.error, NoSuchObject):
             self.run.counts["reads that failed"] += 1
             return
         self.run.counts["reads checked"] += 1
-        self._check(table, None if isinstance(effect, Fail) else effect.result, whole)
+        self.run.counts["filters checked"] += asked.part is not None
+        self._check(asked, None if isinstance(effect, Fail) else effect.result)
 
-    def _check(self, table: TableId, content: object, whole: bool) -> None:
+    def _check(self, asked: Asked, content: object) -> None:
         """Find the moment of the metastore's history that was shown."""
-        seen = _state_of(table, content) if isinstance(content, Content) else None
+        table = asked.table
+        seen = _state_of(asked, content) if isinstance(content, Content) else None
         history = self.run.world.metastore.history[table]
         least = max(self.floor, self.shown.get(table, 0))
         for at, (moment, state) in enumerate(history):
             ends = history[at + 1][0] if at + 1 < len(history) else float("inf")
-            if ends > least and _same(seen, state, whole):
+            if ends > least and _same(asked, seen, state):
                 self.shown[table] = max(moment, self.shown.get(table, 0))
                 if self.run.world.metastore.moment == moment or ends == float("inf"):
                     self.run.current[self.process.number, table] = self.run.world.now
                 return
         self.run.world.note(f"{self.process.name} violated")
         raise Violation(
-            f"{self.process.name} {'.'.join(table)} whole={whole}: shown {seen}, which was not so "
+            f"{self.process.name} {'.'.join(table)} {asked}: shown {seen}, which was not so "
             f"at or after moment {least}; history {history[-6:]}"
         )
 
@@ -117,19 +154,24 @@ def _small_pieces() -> Iterator[None]:
         yield
 
 
-def _state_of(table: TableId, content: Content) -> State:
-    group = table_key(*table)
+def _state_of(asked: Asked, content: Content) -> State:
+    group = table_key(*asked.table)
     head = content.head(group)
     assert head is not None
     rev = int(head.table.parameters["rev"])
-    parts = read_partitions(head, content.blocks(group))
+    text = asked.filter if head.table.partition_columns else None
+    blocks = content.blocks(group, reach_of(head, text))
+    parts = read_partitions(head, blocks, text) if asked.whole else ()
     return rev, tuple(sorted((p.name, int(p.parameters["rev"])) for p in parts))
 
 
-def _same(seen: State, state: State, whole: bool) -> bool:
+def _same(asked: Asked, seen: State, state: State) -> bool:
     if seen is None or state is None:
         return seen is state
-    return seen == state if whole else seen[0] == state[0]
+    if not asked.whole:
+        return seen[0] == state[0]
+    parts = state[1] if asked.part is None else [p for p in state[1] if p[0] == asked.part]
+    return seen == (state[0], tuple(parts))
 
 
 class Run:
