@@ -45,13 +45,14 @@ HELD_COST: Final = 16  # of one, beside its key
 COVERS_MAX: Final = 64  # filters remembered of one table, the newest
 
 Target = tuple[str, str, int, str]  # db, table, selector, filter
-Base = Callable[[str, str], tuple[int, Content | None]]
+Base = Callable[[str, str], tuple[int, int, Content | None]]
 
 
 @dataclass(slots=True)
 class _Pull:
     target: Target
     asks: list[AskTable]
+    epoch: int  # of ``base``
     base: Content | None
     held: dict[bytes, Entry]
     sequence: int = 0
@@ -69,7 +70,10 @@ class Whole:
 
 
 class Pulls:
-    """What is asked of catalogd and who waits; ``base`` gives topic and content of a table."""
+    """What is asked of catalogd and who waits.
+
+    ``base`` gives the topic of a table, the epoch that is accepted, and what is held of that.
+    """
 
     def __init__(self, next_id: Callable[[], int], *, base: Base, fence: Fence) -> None:
         self.sent = 0
@@ -109,7 +113,8 @@ class Pulls:
         place = (part.epoch, part.start, part.topic, part.topic_version, part.namespace_version)
         if part.sequence == 0:
             pull.sequence, pull.place, pull.entries, pull.gone = 0, place, [], set(part.gone)
-        if part.sequence != pull.sequence or place != pull.place:
+        foreign = pull.base is not None and part.epoch != pull.epoch  # versions mean others there
+        if foreign or part.sequence != pull.sequence or place != pull.place:
             return None, credit + self.again(part, now=now)
         pull.sequence += 1
         pull.entries += part.entries
@@ -225,8 +230,8 @@ class Pulls:
 
     def _open(self, target: Target, asks: list[AskTable], now: float) -> int:
         db, table = target[:2]
-        topic, base = self._base(db, table)
-        pull = _Pull(target, asks, base, _held(base, target))
+        topic, epoch, base = self._base(db, table)
+        pull = _Pull(target, asks, epoch, base, _held(base, target))
         request = self._requests.open(pull, now=now)
         self._running[target] = request
         self.fence.begin(topic, table_key(db, table))

@@ -174,19 +174,19 @@ class Service:
         incarnation = record.incarnation if record is not None else 0
         return (record is not None) != part.found or incarnation != part.incarnation
 
-    def _base(self, db: str, table: str) -> tuple[int, Content | None]:
-        """Return a table's topic, and what was pulled of it in the accepted epoch."""
-        topic = table_topic(db, table, self._following.num_topics)
+    def _base(self, db: str, table: str) -> tuple[int, int, Content | None]:
+        """Return a table's topic, the accepted epoch, and what was pulled of the table in it."""
+        topic, epoch = table_topic(db, table, self._following.num_topics), self._starts.accepted[0]
         held = self._following.levels.view.topics.get(topic)
-        if held is None or not held.partial or held.epoch != self._starts.accepted[0]:
-            return topic, None
-        return topic, held.groups.get(table_key(db, table))
+        if held is None or not held.partial or held.epoch != epoch:
+            return topic, epoch, None
+        return topic, epoch, held.groups.get(table_key(db, table))
 
     def _keep(self, part: Pulled, content: Content, target: Target) -> None:
         key = table_key(*target[:2])
         if target[2] == SELECT_TABLE:
             head = content.entry(key)
-            _, base = self._base(*target[:2])
+            _, _, base = self._base(*target[:2])
             if head is None:
                 return
             content = merged(base, head, at=part.topic_version)

@@ -2,17 +2,19 @@ from dataclasses import replace
 from itertools import count
 
 from topicast.subscriber import facts, pulls
-from topicast.subscriber.content import Content
+from topicast.subscriber.content import HEAD_ONLY, Content, content_of
 from topicast.subscriber.fence import Fence
 from topicast.subscriber.pulls import PULLS_MAX, WAITING_MAX, Pulls
+from topicast.subscriber.rows import EMPTY, put
 from topicast.tests.subscriber.desk import pulled
 from topicast.tests.subscriber.source import shop
 from topicast.topics.errors import NotReady
+from topicast.topics.objects.names import table_key
 from topicast.topics.wire.messages import Cancel, Pull
 
 
 def _pulls() -> Pulls:
-    return Pulls(count(1).__next__, base=lambda _db, _table: (0, None), fence=Fence())
+    return Pulls(count(1).__next__, base=lambda _db, _table: (0, 0, None), fence=Fence())
 
 
 def _ask(number: int, table: str = "orders", give_up_at: float = 10.0) -> facts.AskTable:
@@ -96,3 +98,20 @@ def test_repeated_reply_begins_anew() -> None:
     assert isinstance(whole.content, Content)
     assert len(whole.content) == len(reply.entries)
     assert pulls.STALE_AGAIN_S < 1
+
+
+def test_reply_of_another_epoch_than_what_is_held_is_pulled_again_with_nothing_held() -> None:
+    source = shop()
+    key = table_key("shop", "orders")
+    rows = source.topics[source.topic("shop", "orders")].rows(key)
+    held = content_of(put(EMPTY, rows), 1, covers=HEAD_ONLY)
+    bases = [(0, source.epoch - 1, held), (0, source.epoch, None)]
+    machine = Pulls(count(1).__next__, base=lambda _db, _table: bases.pop(0), fence=Fence())
+    (pull,) = _sent(machine.ask(_ask(1), now=0.0))
+    assert key in dict(pull.held)
+    assert machine.part(pulled(source, pull), now=0.0) == (None, ())  # equal versions, other tables
+    (pull,) = _sent(machine.tick(missing="", now=1.0))
+    assert pull.held == ()
+    whole, _ = machine.part(pulled(source, pull), now=1.0)
+    assert whole is not None
+    assert whole.content.entry(key) is not None
