@@ -28,9 +28,10 @@ def _text(number: int, text: str) -> bytes:
     return struct.pack(">bhi", 11, number, len(raw)) + raw
 
 
-def _rev(number: int, rev: int) -> bytes:
-    pair = b"".join(struct.pack(">i", len(part)) + part for part in (b"rev", str(rev).encode()))
-    return struct.pack(">bhbbi", 13, number, 11, 11, 1) + pair
+def _moments(number: int, **moments: int) -> bytes:
+    texts = [text for name, moment in moments.items() for text in (name, str(moment))]
+    pairs = b"".join(struct.pack(">i", len(text)) + text.encode() for text in texts)
+    return struct.pack(">bhbbi", 13, number, 11, 11, len(moments)) + pairs
 
 
 def _sd(number: int, location: str) -> bytes:
@@ -42,21 +43,25 @@ def table_bytes(db: str, name: str, table: "SimTable") -> bytes:
     if table.partitioned:
         keys = struct.pack(">bhbi", 15, 8, 12, 1) + _text(1, "ds") + _text(2, "string") + b"\0"
     head = _text(1, name) + _text(2, db) + _sd(7, f"/{db}/{name}/{table.shape}")
-    return head + keys + _rev(9, table.rev) + _text(12, "MANAGED_TABLE") + b"\0"
+    moments = _moments(9, rev=table.rev, born=table.born)
+    return head + keys + moments + _text(12, "MANAGED_TABLE") + b"\0"
 
 
 def partition_bytes(db: str, table: str, name: str, rev: int) -> bytes:
     (value,) = partition_values(name)
     values = struct.pack(">bhbi", 15, 1, 11, 1) + struct.pack(">i", len(value)) + value.encode()
     head = values + _text(2, db) + _text(3, table) + _sd(6, f"/{db}/{table}/{name}")
-    return head + _rev(7, rev) + b"\0"
+    return head + _moments(7, rev=rev) + b"\0"
 
 
 @dataclass(slots=True)
 class SimTable:
+    """A table; ``born``: the moment at which its name became it."""
+
     rev: int
     partitioned: bool
     shape: int
+    born: int
     parts: dict[str, int] = field(default_factory=dict)
 
     def state(self) -> State:
@@ -112,7 +117,7 @@ class SimMetastore:
     def _create(self, db: str, name: str) -> None:
         self._step("create")
         shape = self.moment
-        table = SimTable(self.moment, self.rng.random() < 0.75, shape)
+        table = SimTable(self.moment, self.rng.random() < 0.75, shape, self.moment)
         if table.partitioned:
             table.parts = {p: self.moment for p in PARTS if self.rng.random() < 0.3}
         self._set(db, name, table)
@@ -153,7 +158,7 @@ class SimMetastore:
         self._step("rename")
         table, target = self.tables[db, name], self.rng.choice(free)
         before = self._json(db, name, table)
-        moved = SimTable(self.moment, table.partitioned, self.moment)
+        moved = SimTable(self.moment, table.partitioned, self.moment, self.moment)
         moved.parts = dict.fromkeys(table.parts, self.moment)
         self._set(db, name, None)
         self._set(*target, moved)

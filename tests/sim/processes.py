@@ -1,6 +1,6 @@
 """The processes of the world: catalogd, hubs and readers, each a core in the thinnest of shells."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from topicast.catalog import publishing
@@ -9,6 +9,7 @@ from topicast.catalog.deltas import delta_of
 from topicast.catalog.facts import (
     Asked,
     Commit,
+    Floors,
     Minted,
     MintEpoch,
     Publish,
@@ -22,6 +23,7 @@ from topicast.catalog.sources.notifications import Window
 from topicast.catalog.sources.poller import Poll
 from topicast.catalog.sources.reading import perform
 from topicast.catalog.sources.reads import Read
+from topicast.catalog.transactions import Transaction
 from topicast.statestore import facts as hub_facts
 from topicast.statestore.hub import Hub
 from topicast.statestore.intake import Broadcast
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 HUBS = 2
 READERS = 3
 TICK_S = 0.09  # below what liveness takes for a stall
+GRAVES_MAX = 2
 CATALOG = "tcp://catalog:26000"
 EPOCH_0 = 1_700_000_000_000_000
 
@@ -53,6 +56,8 @@ class CatalogProcess:
         self.alive = False
         self.catalog: Catalog | None = None
         self.lines = [0] * HUBS
+        self.committed: Callable[[tuple[Transaction, ...]], None] = lambda _: None
+        self.restored: Callable[[], None] = lambda: None
         self.start()
 
     def start(self) -> None:
@@ -82,9 +87,16 @@ class CatalogProcess:
         self.alive = False
         self.world.note("catalogd dies")
 
+    def restore(self, store: SimStore) -> None:
+        """Have another store at the next start."""
+        self.store, self.old = store, store.copy()
+        self.restored()
+
     def _tick(self, life: int) -> None:
         if not self.alive or life != self.life:
             return
+        if self.world.chance(0.05):
+            self.forget()
         self.turn(())
         if self.catalog is not None and self.catalog.desk.serving:
             for number in range(HUBS):
@@ -106,6 +118,16 @@ class CatalogProcess:
             self._perform(effect)
         world.check(catalog)
 
+    def forget(self) -> None:
+        """Keep two tombstones of each topic, as if more were too many."""
+        topics = self.standing.topics
+        found = {number: topic.floor_for(GRAVES_MAX) for number, topic in topics.items()}
+        floors = {number: floor for number, floor in found.items() if floor > topics[number].floor}
+        if floors:
+            self.world.counts["floors raised"] += len(floors)
+            self.store.forget(floors)
+            self.turn((Floors(floors=floors),))
+
     def revive(self) -> None:
         if not self.alive:
             self.start()
@@ -118,6 +140,7 @@ class CatalogProcess:
                 world.at(world.rng.uniform(0.001, 0.06), lambda: self._ask(effect, life))
             case Commit(transactions=transactions, place=place):
                 self.store.commit(transactions, place)
+                self.committed(transactions)
                 self.standing.watermark = place.last_id if place else 0
                 if world.chance(0.02):
                     self.old = self.store.copy()

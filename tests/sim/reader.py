@@ -15,13 +15,14 @@ CHANNEL = {member_facts.CONTROL: 1, member_facts.BULK: 2}
 
 
 class ReaderProcess:
-    """A subscriber; ``answered`` is called with each Answer and Fail."""
+    """A subscriber; ``answered`` is called with each Answer and Fail, ``stepped`` after a fact."""
 
     def __init__(self, world: "World", number: int) -> None:
         self.world = world
         self.number = number
         self.name = f"reader-{number}"
-        self.answered: Callable[[object], None] = lambda _effect: None
+        self.answered: Callable[[member_facts.Answer | member_facts.Fail], None] = lambda _: None
+        self.stepped: Callable[[Member], None] = lambda _: None
         self.hub = -1
         self.lines = {"hub": 0, "data": 0, "catalog": 0}
         self.data = -1
@@ -48,6 +49,7 @@ class ReaderProcess:
         world = self.world
         for effect in self.member.handle(fact, now=world.now):
             self._perform(effect)
+        self.stepped(self.member)
         self.world.check(self.member)
 
     def _tick(self) -> None:

@@ -25,10 +25,16 @@ class SimStore:
     entries: dict[int, tuple[Entry, ...]] = field(
         default_factory=lambda: dict.fromkeys(topic_ids(NUM_TOPICS), ())
     )
+    floors: dict[int, int] = field(default_factory=dict)
 
     def copy(self) -> "SimStore":
         """Return what a copy of the file would be: nothing in it is ever changed in place."""
-        return replace(self, versions=dict(self.versions), entries=dict(self.entries))
+        return replace(
+            self,
+            versions=dict(self.versions),
+            entries=dict(self.entries),
+            floors=dict(self.floors),
+        )
 
     def begin(self, start: int) -> None:
         """Record a start."""
@@ -51,7 +57,12 @@ class SimStore:
             topic.reset(self.epoch)
             topic.file(entries)
             topic.version = self.versions[number]
+            topic.forget(self.floors.get(number, 0))
         return topics
+
+    def forget(self, floors: dict[int, int]) -> None:
+        """Raise floors: tombstones at or below them are gone."""
+        self.floors |= floors
 
     def mint(self, now_us: int, at_least: int) -> None:
         """Begin a new epoch."""

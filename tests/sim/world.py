@@ -22,8 +22,33 @@ from topicast.tests.sim.processes import (
     HubProcess,
 )
 from topicast.tests.sim.reader import ReaderProcess
+from topicast.topics.wire import decode
+from topicast.topics.wire.header import CONTROL_KIND
+from topicast.topics.wire.messages import (
+    Announce,
+    Compare,
+    Compared,
+    Drop,
+    Dropped,
+    Filed,
+    Have,
+    Hello,
+    Join,
+    Joined,
+    Pull,
+    Status,
+    Sync,
+    Synced,
+    Validate,
+    Validated,
+    Welcome,
+)
 
 CHECK_EVERY = 7
+# What is asked, or said, again where a connection was lost, with its answers: it may come twice.
+AGAIN = (
+    Hello | Welcome | Announce | Have | Filed | Join | Joined | Drop | Dropped | Status | Pull
+) | (Sync | Synced | Compare | Compared | Validate | Validated)
 
 
 class World:
@@ -93,7 +118,10 @@ class World:
         delay = self.rng.uniform(0.001, 0.02) + (self.chance(0.03) * self.rng.uniform(0, 0.4))
         due = max(self.now + delay, self._fifo.get((way, line), 0.0))
         self._fifo[way, line] = due
-        self.at(due - self.now, lambda: arrive(frame))
+        again = frame[4] == CONTROL_KIND and self.chance(0.02) and _is_asked_again(frame)
+        self.counts["doubled messages"] += again
+        for _ in range(1 + again):
+            self.at(due - self.now, lambda: arrive(frame))
 
     def spread(self, way: tuple[str, str], frame: bytes, arrive: Callable[[bytes], None]) -> None:
         """Carry a broadcast: it may be lost, doubled and overtaken."""
@@ -103,3 +131,7 @@ class World:
         for _ in range(1 + self.chance(0.03)):
             delay = self.rng.uniform(0.001, 0.01) + self.chance(0.05) * self.rng.uniform(0, 0.5)
             self.at(delay, lambda: arrive(frame))
+
+
+def _is_asked_again(frame: bytes) -> bool:
+    return isinstance(decode(frame), AGAIN)

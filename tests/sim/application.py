@@ -1,0 +1,110 @@
+"""An application at a subscriber: it asks, and holds each answer against what was so."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from topicast.subscriber.content import Content
+from topicast.subscriber.facts import Answer, AskDrop, AskJoin, AskSync, AskTable, Fail
+from topicast.tests.sim.checkers import Asked, Moments, Versions, state_of
+from topicast.tests.sim.metastore import PARTS, State, TableId
+from topicast.tests.sim.reader import ReaderProcess
+from topicast.tests.sim.store import NUM_TOPICS
+from topicast.tests.sim.world import World
+from topicast.topics.entries import FULL, MINIMAL
+from topicast.topics.errors import NoSuchObject, UsageError
+
+PATIENCE_S = 3.0
+
+
+@dataclass(slots=True)
+class Application:
+    """One thread of it: one question after the other. Threads of one process share checkers."""
+
+    world: World
+    process: ReaderProcess
+    moments: Moments
+    versions: Versions
+    counts: Counter[str]
+    current: dict[TableId, float]  # when an answer was last as the metastore is
+    said: Callable[[Asked, State], None] = lambda _asked, _seen: None
+    asked: Asked | None = None
+    waiting: int = 0
+
+    def act(self, *, calm: bool) -> None:
+        """Ask for something, unless an answer is still to come; ``calm``: no other levels."""
+        rng = self.world.rng
+        if self.asked is not None:
+            return
+        if not calm and rng.random() < 0.1:
+            topic = rng.randrange(NUM_TOPICS)
+            if rng.random() < 0.5:
+                self.drop(topic)
+            else:
+                self.join(topic, rng.choice((MINIMAL, MINIMAL, FULL)))
+        elif rng.random() < 0.15:
+            self.sync()
+        else:
+            table = rng.choice(list(self.world.metastore.history))
+            whole = rng.random() < 0.7
+            part = rng.choice(PARTS) if whole and rng.random() < 0.4 else None
+            self.read(table, whole=whole, part=part)
+
+    def join(self, topic: int, level: int) -> None:
+        """Set a topic to a level; nobody waits for it."""
+        give_up_at = self.world.now + PATIENCE_S
+        self.process.ask(lambda n: AskJoin(id=n, topic=topic, level=level, give_up_at=give_up_at))
+
+    def drop(self, topic: int) -> None:
+        """Follow a topic no longer."""
+        self.process.ask(lambda n: AskDrop(id=n, topic=topic))
+
+    def sync(self) -> None:
+        """Wait for everything that is committed by now."""
+        give_up_at = self.world.now + PATIENCE_S
+        self._await("sync", ("", ""), whole=False)
+        self.process.ask(lambda n: AskSync(id=n, give_up_at=give_up_at))
+
+    def read(self, table: TableId, *, whole: bool, part: str | None = None) -> None:
+        """Read a table: ``whole`` with its partitions, or with ``part`` alone of them."""
+        db, name = table
+        give_up_at = self.world.now + PATIENCE_S
+        asked = self._await("table", table, whole=whole, part=part)
+        self.process.member.choosing.reads.append((db, name, whole))
+        self.process.ask(
+            lambda n: AskTable(
+                id=n, db=db, table=name, whole=whole, filter=asked.filter, give_up_at=give_up_at
+            )
+        )
+
+    def answered(self, effect: Answer | Fail) -> bool:
+        """Take an answer, if it is ours, and check it."""
+        if effect.id != self.waiting or self.asked is None:
+            return False
+        asked, self.asked = self.asked, None
+        if asked.kind == "sync":
+            if isinstance(effect, Answer):
+                self.moments.floor = max(self.moments.floor, asked.moment)
+                self.counts["syncs"] += 1
+            return True
+        if isinstance(effect, Fail) and type(effect.error) is UsageError:
+            return True  # a filter on a table that has no partition columns, by now
+        if isinstance(effect, Fail) and not isinstance(effect.error, NoSuchObject):
+            self.counts["reads that failed"] += 1
+            return True
+        self.counts["reads checked"] += 1
+        self.counts["filters checked"] += asked.part is not None
+        seen: State = None
+        if isinstance(effect, Answer):
+            assert isinstance(effect.result, Content)
+            seen = state_of(asked, effect.result)
+            self.versions.answered(self.process.member, effect.result)
+        self.said(asked, seen)
+        if self.moments.shown(asked, seen):
+            self.current[asked.table] = self.world.now
+        return True
+
+    def _await(self, kind: str, table: TableId, *, whole: bool, part: str | None = None) -> Asked:
+        self.waiting = self.process.next_id + 1
+        self.asked = Asked(kind, table, whole, self.world.metastore.moment, part)
+        return self.asked

@@ -1,0 +1,156 @@
+"""What is held against a run: moments of the metastore, versions of a view, incarnations."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from topicast.catalog.transactions import Transaction
+from topicast.subscriber.content import Content
+from topicast.subscriber.member import Member
+from topicast.subscriber.reads import reach_of, read_partitions
+from topicast.subscriber.rows import entries
+from topicast.tests.sim.metastore import State, TableId
+from topicast.topics.entries import group_of
+from topicast.topics.objects.names import table_key
+from topicast.topics.objects.tables import read_table
+from topicast.topics.objects.values import decode_table_value
+from topicast.topics.sharding import NAMESPACE, table_topic
+
+History = Mapping[TableId, Sequence[tuple[int, State]]]
+
+
+class Violation(AssertionError):
+    """What a checker found; says how to see it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What an application waits for; ``part``: the one partition that a filter asks for."""
+
+    kind: str
+    table: TableId
+    whole: bool
+    moment: int
+    part: str | None = None
+
+    @property
+    def filter(self) -> str | None:
+        """The filter in the metastore's language."""
+        if self.part is None:
+            return None
+        key, _, value = self.part.partition("=")
+        return f"{key} = '{value}'"
+
+    def __str__(self) -> str:
+        return f"{'.'.join(self.table)} {self.filter or ('whole' if self.whole else 'head')}"
+
+
+class Moments:
+    """One subscriber's answers: each is a moment of the table, none before the one shown last.
+
+    ``floor``: the moment from which everything was to be seen, when a sync ended.
+    """
+
+    def __init__(self, history: History) -> None:
+        self.floor = 0
+        self._history = history
+        self._shown: dict[TableId, int] = {}
+
+    def shown(self, asked: Asked, seen: State) -> bool:
+        """Take an answer; returns whether it is what the metastore holds right now."""
+        history = self._history[asked.table]
+        least = max(self.floor, self._shown.get(asked.table, 0))
+        for at, (moment, state) in enumerate(history):
+            last = at + 1 == len(history)
+            if (last or history[at + 1][0] > least) and _same(asked, seen, state):
+                self._shown[asked.table] = max(moment, self._shown.get(asked.table, 0))
+                return last
+        raise Violation(
+            f"{asked}: shown {seen}, which was not so at or after moment {least}; "
+            f"history {history[-6:]}"
+        )
+
+
+@dataclass(slots=True)
+class Versions:
+    """One subscriber's versions: of topics that are open, and of all that it was answered."""
+
+    _positions: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _entries: dict[tuple[int, bytes], int] = field(default_factory=dict)
+
+    def stepped(self, member: Member) -> None:
+        """Look at a view after something happened to it."""
+        for topic, held in member.view.topics.items():
+            if held.moment is None:
+                continue
+            before = self._positions.get(topic, (0, 0))
+            if held.reached < before:
+                raise Violation(f"topic {topic} is open at {held.reached} after {before}")
+            self._positions[topic] = held.reached
+
+    def answered(self, member: Member, content: Content) -> None:
+        """Take an answer: within an epoch no entry of it is older than it was before."""
+        epoch = _epoch_of(member, content)
+        for entry in entries(content.rows):
+            before = self._entries.get((epoch, entry.key), 0)
+            if entry.version < before:
+                text = f"{entry.key!r} is answered at {entry.version} after {before}"
+                raise Violation(f"{text} in epoch {epoch}")
+            self._entries[epoch, entry.key] = entry.version
+
+
+class Incarnations:
+    """catalogd's commits: one incarnation of a name is one table, from its create to its drop."""
+
+    def __init__(self) -> None:
+        self._born: dict[tuple[bytes, int], str] = {}
+
+    def forget(self) -> None:
+        """The store is another one: it gives its incarnations again."""
+        self._born.clear()
+
+    def committed(self, transactions: Sequence[Transaction]) -> None:
+        """Take what became durable."""
+        for one in transactions:
+            for entry in one.entries:
+                own = one.topic != NAMESPACE and entry.key == group_of(entry.key)
+                if own and entry.value is not None:
+                    self._check(entry.key, entry.value)
+
+    def _check(self, key: bytes, encoded: bytes) -> None:
+        value = decode_table_value(encoded)
+        born = dict(read_table(value.thrift, 0).parameters)["born"]
+        known = self._born.setdefault((key, value.incarnation), born)
+        if known != born:
+            text = f"{key!r}: incarnation {value.incarnation}"
+            raise Violation(f"{text} is the table of moment {known}, and that of {born}")
+
+
+def state_of(asked: Asked, content: Content) -> State:
+    """Return what an application sees in an answer."""
+    group = table_key(*asked.table)
+    head = content.head(group)
+    assert head is not None
+    rev = int(head.table.parameters["rev"])
+    text = asked.filter if head.table.partition_columns else None
+    blocks = content.blocks(group, reach_of(head, text))
+    parts = read_partitions(head, blocks, text) if asked.whole else ()
+    return rev, tuple(sorted((p.name, int(p.parameters["rev"])) for p in parts))
+
+
+def _same(asked: Asked, seen: State, state: State) -> bool:
+    if seen is None or state is None:
+        return seen is state
+    if not asked.whole:
+        return seen[0] == state[0]
+    parts = state[1] if asked.part is None else [p for p in state[1] if p[0] == asked.part]
+    return seen == (state[0], tuple(parts))
+
+
+def _epoch_of(member: Member, content: Content) -> int:
+    """Return the epoch of an answer: of the open topic that holds it, else it was pulled now."""
+    group = group_of(next(entries(content.rows)).key)
+    db, table = group.decode().split("\0")[:2]
+    held = member.view.topics.get(table_topic(db, table, member.view.num_topics))
+    if held is not None and held.moment is not None and held.groups.get(group) is content:
+        return held.reached[0]
+    return member._starts.accepted[0]
