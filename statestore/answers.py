@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..topics.entries import NONE
+from ..topics.offers import offered
 from ..topics.wire.header import FEATURES, PROTOCOL
 from ..topics.wire.messages import (
     BEHIND,
@@ -48,10 +49,14 @@ def welcome(identity: Identity, intake: Intake, hello: Hello) -> Welcome:
     )
 
 
-def state(intake: Intake, position: Position) -> TopicState:
-    """Answer one position of a Join; a hub that is behind the reader has nothing to add."""
+def state(intake: Intake, position: Position, *, joined: bool = False) -> TopicState:
+    """Answer one position of a Join; a hub that is behind the reader has nothing to add.
+
+    ``joined``: the reader has the topic at that level, which need not be offered any more.
+    """
     slot = intake.slots.get(position.topic)
-    if slot is None or position.level == NONE:
+    may = joined or offered(intake.offers, position.topic, position.level)
+    if slot is None or position.level == NONE or not may:
         answer, version, full_bytes = DENIED, 0, 0
     else:
         version, floor = slot.topic.version, slot.topic.floor
@@ -97,4 +102,5 @@ def beacon(
         versions=tuple(topic.version for topic in topics),
         floors=tuple(topic.floor for topic in topics),
         sizes=tuple(topic.held_bytes for topic in sized),
+        offers=intake.offers,
     )

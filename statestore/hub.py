@@ -178,6 +178,7 @@ class Hub:
             catalog_address=intake.catalog_address,
             catalog_name=intake.catalog_name,
             watermark=intake.watermark,
+            offers=intake.offers,
             publisher=self._publisher.name if self._publisher else "",
             publisher_silent_s=round(self._silent_s(), 3),
             topics_behind=intake.behind,

@@ -30,6 +30,7 @@ from ..topics.follower import (
     Tick,
     Want,
 )
+from ..topics.offers import ALL_OFFERED
 from ..topics.sharding import check_num_topics, topic_ids
 from ..topics.topic import Topic
 from ..topics.wire.codec import encode, read_delta
@@ -111,6 +112,7 @@ class Intake:
         self.catalog_address = ""
         self.catalog_name = ""
         self.watermark = 0
+        self.offers = ALL_OFFERED
         self.slots: dict[int, Slot] = {}
         self._minimal = minimal
         self.put_at = 0.0
@@ -209,6 +211,7 @@ class Intake:
             text = f"{len(beacon.versions)} versions where {len(self.slots)} topics are followed"
             return no("VECTOR", text)
         self.catalog_address = beacon.catalog_address or self.catalog_address
+        self.offers = beacon.offers
         if not beacon.versions:
             return None
         while len(self._claims) > 1:

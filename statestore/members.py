@@ -38,6 +38,11 @@ class Member:
     held_bytes: int = 0
     budget_bytes: int = 0
 
+    def follows(self, topic: int, level: int) -> bool:
+        """Tell whether it has joined ``topic`` at ``level``."""
+        position = self.joined.get(topic)
+        return position is not None and position.level == level
+
 
 class Members:
     """Everybody who said Hello and was not forgotten."""

@@ -70,7 +70,10 @@ class Readers:
         fault = self._too_many(len(message.positions))
         if fault is not None:
             return fault
-        states = tuple(answers.state(self._intake, one) for one in message.positions)
+        states = tuple(
+            answers.state(self._intake, one, joined=member.follows(one.topic, one.level))
+            for one in message.positions
+        )
         told = zip(message.positions, states, strict=True)
         self._members.join(member, (one for one, state in told if state.answer != DENIED))
         epoch, start = self._intake.epoch, self._intake.start

@@ -79,6 +79,7 @@ class Status:
     catalog_address: str
     catalog_name: str
     watermark: int
+    offers: int
     publisher: str
     publisher_silent_s: float
     topics_behind: int

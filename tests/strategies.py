@@ -114,6 +114,7 @@ def beacons(draw: st.DrawFn) -> m.Beacon:
         versions=tuple(versions),
         floors=tuple(draw(u64) for _ in versions),
         sizes=tuple(draw(st.lists(u64, max_size=5))),
+        offers=draw(st.integers(0, 3)),
     )
 
 

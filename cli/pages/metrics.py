@@ -24,6 +24,7 @@ STATESTORED: Final[Table] = {
     "epoch": (GAUGE, "Lineage of versions, in microseconds since 1970"),
     "num_topics": (GAUGE, "Table topics"),
     "watermark": (GAUGE, "HMS event id up to which catalogd is complete"),
+    "offers": (GAUGE, "Levels that may be joined: 1 minimal, 2 full, 3 both"),
     "publisher_silent_s": (GAUGE, "Seconds since catalogd was last heard"),
     "topics_behind": (GAUGE, "Topics that are behind what catalogd said last"),
     "streams": (GAUGE, "Catch-ups that are being sent"),

@@ -1,6 +1,9 @@
 """What a hub answers its readers: joins, drops, statuses, catch-ups under credit."""
 
+from dataclasses import replace
+
 from topicast.tests.statestore.scripted import (
+    CONTROL,
     READER_BULK,
     READER_CONTROL,
     ScriptedPublisher,
@@ -71,6 +74,46 @@ def test_join_of_no_topic_or_no_level_is_denied_and_the_others_are_answered() ->
     assert [state.answer for state in states] == [DENIED, DENIED, SNAPSHOT]
     (topic,) = [one for one in stage.hub.status(now=stage.now).topics if one.topic == 1]
     assert topic.full_members == 1
+
+
+def offer(stage: Stage, publisher: ScriptedPublisher, offers: int) -> None:
+    stage.say(CONTROL, replace(publisher.beacon(), offers=offers))
+
+
+def test_level_that_is_not_offered_is_denied() -> None:
+    """P-JOIN-5."""
+    stage, publisher = with_reader()
+    offer(stage, publisher, MINIMAL)
+    assert [state.answer for state in join(stage, at(1), at(1, level=MINIMAL))] == [
+        DENIED,
+        SNAPSHOT,
+    ]
+    offer(stage, publisher, FULL)
+    assert [state.answer for state in join(stage, at(2, level=MINIMAL), at(2))] == [DENIED, CURRENT]
+    offer(stage, publisher, MINIMAL)
+    assert join(stage, at(NAMESPACE))[0].answer == CURRENT, "without names there is no catalog"
+
+
+def test_reader_keeps_a_level_that_is_offered_no_more_until_it_leaves() -> None:
+    """P-JOIN-5: a mode that changes takes nothing away from whoever is there."""
+    stage, publisher = with_reader()
+    join(stage, at(1))
+    offer(stage, publisher, MINIMAL)
+    assert join(stage, at(1, 3))[0].answer == CURRENT, "joined again, after a doubt"
+    told = Status(positions=(at(1, 3),), lag_us=0, held_bytes=0, budget_bytes=0)
+    assert stage.say(READER_CONTROL, told) == []
+    assert join(stage, at(1, 3))[0].answer == CURRENT
+    catch_up(stage, 1000, Wanted(topic=1, level=FULL, epoch=10, version=2))
+    assert [type(one) for one in stage.turn()] == [Chunk]
+    stage.say(READER_CONTROL, Drop(request=8, topics=(1,)))
+    assert join(stage, at(1, 3))[0].answer == DENIED
+
+
+def test_readers_are_told_by_beacon_what_is_offered() -> None:
+    stage, publisher = with_reader()
+    offer(stage, publisher, MINIMAL)
+    assert stage.beacon().offers == MINIMAL
+    assert stage.hub.status(now=stage.now).offers == MINIMAL
 
 
 def test_join_before_any_catalogd_is_refused_for_a_while() -> None:

@@ -12,6 +12,7 @@ import msgpack
 
 from ..entries import KEY_BYTES_MAX, PREFIX, STUB, VALUE, Entry
 from ..errors import WireError
+from ..offers import ALL_OFFERED
 from ..sharding import BEACON
 from . import header as h
 from .control import CLASSES, LIST_MAX, SHAPES
@@ -21,7 +22,7 @@ ADDRESS_BYTES_MAX: Final = 1024  # of catalogd, in a beacon
 
 _ROW = Struct(">BHQQQQ")  # kind, key's length, three versions as offsets, size; key, value
 _PLACE = Struct(">QQQH")  # of a chunk: stream, sequence, resume version, resume key's length
-_STATE = Struct(">QQQQQHH")  # of a beacon: five numbers, lengths of address and sizes
+_STATE = Struct(">QQQQQHHB")  # of a beacon: five numbers, lengths of address and sizes, offers
 _U64_BYTES: Final = 8
 
 
@@ -185,6 +186,7 @@ def _encode_beacon(beacon: Beacon) -> bytes:
         beacon.age_ms,
         len(address),
         len(beacon.sizes),
+        beacon.offers,
     )
     numbers = (*beacon.versions, *beacon.floors, *beacon.sizes)
     return h.pack(header, state + address + Struct(f">{len(numbers)}Q").pack(*numbers))
@@ -222,13 +224,16 @@ def _decode_chunk(header: h.Header, body: bytes) -> Chunk:
 def _decode_beacon(header: h.Header, body: bytes) -> Beacon:
     count = header.entry_count
     try:
-        hub, sequence, interval_ms, watermark, age_ms, address, sizes = _STATE.unpack_from(body)
+        state = _STATE.unpack_from(body)
+        hub, sequence, interval_ms, watermark, age_ms, address, sizes, offers = state
         text = body[_STATE.size : _STATE.size + address].decode()
     except (error, UnicodeDecodeError) as exc:
         raise WireError("beacon body: state and address expected") from exc
     vectors = body[_STATE.size + address :]
     if len(vectors) != (2 * count + sizes) * _U64_BYTES or address > ADDRESS_BYTES_MAX:
         raise WireError("beacon body: vectors of other lengths than it says")
+    if offers > ALL_OFFERED:
+        raise WireError(f"beacon body: offers {offers} of unknown levels")
     numbers = Struct(f">{2 * count + sizes}Q").unpack(vectors)
     return Beacon(
         hub=hub,
@@ -243,6 +248,7 @@ def _decode_beacon(header: h.Header, body: bytes) -> Beacon:
         versions=numbers[:count],
         floors=numbers[count : 2 * count],
         sizes=numbers[2 * count :],
+        offers=offers,
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..entries import Entry
+from ..offers import ALL_OFFERED
 
 # isort: off
 from .asked import (
@@ -110,7 +111,7 @@ class Beacon:
 
     Empty ``versions``: the hub is being seeded. ``sizes`` (bytes at FULL) ride now and then.
     ``watermark``: HMS event id up to which catalogd is complete. ``age_ms``: since catalogd
-    was last heard.
+    was last heard. ``offers``: the levels that may be joined, as topics/offers.py reads them.
     """
 
     hub: int
@@ -125,6 +126,7 @@ class Beacon:
     versions: tuple[int, ...]
     floors: tuple[int, ...]
     sizes: tuple[int, ...] = ()
+    offers: int = ALL_OFFERED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

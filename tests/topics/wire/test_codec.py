@@ -333,3 +333,11 @@ def test_beacon_with_vectors_of_another_length_is_refused(count: int) -> None:
 def test_beacon_with_an_endless_address_is_refused() -> None:
     with pytest.raises(WireError, match="other lengths"):
         decode(encode(replace(BEACON, catalog_address="x" * (ADDRESS_BYTES_MAX + 1))))
+
+
+def test_beacon_that_offers_unknown_levels_is_refused() -> None:
+    """P-BEACON-5."""
+    for offers in range(4):
+        assert decode(encode(replace(BEACON, offers=offers))) == replace(BEACON, offers=offers)
+    with pytest.raises(WireError, match="offers 4"):
+        decode(encode(replace(BEACON, offers=4)))

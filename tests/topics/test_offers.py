@@ -1,0 +1,24 @@
+import pytest
+
+from topicast.topics.entries import FULL, MINIMAL, NONE
+from topicast.topics.offers import ALL_OFFERED, offered, offers_in_words
+from topicast.topics.sharding import NAMESPACE
+
+
+@pytest.mark.parametrize(
+    ("offers", "topic", "levels"),
+    [
+        (ALL_OFFERED, 7, [MINIMAL, FULL]),
+        (MINIMAL, 7, [MINIMAL]),
+        (FULL, 7, [FULL]),
+        (MINIMAL, NAMESPACE, [MINIMAL, FULL]),
+        (FULL, NAMESPACE, [FULL]),
+    ],
+)
+def test_levels_that_may_be_joined(offers: int, topic: int, levels: list[int]) -> None:
+    assert [one for one in (NONE, MINIMAL, FULL) if offered(offers, topic, one)] == levels
+
+
+def test_offers_are_told_in_words() -> None:
+    assert offers_in_words(ALL_OFFERED) == "none, minimal, full"
+    assert offers_in_words(MINIMAL) == "none, minimal"
