@@ -6,6 +6,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 ARGS ?=
 SEED ?=
+KEEP ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-color -c constraints.txt
 PROGRESS := sed -un 's/^ *\(Collecting [^ ]*\|Building wheel[^:]*\|Installing collected\).*/      \1/p'
@@ -39,8 +40,8 @@ types: $(STAMP)  ## mypy --strict, settings in setup.cfg
 sim: $(STAMP)  ## simulate ten times the seeds of the suite; SEED=7 replays one
 	@SIM_SCALE=10 SIM_SEED=$(SEED) $(BIN)/python -m pytest tests/sim --timeout=1800 $(ARGS)
 
-bench: $(STAMP)  ## run every benchmark, one JSON line a result; ARGS=tests/bench/bench_wire.py runs one
-	@for script in $(or $(ARGS),tests/bench/bench_*.py); do $(BIN)/python "$$script"; done
+bench: $(STAMP)  ## run every benchmark beside what is recorded; ARGS=tests/bench/bench_wire.py runs one, KEEP=1 records
+	@$(BIN)/python tests/bench/run.py $(if $(KEEP),--keep) $(ARGS)
 
 dist: $(STAMP)  ## build the wheel and the source archive into dist/
 	@$(BIN)/python -c 'from setuptools.build_meta import build_sdist, build_wheel; build_sdist("dist"); build_wheel("dist")'

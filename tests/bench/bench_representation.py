@@ -1,18 +1,15 @@
 """How many bytes a partition takes, and how long blocks take, by representation.
 
 Prints one JSON line for each; ``docs/design/0002-representation.md`` says what was made of it.
-Run: PYTHONPATH=.venv/tree .venv/bin/python tests/bench/bench_representation.py
+Run: make bench ARGS=tests/bench/bench_representation.py
 """
 
 import gc
-import json
 import random
-import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from posixpath import commonprefix
-from time import perf_counter
 from typing import Any
 
 import msgpack
@@ -21,6 +18,7 @@ from hmsclient.genthrift.hive_metastore import ttypes
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.transport.TTransport import TMemoryBuffer
 
+from topicast.tests.bench.report import beside, best_us, say
 from topicast.topics.entries import ENTRY_OVERHEAD_BYTES, Entry
 from topicast.topics.objects import (
     PartitionReader,
@@ -38,7 +36,7 @@ from topicast.topics.objects.columns import column
 KEYS = ("ds", "hour")
 LOCATION = "hdfs://namenode:8020/warehouse/sales.db/orders"
 PARTITIONS = 100_000
-BEST_OF = 5
+FEW = 5_000  # as hmsclient's objects
 
 
 def structs(count: int) -> Iterator[tuple[str, bytes]]:
@@ -95,33 +93,17 @@ def written(struct: ttypes.Partition) -> bytes:
     return found
 
 
-def read(data: bytes) -> ttypes.Partition:
+def thrift_object(data: bytes) -> ttypes.Partition:
     found = ttypes.Partition()
     found.read(TBinaryProtocolAccelerated(TMemoryBuffer(data)))
     return found
-
-
-def best_us(work: Callable[[], object], repeat: int) -> float:
-    """Return the microseconds of one ``work``: the best of some rounds."""
-    rounds = []
-    for _ in range(BEST_OF):
-        start = perf_counter()
-        for _ in range(repeat):
-            work()
-        rounds.append((perf_counter() - start) / repeat * 1e6)
-    return round(min(rounds), 1)
-
-
-def line(option: str, **measured: object) -> None:
-    print(json.dumps({"bench": "representation", "option": option, **measured}))
-    sys.stdout.flush()
 
 
 def rows(block: list[tuple[str, bytes]]) -> list[object]:
     """Return one row for each partition, its descriptor left out."""
     found = []
     for name, data in block:
-        part = read(data)
+        part = thrift_object(data)
         found.append(
             [
                 name,
@@ -176,11 +158,12 @@ def compare_representations(table: list[tuple[str, bytes]]) -> None:
         "columns, front coding and differences": as_differences,
     }
     for size in (8, 32, 128, 1024):
+        its = 0.0
         blocks = [table[start : start + size] for start in range(0, 4096, size)]
         for option, represent in options.items():
             documents = [represent(block) for block in blocks]
             packed = [msgpack.packb(document) for document in documents]
-            measured: dict[str, object] = {"block": size, "plain_bytes": per_one(packed, size)}
+            measured: dict[str, float] = {"plain_bytes": per_one(packed, size)}
             for level in (1, 3):
                 compressor = zstandard.ZstdCompressor(level=level)
                 decompressor = zstandard.ZstdDecompressor()
@@ -188,12 +171,17 @@ def compare_representations(table: list[tuple[str, bytes]]) -> None:
                 document, value = documents[0], small[0]
                 measured[f"zstd{level}_bytes"] = per_one(small, size)
                 measured[f"zstd{level}_pack_us"] = best_us(
-                    lambda c=compressor, d=document: c.compress(msgpack.packb(d)), 2048 // size
+                    lambda c=compressor, d=document: c.compress(msgpack.packb(d)),
+                    calls=2048 // size,
                 )
                 measured[f"zstd{level}_unpack_us"] = best_us(
-                    lambda d=decompressor, v=value: msgpack.unpackb(d.decompress(v)), 2048 // size
+                    lambda d=decompressor, v=value: msgpack.unpackb(d.decompress(v)),
+                    calls=2048 // size,
                 )
-            line(option, **measured)
+            ours = measured["zstd1_bytes"]
+            its = its or ours  # of the first option, which is Thrift
+            against = beside("thrift", ours=ours, its=its)
+            say("representation", f"{option}, {size} a block", **measured, **against)
 
 
 def per_one(values: list[bytes], size: int) -> float:
@@ -241,20 +229,21 @@ def time_the_choice(table: list[tuple[str, bytes]]) -> None:
     name, data = table[3]
     holes = records[3].holes
     other = {name: template.fill((*holes[:2], 99, *holes[3:]), name)}
-    line(
-        "columns, zstd 1, 32 a block",
+    say(
+        "representation",
+        "the choice",
         thrift_bytes=len(data),
         template_bytes=len(template.skeleton),
         block_bytes=len(value),
-        match_us=best_us(lambda: template.match(data, name), 2000),
-        fill_us=best_us(lambda: template.fill(holes, name), 2000),
-        encode_block_us=best_us(lambda: encode_block(records, 1), 500),
-        decode_names_us=best_us(lambda: decode_block(value, 1).names, 500),
-        decode_records_us=best_us(lambda: decode_block(value, 1).records(), 500),
-        read_partition_us=best_us(lambda: reader.read(records[3]), 2000),
-        values_us=best_us(lambda: partition_values(name), 2000),
+        match_us=best_us(lambda: template.match(data, name), calls=2000),
+        fill_us=best_us(lambda: template.fill(holes, name), calls=2000),
+        encode_block_us=best_us(lambda: encode_block(records, 1), calls=500),
+        decode_names_us=best_us(lambda: decode_block(value, 1).names, calls=500),
+        decode_records_us=best_us(lambda: decode_block(value, 1).records(), calls=500),
+        read_partition_us=best_us(lambda: reader.read(records[3]), calls=2000),
+        values_us=best_us(lambda: partition_values(name), calls=2000),
         load_us_per_partition=round(
-            best_us(lambda: edit_partitions(NoBlocks(), few, **place), 1) / len(few), 1
+            best_us(lambda: edit_partitions(NoBlocks(), few, **place), calls=1) / len(few), 1
         ),
         edit_one_us=best_us(
             lambda: edit_partitions(
@@ -264,7 +253,7 @@ def time_the_choice(table: list[tuple[str, bytes]]) -> None:
                 location=LOCATION,
                 version=2,
             ),
-            200,
+            calls=200,
         ),
     )
 
@@ -285,27 +274,24 @@ def measure_memory(table: list[tuple[str, bytes]]) -> None:
     def thrift() -> object:
         return {name: Entry(name.encode(), 1, 1, 1, 0, bytes(bytearray(d))) for name, d in table}
 
-    line(
+    few = table[:FEW]
+    its = held_bytes(lambda: [thrift_object(data) for _, data in few], FEW)
+    say("representation", "memory, hmsclient's objects", bytes_per_partition=its)
+    ours = held_bytes(thrift, len(table))
+    against = beside("hmsclient's objects", ours=ours, its=its)
+    say("representation", "memory, entries of Thrift", bytes_per_partition=ours, **against)
+    ours = held_bytes(entries, len(table))
+    accounted = values + sum(len(k) + ENTRY_OVERHEAD_BYTES for k, _ in blocks)
+    say(
+        "representation",
         "memory, columns in entries",
         partitions=len(table),
         blocks=len(blocks),
         full=RECORDS_MAX,
-        value_bytes=round(values / len(table), 1),
-        bytes_per_partition=held_bytes(entries, len(table)),
-        accounted_bytes=round(
-            (values + sum(len(k) + ENTRY_OVERHEAD_BYTES for k, _ in blocks)) / len(table), 1
-        ),
-    )
-    line(
-        "memory, an entry of Thrift for each",
-        partitions=len(table),
-        bytes_per_partition=held_bytes(thrift, len(table)),
-    )
-    few = table[:5000]
-    line(
-        "memory, hmsclient's objects",
-        partitions=len(few),
-        bytes_per_partition=held_bytes(lambda: [read(data) for _, data in few], len(few)),
+        value_bytes=values / len(table),
+        bytes_per_partition=ours,
+        accounted_bytes=accounted / len(table),
+        **beside("hmsclient's objects", ours=ours, its=its),
     )
 
 

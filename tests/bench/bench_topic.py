@@ -3,40 +3,22 @@
 file          one entry, filed again with a new version     since_1pct, since_10   what changed
 drop          a table of 1e6 partitions (31,250 blocks)     since_0                a snapshot
 change_1e2, change_1e6   one partition's block is filed and found again, in a table of that size
+Run: make bench ARGS=tests/bench/bench_topic.py
 """
 
-import json
 import random
-from collections.abc import Callable
 from time import perf_counter
 
+from topicast.tests.bench.report import RUNS, beside, best_us, say, timed_s
 from topicast.topics.entries import Entry, prefix_tombstone
 from topicast.topics.topic import Topic
 
 SEED = 3
-RUNS = 5
 ENTRIES = 100_000
 TABLES = 1000
 CHANGES = 20_000
 PARTITIONS_PER_BLOCK = 32
 VALUE = bytes(1000)
-
-
-def best_us(work: Callable[[], float]) -> float:
-    """Return the microseconds that ``work`` says it took, best of RUNS runs."""
-    return min(work() for _ in range(RUNS)) * 1e6
-
-
-def timed(work: Callable[[], object]) -> float:
-    """Return the seconds that ``work`` takes."""
-    begin = perf_counter()
-    work()
-    return perf_counter() - begin
-
-
-def say(name: str, us: float, **more: float) -> None:
-    """Print one result as a JSON line."""
-    print(json.dumps({"bench": "topic", "name": name, "us": round(us, 3), **more}))
 
 
 def block(table: int, number: int, version: int) -> Entry:
@@ -55,14 +37,14 @@ def filled(rng: random.Random, entries: int) -> Topic:
     return topic
 
 
-def table_of(partitions: int, *, beside: int = 0) -> Topic:
-    """Return a topic that holds one table of ``partitions``, and ``beside`` small ones."""
+def table_of(partitions: int, *, others: int) -> Topic:
+    """Return a topic that holds one table of ``partitions``, and ``others``, small ones."""
     topic = Topic()
     blocks = max(1, partitions // PARTITIONS_PER_BLOCK)
     topic.file(block(0, number, number + 1) for number in range(blocks))
     topic.version = blocks
-    topic.file(block(table, 0, blocks + table) for table in range(1, beside + 1))
-    topic.version += beside
+    topic.file(block(table, 0, blocks + table) for table in range(1, others + 1))
+    topic.version += others
     return topic
 
 
@@ -82,36 +64,50 @@ def file_changes(topic: Topic, rng: random.Random, blocks: int) -> float:
 
 def drop(partitions: int) -> float:
     """Return the seconds of dropping a table, freeing its blocks included."""
-    topic = table_of(partitions, beside=100)
+    topic = table_of(partitions, others=100)
     tombstone = prefix_tombstone(b"db\0table0000\0", topic.version + 1)
-    return timed(lambda: topic.file((tombstone,)))
+    return timed_s(lambda: topic.file((tombstone,)))
 
 
-def main() -> None:
-    """Measure, print."""
-    rng = random.Random(SEED)
-    topic = filled(rng, ENTRIES)
+def bench_file(topic: Topic, rng: random.Random) -> None:
     renewed = [
         block(rng.randrange(TABLES), rng.randrange(ENTRIES // TABLES), ENTRIES + number + 1)
         for number in range(ENTRIES // 100)
     ]
-    begin = perf_counter()
-    topic.file(renewed)
-    say("file", (perf_counter() - begin) / len(renewed) * 1e6)
+    keys = {entry.key: entry for entry in topic.since(0)}
+    us = timed_s(lambda: topic.file(renewed)) / len(renewed) * 1e6
     topic.version += len(renewed)
-    for name, changed in (("since_1pct", len(renewed)), ("since_10", 10), ("since_none", 0)):
+    its = timed_s(lambda: keys.update((entry.key, entry) for entry in renewed)) * 1e6
+    say("topic", "file", us=us, **beside("a dict", ours=us, its=its / len(renewed)))
+
+
+def bench_since(topic: Topic) -> None:
+    whole = best_us(lambda: topic.since(0))
+    say("topic", "since_0", us=whole, found=len(topic.since(0)))
+    for name, changed in (("since_1pct", ENTRIES // 100), ("since_10", 10), ("since_none", 0)):
         known = topic.version - changed
-        us = best_us(lambda known=known: timed(lambda: topic.since(known)))
-        say(name, us, found=len(topic.since(known)))
-    say("since_0", best_us(lambda: timed(lambda: topic.since(0))), found=len(topic.since(0)))
+        us = best_us(lambda known=known: topic.since(known))
+        found = len(topic.since(known))
+        say("topic", name, us=us, found=found, **beside("since_0", ours=us, its=whole))
+
+
+def bench_sizes() -> None:
+    """Measure a drop and a change by the size of the table."""
+    small, large = (min(drop(n) for _ in range(RUNS)) * 1e6 for n in (100, 1_000_000))
+    say("topic", "drop_1e6", us=large, **beside("a table of 1e2", ours=large, its=small))
+    times = []
     for partitions in (100, 1_000_000):
-        say(f"drop_1e{len(str(partitions)) - 1}", best_us(lambda n=partitions: drop(n)))
-    for partitions in (100, 1_000_000):
+        rng = random.Random(SEED)
         blocks = max(1, partitions // PARTITIONS_PER_BLOCK)
-        big = table_of(partitions, beside=100)
-        us = best_us(lambda big=big, blocks=blocks: file_changes(big, rng, blocks))
-        say(f"change_1e{len(str(partitions)) - 1}", us)
+        big = table_of(partitions, others=100)
+        times.append(min(file_changes(big, rng, blocks) for _ in range(RUNS)) * 1e6)
+    small, large = times
+    say("topic", "change_1e6", us=large, **beside("a table of 1e2", ours=large, its=small))
 
 
 if __name__ == "__main__":
-    main()
+    rng = random.Random(SEED)
+    topic = filled(rng, ENTRIES)
+    bench_file(topic, rng)
+    bench_since(topic)
+    bench_sizes()

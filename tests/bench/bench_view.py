@@ -3,66 +3,45 @@
 memory           bytes per cached partition, everything counted: 100,000 of 20 columns, 3 parameters
 entry            bytes per entry beside key and value, for ENTRY_OVERHEAD_BYTES
 table_first      table() after a change, table_again the second time, through Subscriber's own path
-change_1e2, change_1e6   one partition's block is applied to a table of that size
+change_1e6       one partition's block is applied to a table of that size
 partitions_1     one partition of 100,000 by filter, partitions_all every one of them built
+Run: make bench ARGS=tests/bench/bench_view.py
 """
 
 import gc
-import json
 import random
 import tracemalloc
-from collections.abc import Callable
 from itertools import count
-from time import perf_counter
 
 from topicast.subscriber.content import Content
-from topicast.subscriber.reads import read_partitions
+from topicast.subscriber.reads import reach_of, read_partitions
 from topicast.subscriber.view import TopicView, View, prepare
-from topicast.tests.bench.bench_representation import KEYS, LOCATION, structs
+from topicast.tests.bench.bench_representation import (
+    KEYS,
+    LOCATION,
+    NoBlocks,
+    held_bytes,
+    structs,
+    thrift_object,
+)
+from topicast.tests.bench.report import beside, best_s, best_us, say, target
 from topicast.tests.subscriber.source import Catalog
 from topicast.tests.subscriber.structs import table_struct
 from topicast.topics.bulk import chunks
-from topicast.topics.entries import FULL, Entry, accounted_bytes
+from topicast.topics.entries import ENTRY_OVERHEAD_BYTES, FULL, Entry, accounted_bytes
 from topicast.topics.objects.blocks import edit_partitions
 from topicast.topics.objects.names import block_key, parse_table_name, table_key
+from topicast.topics.objects.tables import Partition
 from topicast.topics.objects.values import COMPLETE, TableValue, encode_table_value
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages import Chunk, Wanted
 
 SEED = 5
-RUNS = 5
 PARTITIONS = 100_000
+FEW = 5_000  # as hmsclient's objects
+BYTES_MAX, AGAIN_US_MAX = 50.0, 10.0
 COLUMNS = tuple(f"column_{number:02}" for number in range(20))
 NAME = "db.events"
-
-
-def say(name: str, value: float, unit: str, **more: object) -> None:
-    """Print one result as a JSON line."""
-    print(json.dumps({"bench": "view", "name": name, unit: round(value, 3), **more}))
-
-
-def best_us(work: Callable[[], object], times: int) -> float:
-    """Return the microseconds of one call of ``work``, best of RUNS runs of ``times``."""
-    best = float("inf")
-    for _ in range(RUNS):
-        begin = perf_counter()
-        for _ in range(times):
-            work()
-        best = min(best, perf_counter() - begin)
-    return best / times * 1e6
-
-
-class _Empty:
-    """A table without blocks yet."""
-
-    def floor(self, name: str) -> str | None:
-        return None
-
-    def after(self, lower: str) -> str | None:
-        return None
-
-    def read(self, lower: str) -> tuple[int, bytes]:
-        raise AssertionError(lower)
 
 
 def source() -> Catalog:
@@ -72,7 +51,7 @@ def source() -> Catalog:
     catalog.create_table("db", "events", keys=KEYS)
     version = catalog.next(0)
     edited = edit_partitions(
-        _Empty(), dict(structs(PARTITIONS)), templates=(), location=LOCATION, version=version
+        NoBlocks(), dict(structs(PARTITIONS)), templates=(), location=LOCATION, version=version
     )
     value = TableValue(
         incarnation=catalog.names["db"]["events"].incarnation,
@@ -129,8 +108,14 @@ def bench_memory(travelled: list[bytes]) -> View:
     rows = [entry for leaf in content.rows for entry in leaf]
     raw = sum(len(entry.key) + len(entry.value or b"") for entry in rows)
     accounted = sum(map(accounted_bytes, rows))
-    say("memory", held / PARTITIONS, "bytes_per_partition", accounted=accounted / PARTITIONS)
-    say("entry", (held - raw) / len(rows), "overhead_bytes", entries=len(rows))
+    ours, few = held / PARTITIONS, dict(structs(FEW)).values()
+    its = held_bytes(lambda: [thrift_object(data) for data in few], FEW)
+    facts = {"partitions": PARTITIONS, "accounted": accounted / PARTITIONS}
+    against = beside("hmsclient's objects", ours=ours, its=its) | target(ours, at_most=BYTES_MAX)
+    say("view", "memory", bytes_per_partition=ours, **facts, **against)
+    ours = (held - raw) / len(rows)
+    against = beside("ENTRY_OVERHEAD_BYTES", ours=ours, its=ENTRY_OVERHEAD_BYTES)
+    say("view", "entry", overhead_bytes=ours, entries=len(rows), **against)
     return view
 
 
@@ -146,12 +131,14 @@ def bench_table(view: View) -> None:
         view.table(*parse_table_name(NAME)).forget_head()  # type: ignore[union-attr]  # it is there
         return read()
 
-    say("table_first", best_us(first, 100), "us")
-    say("table_again", best_us(read, 20_000), "us")
+    slow, fast = best_us(first, calls=100), best_us(read, calls=20_000)
+    reached = target(fast, at_most=AGAIN_US_MAX)
+    say("view", "table_first", us=slow)
+    say("view", "table_again", us=fast, **beside("table_first", ours=fast, its=slow), **reached)
 
 
-def bench_change(view: View, blocks: int, name: str) -> None:
-    """Measure one changed block in a table of so many."""
+def change_us(view: View, blocks: int) -> float:
+    """Return the microseconds of one changed block in a table of so many."""
     group = b"db\0big%d\0" % blocks
     value = bytes(900)
     entries = [Entry(group + b"\x01%08d" % n, 1, 1, 1, 900, value) for n in range(blocks)]
@@ -164,7 +151,12 @@ def bench_change(view: View, blocks: int, name: str) -> None:
         key = group + b"\x01%08d" % rng.randrange(blocks)
         apply(view, 0, (Entry(key, version, 1, version, 900, value),))
 
-    say(name, best_us(change, 2000), "us", partitions=blocks * 32)
+    return best_us(change, calls=2000)
+
+
+def bench_change(view: View) -> None:
+    small, large = change_us(view, 4), change_us(view, 31_250)
+    say("view", "change_1e6", us=large, **beside("a table of 1e2", ours=large, its=small))
 
 
 def bench_partitions(view: View) -> None:
@@ -175,17 +167,20 @@ def bench_partitions(view: View) -> None:
     head = content.head(group)
     assert head is not None
     one = "ds = '2016-01-02' and hour = '07'"
-    assert len(read_partitions(head, content.blocks(group), one)) == 1
-    us = best_us(lambda: read_partitions(head, content.blocks(group), one), 1)
-    say("partitions_1", us / 1000, "ms")
-    us = best_us(lambda: read_partitions(head, content.blocks(group)), 1)
-    say("partitions_all", us / 1000, "ms")
+
+    def filtered() -> tuple[Partition, ...]:
+        return read_partitions(head, content.blocks(group, reach_of(head, one)), one)
+
+    assert len(filtered()) == 1
+    ours = best_s(filtered) * 1000
+    its = best_s(lambda: read_partitions(head, content.blocks(group))) * 1000
+    say("view", "partitions_all", ms=its, partitions=PARTITIONS)
+    say("view", "partitions_1", ms=ours, **beside("partitions_all", ours=ours, its=its))
 
 
 if __name__ == "__main__":
     travelled = frames(source())
     view = bench_memory(travelled)
     bench_table(view)
-    bench_change(view, 4, "change_1e2")
-    bench_change(view, 31_250, "change_1e6")
+    bench_change(view)
     bench_partitions(view)

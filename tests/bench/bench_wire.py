@@ -3,14 +3,17 @@
 delta_encode      Delta -> frame            header_read   frame -> Header, CRC included
 rows_read         what a hub reads          delta_decode  what a reader reads
 minimal_encode    the frame without values  chunk_decode  one chunk of 256 KB, per entry
+
+Encoding and decoding stand beside msgpack with names for fields and no CRC; parts beside the whole.
+Run: make bench ARGS=tests/bench/bench_wire.py
 """
 
-import json
 import random
-from collections.abc import Callable
-from dataclasses import replace
-from time import perf_counter
+from dataclasses import asdict, replace
 
+import msgpack
+
+from topicast.tests.bench.report import beside, best_us, say
 from topicast.topics.entries import FULL, MINIMAL, Entry, stub
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.codec import read_entries
@@ -18,25 +21,9 @@ from topicast.topics.wire.header import HEADER_BYTES, read_header
 from topicast.topics.wire.messages import Chunk, Delta
 
 SEED = 3
-RUNS = 5
 DELTA_BYTES = 1024
 CHUNK_ENTRIES = 250
-
-
-def best_us(work: Callable[[], object], *, calls: int) -> float:
-    """Return the microseconds of one call, best of RUNS runs."""
-    best = float("inf")
-    for _ in range(RUNS):
-        begin = perf_counter()
-        for _ in range(calls):
-            work()
-        best = min(best, perf_counter() - begin)
-    return best / calls * 1e6
-
-
-def say(name: str, us: float, **more: float) -> None:
-    """Print one result as a JSON line."""
-    print(json.dumps({"bench": "wire", "name": name, "us": round(us, 3), **more}))
+PLACE = {"topic": 7, "level": FULL, "epoch": 1 << 50, "start": 1 << 60, "sent_us": 1 << 50}
 
 
 def block(rng: random.Random, number: int, size: int) -> Entry:
@@ -45,41 +32,37 @@ def block(rng: random.Random, number: int, size: int) -> Entry:
     return Entry(key, 1000 + number, 900, 1000 + number, size, rng.randbytes(size))
 
 
-def main() -> None:
-    """Measure, print."""
-    rng = random.Random(SEED)
-    one = block(rng, 0, DELTA_BYTES)
-    delta = Delta(
-        topic=7,
-        level=FULL,
-        epoch=1 << 50,
-        start=1 << 60,
-        from_version=999,
-        to_version=1000,
-        floor=10,
-        sent_us=1 << 50,
-        source=1,
-        entries=(one,),
-    )
+def bench_delta(delta: Delta) -> float:
+    """Measure a delta; return the microseconds that a reader takes."""
     frame = encode(delta)
     body = frame[HEADER_BYTES:]
     header = read_header(frame)
-    say("delta_encode", best_us(lambda: encode(delta), calls=20_000), bytes=len(frame))
-    say("header_read", best_us(lambda: read_header(frame), calls=50_000))
-    say("rows_read", best_us(lambda: read_entries(header, body), calls=50_000))
-    say("delta_decode", best_us(lambda: decode(frame), calls=20_000))
-    stubs = replace(delta, level=MINIMAL, entries=(stub(one),))
-    say("minimal_encode", best_us(lambda: encode(stubs), calls=20_000), bytes=len(encode(stubs)))
+    named = asdict(delta)
+    packed = msgpack.packb(named)
+    us = best_us(lambda: encode(delta), calls=20_000)
+    its = best_us(lambda: msgpack.packb(named), calls=20_000)
+    say("wire", "delta_encode", us=us, bytes=len(frame), **beside("msgpack", ours=us, its=its))
+    whole = best_us(lambda: decode(frame), calls=20_000)
+    its = best_us(lambda: msgpack.unpackb(packed), calls=20_000)
+    say("wire", "delta_decode", us=whole, **beside("msgpack", ours=whole, its=its))
+    us = best_us(lambda: read_header(frame), calls=50_000)
+    say("wire", "header_read", us=us, **beside("delta_decode", ours=us, its=whole))
+    us = best_us(lambda: read_entries(header, body), calls=50_000)
+    say("wire", "rows_read", us=us, **beside("delta_decode", ours=us, its=whole))
+    small = replace(delta, level=MINIMAL, entries=tuple(map(stub, delta.entries)))
+    us, size = best_us(lambda: encode(small), calls=20_000), len(encode(small))
+    against = beside("bytes of the full frame", ours=size, its=len(frame))
+    say("wire", "minimal_encode", us=us, bytes=size, **against)
+    return whole
+
+
+def bench_chunk(rng: random.Random, delta_us: float) -> None:
     entries = tuple(block(rng, number, 1000) for number in range(CHUNK_ENTRIES))
     chunk = Chunk(
-        topic=7,
-        level=FULL,
-        epoch=1 << 50,
-        start=1 << 60,
+        **PLACE,
         from_version=0,
         to_version=2000,
         floor=10,
-        sent_us=1 << 50,
         stream=1,
         sequence=0,
         resume_version=entries[-1].version,
@@ -89,8 +72,16 @@ def main() -> None:
         snapshot=True,
     )
     large = encode(chunk)
-    us = best_us(lambda: decode(large), calls=50)
-    say("chunk_decode", us / CHUNK_ENTRIES, bytes=len(large))
+    us = best_us(lambda: decode(large), calls=50) / CHUNK_ENTRIES
+    against = beside("delta_decode", ours=us, its=delta_us)
+    say("wire", "chunk_decode", us=us, bytes=len(large), **against)
+
+
+def main() -> None:
+    rng = random.Random(SEED)
+    one = block(rng, 0, DELTA_BYTES)
+    delta = Delta(**PLACE, from_version=999, to_version=1000, floor=10, source=1, entries=(one,))
+    bench_chunk(rng, bench_delta(delta))
 
 
 if __name__ == "__main__":

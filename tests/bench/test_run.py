@@ -1,0 +1,46 @@
+"""What `make bench` shows and records, and that every benchmark can still be loaded."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from topicast.tests.bench.run import HERE, lines_of, merged, read_lines, shown, write_lines
+
+OLD = {"bench": "wire", "name": "encode", "us": 2.0, "beside": "msgpack", "its": 1.0, "ratio": 2.0}
+
+
+def test_line_says_what_changed_and_what_it_stands_beside() -> None:
+    line = OLD | {"us": 3.0, "its": 1.5, "bytes": 1157}
+    assert shown(line, OLD) == "encode  us 3.0 (+50%)  bytes 1,157  = 2.0 of msgpack 1.5"
+
+
+def test_line_without_a_record_says_no_change() -> None:
+    assert shown({"bench": "wire", "name": "encode", "us": 3.0}, {}) == "encode  us 3.0"
+
+
+@pytest.mark.parametrize(("met", "said"), [(True, "[at most 10]"), (False, "[MISSED 10]")])
+def test_line_says_whether_a_number_to_reach_was_reached(met: bool, said: str) -> None:
+    assert shown({"bench": "b", "name": "n", "target": 10, "met": met}, {}) == f"n  {said}"
+
+
+def test_a_benchmark_is_recorded_whole_and_others_stay(tmp_path: Path) -> None:
+    other = {"bench": "view", "name": "read", "us": 4.0}
+    write_lines(tmp_path / "results.jsonl", [other, OLD])
+    recorded = read_lines(tmp_path / "results.jsonl")
+    new = {"bench": "wire", "name": "decode", "us": 7.0}
+    assert merged(recorded, [new]) == [other, new]
+
+
+def test_lines_come_as_the_script_prints_them(tmp_path: Path) -> None:
+    script = tmp_path / "bench_one.py"
+    script.write_text('print(\'{"bench": "one", "name": "n", "us": 1}\')')
+    assert list(lines_of(script)) == [{"bench": "one", "name": "n", "us": 1}]
+
+
+@pytest.mark.parametrize("script", sorted(HERE.glob("bench_*.py")), ids=lambda path: path.stem)
+def test_benchmark_can_be_loaded(script: Path) -> None:
+    spec = importlib.util.spec_from_file_location(script.stem, script)
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
