@@ -254,13 +254,15 @@ def _read(hub: str, topics: tuple[int, ...], orders: Connection, told: Connectio
 
 
 def _obey(catalog: Subscriber, orders: Connection) -> None:
-    """Load a topic anew, or tell how new a table is, whenever ordered."""
+    """Drop or join a topic, or tell how new a table is, whenever ordered."""
     orders.send("ready")
     while True:
         what, argument = orders.recv()
         begin = time.monotonic()
-        if what == "load":
+        if what == "drop":
             catalog.drop(argument)
+            orders.send("dropped")
+        elif what == "join":
             catalog.join(argument)
             orders.send(time.monotonic() - begin)
         else:
