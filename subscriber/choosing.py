@@ -37,7 +37,7 @@ class Choosing:
         self.automatic = automatic
         self.watched = False
         self.reasons: Mapping[int, str] = {}
-        self.offered: frozenset[int] = frozenset({NONE, MINIMAL, FULL})
+        self._offers = following.offers
         self._following = following
         self._uses = Uses()
         self._planner = Planner(MINIMAL_BYTES)
@@ -60,7 +60,7 @@ class Choosing:
         """Follow the topic of a table that is about to be pulled at minimal, so that it is kept."""
         following = self._following
         topic = table_topic(db, table, following.num_topics)
-        if not self.automatic or topic in self._by_hand or MINIMAL not in self.offered:
+        if not self.automatic or topic in self._by_hand or not self._following.offers & MINIMAL:
             return ()
         levels = following.levels
         if levels.level(topic) != NONE or levels.budget.free_bytes < MINIMAL_BYTES:
@@ -88,7 +88,8 @@ class Choosing:
             return ()
         self._drain_at = now + DRAIN_S
         self._drain(now)
-        if now < self._plan_at or not self._following.ready():
+        toggled, self._offers = self._offers != self._following.offers, self._following.offers
+        if (now < self._plan_at and not toggled) or not self._following.ready():
             return ()
         self._plan_at = now + PLAN_S
         for topic in self._following.outgrown:
@@ -117,7 +118,7 @@ class Choosing:
 
     def _plan(self, now: float) -> tuple[Effect, ...]:
         following = self._following
-        levels, budget = following.levels, following.levels.budget
+        levels, budget, offers = following.levels, following.levels.budget, following.offers
         left = self._by_hand | {NAMESPACE}
         topics = [topic for topic in topic_ids(following.num_topics) if topic not in left]
         apart = [budget.committed((NAMESPACE, FULL))]
@@ -125,7 +126,7 @@ class Choosing:
         plan = self._planner.plan(
             [self._situation(topic, now) for topic in topics],
             budget_bytes=max(budget.limit_bytes - sum(apart), 0),
-            offered=self.offered,
+            offered=[level for level in (NONE, MINIMAL, FULL) if level & offers == level],
             now=now,
         )
         self.reasons = {**plan.reasons, **dict.fromkeys(self._by_hand, BY_HAND)}

@@ -9,6 +9,7 @@ from typing import Final
 
 from ..topics.entries import FULL, MINIMAL, NONE
 from ..topics.errors import OverBudget, TopicastError, UsageError
+from ..topics.offers import ALL_OFFERED
 from ..topics.sharding import NAMESPACE, is_topic, topic_ids
 from ..topics.wire.messages import (
     DENIED,
@@ -48,6 +49,7 @@ class Following:
         """``automatic``: begin with the namespace alone; else with all that fits, in full."""
         self.hubs = hubs
         self.sizes: dict[int, int] = {}  # bytes of each topic at full, as the hub has said
+        self.offers = ALL_OFFERED  # the levels that catalogd's mode lets us choose from
         self.outgrown: list[int] = []  # topics lowered, or not raised, for want of room
         self._automatic = automatic
         self.levels = levels
@@ -146,6 +148,7 @@ class Following:
             effects += self._join_all(now)
         order = topic_ids(self.num_topics)
         self.sizes.update(zip(order, beacon.sizes, strict=False))
+        self.offers = beacon.offers
         return effects + self.levels.on_beacon(beacon, order, fenced=self._joining.fenced, now=now)
 
     def on_joined(self, joined: Joined, *, now: float) -> tuple[Effect, ...]:
@@ -154,7 +157,9 @@ class Following:
         if fenced is None:
             return ()
         states = {state.topic: state for state in joined.topics}
-        self.sizes.update((topic, state.full_bytes) for topic, state in states.items())
+        for state in joined.topics:
+            if state.answer != DENIED:
+                self.sizes[state.topic] = state.full_bytes
         effects: tuple[Effect, ...] = ()
         for topic in [t for t, s in states.items() if s.level == MINIMAL]:
             effects += self._place(states.pop(topic), joined, fenced=fenced, now=now)

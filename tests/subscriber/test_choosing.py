@@ -5,6 +5,7 @@ from topicast.subscriber.choosing import BY_HAND, PLAN_S
 from topicast.tests.subscriber.source import NAMES, Catalog, shop
 from topicast.tests.subscriber.world import World
 from topicast.topics.entries import FULL, MINIMAL
+from topicast.topics.errors import UsageError
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import CatchUp, Pull
 
@@ -127,8 +128,33 @@ def test_no_byte_left_for_a_topic_leaves_its_tables_pulled() -> None:
     assert not world.errors
 
 
-def test_level_that_is_not_offered_is_not_chosen() -> None:
+def test_toggled_mode_moves_the_levels_and_every_answer_stays_right() -> None:
     world = driver(budget_bytes=10_000_000)
-    world.member.choosing.offered = frozenset({0, FULL})
+    world.pass_time(2 * PLAN_S)
+    read(world, "orders")
+    assert set(levels(world).values()) == {"full"}
+    world.offers = MINIMAL
+    for number in range(20):
+        world.publish(world.catalog.put_table("shop", "orders", columns=(f"c{number}",)))
+        read(world, "orders")
+        assert world.columns("orders") in ((f"c{number}",), None)
+        world.pass_time(0.3)
+    assert "full" not in levels(world).values()
+    assert levels(world)[world.catalog.topic("shop", "orders")] == "minimal"
+    world.offers = FULL | MINIMAL
+    world.pass_time(3 * PLAN_S)
+    assert set(levels(world).values()) == {"full"}
+    assert world.columns("orders") == ("c19",)
+    assert not world.errors
+
+
+def test_topic_is_not_followed_at_minimal_where_that_is_not_offered() -> None:
+    catalog = large()
+    world = driver(catalog, budget_bytes=catalog.live_bytes(NAMESPACE) + 12_000)
+    world.offers = FULL
+    world.beacon()
     read(world, "orders")
     assert set(levels(world).values()) == {"none"}
+    error = world.errors[world.ask(facts.AskJoin, topic=1, level=MINIMAL)]
+    assert isinstance(error, UsageError)
+    assert "not offered" in str(error)

@@ -18,10 +18,12 @@ from topicast.topics.bulk import CREDIT_DEFAULT, Sender, chunks
 from topicast.topics.objects.names import (
     table_key,
 )
+from topicast.topics.offers import ALL_OFFERED, offered
 from topicast.topics.topic import Topic
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages import (
     CURRENT,
+    DENIED,
     Barrier,
     Beacon,
     Cancel,
@@ -88,6 +90,7 @@ class World:
         self.catalog_at = ""
         self.accepting: bool | None = None  # what catalogd answers to Compare; None: by epoch
         self.age_ms = 0
+        self.offers = ALL_OFFERED
         self._asks = count(1)
         self._sender = Sender()
         self._inbox: deque[tuple[str, Message]] = deque()
@@ -291,7 +294,7 @@ class World:
         return TopicState(
             topic=asked.topic,
             level=asked.level,
-            answer=CURRENT,
+            answer=CURRENT if offered(self.offers, asked.topic, asked.level) else DENIED,
             version=held.version,
             full_bytes=self.sizes.get(asked.topic, held.held_bytes),
         )
@@ -324,6 +327,7 @@ class World:
             watermark=0,
             age_ms=self.age_ms,
             catalog_address=self.catalog_address,
+            offers=self.offers,
             versions=() if seeding else catalog.versions(),
             floors=() if seeding else tuple(t.floor for t in catalog.topics.values()),
         )
