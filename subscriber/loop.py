@@ -11,6 +11,7 @@ subscriber, and closes its sockets itself.
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -70,6 +71,7 @@ class Loop:
         self._inbox: Inbox[Fact] = Inbox(link.wake)
         self._futures: dict[int, Future[object]] = {}
         self._connected: set[str] = set()
+        self._bulk: deque[bytes] = deque()  # one a turn: a delta waits for one chunk, not for all
         self._watches = Watches()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="topicast-subscriber", daemon=True)
@@ -122,8 +124,13 @@ class Loop:
     def run_once(self) -> None:
         """Read one batch, let the member decide, perform what it decided."""
         pause_s = min(self.member.deadline - self._clock(), POLL_S_MAX)
-        for received in self._link.poll(pause_s):
-            self._perform(self._hear(received.name, received.frame))
+        for received in self._link.poll(0.0 if self._bulk else pause_s):
+            if received.name == BULK:
+                self._bulk.append(received.frame)  # bounded by the credit that was granted
+            else:
+                self._perform(self._hear(received.name, received.frame))
+        if self._bulk:
+            self._perform(self._hear(BULK, self._bulk.popleft()))
         for fact in self._inbox.take():
             self._perform(self.member.handle(fact, now=self._clock()))
         now = self._clock()
@@ -196,6 +203,8 @@ class Loop:
     def _reconnect(self, names: tuple[str, ...], address: str) -> None:
         """Open sockets anew; to an address that is none, which a peer may tell us, not at all."""
         for name in names:
+            if name == BULK:
+                self._bulk.clear()
             if name in self._connected:
                 self._link.disconnect(name)
                 self._connected.discard(name)

@@ -134,14 +134,14 @@ class Link:
         port = self._port(name, Role.SUBSCRIBER)
         if prefix not in port.prefixes:
             port.prefixes.add(prefix)
-            port.socket.setsockopt(zmq.SUBSCRIBE, prefix)
+            port.socket.send(b"\1" + prefix, zmq.NOBLOCK)
 
     def unsubscribe(self, name: str, prefix: bytes) -> None:
         """Receive it no more; what has already arrived is still delivered."""
         port = self._port(name, Role.SUBSCRIBER)
         if prefix in port.prefixes:
             port.prefixes.remove(prefix)
-            port.socket.setsockopt(zmq.UNSUBSCRIBE, prefix)
+            port.socket.send(b"\0" + prefix, zmq.NOBLOCK)
 
     def poll(self, timeout_s: float) -> list[Received]:
         """Wait until something arrives, ``wake`` is called or ``timeout_s`` is over.

@@ -89,6 +89,29 @@ def test_subscriptions_outlive_the_hub(hub, reader, make_link, follow, frames):
     assert frames(reader, 1)[0].frame == b"again"
 
 
+def test_what_was_unsubscribed_is_not_asked_for_again_of_a_hub_that_comes_back(
+    hub, reader, make_link, follow, frames
+):
+    stays, goes, marker = b"\x01\x00\x01\x02", b"\x01\x00\x02\x02", b"\x01marker"
+    address = follow(hub, reader, stays, goes)
+    reader.unsubscribe("data", goes)
+    assert [received.frame for received in frames(hub, 1)] == [b"\x00" + goes]
+    hub.close()
+    reborn = make_link()
+    reborn.bind_publisher("publisher", address)
+    reader.subscribe("data", marker)
+    seen: list[bytes] = []
+    until(
+        lambda: (
+            reader.poll(0.01)
+            or seen.extend(one.frame for one in reborn.poll(0.01))
+            or b"\x01" + marker in seen
+        ),
+        what="the last subscription",
+    )
+    assert sorted(seen) == sorted([b"\x01" + stays, b"\x01" + marker])
+
+
 def test_largest_frame_of_each_role_is_carried(hub, reader, introduce, follow, frames):
     peer = introduce(hub, reader)
     large = b"a" * FRAME_BYTES_MAX
