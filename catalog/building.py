@@ -5,13 +5,14 @@ import secrets
 import time
 from pathlib import Path
 
-from ..topics.errors import StoreError, WireError
+from ..topics.errors import ConfigError, StoreError, WireError
 from ..topics.link import Link
 from ..topics.sharding import topic_ids
 from .catalog import Catalog
 from .catalogd import SERVICE, Catalogd, HubLine, load_topics
 from .config import CatalogdConfig
 from .metastore.hms import Hms
+from .modes import Policy, unpack_policy
 from .publisher import Publisher
 from .publishing import Standing
 from .readers import Readers
@@ -19,6 +20,7 @@ from .sources.notifications import Window, unpack_state
 from .store import Store
 
 CATALOG_NAME = "hive"  # the one catalog of a Hive metastore that has no others
+REMEDY = "remove the state folder and start anew"
 HMS_TIMEOUT_S = 60.0  # a read of 1,000 partitions takes 0.2 s; a hang must end
 
 
@@ -53,11 +55,13 @@ def _assemble(
     config: CatalogdConfig, store: Store, link: Link, *, address: str, name: str
 ) -> Catalogd:
     topics = load_topics(store, topic_ids(config.num_topics))
+    policy = _policy(store)
     standing = Standing(
         topics=topics,
         starts=store.starts,
         catalog_address=address,
         catalog_name=CATALOG_NAME,
+        mode=policy.mode,
     )
     registration = secrets.token_bytes(16)
     hubs = [
@@ -67,8 +71,16 @@ def _assemble(
         )
         for hub in config.hubs()
     ]
+    catalog = Catalog(
+        topics,
+        starts=store.starts,
+        window=_window(store),
+        settings=config.core(),
+        policy=policy,
+    )
+    catalog.offering.change(config.mode(policy.mode))
     return Catalogd(
-        Catalog(topics, starts=store.starts, window=_window(store), settings=config.core()),
+        catalog,
         store,
         link,
         standing=standing,
@@ -85,5 +97,15 @@ def _window(store: Store) -> Window | None:
     try:
         state = unpack_state(store.window)
     except WireError as exc:
-        raise StoreError("the store", str(exc), "remove the state folder and start anew") from exc
+        raise StoreError("the store", str(exc), REMEDY) from exc
     return Window(state, now=time.monotonic()) if state is not None else None
+
+
+def _policy(store: Store) -> Policy:
+    try:
+        policy = unpack_policy(store.policy)
+        if policy.owed is not None and len(policy.owed.versions) != len(store.versions):
+            raise ValueError(f"{len(policy.owed.versions)} versions in {store.policy[:80]!r}")
+    except (ValueError, ConfigError) as exc:
+        raise StoreError("the store", str(exc), REMEDY) from exc
+    return policy

@@ -32,7 +32,9 @@ from .facts import (
     Settings,
 )
 from .ledger import Ledger
+from .modes import POLICY_DEFAULT, Mode, Policy, overrides_text
 from .namespace import Namespace
+from .offering import Offering
 from .service.desk import Desk
 from .service.pulls import Pulls
 from .sources import reads
@@ -59,6 +61,7 @@ class Catalog:
         starts: tuple[StartRecord, ...],
         window: Window | None,
         settings: Settings,
+        policy: Policy = POLICY_DEFAULT,
     ) -> None:
         """Begin with what a store holds.
 
@@ -67,12 +70,14 @@ class Catalog:
             starts: Of the running epoch, the last is the running one.
             window: How far in the events the store is; None: nothing was ever stored.
             settings: The operator's.
+            policy: What is offered, as it is stored.
         """
         self.settings = settings
         self.starts = starts
         self.counts = Counts()
         self.error = ""
         self.ledger = Ledger(topics)
+        self.offering = Offering(self.ledger, policy)
         self.namespace = Namespace(self.ledger)
         self.contents = Contents(self.ledger, len(topics) - 1)
         self.poller = Poller(window, interval_s=settings.polling_interval_s)
@@ -140,17 +145,19 @@ class Catalog:
                 for number, floor in fact.floors.items():
                     self.ledger.topics[number].forget(floor)
 
-    def flush(self, *, now: float) -> tuple[Effect, ...]:
+    def flush(self, *, now: float, now_us: int) -> tuple[Effect, ...]:
         """Return what may leave now: orders, the commit, then what depends on it."""
         self._order(now)
         effects, self._orders = self._orders, []
-        transactions = self.ledger.take()
+        if self.desk.settled:
+            self.offering.touch(now=now, at_us=now_us)
+        transactions, policy = self.ledger.take(), self.offering.take()
         if self.desk.settled:
             self.poller.resolved(self.loader.unresolved())
         place = self.poller.place if self.desk.settled else self._place
-        if transactions or place != self._place:
+        if transactions or policy or place != self._place:
             self._place = place
-            effects.append(Commit(transactions=transactions, place=self._place))
+            effects.append(Commit(transactions=transactions, place=place, policy=policy))
         if transactions:
             effects.append(Publish(transactions=transactions))
         self._catch_up()
@@ -163,6 +170,7 @@ class Catalog:
         if self.desk.ready or self._unchecked is not None:
             return now
         times = [self.poller.deadline, self._list_at, self.loader.deadline()]
+        times.append(self.offering.deadline)
         return min([now + IDLE_S, *(time for time in times if time is not None)])
 
     def judge(self, claim: Claim) -> bool:
@@ -185,6 +193,15 @@ class Catalog:
         """
         self._mint_above = max(self._mint_above, epoch)
 
+    def turn(self, mode: Mode) -> bool:
+        """Let ``mode`` hold; False if it does already. What it loads is loaded, else not."""
+        if not self.offering.change(mode):
+            return False
+        self.loader.keep(self._loads)
+        if self.desk.serving:
+            self._unchecked = self._tables()
+        return True
+
     def status(self) -> status.Status:
         """Picture catalogd; the picture does not change afterwards. Cost: O(topics)."""
         epoch, start = self.position()
@@ -206,6 +223,10 @@ class Catalog:
             epoch=epoch,
             start=start,
             num_topics=len(topics) - 1,
+            mode=self.offering.mode.name,
+            overrides=overrides_text(self.offering.mode),
+            offers=self.offering.mode.offers,
+            topics_to_touch=self.offering.topics_left,
             watermark=poller.watermark,
             newest_event=poller.window.last_id if poller.window else 0,
             databases=len(self.namespace.databases()),
@@ -220,6 +241,7 @@ class Catalog:
     def check(self) -> None:
         """Assert every invariant."""
         self.ledger.check()
+        self.offering.check()
         self.loader.check()
         if self.poller.window is not None:
             self.poller.window.check()
@@ -256,9 +278,8 @@ class Catalog:
         else:
             structs = {db: thrift for db, (thrift, _) in databases.items()}
             self.namespace.write(structs, tables, source=SOURCE_LOAD, at_us=now_us)
-            if self.settings.load_in_background:
-                for table in tables:
-                    self.loader.load(table)
+            for table in tables:
+                self._load(table)
         self.desk.serving = self.desk.settled = True
 
     def _distrust(self, databases: set[str], tables: set[TableId]) -> None:
@@ -297,8 +318,15 @@ class Catalog:
             if table is None:
                 self._unchecked = None
                 return
-            if self.settings.load_in_background and not self.contents.loaded(table):
-                self.loader.load(table)
+            self._load(table)
+
+    def _load(self, table: TableId) -> None:
+        """Load ``table`` in the background, if that is to be done without being asked."""
+        if self._loads(table) and not self.contents.loaded(table):
+            self.loader.load(table)
+
+    def _loads(self, table: TableId) -> bool:
+        return self.settings.load_in_background and not self.offering.mode.withholds(table)
 
     def _inspect(self, what: str) -> Inspected | None:
         found = status.table(self.status(), what)

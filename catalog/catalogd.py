@@ -30,6 +30,7 @@ from .facts import (
     ReadNames,
     Reply,
 )
+from .modes import overrides_text, pack_policy
 from .publisher import Publisher
 from .publishing import Standing
 from .readers import Answer, Readers
@@ -124,7 +125,7 @@ class Catalogd:
             self._hear(one, asked, now=now, now_us=now_us)
         for fact in (*asked, *self._inbox.take()):
             self._catalog.handle(fact, now=now, now_us=now_us)
-        self._perform(self._catalog.flush(now=now), now=now, now_us=now_us)
+        self._perform(self._catalog.flush(now=now, now_us=now_us), now=now, now_us=now_us)
         if self._catalog.desk.serving:  # a hub that is told of nothing would pass for empty
             for hub in self._hubs:
                 self._tell(hub, publishing.Tick(), now=now, now_us=now_us)
@@ -172,12 +173,8 @@ class Catalogd:
             match effect:
                 case Poll() | Read() | ReadNames():
                     self._readers.order(effect)
-                case Commit(transactions=transactions, place=place):
-                    last_id = place.last_id if place else None
-                    self._store.commit(
-                        transactions, last_event_id=last_id, window=pack_state(place)
-                    )
-                    self._standing.watermark = self._catalog.poller.watermark
+                case Commit():
+                    self._commit(effect)
                 case Publish(transactions=transactions):
                     self._publish(transactions, now=now, now_us=now_us)
                 case MintEpoch(at_least=at_least):
@@ -188,11 +185,26 @@ class Catalogd:
                 case _:
                     assert_never(effect)
 
+    def _commit(self, commit: Commit) -> None:
+        place, policy = commit.place, commit.policy
+        self._store.commit(
+            commit.transactions,
+            last_event_id=place.last_id if place else None,
+            window=pack_state(place),
+            orders=commit.orders,
+            policy=pack_policy(policy) if policy else None,
+        )
+        self._standing.watermark = self._catalog.poller.watermark
+        if policy is not None and policy.mode != self._standing.mode:
+            log.info("mode: name=%s overrides=%s", policy.mode.name, overrides_text(policy.mode))
+            self._standing.mode = policy.mode
+
     def _publish(self, transactions: tuple[Transaction, ...], *, now: float, now_us: int) -> None:
         epoch, start = self._standing.place
         for one in transactions:
             floor = self._standing.topics[one.topic].floor
-            delta = delta_of(one, epoch=epoch, start=start, floor=floor, sent_us=now_us)
+            mode = self._standing.mode
+            delta = delta_of(one, epoch=epoch, start=start, floor=floor, sent_us=now_us, mode=mode)
             fact = publishing.Committed(one.topic, one.to_version, encode(delta))
             for hub in self._hubs:
                 self._tell(hub, fact, now=now, now_us=now_us)

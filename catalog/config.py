@@ -8,6 +8,7 @@ from ..topics.errors import ConfigError
 from ..topics.settings import Address, parse_addresses
 from ..topics.sharding import NUM_TOPICS_DEFAULT, check_num_topics
 from .facts import POLLING_INTERVAL_S_DEFAULT, Settings
+from .modes import MODE_DEFAULT, Mode, overrides_text, parse_mode
 from .sources.loader import READS_KEPT, READS_MAX_DEFAULT
 
 PORT_DEFAULT: Final = 26_000
@@ -29,6 +30,8 @@ class CatalogdConfig:
     catalog_service_port: int = PORT_DEFAULT
     state_dir: Path = field(default_factory=Path)
     num_topics: int = NUM_TOPICS_DEFAULT
+    catalog_topic_mode: str | None = None
+    catalog_topic_mode_overrides: str | None = None
     hms_event_polling_interval_s: float = POLLING_INTERVAL_S_DEFAULT
     load_catalog_in_background: bool = True
     num_metadata_loading_threads: int = READS_MAX_DEFAULT
@@ -38,6 +41,7 @@ class CatalogdConfig:
         """Check what no single type says."""
         check_num_topics(self.num_topics)
         self.hubs()
+        self.mode(MODE_DEFAULT)
         if self.catalog_service_host not in LOOPBACK:
             raise ConfigError(
                 "catalog_service_host",
@@ -62,6 +66,14 @@ class CatalogdConfig:
     def hubs(self) -> tuple[Address, ...]:
         """Return the hubs to publish to."""
         return parse_addresses(self.statestores, setting="statestores")
+
+    def mode(self, stored: Mode) -> Mode:
+        """Return the mode to begin with: of name and overrides, what is set wins."""
+        name, overrides = self.catalog_topic_mode, self.catalog_topic_mode_overrides
+        return parse_mode(
+            stored.name if name is None else name,
+            overrides_text(stored) if overrides is None else overrides,
+        )
 
     def core(self) -> Settings:
         """Return what the core needs of it."""

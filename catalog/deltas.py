@@ -8,6 +8,7 @@ from ..topics.entries import FULL, stub
 from ..topics.wire.codec import row_bytes
 from ..topics.wire.header import DELTA_BYTES_MAX
 from ..topics.wire.messages import Delta
+from .modes import MODE_DEFAULT, Mode, shown
 from .transactions import Transaction
 
 UNACKED_BYTES_MAX: Final = 8 << 20  # 80 ms of 100 MB/s: a hub further behind is cheaper caught up
@@ -15,14 +16,21 @@ UNACKED_MAX: Final = 900  # frames; below the 1,000 that a DEALER queues before 
 
 
 def delta_of(
-    transaction: Transaction, *, epoch: int, start: int, floor: int, sent_us: int
+    transaction: Transaction,
+    *,
+    epoch: int,
+    start: int,
+    floor: int,
+    sent_us: int,
+    mode: Mode = MODE_DEFAULT,
 ) -> Delta:
     """Return the one delta that tells a hub of ``transaction``, at most DELTA_BYTES_MAX large.
 
-    Too large for its values: stubs, flag ``stubbed``. Too many even for stubs: no entries, flags
-    ``stubbed`` and ``horizon``. Whoever wants the values catches up.
+    What ``mode`` withholds goes out as stubs, and that is all there is to have. Too large for its
+    values: stubs, flag ``stubbed``. Too many even for stubs: no entries, flags ``stubbed`` and
+    ``horizon``. Whoever wants the values catches up.
     """
-    entries = transaction.entries
+    entries = tuple(shown(mode, transaction.topic, transaction.entries))
     stubbed = sum(map(row_bytes, entries)) > DELTA_BYTES_MAX
     if stubbed:
         entries = tuple(map(stub, entries))

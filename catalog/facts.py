@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..topics.wire.messages import Message
+from .modes import Policy
 from .sources.loader import READS_MAX_DEFAULT
 from .sources.notifications import WindowState
 from .sources.poller import Poll, Polled, PollFailed
 from .sources.reads import Read, ReadDone, ReadFailed
 from .starts import StartRecord
-from .transactions import Transaction
+from .transactions import OrderRow, Transaction
 
 POLLING_INTERVAL_S_DEFAULT: Final = 0.2
 
@@ -23,11 +24,13 @@ class ReadNames:
 class Commit:
     """Effect: make this durable; what follows in the same tuple leaves only afterwards.
 
-    ``place``: how far in the events; None where there are none.
+    ``place``: how far in the events; None where there are none. ``policy``: None: as it was.
     """
 
     transactions: tuple[Transaction, ...]
     place: WindowState | None
+    orders: tuple[OrderRow, ...] = ()
+    policy: Policy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -296,7 +296,8 @@ class Publisher:
             text = "nothing is announced to you yet: ask again"
             refusal = Refused(request=stream, code="START", message=text, retry_ms=RETRY_MS)
             return (Send(BULK_CHANNEL, refusal),)
-        parts = chunks(stream, message.wanted, find=self._find, place=self._place)
+        shown = self._standing.shown
+        parts = chunks(stream, message.wanted, find=self._find, place=self._place, shown=shown)
         busy = self._sender.open(HUB, stream, credit=message.credit, parts=parts)
         return (Send(BULK_CHANNEL, busy.message),) if busy else self._turn()
 
@@ -343,6 +344,7 @@ class Publisher:
             catalog_address=self._standing.catalog_address,
             versions=tuple(topic.version for topic in topics),
             floors=tuple(topic.floor for topic in topics),
+            offers=self._standing.mode.offers,
         )
         return Send(CONTROL_CHANNEL, beacon)
 

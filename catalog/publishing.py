@@ -1,11 +1,13 @@
 """Publishing: what a publisher is told and what it orders, on one page."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from ..topics.entries import Entry
 from ..topics.topic import Topic
 from ..topics.wire.messages import Message
+from .modes import MODE_DEFAULT, Mode, shown
 from .starts import StartRecord
 
 WAITING: Final = "WAITING"
@@ -21,7 +23,7 @@ class Standing:
     """Where catalogd stands: one object for all its publishers, kept up to date by catalogd.
 
     ``topics`` by ``topic_ids``, as committed whenever a publisher is called. ``starts``: of the
-    current epoch, the last is the running one.
+    current epoch, the last is the running one. ``mode``: as it is stored.
     """
 
     topics: Mapping[int, Topic]
@@ -29,11 +31,16 @@ class Standing:
     catalog_address: str
     catalog_name: str
     watermark: int = 0
+    mode: Mode = MODE_DEFAULT
 
     @property
     def place(self) -> tuple[int, int]:
         """The current epoch and start."""
         return self.starts[-1].epoch, self.starts[-1].start
+
+    def shown(self, topic: int, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Return what may leave of ``entries`` of ``topic``."""
+        return shown(self.mode, topic, entries)
 
 
 @dataclass(frozen=True, slots=True)

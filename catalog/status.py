@@ -32,6 +32,10 @@ class Status:
     epoch: int
     start: int
     num_topics: int
+    mode: str
+    overrides: str
+    offers: int
+    topics_to_touch: int
     watermark: int
     newest_event: int
     databases: int

@@ -15,10 +15,11 @@ from typing import Final
 
 from ..topics.entries import PREFIX, TOMBSTONE, Entry
 from ..topics.sharding import is_topic, topic_ids
+from ..topics.wire.messages import SOURCE_ORDERS
 from .folder_lock import FolderLock
 from .starts import EPOCH_MAX, StartRecord
 from .store_schema import FILE_NAME, connect, explained, transaction
-from .transactions import Transaction, check
+from .transactions import OrderRow, Transaction, check
 
 STARTS_MAX: Final = 1000
 """Three years at one restart a day. A peer that last heard of an older one counts as ahead and
@@ -44,11 +45,12 @@ MOVE = """INSERT INTO topics VALUES (?1, ?2, 0)
           ON CONFLICT (topic) DO UPDATE SET version = ?2"""
 RAISE_FLOOR = """INSERT INTO topics VALUES (?1, 0, ?2)
                  ON CONFLICT (topic) DO UPDATE SET floor = ?2"""
-RECORD = "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+RECORD = "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 VALUES_OF = """SELECT key, version, schema_version, data_version, size, value, kind
                FROM entries WHERE topic = ? ORDER BY key"""
 GRAVES_OF = """SELECT key, version, version, version, 0, NULL, kind
                FROM graves WHERE topic = ? ORDER BY version, key"""
+Row = tuple[int, int, int, int, str, str, int, int, int | None, int | None, str | None]
 GRAVES_NEWEST_FIRST = """SELECT version, length(key), at_us FROM graves
                          WHERE topic = ? ORDER BY version DESC"""
 
@@ -68,6 +70,7 @@ class Store:
         self.epoch = 0
         self.last_event_id: int | None = None
         self.window = b""
+        self.policy = ""
         self.start = 0
         self.starts: tuple[StartRecord, ...] = ()
 
@@ -122,32 +125,41 @@ class Store:
                 yield topic, self._versions[topic], self._floors[topic], entries
 
     def commit(
-        self, transactions: Sequence[Transaction], *, last_event_id: int | None, window: bytes
+        self,
+        transactions: Sequence[Transaction],
+        *,
+        last_event_id: int | None,
+        window: bytes,
+        orders: Sequence[OrderRow] = (),
+        policy: str | None = None,
     ) -> None:
         """Make ``transactions`` and the place in the event stream durable, all or nothing.
 
         Transactions of a topic follow each other, and follow what is stored, without a gap.
+        ``orders`` go into the history, ``policy`` takes the place of the one that is stored.
         Cost: one fsync however many there are; none if nothing differs from what is stored.
 
         Raises:
             StoreError: nothing of it was stored.
         """
-        if not transactions and (last_event_id, window) == (self.last_event_id, self.window):
+        policy = self.policy if policy is None else policy
+        place = (last_event_id, window, policy)
+        news = place != (self.last_event_id, self.window, self.policy)
+        if not (transactions or orders or news):
             return
         ends = self._check_order(transactions)
-        changes = self._change_rows(transactions, last_event_id)
+        changes = self._change_rows(transactions, orders, last_event_id)
         with explained(self._path), transaction(self._db):
             for one in transactions:
                 self._write(one)
             if changes:
                 self._db.executemany(RECORD, changes)
-                self._trim(transactions[-1].at_us, len(changes))
+                self._trim((transactions or orders)[-1].at_us, len(changes))
             self._db.executemany(MOVE, ends.items())
-            place = (last_event_id, window)
-            self._db.execute("UPDATE state SET last_event_id = ?, window = ?", place)
+            self._db.execute("UPDATE state SET last_event_id = ?, window = ?, policy = ?", place)
         self._versions.update(ends)
         self._changes_end = changes[-1][0] if changes else self._changes_end
-        self.last_event_id, self.window = place
+        self.last_event_id, self.window, self.policy = place
 
     def surplus(self, topics: Iterable[int], now_us: int) -> dict[int, int]:
         """Return the floors that leave none of ``topics`` tombstones too old or too many.
@@ -199,9 +211,9 @@ class Store:
             self._lock.release()
 
     def _read(self, now_us: int, new_id: int) -> None:
-        state = "SELECT num_topics, epoch, last_event_id, window FROM state"
+        state = "SELECT num_topics, epoch, last_event_id, window, policy FROM state"
         row = self._db.execute(state).fetchone()
-        self.num_topics, self.epoch, self.last_event_id, self.window = row
+        self.num_topics, self.epoch, self.last_event_id, self.window, self.policy = row
         ids = topic_ids(self.num_topics)
         self._versions, self._floors = dict.fromkeys(ids, 0), dict.fromkeys(ids, 0)
         for topic, version, floor in self._db.execute("SELECT topic, version, floor FROM topics"):
@@ -251,16 +263,23 @@ class Store:
         self._db.executemany(UPSERT, rows)
 
     def _change_rows(
-        self, transactions: Sequence[Transaction], last_event_id: int | None
-    ) -> list[tuple[int, int, int, int, str, str, int, int, int | None, int | None]]:
+        self,
+        transactions: Sequence[Transaction],
+        orders: Sequence[OrderRow],
+        last_event_id: int | None,
+    ) -> list[Row]:
         end = self._changes_end
         events = (self.last_event_id, last_event_id)
-        rows = []
+        rows: list[Row] = []
+        for order in orders:
+            end += len(order.object.encode()) + len(order.order) + CHANGE_OVERHEAD_BYTES
+            said = (SOURCE_ORDERS, -1, order.object, order.order, 0, 0, *events, order.who)
+            rows.append((end, order.at_us, *said))
         for one in transactions:
             for change in one.changes:
                 end += len(change.object.encode()) + len(change.kind) + CHANGE_OVERHEAD_BYTES
                 what = (one.topic, change.object, change.kind, change.before, one.to_version)
-                rows.append((end, one.at_us, one.source, *what, *events))
+                rows.append((end, one.at_us, one.source, *what, *events, None))
         return rows
 
     def _trim(self, now_us: int, added: int) -> None:

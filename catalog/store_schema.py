@@ -1,9 +1,10 @@
 """The store's file: its tables, how a connection is set up, and what SQLite's errors mean.
 
-state    one row: num_topics, epoch, last event id, poll window
+state    one row: num_topics, epoch, last event id, poll window, policy (modes.py)
 topics   version and floor of each topic            starts   one row a start, of this epoch
 entries  values and stubs                            graves   tombstones, by version
-changes  history; a row's id is the byte offset of its end, so that a range of ids is a size
+changes  history; a row's id is the byte offset of its end, so that a range of ids is a size;
+         ``who`` is set where somebody ordered it, topic and versions are then -1 and 0
 """
 
 import sqlite3
@@ -15,7 +16,7 @@ from typing import Final
 from ..topics.errors import StoreError
 
 FILE_NAME: Final = "catalog.sqlite3"
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 APPLICATION_ID: Final = 0x746F7063  # "topc": tells this file from any other SQLite database
 
 PAGE_BYTES: Final = 8192
@@ -32,7 +33,8 @@ TABLES: Final = (
         num_topics INTEGER NOT NULL,
         epoch INTEGER NOT NULL,
         last_event_id INTEGER,
-        window BLOB NOT NULL)""",
+        window BLOB NOT NULL,
+        policy TEXT NOT NULL DEFAULT '')""",
     """CREATE TABLE topics (
         topic INTEGER PRIMARY KEY,
         version INTEGER NOT NULL,
@@ -70,8 +72,17 @@ TABLES: Final = (
         version_before INTEGER NOT NULL,
         version_after INTEGER NOT NULL,
         event_before INTEGER,
-        event_after INTEGER)""",
+        event_after INTEGER,
+        who TEXT)""",
 )
+
+UPGRADES: Final = {
+    1: (
+        "ALTER TABLE state ADD COLUMN policy TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE changes ADD COLUMN who TEXT",
+    )
+}
+"""By schema, what makes the next one of it."""
 
 _BROKEN = (
     "is damaged",
@@ -115,6 +126,7 @@ def connect(path: Path, *, num_topics: int, epoch: int) -> sqlite3.Connection:
             if _is_new(db):
                 _create(db, num_topics=num_topics, epoch=epoch)
             _check(db, path, num_topics=num_topics)
+            _upgrade(db)
         except BaseException:
             db.close()
             raise
@@ -150,9 +162,17 @@ def _create(db: sqlite3.Connection, *, num_topics: int, epoch: int) -> None:
     with transaction(db):
         for table in TABLES:
             db.execute(table)
-        db.execute("INSERT INTO state VALUES (1, ?, ?, NULL, ?)", (num_topics, epoch, b""))
+        db.execute("INSERT INTO state VALUES (1, ?, ?, NULL, ?, '')", (num_topics, epoch, b""))
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         db.execute(f"PRAGMA user_version = {SCHEMA}")
+
+
+def _upgrade(db: sqlite3.Connection) -> None:
+    for schema in range(_pragma(db, "user_version"), SCHEMA):
+        with transaction(db):
+            for change in UPGRADES[schema]:
+                db.execute(change)
+            db.execute(f"PRAGMA user_version = {schema + 1}")
 
 
 def _check(db: sqlite3.Connection, path: Path, *, num_topics: int) -> None:

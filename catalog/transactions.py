@@ -28,6 +28,16 @@ class ChangeRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OrderRow:
+    """One line of history: who ordered what. ``object``: of what, or the new mode."""
+
+    who: str
+    order: str
+    object: str
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
     """The changes of one topic in ``(from_version, to_version]``, all or none of them.
 

@@ -43,6 +43,8 @@ CATALOGD_FLAGS: Final = {
     "catalog_service_port": "Port to serve pulls and syncs on. 0 takes any free one.",
     "state_dir": "Folder of the store, which lets a restart go on where it was.",
     "num_topics": "Table topics, a power of two; fixed for the life of the store.",
+    "catalog_topic_mode": "What readers may join: full, minimal, or mixed, which is both.",
+    "catalog_topic_mode_overrides": "Tables that differ: PATTERN=full or PATTERN=minimal, …",
     "hms_event_polling_interval_s": "Time between two polls of the notification log; 0 is off.",
     "load_catalog_in_background": "Read every table after the start, not only when asked for.",
     "num_metadata_loading_threads": "Connections to the metastore.",
@@ -124,7 +126,11 @@ def statestored_command(webserver_interface: str, webserver_port: int, **given: 
 @flags_of(
     CatalogdConfig,
     meanings=CATALOGD_FLAGS,
-    defaults={"state_dir": (state_folder("catalogd"), "~/.local/state/topicast/catalogd")},
+    defaults={
+        "state_dir": (state_folder("catalogd"), "~/.local/state/topicast/catalogd"),
+        "catalog_topic_mode": (None, "as it was, at first mixed"),
+        "catalog_topic_mode_overrides": (None, "as they were, at first none"),
+    },
 )
 @_web_options(CATALOGD_PAGES_PORT)
 @version_option("catalogd")

@@ -124,6 +124,8 @@ def _how(hint: Any, default: Any) -> dict[str, Any]:
     if hint is bool:
         # As gflags has it: --flag, --flag=true, --flag=false.
         return {"type": bool, "is_flag": False, "flag_value": "true", "default": default}
+    if hint == str | None:
+        return {"type": str, "default": default}
     if hint is Path:
         return {"type": click.Path(path_type=Path), "default": default}
     return {"type": hint, "default": default}

@@ -9,7 +9,7 @@ into parts.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -29,6 +29,7 @@ CHUNK_COST: Final = 128  # beside its rows: header, place, ZeroMQ's own frames
 STUBS_BYTES_MAX: Final = 60 * 1024  # stubs that fit a PUB frame; more are told as a horizon
 
 Part = tuple[int, Message]
+Shown = Callable[[int, Sequence[Entry]], Sequence[Entry]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +133,13 @@ def chunks(
     *,
     find: Callable[[Wanted], Topic | Refused],
     place: Callable[[], tuple[int, int]],
+    shown: Shown = lambda _topic, entries: entries,
 ) -> Iterator[Part]:
     """Yield the catch-ups of ``wanted`` as parts; each topic is cut when its turn comes.
 
     ``find`` gives the topic, or why not (its ``request`` is set here); ``place`` the current
-    (start, time in µs). A topic that stands below what the asker was given is refused as LAGGING.
+    (start, time in µs); ``shown`` what of a topic's entries may leave. A topic that stands below
+    what the asker was given is refused as LAGGING.
     """
     for one in wanted:
         found = find(one)
@@ -146,7 +149,7 @@ def chunks(
         if isinstance(found, Refused):
             yield REFUSAL_COST, replace(found, request=stream, topic=one.topic)
             continue
-        for chunk in _cut(stream, one, topic=found, place=place()):
+        for chunk in _cut(stream, one, topic=found, place=place(), shown=shown):
             yield chunk_cost(chunk), chunk
 
 
@@ -157,7 +160,9 @@ def _lags(topic: Topic, one: Wanted) -> bool:
     return topic.version < max(one.cut, one.resume_version)
 
 
-def _cut(stream: int, one: Wanted, *, topic: Topic, place: tuple[int, int]) -> Iterator[Chunk]:
+def _cut(
+    stream: int, one: Wanted, *, topic: Topic, place: tuple[int, int], shown: Shown
+) -> Iterator[Chunk]:
     """Yield the chunks of one topic: a snapshot iff tombstones that the asker needs are gone.
 
     Who resumes a snapshot holds nothing that was gone at its cut. Who resumes a delta was told
@@ -176,6 +181,7 @@ def _cut(stream: int, one: Wanted, *, topic: Topic, place: tuple[int, int]) -> I
     if resumed and not snapshot:
         after = (one.resume_version, one.resume_key)
         entries = [entry for entry in entries if (entry.version, entry.key) > after]
+    entries = list(shown(one.topic, entries))
     if one.level == MINIMAL:
         entries = [stub(entry) for entry in entries]
         if sum(map(row_bytes, entries)) > STUBS_BYTES_MAX:

@@ -139,6 +139,10 @@ class Loader:
         self._loads.pop(table, None)
         self._backlog.pop(table, None)
 
+    def keep(self, wanted: Callable[[TableId], bool]) -> None:
+        """Load in the background only what is ``wanted``; what is being read goes on."""
+        self._backlog = {table: None for table in self._backlog if wanted(table)}
+
     def reads(self, *, now: float) -> tuple[Read, ...]:
         """Order what may be read now."""
         self._asked_at = now

@@ -47,6 +47,8 @@ CATALOGD: Final[Table] = {
     "epoch": (GAUGE, "Lineage of versions, in microseconds since 1970"),
     "num_topics": (GAUGE, "Table topics"),
     "watermark": (GAUGE, "HMS event id up to which everything is published"),
+    "offers": (GAUGE, "Levels that may be joined: 1 minimal, 2 full, 3 both"),
+    "topics_to_touch": (GAUGE, "Topics in which something that was withheld is still to be sent"),
     "newest_event": (GAUGE, "Newest HMS event id that was seen"),
     "databases": (GAUGE, "Databases"),
     "tables_to_load": (GAUGE, "Tables that wait to be read from the metastore"),

@@ -16,6 +16,7 @@ from topicast.catalog.facts import (
     Reply,
     Settings,
 )
+from topicast.catalog.modes import Policy
 from topicast.catalog.sources.notifications import Window, WindowState
 from topicast.catalog.sources.poller import Poll
 from topicast.catalog.sources.reading import perform
@@ -69,6 +70,7 @@ class Core:
         self.effects: list[Effect] = []
         self.committed: list[Transaction] = []
         self.place: WindowState | None = place
+        self.policies: list[Policy] = []
         self.hold: Callable[[Effect], bool] = lambda _effect: False
         self.held: list[Read | Poll | ReadNames] = []
 
@@ -76,11 +78,12 @@ class Core:
         """Let time pass and the core decide; orders that are not held are performed at once."""
         for _ in range(times):
             self.now += TURN_S
-            for effect in self.catalog.flush(now=self.now):
+            for effect in self.catalog.flush(now=self.now, now_us=int(self.now * 1e6)):
                 self.effects.append(effect)
                 if isinstance(effect, Commit):
                     self.committed += effect.transactions
                     self.place = effect.place
+                    self.policies += [effect.policy] if effect.policy else []
                 if isinstance(effect, Read | Poll | ReadNames):
                     self.order(effect)
             self.catalog.check()

@@ -7,6 +7,7 @@ import pytest
 
 from topicast.catalog.building import build
 from topicast.catalog.config import CatalogdConfig
+from topicast.catalog.modes import unpack_policy
 from topicast.catalog.sources.notifications import WindowState, pack_state
 from topicast.catalog.store import Store
 from topicast.tests.catalog.stores import commit, transaction, value
@@ -98,3 +99,32 @@ def test_store_of_another_catalogd_is_not_shared(config: CatalogdConfig) -> None
     with pytest.raises(StoreError):
         build(config, name=NAME)
     daemon.close()
+
+
+def test_mode_is_kept_and_a_flag_changes_it(config: CatalogdConfig) -> None:
+    def started(**flags: str) -> tuple[str, str, int]:
+        daemon, _ = build(replace(config, **flags), name=NAME)
+        try:
+            daemon.run_once()  # commits what it was told at its start
+            return daemon.status.mode, daemon.status.overrides, daemon.status.offers
+        finally:
+            daemon.close()
+
+    assert started() == ("mixed", "", 3)
+    assert started(catalog_topic_mode="minimal") == ("minimal", "", 1)
+    assert started() == ("minimal", "", 1)
+    assert started(catalog_topic_mode_overrides="a.*=full") == ("minimal", "a.*=full", 3)
+    assert started(catalog_topic_mode="mixed", catalog_topic_mode_overrides="") == ("mixed", "", 3)
+    store = store_of(config)
+    assert unpack_policy(store.policy).owed is not None, "nothing was touched yet"
+    store.close()
+
+
+@pytest.mark.parametrize("policy", ["odd", '{"mode": ["most", ""], "owed": [], "versions": []}'])
+def test_damaged_policy_is_told(config: CatalogdConfig, policy: str) -> None:
+    store = store_of(config)
+    store.commit((), last_event_id=None, window=b"", policy=policy)
+    store.close()
+    with pytest.raises(StoreError, match="start anew"):
+        build(config, name=NAME)
+    store_of(config).close()

@@ -3,6 +3,7 @@
 import pytest
 
 from topicast.catalog.config import THREADS_MAX, CatalogdConfig
+from topicast.catalog.modes import parse_mode
 from topicast.catalog.sources.loader import READS_KEPT
 from topicast.topics.errors import ConfigError
 
@@ -66,3 +67,11 @@ def test_core_gets_what_it_needs() -> None:
     assert not settings.load_in_background
     assert settings.reads_max == 9
     assert settings.blacklisted_dbs == ("sys", "tmp")
+
+
+def test_mode_that_is_set_wins_over_the_one_that_is_stored() -> None:
+    stored = parse_mode("minimal", "a.*=full")
+    assert CatalogdConfig().mode(stored) == stored
+    assert CatalogdConfig(catalog_topic_mode="full").mode(stored) == parse_mode("full", "a.*=full")
+    none = CatalogdConfig(catalog_topic_mode_overrides="")
+    assert none.mode(stored) == parse_mode("minimal", "")

@@ -6,8 +6,9 @@ from topicast.catalog.deltas import (
     Unacknowledged,
     delta_of,
 )
+from topicast.catalog.modes import MODE_DEFAULT, Mode
 from topicast.catalog.transactions import Transaction
-from topicast.topics.entries import STUB, VALUE, Entry, prefix_tombstone, tombstone
+from topicast.topics.entries import PREFIX, STUB, VALUE, Entry, prefix_tombstone, tombstone
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import DELTA_BYTES_MAX, HEADER_BYTES
 from topicast.topics.wire.messages import SOURCE_EVENTS, Delta
@@ -17,7 +18,7 @@ def entry(number: int, size: int) -> Entry:
     return Entry(b"a\0b\0\x01%05d" % number, 8, 3, 8, size, b"x" * size)
 
 
-def delta(*entries: Entry, floor: int = 0) -> Delta:
+def delta(*entries: Entry, floor: int = 0, mode: Mode = MODE_DEFAULT) -> Delta:
     transaction = Transaction(
         topic=2,
         from_version=7,
@@ -26,10 +27,18 @@ def delta(*entries: Entry, floor: int = 0) -> Delta:
         source=SOURCE_EVENTS,
         at_us=5,
     )
-    made = delta_of(transaction, epoch=9, start=1, floor=floor, sent_us=6)
+    made = delta_of(transaction, epoch=9, start=1, floor=floor, sent_us=6, mode=mode)
     assert len(encode(made)) <= HEADER_BYTES + DELTA_BYTES_MAX
     assert decode(encode(made)) == made
     return made
+
+
+def test_what_is_withheld_goes_out_as_stubs_that_no_catch_up_would_fill() -> None:
+    """P-DATA-5."""
+    made = delta(prefix_tombstone(b"a\0b\0", 8), entry(1, 100_000), mode=Mode("minimal"))
+    assert [one.kind for one in made.entries] == [PREFIX, STUB]
+    assert made.entries[1].size == 100_000
+    assert not made.stubbed, "a reader at full applies it, and catches up with nothing"
 
 
 def test_small_transaction_goes_out_with_its_values() -> None:

@@ -13,7 +13,7 @@ from topicast.catalog import store as store_module
 from topicast.catalog.starts import ACCEPTED, AHEAD, Claim, judge
 from topicast.catalog.store import CHANGES_AGE_MAX_US, GRAVES_AGE_MAX_US, STARTS_MAX
 from topicast.catalog.store_schema import FILE_NAME
-from topicast.catalog.transactions import CREATED, DROPPED, ChangeRow, Transaction
+from topicast.catalog.transactions import CREATED, DROPPED, ChangeRow, OrderRow, Transaction
 from topicast.tests.catalog.stores import (
     NOW_US,
     TOPICS,
@@ -28,7 +28,7 @@ from topicast.tests.catalog.stores import (
 from topicast.topics.entries import STUB, Entry, prefix_tombstone, stub, tombstone
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.topic import Topic
-from topicast.topics.wire.messages import SOURCE_EVENTS
+from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_ORDERS
 
 
 def test_new_store_begins_an_epoch_with_one_start_and_empty_topics(tmp_path: Path) -> None:
@@ -374,3 +374,15 @@ def test_kill_9_at_any_moment_loses_nothing_and_leaves_no_half(tmp_path: Path) -
         assert done == [(2 * found,)]
         vouched = found
     assert vouched > 20
+
+
+def test_orders_and_policy_are_kept_with_what_they_caused(tmp_path: Path) -> None:
+    order = OrderRow(who="ann@host", order="mode", object="minimal", at_us=NOW_US)
+    with opened(tmp_path) as store:
+        commit(store, transaction(0, 1, value(b"a\0b\0", 1)))
+        store.commit((), last_event_id=7, window=b"window", orders=(order,), policy="new")
+        commit(store, transaction(0, 2, value(b"a\0b\0", 2)))
+    with opened(tmp_path, new_id=2) as store:
+        assert store.policy == "new"
+    said = rows(tmp_path, "SELECT who, kind, object, topic, source, at_us FROM changes")
+    assert said == [("ann@host", "mode", "minimal", -1, SOURCE_ORDERS, NOW_US)]

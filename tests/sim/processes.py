@@ -108,7 +108,7 @@ class CatalogProcess:
         assert catalog is not None
         for fact in facts:
             catalog.handle(fact, now=world.now, now_us=world.now_us)
-        for effect in catalog.flush(now=world.now):
+        for effect in catalog.flush(now=world.now, now_us=world.now_us):
             if world.chance(0.0005):
                 world.counts["catalogd crashes in a turn"] += 1
                 self.crash()

@@ -115,6 +115,21 @@ def decode_block(value: bytes, version: int) -> PartitionBlock:
     return PartitionBlock(names, version, ages, numbers, tuple(zip(present, groups, strict=True)))
 
 
+def restamp_block(value: bytes, old: int, new: int) -> bytes:
+    """Return the block of version ``old`` with version ``new``; its records keep their versions.
+
+    Raises:
+        WireError: ``value`` is no block of partitions.
+        UsageError: it becomes too large for a value.
+    """
+    assert new >= old
+    names = decode_block(value, old).names
+    parts = unpack(value)
+    assert type(parts) is list
+    parts[1] = column([age + new - old for age in read_ints(parts[1], len(names))])
+    return pack(parts)
+
+
 def edit_partitions(
     leaves: Leaves,
     changes: Mapping[str, bytes | None],

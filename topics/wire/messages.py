@@ -46,6 +46,7 @@ SOURCE_LOAD: Final = 0  # who caused a delta
 SOURCE_EVENTS: Final = 1
 SOURCE_REPORTS: Final = 2
 SOURCE_RECONCILE: Final = 3
+SOURCE_ORDERS: Final = 4
 
 CURRENT: Final = 0  # answers in JOINED
 BEHIND: Final = 1

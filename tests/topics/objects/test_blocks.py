@@ -177,3 +177,14 @@ def test_no_mutation_of_a_block_escapes(data):
     except WireError:
         return
     assert all(record.version <= 7 for record in records)
+
+
+@given(st.integers(7, 10**6))
+def test_block_with_a_new_version_keeps_the_versions_of_its_records(version):
+    restamped = blocks.restamp_block(VALUE, 7, version)
+    assert tuple(blocks.decode_block(restamped, version).records()) == RECORDS
+
+
+def test_what_is_no_block_gets_no_new_version():
+    with pytest.raises(WireError):
+        blocks.restamp_block(b"bad", 7, 8)
