@@ -12,6 +12,11 @@ settings.register_profile("shared", deadline=None, suppress_health_check=[Health
 settings.load_profile("shared")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let what is recorded in files be written as it is now; the diff is read like code."""
+    parser.addoption("--rewrite", action="store_true", help="write tests/sim/scenarios/*.txt anew")
+
+
 @pytest.fixture(scope="session")
 def hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
     """A real metastore on loopback: tests share it, so each uses databases of its own."""

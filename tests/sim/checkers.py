@@ -10,6 +10,7 @@ from topicast.subscriber.reads import reach_of, read_partitions
 from topicast.subscriber.rows import entries
 from topicast.tests.sim.metastore import State, TableId
 from topicast.topics.entries import group_of
+from topicast.topics.follower import LIVE
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.tables import read_table
 from topicast.topics.objects.values import decode_table_value
@@ -72,20 +73,27 @@ class Moments:
 
 @dataclass(slots=True)
 class Versions:
-    """One subscriber's versions: of topics that are open, and of all that it was answered."""
+    """One subscriber's versions: of topics as they are answered and followed, and of answers."""
 
-    _positions: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _positions: dict[object, tuple[int, int]] = field(default_factory=dict)
     _entries: dict[tuple[int, bytes], int] = field(default_factory=dict)
 
     def stepped(self, member: Member) -> None:
         """Look at a view after something happened to it."""
         for topic, held in member.view.topics.items():
-            if held.moment is None:
-                continue
-            before = self._positions.get(topic, (0, 0))
-            if held.reached < before:
-                raise Violation(f"topic {topic} is open at {held.reached} after {before}")
-            self._positions[topic] = held.reached
+            if held.moment is not None:
+                self._stands(topic, held.reached, f"topic {topic} is open")
+        standing = member._following.levels.standing
+        for follower in (*standing.followers.values(), *standing.coming.values()):
+            if follower.state == LIVE:
+                place = (follower.epoch, follower.version)
+                self._stands(follower, place, f"topic {follower.topic} is LIVE")
+
+    def _stands(self, who: object, place: tuple[int, int], text: str) -> None:
+        before = self._positions.get(who, (0, 0))
+        if place < before:
+            raise Violation(f"{text} at {place} after {before}")
+        self._positions[who] = place
 
     def answered(self, member: Member, content: Content) -> None:
         """Take an answer: within an epoch no entry of it is older than it was before."""

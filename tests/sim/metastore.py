@@ -92,11 +92,11 @@ class SimMetastore:
         db, name = self.rng.choice(DBS), self.rng.choice(NAMES)
         table = self.tables.get((db, name))
         if db not in self.dbs:
-            self._db(db, True)
+            self.set_database(db, True)
         elif table is None:
             self._create(db, name)
         else:
-            kinds = [self._alter, self._params, self._drop, self._recreate, self._rename]
+            kinds = [self.alter, self.set_parameter, self.drop, self._recreate, self._rename]
             weights = [1, 2, 1, 1, 1]
             if table.partitioned:
                 kinds += [self._add, self._change, self._remove]
@@ -106,7 +106,7 @@ class SimMetastore:
             else:
                 self.rng.choices(kinds, weights)[0](db, name)
 
-    def _db(self, db: str, exists: bool) -> None:
+    def set_database(self, db: str, exists: bool) -> None:
         self._step("create database" if exists else "drop database")
         if exists:
             self.dbs[db] = None
@@ -115,17 +115,21 @@ class SimMetastore:
         self._log("CREATE_DATABASE" if exists else "DROP_DATABASE", db)
 
     def _create(self, db: str, name: str) -> None:
+        partitioned = self.rng.random() < 0.75
+        parts = tuple(p for p in PARTS if partitioned and self.rng.random() < 0.3)
+        self.create(db, name, parts if partitioned else None)
+
+    def create(self, db: str, name: str, parts: tuple[str, ...] | None) -> None:
+        """Create a table; ``parts`` None: it has no partition columns."""
         self._step("create")
-        shape = self.moment
-        table = SimTable(self.moment, self.rng.random() < 0.75, shape, self.moment)
-        if table.partitioned:
-            table.parts = {p: self.moment for p in PARTS if self.rng.random() < 0.3}
+        table = SimTable(self.moment, parts is not None, self.moment, self.moment)
+        table.parts = dict.fromkeys(parts or (), self.moment)
         self._set(db, name, table)
         self._log("CREATE_TABLE", db, name)
         if table.parts:
             self._log_parts("ADD_PARTITION", db, name, tuple(table.parts))
 
-    def _alter(self, db: str, name: str) -> None:
+    def alter(self, db: str, name: str) -> None:
         self._step("alter cascade")
         table = self.tables[db, name]
         before = self._json(db, name, table)
@@ -134,7 +138,7 @@ class SimMetastore:
         self._set(db, name, table)
         self._log_alter(db, name, before, self._json(db, name, table))
 
-    def _params(self, db: str, name: str) -> None:
+    def set_parameter(self, db: str, name: str) -> None:
         self._step("set parameter")
         table = self.tables[db, name]
         table.rev = self.moment
@@ -142,21 +146,24 @@ class SimMetastore:
         same = self._json(db, name, table)
         self._log_alter(db, name, same, same)
 
-    def _drop(self, db: str, name: str) -> None:
+    def drop(self, db: str, name: str) -> None:
         self._step("drop")
         self._set(db, name, None)
         self._log("DROP_TABLE", db, name)
 
     def _recreate(self, db: str, name: str) -> None:
-        self._drop(db, name)
+        self.drop(db, name)
         self._create(db, name)
 
     def _rename(self, db: str, name: str) -> None:
         free = [t for t in self.history if t not in self.tables and t[0] in self.dbs]
-        if not free:
-            return
+        if free:
+            self.rename(db, name, self.rng.choice(free))
+
+    def rename(self, db: str, name: str, target: TableId) -> None:
+        """Give a table another name."""
         self._step("rename")
-        table, target = self.tables[db, name], self.rng.choice(free)
+        table = self.tables[db, name]
         before = self._json(db, name, table)
         moved = SimTable(self.moment, table.partitioned, self.moment, self.moment)
         moved.parts = dict.fromkeys(table.parts, self.moment)
@@ -168,26 +175,28 @@ class SimMetastore:
         table = self.tables[db, name]
         new = [p for p in PARTS if p not in table.parts][: self.rng.randint(1, 3)]
         if new:
-            self._parts("add partitions", (db, name), dict.fromkeys(new, 1), "ADD_PARTITION")
+            self.set_partitions(
+                "add partitions", (db, name), dict.fromkeys(new, 1), "ADD_PARTITION"
+            )
 
     def _change(self, db: str, name: str) -> None:
         table = self.tables[db, name]
         for part in list(table.parts)[: self.rng.randint(1, 2)]:
-            self._parts("alter partition", (db, name), {part: 1}, "ALTER_PARTITION")
+            self.set_partitions("alter partition", (db, name), {part: 1}, "ALTER_PARTITION")
 
     def _remove(self, db: str, name: str) -> None:
         table = self.tables[db, name]
         if table.parts:
             part = self.rng.choice(sorted(table.parts))
-            self._parts("drop partition", (db, name), {part: 0}, "DROP_PARTITION")
+            self.set_partitions("drop partition", (db, name), {part: 0}, "DROP_PARTITION")
 
     def _cascade(self, db: str) -> None:
         self.counts["cascade"] += 1
         for table in [t for t in self.tables if t[0] == db]:
-            self._drop(*table)
-        self._db(db, False)
+            self.drop(*table)
+        self.set_database(db, False)
 
-    def _parts(self, kind: str, id_: TableId, changes: dict[str, int], event: str) -> None:
+    def set_partitions(self, kind: str, id_: TableId, changes: dict[str, int], event: str) -> None:
         self._step(kind)
         table = self.tables[id_]
         for part, keep in changes.items():

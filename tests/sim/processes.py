@@ -95,7 +95,7 @@ class CatalogProcess:
     def _tick(self, life: int) -> None:
         if not self.alive or life != self.life:
             return
-        if self.world.chance(0.05):
+        if self.world.chance(0.15):
             self.forget()
         self.turn(())
         if self.catalog is not None and self.catalog.desk.serving:
@@ -118,10 +118,10 @@ class CatalogProcess:
             self._perform(effect)
         world.check(catalog)
 
-    def forget(self) -> None:
-        """Keep two tombstones of each topic, as if more were too many."""
+    def forget(self, graves_max: int = GRAVES_MAX) -> None:
+        """Keep so many tombstones of each topic, as if more were too many."""
         topics = self.standing.topics
-        found = {number: topic.floor_for(GRAVES_MAX) for number, topic in topics.items()}
+        found = {number: topic.floor_for(graves_max) for number, topic in topics.items()}
         floors = {number: floor for number, floor in found.items() if floor > topics[number].floor}
         if floors:
             self.world.counts["floors raised"] += len(floors)
@@ -224,7 +224,10 @@ class CatalogProcess:
     def _reply(self, peer: bytes, frame: bytes) -> None:
         reader = self.world.readers[int(peer.split(b"/")[1])]
         way = (self.name, reader.name)
-        self.world.carry(way, peer, frame, lambda got: reader.take_service(peer, got))
+        slow_s = self.world.chance(0.1) * self.world.rng.uniform(0, 0.4)  # it is far away
+        self.world.carry(
+            way, peer, frame, lambda got: reader.take_service(peer, got), slow_s=slow_s
+        )
 
 
 class HubProcess:

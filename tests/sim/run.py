@@ -1,6 +1,7 @@
 """A run: one seed's workload, faults, reads and what they are held against."""
 
 from collections import Counter
+from random import Random
 
 from topicast.subscriber.facts import Answer, Fail
 from topicast.tests.sim.application import Application
@@ -24,7 +25,7 @@ class Run:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.world = World(seed)
+        self.world = World(Random(seed))
         self.counts: Counter[str] = Counter()
         self.current: dict[int, dict[TableId, float]] = {}
         self.done = False

@@ -12,16 +12,16 @@ from topicast.subscriber import pulls as subscriber_pulls
 from topicast.subscriber import streams
 from topicast.topics import bulk
 
-# A table's own entry is about 300 bytes, a block of six partitions as much, a stub 60.
+# A row of a table is about 180 bytes, of a block 80, of names 60, a stub 40.
 SIZES = (
     (reading, "WHOLE_PARTITIONS_MAX", 2),  # larger tables are LOADING for a while
     (pieces, "PARTITIONS_PER_READ_MAX", 2),
-    (bulk, "CHUNK_BYTES_MAX", 500),  # a catch-up has several chunks,
-    (asking, "CREDIT_DEFAULT", 700),  # of which one or two are on their way
-    (streams, "CREDIT_DEFAULT", 700),
-    (catalog_pulls, "CHUNK_BYTES_MAX", 500),
-    (subscriber_pulls, "CREDIT_DEFAULT", 700),
-    (deltas, "DELTA_BYTES_MAX", 900),  # a larger transaction goes out as stubs,
+    (bulk, "CHUNK_BYTES_MAX", 200),  # a catch-up has several chunks,
+    (asking, "CREDIT_DEFAULT", 500),  # of which one or two are on their way
+    (streams, "CREDIT_DEFAULT", 500),
+    (catalog_pulls, "CHUNK_BYTES_MAX", 200),
+    (subscriber_pulls, "CREDIT_DEFAULT", 500),
+    (deltas, "DELTA_BYTES_MAX", 300),  # a larger transaction goes out as stubs,
     (deltas, "STUBS_BYTES_MAX", 200),  # or as a horizon
     (bulk, "STUBS_BYTES_MAX", 400),
     (derived, "STUBS_BYTES_MAX", 400),

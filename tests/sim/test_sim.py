@@ -15,7 +15,8 @@ PROCESSES = 2
 SECONDS = 55.0
 SEEDS_AT_LEAST = 200
 SCALE = int(os.environ.get("SIM_SCALE", "1"))
-KINDS = ("cut", "kill_catalogd", "kill_hub", "lose_store", "restore_old", "slow", "away")
+FAULTS = ("cut", "kill_catalogd", "kill_hub", "lose_store", "restore_old", "slow", "away")
+KINDS = (*FAULTS, "doubled messages", "filters checked", "floors raised")
 
 
 def _seeds(first: int, seconds: float) -> tuple[int, Counter[str]]:

@@ -7,6 +7,7 @@ store and time. One seed, one trace.
 import heapq
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
 
@@ -51,11 +52,37 @@ AGAIN = (
 ) | (Sync | Synced | Compare | Compared | Validate | Validated)
 
 
+@dataclass(slots=True)
+class Order:
+    """What a scenario orders for messages on a way: they are held, or lost.
+
+    ``kind`` "*" means any, ``topic`` None any or none. ``left``: how many more.
+    """
+
+    way: tuple[str, str]
+    kind: str
+    topic: int | None
+    hold: bool
+    left: int
+
+    def is_for(self, way: tuple[str, str], frame: bytes) -> bool:
+        """Tell whether ``frame`` on ``way`` is meant; counts it."""
+        if way != self.way or not self.left:
+            return False
+        message = decode(frame)
+        if self.kind not in ("*", type(message).__name__):
+            return False
+        if self.topic not in (None, getattr(message, "topic", None)):
+            return False
+        self.left -= 1
+        return True
+
+
 class World:
     """The heap, the dice, the trace, the network and everybody on it."""
 
-    def __init__(self, seed: int) -> None:
-        self.rng = Random(seed)
+    def __init__(self, rng: Random) -> None:
+        self.rng = rng
         self.now = 1000.0
         self.faults = True
         self.counts: Counter[str] = Counter()
@@ -66,6 +93,8 @@ class World:
         self.trace: list[str] = []
         self._fifo: dict[tuple[object, ...], float] = {}
         self.cut: set[tuple[str, str]] = set()
+        self.orders: list[Order] = []
+        self.held: list[Callable[[], None]] = []
         self.metastore = SimMetastore(self.rng)
         self.hubs = [HubProcess(self, number) for number in range(HUBS)]
         self.catalogd = CatalogProcess(self)
@@ -109,13 +138,23 @@ class World:
         return self.faults and self.rng.random() < probability
 
     def carry(
-        self, way: tuple[str, str], line: object, frame: bytes, arrive: Callable[[bytes], None]
+        self,
+        way: tuple[str, str],
+        line: object,
+        frame: bytes,
+        arrive: Callable[[bytes], None],
+        *,
+        slow_s: float = 0.0,
     ) -> None:
         """Carry ``frame`` on a connection: in order, late, and at times not at all."""
+        if self.orders and self._is_ordered(way, frame, arrive):
+            return
         if (way in self.cut or self.chance(0.01)) and self.faults:
             self.counts["lost messages"] += 1
             return
-        delay = self.rng.uniform(0.001, 0.02) + (self.chance(0.03) * self.rng.uniform(0, 0.4))
+        delay = (
+            slow_s + self.rng.uniform(0.001, 0.02) + (self.chance(0.03) * self.rng.uniform(0, 0.4))
+        )
         due = max(self.now + delay, self._fifo.get((way, line), 0.0))
         self._fifo[way, line] = due
         again = frame[4] == CONTROL_KIND and self.chance(0.02) and _is_asked_again(frame)
@@ -125,12 +164,29 @@ class World:
 
     def spread(self, way: tuple[str, str], frame: bytes, arrive: Callable[[bytes], None]) -> None:
         """Carry a broadcast: it may be lost, doubled and overtaken."""
+        if self.orders and self._is_ordered(way, frame, arrive):
+            return
         if way in self.cut or self.chance(0.04):
             self.counts["lost broadcasts"] += 1
             return
         for _ in range(1 + self.chance(0.03)):
             delay = self.rng.uniform(0.001, 0.01) + self.chance(0.05) * self.rng.uniform(0, 0.5)
             self.at(delay, lambda: arrive(frame))
+
+    def mend(self, *, hold: bool) -> None:
+        """Obey no order to hold, or to lose, any more; what was held arrives."""
+        self.orders = [one for one in self.orders if one.hold is not hold]
+        held, self.held = (self.held, []) if hold else ([], self.held)
+        for arrive in held:
+            self.at(0.01, arrive)
+
+    def _is_ordered(
+        self, way: tuple[str, str], frame: bytes, arrive: Callable[[bytes], None]
+    ) -> bool:
+        order = next((one for one in self.orders if one.is_for(way, frame)), None)
+        if order is not None and order.hold:
+            self.held.append(lambda: arrive(frame))
+        return order is not None
 
 
 def _is_asked_again(frame: bytes) -> bool:

@@ -1,0 +1,348 @@
+"""Plants: each rule of the protocol, and the fault that a seed or a scenario finds without it."""
+
+from topicast.catalog.catalog import Catalog
+from topicast.catalog.contents import Contents
+from topicast.catalog.service import pulls as catalog_pulls
+from topicast.catalog.service.desk import Desk
+from topicast.catalog.sources.loader import Loader
+from topicast.catalog.writing import Writer
+from topicast.statestore.intake import Intake
+from topicast.subscriber.filling import Filling
+from topicast.subscriber.levels import Levels
+from topicast.subscriber.pulls import Pulls
+from topicast.subscriber.service import Service
+from topicast.subscriber.shown import Shown
+from topicast.subscriber.starts import Starts
+from topicast.subscriber.view import View
+from topicast.tests.sim.planting import Line, Plant
+from topicast.topics import bulk
+from topicast.topics.follower import Follower
+
+SEEDS = range(100)  # each fault that has no scenario is found by one of the first few
+BY_SEED = ""
+
+# Not here, for nothing can be seen without it: a pull that contradicts an equal namespace is pulled
+# again (Service._stale). catalogd cuts a reply from both at once, so none of its own does.
+PLANTS = (
+    Plant(
+        "a load that an event overtook is read again",
+        BY_SEED,
+        (Line(Loader, "_touch", "flight.touched[table] = None", "pass"),),
+    ),
+    Plant(
+        "a partial load is not answered as whole",
+        BY_SEED,
+        (
+            Line(
+                View,
+                "partitions",
+                "return content if head is not None and head.complete else None",
+                "return content",
+            ),
+        ),
+    ),
+    Plant(
+        # Where somebody pulls the table, catalogd loads it all the same (Desk._on_pull).
+        "what is LOADING at a start is loaded again",
+        "loading_at_a_start",
+        (Line(Contents, "loaded", " and value.partitions != LOADING", ""),),
+    ),
+    Plant(
+        "what is LOADING at a start is loaded again where it is pulled",
+        "loading_at_a_start_and_pulled",
+        (
+            Line(Contents, "loaded", " and value.partitions != LOADING", ""),
+            Line(
+                Desk,
+                "_on_pull",
+                "self._loader.load(",
+                "self._loader._loaded((pull.db, pull.table)) or self._loader.load(",
+            ),
+        ),
+    ),
+    Plant(
+        # A view shows one table or the other even so, as the content is replaced whole.
+        "a drop ends an incarnation",
+        BY_SEED,
+        (
+            Line(
+                Writer,
+                "_publish",
+                "if kind is not None and effect.needs[t].dropped]",
+                "if False]",
+            ),
+        ),
+    ),
+    Plant(
+        "content answers only under its own incarnation",
+        "incarnation",
+        (
+            Line(
+                View,
+                "_confirm",
+                "head is None or head.incarnation != record.incarnation",
+                "head is None",
+            ),
+        ),
+    ),
+    Plant(
+        "a new epoch waits until catalogd has caught up",
+        "restored_while_away",
+        (
+            Line(
+                Catalog,
+                "flush",
+                "if self._mint_above and self._caught_up:",
+                "if self._mint_above:",
+            ),
+        ),
+    ),
+    Plant(
+        "a start is compared before anything of it is accepted",
+        "restored_store",
+        (Line(Starts, "heard", "if not holds and start[0] > self.accepted[0]:", "if True:"),),
+    ),
+    Plant(
+        "memory answers only at or above what was shown",
+        "late_pull",
+        (Line(Shown, "rise", "if position > self.of(topic):", "if False:"),),
+    ),
+    Plant(
+        "memory answers only at or above the version of a pull",
+        "memory_behind_a_pull",
+        (
+            Line(
+                Service,
+                "on_pulled",
+                "self._show(part.topic, (part.epoch, part.topic_version))",
+                "pass",
+            ),
+        ),
+    ),
+    Plant(
+        "names answer only at or above the namespace version of a pull",
+        BY_SEED,
+        (
+            Line(
+                Service,
+                "on_pulled",
+                "self._show(NAMESPACE, (part.epoch, part.namespace_version))",
+                "pass",
+            ),
+        ),
+    ),
+    Plant(
+        "a pull below what was shown is stale",
+        "late_pull",
+        (Line(Service, "_stale", " or place < self._shown.of(topic)", ""),),
+    ),
+    Plant(
+        "what was shown of a topic stays a lower bound after its drop",
+        "late_pull_after_drop",
+        (
+            Line(
+                Levels,
+                "drop",
+                "self.journal.forget(topic)",
+                "self._shown._bounds.pop(topic, None)",
+            ),
+        ),
+    ),
+    Plant(
+        "a pull below what the names have shown is stale",
+        "late_pull_of_a_dropped_table",
+        (Line(Service, "_stale", "namespace_place < self._shown.of(NAMESPACE)", "False"),),
+    ),
+    Plant(
+        "a pull from before a stub is stale",
+        "late_pull_behind_a_stub",
+        (
+            Line(
+                Service,
+                "_stale",
+                "part.topic_version < self.pulls.fence.of(",
+                "0 > self.pulls.fence.of(",
+            ),
+        ),
+    ),
+    Plant(
+        "a horizon is a stub for pulls on their way",
+        "late_pull_behind_a_horizon",
+        (Line(Filling, "_horizon", "self.fence.horizon(topic, version)", "pass"),),
+    ),
+    Plant(
+        "a horizon is a stub for what was pulled",
+        "pulled_and_below_the_floor",
+        (Line(Filling, "_horizon", "self._holdings.horizon(topic, epoch, version)", "pass"),),
+    ),
+    Plant(
+        "parts of two versions are not combined",
+        "reply_of_two_versions",
+        (Line(Pulls, "part", " or place != pull.place", ""),),
+    ),
+    Plant(
+        "what is held is named with its version",
+        "held_and_changed",
+        (
+            Line(
+                catalog_pulls.Pulls,
+                "parts",
+                "if held.get(entry.key) != entry.version]",
+                "if entry.key not in held]",
+            ),
+        ),
+    ),
+    Plant(
+        "what is held counts in its own epoch",
+        "held_in_another_epoch",
+        (Line(Pulls, "part", "if foreign or ", "if "),),
+    ),
+    Plant(
+        "a topic at none is not answered from memory",
+        BY_SEED,
+        (
+            Line(Levels, "drop", "self.holdings.forget(topic)", "pass"),
+            Line(
+                Levels, "check", "assert set(self.view.topics) == {*self.followers, NAMESPACE}", ""
+            ),
+        ),
+    ),
+    Plant(
+        "memory does not answer while it catches up",
+        BY_SEED,
+        (
+            Line(Levels, "gate", "if self.standing.settled(topic):", "if topic in self.followers:"),
+            Line(Levels, "_take", "self.view.shut(topic)", "pass"),
+            Line(
+                Levels,
+                "check",
+                "assert (held.moment is not None) is self.standing.settled(topic), topic",
+                "pass",
+            ),
+        ),
+    ),
+    Plant(
+        "each level has a position of its own",
+        BY_SEED,
+        (
+            Line(
+                Levels,
+                "admit",
+                "self.coming[topic] = self.behind[topic, FULL] = Follower(topic, FULL)",
+                "old = self.followers[topic]; self.coming[topic] = self.behind[topic, FULL] = "
+                "Follower(topic, FULL, epoch=old.epoch, version=old.version)",
+            ),
+        ),
+    ),
+    Plant(
+        # The position of the old level counts as shown, so memory would wait for it.
+        "a raise ends at or above the position of the old level",
+        "raise_at_a_lagging_hub",
+        (
+            Line(
+                Levels,
+                "_replace",
+                " or (new.epoch, new.version) < (old.epoch, old.version)",
+                "",
+            ),
+            Line(Levels, "_succeed", "self._shown.rise(topic, (old.epoch, old.version))", "pass"),
+        ),
+    ),
+    Plant(
+        "a gap orders a catch-up",
+        BY_SEED,
+        (Line(Follower, "_fall_behind", "self.state = BEHIND", "return ()"),),
+    ),
+    Plant(
+        "a stubbed delta is no news at full",
+        BY_SEED,
+        (
+            Line(
+                Follower,
+                "_on_delta",
+                "(self.level == FULL and (delta.stubbed or delta.horizon))",
+                "False",
+            ),
+        ),
+    ),
+    Plant(
+        "a late delta is not applied again",
+        BY_SEED,
+        (
+            Line(
+                Follower,
+                "_on_delta",
+                "if (delta.epoch, delta.to_version) <= (self.epoch, self.version):",
+                "if False:",
+            ),
+        ),
+    ),
+    Plant(
+        "what a chunk has reached is no position",
+        "version_in_two_chunks",
+        (
+            Line(
+                Follower,
+                "_note",
+                "self._news = True",
+                "self._news = True; self.version = max(self.version, chunk.resume_version)",
+            ),
+        ),
+    ),
+    Plant(
+        # The hub refuses to answer below the cut of what was sent before.
+        "a catch-up ends at or above what was LIVE",
+        "snapshot_at_a_lagging_hub",
+        (
+            Line(Follower, "_end", "if chunk.to_version < self._reach:", "if False:"),
+            Line(
+                bulk,
+                "_lags",
+                "return topic.version < max(one.cut, one.resume_version)",
+                "return False",
+            ),
+        ),
+    ),
+    Plant(
+        "a version larger than a chunk is resumed by its key",
+        "version_in_two_chunks",
+        (
+            Line(
+                bulk,
+                "_cut",
+                "told = max(known, one.resume_version - 1)",
+                "told = max(known, one.resume_version)",
+            ),
+        ),
+    ),
+    Plant(
+        "who is below the floor takes a snapshot",
+        "below_the_floor",
+        (Line(bulk, "_cut", "snapshot = not known or told < topic.floor", "snapshot = not known"),),
+    ),
+    Plant(
+        "who resumes a snapshot from below the floor takes another",
+        "resumed_below_the_floor",
+        (Line(bulk, "_cut", "snapshot = one.cut < topic.floor", "snapshot = False"),),
+    ),
+    Plant(
+        "a hub does not forward its own catch-up",
+        BY_SEED,
+        (
+            Line(
+                Intake,
+                "_perform",
+                "slot.topic.file(chunk.entries)",
+                "slot.topic.file(chunk.entries); frames += self._hand_on(Delta("
+                "topic=chunk.topic, level=chunk.level, epoch=chunk.epoch, start=chunk.start, "
+                "from_version=slot.topic.version, to_version=chunk.to_version, floor=0, "
+                "sent_us=0, source=0, entries=chunk.entries, stubbed=False, horizon=False))",
+            ),
+        ),
+    ),
+    Plant(
+        "a hub that catches up answers no catch-up",
+        BY_SEED,
+        (Line(Intake, "find", "slot is None or slot.follower.state != LIVE", "slot is None"),),
+    ),
+)

@@ -1,0 +1,287 @@
+"""Scenarios: who does what at which second, with nothing left to chance, and what came of it.
+
+    # why
+    0.1 metastore create a.t ds=0 ds=1
+    2.0 reader-0 read a.t
+        pulled a.t whole: rev 2, ds=0 at 2, ds=1 at 2
+    3.0 end
+
+A line at the margin is the script, an indented one what came of it: ``run`` returns both, and
+``pytest --rewrite`` writes them. Verbs: the methods of Script. The checkers of a run watch.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+from topicast.subscriber.facts import Answer, Fail
+from topicast.tests.sim.application import Application
+from topicast.tests.sim.checkers import Asked, Incarnations, Moments, Versions, Violation
+from topicast.tests.sim.metastore import DBS, State, TableId
+from topicast.tests.sim.processes import EPOCH_0, CatalogProcess, HubProcess
+from topicast.tests.sim.reader import ReaderProcess
+from topicast.tests.sim.sizes import small
+from topicast.tests.sim.store import SimStore
+from topicast.tests.sim.world import Order, World
+from topicast.topics.entries import FULL, MINIMAL
+from topicast.topics.objects.values import LOADING
+
+EVER = 1 << 30
+
+
+class Steady(Random):
+    """No dice: every delay is its mean, and nothing that is unlikely happens."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self._last = 0
+
+    def random(self) -> float:
+        return 0.5
+
+    def uniform(self, a: float, b: float) -> float:
+        return (a + b) / 2
+
+    def getrandbits(self, k: int, /) -> int:
+        self._last += 1
+        return self._last
+
+
+class Script:
+    """One scenario as it runs; each method that does not begin with _ is a verb."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.world = World(Steady())
+        self.world.faults = False
+        for db in DBS:
+            self.world.metastore.set_database(db, True)
+        incarnations = Incarnations()
+        self.world.catalogd.committed = incarnations.committed
+        self.world.catalogd.restored = incarnations.forget
+        self._threads: dict[str, Application] = {}
+        self._asking = False
+        for process in self.world.readers:
+            self._watch(process)
+
+    # -- metastore
+
+    def create(self, _who: str, table: str, *parts: str) -> None:
+        """Create a table with partitions; "plain": it has no partition columns."""
+        self.world.metastore.create(*_table(table), None if parts == ("plain",) else parts)
+
+    def alter(self, _who: str, table: str) -> None:
+        """Change columns, with CASCADE."""
+        self.world.metastore.alter(*_table(table))
+
+    def set(self, _who: str, table: str) -> None:
+        """Set a parameter."""
+        self.world.metastore.set_parameter(*_table(table))
+
+    def delete(self, _who: str, table: str) -> None:
+        """Drop a table."""
+        self.world.metastore.drop(*_table(table))
+
+    def add(self, _who: str, table: str, *parts: str) -> None:
+        """Add partitions."""
+        self._partitions(table, parts, "ADD_PARTITION")
+
+    def change(self, _who: str, table: str, *parts: str) -> None:
+        """Change partitions."""
+        self._partitions(table, parts, "ALTER_PARTITION")
+
+    def remove(self, _who: str, table: str, *parts: str) -> None:
+        """Drop partitions."""
+        self._partitions(table, parts, "DROP_PARTITION")
+
+    def away(self, _who: str) -> None:
+        """Answer nobody."""
+        self.world.metastore.away = True
+
+    def back(self, _who: str) -> None:
+        """Answer again."""
+        self.world.metastore.away = False
+
+    # -- catalogd and hubs
+
+    def crash(self, who: str) -> None:
+        """Die."""
+        self._process(who).crash()
+
+    def start(self, who: str) -> None:
+        """Start again."""
+        self._process(who).start()
+
+    def save(self, _who: str) -> None:
+        """Keep a copy of the store."""
+        self.world.catalogd.old = self.world.catalogd.store.copy()
+
+    def restore(self, _who: str) -> None:
+        """Put the copy of the store in place of it, before the next start."""
+        self.world.catalogd.restore(self.world.catalogd.old.copy())
+
+    def wipe(self, _who: str) -> None:
+        """Lose the store: the next start begins with an empty one."""
+        world = self.world
+        world.catalogd.restore(SimStore(epoch=world.now_us + EPOCH_0))
+
+    def forget(self, _who: str, left: str) -> None:
+        """Raise the floors, so that so many tombstones of a topic are left."""
+        self.world.catalogd.forget(int(left))
+
+    def holds(self, _who: str, table: str) -> None:
+        """Say what catalogd holds of a table."""
+        catalog = self.world.catalogd.catalog
+        assert catalog is not None
+        value = catalog.contents.value(_table(table))
+        state = "nothing" if value is None else "all"
+        loading = value is not None and value.partitions == LOADING
+        self._say(f"catalogd holds {'a part' if loading else state} of {table}")
+
+    # -- readers, as threads: reader-0, reader-0/2
+
+    def read(self, who: str, table: str, part: str = "") -> None:
+        """Read a table: whole, its "head" alone, or with one partition."""
+        thread = self._thread(who)
+        named = part not in ("", "head")
+        self._asking = True
+        thread.read(_table(table), whole=part != "head", part=part if named else None)
+        self._asking = False
+
+    def sync(self, who: str) -> None:
+        """Wait for everything that is committed by now."""
+        self._thread(who).sync()
+
+    def join(self, who: str, topic: str, level: str) -> None:
+        """Set a topic to a level."""
+        self._thread(who).join(int(topic), FULL if level == "full" else MINIMAL)
+
+    def drop(self, who: str, topic: str) -> None:
+        """Follow a topic no longer."""
+        self._thread(who).drop(int(topic))
+
+    def follows(self, who: str, topic: str) -> None:
+        """Say where a topic stands, and whether memory answers for it."""
+        member = self._thread(who).process.member
+        follower = member._following.levels.followers.get(int(topic))
+        held = member.view.topics.get(int(topic))
+        is_open = "open" if held is not None and held.moment is not None else "shut"
+        version = follower.version if follower is not None else "none"
+        self._say(f"{who} has topic {topic} at {version}, {is_open}")
+
+    # -- the network: SRC>DST, the kind of a message or *, and perhaps its topic
+
+    def lose(self, _who: str, way: str, kind: str, topic: str = "", count: str = "") -> None:
+        """Lose messages, from now on, or the next ``count`` of them."""
+        self._order(way, kind, topic, count, hold=False)
+
+    def hold(self, _who: str, way: str, kind: str, topic: str = "", count: str = "") -> None:
+        """Hold messages back, from now on, or the next ``count`` of them."""
+        self._order(way, kind, topic, count, hold=True)
+
+    def release(self, _who: str) -> None:
+        """Let what is held arrive, and hold nothing more."""
+        self.world.mend(hold=True)
+
+    def mend(self, _who: str) -> None:
+        """Lose nothing more."""
+        self.world.mend(hold=False)
+
+    def end(self) -> None:
+        """End here."""
+
+    # -- inside
+
+    def _say(self, text: str) -> None:
+        self.said.append(f"    {text}")
+
+    def _process(self, who: str) -> CatalogProcess | HubProcess:
+        if who == "catalogd":
+            return self.world.catalogd
+        return self.world.hubs[int(who.removeprefix("hub-"))]
+
+    def _partitions(self, table: str, parts: tuple[str, ...], event: str) -> None:
+        kept = dict.fromkeys(parts, int(event != "DROP_PARTITION"))
+        self.world.metastore.set_partitions(event, _table(table), kept, event)
+
+    def _order(self, way: str, kind: str, topic: str, count: str, *, hold: bool) -> None:
+        source, _, target = way.partition(">")
+        number = int(topic) if topic not in ("", "*") else None
+        left = int(count or EVER)
+        self.world.orders.append(Order((source, target), kind, number, hold=hold, left=left))
+
+    def _watch(self, process: ReaderProcess) -> None:
+        """Give an application two threads at a subscriber."""
+        moments, versions = Moments(self.world.metastore.history), Versions()
+        threads = []
+        for number in ("", "/2"):
+            name = process.name + number
+            counts: Counter[str] = Counter()
+            one = Application(self.world, process, moments, versions, counts, {})
+            one.said = lambda asked, seen, name=name: self._show(name, asked, seen)
+            self._threads[name] = one
+            threads.append((name, one))
+
+        def answered(effect: Answer | Fail) -> None:
+            for name, thread in threads:
+                kind = thread.asked.kind if thread.asked is not None else ""
+                if thread.answered(effect):
+                    if kind == "sync" or thread.counts["reads that failed"]:
+                        self._tell(name, effect, kind)
+                    thread.counts.clear()
+                    return
+
+        process.answered = answered
+        process.stepped = versions.stepped
+
+    def _thread(self, who: str) -> Application:
+        return self._threads[who]
+
+    def _tell(self, name: str, effect: Answer | Fail, kind: str) -> None:
+        if isinstance(effect, Fail):
+            self._say(f"{name} {kind}: {effect.error}")
+        else:
+            self._say(f"{name} {kind} is done")
+
+    def _show(self, name: str, asked: Asked, seen: State) -> None:
+        source = "from memory" if self._asking else "pulled"
+        if seen is None:
+            self._say(f"{name} {source} {asked}: there is none")
+            return
+        parts = "".join(f", {part} of {moment}" for part, moment in seen[1])
+        self._say(f"{name} {source} {asked}: {seen[0]}{parts}")
+
+
+def run(text: str) -> str:
+    """Return ``text`` with what comes of it.
+
+    Raises:
+        Violation: a checker found something.
+    """
+    with small():
+        script = Script()
+        began = script.world.now
+        for line in text.splitlines():
+            if line.startswith(" "):
+                continue
+            if line and not line.startswith("#"):
+                at, *words = line.split()
+                script.world.run(began + float(at))
+            script.said.append(line)
+            if line and not line.startswith("#"):
+                _verb(script, words)()
+    return "\n".join(script.said) + "\n"
+
+
+def _verb(script: Script, words: list[str]) -> Callable[[], None]:
+    who, verb, rest = (words[0], words[1], words[2:]) if len(words) > 1 else ("", words[0], [])
+    act = getattr(script, verb)
+    return (lambda: act(who, *rest)) if who else act
+
+
+def _table(name: str) -> TableId:
+    db, _, table = name.partition(".")
+    return db, table
+
+
+__all__ = ["Script", "Violation", "run"]
