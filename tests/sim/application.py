@@ -32,11 +32,15 @@ class Application:
     waiting: int = 0
 
     def act(self, *, calm: bool) -> None:
-        """Ask for something, unless an answer is still to come; ``calm``: no other levels."""
+        """Ask for something, unless an answer is still to come; ``calm``: for what is oldest."""
         rng = self.world.rng
         if self.asked is not None:
             return
-        if not calm and rng.random() < 0.1:
+        if calm:
+            tables = self.world.metastore.history
+            oldest = min(tables, key=lambda table: self.current.get(table, 0.0))
+            self.read(oldest, whole=True)
+        elif rng.random() < 0.1:
             topic = rng.randrange(NUM_TOPICS)
             if rng.random() < 0.5:
                 self.drop(topic)

@@ -64,7 +64,7 @@ class Moments:
             last = at + 1 == len(history)
             if (last or history[at + 1][0] > least) and _same(asked, seen, state):
                 self._shown[asked.table] = max(moment, self._shown.get(asked.table, 0))
-                return last
+                return _same(asked, seen, history[-1][1])
         raise Violation(
             f"{asked}: shown {seen}, which was not so at or after moment {least}; "
             f"history {history[-6:]}"

@@ -15,7 +15,7 @@ from topicast.tests.sim.world import World
 
 FAULTS_S = 5.0  # of trouble
 HEALED_S = 14.0  # until everything must be as the metastore is
-STEP_S = 0.5  # between two looks whether it is
+STEP_S = 0.2  # between two looks whether it is
 OPERATIONS = 24
 THREADS = 2  # of an application: their reads overlap
 
@@ -93,7 +93,10 @@ class Run:
 
     def _read(self, thread: Application) -> None:
         thread.act(calm=self.done)
-        self.world.at(self.world.rng.uniform(0.06, 0.4), lambda: self._read(thread))
+        pause_s = (
+            self.world.rng.uniform(0.03, 0.1) if self.done else self.world.rng.uniform(0.06, 0.4)
+        )
+        self.world.at(pause_s, lambda: self._read(thread))
 
     def _trouble(self) -> None:
         if self.done:

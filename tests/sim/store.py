@@ -62,7 +62,7 @@ class SimStore:
 
     def forget(self, floors: dict[int, int]) -> None:
         """Raise floors: tombstones at or below them are gone."""
-        self.floors |= floors
+        self.floors |= {t: max(floor, self.floors.get(t, 0)) for t, floor in floors.items()}
 
     def mint(self, now_us: int, at_least: int) -> None:
         """Begin a new epoch."""

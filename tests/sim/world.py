@@ -45,7 +45,7 @@ from topicast.topics.wire.messages import (
     Welcome,
 )
 
-CHECK_EVERY = 7
+CHECK_EVERY = 11
 # What is asked, or said, again where a connection was lost, with its answers: it may come twice.
 AGAIN = (
     Hello | Welcome | Announce | Have | Filed | Join | Joined | Drop | Dropped | Status | Pull

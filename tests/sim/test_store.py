@@ -1,0 +1,215 @@
+"""The simulated store behaves as the real one: each test runs on both."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Protocol
+
+import pytest
+
+from topicast.catalog.catalogd import load_topics
+from topicast.catalog.sources.notifications import WindowState, pack_state, unpack_state
+from topicast.catalog.starts import StartRecord
+from topicast.catalog.store import Store
+from topicast.catalog.transactions import Transaction
+from topicast.tests.catalog.stores import NOW_US, transaction, value
+from topicast.tests.sim.store import NUM_TOPICS, SimStore
+from topicast.topics.entries import Entry, prefix_tombstone, stub, tombstone
+from topicast.topics.sharding import NAMESPACE, topic_ids
+from topicast.topics.topic import Topic
+
+PLACE = WindowState(last_id=7, settled=3, known=((5, bytes(16)),))
+TABLE, BLOCK = b"a\0t\0", b"a\0t\0\x01"
+Vector = tuple[int, list[int]]
+
+
+class Kept(Protocol):
+    """What catalogd needs of a store, whichever it is."""
+
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def place(self) -> WindowState | None: ...
+    @property
+    def starts(self) -> tuple[StartRecord, ...]: ...
+    def begin(self, start: int) -> None: ...
+    def commit(self, transactions: tuple[Transaction, ...], place: WindowState | None) -> None: ...
+    def forget(self, floors: dict[int, int]) -> None: ...
+    def mint(self, now_us: int, at_least: int) -> None: ...
+    def load(self) -> dict[int, Topic]: ...
+    def copy(self) -> "Kept": ...
+
+
+class RealStore:
+    """The SQLite store in a folder, as the simulation sees a store."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._store: Store | None = None
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._opened, name)
+
+    @property
+    def _opened(self) -> Store:
+        assert self._store is not None
+        return self._store
+
+    @property
+    def place(self) -> WindowState | None:
+        return unpack_state(self._opened.window)
+
+    def begin(self, start: int) -> None:
+        self.close()
+        self._store = Store.open(self._folder, num_topics=NUM_TOPICS, now_us=NOW_US, new_id=start)
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+
+    def commit(self, transactions: tuple[Transaction, ...], place: WindowState | None) -> None:
+        last_id = place.last_id if place else None
+        self._opened.commit(transactions, last_event_id=last_id, window=pack_state(place))
+
+    def mint(self, now_us: int, at_least: int) -> None:
+        self._opened.mint_epoch(now_us, at_least=at_least)
+
+    def load(self) -> dict[int, Topic]:
+        return load_topics(self._opened, topic_ids(NUM_TOPICS))
+
+    def copy(self) -> "RealStore":
+        self.close()
+        shutil.copytree(self._folder, self._folder.with_name("copy"))
+        self._store = None
+        return RealStore(self._folder.with_name("copy"))
+
+
+@pytest.fixture(params=["simulated", "real"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
+    if request.param == "simulated":
+        yield SimStore(epoch=NOW_US)
+        return
+    real = RealStore(tmp_path / "state")
+    yield real  # type: ignore[misc]  # the rest is there by __getattr__
+    real.close()
+
+
+def _vectors(store: Kept) -> list[Vector]:
+    return [(one.start, list(one.versions)) for one in store.starts]
+
+
+def _picture(store: Kept) -> dict[int, tuple[int, int, int, list[Entry]]]:
+    return {n: (t.epoch, t.version, t.floor, t.since(0)) for n, t in store.load().items()}
+
+
+def test_new_store_has_every_topic_at_version_0_and_one_start(store: Kept) -> None:
+    store.begin(9)
+    assert _vectors(store) == [(9, [0, 0, 0])]
+    assert (store.epoch, store.place) == (NOW_US, None)
+    assert _picture(store) == {n: (NOW_US, 0, 0, []) for n in (0, 1, NAMESPACE)}
+
+
+def test_what_was_committed_is_there_at_the_next_start(store: Kept) -> None:
+    store.begin(1)
+    first, second = value(TABLE, 1), value(BLOCK, 2, b"block")
+    store.commit((transaction(0, 1, first), transaction(0, 2, second)), PLACE)
+    store.commit((transaction(NAMESPACE, 1, stub(value(b"d\0a\0", 1))),), PLACE)
+    store.begin(2)
+    assert store.place == PLACE
+    assert store.load()[0].since(1) == [second]
+    assert _picture(store)[NAMESPACE][1] == 1
+    assert _vectors(store) == [(1, [0, 0, 0]), (2, [2, 0, 1])]
+
+
+def test_later_entries_replace_and_tombstones_delete(store: Kept) -> None:
+    store.begin(1)
+    store.commit(
+        (
+            transaction(0, 1, value(TABLE, 1), value(BLOCK, 1)),
+            transaction(0, 2, value(TABLE, 2, b"new"), tombstone(BLOCK, 2)),
+            transaction(1, 1, value(TABLE, 1), value(BLOCK, 1)),
+            transaction(1, 2, prefix_tombstone(TABLE, 2), value(TABLE, 2)),
+        ),
+        None,
+    )
+    topics = store.load()
+    assert [(e.key, e.version) for e in topics[0].rows(TABLE)] == [(TABLE, 2)]
+    assert [e.version for e in topics[0].since(0)] == [2, 2]
+    assert topics[1].since(1) == [prefix_tombstone(TABLE, 2), value(TABLE, 2)]
+    assert topics[1].get(BLOCK) is None
+
+
+def test_forgotten_tombstones_are_gone_and_the_floor_is_kept(store: Kept) -> None:
+    store.begin(1)
+    store.commit(
+        (
+            transaction(0, 1, value(TABLE, 1), value(BLOCK, 1)),
+            transaction(0, 2, tombstone(BLOCK, 2)),
+        ),
+        None,
+    )
+    store.forget({0: 2})
+    store.forget({0: 1, 1: 0})
+    store.begin(2)
+    assert _picture(store)[0] == (NOW_US, 2, 2, [value(TABLE, 1)])
+    assert _picture(store)[1] == (NOW_US, 0, 0, [])
+
+
+def test_new_epoch_goes_on_with_versions_and_begins_the_starts_anew(store: Kept) -> None:
+    store.begin(1)
+    store.begin(2)
+    store.commit((transaction(1, 1, value(TABLE, 1)),), PLACE)
+    store.mint(NOW_US - 5, NOW_US + 10)
+    assert store.epoch == NOW_US + 11
+    assert _vectors(store) == [(2, [0, 1, 0])]
+    assert _picture(store)[1] == (NOW_US + 11, 1, 0, [value(TABLE, 1)])
+    store.mint(NOW_US + 100, 0)
+    assert store.epoch == NOW_US + 100
+
+
+def test_old_copy_knows_nothing_of_what_came_after_it(store: Kept) -> None:
+    store.begin(1)
+    store.commit((transaction(0, 1, value(TABLE, 1)),), PLACE)
+    old = store.copy()
+    store.begin(2)
+    store.commit((transaction(0, 2, value(TABLE, 2)),), None)
+    store.forget({0: 1})
+    old.begin(3)
+    assert _vectors(old) == [(1, [0, 0, 0]), (3, [1, 0, 0])]
+    assert _picture(old)[0] == (NOW_US, 1, 0, [value(TABLE, 1)])
+    assert old.place == PLACE
+    assert _picture(store)[0][1] == 2
+    getattr(old, "close", lambda: None)()
+
+
+def test_commit_with_a_gap_is_refused(store: Kept) -> None:
+    store.begin(1)
+    with pytest.raises(AssertionError):
+        store.commit((transaction(0, 2, value(TABLE, 2)),), None)
+    assert _picture(store)[0][1] == 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_after_the_same_steps_both_hold_the_same(seed: int, tmp_path: Path) -> None:
+    rng = Random(seed)
+    simulated, real = SimStore(epoch=NOW_US), RealStore(tmp_path / "state")
+    for store in (simulated, real):
+        store.begin(1)
+    floor = 0
+    for version in range(1, 41):
+        group = rng.choice([b"a\0t\0", b"a\0u\0"])
+        changes = [value(group, version, rng.randbytes(3)), value(group + b"\x01", version)]
+        changes += [tombstone(group + b"\x01", version), prefix_tombstone(group, version)]
+        one = transaction(0, version, rng.choice(changes))
+        if rng.random() < 0.2:
+            floor = rng.randint(floor, version)
+        for store in (simulated, real):
+            store.commit((one,), WindowState(last_id=version, settled=0))
+            store.forget({0: floor})
+            if version % 9 == 0:
+                store.begin(version)
+    assert _picture(simulated) == _picture(real)
+    assert _vectors(simulated) == _vectors(real)
+    assert simulated.place == real.place
+    real.close()
