@@ -36,6 +36,8 @@ from .modes import POLICY_DEFAULT, Mode, Policy, overrides_text
 from .namespace import Namespace
 from .offering import Offering
 from .service.desk import Desk
+from .service.jobs import Jobs
+from .service.orders import Hands, Orders
 from .service.pulls import Pulls
 from .sources import reads
 from .sources.actions import DatabaseDirt, Dirt, TableDirt, dirt_of
@@ -87,16 +89,9 @@ class Catalog:
             fenced=self.poller.enabled,
         )
         self._writer = Writer(self.namespace, self.contents, self.loader)
-        pulls = Pulls(self.namespace, self.contents, self.position)
-        self.desk = Desk(
-            pulls,
-            self.loader,
-            self.poller,
-            ledger=self.ledger,
-            counts=self.counts,
-            position=self.position,
-        )
-        self._orders: list[Effect] = []
+        self.orders = self._make_orders()
+        self.desk = self._make_desk()
+        self._wanted: list[Effect] = []
         self._listing = False
         self._list_at: float | None = 0.0 if window is None else None
         self._first_seq: int | None = None  # arrival number of what the first poll brought
@@ -128,6 +123,8 @@ class Catalog:
                 self.error = fact.error
                 away = fact.away and bool(self.poller.error or not self.poller.enabled)
                 self._write(self.loader.failed(fact, away=away, now=now), now_us)
+            case NamesRead() | NamesFailed() if fact.job:
+                self.orders.listed(fact, now=now)
             case NamesRead():
                 self._on_names(fact, now_us)
             case NamesFailed():
@@ -147,17 +144,22 @@ class Catalog:
 
     def flush(self, *, now: float, now_us: int) -> tuple[Effect, ...]:
         """Return what may leave now: orders, the commit, then what depends on it."""
+        if self.desk.settled:
+            self.orders.step(now=now, at_us=now_us)
         self._order(now)
-        effects, self._orders = self._orders, []
+        effects, self._wanted = self._wanted, []
         if self.desk.settled:
             self.offering.touch(now=now, at_us=now_us)
         transactions, policy = self.ledger.take(), self.offering.take()
+        orders = self.orders.given(now_us)
         if self.desk.settled:
             self.poller.resolved(self.loader.unresolved())
         place = self.poller.place if self.desk.settled else self._place
-        if transactions or policy or place != self._place:
+        if transactions or policy or orders or place != self._place:
             self._place = place
-            effects.append(Commit(transactions=transactions, place=place, policy=policy))
+            effects.append(
+                Commit(transactions=transactions, place=place, orders=orders, policy=policy)
+            )
         if transactions:
             effects.append(Publish(transactions=transactions))
         self._catch_up()
@@ -242,9 +244,36 @@ class Catalog:
         """Assert every invariant."""
         self.ledger.check()
         self.offering.check()
+        self.orders.check()
         self.loader.check()
         if self.poller.window is not None:
             self.poller.window.check()
+
+    def _make_orders(self) -> Orders:
+        return Orders(
+            self.namespace,
+            Jobs(
+                self.namespace,
+                self.contents,
+                self.loader,
+                poller=self.poller,
+                load=self._load,
+            ),
+            poller=self.poller,
+            offering=self.offering,
+            hands=Hands(turn=self.turn, follows=self._follows),
+        )
+
+    def _make_desk(self) -> Desk:
+        return Desk(
+            Pulls(self.namespace, self.contents, self.position),
+            self.loader,
+            self.poller,
+            orders=self.orders,
+            ledger=self.ledger,
+            counts=self.counts,
+            position=self.position,
+        )
 
     def _catch_up(self) -> None:
         """Notice once that every event that was there at the start has been published."""
@@ -299,17 +328,18 @@ class Catalog:
         based = self.poller.window is not None or not self.poller.enabled
         if self._list_at is not None and now >= self._list_at and based and not self._listing:
             self._list_at, self._listing = None, True
-            self._orders.append(ReadNames())
+            self._wanted.append(ReadNames())
+        self._wanted += self.orders.listings()
         if self.desk.serving:
             self._check_some()
             found = self.loader.reads(now=now)
             self.counts.reads += len(found)
-            self._orders += found
+            self._wanted += found
         if self.loader.wants_poll or self.desk.wants_poll:
             self.poller.hasten(now)
         waits = self.poller.window is not None and not self.desk.serving
         if self.poller.may_begin(now) and not waits:
-            self._orders.append(self.poller.begin(self.loader.poll_began(), now))
+            self._wanted.append(self.poller.begin(self.loader.poll_began(), now))
 
     def _check_some(self) -> None:
         """Look for tables that a restart left without content."""

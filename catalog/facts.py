@@ -17,7 +17,13 @@ POLLING_INTERVAL_S_DEFAULT: Final = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadNames:
-    """Effect: list every database and table of the metastore."""
+    """Effect: list every database and table of the metastore, or those of ``db``.
+
+    ``job``: of the order that asked, 0 for catalogd's own.
+    """
+
+    job: int = 0
+    db: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +69,7 @@ class NamesRead:
     """Fact: by database, its Thrift struct and its tables' (name, type)."""
 
     databases: dict[str, tuple[bytes, tuple[tuple[str, str], ...]]]
+    job: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +77,7 @@ class NamesFailed:
     """Fact: the listing failed."""
 
     error: str
+    job: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +121,7 @@ class Counts:
     withdrawn: int = 0
     pulls: int = 0
     syncs: int = 0
+    orders: int = 0
     refused: int = 0
     garbled: int = 0  # frames that were no message, of hubs and of the service
     unreachable: int = 0  # answers that found no peer, or a full queue

@@ -50,6 +50,10 @@ class Namespace:
         keys = map(parse_namespace_key, self._topic.group_ids())
         return tuple(sorted(key.db for key in keys if isinstance(key, DatabaseKey)))
 
+    def knows(self, db: str) -> bool:
+        """Whether there is a database ``db``."""
+        return self._topic.get(database_key(db)) is not None
+
     def tables(self, db: str) -> Iterator[NameRecord]:
         """Yield the tables of ``db``, sorted by name."""
         leaves = self._of(db)

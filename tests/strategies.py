@@ -164,6 +164,7 @@ _states = st.builds(
 )
 _BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "accepted": st.booleans(),
+    "arguments": _many(text),
     "columns": _many(text),
     "entries": _many(_pulled_entries()),
     "found": st.booleans(),

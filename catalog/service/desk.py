@@ -19,6 +19,7 @@ from ...topics.wire.messages import (
     Inspect,
     Inspected,
     Message,
+    Order,
     Pull,
     Refused,
     Sync,
@@ -32,6 +33,7 @@ from ..sources.loader import Loader
 from ..sources.poller import Poller
 from ..sources.reads import Withdraw
 from ..starts import Claim
+from .orders import MODE, Orders
 from .pulls import Pulls
 from .syncs import Syncs
 
@@ -50,6 +52,7 @@ class Desk:
         loader: Loader,
         poller: Poller,
         *,
+        orders: Orders,
         ledger: Ledger,
         counts: Counts,
         position: Position,
@@ -58,6 +61,7 @@ class Desk:
         self.serving = False  # names are known
         self.settled = False  # and none of them is in doubt
         self._pulls = pulls
+        self._orders = orders
         self._syncs = Syncs()
         self._sender = Sender()
         self._loader = loader
@@ -69,12 +73,12 @@ class Desk:
     @property
     def waiting(self) -> int:
         """How many requests wait."""
-        return len(self._pulls) + len(self._syncs)
+        return len(self._pulls) + len(self._syncs) + len(self._orders)
 
     @property
     def ready(self) -> bool:
         """Whether a turn has something to send."""
-        return self._sender.ready
+        return self._sender.ready or self._orders.ready
 
     def ask(
         self,
@@ -95,13 +99,10 @@ class Desk:
                 self._on_validate(peer, message)
             case Compare():
                 self._on_compare(peer, message, judge)
-            case Inspect(request=request, what=what):
-                found = inspect(what)
-                if found is None:
-                    self._refuse(peer, request, "UNKNOWN", why=f"no such inspection: {what!r}")
-                else:
-                    rows = Inspected(request=request, columns=found.columns, rows=found.rows)
-                    self._replies.append(Reply(peer=peer, message=rows))
+            case Order():
+                self._on_order(peer, message, now)
+            case Inspect():
+                self._on_inspect(peer, message, inspect)
             case Credit(stream=stream, amount=amount):
                 self._sender.credit(peer, stream, amount)
             case Cancel(stream=stream):
@@ -111,6 +112,7 @@ class Desk:
                 self._sender.forget(peer)
                 self._pulls.forget(peer)
                 self._syncs.forget(peer)
+                self._orders.forget(peer)
             case _:
                 what = f"{type(message).__name__} is nothing that catalogd answers"
                 self._refuse(peer, 0, "UNEXPECTED", why=what)
@@ -126,6 +128,7 @@ class Desk:
 
     def withdrawn(self, effect: Withdraw) -> None:
         """Refuse those who wait for a table that cannot be read."""
+        self._orders.withdrawn(effect)
         why = f"{effect.db}.{effect.table}: the metastore cannot read it: {effect.error}"
         for peer, pull in self._pulls.give_up((effect.db, effect.table)):
             self._refuse(peer, pull.request, "SOURCE", why=why, retry_ms=RETRY_MS)
@@ -143,6 +146,9 @@ class Desk:
         for peer, request in self._syncs.expire(now):
             why = f"the metastore does not answer: {self._poller.error or 'it is slow'}"
             self._refuse(peer, request, "SOURCE", why=why, retry_ms=RETRY_MS)
+        for peer, answer in self._orders.answers():
+            self.counts.refused += isinstance(answer, Refused)
+            self._replies.append(Reply(peer=peer, message=answer))
         sent = self._sender.turn(PARTS_BYTES_MAX)
         replies, self._replies = self._replies, []
         return (*replies, *(Reply(peer=one.peer, message=one.message) for one in sent))
@@ -150,8 +156,7 @@ class Desk:
     def _on_pull(self, peer: bytes, pull: Pull, now: float) -> None:
         self.counts.pulls += 1
         if not self.serving:
-            why = f"catalogd reads the names first: {self._poller.error or 'ask again'}"
-            self._refuse(peer, pull.request, "STARTING", why=why, retry_ms=RETRY_MS)
+            self._refuse_early(peer, pull.request)
         elif self._pulls.ready(pull):
             self._send(peer, pull)
         elif self._pulls.wait(peer, pull, now=now):
@@ -192,14 +197,31 @@ class Desk:
 
     def _on_validate(self, peer: bytes, asked: Validate) -> None:
         if not self.serving:
-            why = f"catalogd reads the names first: {self._poller.error or 'ask again'}"
-            self._refuse(peer, asked.request, "STARTING", why=why, retry_ms=RETRY_MS)
+            self._refuse_early(peer, asked.request)
             return
         epoch, start = self._position()
         answer = Validated(
             request=asked.request, epoch=epoch, start=start, stale=self._pulls.stale(asked)
         )
         self._replies.append(Reply(peer=peer, message=answer))
+
+    def _on_inspect(
+        self, peer: bytes, asked: Inspect, inspect: Callable[[str], Inspected | None]
+    ) -> None:
+        found = inspect(asked.what)
+        if found is None:
+            why = f"no such inspection: {asked.what!r}"
+            self._refuse(peer, asked.request, "UNKNOWN", why=why)
+            return
+        rows = Inspected(request=asked.request, columns=found.columns, rows=found.rows)
+        self._replies.append(Reply(peer=peer, message=rows))
+
+    def _on_order(self, peer: bytes, order: Order, now: float) -> None:
+        self.counts.orders += 1
+        if self.serving or order.order == MODE:
+            self._orders.ask(peer, order, now=now)
+        else:
+            self._refuse_early(peer, order.request)
 
     def _synced(self, request: int) -> Synced:
         epoch, start = self._position()
@@ -210,6 +232,10 @@ class Desk:
             event_id=self._poller.watermark,
             versions=self._ledger.versions(),
         )
+
+    def _refuse_early(self, peer: bytes, request: int) -> None:
+        why = f"catalogd reads the names first: {self._poller.error or 'ask again'}"
+        self._refuse(peer, request, "STARTING", why=why, retry_ms=RETRY_MS)
 
     def _refuse(self, peer: bytes, request: int, code: str, *, why: str, retry_ms: int = 0) -> None:
         self.counts.refused += 1

@@ -134,6 +134,15 @@ class Loader:
         """
         self._loads[table] = Load(None if names is None else deque(names), refused)
 
+    def loading(self, table: TableId) -> bool:
+        """Whether ``table`` is LOADING."""
+        return table in self._loads
+
+    def overtake(self, table: TableId) -> None:
+        """Publish nothing of ``table`` that was read so far; what is being read is read again."""
+        self._touch(table, None)
+        self.forget(table)
+
     def forget(self, table: TableId) -> None:
         """Load ``table`` no more: it is gone."""
         self._loads.pop(table, None)

@@ -25,7 +25,7 @@ def perform(
         case Read():
             return _read(metastore, order)
         case ReadNames():
-            return _read_names(metastore)
+            return _read_names(metastore, order)
         case _:
             assert_never(order)
 
@@ -90,13 +90,13 @@ def _table(metastore: Metastore, want: Want, struct: bytes | None) -> TableRead:
         return TableRead()
 
 
-def _read_names(metastore: Metastore) -> NamesRead | NamesFailed:
+def _read_names(metastore: Metastore, order: ReadNames) -> NamesRead | NamesFailed:
     databases: dict[str, tuple[bytes, tuple[tuple[str, str], ...]]] = {}
     try:
-        for db in metastore.databases():
+        for db in (order.db,) if order.db else metastore.databases():
             struct = _database(metastore, db)
             if struct is not None:
                 databases[db] = (struct, metastore.table_names(db))
     except SourceError as exc:
-        return NamesFailed(error=str(exc))
-    return NamesRead(databases=databases)
+        return NamesFailed(error=str(exc), job=order.job)
+    return NamesRead(databases=databases, job=order.job)

@@ -65,6 +65,7 @@ CATALOGD: Final[Table] = {
     "unfit": (COUNTER, "Times that a table was too large to be held, or held no text"),
     "pulls": (COUNTER, "Pulls that were answered"),
     "syncs": (COUNTER, "Syncs that were answered"),
+    "orders": (COUNTER, "Orders that were given"),
     "refused": (COUNTER, "Requests that were refused"),
     "garbled": (COUNTER, "Frames that were not of the protocol"),
     "unreachable": (COUNTER, "Answers that found no peer or a full queue"),

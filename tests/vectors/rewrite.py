@@ -255,6 +255,10 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
     ("validated", m.Validated(request=8, epoch=EPOCH, start=START, stale=(0,))),
     ("inspect", m.Inspect(request=6, what="subscribers")),
     (
+        "order",
+        m.Order(request=9, who="ann@host", order="mode", arguments=("minimal", "a.*=full")),
+    ),
+    (
         "inspected",
         m.Inspected(
             request=6,

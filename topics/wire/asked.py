@@ -120,6 +120,19 @@ class Synced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """Tell catalogd to do something; answered by Inspected when it is done.
+
+    ``who``: the sender's own word, for the history. Orders: docs/protocol.md.
+    """
+
+    request: int
+    who: str
+    order: str
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Inspect:
     """Ask for a table of facts about the process: ``what`` names it."""
 
@@ -129,7 +142,7 @@ class Inspect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspected:
-    """The answer to Inspect: rows of text, integers, floats, booleans or None."""
+    """The answer to Inspect and Order: rows of text, integers, floats, booleans or None."""
 
     request: int
     columns: tuple[str, ...]

@@ -27,6 +27,7 @@ from .messages import (
     Inspected,
     Join,
     Joined,
+    Order,
     Position,
     Pull,
     Pulled,
@@ -287,6 +288,7 @@ _TABLE: Final[tuple[tuple[int, type, dict[str, Check]], ...]] = (
     (23, Inspected, {"request": U64, "columns": _many(TEXT), "rows": _many(_many(CELL))}),
     (24, Validate, {"request": U64, "epoch": U64, "claims": _many(CLAIM)}),
     (25, Validated, {"request": U64, "epoch": U64, "start": U64, "stale": _many(U64)}),
+    (26, Order, {"request": U64, "who": TEXT, "order": TEXT, "arguments": _many(TEXT)}),
 )
 
 SHAPES: Final[dict[type, tuple[int, tuple[Field, ...]]]] = {

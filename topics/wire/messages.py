@@ -25,6 +25,7 @@ from .asked import (
     Compared as Compared,
     Inspect as Inspect,
     Inspected as Inspected,
+    Order as Order,
     Pull as Pull,
     Pulled as Pulled,
     Sync as Sync,
@@ -326,6 +327,16 @@ Control = Hello | Welcome | Refused | Join | Joined | Drop | Dropped | Status | 
 Publishing = Have | Announce | Filed
 Bulk = Chunk | CatchUp | Credit | Cancel
 Service = (
-    Compare | Compared | Pull | Pulled | Validate | Validated | Sync | Synced | Inspect | Inspected
+    Compare
+    | Compared
+    | Pull
+    | Pulled
+    | Validate
+    | Validated
+    | Sync
+    | Synced
+    | Inspect
+    | Inspected
+    | Order
 )
 Message = Data | Control | Publishing | Bulk | Service

@@ -1,0 +1,162 @@
+"""Jobs: orders that take more than a turn, gone on with a step at a time.
+
+    names listed ▶ forgotten, or read again, some tables a step ▶ what is read is published
+
+Invariant: what a job has read again is published before its next step.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from ...topics.wire.messages import SOURCE_ORDERS
+from ..contents import Contents
+from ..namespace import Namespace
+from ..sources.actions import DatabaseDirt, Dirt, PartitionDirt, TableDirt
+from ..sources.loader import WHOLE_PER_READ_MAX, Loader
+from ..sources.poller import Poller
+from ..sources.reads import TableId
+
+INVALIDATE: Final = "invalidate"
+REFRESH: Final = "refresh"
+
+FORGOTTEN_MAX: Final = 50  # tables of a step: 20 µs each, and their rows in the commit
+
+Listing = Mapping[str, tuple[bytes, tuple[tuple[str, str], ...]]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """One order that takes more than a turn.
+
+    ``tables``: still to be done; None: the names are being listed. ``seq``: what is read again
+    up to this arrival number is waited for; None: nothing is.
+    """
+
+    number: int
+    peer: bytes
+    request: int
+    order: str
+    db: str = ""
+    table: str = ""
+    partition: str = ""
+    still_since: float
+    tables: deque[TableId] | None = None
+    found: frozenset[TableId] = frozenset()
+    asked: tuple[TableId, ...] = ()
+    seq: int | None = None
+    done: int = 0
+    failed: dict[TableId, str] = field(default_factory=dict)
+
+    @property
+    def object(self) -> str:
+        """What it is for, as an operator writes it; empty: everything."""
+        name = ".".join(filter(None, (self.db, self.table)))
+        return f"{name}/{self.partition}" if self.partition else name
+
+
+class Jobs:
+    """Performs the steps of jobs on what catalogd holds."""
+
+    def __init__(
+        self,
+        namespace: Namespace,
+        contents: Contents,
+        loader: Loader,
+        *,
+        poller: Poller,
+        load: Callable[[TableId], None],
+    ) -> None:
+        """``load`` loads a table in the background, if its mode does so."""
+        self._namespace = namespace
+        self._contents = contents
+        self._loader = loader
+        self._poller = poller
+        self._load = load
+
+    def waits(self, job: Job) -> bool:
+        """Whether ``job`` has to wait for names, or for what it has read again."""
+        if job.tables is None or job.seq is None:
+            return job.tables is None
+        if self._loader.unresolved() <= job.seq:
+            return True
+        left = (table for table in job.asked if table not in job.failed)
+        return bool(job.table) and any(map(self._loader.loading, left))
+
+    def begin(self, job: Job, databases: Listing) -> bool:
+        """Let ``job`` begin with the names that were listed; False if there are none for it."""
+        known = [db for db in self._namespace.databases() if job.db in ("", db)]
+        every = {*databases, *known}
+        job.found = frozenset((db, row[0]) for db, (_, rows) in databases.items() for row in rows)
+        held = {(db, row.name) for db in known for row in self._namespace.tables(db)}
+        job.tables = deque(sorted(job.found | held))
+        news = every if job.order == REFRESH else every - set(databases).intersection(known)
+        if news:
+            self._read(job, [DatabaseDirt(db=db) for db in sorted(news)])
+        return bool(every)
+
+    def step(self, job: Job, *, at_us: int) -> bool:
+        """Go on with ``job``, which does not wait; whether it is done."""
+        job.seq = None
+        if job.tables and job.order == INVALIDATE:
+            self._forget_some(job, at_us)
+        elif job.tables:
+            self._refresh_some(job)
+        return not job.tables and job.seq is None
+
+    def missing(self, job: Job) -> bool:
+        """Whether there is nothing of the name that ``job`` is for."""
+        if job.table:
+            return self._namespace.find((job.db, job.table)) is None
+        return bool(job.db) and not self._namespace.knows(job.db)
+
+    def _forget_some(self, job: Job, at_us: int) -> None:
+        assert job.tables is not None
+        dirts: list[Dirt] = []
+        for table in _take(job.tables, FORGOTTEN_MAX):
+            known = self._namespace.find(table) is not None
+            if known:
+                self._loader.overtake(table)
+                self._contents.withdraw(table, source=SOURCE_ORDERS, at_us=at_us)
+                self._load(table)
+                job.done += 1
+            if known != (table in job.found):
+                dirts.append(TableDirt(db=table[0], table=table[1], dropped=known))
+        if dirts:
+            self._read(job, dirts)
+
+    def _refresh_some(self, job: Job) -> None:
+        assert job.tables is not None
+        if job.partition:
+            job.tables.clear()
+            dirt = PartitionDirt(db=job.db, table=job.table, names=(job.partition,), data=True)
+            self._read(job, [dirt])
+            job.done += 1
+            return
+        dirts: list[Dirt] = []
+        for table in _take(job.tables, WHOLE_PER_READ_MAX):
+            known = self._namespace.find(table) is not None
+            if not job.table and known and table in job.found and not self._contents.loaded(table):
+                continue  # nothing is held that could be old
+            if not self._namespace.knows(table[0]):
+                dirts.append(DatabaseDirt(db=table[0]))
+            whole, named = table in job.found, bool(job.table)
+            dirts.append(TableDirt(db=table[0], table=table[1], whole=whole, data=named))
+            job.done += 1
+        if dirts:
+            self._read(job, dirts)
+
+    def _read(self, job: Job, dirts: Iterable[Dirt]) -> None:
+        dirts = tuple(dirts)
+        job.seq = self._poller.seq
+        job.asked = tuple((one.db, one.table) for one in dirts if not isinstance(one, DatabaseDirt))
+        self._loader.add(dirts, seq=job.seq)
+
+
+def _take(tables: deque[TableId], count: int) -> list[TableId]:
+    taken = list(islice(tables, count))
+    for _ in taken:
+        tables.popleft()
+    return taken
