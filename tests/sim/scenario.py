@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
-from topicast.subscriber.facts import Answer, Fail
+from topicast.subscriber.facts import LEVELS, Answer, Fail
 from topicast.tests.sim.application import Application
 from topicast.tests.sim.checkers import Asked, Incarnations, Moments, Versions, Violation
 from topicast.tests.sim.metastore import DBS, State, TableId
@@ -166,8 +166,8 @@ class Script:
         follower = member._following.levels.followers.get(int(topic))
         held = member.view.topics.get(int(topic))
         is_open = "open" if held is not None and held.moment is not None else "shut"
-        version = follower.version if follower is not None else "none"
-        self._say(f"{who} has topic {topic} at {version}, {is_open}")
+        stands = f"{LEVELS[follower.level]} {follower.version}" if follower is not None else "none"
+        self._say(f"{who} has topic {topic} at {stands}, {is_open}")
 
     # -- the network: SRC>DST, the kind of a message or *, and perhaps its topic
 
