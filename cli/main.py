@@ -27,6 +27,9 @@ for command in (
     look.partitions,
     look.watch,
     order.sync,
+    order.mode,
+    order.invalidate,
+    order.refresh,
     setup.metastore,
 ):
     topicast.add_command(command)

@@ -6,12 +6,22 @@ Hello ──▶ Welcome (hub, epoch, catalogd's address)     Inspect(what) ─�
 import secrets
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from ..topics import wire
-from ..topics.errors import LinkError, NotReady, UsageError, WireError
+from ..topics.errors import (
+    LinkError,
+    NoSuchObject,
+    NotReady,
+    SourceError,
+    TopicastError,
+    UsageError,
+    WireError,
+)
 from ..topics.link import Link
 from ..topics.settings import Address
 from ..topics.wire import header
@@ -22,6 +32,7 @@ from ..topics.wire.messages import (
     Inspect,
     Inspected,
     Message,
+    Order,
     Refused,
     Welcome,
 )
@@ -82,6 +93,30 @@ class Operator:
 
     def catalog(self, what: str) -> Facts:
         """Return catalogd's table ``what``; raises as ``hub``, and LinkError if none is known."""
+        with self._catalog() as where:
+            try:
+                return self._inspect(CATALOG, what, where)
+            except NotReady as error:
+                raise LinkError(f"catalogd at {where} does not answer: is it running?") from error
+
+    def order(self, order: str, arguments: tuple[str, ...], *, who: str) -> Facts:
+        """Have catalogd do something; return what it says once it is done.
+
+        Raises:
+            NotReady: no answer in time; what was ordered may be going on.
+            NoSuchObject: it is for what does not exist.
+            UsageError: there is no such order, or not with such arguments.
+            SourceError: the metastore does not answer.
+            LinkError: no catalogd is known, or it is busy.
+        """
+        with self._catalog() as where:
+            self._request += 1
+            message = Order(request=self._request, who=who, order=order, arguments=arguments)
+            self._say(CATALOG, message)
+            return _facts(self._hear(CATALOG, Inspected, where))
+
+    @contextmanager
+    def _catalog(self) -> Iterator[str]:
         where = self.welcome.catalog_address
         if not where:
             raise LinkError(
@@ -90,9 +125,7 @@ class Operator:
             )
         self._link.connect_dealer(CATALOG, where)
         try:
-            return self._inspect(CATALOG, what, where)
-        except NotReady as error:
-            raise LinkError(f"catalogd at {where} does not answer: is it running?") from error
+            yield where
         finally:
             self._link.disconnect(CATALOG)
 
@@ -112,8 +145,7 @@ class Operator:
     def _inspect(self, name: str, what: str, where: str) -> Facts:
         self._request += 1
         self._say(name, Inspect(request=self._request, what=what))
-        told = self._hear(name, Inspected, where)
-        return Facts(columns=told.columns, rows=told.rows)
+        return _facts(self._hear(name, Inspected, where))
 
     def _say(self, name: str, message: Message) -> None:
         self._link.send(name, wire.encode(message))
@@ -125,7 +157,7 @@ class Operator:
             for received in self._link.poll(left_s):
                 message = _read(received.frame, where) if received.name == name else None
                 if isinstance(message, Refused):
-                    raise UsageError(f"{where} refused: {message.message}")
+                    raise _error(message, where)
                 if isinstance(message, kind):
                     return message
         raise NotReady(f"{where} did not answer within {self._timeout_s:g} s")
@@ -136,6 +168,23 @@ def _read(frame: bytes, where: str) -> Message:
         return wire.decode(frame)
     except WireError as error:
         raise LinkError(f"{where} does not speak our protocol: {error}") from error
+
+
+def _facts(told: Inspected) -> Facts:
+    return Facts(columns=told.columns, rows=told.rows)
+
+
+def _error(refused: Refused, where: str) -> TopicastError:
+    """Return the error that a refusal is to whoever ordered."""
+    match refused.code:
+        case "NO_OBJECT":
+            return NoSuchObject(refused.message.removeprefix("no such object: "))
+        case "SOURCE":
+            return SourceError(refused.message)
+        case _ if refused.retry_ms:
+            return LinkError(f"{where} is not ready: {refused.message}")
+        case _:
+            return UsageError(f"{where} refused: {refused.message}")
 
 
 def _hello() -> Hello:

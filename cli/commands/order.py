@@ -1,12 +1,16 @@
 """Order: the commands that make catalogd do something."""
 
+import getpass
+import socket
 import time
 from typing import Any
 
 import click
 
-from ..flags import budget_option, settings, statestores_option, timeout_option
-from ..output import EXIT_CODES, Output, output_option
+from ...topics.settings import parse_addresses
+from ..flags import budget_option, option, settings, statestores_option, timeout_option
+from ..operator import Facts, Operator
+from ..output import EXIT_CODES, FAILED, Output, output_option
 from .look import catalog_at
 
 
@@ -24,3 +28,80 @@ def sync(output: str, timeout_s: float, **where: Any) -> None:
     Output(output).document(
         {"synced": True, "took_s": took_s}, text=f"everything committed is visible ({took_s} s)"
     )
+
+
+@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@click.argument("name", required=False)
+@option(
+    "overrides",
+    metavar="TEXT",
+    help="Tables that differ, such as 'tmp_*.*=minimal,other.*=full'; '' ends all of them.",
+    show_default="as they are",
+)
+@statestores_option()
+@timeout_option()
+@output_option()
+def mode(name: str | None, overrides: str | None, output: str, **where: Any) -> None:
+    """Show catalogd's mode, or let another hold: full, mixed or minimal.
+
+    Readers may join topics in full, at minimal (told of changes, and pull), or as they choose.
+    The tables of an override to minimal are never sent, only pulled. Readers that have joined stay.
+    """
+    if name is None and overrides is not None:
+        name = str(_as_facts(_ordered("mode", (), **where))["mode"])
+    arguments = [text for text in (name, overrides) if text is not None]
+    facts = _as_facts(_ordered("mode", tuple(arguments), **where))
+    _print(facts, output)
+
+
+@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@click.argument("name", metavar="[DATABASE[.TABLE]]", default="")
+@statestores_option()
+@timeout_option()
+@output_option()
+def invalidate(name: str, output: str, **where: Any) -> int:
+    """Let catalogd forget what it holds of a table, of a database, or of everything.
+
+    Readers are told at once; the content is read again when it is asked for, or in the background.
+    """
+    return _obeyed("invalidate", name, output, **where)
+
+
+@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@click.argument("name", metavar="[DATABASE[.TABLE[/PARTITION]]]", default="")
+@statestores_option()
+@timeout_option()
+@output_option()
+def refresh(name: str, output: str, **where: Any) -> int:
+    """Let catalogd read a partition, a table, a database or everything again from the metastore.
+
+    It is answered when what was read is published. Of a database, or of everything, only what
+    catalogd holds is read again, and the names.
+    """
+    return _obeyed("refresh", name, output, **where)
+
+
+def _obeyed(order: str, name: str, output: str, **where: Any) -> int:
+    facts = _as_facts(_ordered(order, (name,) if name else (), **where))
+    _print(facts, output)
+    return FAILED if facts["failed"] else 0
+
+
+def _ordered(
+    order: str, arguments: tuple[str, ...], *, statestores: str, timeout_s: float
+) -> Facts:
+    addresses = parse_addresses(statestores, setting="statestores")
+    with Operator(addresses, timeout_s=timeout_s) as visit:
+        return visit.order(order, arguments, who=f"{getpass.getuser()}@{socket.gethostname()}")
+
+
+def _as_facts(facts: Facts) -> dict[str, Any]:
+    return {str(name): value for name, value in facts.rows}
+
+
+def _print(facts: dict[str, Any], output: str) -> None:
+    printed = Output(output)
+    if output == "json":
+        printed.document(facts, text="")
+    else:
+        printed.rows(("fact", "value"), facts.items())

@@ -1,11 +1,15 @@
 import json
 
+import pytest
 from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded import HOST, EmbeddedMetastore
+from topicast.cli.operator import Operator
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import topicast
+from topicast.tests.waiting import until
+from topicast.topics.settings import parse_addresses
 
 
 def test_sync_ends_when_what_was_committed_is_visible(
@@ -21,5 +25,86 @@ def test_sync_ends_when_what_was_committed_is_visible(
 
 def test_sync_without_a_hub_is_not_reachable() -> None:
     done = topicast("sync", "--statestores=tcp://127.0.0.1:1", "--timeout_s=0.5")
+    assert done.returncode == 3
+    assert "tcp://127.0.0.1:1" in done.stderr
+
+
+def ordered(served: Served, *words: str) -> dict[str, object]:
+    """Give an order, and return what its JSON says."""
+    done = topicast(
+        *words, f"--statestores={served.statestores}", "--timeout_s=60", "--output=json"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_mode_is_shown_turned_and_told_everywhere(served: Served) -> None:
+    mixed = {"mode": "mixed", "overrides": "", "offers": "none, minimal, full"}
+    assert {**mixed, **ordered(served, "mode")} == {**mixed, "topics_to_touch": 0}
+    try:
+        turned = ordered(served, "mode", "minimal", "--overrides=tmp_*.*=minimal")
+        assert (turned["mode"], turned["overrides"]) == ("minimal", "tmp_*.*=minimal")
+        with Operator(parse_addresses(served.statestores), timeout_s=60.0) as visit:
+            until(
+                lambda: dict(visit.catalog("status").rows)["mode"] == "minimal",
+                timeout_s=20,
+                what="the mode in catalogd's status",
+            )
+        page = "topicast_{}_offers 1.0"
+        for name, daemon in (("statestored", served.statestored), ("catalogd", served.catalogd)):
+            until(
+                lambda name=name, daemon=daemon: page.format(name) in daemon.page("/metrics"),
+                timeout_s=20,
+                what=f"the offer at {name}",
+            )
+        kept = ordered(served, "mode", "--overrides=")
+        assert (kept["mode"], kept["overrides"]) == ("minimal", "")
+    finally:
+        ordered(served, "mode", "mixed", "--overrides=")
+
+
+def test_orders_say_what_they_did(served: Served, hive: EmbeddedMetastore) -> None:
+    with HMSClient(host=HOST, port=int(hive.uri.rpartition(":")[2])) as client:
+        client.create_database(Database("obeyed", "", f"{hive.warehouse}/obeyed", {}))
+    assert ordered(served, "refresh", "obeyed") == {
+        "order": "refresh",
+        "object": "obeyed",
+        "tables": 0,
+        "failed": 0,
+    }
+    assert ordered(served, "invalidate")["failed"] == 0
+    assert ordered(served, "refresh")["object"] == ""
+    where = f"--statestores={served.statestores}"
+    assert "obeyed" in topicast("invalidate", "obeyed", where, "--timeout_s=60").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("mode", "most"), 2, "catalog_topic_mode='most' is not valid: full, mixed or minimal"),
+        (("mode", "full", "--overrides=a"), 2, "catalog_topic_mode_overrides='a' is not valid"),
+        (("invalidate", "no.table"), 1, "no such object: no.table"),
+        (("refresh", "no.table"), 1, "no such object: no.table"),
+        (("refresh", "a.b.c"), 2, "write it as db.table"),
+        (("invalidate", "sys"), 2, "--blacklisted_dbs"),
+    ],
+)
+def test_order_that_is_wrong_says_why(
+    served: Served, words: tuple[str, ...], code: int, said: str
+) -> None:
+    done = topicast(*words, f"--statestores={served.statestores}", "--timeout_s=60")
+    assert done.returncode == code
+    assert said in done.stderr
+    assert done.stdout == ""
+    with Operator(parse_addresses(served.statestores), timeout_s=60.0) as visit:
+        rows = dict(visit.order("mode", (), who="test").rows)
+    assert (rows["mode"], rows["overrides"]) == ("mixed", ""), "nothing changed"
+
+
+@pytest.mark.parametrize("order", ["mode", "invalidate", "refresh"])
+def test_order_without_a_hub_is_not_reachable(order: str) -> None:
+    done = topicast(order, "--statestores=tcp://127.0.0.1:1", "--timeout_s=0.5")
     assert done.returncode == 3
     assert "tcp://127.0.0.1:1" in done.stderr

@@ -1,0 +1,209 @@
+"""The mode is turned while hubs, catalogd and readers run: answers stay right throughout."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pytest
+from hmsclient import HMSClient
+from hmsclient.genthrift.hive_metastore.ttypes import Database
+
+from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.cli.operator import Operator
+from topicast.subscriber import Subscriber
+from topicast.tests.catalog.fake_metastore import make_partition, make_table
+from topicast.tests.integration.daemons import Daemons
+from topicast.tests.waiting import until
+from topicast.topics.entries import FULL, MINIMAL
+from topicast.topics.errors import LinkError
+from topicast.topics.settings import parse_addresses
+
+TABLES = ("modes.t", "modes.tmp_u")
+BOTH = MINIMAL | FULL
+
+
+@pytest.fixture
+def client(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[HMSClient]:
+    """A client, and database ``modes`` with two tables of forty partitions at revision 0."""
+    host, _, port = hive.uri.removeprefix("thrift://").partition(":")
+    with HMSClient(host=host, port=int(port)) as found:
+        found.create_database(Database("modes", "", f"file:{tmp_path}/modes", {}))
+        for name in ("t", "tmp_u"):
+            table = make_table("modes", name, location=f"file:{tmp_path}/{name}", keys=["ds"])
+            found.create_table(table)
+            found.add_partitions([make_partition(table, [f"{day:02}"]) for day in range(40)])
+        yield found
+        found.drop_database("modes", False, True)
+
+
+@pytest.fixture
+def daemons(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[Daemons]:
+    found = Daemons(tmp_path, hive.uri)
+    found.start("statestored")
+    found.start("catalogd")
+    yield found
+    found.close()
+
+
+def order(daemons: Daemons, *words: str) -> dict[str, object]:
+    with Operator(parse_addresses(daemons.hub_address), timeout_s=60.0) as visit:
+        return {str(k): v for k, v in visit.order(words[0], words[1:], who="test").rows}
+
+
+def hub(daemons: Daemons) -> dict[str, object]:
+    with Operator(parse_addresses(daemons.hub_address), timeout_s=60.0) as visit:
+        return {str(name): value for name, value in visit.hub("status").rows}
+
+
+def catalogd(daemons: Daemons) -> dict[str, object]:
+    """Return what catalogd says of itself; nothing while no hub knows it."""
+    with Operator(parse_addresses(daemons.hub_address), timeout_s=60.0) as visit:
+        try:
+            return {str(name): value for name, value in visit.catalog("status").rows}
+        except LinkError:
+            return {}
+
+
+def turn(daemons: Daemons, *words: str, offered: int) -> None:
+    """Let another mode hold; return when the hub knows and nothing is left to be touched."""
+    order(daemons, "mode", *words)
+    until(lambda: hub(daemons)["offers"] == offered, timeout_s=20, what="the hub to hear of it")
+    until(lambda: catalogd(daemons).get("topics_to_touch") == 0, timeout_s=40, what="the touch")
+
+
+def revise(client: HMSClient, rev: int) -> None:
+    """Write ``rev`` into both tables and their first partitions."""
+    for name in TABLES:
+        db, _, table = name.partition(".")
+        found = client.get_table(db, table)
+        found.parameters["rev"] = str(rev)
+        client.alter_table(db, table, found)
+        partition = client.get_partition(db, table, ["00"])
+        partition.parameters["rev"] = str(rev)
+        client.alter_partitions(db, table, [partition])
+
+
+def seen(catalog: Subscriber, name: str) -> tuple[int, int]:
+    """Return the revision of a table and of its first partition."""
+    found = catalog.partitions(name, "ds = '00'")
+    table = int(catalog.table(name).parameters.get("rev", "0"))
+    return table, int(found[0].parameters.get("rev", "0"))
+
+
+def is_held(catalog: Subscriber, name: str) -> bool:
+    before = catalog.stats().pulls
+    catalog.partitions(name)
+    return catalog.stats().pulls == before
+
+
+class Looker:
+    """Reads both tables again and again; ``back`` holds what was seen after something newer."""
+
+    def __init__(self, catalog: Subscriber) -> None:
+        self.back: list[object] = []
+        self.failures: list[Exception] = []
+        self.reads = 0
+        self._catalog = catalog
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._done.set()
+        self._thread.join(20)
+
+    def _look(self) -> None:
+        newest = dict.fromkeys(TABLES, (0, 0))
+        while not self._done.wait(0.005):
+            for name in TABLES:
+                try:
+                    found = seen(self._catalog, name)
+                except Exception as error:  # noqa: BLE001 - a thread of a test tells it
+                    self.failures.append(error)
+                    return
+                self.reads += 1
+                if found[0] < newest[name][0] or found[1] < newest[name][1]:
+                    self.back.append((name, newest[name], found))
+                newest[name] = (max(newest[name][0], found[0]), max(newest[name][1], found[1]))
+
+
+def test_mode_is_turned_under_readers_and_no_answer_goes_back(
+    client: HMSClient, daemons: Daemons
+) -> None:
+    """Given readers that follow all, and that choose, when the mode goes there and back."""
+    with ExitStack() as up:
+        readers = [
+            up.enter_context(
+                Subscriber(daemons.hub_address, budget="16MB", timeout_s=30, levels=levels)
+            )
+            for levels in ("full", "auto")
+        ]
+        until(lambda: is_held(readers[0], TABLES[0]), timeout_s=20, what="the content at full")
+        lookers = [up.enter_context(Looker(reader)) for reader in readers]
+        modes = [
+            (("minimal",), MINIMAL),
+            (("mixed",), BOTH),
+            (("full",), FULL),
+            (("mixed", "*.tmp_*=minimal"), BOTH),
+            (("minimal", ""), MINIMAL),
+            (("full", ""), FULL),
+        ]
+        for rev, (words, offered) in enumerate(modes, start=1):
+            turn(daemons, *words, offered=offered)
+            revise(client, rev)
+            for reader in readers:
+                reader.sync(timeout_s=30)
+                assert {seen(reader, name) for name in TABLES} == {(rev, rev)}
+    assert [looker.failures for looker in lookers] == [[], []]
+    assert [looker.back for looker in lookers] == [[], []]
+    assert all(looker.reads > 10 for looker in lookers)
+
+
+def test_what_was_withheld_is_answered_from_memory_again(
+    client: HMSClient, daemons: Daemons
+) -> None:
+    """Given a reader at full, when content is withheld, changed, and withheld no more."""
+    with Subscriber(daemons.hub_address, budget="16MB", timeout_s=30, levels="full") as catalog:
+        until(lambda: is_held(catalog, "modes.tmp_u"), timeout_s=20, what="the content at full")
+        turn(daemons, "mixed", "*.tmp_*=minimal", offered=BOTH)
+        revise(client, 1)
+        catalog.sync(timeout_s=30)
+        assert seen(catalog, "modes.tmp_u") == (1, 1)
+        daemons.kill("statestored")
+        daemons.start("statestored")  # and is seeded with stubs
+        until(lambda: hub(daemons)["problem"] == "", timeout_s=40, what="the hub")
+        daemons.kill("catalogd")
+        daemons.start("catalogd")  # which keeps the mode
+        until(
+            lambda: catalogd(daemons).get("overrides") == "*.tmp_*=minimal",
+            timeout_s=40,
+            what="catalogd with the mode that it had",
+        )
+        turn(daemons, "mixed", "", offered=BOTH)
+        until(lambda: is_held(catalog, "modes.tmp_u"), timeout_s=40, what="the content again")
+        assert seen(catalog, "modes.tmp_u") == (1, 1)
+
+
+def test_refresh_and_invalidate_reach_readers(client: HMSClient, daemons: Daemons) -> None:
+    with Subscriber(daemons.hub_address, budget="16MB", timeout_s=30, levels="full") as catalog:
+        until(lambda: is_held(catalog, "modes.t"), timeout_s=20, what="the content at full")
+        changes = catalog.watch("modes.t")
+        before = catalog.table("modes.t").version
+        assert order(daemons, "refresh", "modes.t")["tables"] == 1
+        until(lambda: catalog.table("modes.t").version > before, timeout_s=20, what="a new version")
+        change = next(changes)
+        assert (change.object, change.kind) == ("modes.t", "data")
+        assert order(daemons, "invalidate", "modes.t")["tables"] == 1
+        assert seen(catalog, "modes.t") == (0, 0)
+        until(lambda: is_held(catalog, "modes.t"), timeout_s=20, what="the content again")
