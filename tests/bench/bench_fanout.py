@@ -1,7 +1,8 @@
 """Fan-out of 1 KB deltas to ten readers: the hub, beside zmq.proxy and raw PUB/SUB, in one run.
 
 The hub checks the CRC, files and acknowledges every delta, and catalogd's publisher keeps at most
-900 of them unacknowledged. The others have no limit on their queues, so nothing is lost.
+900 of them unacknowledged. In all three ways the sender is at most WINDOW messages ahead of the
+slowest reader: so nothing is lost, and each message counts.
 Prints one JSON line a result: messages a second, summed over the readers; ratios are to the hub.
 Run: PYTHONPATH=.venv/tree .venv/bin/python tests/bench/bench_fanout.py
 """
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from typing import Any
 
 import zmq
 
@@ -23,6 +25,7 @@ from topicast.catalog.deltas import UNACKED_MAX
 from topicast.catalog.publisher import Publisher
 from topicast.catalog.publishing import Standing
 from topicast.catalog.starts import StartRecord
+from topicast.tests.bench.report import beside, say
 from topicast.tests.cli.processes import Running, running
 from topicast.topics.entries import FULL, Entry
 from topicast.topics.link import Link
@@ -33,20 +36,23 @@ from topicast.topics.wire.header import barrier_prefix, prefix
 from topicast.topics.wire.messages import Delta
 
 READERS = 10
+WINDOW = 512
+TOLD = 32  # messages between two words of a reader
 MESSAGES = 20_000
 RUNS = 3
 TOPIC = 1
 SOCKETS = {1: "control", 2: "bulk"}
+Counts = Any  # an array of integers that processes share
 SPAWN = multiprocessing.get_context("spawn")
 WARM = prefix(TOPIC, FULL) + b"warm"
 
 
-def read(address: str, hub: bool, ready: Barrier, done: Barrier) -> None:
-    """Count messages from the moment that all readers are there."""
+def read(address: str, hub: bool, ready: Barrier, *, place: int, counts: Counts) -> None:
+    """Count messages, into ``counts`` at ``place``, from the moment that all readers are there."""
     context = zmq.Context()
     socket = context.socket(zmq.SUB)
     socket.set_hwm(0)
-    socket.setsockopt(zmq.RCVTIMEO, 60_000)
+    socket.setsockopt(zmq.RCVTIMEO, 10_000)
     socket.connect(address)
     socket.setsockopt(zmq.SUBSCRIBE, prefix(TOPIC, FULL))
     if hub:
@@ -57,18 +63,43 @@ def read(address: str, hub: bool, ready: Barrier, done: Barrier) -> None:
     else:
         socket.recv()
     ready.wait()
-    left = MESSAGES
-    while left:
-        left -= socket.recv() != WARM
-    done.wait()
+    got = 0
+    while got < MESSAGES:
+        got += socket.recv() != WARM
+        if not got % TOLD or got == MESSAGES:
+            counts[place] = got
     context.destroy(linger=0)
 
 
-def timed(address: str, send: Callable[[], None], warm: Callable[[], None] | None = None) -> float:
+class Pace:
+    """Keeps a sender near the slowest reader."""
+
+    def __init__(self) -> None:
+        self.counts = SPAWN.Array("q", READERS, lock=False)
+        self._least = 0
+        self.idle: Callable[[], None] = lambda: time.sleep(0.0001)  # while it waits
+
+    def wait(self, sent: int) -> None:
+        """Return once the slowest reader is less than WINDOW messages behind ``sent``."""
+        while sent - self._least >= WINDOW:
+            self._least = min(self.counts)
+            if sent - self._least >= WINDOW:
+                self.idle()
+
+
+def timed(
+    address: str, send: Callable[[Pace], None], warm: Callable[[], None] | None = None
+) -> float:
     """Return messages a second over all readers; ``warm`` None: the address is a hub's."""
-    ready, done = SPAWN.Barrier(READERS + 1), SPAWN.Barrier(READERS + 1)
-    arguments = (address, warm is None, ready, done)
-    readers = [SPAWN.Process(target=read, args=arguments) for _ in range(READERS)]
+    ready, pace = SPAWN.Barrier(READERS + 1), Pace()
+    readers = [
+        SPAWN.Process(
+            target=read,
+            args=(address, warm is None, ready),
+            kwargs={"place": place, "counts": pace.counts},
+        )
+        for place in range(READERS)
+    ]
     for one in readers:
         one.start()
     while warm is not None and ready.n_waiting < READERS:
@@ -77,8 +108,8 @@ def timed(address: str, send: Callable[[], None], warm: Callable[[], None] | Non
         ready_soon.poll(5)
     ready.wait()
     begin = time.perf_counter()
-    send()
-    done.wait()
+    send(pace)
+    pace.wait(MESSAGES + WINDOW - 1)
     took = time.perf_counter() - begin
     for one in readers:
         one.join()
@@ -126,13 +157,12 @@ class Writer:
                 case _:
                     pass
 
-    def frames(self) -> list[tuple[int, bytes]]:
-        """Return (version, frame) of the next deltas; filed here first, as catalogd does."""
+    def frames(self) -> list[tuple[int, Entry, bytes]]:
+        """Return version, entry and frame of the next deltas."""
         topic, made = self.topics[TOPIC], []
         for version in range(topic.version + 1, topic.version + MESSAGES + 1):
             key = b"db\0t%03d\0" % (version % 500)
             entry = Entry(key, version, version, version, len(self.value), self.value)
-            topic.file((entry,))
             delta = Delta(
                 topic=TOPIC,
                 level=FULL,
@@ -145,13 +175,17 @@ class Writer:
                 source=1,
                 entries=(entry,),
             )
-            made.append((version, encode(delta)))
+            made.append((version, entry, encode(delta)))
         return made
 
-    def send(self, frames: list[tuple[int, bytes]]) -> None:
-        for version, frame in frames:
+    def send(self, frames: list[tuple[int, Entry, bytes]], pace: Pace) -> None:
+        """Send them, each filed here first, as catalogd does."""
+        pace.idle = lambda: self.turn(0.0001)
+        for version, entry, frame in frames:
+            pace.wait(version)
             while len(self.publisher._unacked) >= UNACKED_MAX - 1:
                 self.turn(0.05)
+            self.topics[TOPIC].file((entry,))
             self.topics[TOPIC].version = version
             self.tell(publishing.Committed(TOPIC, version, frame))
             if version % 64 == 0:
@@ -164,8 +198,12 @@ def through_hub() -> float:
         with running(Path(folder) / "log", "daemons", "statestored", *flags) as hub:
             writer = Writer(hub)
             frames = writer.frames()
-            address = json.loads(hub.page("/?json"))["data_address"]
-            rate = timed(address, lambda: writer.send(frames))
+            status = json.loads(hub.page("/?json"))
+            while status["problem"] or status["topics_behind"]:  # what comes now would be one stub
+                writer.turn(0.05)
+                status = json.loads(hub.page("/?json"))
+            address = status["data_address"]
+            rate = timed(address, lambda pace: writer.send(frames, pace))
             writer.link.close()
             return rate
 
@@ -192,8 +230,9 @@ def through_zmq(*, with_proxy: bool) -> float:
         out.bind(back)
     message = prefix(TOPIC, FULL) + random.Random(2).randbytes(1010)
 
-    def send() -> None:
-        for _ in range(MESSAGES):
+    def send(pace: Pace) -> None:
+        for number in range(MESSAGES):
+            pace.wait(number)
             out.send(message)
 
     try:
@@ -215,11 +254,10 @@ def main() -> None:
     for _ in range(RUNS):
         for name, way in ways.items():
             rates[name].append(way())
-    hub = statistics.median(rates["hub"])
-    for name, found in rates.items():
-        rate = statistics.median(found)
-        facts = {"bench": "fanout", "name": name, "readers": READERS, "bytes": 1024}
-        print(json.dumps({**facts, "per_s": round(rate), "hub_to_it": round(hub / rate, 2)}))
+    median = {name: statistics.median(found) for name, found in rates.items()}
+    for name in ("zmq.proxy", "pub_sub"):
+        against = beside(name, ours=median["hub"], its=median[name])
+        say("fanout", f"beside {name}", per_s=median["hub"], readers=READERS, **against)
 
 
 if __name__ == "__main__":
