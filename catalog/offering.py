@@ -22,7 +22,7 @@ from .ledger import Ledger
 from .modes import Mode, Policy, table_of
 
 PIECE_BYTES_MAX: Final = 48 << 10  # of one transaction: below a delta, so that it goes out whole
-PIECE_ENTRIES_MAX: Final = 32  # 60 µs for each block that is written anew: a turn's 2 ms
+PIECE_ENTRIES_MAX: Final = 32  # 40 µs for each block that is written anew: below a turn's 2 ms
 PAUSE_S: Final = 0.01  # between two pieces: other changes take most of the turns
 
 

@@ -28,7 +28,7 @@ class Change:
     """That an object differs: ``object`` is ``db`` or ``db.table``.
 
     ``kind`` is created, schema, data or dropped; ``version`` that of the object's topic.
-    ``origin`` says who saw it first: events, reports, reconcile, or catch-up when that is lost.
+    ``origin`` says who saw it first: events, reports, reconcile, orders; catch-up when it is lost.
     """
 
     object: str

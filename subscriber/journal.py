@@ -5,7 +5,8 @@
     snapshot (new epoch)  nothing to compare with: every table counts as changed
 
 A table's first content is no change, nor is one that a load of catalogd made: the namespace says
-what was created and dropped, table topics say what differs in what was held.
+what was created and dropped, table topics say what differs in what was held. Of a table whose
+content is withheld stubs come and go; each later one is a change.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,6 +23,7 @@ from ..topics.sharding import NAMESPACE
 from ..topics.wire.messages import (
     SOURCE_EVENTS,
     SOURCE_LOAD,
+    SOURCE_ORDERS,
     SOURCE_RECONCILE,
     SOURCE_REPORTS,
     Delta,
@@ -34,6 +36,7 @@ from .view import Swap
 
 ORIGINS: Final = {
     SOURCE_EVENTS: "events",
+    SOURCE_ORDERS: "orders",
     SOURCE_REPORTS: "reports",
     SOURCE_RECONCILE: "reconcile",
 }
@@ -141,7 +144,7 @@ def _table_kinds(swap: Swap) -> Iterable[tuple[str, str]]:
     if swap.before is None or swap.after is None:
         return []
     before, after = swap.before.entry(swap.group), swap.after.entry(swap.group)
-    if before is None or before.value is None or after is None:
+    if before is None or after is None or (before.value is None and after.value is not None):
         return []  # nothing was held: this is a load
     name = _table(swap.group)
     if after.schema_version > before.schema_version:

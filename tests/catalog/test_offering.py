@@ -47,6 +47,7 @@ def test_what_is_withheld_no_more_gets_a_new_version_and_keeps_its_content() -> 
     core.turn()
     before = rows(core)
     core.catalog.offering.change(MIXED)
+    assert core.catalog.deadline(core.now) <= core.now
     (one,) = touched(core)
     after = rows(core)
     assert [entry.key for entry in one.entries] == sorted(before, reverse=True), "the table last"

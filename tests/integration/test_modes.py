@@ -195,6 +195,25 @@ def test_what_was_withheld_is_answered_from_memory_again(
         assert seen(catalog, "modes.tmp_u") == (1, 1)
 
 
+@pytest.mark.parametrize("levels", ["full", "auto"])
+def test_changes_of_what_is_withheld_are_watched(
+    client: HMSClient, daemons: Daemons, levels: str
+) -> None:
+    with Subscriber(daemons.hub_address, budget="16MB", timeout_s=30, levels=levels) as catalog:
+        until(lambda: is_held(catalog, "modes.tmp_u"), timeout_s=20, what="the content")
+        turn(daemons, "mixed", "*.tmp_*=minimal", offered=BOTH)
+        changes = catalog.watch("modes.tmp_u")
+        for rev in (1, 2, 3):
+            revise(client, rev)
+            catalog.sync(timeout_s=30)
+            change = changes.next_within(20)
+            assert change is not None, f"revision {rev}"
+            assert (change.object, change.kind) == ("modes.tmp_u", "data")
+            catalog.table("modes.tmp_u")
+            while changes.next_within(0.2) is not None:
+                pass  # the table and its partition may come apart
+
+
 def test_refresh_and_invalidate_reach_readers(client: HMSClient, daemons: Daemons) -> None:
     with Subscriber(daemons.hub_address, budget="16MB", timeout_s=30, levels="full") as catalog:
         until(lambda: is_held(catalog, "modes.t"), timeout_s=20, what="the content at full")

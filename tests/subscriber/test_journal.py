@@ -10,7 +10,9 @@ from topicast.topics.entries import STUB, Entry
 from topicast.topics.objects.names import database_key, table_key
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import (
+    SOURCE_EVENTS,
     SOURCE_LOAD,
+    SOURCE_ORDERS,
     Chunk,
 )
 
@@ -96,6 +98,27 @@ def test_first_value_after_a_stub_is_no_change() -> None:
     world.publish(catalog.commit(topic, [unloaded], SOURCE_LOAD))
     world.publish(catalog.put_table("shop", "orders", columns=("x",)))
     assert _seen(world) == []
+
+
+def test_each_change_of_what_is_withheld_is_told() -> None:
+    """Its entries are stubs, before and after: who follows at full is told as at minimal."""
+    world = _watching(started())
+    catalog = world.catalog
+    topic = catalog.topic("shop", "sales")
+    group = table_key("shop", "sales")
+    for source, schema, told in (
+        (SOURCE_EVENTS, True, [("shop.sales", "schema", "events")]),
+        (SOURCE_EVENTS, False, [("shop.sales", "data", "events")]),
+        (SOURCE_ORDERS, True, [("shop.sales", "schema", "orders")]),
+        (SOURCE_LOAD, True, []),
+    ):
+        version = catalog.next(topic)
+        old = catalog.topics[topic].get(group)
+        assert old is not None
+        changed = version if schema else old.schema_version
+        stubbed = Entry(group, version, changed, version, 9, None, STUB)
+        world.publish(catalog.commit(topic, [stubbed], source))
+        assert _seen(world) == told
 
 
 def test_changed_database_is_told() -> None:

@@ -5,6 +5,7 @@ import pytest
 from topicast.catalog.facts import ReadNames
 from topicast.catalog.modes import Mode, parse_mode
 from topicast.catalog.service.orders import JOBS_MAX, STILL_S_MAX
+from topicast.catalog.sources.loader import READS_KEPT
 from topicast.catalog.sources.reads import Read
 from topicast.tests.catalog.core import PEER, Core, loaded
 from topicast.tests.catalog.service.ordering import REQUEST, given, is_loaded, quiet, refused, say
@@ -97,13 +98,14 @@ def test_mode_that_withholds_no_more_loads_what_was_left_out() -> None:
 
 
 def test_mode_minimal_stops_what_is_being_loaded_in_the_background() -> None:
-    core = Core()
-    core.create_database("d")
-    for number in range(3):
-        core.create("d", f"t{number}")
+    core = Core(reads_max=READS_KEPT + 1)
     core.hold = lambda effect: isinstance(effect, Read)
+    core.create_database("d")
+    core.create("d", "t")
     core.turn(10)
     core.catalog.loader.load(("d", "later"))
+    core.turn(10)
+    assert core.catalog.loader.backlog == 1, "one read at a time, which is under way"
     say(core, "mode", "minimal", turns=1)
     assert core.catalog.loader.backlog == 0
 
