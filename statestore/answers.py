@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Final
 
-from ..topics.entries import NONE
 from ..topics.offers import offered
 from ..topics.wire.header import FEATURES, PROTOCOL
 from ..topics.wire.messages import (
@@ -56,7 +55,7 @@ def state(intake: Intake, position: Position, *, joined: bool = False) -> TopicS
     """
     slot = intake.slots.get(position.topic)
     may = joined or offered(intake.offers, position.topic, position.level)
-    if slot is None or position.level == NONE or not may:
+    if slot is None or not may:
         answer, version, full_bytes = DENIED, 0, 0
     else:
         version, floor = slot.topic.version, slot.topic.floor

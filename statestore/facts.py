@@ -23,10 +23,12 @@ from ..topics.wire.messages import (
     Inspect,
     Join,
     Message,
+    Order,
     Pull,
     Refused,
     Status,
     Sync,
+    Validate,
 )
 
 ROLES: Final = {READER: "reader", PUBLISHER: "publisher", OPERATOR: "operator"}
@@ -106,7 +108,7 @@ def may(message: Message, *, role: int, channel: int) -> bool:
 def id_of(message: Message | None) -> int:
     """Return the id by which the sender knows ``message``; 0 if it has none."""
     match message:
-        case Join() | Drop() | Inspect() | Pull() | Sync() | Compare():
+        case Join() | Drop() | Inspect() | Pull() | Sync() | Compare() | Validate() | Order():
             return message.request
         case CatchUp() | Credit() | Cancel() | Chunk():
             return message.stream

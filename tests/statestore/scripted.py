@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import count
 
-from topicast.statestore.facts import Fact, Heard, Put, Tick
+from topicast.statestore.facts import Fact, Heard, Put, Subscription, Tick
 from topicast.statestore.hub import Hub
 from topicast.statestore.intake import Broadcast
 from topicast.topics.bulk import Sender, chunks
@@ -11,6 +11,7 @@ from topicast.topics.entries import FULL, Entry
 from topicast.topics.sharding import topic_ids
 from topicast.topics.topic import Topic
 from topicast.topics.wire import decode, encode
+from topicast.topics.wire.header import prefix
 from topicast.topics.wire.messages import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
@@ -20,6 +21,7 @@ from topicast.topics.wire.messages import (
     Beacon,
     Cancel,
     CatchUp,
+    Chunk,
     Credit,
     Delta,
     Hello,
@@ -100,10 +102,16 @@ class Stage:
         self.sent += [(send.peer, send.message) for send in sends]
         return [send.message for send in sends]
 
+    def listen(self, topic: int, level: int) -> None:
+        """Let somebody subscribe to a topic."""
+        self.tell(Subscription(b"\1" + prefix(topic, level)))
+
     def deltas(self) -> list[Delta]:
         """Take the deltas that were broadcast since the last time."""
         frames, self.frames = self.frames, []
-        return [one for one in map(decode, frames) if isinstance(one, Delta)]
+        said = [decode(frame) for frame in frames]
+        assert not [one for one in said if isinstance(one, Chunk)], "a catch-up was forwarded"
+        return [one for one in said if isinstance(one, Delta)]
 
     def beacon(self, after_s: float = 0.25) -> Beacon:
         """Wait for the next beacon."""

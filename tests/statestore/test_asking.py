@@ -4,19 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.statestore.facts import Subscription
 from topicast.statestore.intake import Intake
 from topicast.tests.statestore.scripted import (
     BULK,
+    CONTROL,
     ScriptedPublisher,
     Stage,
     connect,
     seeded,
     value,
 )
-from topicast.topics.entries import MINIMAL
+from topicast.topics.entries import MINIMAL, tombstone
 from topicast.topics.follower import SILENCE_S
-from topicast.topics.wire.header import prefix
 from topicast.topics.wire.messages import (
     Cancel,
     CatchUp,
@@ -34,10 +33,6 @@ def _intake(stage: Stage) -> Intake:
 
 def _codes(said: list) -> list[str]:
     return [message.code for message in said if isinstance(message, Refused)]
-
-
-def _listen_minimal(stage: Stage, topic: int) -> None:
-    stage.tell(Subscription(b"\1" + prefix(topic, MINIMAL)))
 
 
 def test_waiting_topics_are_not_asked_for_again_while_their_stream_flows() -> None:
@@ -99,6 +94,33 @@ def test_chunk_that_breaks_a_rule_is_refused_and_asked_for_later(broken: dict) -
     assert len(_intake(stage).slots[0].topic) == 0
     again = [one for one in stage.pass_time(1.2) if isinstance(one, CatchUp)]
     assert [one.topic for one in again[0].wanted] == [0]
+
+
+@pytest.mark.parametrize("floor", [2, 3])
+def test_floor_of_a_catch_up_holds_from_its_last_chunk_on(floor: int) -> None:
+    """P-FLOOR-4: no beacon, no earlier chunk, and no delta that waits raises it before."""
+    stage, publisher = seeded()
+    topic = _intake(stage).slots[1].topic
+    stage.put(BULK, publisher.change(1))
+    stage.put(BULK, publisher.commit(1, tombstone(KEY, 2)))
+    for version in range(3, 10):
+        publisher.commit(1, value(b"db\0t%02d\0" % version, version, b"x" * 60_000))
+    publisher.topics[1].forget(2)
+    stage.put(BULK, publisher.change(1))
+    assert topic.floor == 0
+    *parts, last = publisher.hear(stage.tick())
+    assert parts
+    if floor > 2:
+        publisher.topics[1].forget(floor)
+        stage.put(BULK, publisher.change(1))
+    for part in parts:
+        assert isinstance(part, Chunk)
+        assert part.floor == 2
+        stage.say(BULK, part)
+    stage.say(CONTROL, publisher.beacon())
+    assert topic.floor == 0
+    stage.say(BULK, last)
+    assert topic.floor == floor
 
 
 def test_chunk_of_another_start_or_topic_is_refused() -> None:

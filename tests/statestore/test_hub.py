@@ -1,8 +1,13 @@
 """The hub as a whole: greetings, roles, who leads, silence, beacons, inspection, rubbish."""
 
+from dataclasses import replace
+
 import pytest
 
-from topicast.statestore.facts import Put, Subscription, Undecodable, Unreachable
+from topicast.statestore.answers import SIZES_EVERY
+from topicast.statestore.facts import Put, Subscription, Undecodable, Unreachable, id_of
+from topicast.statestore.hub import BEACON_MS
+from topicast.statestore.status import Counts, Status
 from topicast.tests.statestore.scripted import (
     BULK,
     CATALOG,
@@ -20,26 +25,45 @@ from topicast.tests.statestore.scripted import (
 )
 from topicast.topics.entries import FULL
 from topicast.topics.errors import VersionMismatch, WireError
-from topicast.topics.wire import encode
-from topicast.topics.wire.header import barrier_prefix, prefix
+from topicast.topics.wire import decode, encode, messages
+from topicast.topics.wire.header import PROTOCOL, barrier_prefix, prefix
 from topicast.topics.wire.messages import (
+    BULK_CHANNEL,
     CONTROL_CHANNEL,
+    CURRENT,
     OPERATOR,
     PUBLISHER,
     READER,
+    Beacon,
     Bye,
+    Cancel,
     CatchUp,
+    Chunk,
+    Credit,
     Delta,
+    Drop,
     Have,
     Inspect,
     Inspected,
     Join,
+    Joined,
     Message,
     Position,
     Refused,
     Wanted,
     Welcome,
 )
+
+PLACE = {
+    "topic": 1,
+    "level": FULL,
+    "epoch": 10,
+    "start": 5,
+    "from_version": 0,
+    "to_version": 1,
+    "floor": 0,
+    "sent_us": 1,
+}
 
 
 def code(said: list[Message]) -> str:
@@ -48,7 +72,13 @@ def code(said: list[Message]) -> str:
     return answer.code
 
 
+def picture(stage: Stage) -> Status:
+    """Return all that a hub shows, but for what it counts."""
+    return replace(stage.hub.status(now=stage.now), counts=Counts())
+
+
 def test_hello_is_answered_on_both_connections() -> None:
+    """P-SUB-4."""
     stage, _ = seeded()
     said = stage.greet()
     assert [type(one) for one in said] == [Welcome, Welcome]
@@ -57,6 +87,14 @@ def test_hello_is_answered_on_both_connections() -> None:
     assert (welcome.data_address, welcome.catalog_address) == (DATA, CATALOG)
     assert (welcome.epoch, welcome.start, welcome.num_topics) == (10, 5, 4)
     assert (welcome.beacon_ms, welcome.lost_ms) == (250, 8000)
+
+
+def test_welcome_names_the_version_chosen_and_the_features_of_both() -> None:
+    """P-VER-1."""
+    greeting = hello("reader", READER, CONTROL_CHANNEL, protocol=(0, 9))
+    (welcome,) = Stage().say(READER_CONTROL, replace(greeting, features=0b111))
+    assert isinstance(welcome, Welcome)
+    assert (welcome.protocol, welcome.features) == (PROTOCOL, 0)
 
 
 @pytest.mark.parametrize("offered", [(0, 0), (2, 99)])
@@ -72,16 +110,37 @@ def test_role_that_is_none_is_refused() -> None:
     assert code(Stage().say(READER_CONTROL, hello("x", 9, CONTROL_CHANNEL))) == "ROLE"
 
 
-def test_stranger_is_asked_to_say_hello() -> None:
-    """P-BAD-3: refused to its sender, counted, and nothing else changes."""
+@pytest.mark.parametrize(
+    "message",
+    [
+        Join(request=4, positions=(Position(topic=1, level=FULL, epoch=10, version=0),)),
+        Drop(request=4, topics=(1,)),
+        Inspect(request=4, what="status"),
+        CatchUp(stream=4, credit=1, wanted=()),
+        Credit(stream=4, amount=1),
+        Cancel(stream=4),
+        Chunk(**PLACE, stream=4, sequence=0, resume_version=0, resume_key=b"", entries=()),
+        ScriptedPublisher(start=6).announce(),
+        ScriptedPublisher().beacon(watermark=99),
+        ScriptedPublisher().change(1),
+        Bye(reason="closed"),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_stranger_is_asked_to_say_hello_and_changes_nothing(message: Message) -> None:
+    """P-SUB-4, P-BAD-3: also from whoever had said it to the hub before this one."""
     stage, _ = seeded()
-    said = stage.say(READER_CONTROL, Join(request=4, positions=()))
+    before = picture(stage)
+    said = stage.say(READER_CONTROL, message)
     assert code(said) == "HELLO"
-    assert said[0].request == 4  # type: ignore[union-attr]  # a Refused, as code() asserted
+    assert said[0].request == id_of(message)  # type: ignore[union-attr]  # a Refused
     assert stage.hub.counts.refused == {"HELLO": 1}
+    assert picture(stage) == before
+    assert stage.frames == []
 
 
 def test_message_on_the_wrong_connection_or_of_the_wrong_role_is_refused() -> None:
+    """P-MSG-4."""
     stage, publisher = seeded()
     stage.greet()
     wanted = Wanted(topic=1, level=FULL, epoch=10, version=0)
@@ -93,6 +152,7 @@ def test_message_on_the_wrong_connection_or_of_the_wrong_role_is_refused() -> No
 
 
 def test_put_of_a_stranger_goes_nowhere() -> None:
+    """P-SUB-4."""
     stage, publisher = seeded()
     said = stage.tell(Put(b"stranger", encode(publisher.change(1)))) + stage.tick()
     assert code(said) == "HELLO"
@@ -109,15 +169,35 @@ def test_publisher_is_told_what_the_hub_has_before_it_announces() -> None:
     """P-START-1."""
     stage, publisher = seeded()
     stage.put(BULK, publisher.change(1))
-    said = stage.say(b"again", hello("publisher", PUBLISHER, CONTROL_CHANNEL))
-    have = said[-1]
-    assert isinstance(have, Have)
-    assert (have.epoch, have.start) == (10, 5)
-    assert have.versions == (0, 1, 0, 0, 0)
+    on_control = stage.say(b"again", hello("publisher", PUBLISHER, CONTROL_CHANNEL))
+    assert [type(one) for one in on_control] == [Welcome, Have]
+    assert on_control[1] == Have(epoch=10, start=5, versions=(0, 1, 0, 0, 0))
+    on_bulk = stage.say(b"again-bulk", hello("publisher", PUBLISHER, BULK_CHANNEL))
+    assert [type(one) for one in on_bulk] == [Welcome]
+    other = stage.say(b"other", hello("other", PUBLISHER, CONTROL_CHANNEL))
+    assert other[1:] == on_control[1:], "whoever it is"
+
+
+def test_nothing_is_taken_of_a_publisher_before_it_announces() -> None:
+    """P-START-4."""
+    stage, _ = seeded()
+    early = ScriptedPublisher()
+    stage.say(b"e-control", hello("early", PUBLISHER, CONTROL_CHANNEL))
+    stage.say(b"e-bulk", hello("early", PUBLISHER, BULK_CHANNEL))
+    before = picture(stage)
+    assert code(stage.say(b"e-control", early.beacon(watermark=99))) == "START"
+    assert code(stage.put(b"e-bulk", early.change(1))) == "START"
+    chunk = Chunk(**PLACE, stream=1, sequence=0, resume_version=0, resume_key=b"", entries=())
+    assert code(stage.say(b"e-bulk", chunk)) == "START"
+    assert stage.hub.counts.refused == {"START": 3}
+    assert picture(stage) == before
+    assert stage.frames == []
+    stage.say(b"e-control", early.announce())
+    assert stage.hub.status(now=stage.now).publisher == "early"
 
 
 def test_newer_start_takes_over_and_the_old_one_is_told() -> None:
-    """P-START-5."""
+    """P-START-4."""
     stage, _ = seeded()
     newer = ScriptedPublisher(start=6)
     stage.say(b"n-control", hello("newer", PUBLISHER, CONTROL_CHANNEL))
@@ -130,7 +210,7 @@ def test_newer_start_takes_over_and_the_old_one_is_told() -> None:
 
 
 def test_lower_epoch_is_refused() -> None:
-    """P-START-4."""
+    """P-START-5."""
     stage, _ = seeded()
     older = ScriptedPublisher(epoch=9)
     assert code(stage.say(CONTROL, older.announce())) == "AHEAD"
@@ -141,9 +221,14 @@ def test_beacon_says_where_the_hub_stands_and_its_sizes_now_and_then() -> None:
     """P-BEACON-2."""
     stage, publisher = seeded()
     stage.put(BULK, publisher.change(1))
-    beacons = [stage.beacon() for _ in range(21)]
+    beacons = [stage.beacon() for _ in range(45)]
     assert {one.versions for one in beacons} == {(0, 1, 0, 0, 0)}
-    assert [bool(one.sizes) for one in beacons].count(True) in (1, 2)
+    assert {one.interval_ms for one in beacons} == {BEACON_MS}
+    first = beacons[0].sequence
+    assert [one.sequence for one in beacons] == list(range(first, first + 45))
+    assert {one.sequence % SIZES_EVERY for one in beacons if one.sizes} == {1}
+    (sizes,) = {one.sizes for one in beacons if one.sizes}
+    assert [bool(size) for size in sizes] == [False, True, False, False, False]
     assert beacons[0].catalog_address == CATALOG
     assert beacons[-1].age_ms > beacons[0].age_ms
 
@@ -160,8 +245,36 @@ def test_hub_that_is_being_seeded_sends_no_vector() -> None:
     assert stage.beacon().versions == (0, 1, 0, 0, 0)
 
 
+@pytest.mark.parametrize("beacon_ms", [BEACON_MS, 1000])
+def test_beacons_go_out_as_often_as_the_hub_was_told(beacon_ms: int) -> None:
+    """P-BEACON-2."""
+    stage, _ = seeded(beacon_ms=beacon_ms)
+    stage.pass_time(10 * beacon_ms / 1000)
+    beacons = [one for one in map(decode, stage.frames) if isinstance(one, Beacon)]
+    assert len(beacons) in (10, 11)
+
+
+def test_restarted_hub_is_filled_by_catch_ups_and_its_readers_stay_where_they_are() -> None:
+    """P-LIVE-4."""
+    _, publisher = seeded()
+    publisher.change(1)
+    stage = Stage()
+    stage.greet()
+    at = Position(topic=1, level=FULL, epoch=10, version=1)
+    told = messages.Status(positions=(at,), lag_us=0, held_bytes=0, budget_bytes=0)
+    assert stage.say(READER_CONTROL, told) == []
+    said = connect(stage, publisher)
+    assert Have(epoch=0, start=0, versions=()) in said
+    assert stage.hub.status(now=stage.now).topics_behind == 5
+    serve(stage, publisher)
+    assert stage.deltas() == []
+    (joined,) = stage.say(READER_CONTROL, Join(request=1, positions=(at,)))
+    assert isinstance(joined, Joined)
+    assert joined.topics[0].answer == CURRENT
+
+
 def test_barrier_is_answered_by_its_own_frame() -> None:
-    """P-SUB-4."""
+    """P-SUB-2."""
     stage, _ = seeded()
     asked = barrier_prefix(bytes(range(16)))
     stage.tell(Subscription(b"\1" + prefix(1, FULL)))
@@ -182,26 +295,36 @@ def test_odd_subscription_is_counted_only() -> None:
 
 def test_silent_reader_is_suspect_then_lost_and_its_streams_are_forgotten() -> None:
     """P-LIVE-1."""
-    stage, publisher = seeded()
+    stage, _ = seeded()
     stage.greet()
     wanted = Wanted(topic=1, level=FULL, epoch=10, version=0)
     stage.say(READER_BULK, CatchUp(stream=3, credit=0, wanted=(wanted,)))
-
-    def state() -> str:
-        (one,) = [r for r in stage.hub.status(now=stage.now).subscribers if r.role == "reader"]
-        return one.state
-
-    assert state() == "LIVE"
+    assert state(stage) == "LIVE"
     stage.pass_time(2.5)
-    assert state() == "SUSPECT"
+    assert state(stage) == "SUSPECT"
     assert stage.hub.status(now=stage.now).streams == 1
     stage.pass_time(6.5)
-    assert state() == "LOST"
+    assert state(stage) == "LOST"
     assert stage.hub.status(now=stage.now).streams == 0
-    assert stage.hub.counts.lost >= 1
-    stage.say(READER_CONTROL, hello("reader", READER, CONTROL_CHANNEL))
-    assert state() == "LIVE"
-    assert publisher.topics[1].version == 0
+    assert stage.hub.counts.lost == 2, "the publisher was silent, too"
+    stage.say(READER_CONTROL, Refused(request=1, code="X", message="", retry_ms=0))
+    assert state(stage) == "LIVE", "any message is a sign of life"
+
+
+def test_publisher_lives_by_its_deltas() -> None:
+    """P-LIVE-1."""
+    stage, publisher = seeded()
+    for _ in range(10):
+        stage.pass_time(1.5)
+        stage.put(BULK, publisher.change(1))
+    stage.tick()
+    assert state(stage, "publisher") == "LIVE"
+    assert stage.hub.counts.lost == 0
+
+
+def state(stage: Stage, role: str = "reader") -> str:
+    (one,) = [one for one in stage.hub.status(now=stage.now).subscribers if one.role == role]
+    return one.state
 
 
 def test_reader_that_says_goodbye_is_gone_at_once() -> None:
@@ -224,6 +347,7 @@ def test_unreachable_reader_loses_its_streams() -> None:
 
 
 def test_rubbish_is_counted_and_answered_now_and_then() -> None:
+    """P-BAD-3."""
     stage, _ = seeded()
     stage.greet()
     first = stage.tell(Undecodable(READER_CONTROL, WireError("no message")))
@@ -236,6 +360,7 @@ def test_rubbish_is_counted_and_answered_now_and_then() -> None:
 
 
 def test_refusal_is_never_answered() -> None:
+    """P-BAD-3."""
     stage, _ = seeded()
     refusal = Refused(request=3, code="X", message="", retry_ms=0)
     assert stage.say(b"stranger", refusal) == []

@@ -8,7 +8,6 @@ from topicast.statestore.facts import Put, Subscription
 from topicast.statestore.intake import BELIEVED_S, QUIET_S, Intake
 from topicast.tests.statestore.scripted import (
     BULK,
-    CATALOG,
     CONTROL,
     ScriptedPublisher,
     Stage,
@@ -41,10 +40,6 @@ def _codes(said: list) -> list[str]:
     return [message.code for message in said if isinstance(message, Refused)]
 
 
-def _listen_minimal(stage: Stage, topic: int) -> None:
-    stage.tell(Subscription(b"\1" + prefix(topic, MINIMAL)))
-
-
 def test_cold_hub_asks_for_every_topic_in_one_request_and_is_seeded_when_all_have_come() -> None:
     stage, publisher = Stage(), ScriptedPublisher()
     publisher.change(2)
@@ -63,6 +58,7 @@ def test_cold_hub_asks_for_every_topic_in_one_request_and_is_seeded_when_all_hav
 
 
 def test_delta_that_follows_is_handed_on_as_the_same_frame_and_filed_and_acknowledged() -> None:
+    """P-DATA-2."""
     stage, publisher = seeded()
     delta = publisher.change(1)
     assert stage.put(BULK, delta) == []
@@ -92,8 +88,9 @@ def test_doubled_delta_is_acknowledged_again_and_not_handed_on() -> None:
 
 
 def test_minimal_frame_is_derived_only_while_somebody_listens() -> None:
+    """P-DATA-2."""
     stage, publisher = seeded()
-    _listen_minimal(stage, 1)
+    stage.listen(1, MINIMAL)
     delta = publisher.change(1)
     stage.put(BULK, delta)
     full, minimal = stage.deltas()
@@ -108,9 +105,10 @@ def test_minimal_frame_is_derived_only_while_somebody_listens() -> None:
 
 
 def test_gap_is_caught_up_and_told_to_readers_as_stubs() -> None:
+    """P-DATA-4."""
     stage, publisher = seeded()
     stage.put(BULK, publisher.change(1))
-    _listen_minimal(stage, 1)
+    stage.listen(1, MINIMAL)
     publisher.change(1, b"db\0lost\0")
     stage.frames.clear()
     stage.put(BULK, publisher.change(1, b"db\0late\0"))
@@ -167,6 +165,7 @@ def test_catch_up_of_more_stubs_than_a_frame_holds_is_told_as_a_horizon() -> Non
 
 
 def test_snapshot_below_the_floor_is_told_as_a_horizon_from_zero() -> None:
+    """P-FLOOR-4, P-DATA-4."""
     stage, publisher = seeded()
     stage.put(BULK, publisher.change(1))
     publisher.commit(1, tombstone(KEY, 2))
@@ -198,6 +197,7 @@ def test_catch_up_that_brings_nothing_new_is_not_told() -> None:
 
 
 def test_floor_of_a_delta_drops_tombstones() -> None:
+    """P-FLOOR-4."""
     stage, publisher = seeded()
     stage.put(BULK, publisher.change(1))
     stage.put(BULK, publisher.commit(1, prefix_tombstone(KEY, 2)))
@@ -209,6 +209,7 @@ def test_floor_of_a_delta_drops_tombstones() -> None:
 
 
 def test_lost_last_delta_is_noticed_from_the_beacon_once_bulk_is_quiet() -> None:
+    """P-BEACON-4."""
     stage, publisher = seeded()
     publisher.change(3)
     assert stage.say(CONTROL, publisher.beacon(watermark=9)) == []
@@ -224,6 +225,7 @@ def test_lost_last_delta_is_noticed_from_the_beacon_once_bulk_is_quiet() -> None
 
 
 def test_beacon_that_overtook_a_delta_orders_no_catch_up() -> None:
+    """P-BEACON-4."""
     stage, publisher = seeded()
     delta = publisher.change(3)
     stage.say(CONTROL, publisher.beacon(watermark=9))
@@ -235,6 +237,7 @@ def test_beacon_that_overtook_a_delta_orders_no_catch_up() -> None:
 
 
 def test_beacons_are_believed_in_the_end_though_bulk_is_never_quiet() -> None:
+    """P-BEACON-4."""
     stage, publisher = seeded()
     publisher.change(3)
     asked = []
@@ -260,6 +263,7 @@ def test_watermark_waits_for_the_versions_that_it_speaks_of() -> None:
 
 
 def test_beacon_raises_floors_of_what_is_reached_only() -> None:
+    """P-FLOOR-4."""
     stage, publisher = seeded()
     stage.put(BULK, publisher.change(1))
     stage.put(BULK, publisher.commit(1, tombstone(KEY, 2)))
@@ -279,7 +283,6 @@ def test_beacon_without_versions_names_the_catalog_only() -> None:
     assert _intake(stage).catalog_address == "tcp://other:1"
     assert stage.say(CONTROL, replace(beacon, catalog_address="")) == []
     assert stage.beacon().catalog_address == "tcp://other:1"
-    assert CATALOG != "tcp://other:1"
 
 
 def test_new_start_of_the_same_epoch_is_followed_without_a_resync() -> None:
@@ -340,6 +343,7 @@ def test_newer_epoch_begins_every_topic_anew() -> None:
 def test_announcement_that_cannot_be_is_refused_and_changes_nothing(
     change: dict, code: str
 ) -> None:
+    """P-START-5."""
     stage, publisher = seeded()
     stage.put(BULK, publisher.change(1))
     stage.tick()
@@ -374,6 +378,7 @@ def test_delta_that_breaks_a_rule_is_refused_counted_and_changes_nothing(
 
 
 def test_malformed_body_under_a_right_checksum_is_refused_and_goes_nowhere() -> None:
+    """P-DATA-3."""
     stage, publisher = seeded()
     delta = publisher.change(1)
     broken = replace(delta, entries=(replace(delta.entries[0], key=b"no nul"),))

@@ -10,6 +10,7 @@ from topicast.tests.statestore.scripted import (
     Stage,
     connect,
     seeded,
+    serve,
 )
 from topicast.topics.bulk import chunk_cost
 from topicast.topics.entries import FULL, MINIMAL, NONE
@@ -68,12 +69,41 @@ def test_join_says_how_far_the_reader_is_and_what_the_topic_would_take() -> None
 
 
 def test_join_of_no_topic_or_no_level_is_denied_and_the_others_are_answered() -> None:
-    """P-JOIN-3."""
+    """P-JOIN-1."""
     stage, _ = with_reader()
     states = join(stage, at(99), at(1, level=NONE), at(1))
     assert [state.answer for state in states] == [DENIED, DENIED, SNAPSHOT]
-    (topic,) = [one for one in stage.hub.status(now=stage.now).topics if one.topic == 1]
-    assert topic.full_members == 1
+    assert follows(stage) == (0, 1)
+
+
+def follows(stage: Stage, topic: int = 1) -> tuple[int, int]:
+    """Return how many follow a topic at minimal and at full."""
+    (one,) = [one for one in stage.hub.status(now=stage.now).topics if one.topic == topic]
+    return one.minimal_members, one.full_members
+
+
+def report(stage: Stage, *positions: Position) -> None:
+    told = Status(positions=positions, lag_us=0, held_bytes=0, budget_bytes=0)
+    assert stage.say(READER_CONTROL, told) == []
+
+
+def test_word_about_a_level_stands_until_the_next_one() -> None:
+    """P-JOIN-3: whether it comes in a Join, a Status or a Drop."""
+    stage, _ = with_reader()
+    join(stage, at(1), at(2))
+    report(stage, at(2))
+    stage.pass_time(1.0)
+    assert follows(stage) == (0, 1), "of topic 1 nothing was said"
+    report(stage, at(1, level=MINIMAL))
+    assert follows(stage) == (1, 0)
+    join(stage, at(1))
+    assert follows(stage) == (0, 1)
+    report(stage, at(1, level=NONE))
+    assert follows(stage) == (0, 0)
+    report(stage, at(1, level=MINIMAL))
+    stage.say(READER_CONTROL, Drop(request=8, topics=(1,)))
+    assert follows(stage) == (0, 0)
+    assert follows(stage, 2) == (0, 1)
 
 
 def offer(stage: Stage, publisher: ScriptedPublisher, offers: int) -> None:
@@ -100,8 +130,7 @@ def test_reader_keeps_a_level_that_is_offered_no_more_until_it_leaves() -> None:
     join(stage, at(1))
     offer(stage, publisher, MINIMAL)
     assert join(stage, at(1, 3))[0].answer == CURRENT, "joined again, after a doubt"
-    told = Status(positions=(at(1, 3),), lag_us=0, held_bytes=0, budget_bytes=0)
-    assert stage.say(READER_CONTROL, told) == []
+    report(stage, at(1, 3))
     assert join(stage, at(1, 3))[0].answer == CURRENT
     catch_up(stage, 1000, Wanted(topic=1, level=FULL, epoch=10, version=2))
     assert [type(one) for one in stage.turn()] == [Chunk]
@@ -136,8 +165,7 @@ def test_drop_is_answered_also_for_what_was_not_joined() -> None:
     stage, _ = with_reader()
     join(stage, at(1))
     assert stage.say(READER_CONTROL, Drop(request=8, topics=(1, 2))) == [Dropped(request=8)]
-    (topic,) = [one for one in stage.hub.status(now=stage.now).topics if one.topic == 1]
-    assert topic.full_members == 0
+    assert follows(stage) == (0, 0)
 
 
 def test_status_is_shown_as_lag() -> None:
@@ -225,8 +253,45 @@ def test_catch_up_of_a_topic_that_is_seeded_or_unknown_is_refused_by_topic() -> 
     catch_up(stage, 1 << 20, want(1), want(99))
     refusals = [one for one in stage.turn() if isinstance(one, Refused)]
     assert [(one.request, one.topic) for one in refusals] == [(5, 1), (5, 99)]
+    assert [one.code for one in refusals] == ["RETRY", "UNKNOWN"]
     assert refusals[0].retry_ms > 0
-    assert stage.hub.counts.refused
+    assert stage.hub.counts.refused == {"RETRY": 1, "UNKNOWN": 1}
+
+
+def test_topic_that_fell_behind_is_refused_until_it_has_caught_up_and_others_are_sent() -> None:
+    """P-CATCH-17."""
+    stage, publisher = with_reader()
+    publisher.change(1)
+    stage.put(b"publisher-bulk", publisher.change(1))
+    catch_up(stage, 1 << 20, want(1), want(2))
+    refused, chunk = stage.turn()
+    assert isinstance(refused, Refused)
+    assert (refused.code, refused.topic) == ("RETRY", 1)
+    assert isinstance(chunk, Chunk)
+    serve(stage, publisher)
+    catch_up(stage, 1 << 20, want(1), stream=6)
+    (chunk,) = stage.turn()
+    assert isinstance(chunk, Chunk)
+    assert (chunk.to_version, chunk.last) == (5, True)
+
+
+def test_chunks_of_a_stream_are_of_one_moment_whatever_comes_meanwhile() -> None:
+    """P-CATCH-16."""
+    stage, publisher = with_reader(0)
+    keys = [f"db\0t{number:02d}\0".encode() for number in range(20)]
+    for key in keys:
+        stage.put(b"publisher-bulk", publisher.change(1, key, bytes(30_000)))
+    catch_up(stage, 1, want(1))
+    chunks = stage.turn()
+    stage.put(b"publisher-bulk", publisher.change(1, keys[-1]))
+    stage.put(b"publisher-bulk", publisher.change(1, b"db\0new\0"))
+    stage.say(READER_BULK, Credit(stream=5, amount=10 << 20))
+    chunks += stage.turn()
+    assert len(chunks) == 3
+    parts = [one for one in chunks if isinstance(one, Chunk)]
+    assert {one.to_version for one in parts} == {20}
+    assert [entry.key for one in parts for entry in one.entries] == keys
+    assert [one.last for one in parts] == [False, False, True]
 
 
 def test_reader_ahead_of_the_hubs_epoch_is_not_rolled_back() -> None:

@@ -1,0 +1,121 @@
+"""What a hub makes of subscriptions: who listens at minimal, barriers, and anybody's rubbish."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topicast.statestore.status import Counts
+from topicast.statestore.subscriptions import Subscriptions
+from topicast.topics.entries import FULL, MINIMAL, NONE
+from topicast.topics.sharding import BARRIER, BEACON, CONTROL, NAMESPACE, NUM_TOPICS_MAX
+from topicast.topics.wire.header import (
+    BARRIER_PREFIX,
+    BEACON_PREFIX,
+    NONCE_BYTES,
+    PROTOCOL,
+    barrier_prefix,
+    prefix,
+)
+
+BEGINS, ENDS = b"\1", b"\0"
+NONCE = bytes(range(NONCE_BYTES))
+
+
+@pytest.fixture
+def counts() -> Counts:
+    return Counts()
+
+
+@pytest.fixture
+def subscriptions(counts: Counts) -> Subscriptions:
+    return Subscriptions(counts)
+
+
+@pytest.mark.parametrize("topic", [0, NUM_TOPICS_MAX - 1, NAMESPACE])
+def test_topic_is_listened_to_at_minimal_from_its_first_reader_to_its_last(
+    subscriptions: Subscriptions, counts: Counts, topic: int
+) -> None:
+    """P-DATA-2: only while somebody listens."""
+    for _ in range(2):
+        assert subscriptions.take(BEGINS + prefix(topic, MINIMAL)) is None
+        assert subscriptions.minimal == {topic}
+    assert subscriptions.take(ENDS + prefix(topic, MINIMAL)) is None
+    assert subscriptions.minimal == set()
+    subscriptions.take(ENDS + prefix(topic, MINIMAL))
+    assert counts == Counts()
+
+
+@pytest.mark.parametrize("asked", [prefix(1, FULL), prefix(NAMESPACE, FULL), BEACON_PREFIX])
+def test_what_is_sent_in_any_case_is_not_remembered(
+    subscriptions: Subscriptions, counts: Counts, asked: bytes
+) -> None:
+    for first in (BEGINS, ENDS):
+        assert subscriptions.take(first + asked) is None
+    assert subscriptions.minimal == set()
+    assert counts == Counts()
+
+
+def test_barrier_is_answered_by_exactly_its_bytes_whenever_it_begins(
+    subscriptions: Subscriptions, counts: Counts
+) -> None:
+    """P-SUB-2."""
+    asked = barrier_prefix(NONCE)
+    assert subscriptions.take(BEGINS + asked) == asked
+    assert subscriptions.take(BEGINS + asked) == asked
+    assert subscriptions.take(ENDS + asked) is None
+    assert counts == Counts(barriers=2)
+
+
+@pytest.mark.parametrize("size", [0, NONCE_BYTES - 1, NONCE_BYTES + 1])
+def test_barrier_without_a_whole_nonce_is_odd(
+    subscriptions: Subscriptions, counts: Counts, size: int
+) -> None:
+    """P-SUB-2."""
+    assert subscriptions.take(BEGINS + BARRIER_PREFIX + bytes(size)) is None
+    assert counts == Counts(subscriptions_odd=1)
+
+
+@pytest.mark.parametrize("version", [0, PROTOCOL + 1, 255])
+@pytest.mark.parametrize("asked", [prefix(1, MINIMAL), barrier_prefix(NONCE)], ids=len)
+def test_subscription_of_another_protocol_version_is_none_of_ours(
+    subscriptions: Subscriptions, counts: Counts, version: int, asked: bytes
+) -> None:
+    """P-VER-2: its first byte says whose it is."""
+    assert subscriptions.take(BEGINS + bytes((version,)) + asked[1:]) is None
+    assert subscriptions.minimal == set()
+    assert counts == Counts(subscriptions_odd=1)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        b"",
+        prefix(1, MINIMAL)[:3],
+        prefix(1, MINIMAL) + b"\0",
+        prefix(1, NONE),
+        prefix(1, FULL + 1),
+        prefix(NUM_TOPICS_MAX, MINIMAL),
+        prefix(BEACON, MINIMAL),
+        prefix(BARRIER, MINIMAL),
+        prefix(CONTROL, MINIMAL),
+    ],
+    ids=bytes.hex,
+)
+def test_odd_subscription_is_counted_and_changes_nothing(
+    subscriptions: Subscriptions, counts: Counts, asked: bytes
+) -> None:
+    assert subscriptions.take(BEGINS + asked) is None
+    assert subscriptions.minimal == set()
+    assert counts == Counts(subscriptions_odd=1)
+
+
+@given(st.lists(st.binary(max_size=256)))
+def test_whatever_strangers_subscribe_to_is_held_for_existing_topics_only(
+    frames: list[bytes],
+) -> None:
+    """P-BAD-1."""
+    subscriptions = Subscriptions(Counts())
+    for frame in frames:
+        barrier = subscriptions.take(frame)
+        assert barrier is None or frame == BEGINS + barrier
+    assert all(topic < NUM_TOPICS_MAX or topic == NAMESPACE for topic in subscriptions.minimal)
