@@ -4,7 +4,8 @@
 
 A reach may be too wide, and never is too narrow. Names are escaped, and so not quite in the order
 of their values: where a value has a character that is escaped, ``%`` stands in the name. So a
-comparison reaches, beside its own range, the few names that leave its literal by ``%`` or by ``/``.
+comparison reaches, beside its own range, the few names that leave its literal by ``%`` or by ``/``,
+and its range ends where its literal has such a character itself.
 """
 
 from collections.abc import Iterable, Sequence
@@ -93,7 +94,7 @@ def _compared(terms: Iterable[Comparison | Among], lead: str, *, more: bool) -> 
     for term in terms:
         if not isinstance(term, Comparison):
             continue
-        literal = str(term.literal)
+        literal = _plain(str(term.literal))
         if term.sign in (">", ">="):
             low = max(low, lead + _escaped(literal))
             beside += _leaving(literal, lead, by="%")
@@ -110,6 +111,11 @@ def _leaving(literal: str, lead: str, *, by: str) -> list[Span]:
     """Return the names that are as ``literal`` up to some place, where they have ``by``."""
     starts = [lead + _escaped(literal[:at]) + by for at in range(len(literal) + 1)]
     return [(start, start + AFTER_ALL) for start in starts]
+
+
+def _plain(literal: str) -> str:
+    """Return ``literal`` up to its first character that is escaped in names."""
+    return next((literal[:at] for at, one in enumerate(literal) if _escaped(one) != one), literal)
 
 
 def _under(name: str, *, more: bool) -> Span:
