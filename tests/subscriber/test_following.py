@@ -63,6 +63,7 @@ def test_delta_of_a_level_that_is_not_followed_changes_nothing() -> None:
 
 
 def test_silent_hub_is_left_for_the_next_and_nothing_is_sent_again() -> None:
+    """P-LIVE-2."""
     world = started(hubs=("hub-0", "hub-1"))
     requests = len(world.said(CatchUp))
     world.dead.add(0)
@@ -101,6 +102,7 @@ def test_only_hub_that_was_away_is_greeted_again_and_kept() -> None:
 
 
 def test_restarted_hub_is_told_again_who_follows_what() -> None:
+    """P-LIVE-3."""
     world = started()
     joins = len(world.said(Join))
     world.hub_id += 1
@@ -112,6 +114,7 @@ def test_restarted_hub_is_told_again_who_follows_what() -> None:
 
 @pytest.mark.parametrize("channel", [facts.CONTROL, facts.BULK])
 def test_hub_that_has_forgotten_us_is_greeted_once(channel: str) -> None:
+    """P-LIVE-3: refused with HELLO."""
     world = started()
     hellos = len(world.said(Hello))
     world.deaf.add(facts.CONTROL)
@@ -162,12 +165,14 @@ def test_lost_chunks_are_asked_for_again() -> None:
 
 
 def test_lost_join_and_lost_barrier_are_asked_for_again() -> None:
+    """P-SUB-3: no catch-up before the barrier."""
     world = World(shop())
     world.held_back = lambda channel, message: type(message).__name__ in ("Joined", "Barrier")
     world.pass_time(1)
     world.kept.clear()
     world.held_back = lambda channel, message: type(message).__name__ == "Barrier"
     world.pass_time(1.5)
+    assert world.said(CatchUp) == []
     world.kept.clear()
     world.held_back = lambda channel, message: False
     world.pass_time(2.5)

@@ -10,7 +10,7 @@ from topicast.topics.errors import OverBudget
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire import encode
-from topicast.topics.wire.header import prefix
+from topicast.topics.wire.header import BEACON_PREFIX, prefix
 from topicast.topics.wire.messages import (
     CatchUp,
     Chunk,
@@ -37,6 +37,7 @@ def pulls(world: World) -> int:
 
 
 def test_join_at_minimal_moves_no_content_and_frees_what_was_held() -> None:
+    """P-SUB-1."""
     world = started()
     before = len(world.said(CatchUp))
     for topic in range(4):
@@ -47,6 +48,7 @@ def test_join_at_minimal_moves_no_content_and_frees_what_was_held() -> None:
     assert world.stats().held_bytes == namespace + 4 * 64
     assert world.prefixes >= {prefix(topic, MINIMAL) for topic in range(4)}
     assert not world.prefixes & {prefix(topic, FULL) for topic in range(4)}
+    assert world.prefixes >= {BEACON_PREFIX, prefix(NAMESPACE, FULL)}
     for topic in range(4):
         assert world.topics()[topic].version == world.catalog.topics[topic].version
 
@@ -124,6 +126,7 @@ def test_dropped_table_is_given_up_with_its_bytes() -> None:
 
 
 def test_reply_older_than_a_stub_is_pulled_again() -> None:
+    """P-PULL-5."""
     world = watching()
     world.held_back = lambda _channel, message: isinstance(message, Pulled)
     number = world.table("shop.orders")
@@ -161,6 +164,7 @@ def test_lost_stub_is_noticed_by_the_beacon() -> None:
 
 
 def test_while_a_level_rises_the_old_one_stays_live() -> None:
+    """P-JOIN-4."""
     world = watching()
     topic = world.catalog.topic("shop", "orders")
     world.table("shop.orders")
@@ -196,6 +200,7 @@ def test_rise_is_called_off_half_way_and_its_bytes_are_free_at_once() -> None:
 
 
 def test_full_that_ends_below_what_minimal_had_reached_does_not_go_live() -> None:
+    """P-JOIN-4: only at or above the position of the old level."""
     world = watching()
     topic = world.catalog.topic("shop", "orders")
     world.held_back = lambda _channel, message: isinstance(message, Chunk)

@@ -11,6 +11,7 @@ from topicast.topics.entries import FULL
 from topicast.topics.errors import OverBudget, UsageError
 from topicast.topics.follower import Reset
 from topicast.topics.sharding import NAMESPACE
+from topicast.topics.wire.header import prefix
 from topicast.topics.wire.messages import (
     DENIED,
     Cancel,
@@ -145,6 +146,7 @@ def test_topic_that_grows_while_it_is_joined_gives_way_itself() -> None:
 
 
 def test_credit_is_granted_from_reserved_bytes_only() -> None:
+    """P-CREDIT-5."""
     catalog = shop()
     noise = {f"ds=y{i:05}": {"n": sha256(b"%d" % i).hexdigest()} for i in range(40_000)}
     catalog.put_partitions("shop", "sales", noise)
@@ -205,6 +207,7 @@ def test_topic_that_waits_for_its_turn_in_a_stream_is_asked_for_once() -> None:
 
 
 def test_drop_in_the_middle_of_a_catch_up_cancels_what_nobody_waits_for() -> None:
+    """P-JOIN-2."""
     world = started()
     topic = world.catalog.topic("shop", "orders")
     world.held_back = lambda channel, message: isinstance(message, Chunk)
@@ -215,6 +218,8 @@ def test_drop_in_the_middle_of_a_catch_up_cancels_what_nobody_waits_for() -> Non
     world.release()  # a part that was on its way
     assert len(world.said(Cancel)) == 2
     assert world.topics()[topic].level == "none"
+    assert prefix(topic, FULL) not in world.prefixes
+    assert [drop.topics for drop in world.said(Drop) if isinstance(drop, Drop)] == [(topic,)]
 
 
 def test_late_delta_of_a_dropped_topic_changes_nothing() -> None:

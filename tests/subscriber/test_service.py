@@ -55,7 +55,7 @@ def test_pull_of_a_table_that_is_gone_says_so() -> None:
 
 
 def test_after_a_pull_memory_waits_until_it_is_as_new() -> None:
-    """Rule: memory answers only at or above what a pull answered."""
+    """P-PULL-6: rule: memory answers only at or above what a pull answered."""
     world = started()
     catalog = world.catalog
     topic = world.without("orders")
@@ -121,7 +121,7 @@ def test_pull_that_is_older_than_another_pull_is_made_again() -> None:
 
 
 def test_namespace_behind_a_pulls_namespace_does_not_answer() -> None:
-    """Rule: a pull's reply carries the namespace version; who is behind waits."""
+    """P-PULL-5: rule: a pull's reply carries the namespace version; who is behind waits."""
     world = started()
     catalog = world.catalog
     world.without("orders")
@@ -161,6 +161,7 @@ def test_pull_that_contradicts_an_equal_namespace_is_made_again(lie: dict[str, i
 
 
 def test_parts_of_two_versions_are_never_combined() -> None:
+    """P-PULL-6."""
     world = started()
     catalog = world.catalog
     topic = world.without("sales")
@@ -244,6 +245,7 @@ def test_pulled_data_is_not_kept() -> None:
 
 
 def test_sync_returns_when_everything_joined_has_reached_it() -> None:
+    """P-SYNC-2."""
     world = started()
     catalog = world.catalog
     world.held_back = lambda channel, message: isinstance(message, Delta)

@@ -16,6 +16,7 @@ from topicast.topics.wire.messages import (
 
 
 def test_new_start_is_accepted_only_once_catalogd_confirms_it() -> None:
+    """P-START-6."""
     world = started()
     catalog = world.catalog
     world.deaf.add(facts.SERVICE)
@@ -263,6 +264,7 @@ def test_late_frame_of_a_lower_epoch_is_no_first_contact() -> None:
 
 
 def test_another_start_of_the_epoch_is_compared_also_by_who_holds_nothing() -> None:
+    """P-START-6: also by who holds nothing, within an epoch."""
     starts = Starts()
     assert starts.heard((5, 1), holds=False, now=0.0)
     assert not starts.heard((5, 2), holds=False, now=1.0)
