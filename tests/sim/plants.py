@@ -2,6 +2,7 @@
 
 from topicast.catalog.catalog import Catalog
 from topicast.catalog.contents import Contents
+from topicast.catalog.offering import Offering
 from topicast.catalog.service import pulls as catalog_pulls
 from topicast.catalog.service.desk import Desk
 from topicast.catalog.sources.loader import Loader
@@ -24,6 +25,11 @@ BY_SEED = ""
 # Not here, for nothing can be seen without it: a pull that contradicts an equal namespace is pulled
 # again (Service._stale). catalogd cuts a reply from both at once, so none of its own does.
 PLANTS = (
+    Plant(
+        "what was withheld is sent when it is withheld no more",
+        BY_SEED,
+        (Line(Offering, "_is_owed", "entry.version <= self._upto[number]", "False"),),
+    ),
     Plant(
         "a load that an event overtook is read again",
         BY_SEED,

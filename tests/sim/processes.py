@@ -17,6 +17,7 @@ from topicast.catalog.facts import (
     Reply,
     Settings,
 )
+from topicast.catalog.modes import Mode, overrides_text, parse_mode
 from topicast.catalog.publisher import Publisher
 from topicast.catalog.publishing import Standing
 from topicast.catalog.sources.notifications import Window
@@ -37,6 +38,13 @@ if TYPE_CHECKING:
 
 HUBS = 2
 READERS = 3
+MODES = (
+    Mode("full"),
+    Mode("mixed"),
+    Mode("minimal"),
+    parse_mode("mixed", "*.t=minimal"),
+    parse_mode("minimal", "*.t=full"),
+)
 TICK_S = 0.09  # below what liveness takes for a stall
 GRAVES_MAX = 2
 CATALOG = "tcp://catalog:26000"
@@ -67,8 +75,13 @@ class CatalogProcess:
         self.store.begin(world.rng.getrandbits(48) | 1)
         topics = self.store.load()
         place = self.store.place
+        policy = self.store.policy
         self.standing = Standing(
-            topics=topics, starts=self.store.starts, catalog_address=CATALOG, catalog_name="hive"
+            topics=topics,
+            starts=self.store.starts,
+            catalog_address=CATALOG,
+            catalog_name="hive",
+            mode=policy.mode,
         )
         self.publishers = [
             Publisher(self.standing, name="c", registration=bytes(16), rng=world.rng)
@@ -79,6 +92,7 @@ class CatalogProcess:
             starts=self.store.starts,
             window=Window(place, now=world.now) if place else None,
             settings=Settings(reads_max=4),
+            policy=policy,
         )
         world.note(f"catalogd starts: life {self.life}")
         self._tick(self.life)
@@ -97,6 +111,8 @@ class CatalogProcess:
             return
         if self.world.chance(0.15):
             self.forget()
+        if self.world.chance(0.03):
+            self.turn_mode(self.world.rng.choice(MODES))
         self.turn(())
         if self.catalog is not None and self.catalog.desk.serving:
             for number in range(HUBS):
@@ -128,6 +144,13 @@ class CatalogProcess:
             self.store.forget(floors)
             self.turn((Floors(floors=floors),))
 
+    def turn_mode(self, mode: Mode) -> None:
+        """Do what an operator may order."""
+        assert self.catalog is not None
+        if self.catalog.turn(mode):
+            self.world.counts["modes turned"] += 1
+            self.world.note(f"mode {mode.name} {overrides_text(mode)}")
+
     def revive(self) -> None:
         if not self.alive:
             self.start()
@@ -138,8 +161,10 @@ class CatalogProcess:
             case Poll() | Read() | ReadNames():
                 life = self.life
                 world.at(world.rng.uniform(0.001, 0.06), lambda: self._ask(effect, life))
-            case Commit(transactions=transactions, place=place):
+            case Commit(transactions=transactions, place=place, policy=policy):
                 self.store.commit(transactions, place)
+                if policy is not None:
+                    self.store.policy, self.standing.mode = policy, policy.mode
                 self.committed(transactions)
                 self.standing.watermark = place.last_id if place else 0
                 if world.chance(0.02):
@@ -166,7 +191,14 @@ class CatalogProcess:
         epoch, start = self.standing.place
         for one in transactions:
             floor = self.standing.topics[one.topic].floor
-            delta = delta_of(one, epoch=epoch, start=start, floor=floor, sent_us=self.world.now_us)
+            delta = delta_of(
+                one,
+                epoch=epoch,
+                start=start,
+                floor=floor,
+                sent_us=self.world.now_us,
+                mode=self.standing.mode,
+            )
             for number in range(HUBS):
                 fact = publishing.Committed(one.topic, one.to_version, encode(delta))
                 self.tell(number, fact)

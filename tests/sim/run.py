@@ -3,6 +3,7 @@
 from collections import Counter
 from random import Random
 
+from topicast.catalog.modes import MODE_DEFAULT, POLICY_DEFAULT
 from topicast.subscriber.facts import Answer, Fail
 from topicast.tests.sim.application import Application
 from topicast.tests.sim.checkers import Incarnations, Moments, Versions, Violation
@@ -172,6 +173,7 @@ class Run:
         for reader in world.readers:
             reader.slow = 0.0
         world.catalogd.revive()
+        world.catalogd.turn_mode(MODE_DEFAULT)
         for hub in world.hubs:
             if not hub.alive:
                 hub.start()
@@ -184,6 +186,8 @@ class Run:
             for table in world.metastore.history:
                 if self.current[reader.number].get(table, 0.0) <= healed:
                     return f"{reader.name} has not converged on {'.'.join(table)}"
+        if world.catalogd.store.policy != POLICY_DEFAULT:
+            return "something that was withheld is not touched yet"
         ours = world.catalogd.standing.topics
         for hub in world.hubs:
             for number, topic in ours.items():

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+from topicast.catalog.modes import POLICY_DEFAULT, Policy
 from topicast.catalog.sources.notifications import WindowState
 from topicast.catalog.starts import StartRecord
 from topicast.catalog.transactions import Transaction
@@ -26,6 +27,7 @@ class SimStore:
         default_factory=lambda: dict.fromkeys(topic_ids(NUM_TOPICS), ())
     )
     floors: dict[int, int] = field(default_factory=dict)
+    policy: Policy = POLICY_DEFAULT
 
     def copy(self) -> "SimStore":
         """Return what a copy of the file would be: nothing in it is ever changed in place."""
