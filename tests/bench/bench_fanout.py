@@ -77,7 +77,7 @@ class Pace:
     def __init__(self) -> None:
         self.counts = SPAWN.Array("q", READERS, lock=False)
         self._least = 0
-        self.idle: Callable[[], None] = lambda: time.sleep(0.0001)  # while it waits
+        self.idle: Callable[[], object] = lambda: zmq.Poller().poll(1)  # while it waits
 
     def wait(self, sent: int) -> None:
         """Return once the slowest reader is less than WINDOW messages behind ``sent``."""
