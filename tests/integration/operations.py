@@ -113,7 +113,10 @@ class Writer:
 
     def a_table(self) -> Table:
         db = self.a_database()
-        return self.client.get_table(db, self.rng.choice(self.client.get_all_tables(db)))
+        table = self.client.get_table(db, self.rng.choice(self.client.get_all_tables(db)))
+        if table.sd is None or table.sd.cols is None:  # read while it was being dropped
+            raise IndexError
+        return table
 
     def a_partitioned(self) -> Table:
         table = self.a_table()
