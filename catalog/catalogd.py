@@ -68,7 +68,7 @@ class HubLine:
 
 
 class Catalogd:
-    """One catalogd. ``status`` may be read from any thread."""
+    """One catalogd. ``status`` and ``turned_at`` may be read from any thread."""
 
     def __init__(
         self,
@@ -102,6 +102,7 @@ class Catalogd:
         self._floors_at = 0.0
         self._floors_of: list[int] = []
         self._status_at = 0.0
+        self.turned_at = clock()
         standing.watermark = catalog.poller.watermark  # a restart knows it before any commit
         self.status: Status = catalog.status()
 
@@ -120,6 +121,7 @@ class Catalogd:
         """One turn."""
         received = self._link.poll(self._timeout_s())
         now, now_us = self._clock(), self._wall_us()
+        self.turned_at = now
         asked: list[Fact] = []
         for one in received:
             self._hear(one, asked, now=now, now_us=now_us)

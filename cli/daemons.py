@@ -9,6 +9,7 @@ with 1 on anything else, such as a port in use.
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from ..topics.errors import ConfigError, TopicastError
 from .flags import F, config_from, flags_of, option, settings, version_option
 from .logs import log_to_stderr
 from .output import FAILED, WRONG_USE, run
-from .pages import metrics
+from .pages import health, metrics
 from .pages.server import Facts, Pages, Sources
 
 EXIT_CODES: Final = "Exit codes: 0 told to end, 1 failed, 2 wrong use."
@@ -52,8 +53,13 @@ CATALOGD_FLAGS: Final = {
 }
 
 
+Told = tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]] | None
+
+
 class Daemon(Protocol):
-    """What both daemons are to this module."""
+    """What both daemons are to this module. ``turned_at``: when the loop turned last."""
+
+    turned_at: float
 
     def run(self) -> None:
         """Serve until ``stop``."""
@@ -109,15 +115,8 @@ def statestored_command(webserver_interface: str, webserver_port: int, **given: 
     config = config_from(StatestoredConfig, given)
     log_to_stderr()
     daemon, address = build(config)
-
-    def facts() -> Facts:
-        return _facts(table(daemon.status, "status"))
-
-    sources = Sources(
-        title="statestored",
-        trouble=lambda: daemon.status.problem,
-        facts=facts,
-        metrics=metrics.registry_of("statestored", metrics.STATESTORED, facts),
+    sources = sources_of(
+        "statestored", daemon, lambda: table(daemon.status, "status"), numbers=metrics.STATESTORED
     )
     _serve(daemon, sources, web=web, addresses={"address": address})
 
@@ -143,15 +142,8 @@ def catalogd_command(webserver_interface: str, webserver_port: int, **given: Any
     config = config_from(CatalogdConfig, given)
     log_to_stderr()
     daemon, address = build(config, name=f"catalogd@{socket.gethostname()}")
-
-    def facts() -> Facts:
-        return _facts(table(daemon.status, "status"))
-
-    sources = Sources(
-        title="catalogd",
-        trouble=lambda: daemon.status.problem,
-        facts=facts,
-        metrics=metrics.registry_of("catalogd", metrics.CATALOGD, facts),
+    sources = sources_of(
+        "catalogd", daemon, lambda: table(daemon.status, "status"), numbers=metrics.CATALOGD
     )
     _serve(daemon, sources, web=web, addresses={"address": address})
 
@@ -164,6 +156,20 @@ def statestored() -> None:
 def catalogd() -> None:
     """Run ``catalogd`` with this process's arguments and end the process."""
     run(catalogd_command, code_of=_exit_code)
+
+
+def sources_of(
+    name: str, daemon: Daemon, told: Callable[[], Told], *, numbers: metrics.Table
+) -> Sources:
+    """Return what the pages of ``daemon`` show: what it ``told``, and whether it still turns."""
+
+    def facts() -> Facts:
+        silent_s = max(time.monotonic() - daemon.turned_at, 0.0)
+        found = _facts(told())
+        problem = health.trouble(str(found.get("problem", "")), silent_s=silent_s)
+        return {**found, "problem": problem, "loop_silent_s": round(silent_s, 3)}
+
+    return Sources(title=name, facts=facts, metrics=metrics.registry_of(name, numbers, facts))
 
 
 def _exit_code(error: TopicastError) -> int:
@@ -195,7 +201,7 @@ def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _facts(told: tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]] | None) -> Facts:
+def _facts(told: Told) -> Facts:
     return {str(name): value for name, value in told[1]} if told is not None else {}
 
 

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class Statestored:
-    """One statestored. ``status`` may be read from any thread."""
+    """One statestored. ``status`` and ``turned_at`` may be read from any thread."""
 
     def __init__(
         self,
@@ -49,6 +49,7 @@ class Statestored:
         self._wall_us = wall_us
         self._stopping = False
         self._status_at = 0.0
+        self.turned_at = clock()
         self.status: Status = hub.status(now=clock())
 
     def run(self) -> None:
@@ -67,7 +68,7 @@ class Statestored:
             self._take(one)
         self._send_chunks()
         self._perform(self._hub.handle(Tick(self._wall_us()), now=self._clock()))
-        now = self._clock()
+        now = self.turned_at = self._clock()
         if now >= self._status_at:
             self._status_at = now + STATUS_S
             self._picture(now)

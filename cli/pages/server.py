@@ -1,7 +1,7 @@
 """Pages: a daemon's web server. It reads immutable answers and changes nothing.
 
 /          one plain page; ?json gives the same as a document
-/healthz   200 when the daemon serves, else 503 with the reason
+/healthz   200 when the daemon serves (with what is wrong nevertheless), else 503 with the reason
 /metrics   Prometheus
 """
 
@@ -40,11 +40,11 @@ Facts = Mapping[str, str | int | float | bool | None]
 class Sources:
     """Where the pages' answers come from; each function may be called by any thread.
 
-    ``trouble`` returns why the daemon does not serve, or the empty text when it does.
+    The fact ``problem`` is why the daemon does not serve, or the empty text when it does;
+    ``warning``, if there is one, is what is wrong while it serves on.
     """
 
     title: str
-    trouble: Callable[[], str]
     facts: Callable[[], Facts]
     metrics: CollectorRegistry
 
@@ -135,9 +135,7 @@ def answer(sources: Sources, target: str) -> tuple[HTTPStatus, str, bytes]:
         case "/":
             return _front(sources, as_json="json" in parse_qs(url.query, keep_blank_values=True))
         case "/healthz":
-            trouble = sources.trouble()
-            status = HTTPStatus.SERVICE_UNAVAILABLE if trouble else HTTPStatus.OK
-            return status, TEXT, f"{trouble or 'ok'}\n".encode()
+            return _health(sources.facts())
         case "/metrics":
             return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(sources.metrics)
         case path:
@@ -145,16 +143,24 @@ def answer(sources: Sources, target: str) -> tuple[HTTPStatus, str, bytes]:
             return HTTPStatus.NOT_FOUND, TEXT, text.encode()
 
 
+def _health(facts: Facts) -> tuple[HTTPStatus, str, bytes]:
+    problem, warning = facts.get("problem"), facts.get("warning")
+    status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
+    text = f"{problem or 'ok'}\n" + (f"warning: {warning}\n" if warning else "")
+    return status, TEXT, text.encode()
+
+
 def _front(sources: Sources, *, as_json: bool) -> tuple[HTTPStatus, str, bytes]:
-    trouble, facts = sources.trouble(), sources.facts()
+    facts = sources.facts()
+    trouble = facts.get("problem")
     if as_json:
-        document = {"serving": not trouble, "trouble": trouble, **facts}
+        document = {"serving": not trouble, **facts}
         return HTTPStatus.OK, JSON, json.dumps(document, indent=2).encode()
     rows = "".join(
         f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>"
         for name, value in facts.items()
     )
     page = PAGE.format(
-        title=escape(sources.title), health=escape(trouble or "It serves."), rows=rows
+        title=escape(sources.title), health=escape(str(trouble or "It serves.")), rows=rows
     )
     return HTTPStatus.OK, HTML, page.encode()

@@ -3,18 +3,26 @@ import os
 import signal
 import socket
 import subprocess
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 
 import pytest
 
 from topicast import __version__
+from topicast.catalog import status as catalog_status
+from topicast.catalog.building import build as build_catalogd
 from topicast.catalog.config import CatalogdConfig
 from topicast.catalog.metastore.embedded import EmbeddedMetastore
-from topicast.cli.daemons import CATALOGD_FLAGS, STATESTORED_FLAGS, state_folder
+from topicast.cli.daemons import CATALOGD_FLAGS, STATESTORED_FLAGS, sources_of, state_folder
+from topicast.cli.pages.health import STUCK_S
 from topicast.cli.pages.metrics import CATALOGD, STATESTORED
+from topicast.cli.pages.server import answer
+from topicast.statestore import status as statestore_status
 from topicast.statestore.config import StatestoredConfig
+from topicast.statestore.statestored import build as build_statestored
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import Running, command, running
 from topicast.tests.waiting import until
@@ -69,7 +77,45 @@ def test_both_are_healthy_once_the_metastore_was_read(served: Served) -> None:
         until(lambda daemon=daemon: health(daemon) == (200, "ok\n"), what="health")
         facts = json.loads(daemon.page("/?json"))
         assert facts["serving"]
-        assert facts["trouble"] == ""
+        assert facts["problem"] == ""
+
+
+@pytest.fixture(params=["statestored", "catalogd"])
+def daemon_in_this_thread(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    """A daemon whose loop turns when the test says so, and the name of its status."""
+    if request.param == "statestored":
+        config = StatestoredConfig(state_store_port=0)
+        daemon, _ = build_statestored(config)
+        told = statestore_status.table
+    else:
+        daemon, _ = build_catalogd(
+            CatalogdConfig(
+                catalog_service_port=0,
+                num_topics=16,
+                state_dir=tmp_path,
+                hive_metastore_uris="thrift://127.0.0.1:1",
+            ),
+            name="here",
+        )
+        told = catalog_status.table
+    yield daemon, lambda: told(daemon.status, "status")
+    daemon.close()
+
+
+def test_loop_that_hangs_is_no_health(daemon_in_this_thread: Any) -> None:
+    """Given a last turn that began long ago, then that is told, until the loop turns again."""
+    daemon, told = daemon_in_this_thread
+    sources = sources_of("daemon", daemon, told, numbers=CATALOGD)
+    daemon.run_once()
+    assert b"hangs" not in answer(sources, "/healthz")[2]
+    daemon.turned_at -= STUCK_S + 1
+    status, _, said = answer(sources, "/healthz")
+    assert (status, b"hangs: its last turn began 11 s ago" in said) == (503, True)
+    scraped = answer(sources, "/metrics")[2].decode()
+    assert "topicast_daemon_serving 0.0" in scraped
+    assert "topicast_daemon_loop_silent_s 11" in scraped
+    daemon.run_once()
+    assert b"hangs" not in answer(sources, "/healthz")[2]
 
 
 def test_metrics_of_both_are_what_their_tables_name(served: Served) -> None:

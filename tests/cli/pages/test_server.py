@@ -13,11 +13,11 @@ from topicast.topics.errors import LinkError
 FACTS: Facts = {"hub": 7, "data_address": "<tcp>", "deltas": 3}
 
 
-def sources(trouble: str = "") -> Sources:
+def sources(problem: str = "", warning: str = "") -> Sources:
+    facts: Facts = {**FACTS, "problem": problem, "warning": warning}
     return Sources(
         title="statestored",
-        trouble=lambda: trouble,
-        facts=lambda: FACTS,
+        facts=lambda: facts,
         metrics=registry_of("statestored", STATESTORED, lambda: FACTS),
     )
 
@@ -48,6 +48,11 @@ def test_healthz_says_why_the_daemon_does_not_serve() -> None:
     assert (int(status), body) == (503, b"no catalogd was heard\n")
 
 
+def test_healthz_says_what_is_wrong_while_the_daemon_serves_on() -> None:
+    status, _, body = answer(sources(warning="the metastore is away"), "/healthz")
+    assert (int(status), body) == (200, b"ok\nwarning: the metastore is away\n")
+
+
 def test_front_page_shows_every_fact_and_escapes_it(served: str) -> None:
     status, kind, body = get(served)
     assert (status, kind) == (200, "text/html; charset=utf-8")
@@ -57,7 +62,7 @@ def test_front_page_shows_every_fact_and_escapes_it(served: str) -> None:
 def test_front_page_comes_as_json_too(served: str) -> None:
     status, kind, body = get(f"{served}/?json")
     assert (status, kind) == (200, "application/json")
-    assert json.loads(body) == {"serving": True, "trouble": "", **FACTS}
+    assert json.loads(body) == {"serving": True, **FACTS, "problem": "", "warning": ""}
 
 
 def test_metrics_are_those_of_prometheus(served: str) -> None:
