@@ -52,6 +52,7 @@ from .facts import (
     may,
 )
 from .faults import Told, hello_fault, no
+from .inspecting import Inspecting
 from .intake import Broadcast, Intake, Order
 from .members import MEMBERS_MAX, Member, Members
 from .readers import Readers
@@ -93,6 +94,7 @@ class Hub:
         )
         self._sender = Sender()
         self._readers = Readers(self._intake, self._members, sender=self._sender, place=self._place)
+        self._inspecting = Inspecting(self._intake, self._members, look=self.status)
         self._publisher: Member | None = None
         self._putter = b""  # the publisher's bulk connection
         self._told = Told()
@@ -204,7 +206,7 @@ class Hub:
         if isinstance(message, Refused):  # is never answered: two refusals would go on for ever
             if found is not None and found[0] is self._publisher:
                 self._intake.refused(message, now=self._now)
-            return ()
+            return self._inspecting.answered(found[0], message) if found is not None else ()
         if found is None:
             text = "this hub does not know the connection: say hello first"
             return self._refuse(peer, no("HELLO", text), of=message)
@@ -231,8 +233,11 @@ class Hub:
             case Join() | Drop() | Status() | CatchUp() | Credit() | Cancel():
                 self.counts.catch_ups += isinstance(message, CatchUp)
                 return self._reply(peer, self._readers.answer(member, peer, message), of=message)
-            case Inspect(request=request, what=what):
-                return self._reply(peer, self._inspect(request, what), of=message)
+            case Inspect():
+                to, told = self._inspecting.ask(peer, message, now=self._now)
+                return self._reply(to, told, of=message)
+            case Inspected():
+                return self._inspecting.answered(member, message)
             case _:
                 assert isinstance(message, Bye)
                 return self._on_bye(member)
@@ -288,12 +293,6 @@ class Hub:
         self._members.leave(member)
         self._retie()
         return ()
-
-    def _inspect(self, request: int, what: str) -> Message:
-        found = status.table(self.status(now=self._now), what)
-        if found is None:
-            return no("INSPECT", f"no table {what!r}: {', '.join(status.TABLES)}")
-        return Inspected(request=request, columns=found[0], rows=found[1])
 
     def _on_undecodable(self, peer: bytes, error: WireError) -> tuple[Effect, ...]:
         self.counts.undecodable += 1

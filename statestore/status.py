@@ -6,13 +6,14 @@ Columns of ``tables()`` are what ``Inspect`` is answered with; other threads may
 from dataclasses import asdict, dataclass, field, fields
 from typing import Final
 
-from ..topics.entries import FULL, MINIMAL
+from ..topics.entries import FULL, MINIMAL, MINIMAL_BYTES
 from ..topics.liveness import LIVE
 from .facts import ROLES
 from .intake import Intake
 from .members import Member, Members
 
 TABLES: Final = ("status", "topics", "subscribers")
+JOINED: Final = "joined"  # of one member: what it follows
 
 Cell = str | int | float | bool | None
 Rows = tuple[tuple[Cell, ...], ...]
@@ -38,7 +39,11 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicStatus:
-    """One topic. ``lag_versions``: behind what the publisher said last."""
+    """One topic. ``lag_versions``: behind what the publisher said last.
+
+    ``full_bytes`` and ``minimal_bytes``: what each member at that level is accounted for it;
+    what a member at minimal has pulled comes on top.
+    """
 
     topic: int
     state: str
@@ -46,6 +51,7 @@ class TopicStatus:
     floor: int
     entries: int
     full_bytes: int
+    minimal_bytes: int
     full_members: int
     minimal_members: int
     lag_versions: int
@@ -108,6 +114,7 @@ def topics_of(intake: Intake, members: Members) -> tuple[TopicStatus, ...]:
             floor=slot.topic.floor,
             entries=len(slot.topic),
             full_bytes=slot.topic.held_bytes,
+            minimal_bytes=MINIMAL_BYTES,
             full_members=members.followers(number, FULL),
             minimal_members=members.followers(number, MINIMAL),
             lag_versions=max(0, slot.told - slot.topic.version),

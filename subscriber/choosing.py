@@ -8,16 +8,22 @@ minimal. Rules of the plan itself: planner.py.
 """
 
 from collections import Counter, deque
-from collections.abc import Mapping
 from math import inf
 from typing import Final
 
-from ..topics.entries import FULL, MINIMAL, NONE, Entry, accounted_bytes, group_of
+from ..topics.entries import (
+    FULL,
+    MINIMAL,
+    MINIMAL_BYTES,
+    NONE,
+    Entry,
+    accounted_bytes,
+    group_of,
+)
 from ..topics.objects.names import table_key
 from ..topics.sharding import NAMESPACE, table_topic, topic_ids
 from .facts import Effect
 from .following import Following
-from .holdings import MINIMAL_BYTES
 from .planner import Planner, Situation
 from .uses import Uses
 
@@ -27,6 +33,7 @@ READS_MAX: Final = 8192  # noted between two drains; of more only the newest cou
 UNKNOWN_BYTES: Final = 1024  # what a table that was never held counts
 
 BY_HAND: Final = "set by hand"
+FIRST_USE: Final = "read for the first time"
 
 
 class Choosing:
@@ -36,7 +43,7 @@ class Choosing:
         self.reads: deque[tuple[str, str, bool]] = deque(maxlen=READS_MAX)
         self.automatic = automatic
         self.watched = False
-        self.reasons: Mapping[int, str] = {}
+        self.reasons: dict[int, str] = {}
         self._offers = following.offers
         self._following = following
         self._uses = Uses()
@@ -55,6 +62,7 @@ class Choosing:
     def by_hand(self, topic: int) -> None:
         """Leave ``topic`` alone: somebody has set its level."""
         self._by_hand.add(topic)
+        self.reasons[topic] = BY_HAND
 
     def first_use(self, db: str, table: str, *, now: float) -> tuple[Effect, ...]:
         """Follow the topic of a table that is about to be pulled at minimal, so that it is kept."""
@@ -66,6 +74,7 @@ class Choosing:
         if levels.level(topic) != NONE or levels.budget.free_bytes < MINIMAL_BYTES:
             return ()
         self._since[topic] = now
+        self.reasons[topic] = FIRST_USE
         return following.watch(topic, now=now)
 
     def watch_all(self, *, on: bool, now: float) -> tuple[Effect, ...]:

@@ -15,8 +15,6 @@ BULK: Final = "bulk"  # to the hub: catch-ups
 SERVICE: Final = "service"  # to catalogd: sync, compare
 PULLS: Final = "pulls"  # to catalogd: pulls
 
-LEVELS: Final = ("none", "minimal", "full")  # their names, by number
-
 CREATED: Final = "created"
 SCHEMA: Final = "schema"
 DATA_CHANGED: Final = "data"

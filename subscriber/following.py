@@ -7,7 +7,7 @@ welcomed again ──▶ joins what is followed, from where it stands: no resync
 from math import inf
 from typing import Final
 
-from ..topics.entries import FULL, MINIMAL, NONE
+from ..topics.entries import FULL, MINIMAL, MINIMAL_BYTES, NONE
 from ..topics.errors import OverBudget, TopicastError, UsageError
 from ..topics.offers import ALL_OFFERED
 from ..topics.sharding import NAMESPACE, is_topic, topic_ids
@@ -25,7 +25,6 @@ from ..topics.wire.messages import (
     Welcome,
 )
 from .facts import CONTROL, ConnectData, ConnectHub, Effect, Send
-from .holdings import MINIMAL_BYTES
 from .hubs import Hubs
 from .joining import Joining
 from .levels import Levels

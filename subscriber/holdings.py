@@ -7,16 +7,13 @@ Nothing is put in place that does not fit.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final
 
-from ..topics.entries import FULL, MINIMAL, Entry
+from ..topics.entries import FULL, MINIMAL, MINIMAL_BYTES, Entry
 from .budget import Account, Budget
 from .cache import Cache, Key
 from .content import HEAD_ONLY, Content, content_of
 from .rows import entries, put
 from .view import Swap, TopicView, View, prepare
-
-MINIMAL_BYTES: Final = 64  # what following a topic at level minimal is accounted for
 
 
 class Holdings:

@@ -12,6 +12,7 @@ from itertools import count
 from math import inf
 from typing import assert_never
 
+from ..topics.entries import LEVELS
 from ..topics.errors import NoSuchObject, UsageError
 from ..topics.sharding import NAMESPACE, topic_ids
 from ..topics.wire.messages import (
@@ -21,6 +22,7 @@ from ..topics.wire.messages import (
     Chunk,
     Compared,
     Delta,
+    Inspect,
     Joined,
     Message,
     Pulled,
@@ -35,7 +37,6 @@ from .facts import (
     BULK,
     CONTROL,
     DATA,
-    LEVELS,
     PULLS,
     SERVICE,
     Answer,
@@ -68,6 +69,7 @@ from .levels import Levels
 from .service import Service
 from .shown import Shown
 from .starts import Starts
+from .telling import answer
 from .view import View
 from .waits import Wait, Waits
 
@@ -124,6 +126,7 @@ class Member:
             (CONTROL, Welcome): following.on_welcome,
             (CONTROL, Joined): following.on_joined,
             (CONTROL, Refused): following.on_control_refused,
+            (CONTROL, Inspect): self._on_inspect,
             (SERVICE, Compared): service.on_compared,
             (SERVICE, Synced): service.on_synced,
             (SERVICE, Validated): service.on_validated,
@@ -182,6 +185,10 @@ class Member:
         if heard_at is not None and self._max_staleness_s is not None:
             self.view.fresh_until = heard_at + self._max_staleness_s
         return effects
+
+    def _on_inspect(self, asked: Inspect, *, now: float) -> tuple[Effect, ...]:
+        told = answer(asked, topics=lambda: self._topics(now), stats=lambda: self._stats(now))
+        return (Send(CONTROL, told),)
 
     def _on_ask(self, ask: Ask, now: float) -> tuple[Effect, ...]:
         match ask:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self, TypeVar, cast
 
-from ..topics.entries import FULL, NONE
+from ..topics.entries import FULL, LEVELS, NONE
 from ..topics.errors import LinkError, UsageError
 from ..topics.link import Link
 from ..topics.objects.filters import parse
@@ -24,7 +24,6 @@ from ..topics.wire.messages import Claimed
 from .config import TIMEOUT_S, settings_of
 from .content import Content
 from .facts import (
-    LEVELS,
     Ask,
     AskDrop,
     AskJoin,

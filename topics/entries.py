@@ -16,6 +16,9 @@ PREFIX: Final = 3  # the whole group is gone
 NONE: Final = 0  # levels: what a subscriber follows of a topic
 MINIMAL: Final = 1
 FULL: Final = 2
+LEVELS: Final = ("none", "minimal", "full")  # their names, by number
+
+MINIMAL_BYTES: Final = 64  # what following a topic at level minimal is accounted for
 
 ENTRY_OVERHEAD_BYTES: Final = 320
 """What one entry costs in CPython beside key and value: object, three integers, two bytes

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
-from topicast.subscriber.facts import LEVELS, Answer, Fail
+from topicast.subscriber.facts import Answer, Fail
 from topicast.tests.sim.application import Application
 from topicast.tests.sim.checkers import Asked, Incarnations, Moments, Versions, Violation
 from topicast.tests.sim.metastore import DBS, State, TableId
@@ -23,7 +23,7 @@ from topicast.tests.sim.reader import ReaderProcess
 from topicast.tests.sim.sizes import small
 from topicast.tests.sim.store import SimStore
 from topicast.tests.sim.world import Order, World
-from topicast.topics.entries import FULL, MINIMAL
+from topicast.topics.entries import FULL, LEVELS, MINIMAL
 from topicast.topics.objects.values import LOADING
 
 EVER = 1 << 30

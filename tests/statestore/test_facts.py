@@ -27,6 +27,7 @@ UNDERSTOOD = {  # all else is catalogd's to answer, or a hub's to say; Hello is 
     "Drop": {"reader control"},
     "Status": ON_CONTROL,
     "Inspect": ON_CONTROL,
+    "Inspected": {"reader control"},
     "Bye": EVERYBODY,
     "Refused": EVERYBODY,
     "CatchUp": {"reader bulk"},
