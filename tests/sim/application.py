@@ -40,7 +40,7 @@ class Application:
             tables = self.world.metastore.history
             oldest = min(tables, key=lambda table: self.current.get(table, 0.0))
             self.read(oldest, whole=True)
-        elif rng.random() < 0.1:
+        elif rng.random() < (0.01 if self.process.setup.automatic else 0.1):
             topic = rng.randrange(NUM_TOPICS)
             if rng.random() < 0.5:
                 self.drop(topic)

@@ -9,6 +9,7 @@ from topicast.subscriber.member import Member
 from topicast.subscriber.reads import reach_of, read_partitions
 from topicast.subscriber.rows import entries
 from topicast.tests.sim.metastore import State, TableId
+from topicast.tests.sim.violation import Violation
 from topicast.topics.entries import group_of
 from topicast.topics.follower import LIVE
 from topicast.topics.objects.names import table_key
@@ -17,10 +18,6 @@ from topicast.topics.objects.values import decode_table_value
 from topicast.topics.sharding import NAMESPACE, table_topic
 
 History = Mapping[TableId, Sequence[tuple[int, State]]]
-
-
-class Violation(AssertionError):
-    """What a checker found; says how to see it again."""
 
 
 @dataclass(frozen=True, slots=True)

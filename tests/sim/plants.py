@@ -191,8 +191,8 @@ PLANTS = (
         "held_and_changed",
         (
             Line(
-                catalog_pulls.Pulls,
-                "parts",
+                catalog_pulls,
+                "select",
                 "if held.get(entry.key) != entry.version]",
                 "if entry.key not in held]",
             ),
@@ -229,7 +229,7 @@ PLANTS = (
     ),
     Plant(
         "each level has a position of its own",
-        BY_SEED,
+        "raised_with_nothing_held",
         (
             Line(
                 Levels,

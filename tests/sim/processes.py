@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from topicast.tests.sim.world import World
 
 HUBS = 2
-READERS = 3
 MODES = (
     Mode("full"),
     Mode("mixed"),

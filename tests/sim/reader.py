@@ -1,25 +1,38 @@
 """A reader of the world: a subscriber's core and its connections."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from topicast.subscriber import facts as member_facts
 from topicast.subscriber.member import Member
+from topicast.tests.sim.holding import check_credit, watch_closely
 from topicast.tests.sim.processes import HUBS, TICK_S, HubProcess
 from topicast.topics.wire import decode, encode
+from topicast.topics.wire.messages import CatchUp, Credit
 
 if TYPE_CHECKING:
     from topicast.tests.sim.world import World
 
 CHANNEL = {member_facts.CONTROL: 1, member_facts.BULK: 2}
+AMPLE_BYTES = 10_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What an application chose for its subscriber."""
+
+    budget_bytes: int = AMPLE_BYTES
+    automatic: bool = False
 
 
 class ReaderProcess:
     """A subscriber; ``answered`` is called with each Answer and Fail, ``stepped`` after a fact."""
 
-    def __init__(self, world: "World", number: int) -> None:
+    def __init__(self, world: "World", number: int, setup: Setup) -> None:
         self.world = world
         self.number = number
+        self.setup = setup
         self.name = f"reader-{number}"
         self.answered: Callable[[member_facts.Answer | member_facts.Fail], None] = lambda _: None
         self.stepped: Callable[[Member], None] = lambda _: None
@@ -33,11 +46,12 @@ class ReaderProcess:
         self.order = order
         self.member = Member(
             order,
-            budget_bytes=10_000_000,
+            budget_bytes=setup.budget_bytes,
             name=self.name,
             new_id=lambda: world.rng.randbytes(16),
-            automatic=number % 2 == 1,
+            automatic=setup.automatic,
         )
+        watch_closely(self.member, world.counts)
         world.at(0.0, self._tick)
 
     def ask(self, make: Callable[[int], object]) -> int:
@@ -59,6 +73,9 @@ class ReaderProcess:
     def _perform(self, effect: object) -> None:
         match effect:
             case member_facts.Send(channel=channel, message=message):
+                if isinstance(message, CatchUp | Credit):
+                    self.world.counts["credits"] += isinstance(message, Credit)
+                    check_credit(self.member._following.levels, message.stream)
                 self._send(channel, encode(message))
             case member_facts.Subscribe(prefix=prefix):
                 self.prefixes[prefix] = None

@@ -6,18 +6,21 @@ from random import Random
 from topicast.catalog.modes import MODE_DEFAULT, POLICY_DEFAULT
 from topicast.subscriber.facts import Answer, Fail
 from topicast.tests.sim.application import Application
-from topicast.tests.sim.checkers import Incarnations, Moments, Versions, Violation
+from topicast.tests.sim.checkers import Incarnations, Moments, Versions
+from topicast.tests.sim.holding import count_held
 from topicast.tests.sim.metastore import TableId
 from topicast.tests.sim.processes import EPOCH_0, HUBS
-from topicast.tests.sim.reader import ReaderProcess
+from topicast.tests.sim.reader import ReaderProcess, Setup
 from topicast.tests.sim.sizes import small
 from topicast.tests.sim.store import SimStore
+from topicast.tests.sim.violation import Violation
 from topicast.tests.sim.world import World
 
 FAULTS_S = 5.0  # of trouble
 HEALED_S = 14.0  # until everything must be as the metastore is
 STEP_S = 0.2  # between two looks whether it is
 OPERATIONS = 24
+NAMES_BYTES = 1600  # the namespace takes 1382 of them at most
 THREADS = 2  # of an application: their reads overlap
 
 
@@ -26,7 +29,8 @@ class Run:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.world = World(Random(seed))
+        rng = Random(seed)
+        self.world = World(rng, _setups(rng))
         self.counts: Counter[str] = Counter()
         self.current: dict[int, dict[TableId, float]] = {}
         self.done = False
@@ -64,6 +68,8 @@ class Run:
             world.run(world.now + STEP_S)
         assert not missing, missing
         self.counts["operations"] = sum(world.metastore.counts.values())
+        for reader in world.readers:
+            count_held(reader.member, world.counts)
         self.counts += world.counts
 
     def _race(self) -> None:
@@ -197,6 +203,16 @@ class Run:
                 if _rows(slot.topic) != _rows(topic):
                     return f"{hub.name} topic {number} differs"
         return ""
+
+
+def _setups(rng: Random) -> tuple[Setup, ...]:
+    """Return a reader with room for all, one that chooses by use, and one that may."""
+    tight = [NAMES_BYTES + rng.randrange(4000) for _ in range(2)]
+    return (
+        Setup(),
+        Setup(budget_bytes=tight[0], automatic=True),
+        Setup(budget_bytes=tight[1], automatic=rng.random() < 0.5),
+    )
 
 
 def _rows(topic: object) -> dict[bytes, tuple[int, bytes | None]]:

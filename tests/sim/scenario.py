@@ -16,12 +16,13 @@ from random import Random
 
 from topicast.subscriber.facts import Answer, Fail
 from topicast.tests.sim.application import Application
-from topicast.tests.sim.checkers import Asked, Incarnations, Moments, Versions, Violation
+from topicast.tests.sim.checkers import Asked, Incarnations, Moments, Versions
 from topicast.tests.sim.metastore import DBS, State, TableId
 from topicast.tests.sim.processes import EPOCH_0, CatalogProcess, HubProcess
 from topicast.tests.sim.reader import ReaderProcess
 from topicast.tests.sim.sizes import small
 from topicast.tests.sim.store import SimStore
+from topicast.tests.sim.violation import Violation
 from topicast.tests.sim.world import Order, World
 from topicast.topics.entries import FULL, LEVELS, MINIMAL
 from topicast.topics.objects.values import LOADING

@@ -1,15 +1,16 @@
-"""Sizes: limits of the cores, so small that what is rare becomes an everyday thing."""
+"""Sizes: limits and times of the cores, so small that what is rare becomes an everyday thing."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from math import log
 from unittest.mock import patch
 
 from topicast.catalog import deltas
 from topicast.catalog.service import pulls as catalog_pulls
 from topicast.catalog.sources import pieces, reading
 from topicast.statestore import asking, derived
+from topicast.subscriber import choosing, levels, planner, streams, uses
 from topicast.subscriber import pulls as subscriber_pulls
-from topicast.subscriber import streams
 from topicast.topics import bulk
 
 # A row of a table is about 180 bytes, of a block 80, of names 60, a stub 40.
@@ -18,20 +19,36 @@ SIZES = (
     (pieces, "PARTITIONS_PER_READ_MAX", 2),
     (bulk, "CHUNK_BYTES_MAX", 200),  # a catch-up has several chunks,
     (asking, "CREDIT_DEFAULT", 500),  # of which one or two are on their way
+    (levels, "CREDIT_DEFAULT", 500),
     (streams, "CREDIT_DEFAULT", 500),
+    (streams, "CREDIT_STEP", 60),
     (catalog_pulls, "CHUNK_BYTES_MAX", 200),
     (subscriber_pulls, "CREDIT_DEFAULT", 500),
     (deltas, "DELTA_BYTES_MAX", 300),  # a larger transaction goes out as stubs,
     (deltas, "STUBS_BYTES_MAX", 200),  # or as a horizon
     (bulk, "STUBS_BYTES_MAX", 400),
     (derived, "STUBS_BYTES_MAX", 400),
+    (levels, "STUBS_BYTES_MAX", 400),
+)
+# A run takes some seconds: an hour of a driver, and its planner, pass in one of them.
+TIMES = (
+    (choosing, "PLAN_S", 0.3),
+    (choosing, "DRAIN_S", 0.1),
+    (planner, "IDLE_S", 1.5),
+    (planner, "DWELL_S", 0.4),
+    (planner, "PACE_S", 0.2),
+    (planner, "PAUSE_S", 0.3),
+    (planner, "PAUSE_S_MAX", 1.0),
+    (uses, "HALF_LIFE_S", 1.0),
+    (uses, "_PER_S", log(2)),
+    (uses, "WINDOW_S", 1.5),
 )
 
 
 @contextmanager
 def small() -> Iterator[None]:
-    """Run with SIZES."""
+    """Run with SIZES and TIMES."""
     with ExitStack() as stack:
-        for module, name, size in SIZES:
+        for module, name, size in (*SIZES, *TIMES):
             stack.enter_context(patch.object(module, name, size))
         yield

@@ -16,7 +16,11 @@ SECONDS = 55.0
 SEEDS_AT_LEAST = 200
 SCALE = int(os.environ.get("SIM_SCALE", "1"))
 FAULTS = ("cut", "kill_catalogd", "kill_hub", "lose_store", "restore_old", "slow", "away")
-KINDS = (*FAULTS, "doubled messages", "filters checked", "floors raised", "modes turned")
+PRESSURE = (
+    *("reservations", "credits", "tables given up", "topics outgrown", "oversize"),
+    *("planned raises", "planned full", "lowered"),
+)
+KINDS = (*FAULTS, *PRESSURE, "doubled messages", "filters checked", "floors raised", "modes turned")
 
 
 def _seeds(first: int, seconds: float) -> tuple[int, Counter[str]]:

@@ -6,7 +6,7 @@ store and time. One seed, one trace.
 
 import heapq
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
@@ -16,13 +16,8 @@ from topicast.catalog.publisher import Publisher
 from topicast.statestore.hub import Hub
 from topicast.subscriber.member import Member
 from topicast.tests.sim.metastore import SimMetastore
-from topicast.tests.sim.processes import (
-    HUBS,
-    READERS,
-    CatalogProcess,
-    HubProcess,
-)
-from topicast.tests.sim.reader import ReaderProcess
+from topicast.tests.sim.processes import HUBS, CatalogProcess, HubProcess
+from topicast.tests.sim.reader import ReaderProcess, Setup
 from topicast.topics.wire import decode
 from topicast.topics.wire.header import CONTROL_KIND
 from topicast.topics.wire.messages import (
@@ -46,6 +41,7 @@ from topicast.topics.wire.messages import (
 )
 
 CHECK_EVERY = 11
+SETUPS = (Setup(), Setup(automatic=True), Setup())
 # What is asked, or said, again where a connection was lost, with its answers: it may come twice.
 AGAIN = (
     Hello | Welcome | Announce | Have | Filed | Join | Joined | Drop | Dropped | Status | Pull
@@ -81,7 +77,7 @@ class Order:
 class World:
     """The heap, the dice, the trace, the network and everybody on it."""
 
-    def __init__(self, rng: Random) -> None:
+    def __init__(self, rng: Random, setups: Sequence[Setup] = SETUPS) -> None:
         self.rng = rng
         self.now = 1000.0
         self.faults = True
@@ -98,7 +94,7 @@ class World:
         self.metastore = SimMetastore(self.rng)
         self.hubs = [HubProcess(self, number) for number in range(HUBS)]
         self.catalogd = CatalogProcess(self)
-        self.readers = [ReaderProcess(self, number) for number in range(READERS)]
+        self.readers = [ReaderProcess(self, *one) for one in enumerate(setups)]
 
     # -- time
 

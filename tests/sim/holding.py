@@ -1,0 +1,83 @@
+"""What is held against a reader's budget: every byte at every instant, plans, credit, drops."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from topicast.subscriber.budget import Account, Budget
+from topicast.subscriber.levels import Levels
+from topicast.subscriber.member import Member
+from topicast.subscriber.planner import Plan, Planner, Situation
+from topicast.tests.sim.violation import Violation
+from topicast.topics.entries import FULL, MINIMAL, MINIMAL_BYTES
+
+
+class CheckedBudget(Budget):
+    """A budget that is looked at whenever a byte of it moves; so between two changes as well."""
+
+    counts: Counter[str]
+
+    def hold(self, account: Account, growth: int) -> None:
+        super().hold(account, growth)
+        if self.held_bytes > self.limit_bytes:
+            raise Violation(f"{self.held_bytes} bytes held, of {self.limit_bytes} that may be")
+
+    def reserve(self, account: Account, size: int) -> None:
+        super().reserve(account, size)
+        self.counts["reservations"] += bool(size)
+
+
+class CheckedPlanner(Planner):
+    """A planner whose plans are added up."""
+
+    counts: Counter[str]
+
+    def plan(self, topics: Sequence[Situation], *, budget_bytes: int, **more: object) -> Plan:
+        plan: Plan = super().plan(topics, budget_bytes=budget_bytes, **more)  # type: ignore[arg-type]  # as they come
+        check_plan(topics, plan, budget_bytes)
+        level = {it.topic: it.level for it in topics}
+        for step in plan.steps:
+            self.counts["planned raises" if step.level > level[step.topic] else "lowered"] += 1
+            self.counts["planned full"] += step.level == FULL
+        return plan
+
+
+def check_plan(topics: Sequence[Situation], plan: Plan, budget_bytes: int) -> None:
+    """Take the steps one by one: none that takes bytes may end above the budget."""
+    full = {it.topic: max(it.full_bytes, it.held_bytes * (it.level == FULL)) for it in topics}
+    bytes_of = {it.topic: _bytes(it.level, full[it.topic]) for it in topics}
+    for step in plan.steps:
+        before, after = bytes_of[step.topic], _bytes(step.level, full[step.topic])
+        bytes_of[step.topic] = after
+        planned = sum(bytes_of.values())
+        if after > before and planned > budget_bytes:
+            raise Violation(f"{step} comes to {planned} bytes, of {budget_bytes} that may be")
+
+
+def check_credit(levels: Levels, stream: int) -> None:
+    """Look at what a stream may bring, once it was granted more."""
+    granted = levels._streams._open.get(stream)
+    if granted is None:
+        return
+    reserved = sum(map(levels._expected, granted.topics))
+    if granted.credit > max(reserved, 1):
+        raise Violation(f"{granted.credit} bytes may come, {reserved} are reserved for them")
+
+
+def watch_closely(member: Member, counts: Counter[str]) -> None:
+    """Have every step of a member's budget and planner looked at, and counted."""
+    budget, planner = member._following.levels.budget, member.choosing._planner
+    budget.__class__, planner.__class__ = CheckedBudget, CheckedPlanner
+    budget.counts = planner.counts = counts  # type: ignore[attr-defined]  # they have it now
+
+
+def count_held(member: Member, counts: Counter[str]) -> None:
+    """Add up what became of a member's budget."""
+    following = member._following
+    counts["topics outgrown"] += following.evictions
+    counts["tables given up"] += following.levels.holdings.evicted
+    counts["oversize"] += following.levels.holdings.oversize
+    counts["catch-ups"] += following.levels.catch_ups
+
+
+def _bytes(level: int, full_bytes: int) -> int:
+    return full_bytes if level == FULL else MINIMAL_BYTES * (level == MINIMAL)
