@@ -4,7 +4,7 @@ from typing import Final
 
 import click
 
-from .commands import look, order, setup
+from .commands import look, members, order, setup
 from .flags import settings, version_option
 from .output import EXIT_CODES, run
 
@@ -20,8 +20,8 @@ def topicast() -> None:
 for command in (
     setup.quickstart,
     look.status,
-    look.topics,
-    look.subscribers,
+    members.topics,
+    members.subscribers,
     look.tables,
     look.describe,
     look.partitions,

@@ -13,7 +13,7 @@ from typing import Final
 
 from ..topics.entries import NONE
 from ..topics.liveness import LIVE, LOST, LOST_S, SUSPECT_S, Liveness
-from ..topics.wire.messages import Have, Hello, Position, Status
+from ..topics.wire.messages import OPERATOR, Have, Hello, Position, Status
 
 MEMBERS_MAX: Final = 4096  # four times the drivers that the design names
 KEPT_S: Final = 300.0  # a lost member is shown for so long: time for an operator to look
@@ -156,7 +156,10 @@ class Members:
             member.state = member.liveness.state(now)
             if member.state == LOST:
                 self._count(member.joined.values(), -1)
-                lost.append(member)
+                if member.role == OPERATOR:
+                    self.leave(member)  # it came to look, and went
+                else:
+                    lost.append(member)
         return tuple(lost)
 
     def forget_topics(self) -> None:

@@ -275,7 +275,7 @@ class Planner:
         if case.target == FULL:
             return self._why_full(case)
         if case.it.kept:
-            text = "a table of it is pinned, or cached in Spark"
+            text = "a table of it is pinned, or its changes are watched"
         elif case.used:
             text = "in use"
         elif use.read_at == -inf:

@@ -10,10 +10,11 @@ import click
 from ...subscriber import Subscriber
 from ...topics.errors import LinkError, NotReady
 from ...topics.objects.tables import Column, Database, Table
+from ...topics.offers import offers_in_words
 from ...topics.settings import parse_addresses
 from ..flags import budget_option, settings, statestores_option, timeout_option
 from ..operator import Facts, Operator
-from ..output import EXIT_CODES, NOT_REACHABLE, Output, complain, output_option
+from ..output import DONE, EXIT_CODES, Output, complain, exit_code, output_option
 
 
 @contextmanager
@@ -34,50 +35,31 @@ def catalog_at(statestores: str, *, budget: str, timeout_s: float) -> Iterator[S
         subscriber.close()
 
 
-def _inspected(statestores: str, what: str) -> Facts:
-    with Operator(parse_addresses(statestores, setting="statestores")) as visit:
-        return visit.hub(what)
-
-
 @click.command(context_settings=settings(), epilog=EXIT_CODES)
 @statestores_option()
 @output_option()
 def status(statestores: str, output: str) -> int:
-    """Show how the statestored and the catalogd behind it are."""
-    processes: dict[str, dict[str, Any]] = {}
-    code = 0
-    with Operator(parse_addresses(statestores, setting="statestores")) as visit:
-        processes["statestored"] = {"address": str(visit.address)} | _facts(visit.hub("status"))
+    """Show how each statestored is, the catalogd behind it, and the mode that holds."""
+    addresses = parse_addresses(statestores, setting="statestores")
+    hubs: list[dict[str, Any]] = []
+    catalogd: dict[str, Any] = {}
+    code = DONE
+    for address in addresses:
         try:
-            processes["catalogd"] = _facts(visit.catalog("status"))
+            with Operator((address,)) as visit:
+                hubs.append({"address": str(address)} | _facts(visit.hub("status")))
+                catalogd = catalogd or _facts(visit.catalog("status"))
         except LinkError as error:
+            if len(addresses) == 1 and not hubs:
+                raise
             complain(str(error))
-            code = NOT_REACHABLE
+            code = exit_code(error)
     printed = Output(output)
     if output == "json":
-        printed.document(processes, text="")
-    else:
-        rows = [(name, k, v) for name, facts in processes.items() for k, v in facts.items()]
-        printed.rows(("process", "fact", "value"), rows)
+        printed.document({"statestoreds": hubs, "catalogd": catalogd}, text="")
+    elif hubs:
+        printed.rows(("process", "fact", "value"), _process_rows(hubs, catalogd))
     return code
-
-
-@click.command(context_settings=settings(), epilog=EXIT_CODES)
-@statestores_option()
-@output_option()
-def topics(statestores: str, output: str) -> None:
-    """Show every topic of the statestored: its version, its size, its readers."""
-    facts = _inspected(statestores, "topics")
-    Output(output).rows(facts.columns, facts.rows)
-
-
-@click.command(context_settings=settings(), epilog=EXIT_CODES)
-@statestores_option()
-@output_option()
-def subscribers(statestores: str, output: str) -> None:
-    """Show who is connected to the statestored, and how far behind each one is."""
-    facts = _inspected(statestores, "subscribers")
-    Output(output).rows(facts.columns, facts.rows)
 
 
 @click.command(context_settings=settings(), epilog=EXIT_CODES)
@@ -167,8 +149,18 @@ def watch(pattern: str, count: int | None, output: str, **where: Any) -> None:
                 return
 
 
+def _process_rows(
+    hubs: list[dict[str, Any]], catalogd: dict[str, Any]
+) -> list[tuple[str, str, Any]]:
+    """Return a row for each fact; several statestoreds are told apart by their addresses."""
+    names = ["statestored"] if len(hubs) == 1 else [f"statestored {h['address']}" for h in hubs]
+    processes = zip((*names, "catalogd"), (*hubs, catalogd), strict=True)
+    return [(name, fact, value) for name, facts in processes for fact, value in facts.items()]
+
+
 def _facts(facts: Facts) -> dict[str, Any]:
-    return {str(name): value for name, value in facts.rows}
+    found = {str(name): value for name, value in facts.rows}
+    return found | {"offers": offers_in_words(int(found["offers"] or 0))}
 
 
 def _properties(found: Table | Database) -> list[tuple[str, str | int]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ...topics.errors import UsageError
 from ...topics.settings import parse_addresses
 from ..flags import budget_option, option, settings, statestores_option, timeout_option
 from ..operator import Facts, Operator
@@ -55,11 +56,11 @@ def mode(name: str | None, overrides: str | None, output: str, **where: Any) -> 
 
 
 @click.command(context_settings=settings(), epilog=EXIT_CODES)
-@click.argument("name", metavar="[DATABASE[.TABLE]]", default="")
+@click.argument("name", metavar="[DATABASE[.TABLE]]", required=False)
 @statestores_option()
 @timeout_option()
 @output_option()
-def invalidate(name: str, output: str, **where: Any) -> int:
+def invalidate(name: str | None, output: str, **where: Any) -> int:
     """Let catalogd forget what it holds of a table, of a database, or of everything.
 
     Readers are told at once; the content is read again when it is asked for, or in the background.
@@ -68,11 +69,11 @@ def invalidate(name: str, output: str, **where: Any) -> int:
 
 
 @click.command(context_settings=settings(), epilog=EXIT_CODES)
-@click.argument("name", metavar="[DATABASE[.TABLE[/PARTITION]]]", default="")
+@click.argument("name", metavar="[DATABASE[.TABLE[/PARTITION]]]", required=False)
 @statestores_option()
 @timeout_option()
 @output_option()
-def refresh(name: str, output: str, **where: Any) -> int:
+def refresh(name: str | None, output: str, **where: Any) -> int:
     """Let catalogd read a partition, a table, a database or everything again from the metastore.
 
     It is answered when what was read is published. Of a database, or of everything, only what
@@ -81,8 +82,10 @@ def refresh(name: str, output: str, **where: Any) -> int:
     return _obeyed("refresh", name, output, **where)
 
 
-def _obeyed(order: str, name: str, output: str, **where: Any) -> int:
-    facts = _as_facts(_ordered(order, (name,) if name else (), **where))
+def _obeyed(order: str, name: str | None, output: str, **where: Any) -> int:
+    if name == "":  # a script's variable that is not set is not to mean everything
+        raise UsageError(f"{order} '': name an object, or leave it out for everything")
+    facts = _as_facts(_ordered(order, () if name is None else (name,), **where))
     _print(facts, output)
     return FAILED if facts["failed"] else 0
 

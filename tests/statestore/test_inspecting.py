@@ -105,7 +105,9 @@ def test_who_cannot_be_asked_is_named(stage: Stage) -> None:
     """P-INSPECT-1."""
     assert "nobody of the registration 00" in refusal(ask(stage, "topics@00"))
     assert "op is no reader" in refusal(ask(stage, f"topics@{registration('op').hex()}"))
-    stage.pass_time(9)  # the reader is LOST
+    stage.pass_time(9)  # the reader is LOST; the operator is forgotten
+    assert refusal(ask(stage, f"topics@{OF}")).startswith("HELLO")
+    stage.say(b"op", hello("op", OPERATOR, CONTROL_CHANNEL))
     assert "reader is no reader that hears us" in refusal(ask(stage, f"topics@{OF}"))
     stage.say(READER_CONTROL, Bye(reason="closed"))
     assert "nobody of the registration" in refusal(ask(stage, f"topics@{OF}"))

@@ -112,7 +112,8 @@ def test_topic_is_followed_from_its_first_use_on_and_until_long_after_the_last()
 def test_pinned_table_keeps_its_topic_followed() -> None:
     plan = plan_of([topic(0, kept=True), topic(1, MINIMAL, kept=True)], 150 * KB)
     assert told(plan) == [(0, MINIMAL)]
-    assert plan.reasons[0].startswith("a table of it is pinned, or cached in Spark; full would not")
+    why = "a table of it is pinned, or its changes are watched; full would not"
+    assert plan.reasons[0].startswith(why)
 
 
 def test_topic_whose_tables_change_between_reads_becomes_full_once_its_use_shows() -> None:

@@ -52,13 +52,27 @@ def document(statestores: str, *arguments: str) -> object:
 def test_status_shows_both_daemons(statestores: str) -> None:
     found = document(statestores, "status")
     assert isinstance(found, dict)
-    assert found["statestored"]["address"] == statestores
+    assert [hub["address"] for hub in found["statestoreds"]] == [statestores]
     assert found["catalogd"]["problem"] == ""
     assert "catalogd     watermark" in shown(statestores, "status")
 
 
-def test_topics_show_one_row_a_topic(statestores: str) -> None:
-    assert len(shown(statestores, "topics").splitlines()) == 1 + 16 + 1
+def test_status_shows_the_mode_and_what_each_hub_has_heard_of_it(statestores: str) -> None:
+    found = document(statestores, "status")
+    assert isinstance(found, dict)
+    assert (found["catalogd"]["mode"], found["catalogd"]["overrides"]) == ("mixed", "")
+    offers = [process["offers"] for process in (found["catalogd"], *found["statestoreds"])]
+    assert offers == ["none, minimal, full"] * 2
+
+
+def test_status_of_several_hubs_shows_those_that_answer(statestores: str) -> None:
+    both = f"{NOWHERE},{statestores}"
+    done = topicast("status", "--output=json", TOPICAST_STATESTORES=both)
+    assert done.returncode == 3
+    assert NOWHERE in done.stderr
+    found = json.loads(done.stdout)
+    assert [hub["address"] for hub in found["statestoreds"]] == [statestores]
+    assert found["catalogd"]["problem"] == ""
 
 
 def test_subscribers_show_the_publisher(statestores: str) -> None:

@@ -89,6 +89,9 @@ def test_orders_say_what_they_did(served: Served, hive: EmbeddedMetastore) -> No
         (("refresh", "no.table"), 1, "no such object: no.table"),
         (("refresh", "a.b.c"), 2, "write it as db.table"),
         (("invalidate", "sys"), 2, "--blacklisted_dbs"),
+        (("invalidate", ""), 2, "leave it out for everything"),
+        (("refresh", ""), 2, "leave it out for everything"),
+        (("mode", "mixed", "--overrides=a.b=mixed"), 2, "PATTERN=full or PATTERN=minimal"),
     ],
 )
 def test_order_that_is_wrong_says_why(

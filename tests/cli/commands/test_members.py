@@ -1,0 +1,115 @@
+"""Who follows what, and why, as an operator sees it; the subscriber is of this process."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from topicast.cli.operator import Operator
+from topicast.subscriber import Subscriber
+from topicast.tests.cli.conftest import Served
+from topicast.tests.cli.processes import topicast
+from topicast.tests.waiting import until
+from topicast.topics.settings import parse_addresses
+from topicast.topics.sharding import NAMESPACE
+
+BY_HAND = {3: "full", 4: "minimal", 5: "minimal"}
+
+
+@pytest.fixture(scope="module")
+def reader(served: Served) -> Iterator[Subscriber]:
+    """A subscriber of the name ``spark-7`` whose levels were set by hand."""
+    with Subscriber(served.statestores, name="spark-7", timeout_s=30) as made:
+        for topic, level in BY_HAND.items():
+            made.join(topic, level)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def told(served: Served, reader: Subscriber) -> str:
+    """Where the hub is, once it has heard the reader's word on what it holds."""
+    with Operator(parse_addresses(served.statestores), timeout_s=30) as visit:
+        until(
+            lambda: any("spark-7" in row and row[-1] for row in visit.hub("subscribers").rows),
+            timeout_s=20,
+            what="the reader's status",
+        )
+    return served.statestores
+
+
+def shown(statestores: str, *words: str) -> str:
+    done = topicast(*words, f"--statestores={statestores}")
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def document(statestores: str, *words: str) -> object:
+    found: object = json.loads(shown(statestores, *words, "--output=json"))
+    return found
+
+
+def test_topics_show_bytes_and_members_at_each_level(told: str) -> None:
+    lines = [line.split() for line in shown(told, "topics").splitlines()]
+    assert len(lines) == 1 + 16 + 1
+    assert lines[-1][0] == "namespace"
+    rows = document(told, "topics")
+    assert isinstance(rows, list)
+    at = {row["topic"]: row for row in rows}
+    assert at[NAMESPACE]["full_bytes"] > 0
+    assert {row["minimal_bytes"] for row in rows} == {64}
+    assert (at[3]["full_members"], at[4]["minimal_members"]) == (1, 1)
+    assert {row["lag_versions"] for row in rows} == {0}
+
+
+def test_why_tells_the_level_of_each_topic_and_the_reason(told: str) -> None:
+    found = document(told, "topics", "--why=spark-7")
+    assert isinstance(found, dict)
+    assert found["name"] == "spark-7"
+    assert found["budget_bytes"] >= found["held_bytes"] > 0
+    whys = {row["topic"]: (row["level"], row["why"]) for row in found["topics"]}
+    assert len(whys) == 16 + 1
+    assert {topic: whys[topic] for topic in BY_HAND} == {
+        topic: (level, "set by hand") for topic, level in BY_HAND.items()
+    }
+
+
+@pytest.mark.parametrize("why", ["--why", "--why=spark-7"])
+def test_why_puts_together_what_is_alike(told: str, why: str) -> None:
+    text = shown(told, "topics", why)
+    assert text.startswith("spark-7 holds ")
+    rows = [line for line in text.splitlines() if "minimal" in line and "set by hand" in line]
+    assert [line.split()[0] for line in rows] == ["4-5"]
+
+
+def test_beginning_of_a_registration_names_a_subscriber(told: str) -> None:
+    rows = document(told, "subscribers")
+    assert isinstance(rows, list)
+    registration = next(row["registration"] for row in rows if row["name"] == "spark-7")
+    found = document(told, "topics", f"--why={registration[:12]}")
+    assert isinstance(found, dict)
+    assert found["registration"] == registration
+
+
+def test_why_of_nobody_or_of_several_says_so(told: str) -> None:
+    where = f"--statestores={told}"
+    done = topicast("topics", "--why=spark-8", where)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: no such object: subscriber spark-8\n"
+    with Subscriber(told, name="spark-9", timeout_s=30):
+        done = topicast("topics", "--why", where)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "say which subscriber, as --why=NAME: spark-7 (" in done.stderr
+    assert "spark-9 (" in done.stderr
+
+
+def test_subscribers_by_level_with_their_topics(told: str) -> None:
+    rows = document(told, "subscribers", "--topics")
+    assert isinstance(rows, list)
+    levels = {row["level"]: row for row in rows if row["name"] == "spark-7"}
+    assert sorted(levels) == ["full", "minimal"]
+    assert levels["minimal"]["topics"] == [4, 5]
+    assert levels["minimal"]["count"] == 2
+    assert {3, NAMESPACE} <= set(levels["full"]["topics"])
+    lines = shown(told, "subscribers", "--topics").splitlines()
+    assert any(line.startswith("spark-7") and line.endswith(" 2      4-5") for line in lines)
+    assert "publisher" not in "".join(lines)
