@@ -5,7 +5,7 @@
 Every write is one transaction of one topic; a table stands at one version with its partitions.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -13,7 +13,7 @@ from ..topics.entries import STUB, VALUE, Entry, prefix_tombstone, tombstone
 from ..topics.errors import UsageError, WireError
 from ..topics.objects.blocks import decode_block, edit_partitions
 from ..topics.objects.names import block_key, table_key
-from ..topics.objects.tables import Table, read_table
+from ..topics.objects.tables import Column, Table, read_table
 from ..topics.objects.values import (
     ABSENT,
     COMPLETE,
@@ -56,6 +56,15 @@ class Contents:
         """Return what is held of ``table`` itself; None if it is nothing or a stub."""
         entry = self.entry(table)
         return _decoded(entry.value) if entry is not None and entry.value is not None else None
+
+    def partition_columns(self, table: TableId) -> tuple[Column, ...]:
+        """Return the partition columns of ``table``; none if nothing is held of it."""
+        value = self.value(table)
+        return () if value is None else _read(value.thrift).partition_columns
+
+    def bounds(self, table: TableId) -> Sequence[str]:
+        """Return the sorted lower bounds of the blocks of ``table``; they change with it."""
+        return self._of(table).bounds
 
     def of_database(self, db: str) -> tuple[TableId, ...]:
         """Return the tables of ``db`` of which something is held. Cost: O(all tables)."""

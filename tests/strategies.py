@@ -164,22 +164,29 @@ _states = st.builds(
 )
 _BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "accepted": st.booleans(),
+    "after": keys,
     "arguments": _many(text),
     "columns": _many(text),
+    "cursor": keys,
     "entries": _many(_pulled_entries()),
     "found": st.booleans(),
     "gone": _many(keys),
     "held": _many(st.tuples(keys, u64)),
     "last": st.booleans(),
+    "moved": st.booleans(),
+    "names_only": st.booleans(),
     "positions": _many(positions),
     "registration": st.binary(min_size=16, max_size=16),
     "rows": _many(_many(cells)),
+    "values": _many(text),
     "wanted": _many(wanteds),
 }
 _claims = st.builds(m.Claimed, db=text, table=text, version=u64, whole=st.booleans())
 _OF_CLASS: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (m.Joined, "topics"): _many(_states),
     (m.Drop, "topics"): _many(short),
+    (m.Pull, "names"): _many(text),
+    (m.Pulled, "names"): st.binary(max_size=40),
     (m.Validate, "claims"): _many(_claims),
     (m.Validated, "stale"): _many(u64),
     (m.Refused, "topic"): st.integers(-1, 65_535),

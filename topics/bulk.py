@@ -1,6 +1,6 @@
-"""Bulk: the sending half of everything large, under byte credit and fair between streams.
+"""Bulk: the sending half of everything large, under byte credit and fair between peers.
 
-    open ──▶ parts wait ──credit──▶ one part of each stream in turn ──▶ last part: closed
+    open ──▶ parts wait ──credit──▶ one part of each peer in turn ──▶ last part: closed
 
 A stream is (peer, id) and yields parts of (cost in bytes, message). A part is sent while the
 stream's credit is above zero, so the overshoot is one part; a stream whose last part took all
@@ -54,67 +54,87 @@ class Sender:
 
     def __init__(self, streams_max: int = STREAMS_MAX) -> None:
         self._streams_max = streams_max
-        self._streams: OrderedDict[tuple[bytes, int], Stream] = OrderedDict()
+        self._streams: dict[bytes, dict[int, Stream]] = {}  # by peer
+        self._ready: OrderedDict[bytes, OrderedDict[int, Stream]] = OrderedDict()
+        """Those with credit, in the order of their turns: of the peers, of each peer's own."""
 
     def __len__(self) -> int:
-        return len(self._streams)
+        return sum(map(len, self._streams.values()))
 
     @property
     def ready(self) -> bool:
         """Whether a turn would send something."""
-        return any(stream.credit > 0 for stream in self._streams.values())
+        return bool(self._ready)
+
+    def room(self, peer: bytes) -> bool:
+        """Tell whether ``peer`` may open one more stream."""
+        of_peer = len(self._streams.get(peer, ()))
+        return of_peer < STREAMS_PER_PEER_MAX and len(self) < self._streams_max
 
     def open(self, peer: bytes, stream: int, *, credit: int, parts: Iterable[Part]) -> Send | None:
         """Begin to answer ``stream`` of ``peer``; a refusal is returned, to be sent."""
-        key = (peer, stream)
-        of_peer = sum(1 for other, _ in self._streams if other == peer)
-        if len(self._streams) >= self._streams_max or of_peer >= STREAMS_PER_PEER_MAX:
-            busy = f"{len(self._streams)} streams are open: ask again"
+        if not self.room(peer):
+            busy = f"{len(self)} streams are open: ask again"
             return Send(peer, Refused(request=stream, code="BUSY", message=busy, retry_ms=RETRY_MS))
-        self._streams[key] = Stream(iter(parts), min(credit, CREDIT_MAX))
+        self._streams.setdefault(peer, {})[stream] = Stream(iter(parts), 0)
+        self.credit(peer, stream, credit)
         return None
 
     def credit(self, peer: bytes, stream: int, amount: int) -> None:
         """Let a stream send ``amount`` bytes more; of a stream that ended it means nothing."""
-        found = self._streams.get((peer, stream))
-        if found is not None:
-            found.credit = min(found.credit + amount, CREDIT_MAX)
+        found = self._streams.get(peer, {}).get(stream)
+        if found is None:
+            return
+        found.credit = min(found.credit + amount, CREDIT_MAX)
+        if found.credit > 0:
+            self._ready.setdefault(peer, OrderedDict()).setdefault(stream, found)
 
     def cancel(self, peer: bytes, stream: int) -> None:
         """Send no more of a stream."""
-        self._streams.pop((peer, stream), None)
+        for streams in (self._streams, self._ready):
+            of_peer = streams.get(peer, {})
+            of_peer.pop(stream, None)
+            if not of_peer:
+                streams.pop(peer, None)
 
     def forget(self, peer: bytes) -> None:
         """Send no more to ``peer``."""
-        for key in [key for key in self._streams if key[0] == peer]:
-            del self._streams[key]
+        self._streams.pop(peer, None)
+        self._ready.pop(peer, None)
 
     def turn(self, bytes_max: int) -> tuple[Send, ...]:
-        """Return about ``bytes_max`` bytes of parts, one of each stream after the other."""
+        """Return about ``bytes_max`` bytes of parts, one of each peer after the other.
+
+        Of a peer's streams, one after the other: many of them get it no more than one would.
+        """
         sends: list[Send] = []
         sent = 0
-        while sent < bytes_max:
-            key = next((k for k, s in self._streams.items() if s.credit > 0), None)
-            if key is None:
-                break
-            stream = self._streams[key]
+        while sent < bytes_max and self._ready:
+            peer, streams = next(iter(self._ready.items()))
+            number, stream = next(iter(streams.items()))
             part = stream.next or next(stream.parts, None)
             if part is None:
-                del self._streams[key]
+                self.cancel(peer, number)
                 continue
-            sends.append(Send(key[0], part[1]))
+            sends.append(Send(peer, part[1]))
             sent += part[0]
-            self._charge(key, part[0])
+            self._ready.move_to_end(peer)
+            streams.move_to_end(number)
+            self._charge(peer, number, part[0])
         return tuple(sends)
 
-    def _charge(self, key: tuple[bytes, int], cost: int) -> None:
-        stream = self._streams[key]
+    def _charge(self, peer: bytes, number: int, cost: int) -> None:
+        stream = self._ready[peer][number]
         stream.credit -= cost
         stream.next = None if stream.credit > 0 else next(stream.parts, None)
-        if stream.credit > 0 or stream.next:
-            self._streams.move_to_end(key)
-        else:
-            del self._streams[key]
+        if stream.credit > 0:
+            return
+        if not stream.next:
+            self.cancel(peer, number)
+            return
+        del self._ready[peer][number]
+        if not self._ready[peer]:
+            del self._ready[peer]
 
 
 def chunk_cost(chunk: Chunk) -> int:
@@ -124,7 +144,8 @@ def chunk_cost(chunk: Chunk) -> int:
 
 def pulled_cost(part: Pulled) -> int:
     """Return the credit that a part of a pull takes, the same on both sides."""
-    return CHUNK_COST + sum(map(row_bytes, part.entries)) + sum(map(len, part.gone))
+    rows = sum(map(row_bytes, part.entries)) + sum(map(len, part.gone))
+    return CHUNK_COST + rows + len(part.names)
 
 
 def chunks(

@@ -6,7 +6,7 @@ from math import log
 from unittest.mock import patch
 
 from topicast.catalog import deltas
-from topicast.catalog.service import pulls as catalog_pulls
+from topicast.catalog.service import cutting
 from topicast.catalog.sources import pieces, reading
 from topicast.statestore import asking, derived
 from topicast.subscriber import choosing, levels, planner, streams, uses
@@ -22,7 +22,7 @@ SIZES = (
     (levels, "CREDIT_DEFAULT", 500),
     (streams, "CREDIT_DEFAULT", 500),
     (streams, "CREDIT_STEP", 60),
-    (catalog_pulls, "CHUNK_BYTES_MAX", 200),
+    (cutting, "CHUNK_BYTES_MAX", 200),
     (subscriber_pulls, "CREDIT_DEFAULT", 500),
     (deltas, "DELTA_BYTES_MAX", 300),  # a larger transaction goes out as stubs,
     (deltas, "STUBS_BYTES_MAX", 200),  # or as a horizon

@@ -27,11 +27,8 @@ from topicast.topics import bulk
 from topicast.topics.bulk import (
     CHUNK_COST,
     CREDIT_MAX,
-    REFUSAL_COST,
-    RETRY_MS,
     STREAMS_MAX,
     STREAMS_PER_PEER_MAX,
-    STUBS_BYTES_MAX,
     Sender,
     chunk_cost,
     chunks,
@@ -73,14 +70,16 @@ def test_stream_whose_last_part_took_its_credit_is_closed() -> None:
     assert len(sender) == 0
 
 
-def test_streams_take_turns() -> None:
-    """P-CREDIT-3."""
+def test_peers_take_turns_and_so_do_the_streams_of_one() -> None:
+    """P-CREDIT-3: who opens many gets it no faster, and one without credit holds up no other."""
     sender = Sender()
-    sender.open(b"a", 1, credit=1000, parts=parts(*[10] * 5))
-    sender.open(b"b", 1, credit=1000, parts=parts(*[10] * 2))
-    sender.open(b"c", 1, credit=15, parts=parts(*[10] * 3))
-    assert peers(sender.turn(1000)) == b"abcabcaaa"
-    assert len(sender) == 1
+    for number in range(3):
+        sender.open(b"a", number, credit=10 * number, parts=parts(*[10] * 3))
+    sender.open(b"b", 1, credit=1000, parts=parts(*[10] * 4))
+    assert peers(sender.turn(60)) == b"ababab"
+    assert (peers(sender.turn(1000)), sender.ready) == (b"b", False)
+    sender.credit(b"a", 0, 5)
+    assert (len(sender.turn(1000)), len(sender)) == (1, 3)
 
 
 def test_turn_ends_after_as_many_bytes_as_asked() -> None:
@@ -146,7 +145,7 @@ def test_streams_of_one_peer_are_bounded() -> None:
     assert refused is not None
     assert isinstance(refused.message, Refused)
     assert (refused.peer, refused.message.request, refused.message.code) == (b"a", 99, "BUSY")
-    assert refused.message.retry_ms == RETRY_MS
+    assert refused.message.retry_ms == bulk.RETRY_MS
     assert sender.open(b"b", 99, credit=1, parts=parts(1)) is None
 
 
@@ -204,7 +203,7 @@ def test_horizon_stands_for_a_snapshot_at_minimal(wanted: Wanted) -> None:
 
 def test_horizon_stands_for_more_stubs_than_a_frame_holds() -> None:
     """P-CATCH-14."""
-    rows = STUBS_BYTES_MAX // 40
+    rows = bulk.STUBS_BYTES_MAX // 40
     topic = topic_of([value(1), *(value(2, b"%06d" % n) for n in range(rows))], version=2)
     [only] = answered(topic, want(1, MINIMAL))
     assert (only.snapshot, only.horizon, only.entries, only.from_version) == (False, True, (), 1)
@@ -256,10 +255,10 @@ def test_largest_values_fit_a_frame() -> None:
 
 
 @given(control_messages(Pulled))
-def test_cost_of_a_pull_is_that_of_its_rows_and_keys(part: Pulled) -> None:
+def test_cost_of_a_pull_is_that_of_its_rows_keys_and_names(part: Pulled) -> None:
     """P-CREDIT-2."""
     rows = sum(35 + len(entry.key) + entry.size for entry in part.entries)
-    assert pulled_cost(part) == CHUNK_COST + rows + sum(map(len, part.gone))
+    assert pulled_cost(part) == CHUNK_COST + rows + sum(map(len, part.gone)) + len(part.names)
 
 
 @given(any_entries())
@@ -280,7 +279,7 @@ def test_refusal_names_the_stream_and_the_topic() -> None:
     no = Refused(request=0, code="RETRY", message="seeding", retry_ms=5)
     found = list(chunks(9, (want(0),), find=lambda _: no, place=lambda: (3, 4)))
     told = Refused(request=9, code="RETRY", message="seeding", retry_ms=5, topic=7)
-    assert found == [(REFUSAL_COST, told)]
+    assert found == [(bulk.REFUSAL_COST, told)]
 
 
 @pytest.mark.parametrize(
@@ -296,7 +295,7 @@ def test_sender_that_lags_behind_what_was_given_refuses(wanted: Wanted) -> None:
     """P-CATCH-15."""
     [told] = answer(topic_of([value(1)], version=5), wanted)
     assert isinstance(told, Refused)
-    assert (told.request, told.code, told.retry_ms, told.topic) == (9, "LAGGING", RETRY_MS, 7)
+    assert (told.request, told.code, told.retry_ms, told.topic) == (9, "LAGGING", bulk.RETRY_MS, 7)
 
 
 def test_reader_ahead_by_its_position_is_current() -> None:

@@ -9,8 +9,10 @@ and its range ends where its literal has such a character itself.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import Final, TypeAlias
 
+from ..errors import UsageError
 from .filters import TEXTS, Among, Comparison, Every, Filter, Some, Term
 from .names import partition_name
 from .tables import Column
@@ -25,6 +27,24 @@ def reach(wanted: Filter, columns: Sequence[Column]) -> tuple[Span, ...] | None:
     """Return the spans outside of which no name matches, sorted; None if that is unknown."""
     spans = _reach(wanted.term, columns)
     return None if spans is None or len(spans) > SPANS_MAX else _joined(spans)
+
+
+def reach_of_values(values: Sequence[str], columns: Sequence[Column]) -> Span | None:
+    """Return the span of the partitions whose first values are ``values``; "" stands for any.
+
+    None: it is unknown, for the first value may be any.
+
+    Raises:
+        UsageError: there are more values than ``columns``.
+    """
+    if len(values) > len(columns):
+        known = ", ".join(column.name for column in columns) or "none"
+        raise UsageError(f"{len(values)} values given; the partition columns are: {known}")
+    first = list(takewhile(bool, values))
+    if not first:
+        return None
+    name = partition_name([column.name for column in columns[: len(first)]], first)
+    return _under(name, more=len(first) < len(columns))
 
 
 def touches(spans: Sequence[Span], lower: str, upper: str | None) -> bool:

@@ -8,6 +8,8 @@ from ..entries import Entry
 SELECT_TABLE: Final = 0  # selectors in Pull: the table's own entry
 SELECT_BLOCKS: Final = 1  # the table and all its blocks
 SELECT_FILTER: Final = 2  # the table and the blocks in which partitions match a filter
+SELECT_NAMES: Final = 3  # the table and the blocks in which partitions of these names may stand
+SELECT_VALUES: Final = 4  # the table and the blocks of partitions that have these values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +36,11 @@ class Compared:
 class Pull:
     """Ask catalogd for a table (and blocks). ``held``: (block key, version) pairs held.
 
-    ``filter`` is that of SELECT_FILTER, else empty.
+    ``filter``, ``names`` and ``values`` are those of their selectors, else empty; of values, the
+    first ones of a partition's, "" stands for any. ``names_only``: the names of the selected
+    partitions, and nothing of their content. ``bytes_max``: at most about so much, 0: what
+    catalogd gives at most. ``after``: the cursor of the answer to be continued. ``version``: not
+    0: only if nothing of the table has changed since this version of its topic, in ``epoch``.
     """
 
     request: int
@@ -44,6 +50,13 @@ class Pull:
     credit: int
     held: tuple[tuple[bytes, int], ...] = ()
     filter: str = ""
+    names: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    names_only: bool = False
+    bytes_max: int = 0
+    after: bytes = b""
+    epoch: int = 0
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +64,10 @@ class Pulled:
     """A part of the answer to Pull; all parts are of one topic version.
 
     ``found`` false: no such table, as of ``namespace_version``. ``gone``: keys of those held
-    that exist no more, or are stale and outside the filter; those held that are neither here
-    nor in ``entries`` are current.
+    that exist no more, or are stale and not selected; those held that are neither here nor in
+    ``entries`` are current. ``names``: where only names were asked for, packed
+    (topics/objects/listing.py). ``cursor``: of the last part, from where to continue; empty:
+    nothing is left. ``moved``: the table is not as it was at the version asked for.
     """
 
     request: int
@@ -67,6 +82,9 @@ class Pulled:
     incarnation: int
     gone: tuple[bytes, ...]
     entries: tuple[Entry, ...]
+    names: bytes = b""
+    cursor: bytes = b""
+    moved: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,9 @@ from ..offers import ALL_OFFERED
 from .asked import (
     SELECT_BLOCKS as SELECT_BLOCKS,
     SELECT_FILTER as SELECT_FILTER,
+    SELECT_NAMES as SELECT_NAMES,
     SELECT_TABLE as SELECT_TABLE,
+    SELECT_VALUES as SELECT_VALUES,
     Claimed as Claimed,
     Compare as Compare,
     Compared as Compared,

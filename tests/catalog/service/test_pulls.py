@@ -1,65 +1,35 @@
 """Pulls: an answer is of one moment, brings what the asker lacks, and comes once."""
 
-import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from topicast.catalog.service import pulls as service
-from topicast.catalog.service.pulls import WAIT_S_MAX, Pulls
+from topicast.catalog.service.pulls import WAIT_S_MAX
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
-from topicast.topics.bulk import pulled_cost
+from topicast.tests.catalog.service.pulling import (
+    KEYED,
+    PLACE,
+    Desk,
+    blocks_of,
+    days,
+    filtered,
+    large,
+    pull,
+)
 from topicast.topics.entries import VALUE
 from topicast.topics.errors import UsageError
-from topicast.topics.objects.blocks import decode_block
 from topicast.topics.objects.names import block_key, table_key
-from topicast.topics.wire.header import CHUNK_BYTES_MAX
 from topicast.topics.wire.messages import (
     SELECT_BLOCKS,
     SELECT_FILTER,
     SELECT_TABLE,
     SOURCE_EVENTS,
     Pull,
-    Pulled,
 )
 
-KEYED = struct(T, "ds")
-PLACE = (5, 7)
 NOW = 100.0
-
-
-class Desk:
-    """Pulls over a holding that knows ``d.t``; its content is held unless it is not wanted."""
-
-    def __init__(self, *, held: bool = True) -> None:
-        self.holding = Holding()
-        self.holding.namespace.write(
-            {"d": b"struct"}, {T: "EXTERNAL_TABLE"}, source=SOURCE_EVENTS, at_us=NOW_US
-        )
-        if held:
-            self.holding.whole(KEYED, parts("1", "2"))
-        self.pulls = Pulls(self.holding.namespace, self.holding.contents, lambda: PLACE)
-
-    def answer(self, pull: Pull) -> tuple[Pulled, ...]:
-        return tuple(message for _, message in self.pulls.parts(pull))
-
-    def one(self, pull: Pull) -> Pulled:
-        (message,) = self.answer(pull)
-        return message
-
-
-def pull(table: str = "t", *, request: int = 1, selector: int = SELECT_BLOCKS, **held: int) -> Pull:
-    """Return a pull by someone who holds these blocks, by lower bound, at these versions."""
-    keys = tuple((block_key("d", table, lower), version) for lower, version in held.items())
-    return Pull(request=request, db="d", table=table, selector=selector, credit=1 << 20, held=keys)
-
-
-def large(desk: Desk) -> None:
-    """Give ``d.t`` partitions that take several parts."""
-    rng = random.Random(1)
-    for number in range(30):
-        some = parts(f"{number:02d}", comment=rng.randbytes(15_000).hex())
-        desk.holding.change(dict(some))
 
 
 # -- what is answered
@@ -103,22 +73,6 @@ def test_parts_are_of_the_moment_in_which_the_answer_began(
     change(desk.holding)
     assert (first, *(message for _, message in coming)) == expected
     assert len({(one.topic_version, one.namespace_version) for one in expected}) == 1
-
-
-def test_large_answer_comes_in_parts_that_fit_a_frame() -> None:
-    desk = Desk()
-    large(desk)
-    answer = desk.answer(pull(x=1))
-    assert len(answer) > 1
-    assert [one.sequence for one in answer] == list(range(len(answer)))
-    assert [one.last for one in answer] == [False] * (len(answer) - 1) + [True]
-    assert [one.gone for one in answer] == [(block_key(*T, "x"),)] + [()] * (len(answer) - 1)
-    keys = [entry.key for one in answer for entry in one.entries]
-    assert keys == sorted(set(keys))
-    assert len(keys) > 10
-    costs = [cost for cost, _ in desk.pulls.parts(pull(x=1))]
-    assert costs == [pulled_cost(one) for one in answer]
-    assert max(costs) < CHUNK_BYTES_MAX + 1024
 
 
 def test_only_what_is_stale_or_missing_comes_and_what_is_gone_is_named() -> None:
@@ -260,29 +214,6 @@ def test_those_who_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert desk.pulls.wait(b"a", pull(), now=NOW), "who repeats takes no more room"
 
 
-def days(desk: Desk, count: int = 200) -> None:
-    """Give ``d.t`` so many partitions ``ds=000`` …, in several blocks."""
-    for first in range(0, count, 20):
-        desk.holding.change(dict(parts(*(f"{number:03d}" for number in range(first, first + 20)))))
-
-
-def filtered(text: str, *held: tuple[bytes, int]) -> Pull:
-    return Pull(
-        request=1, db="d", table="t", selector=SELECT_FILTER, credit=1 << 20, held=held, filter=text
-    )
-
-
-def blocks_of(answers: tuple[Pulled, ...]) -> dict[str, tuple[str, ...]]:
-    """Return the names in each block that came, by its lower bound."""
-    found = {}
-    for entry in (entry for answer in answers for entry in answer.entries):
-        if entry.key != table_key(*T):
-            assert entry.value is not None
-            lower = entry.key.removeprefix(block_key(*T, "")).decode()
-            found[lower] = decode_block(entry.value, entry.version).names
-    return found
-
-
 def test_filter_brings_only_the_blocks_within_its_reach() -> None:
     desk = Desk()
     days(desk)
@@ -301,17 +232,6 @@ def test_filter_that_no_name_tells_is_tried_on_every_block() -> None:
     days(desk)
     found = blocks_of(desk.answer(filtered("ds like '.*77'")))
     assert ["ds=077" in names or "ds=177" in names for names in found.values()] == [True, True]
-
-
-def test_part_looks_at_few_blocks_and_may_be_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "LOOKED_MAX", 2)
-    desk = Desk()
-    days(desk)
-    answers = desk.answer(filtered("ds like '.*199'"))
-    assert [answer.sequence for answer in answers] == list(range(len(answers)))
-    assert [answer.last for answer in answers] == [False] * (len(answers) - 1) + [True]
-    assert sum(not answer.entries for answer in answers) > 1
-    assert len(blocks_of(answers)) == 1
 
 
 def test_stale_block_outside_the_filter_is_named_as_gone() -> None:
@@ -343,3 +263,48 @@ def test_filter_on_a_table_that_does_not_exist_is_answered_with_that() -> None:
         request=1, db="d", table="none", selector=SELECT_FILTER, credit=1, held=(), filter="x = 1"
     )
     assert not Desk().one(gone).found
+
+
+# -- conditions
+
+
+def test_page_of_a_table_that_has_changed_says_only_that_it_moved() -> None:
+    """P-PULL-10."""
+    desk = Desk()
+    days(desk)
+    first = desk.answer(replace(pull(), bytes_max=1))[-1]
+    more = replace(pull(), after=first.cursor, epoch=first.epoch, version=first.topic_version)
+    assert desk.answer(more)[0].entries
+    desk.holding.change(dict(parts("003", comment="changed")))
+    (moved,) = desk.answer(more)
+    assert moved.moved
+    assert (moved.entries, moved.gone, moved.names, moved.cursor) == ((), (), b"", b"")
+    assert moved.topic_version == desk.holding.contents.topic_of(T)[1].version > more.version
+
+
+def test_condition_is_on_the_table_and_not_on_its_topic() -> None:
+    """P-PULL-10: a change of another table of the topic moves nothing."""
+    desk = Desk()
+    days(desk)
+    _, topic = desk.holding.contents.topic_of(T)
+    still = replace(pull(), epoch=PLACE[0], version=topic.version)
+    topic.version += 1
+    assert not desk.one(still).moved
+    assert desk.one(replace(still, version=topic.version - 2)).moved
+
+
+@pytest.mark.parametrize("change", ["epoch", "floor", "incarnation"])
+def test_condition_that_cannot_be_confirmed_counts_as_moved(change: str) -> None:
+    """P-PULL-10."""
+    desk = Desk()
+    _, topic = desk.holding.contents.topic_of(T)
+    still = replace(pull(), epoch=PLACE[0], version=topic.version)
+    assert not desk.one(still).moved
+    if change == "epoch":
+        still = replace(still, epoch=PLACE[0] - 1)
+    elif change == "floor":
+        topic.forget(topic.version + 1)
+    else:
+        names = desk.holding.namespace
+        names.write({}, {T: "VIEW"}, renewed=[T], source=SOURCE_EVENTS, at_us=NOW_US)
+    assert desk.one(still).moved

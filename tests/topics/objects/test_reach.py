@@ -4,9 +4,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from topicast.topics.errors import UsageError
 from topicast.topics.objects.filters import parse
 from topicast.topics.objects.names import partition_name, partition_values
-from topicast.topics.objects.reach import reach, touches
+from topicast.topics.objects.reach import reach, reach_of_values, touches
 from topicast.topics.objects.tables import Column
 
 DS, HOUR, REGION = Column("ds", "string", ""), Column("hour", "int", ""), Column("r", "string", "")
@@ -106,3 +107,17 @@ def test_block_is_touched_by_what_lies_between_its_bounds() -> None:
     assert touches(spans, "ds=2026-10", None)
     assert not touches(spans, "ds=2026-11-02", None)
     assert not touches(spans, "", "ds=2026-11-01")
+
+
+def test_first_values_span_the_names_that_begin_with_them() -> None:
+    columns = (Column("DS", "string", ""), Column("hour", "int", ""))
+    assert reach_of_values(("a/b", "7"), columns) == ("ds=a%2Fb/hour=7", "ds=a%2Fb/hour=7\0")
+    span = reach_of_values(("a", ""), columns)
+    assert span is not None
+    assert span[0] <= "ds=a/hour=0" < span[1]
+    assert not span[0] <= "ds=a b/hour=0" < span[1]
+    assert reach_of_values(("a",), columns) == span
+    assert reach_of_values(("", "7"), columns) is None
+    assert reach_of_values((), columns) is None
+    with pytest.raises(UsageError):
+        reach_of_values(("a", "7", "x"), columns)
