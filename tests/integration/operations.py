@@ -43,6 +43,9 @@ VALUES: Final = (
 )
 
 
+MAKE_ROOM_AND_WORK = ("create database", "drop table", "create table", "add partitions")
+
+
 class Writer:
     """One writer: its own connection, dice and databases; ``counts`` by kind of what succeeded."""
 
@@ -87,7 +90,7 @@ class Writer:
             for _ in range(20 * at_least):
                 if self.counts[kind] >= at_least:
                     return
-                for needed in ("create database", "create table", "add partitions", kind):
+                for needed in (*MAKE_ROOM_AND_WORK, kind):
                     self.attempt(needed)
 
     def attempt(self, kind: str) -> None:
