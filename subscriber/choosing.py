@@ -119,7 +119,7 @@ class Choosing:
 
     def _needed(self, topic: int, group: bytes, *, whole: bool) -> int:
         """Return the bytes that a read of a table needs, as far as they are known here."""
-        content = self._following.levels.view.groups(topic).get(group)
+        content = self._following.levels.view.content(topic, group)
         if content is None:
             return UNKNOWN_BYTES
         head = content.entry(group)

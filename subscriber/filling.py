@@ -1,13 +1,15 @@
 """Filling: what the steps of a follower mean for what is held, shown and told to those who watch.
 
 full     entries are put in place             readers are shown what they bring
+         stubs among them hit what was pulled because its values are withheld
 minimal  stubs hit what was pulled, no more   a horizon counts as a stub for every table
 """
 
 from collections.abc import Callable, Sequence
 
-from ..topics.entries import FULL, MINIMAL, Entry, group_of
+from ..topics.entries import FULL, Entry, group_of
 from ..topics.follower import Apply, CaughtUp, File, Reset
+from ..topics.wire.messages import Delta
 from .facts import Change
 from .fence import Fence
 from .holdings import Holdings
@@ -61,12 +63,10 @@ class Filling:
                 return journal.caught_up(chunk.topic, chunk.to_version, place.groups)
             case Apply(delta=delta):
                 self._tell(delta.entries)
-                account = (delta.topic, MINIMAL if place.partial else FULL)
-                swaps = holdings.put(account, place, delta.entries, make_room=make_room)
-                if not live:
-                    return ()
-                self._shown.rise(delta.topic, (delta.epoch, delta.to_version))
-                return journal.stubbed(delta) if place.partial else journal.applied(delta, swaps)
+                changes = self._apply(delta, place, make_room)
+                if live:
+                    self._shown.rise(delta.topic, (delta.epoch, delta.to_version))
+                return changes if live else ()
 
     def minimal(self, step: Step, place: TopicView, *, live: bool) -> tuple[Change, ...]:
         """Take a step of a follower at minimal."""
@@ -85,6 +85,17 @@ class Filling:
                 pass
         return ()
 
+    def _apply(
+        self, delta: Delta, place: TopicView, make_room: Callable[[int], bool]
+    ) -> tuple[Change, ...]:
+        """Take a delta with values; of a topic that is being lowered nothing is held any more."""
+        if place.partial:
+            self._holdings.hit(delta.topic, place, delta.entries)
+            return self._journal.stubbed(delta)
+        account = (delta.topic, FULL)
+        swaps = self._holdings.put(account, place, delta.entries, make_room=make_room)
+        return self._journal.applied(delta, swaps)
+
     def _tell(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             self.changed(entry)
@@ -99,4 +110,4 @@ class Filling:
         if len(self.fence):
             for entry in entries:
                 self.fence.hit(group_of(entry.key), entry.version)
-        self._holdings.put((topic, MINIMAL), place, entries, make_room=lambda _growth: False)
+        self._holdings.hit(topic, place, entries)

@@ -78,6 +78,10 @@ class Holdings:
 
     def empty(self, account: Account, place: TopicView) -> None:
         """Begin ``place`` anew: a snapshot comes, and takes the room that the old content had."""
+        if place.aside is not None:
+            for group in list(place.aside.groups):
+                self.forget_group(account[0], group)
+            place.aside.epoch = 0
         guess = account in self._slack
         room = self.budget.held(account) if guess else self.budget.committed(account)
         self.budget.reserve(account, room)
@@ -96,6 +100,8 @@ class Holdings:
     ) -> list[Swap]:
         """Put ``entries`` in place; ``make_room`` lowers something, or says that all is over."""
         entries = tuple(entries)
+        if place.aside is not None and place.aside.groups:
+            self.hit(account[0], place.aside, entries)
         swaps, growth = prepare(place, entries)
         while not self.budget.fits(account, growth):
             if self.fits(account, growth):  # what was given up may be of this very place
@@ -104,14 +110,32 @@ class Holdings:
                 return []
         self.view.install(place, swaps, growth)
         self.budget.hold(account, growth)
-        if place.partial:
-            for swap in swaps:
-                self._note(account[0], swap.group, swap.after)
+        pulled = place.aside.groups if place.aside is not None else {}
+        for swap in swaps if pulled else ():
+            if swap.group in pulled and swap.after is not None and swap.after.whole:
+                self.forget_group(account[0], swap.group)
         return swaps
 
+    def hit(self, topic: int, place: TopicView, entries: Iterable[Entry]) -> None:
+        """Let ``entries`` change what was pulled; what has no room for that is given up."""
+        account, entries = (topic, MINIMAL), tuple(entries)
+        swaps, growth = prepare(place, entries)
+        if not self.budget.fits(account, growth):
+            fits = self.fits(account, growth)
+            swaps, growth = prepare(place, entries)  # what was given up may be of this place
+            if not fits:
+                for swap in swaps:
+                    self.forget_group(topic, swap.group)
+                return
+        self.view.install(place, swaps, growth)
+        self.budget.hold(account, growth)
+        for swap in swaps:
+            self._note(topic, swap.group, swap.after)
+
     def keep(self, topic: int, group: bytes, content: Content) -> bool:
-        """Keep pulled ``content``, if ``topic`` holds pulled tables and it fits."""
-        place = self.view.topics[topic]
+        """Keep pulled ``content``, if it fits."""
+        place = self.view.pulled(topic)
+        assert place is not None
         before = place.groups.get(group)
         if before is not None:
             content.used = content.used or before.used
@@ -132,7 +156,8 @@ class Holdings:
 
     def forget_group(self, topic: int, group: bytes) -> None:
         """Give up a pulled table."""
-        place = self.view.topics[topic]
+        place = self.view.pulled(topic)
+        assert place is not None
         before = place.groups[group]
         self.view.install(place, [Swap(group, before, None)], -before.held_bytes)
         self.budget.hold((topic, MINIMAL), -before.held_bytes)
@@ -153,18 +178,16 @@ class Holdings:
         self.view.check()
         self.budget.check()
         self.cache.check()
+        places = {topic: self.view.pulled(topic) for topic in self.view.topics}
         pulled = {
-            (topic, group)
-            for topic, place in self.view.topics.items()
-            if place.partial
-            for group in place.groups
+            (topic, group) for topic, place in places.items() if place for group in place.groups
         }
         assert len(self.cache) == len(pulled)
         assert all(key in self.cache for key in pulled)
 
     def _forget_pulled(self, topic: int) -> None:
-        place = self.view.topics.get(topic)
-        if place is not None and place.partial:
+        place = self.view.pulled(topic)
+        if place is not None:
             for group in list(place.groups):
                 self.forget_group(topic, group)
 
@@ -175,7 +198,9 @@ class Holdings:
             self.cache.note((topic, group), content.held_bytes)
 
     def _used(self, key: Key) -> bool:
-        content = self.view.topics[key[0]].groups[key[1]]
+        place = self.view.pulled(key[0])
+        assert place is not None
+        content = place.groups[key[1]]
         used, content.used = content.used, False
         return used
 

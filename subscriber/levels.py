@@ -37,7 +37,7 @@ from .journal import Journal
 from .shown import Shown
 from .standing import Standing
 from .streams import Streams, placement
-from .view import TopicView, View
+from .view import TopicView, View, full_place
 
 
 class Levels:
@@ -89,10 +89,10 @@ class Levels:
             if old.level == FULL:  # it is being lowered: that comes to its end at once
                 self._succeed(topic, old)
             self.coming[topic] = self.behind[topic, FULL] = Follower(topic, FULL)
-            self._staged[topic] = TopicView()
+            self._staged[topic] = full_place()
         else:
             self.followers[topic] = self.behind[topic, FULL] = Follower(topic, FULL)
-            self.view.replace(topic, TopicView())
+            self.view.replace(topic, full_place())
         self._joining.add(topic)
         self.budget.reserve((topic, FULL), reserve_bytes)
         self.gate(topic)
@@ -229,8 +229,8 @@ class Levels:
 
     def keep(self, topic: int, group: bytes, content: Content, *, epoch: int) -> None:
         """Keep what was pulled, where stubs tell when it is stale, if it fits."""
-        place = self.view.topics.get(topic)
-        if place is None or not place.partial:
+        place = self.view.pulled(topic)
+        if place is None or not self._pushes_stubs(topic, group):
             return
         if not place.epoch:
             place.epoch = epoch  # it came before its follower's position
@@ -272,7 +272,8 @@ class Levels:
                 assert held.held_bytes < of_minimal, topic
                 assert of_full == (staged.held_bytes if staged else 0), topic
             else:
-                assert (of_minimal, of_full) == (0, held.held_bytes), topic
+                aside = held.aside.held_bytes if held.aside else 0
+                assert (of_minimal, of_full) == (aside, held.held_bytes), topic
         assert set(self.view.topics) == {*self.followers, NAMESPACE}
 
     def _tell(self, account: Account, fact: Told, *, now: float) -> tuple[Effect, ...]:
@@ -298,6 +299,13 @@ class Levels:
         for other in list(self.followers) if moved else (topic,):
             self.gate(other)
         return tuple(effects)
+
+    def _pushes_stubs(self, topic: int, group: bytes) -> bool:
+        """Tell whether of a table stubs are sent, not values, from where ``topic`` stands on."""
+        held = self.view.topics[topic]
+        content = held.groups.get(group)
+        withheld = content is not None and content.stubs > 0
+        return held.partial or (withheld and self.followers[topic].state == LIVE)
 
     def _take(self, account: Account, step: Step) -> tuple[Effect, ...]:
         topic, level = account

@@ -177,8 +177,8 @@ class Service:
     def _base(self, db: str, table: str) -> tuple[int, int, Content | None]:
         """Return a table's topic, the accepted epoch, and what was pulled of the table in it."""
         topic, epoch = table_topic(db, table, self._following.num_topics), self._starts.accepted[0]
-        held = self._following.levels.view.topics.get(topic)
-        if held is None or not held.partial or held.epoch != epoch:
+        held = self._following.levels.view.pulled(topic)
+        if held is None or held.epoch != epoch:
             return topic, epoch, None
         return topic, epoch, held.groups.get(table_key(db, table))
 

@@ -9,7 +9,7 @@ topic alone says; content answers only under the incarnation that stands there.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final
@@ -43,6 +43,7 @@ class TopicView:
 
     ``partial``: only what was pulled is held, and changes of anything else say nothing.
     ``epoch`` and ``horizon``: what was pulled of another epoch, or before, is not held.
+    ``aside``: partial, beside what is held in full: pulled tables of which only stubs are sent.
     """
 
     groups: dict[bytes, Content] = field(default_factory=dict)
@@ -53,6 +54,7 @@ class TopicView:
     partial: bool = False
     epoch: int = 0
     horizon: int = 0
+    aside: "TopicView | None" = None
 
 
 class View:
@@ -107,6 +109,16 @@ class View:
         held = self.topics.get(topic)
         return held.groups if held is not None else {}
 
+    def pulled(self, topic: int) -> TopicView | None:
+        """Return where that is kept which is pulled of ``topic``; None if it is not followed."""
+        held = self.topics.get(topic)
+        return held if held is None or held.partial else held.aside
+
+    def content(self, topic: int, group: bytes) -> Content | None:
+        """Return what is held of a table, pushed or pulled, open or not."""
+        held = self.topics.get(topic)
+        return None if held is None else _content(held, group)
+
     def hits(self, topic: int) -> int:
         """Tell how often memory has answered for ``topic``, dropped or not."""
         held = self.topics.get(topic)
@@ -120,11 +132,11 @@ class View:
     @property
     def held_bytes(self) -> int:
         """The accounted bytes of everything held."""
-        return sum(held.held_bytes for held in self.topics.values())
+        return sum(held.held_bytes for _, held in self._places())
 
     def check(self) -> None:
         """Assert every invariant."""
-        for topic, held in self.topics.items():
+        for topic, held in self._places():
             assert held.held_bytes == sum(c.held_bytes for c in held.groups.values()), topic
             for group, content in held.groups.items():
                 assert content.rows, group
@@ -220,13 +232,19 @@ class View:
         blocks = entries(content.rows)
         return tuple([record.name for block in blocks for record in read_names_entry(block)])
 
+    def _places(self) -> Iterator[tuple[int, TopicView]]:
+        for topic, held in self.topics.items():
+            yield topic, held
+            if held.aside is not None:
+                yield topic, held.aside
+
     def _names_block(self, namespace: TopicView, db: str, table: str) -> Entry | None:
         names = namespace.groups.get(names_group(db))
         return None if names is None else names.covering(names_key(db, table))
 
     def _settled(self, held: TopicView, group: bytes) -> Content | None:
         moment = held.moment
-        content = held.groups.get(group)
+        content = _content(held, group)
         if moment is None or held.moment is not moment:
             return None
         return content
@@ -264,6 +282,18 @@ def prepare(held: TopicView, changes: Iterable[Entry]) -> tuple[list[Swap], int]
         growth += (after.held_bytes if after else 0) - (before.held_bytes if before else 0)
         swaps.append(Swap(group, before, after))
     return swaps, growth
+
+
+def full_place() -> TopicView:
+    """Return an empty place for a topic at full."""
+    return TopicView(aside=TopicView(partial=True))
+
+
+def _content(held: TopicView, group: bytes) -> Content | None:
+    content = held.groups.get(group)
+    if held.aside is not None and (content is None or content.stubs):
+        return held.aside.groups.get(group, content)
+    return content
 
 
 def _name_record(block: Entry, table: str) -> NameRecord | None:

@@ -5,7 +5,8 @@ be looked at, lost and held back.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count
 
 from topicast.statestore.derived import minimal
@@ -15,9 +16,8 @@ from topicast.subscriber.member import Member
 from topicast.tests.subscriber.desk import pulled, serve
 from topicast.tests.subscriber.source import Catalog, shop
 from topicast.topics.bulk import CREDIT_DEFAULT, Sender, chunks
-from topicast.topics.objects.names import (
-    table_key,
-)
+from topicast.topics.entries import Entry, group_of, stub
+from topicast.topics.objects.names import table_key
 from topicast.topics.offers import ALL_OFFERED, offered
 from topicast.topics.topic import Topic
 from topicast.topics.wire import decode, encode
@@ -91,6 +91,7 @@ class World:
         self.accepting: bool | None = None  # what catalogd answers to Compare; None: by epoch
         self.age_ms = 0
         self.offers = ALL_OFFERED
+        self.withheld: set[str] = set()  # tables of the shop of which only stubs are sent
         self._asks = count(1)
         self._sender = Sender()
         self._inbox: deque[tuple[str, Message]] = deque()
@@ -123,7 +124,8 @@ class World:
         assert number in self.answers, (self.errors, self.member._following.missing())
 
     def publish(self, *deltas: Delta) -> None:
-        for full in deltas:
+        for one in deltas:
+            full = replace(one, entries=self._shown(one.topic, one.entries))
             for delta in (full, minimal(full)):
                 if encode(delta)[:4] in self.prefixes:
                     self.say(facts.DATA, delta)
@@ -277,6 +279,7 @@ class World:
                     wanted,
                     find=self._find,
                     place=lambda: (catalog.start, 0),
+                    shown=self._shown,
                 )
                 refused = self._sender.open(b"m", stream, credit=credit, parts=parts)
                 if refused is not None:
@@ -285,6 +288,11 @@ class World:
                 self._sender.credit(b"m", stream, amount)
             case Cancel(stream=stream):
                 self._sender.cancel(b"m", stream)
+
+    def _shown(self, topic: int, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+        """Return what leaves: stubs for tables that are withheld."""
+        groups = {table_key("shop", name) for name in self.withheld}
+        return tuple(stub(one) if group_of(one.key) in groups else one for one in entries)
 
     def _find(self, wanted: Wanted) -> Topic:
         return self.catalog.topics[wanted.topic]
