@@ -291,8 +291,9 @@ class Following:
     def _plan(self, states: dict[int, TopicState]) -> list[int]:
         """Return what the start joins as far as it fits: the namespace, then smallest first."""
         namespace = states.get(NAMESPACE)
-        if namespace is not None and namespace.full_bytes > self.levels.budget.free_bytes:
-            self.levels.over = self._over(NAMESPACE, namespace.full_bytes)
+        full_bytes = namespace.full_bytes if namespace is not None else 0
+        if not self.levels.holdings.fits((NAMESPACE, FULL), full_bytes):
+            self.levels.over = self._over(NAMESPACE, full_bytes)
             return []
         if self._automatic:
             return [NAMESPACE] if namespace is not None else []

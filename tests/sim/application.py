@@ -9,6 +9,7 @@ from topicast.subscriber.facts import Answer, AskDrop, AskJoin, AskSync, AskTabl
 from topicast.tests.sim.checkers import Asked, Moments, Versions, state_of
 from topicast.tests.sim.metastore import PARTS, State, TableId
 from topicast.tests.sim.reader import ReaderProcess
+from topicast.tests.sim.sessions import TABLES_MAX, Session
 from topicast.tests.sim.store import NUM_TOPICS
 from topicast.tests.sim.world import World
 from topicast.topics.entries import FULL, MINIMAL
@@ -28,13 +29,16 @@ class Application:
     counts: Counter[str]
     current: dict[TableId, float]  # when an answer was last as the metastore is
     said: Callable[[Asked, State], None] = lambda _asked, _seen: None
+    session: Callable[[], Session] | None = None
+    talks: Session | None = None
     asked: Asked | None = None
     waiting: int = 0
 
     def act(self, *, calm: bool) -> None:
         """Ask for something, unless an answer is still to come; ``calm``: for what is oldest."""
         rng = self.world.rng
-        if self.asked is not None:
+        self.counts["changes heard"] += self.process.mirror.listen()
+        if self.asked is not None or (self.talks is not None and not self.talks.over):
             return
         if calm:
             tables = self.world.metastore.history
@@ -48,11 +52,23 @@ class Application:
                 self.join(topic, rng.choice((MINIMAL, MINIMAL, FULL)))
         elif rng.random() < 0.15:
             self.sync()
+        elif self.session is not None and rng.random() < 0.2:
+            self.talk()
         else:
             table = rng.choice(list(self.world.metastore.history))
             whole = rng.random() < 0.7
             part = rng.choice(PARTS) if whole and rng.random() < 0.4 else None
             self.read(table, whole=whole, part=part)
+
+    def talk(self) -> None:
+        """Use the public class for a while."""
+        rng = self.world.rng
+        assert self.session is not None
+        self.talks = self.session()
+        tables = list(self.world.metastore.history)
+        self.talks.tables = tuple(rng.sample(tables, rng.randint(1, TABLES_MAX)))
+        self.talks.pause_s = rng.uniform(0, 0.3)
+        self.talks.begin(rng.choice(("reading", "reading", "validate", "names")))
 
     def join(self, topic: int, level: int) -> None:
         """Set a topic to a level; nobody waits for it."""
@@ -104,6 +120,7 @@ class Application:
             seen = state_of(asked, effect.result)
             self.versions.answered(self.process.member, effect.result)
         self.said(asked, seen)
+        self.process.mirror.answered(asked, seen)
         if self.moments.shown(asked, seen):
             self.current[asked.table] = self.world.now
         return True

@@ -53,15 +53,22 @@ class Moments:
         self._history = history
         self._shown: dict[TableId, int] = {}
 
-    def shown(self, asked: Asked, seen: State) -> bool:
-        """Take an answer; returns whether it is what the metastore holds right now."""
+    def least(self, table: TableId) -> int:
+        """Return the moment at or after which an answer about ``table`` has to be."""
+        return max(self.floor, self._shown.get(table, 0))
+
+    def shown(self, asked: Asked, seen: State, *, least: int = -1) -> bool:
+        """Take an answer; returns whether it is what the metastore holds right now.
+
+        ``least``: what was so when it was asked, if others may be answered meanwhile.
+        """
         history = self._history[asked.table]
-        least = max(self.floor, self._shown.get(asked.table, 0))
+        least = self.least(asked.table) if least < 0 else least
         for at, (moment, state) in enumerate(history):
             last = at + 1 == len(history)
-            if (last or history[at + 1][0] > least) and _same(asked, seen, state):
+            if (last or history[at + 1][0] > least) and same(asked, seen, state):
                 self._shown[asked.table] = max(moment, self._shown.get(asked.table, 0))
-                return _same(asked, seen, history[-1][1])
+                return same(asked, seen, history[-1][1])
         raise Violation(
             f"{asked}: shown {seen}, which was not so at or after moment {least}; "
             f"history {history[-6:]}"
@@ -142,9 +149,12 @@ def state_of(asked: Asked, content: Content) -> State:
     return rev, tuple(sorted((p.name, int(p.parameters["rev"])) for p in parts))
 
 
-def _same(asked: Asked, seen: State, state: State) -> bool:
+def same(asked: Asked, seen: State, state: State) -> bool:
+    """Tell whether what was ``seen`` is what an application sees in ``state``."""
     if seen is None or state is None:
         return seen is state
+    if asked.kind == "exists":
+        return True
     if not asked.whole:
         return seen[0] == state[0]
     parts = state[1] if asked.part is None else [p for p in state[1] if p[0] == asked.part]

@@ -80,6 +80,9 @@ class SimMetastore:
         self.history: dict[TableId, list[tuple[int, State]]] = {
             (db, name): [(0, None)] for db in DBS for name in NAMES
         }
+        self.databases_history: dict[TableId, list[tuple[int, State]]] = {
+            (db, ""): [(0, None)] for db in DBS
+        }
         self.events: list[RawEvent] = []
         self.counts: Counter[str] = Counter()
         self.away = False
@@ -108,6 +111,7 @@ class SimMetastore:
 
     def set_database(self, db: str, exists: bool) -> None:
         self._step("create database" if exists else "drop database")
+        self.databases_history[db, ""].append((self.moment, (0, ()) if exists else None))
         if exists:
             self.dbs[db] = None
         else:

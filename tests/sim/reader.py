@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from topicast.subscriber import facts as member_facts
 from topicast.subscriber.member import Member
 from topicast.tests.sim.holding import check_credit, watch_closely
+from topicast.tests.sim.mirror import Mirror
 from topicast.tests.sim.processes import HUBS, TICK_S, HubProcess
+from topicast.tests.sim.workers import Worker
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages import CatchUp, Credit
 
@@ -24,6 +26,7 @@ class Setup:
 
     budget_bytes: int = AMPLE_BYTES
     automatic: bool = False
+    watching: bool = False
 
 
 class ReaderProcess:
@@ -52,6 +55,10 @@ class ReaderProcess:
             automatic=setup.automatic,
         )
         watch_closely(self.member, world.counts)
+        self.mirror = Mirror()
+        self.workers: list[Worker] = []
+        if setup.watching:
+            world.at(0.0, lambda: self.hear(member_facts.Watching(on=True)))
         world.at(0.0, self._tick)
 
     def ask(self, make: Callable[[int], object]) -> int:
@@ -64,6 +71,7 @@ class ReaderProcess:
         for effect in self.member.handle(fact, now=world.now):
             self._perform(effect)
         self.stepped(self.member)
+        self.mirror.stepped(self.member)
         self.world.check(self.member)
 
     def _tick(self) -> None:
@@ -73,9 +81,7 @@ class ReaderProcess:
     def _perform(self, effect: object) -> None:
         match effect:
             case member_facts.Send(channel=channel, message=message):
-                if isinstance(message, CatchUp | Credit):
-                    self.world.counts["credits"] += isinstance(message, Credit)
-                    check_credit(self.member._following.levels, message.stream)
+                self._look(message)
                 self._send(channel, encode(message))
             case member_facts.Subscribe(prefix=prefix):
                 self.prefixes[prefix] = None
@@ -94,9 +100,21 @@ class ReaderProcess:
             case member_facts.ConnectCatalog():
                 self.lines["catalog"] += 1
             case member_facts.Answer() | member_facts.Fail():
-                self.answered(effect)
+                self._hand_over(effect)
+            case member_facts.Changed(changes=changes):
+                self.mirror.offer(changes)
             case _:
                 pass
+
+    def _hand_over(self, effect: member_facts.Answer | member_facts.Fail) -> None:
+        self.workers = [worker for worker in self.workers if worker.alive]
+        if not any(worker.answered(effect) for worker in self.workers):
+            self.answered(effect)
+
+    def _look(self, message: object) -> None:
+        if isinstance(message, CatchUp | Credit):
+            self.world.counts["credits"] += isinstance(message, Credit)
+            check_credit(self.member._following.levels, message.stream)
 
     def _send(self, channel: str, frame: bytes) -> None:
         world = self.world

@@ -4,6 +4,7 @@ from collections import Counter
 from random import Random
 
 from topicast.catalog.modes import MODE_DEFAULT, POLICY_DEFAULT
+from topicast.catalog.transactions import Transaction
 from topicast.subscriber.facts import Answer, Fail
 from topicast.tests.sim.application import Application
 from topicast.tests.sim.checkers import Incarnations, Moments, Versions
@@ -11,8 +12,10 @@ from topicast.tests.sim.holding import count_held
 from topicast.tests.sim.metastore import TableId
 from topicast.tests.sim.processes import EPOCH_0, HUBS
 from topicast.tests.sim.reader import ReaderProcess, Setup
+from topicast.tests.sim.sessions import Session
 from topicast.tests.sim.sizes import small
-from topicast.tests.sim.store import SimStore
+from topicast.tests.sim.store import NUM_TOPICS, SimStore
+from topicast.tests.sim.verdicts import Commits
 from topicast.tests.sim.violation import Violation
 from topicast.tests.sim.world import World
 
@@ -34,10 +37,9 @@ class Run:
         self.counts: Counter[str] = Counter()
         self.current: dict[int, dict[TableId, float]] = {}
         self.done = False
+        self.commits = Commits(self.world.catalogd)
+        self._record()
         self.threads = [one for process in self.world.readers for one in self._threads(process)]
-        incarnations = Incarnations()
-        self.world.catalogd.committed = incarnations.committed
-        self.world.catalogd.restored = incarnations.forget
         self.world.metastore.race = self._race
         for _ in range(6):
             self.world.metastore.random_write()
@@ -49,10 +51,14 @@ class Run:
             Violation: a checker found something; names the seed.
         """
         try:
-            with small():
+            with small(lambda: self.world.now):
                 self._go()
-        except AssertionError as exc:
+        except Exception as exc:
             raise Violation(f"make sim SEED={self.seed}: {type(exc).__name__} {exc}") from exc
+        finally:
+            for reader in self.world.readers:
+                for worker in reader.workers:
+                    worker.end()
         return self
 
     def _go(self) -> None:
@@ -67,6 +73,9 @@ class Run:
         while (missing := self._missing(healed)) and world.now < healed + HEALED_S:
             world.run(world.now + STEP_S)
         assert not missing, missing
+        for reader in world.readers:
+            if reader.setup.watching:
+                reader.mirror.calm(world.metastore.history, NUM_TOPICS)
         self.counts["operations"] = sum(world.metastore.counts.values())
         for reader in world.readers:
             count_held(reader.member, world.counts)
@@ -84,12 +93,20 @@ class Run:
 
     def _threads(self, process: ReaderProcess) -> list[Application]:
         """Return the threads of an application at a subscriber."""
-        moments, versions = Moments(self.world.metastore.history), Versions()
+        metastore = self.world.metastore
+        moments, versions = Moments(metastore.history), Versions()
+        databases = Moments(metastore.databases_history)
         current = self.current[process.number] = {}
         threads = [
             Application(self.world, process, moments, versions, self.counts, current)
             for _ in range(THREADS)
         ]
+
+        def session() -> Session:
+            return Session(process, moments, databases, self.commits, self.counts, ())
+
+        for thread in threads:
+            thread.session = session
 
         def answered(effect: Answer | Fail) -> None:
             any(thread.answered(effect) for thread in threads)
@@ -97,6 +114,20 @@ class Run:
         process.answered = answered
         process.stepped = versions.stepped
         return threads
+
+    def _record(self) -> None:
+        """Have everything that becomes durable looked at."""
+        incarnations, commits = Incarnations(), self.commits
+
+        def committed(transactions: tuple[Transaction, ...]) -> None:
+            incarnations.committed(transactions)
+            commits.committed(transactions)
+
+        def restored() -> None:
+            incarnations.forget()
+            commits.forget()
+
+        self.world.catalogd.committed, self.world.catalogd.restored = committed, restored
 
     def _read(self, thread: Application) -> None:
         thread.act(calm=self.done)

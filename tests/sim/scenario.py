@@ -161,6 +161,11 @@ class Script:
         """Follow a topic no longer."""
         self._thread(who).drop(int(topic))
 
+    def budget(self, who: str, size: str) -> None:
+        """Have so many bytes; said at the start."""
+        process = self._thread(who).process
+        process.member._following.levels.budget.limit_bytes = int(size)
+
     def follows(self, who: str, topic: str) -> None:
         """Say where a topic stands, and whether memory answers for it."""
         member = self._thread(who).process.member
@@ -259,8 +264,8 @@ def run(text: str) -> str:
     Raises:
         Violation: a checker found something.
     """
-    with small():
-        script = Script()
+    script = Script()
+    with small(lambda: script.world.now):
         began = script.world.now
         for line in text.splitlines():
             if line.startswith(" "):

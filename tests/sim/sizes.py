@@ -1,16 +1,18 @@
 """Sizes: limits and times of the cores, so small that what is rare becomes an everyday thing."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from math import log
+from types import SimpleNamespace
 from unittest.mock import patch
 
 from topicast.catalog import deltas
 from topicast.catalog.service import cutting
 from topicast.catalog.sources import pieces, reading
 from topicast.statestore import asking, derived
-from topicast.subscriber import choosing, levels, planner, streams, uses
+from topicast.subscriber import choosing, levels, planner, streams, subscriber, uses
 from topicast.subscriber import pulls as subscriber_pulls
+from topicast.subscriber import reading as subscriber_reading
 from topicast.topics import bulk
 
 # A row of a table is about 180 bytes, of a block 80, of names 60, a stub 40.
@@ -46,9 +48,11 @@ TIMES = (
 
 
 @contextmanager
-def small() -> Iterator[None]:
-    """Run with SIZES and TIMES."""
+def small(clock: Callable[[], float]) -> Iterator[None]:
+    """Run with SIZES and TIMES, and let those who wait look at ``clock``."""
     with ExitStack() as stack:
+        for waiting in (subscriber, subscriber_reading):
+            stack.enter_context(patch.object(waiting, "time", SimpleNamespace(monotonic=clock)))
         for module, name, size in (*SIZES, *TIMES):
             stack.enter_context(patch.object(module, name, size))
         yield

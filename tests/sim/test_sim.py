@@ -20,7 +20,11 @@ PRESSURE = (
     *("reservations", "credits", "tables given up", "topics outgrown", "oversize"),
     *("planned raises", "planned full", "lowered"),
 )
-KINDS = (*FAULTS, *PRESSURE, "doubled messages", "filters checked", "floors raised", "modes turned")
+SESSIONS = ("reading", "confirmed", "moved since", "validate", "stale claims", "names")
+KINDS = (
+    *(*FAULTS, *PRESSURE, *SESSIONS),
+    *("doubled messages", "filters checked", "floors raised", "modes turned"),
+)
 
 
 def _seeds(first: int, seconds: float) -> tuple[int, Counter[str]]:

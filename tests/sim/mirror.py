@@ -1,0 +1,66 @@
+"""A mirror: what somebody who watches may believe; he hears of all that is so no more."""
+
+from dataclasses import dataclass, field
+
+from topicast.subscriber.facts import Change
+from topicast.subscriber.member import Member
+from topicast.subscriber.watch import Watch, Watches
+from topicast.tests.sim.checkers import Asked, same
+from topicast.tests.sim.metastore import State, TableId
+from topicast.tests.sim.violation import Violation
+from topicast.topics.sharding import table_topic
+
+
+@dataclass(slots=True)
+class Mirror:
+    """One subscriber's answers and changes, in the order in which they came.
+
+    A topic that is followed at no level tells nothing: what was answered before is not counted.
+    """
+
+    watches: Watches = field(default_factory=Watches)
+    watch: Watch = field(init=False)
+    _now: int = 0
+    _answers: list[tuple[int, Asked, State]] = field(default_factory=list)
+    _offered: dict[str, int] = field(default_factory=dict)
+    _heard: dict[str, int] = field(default_factory=dict)
+    _deaf: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.watch = self.watches.add("*")
+
+    def offer(self, changes: tuple[Change, ...]) -> None:
+        """Take changes on their way to the watch."""
+        self._now += 1
+        self.watches.offer(changes)
+        self._offered |= dict.fromkeys((one.object for one in changes), self._now)
+
+    def answered(self, asked: Asked, seen: State) -> None:
+        """Take an answer: it is what is believed from now on."""
+        self._now += 1
+        self._answers.append((self._now, asked, seen))
+
+    def stepped(self, member: Member) -> None:
+        """Note which topics are followed at no level."""
+        levels = member._following.levels
+        for topic in range(member.view.num_topics):
+            if topic not in levels.followers:
+                self._deaf[topic] = self._now
+
+    def listen(self) -> int:
+        """Hear what waits; returns how much."""
+        count = 0
+        while (change := self.watch.next_within(0)) is not None:
+            self._heard[change.object] = self._offered[change.object]
+            count += 1
+        return count
+
+    def calm(self, history: dict[TableId, list[tuple[int, State]]], num_topics: int) -> None:
+        """Everything has arrived: nobody may believe what is not so, unless he was told."""
+        self.listen()
+        for at, asked, seen in self._answers:
+            name, topic = ".".join(asked.table), table_topic(*asked.table, num_topics)
+            if same(asked, seen, history[asked.table][-1][1]):
+                continue
+            if max(self._heard.get(name, 0), self._deaf.get(topic, 0)) < at:
+                raise Violation(f"{asked}: {seen} is so no more, and nobody was told")

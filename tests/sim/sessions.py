@@ -1,0 +1,130 @@
+"""Sessions: what an application does with the public class, each in a thread of its own."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from topicast.subscriber.facts import Ask, AskValidate
+from topicast.subscriber.reading import Snapshot
+from topicast.subscriber.subscriber import Subscriber
+from topicast.tests.sim.checkers import Asked, Moments
+from topicast.tests.sim.metastore import DBS, PARTS, State, TableId
+from topicast.tests.sim.reader import ReaderProcess
+from topicast.tests.sim.verdicts import Commits, Verdicts
+from topicast.tests.sim.workers import Worker
+from topicast.topics.errors import LinkError, NoSuchObject, StaleMetadata
+
+TABLES_MAX = 3
+
+
+@dataclass(slots=True)
+class Session:
+    """One conversation; ``moments`` is what the other threads of the application check, too."""
+
+    process: ReaderProcess
+    moments: Moments
+    databases: Moments
+    commits: Commits
+    counts: Counter[str]
+    tables: tuple[TableId, ...]
+    pause_s: float = 0.0
+    worker: Worker | None = None
+    verdicts: Verdicts | None = None
+
+    def begin(self, kind: str) -> None:
+        """Begin to read, to validate, or to list names."""
+        body = {"reading": self._reading, "validate": self._validate, "names": self._names}[kind]
+
+        def talk(subscriber: Subscriber) -> None:
+            try:
+                body(subscriber)
+                self.counts[kind] += 1
+            except NoSuchObject:
+                self.counts["read what is not there"] += 1
+            except LinkError:
+                self.counts["reads that failed"] += 1
+
+        self.worker = Worker(self.process, talk, asking=self._asking, told=self._told)
+        self.process.workers.append(self.worker)
+        self.worker.begin()
+
+    @property
+    def over(self) -> bool:
+        """Whether it has come to its end."""
+        return self.worker is None or not self.worker.alive
+
+    def _asking(self, ask: Ask) -> None:
+        if isinstance(ask, AskValidate):
+            self.verdicts = Verdicts(self.commits, ask)
+
+    def _told(self, ask: Ask, result: object) -> None:
+        if isinstance(ask, AskValidate):
+            assert self.verdicts is not None
+            self.counts["claims checked"] += len(ask.claims)
+            self.verdicts.answered(result)  # type: ignore[arg-type]  # places
+
+    def _reading(self, subscriber: Subscriber) -> None:
+        least = {table: self.moments.least(table) for table in self.tables}
+        snapshot = subscriber.reading(*map(".".join, self.tables))
+        seen = {table: _seen(snapshot, ".".join(table)) for table in self.tables}
+        self._confirmed(seen, least)
+        self._pause()
+        least = {table: self.moments.least(table) for table in self.tables}
+        try:
+            snapshot.confirm()
+        except StaleMetadata:
+            self.counts["moved since"] += 1
+        else:
+            self._confirmed(seen, least)
+            self.counts["confirmed"] += 1
+
+    def _confirmed(self, seen: dict[TableId, State], least: dict[TableId, int]) -> None:
+        assert self.verdicts is not None
+        self.verdicts.agrees(seen)
+        for table, state in seen.items():
+            asked = Asked("reading", table, whole=True, moment=0)
+            self.moments.shown(asked, state, least=least[table])
+
+    def _validate(self, subscriber: Subscriber) -> None:
+        seen: dict[TableId, State] = {}
+        known: list[tuple[str, int]] = []
+        for table in self.tables:
+            found = subscriber.table(".".join(table))
+            seen[table] = int(found.parameters["rev"]), ()
+            self.moments.shown(Asked("table", table, whole=False, moment=0), seen[table])
+            known.append((found.full_name, found.version))
+        self._pause()
+        least = {table: self.moments.least(table) for table in self.tables}
+        stale = subscriber.validate(known)
+        self.counts["stale claims"] += len(stale)
+        for table, state in seen.items():
+            if ".".join(table) not in stale:
+                asked = Asked("table", table, whole=False, moment=0)
+                self.moments.shown(asked, state, least=least[table])
+
+    def _names(self, subscriber: Subscriber) -> None:
+        known = subscriber.databases()
+        for db in DBS:
+            seen: State = (0, ()) if db in known else None
+            self.databases.shown(Asked("exists", (db, ""), whole=False, moment=0), seen)
+        for db in known:
+            try:
+                tables = subscriber.tables(db)
+                subscriber.database(db)
+            except NoSuchObject:
+                continue
+            for table in self.tables:
+                if table[0] == db:
+                    seen = (0, ()) if table[1] in tables else None
+                    self.moments.shown(Asked("exists", table, whole=False, moment=0), seen)
+
+    def _pause(self) -> None:
+        assert self.worker is not None
+        self.worker.pause(self.pause_s)
+
+
+def _seen(snapshot: Snapshot, name: str) -> State:
+    parts = snapshot.partitions(name)
+    some = snapshot.partitions(name, f"ds = '{PARTS[0][3:]}'") if parts else ()
+    assert some == tuple(p for p in parts if p.name == PARTS[0])
+    found = sorted((p.name, int(p.parameters["rev"])) for p in parts)
+    return int(snapshot.table(name).parameters["rev"]), tuple(found)

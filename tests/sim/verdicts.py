@@ -1,0 +1,129 @@
+"""What is held against catalogd's answer to Validate: stale iff it is so while it is asked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from topicast.catalog.transactions import Transaction
+from topicast.subscriber.content import content_of
+from topicast.subscriber.facts import AskValidate
+from topicast.subscriber.rows import put
+from topicast.tests.sim.checkers import Asked, state_of
+from topicast.tests.sim.metastore import State, TableId
+from topicast.tests.sim.violation import Violation
+from topicast.topics.entries import VALUE, group_of
+from topicast.topics.objects.names import table_key
+from topicast.topics.objects.values import LOADING
+from topicast.topics.sharding import NAMESPACE
+from topicast.topics.wire.messages import Claimed
+
+if TYPE_CHECKING:
+    from topicast.tests.sim.processes import CatalogProcess
+
+Key = tuple[int, bytes]  # epoch, of a table's own entry or of its group
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """catalogd at one instant; of each claim: known at all, changed last at, floor."""
+
+    store: int
+    epoch: int
+    known: tuple[bool, ...]
+    changed: tuple[int, ...]
+    floors: tuple[int, ...]
+
+
+class Commits:
+    """What catalogd has made durable of each table, by its own count."""
+
+    def __init__(self, catalogd: "CatalogProcess") -> None:
+        self.stores = 0  # how many there were: a restored one goes back
+        self._catalogd = catalogd
+        self._own: dict[Key, int] = {}
+        self._whole: dict[Key, int] = {}
+
+    def forget(self) -> None:
+        """The store is another one."""
+        self.stores += 1
+        self._own.clear()
+        self._whole.clear()
+
+    def committed(self, transactions: Sequence[Transaction]) -> None:
+        """Take what became durable."""
+        epoch = self._catalogd.store.epoch
+        for one in transactions:
+            if one.topic == NAMESPACE:
+                continue
+            for entry in one.entries:
+                key = (epoch, group_of(entry.key))
+                self._whole[key] = entry.version
+                if entry.key == key[1]:
+                    self._own[key] = entry.version
+
+    def look(self, claims: Sequence[Claimed]) -> _Look:
+        """Return what is so right now."""
+        catalog, epoch = self._catalogd.catalog, self._catalogd.store.epoch
+        assert catalog is not None
+        known, changed, floors = [], [], []
+        for claim in claims:
+            table = (claim.db, claim.table)
+            record, value = catalog.namespace.find(table), catalog.contents.value(table)
+            same = record is not None and value is not None
+            known.append(same and record.incarnation == value.incarnation)
+            at = (self._whole if claim.whole else self._own).get((epoch, table_key(*table)), 0)
+            changed.append(at)
+            floors.append(catalog.contents.topic_of(table)[1].floor if claim.whole else 0)
+        return _Look(self.stores, epoch, tuple(known), tuple(changed), tuple(floors))
+
+    def state(self, table: TableId, *, whole: bool) -> State:
+        """Return what catalogd holds of a table; None: nothing, or not all of it."""
+        catalog = self._catalogd.catalog
+        assert catalog is not None
+        value = catalog.contents.value(table)
+        if value is None or (whole and value.partitions == LOADING):
+            return None
+        found = catalog.contents.topic_of(table)[1].rows(table_key(*table))
+        rows = sorted((e for e in found if e.kind == VALUE), key=lambda entry: entry.version)
+        return state_of(Asked("table", table, whole, 0), content_of(put((), rows), 0))
+
+
+class Verdicts:
+    """One question: what was so when it was asked, held against the answer."""
+
+    def __init__(self, commits: Commits, ask: AskValidate) -> None:
+        self.ask = ask
+        self._commits = commits
+        self._before = commits.look(ask.claims)
+        self._states = {
+            (c.db, c.table): commits.state((c.db, c.table), whole=c.whole) for c in ask.claims
+        }
+
+    def answered(self, stale: Sequence[int]) -> None:
+        """Take the places of the stale claims."""
+        before, after = self._before, self._commits.look(self.ask.claims)
+        if before.store != after.store:
+            return  # the one may be older than the other: there is no order of instants
+        for place, claim in enumerate(self.ask.claims):
+            reason = self._reason(place, claim, before, after)
+            if place in stale and not reason:
+                raise Violation(f"{claim} is said to be stale, and was true all the time")
+            current = before.changed[place] <= claim.version and before.epoch == self.ask.epoch
+            if place not in stale and not current:
+                raise Violation(f"{claim} is said to be true, and was not when it was asked")
+
+    def agrees(self, seen: dict[TableId, State]) -> None:
+        """Take what the claims were made of, none of which was said to be stale."""
+        if self._before.store == self._commits.stores:
+            for table, state in seen.items():
+                if self._states[table] != state:
+                    text = f"{'.'.join(table)}: {state} is said to be true"
+                    raise Violation(f"{text}, catalogd had {self._states[table]}")
+
+    def _reason(self, place: int, claim: Claimed, before: _Look, after: _Look) -> bool:
+        return (
+            {before.epoch, after.epoch} != {self.ask.epoch}
+            or not (before.known[place] and after.known[place])
+            or after.changed[place] > claim.version
+            or claim.version < after.floors[place]
+        )
