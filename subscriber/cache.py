@@ -1,83 +1,161 @@
-"""Cache: in which order pulled tables are given up. A segmented LRU, in bytes.
+"""Cache: in which order pulled tables are given up: of what is not in use, what saves least.
 
-    kept ──▶ probation ──used since──▶ protected ──its share is full──▶ probation ──▶ given up
+    kept ──▶ probation ──used since──▶ protected ──more than its share──▶ probation ──▶ given up
 
-Readers only leave a mark (``Content.used``), without a lock; the mark is looked at, and wiped,
-when room is needed. So a scan of many tables, each used once, pushes out no table in use.
+Of either part the table of the lowest rank is looked at first:
+
+    rank == floor as it was then + times used * (1 / bytes + 1 / EVEN_BYTES)
+
+Each round trip saved counts the same, however large the table, but for the time that its bytes
+take; so many small tables are worth more than a large one. The floor rises to the rank of what
+leaves, so what is used no more leaves in the end. Readers only leave a mark (``Content.used``),
+without a lock; the mark is looked at, and wiped, when room is needed. So a scan of many tables,
+each used once, pushes out no table in use.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable
+from heapq import heapify, heappop, heappush
 from typing import Final
 
-PROTECTED_SHARE: Final = 0.8  # of all bytes kept
+PROTECTED_SHARE: Final = 0.5  # of all bytes kept; above 0.8 what is new leaves before it is used
+EVEN_BYTES: Final = 100_000  # bringing so many takes as long as the round trip
+TIMES_MAX: Final = 8  # of uses that count: what was in use for a day is given up as soon
+STALE_MAX: Final = 64  # in a heap beside as many as hold: of what has left, or has another rank
 
 Key = tuple[int, bytes]  # topic, group
+_Rank = tuple[float, int]  # then by age
+
+
+class _Place:
+    __slots__ = ("floor", "rank", "size", "times")
+
+    def __init__(self, size: int, times: int) -> None:
+        self.size = size
+        self.times = times
+        self.floor = 0.0
+        self.rank: _Rank = (0.0, 0)
+
+
+class _Part:
+    """Tables in the order of their ranks."""
+
+    def __init__(self) -> None:
+        self.places: dict[Key, _Place] = {}
+        self.held_bytes = 0
+        self._floor = 0.0
+        self._heap: list[tuple[_Rank, Key]] = []
+        self._ranked = 0
+
+    def add(self, key: Key, place: _Place) -> None:
+        """Take ``key`` in, ranked as of now."""
+        self.places[key] = place
+        self.held_bytes += place.size
+        place.floor = self._floor
+        self._rank(key, place)
+
+    def resize(self, key: Key, size: int) -> None:
+        """Take that ``key`` has ``size`` bytes now; it is as new as it was."""
+        place = self.places[key]
+        self.held_bytes += size - place.size
+        place.size = size
+        self._rank(key, place)
+
+    def take(self, key: Key) -> _Place:
+        """Let ``key`` go."""
+        place = self.places.pop(key)
+        self.held_bytes -= place.size
+        self._tidy()
+        return place
+
+    def first(self) -> Key:
+        """Return the key of the lowest rank, of which there is one; nothing ranks below it."""
+        while True:
+            rank, key = self._heap[0]
+            place = self.places.get(key)
+            if place is not None and place.rank == rank:
+                self._floor = rank[0]
+                return key
+            heappop(self._heap)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert self.held_bytes == sum(place.size for place in self.places.values())
+        assert all(place.rank[0] >= self._floor for place in self.places.values())
+        ranked = set(self._heap)
+        assert all((place.rank, key) in ranked for key, place in self.places.items())
+        assert len(self._heap) <= 2 * len(self.places) + STALE_MAX
+
+    def _rank(self, key: Key, place: _Place) -> None:
+        self._ranked += 1
+        worth = 1 / max(place.size, 1) + 1 / EVEN_BYTES
+        place.rank = max(place.floor + place.times * worth, self._floor), self._ranked
+        heappush(self._heap, (place.rank, key))
+        self._tidy()
+
+    def _tidy(self) -> None:
+        if len(self._heap) > 2 * len(self.places) + STALE_MAX:
+            self._heap = [(place.rank, key) for key, place in self.places.items()]
+            heapify(self._heap)
 
 
 class Cache:
     """The keys of what is kept, with their bytes; ``used`` tells, and wipes, a key's mark."""
 
     def __init__(self, used: Callable[[Key], bool]) -> None:
-        self.held_bytes = 0
         self._used = used
-        self._probation: OrderedDict[Key, int] = OrderedDict()
-        self._protected: OrderedDict[Key, int] = OrderedDict()
-        self._protected_bytes = 0
+        self._probation = _Part()
+        self._protected = _Part()
 
     def __len__(self) -> int:
-        return len(self._probation) + len(self._protected)
+        return len(self._probation.places) + len(self._protected.places)
 
     def __contains__(self, key: Key) -> bool:
-        return key in self._probation or key in self._protected
+        return key in self._probation.places or key in self._protected.places
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of all that is kept."""
+        return self._probation.held_bytes + self._protected.held_bytes
 
     def note(self, key: Key, size: int) -> None:
         """Take that ``key`` is kept, with ``size`` bytes; what is new is on probation."""
-        if key in self._protected:
-            self._protected_bytes += size - self._protected[key]
-            self.held_bytes += size - self._protected[key]
-            self._protected[key] = size
-            return
-        self.held_bytes += size - self._probation.get(key, 0)
-        self._probation[key] = size
+        for part in (self._probation, self._protected):
+            if key in part.places:
+                part.resize(key, size)
+                return
+        self._probation.add(key, _Place(size, 1))
 
     def discard(self, key: Key) -> None:
         """Take that ``key`` is kept no more."""
-        if key in self._protected:
-            size = self._protected.pop(key)
-            self._protected_bytes -= size
-            self.held_bytes -= size
-        else:
-            self.held_bytes -= self._probation.pop(key, 0)
+        for part in (self._probation, self._protected):
+            if key in part.places:
+                part.take(key)
 
     def victim(self) -> Key | None:
         """Return what should be given up next; None if nothing is kept."""
-        for _ in range(2 * len(self)):
-            if not self._probation:
-                self._demote()
-                continue
-            key = next(iter(self._probation))
-            if not self._used(key):
+        for _ in range(2 * len(self)):  # marks may come faster than they are wiped
+            part = self._probation
+            if self._is_crowded() or not part.places:
+                part = self._protected
+            key = part.first()
+            if self._used(key):
+                place = part.take(key)
+                place.times = min(place.times + 1, TIMES_MAX)
+                self._protected.add(key, place)
+            elif part is self._probation:
                 return key
-            self._promote(key)
-        return next(iter(self._probation or self._protected), None)
+            else:
+                self._probation.add(key, _Place(part.take(key).size, 1))
+        rest = self._probation if self._probation.places else self._protected
+        return rest.first() if rest.places else None
 
     def check(self) -> None:
         """Assert every invariant."""
-        assert not self._probation.keys() & self._protected.keys()
-        assert self._protected_bytes == sum(self._protected.values())
-        assert self.held_bytes == self._protected_bytes + sum(self._probation.values())
+        assert not self._probation.places.keys() & self._protected.places.keys()
+        self._probation.check()
+        self._protected.check()
 
-    def _promote(self, key: Key) -> None:
-        size = self._probation.pop(key)
-        self._protected[key] = size
-        self._protected_bytes += size
-        while (
-            self._protected_bytes > PROTECTED_SHARE * self.held_bytes and len(self._protected) > 1
-        ):
-            self._demote()
-
-    def _demote(self) -> None:
-        key, size = self._protected.popitem(last=False)
-        self._protected_bytes -= size
-        self._probation[key] = size
+    def _is_crowded(self) -> bool:
+        """Tell whether more than its share is protected, and not one large table alone."""
+        share = PROTECTED_SHARE * self.held_bytes
+        return self._protected.held_bytes > share and len(self._protected.places) > 1

@@ -1,9 +1,9 @@
-"""What was pulled is given up least used first, and a scan pushes out nothing that is in use."""
+"""What saves least for its bytes is given up first, and a scan pushes out nothing in use."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.subscriber.cache import PROTECTED_SHARE, Cache, Key
+from topicast.subscriber.cache import PROTECTED_SHARE, STALE_MAX, Cache, Key
 
 
 class Marks:
@@ -60,14 +60,80 @@ def test_what_is_used_no_more_goes_in_the_end() -> None:
     assert cache.victim() == key(0)
 
 
-def test_protected_keys_take_at_most_their_share() -> None:
+def evicted(cache: Cache) -> Key:
+    victim = cache.victim()
+    assert victim is not None
+    cache.discard(victim)
+    cache.check()
+    return victim
+
+
+def test_large_table_goes_before_many_small_ones() -> None:
+    cache = Cache(Marks())
+    for number in range(4):
+        cache.note(key(number), 10)
+    cache.note(key(9), 1000)
+    assert evicted(cache) == key(9)
+
+
+def test_large_table_stays_while_it_is_used_and_small_ones_are_not() -> None:
+    marks = Marks()
+    cache = Cache(marks)
+    cache.note(key(9), 1000)
+    for number in range(10, 1000):
+        marks.marked.add(key(9))
+        cache.note(key(number), 10)
+        if cache.held_bytes > 1100:
+            assert evicted(cache) != key(9)
+
+
+def test_table_that_was_used_often_is_given_up_in_the_end() -> None:
+    marks = Marks()
+    cache = Cache(marks)
+    cache.note(key(0), 10)
+    for number in range(1, 100):  # looked at again and again, while others come and go
+        marks.marked.add(key(0))
+        cache.note(key(number), 10)
+        assert evicted(cache) == key(number)
+    for number in range(100, 300):  # then five others are in use at any time
+        cache.note(key(number), 10)
+        marks.marked.update(key(one) for one in range(max(number - 5, 100), number))
+        if cache.held_bytes > 100:
+            evicted(cache)
+    assert key(0) not in cache
+
+
+def test_what_is_in_use_takes_at_most_its_share_from_what_is_new() -> None:
     marks = Marks()
     cache = Cache(marks)
     for number in range(20):
         cache.note(key(number), 10)
     marks.marked.update(key(number) for number in range(20))
     assert cache.victim() is not None
-    assert cache._protected_bytes <= PROTECTED_SHARE * cache.held_bytes
+    assert cache._protected.held_bytes <= PROTECTED_SHARE * cache.held_bytes
+
+
+def test_change_of_a_table_does_not_make_it_new() -> None:
+    cache = Cache(Marks())
+    cache.note(key(0), 10)
+    for number in range(1, 4):
+        cache.note(key(number), 5)
+        cache.note(key(0), 10)  # somebody writes to it, nobody reads it
+    assert evicted(cache) == key(0)
+    cache.note(key(4), 5)
+    cache.note(key(1), 10)
+    assert evicted(cache) == key(1)
+
+
+def test_ranks_of_what_is_gone_are_forgotten() -> None:
+    cache = Cache(Marks())
+    for _ in range(10 * STALE_MAX):
+        cache.note(key(0), 10)
+    for number in range(1000):
+        cache.note(key(number), 10)
+    for number in range(1000):
+        cache.discard(key(number))
+        cache.check()
 
 
 def test_new_size_of_a_key_is_counted_wherever_it_stands() -> None:
@@ -80,6 +146,7 @@ def test_new_size_of_a_key_is_counted_wherever_it_stands() -> None:
     assert cache.victim() == key(1)
     cache.note(key(0), 5)
     assert cache.held_bytes == 15
+    cache.check()
     cache.discard(key(0))
     cache.discard(key(0))
     assert cache.held_bytes == 10
