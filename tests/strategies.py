@@ -162,12 +162,15 @@ _states = st.builds(
     version=u64,
     full_bytes=u64,
 )
+_writes = st.builds(m.Write, number=u64, state=byte, object=text, partitions=_many(text))
+_verdicts = st.builds(m.Verdict, number=u64, topic=short, version=u64, problem=text)
 _BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "accepted": st.booleans(),
     "after": keys,
     "arguments": _many(text),
     "columns": _many(text),
     "cursor": keys,
+    "driver": st.binary(min_size=16, max_size=16),
     "entries": _many(_pulled_entries()),
     "found": st.booleans(),
     "gone": _many(keys),
@@ -179,7 +182,9 @@ _BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "registration": st.binary(min_size=16, max_size=16),
     "rows": _many(_many(cells)),
     "values": _many(text),
+    "verdicts": _many(_verdicts),
     "wanted": _many(wanteds),
+    "writes": _many(_writes),
 }
 _claims = st.builds(m.Claimed, db=text, table=text, version=u64, whole=st.booleans())
 _OF_CLASS: dict[tuple[type, str], st.SearchStrategy[Any]] = {

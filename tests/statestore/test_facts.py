@@ -45,6 +45,7 @@ ANSWERS = {
     "Joined",
     "Pulled",
     "Refused",
+    "Reported",
     "Synced",
     "Validated",
 }

@@ -306,6 +306,36 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
         m.Order(request=9, who="ann@host", order="mode", arguments=("minimal", "a.*=full")),
     ),
     (
+        "report",
+        m.Report(
+            request=10,
+            driver=bytes(range(16)),
+            metastore="thrift://metastore:9083",
+            settled=6,
+            writes=(
+                m.Write(number=6, state=m.INTENT, object="sales.orders"),
+                m.Write(
+                    number=7,
+                    state=m.WRITTEN,
+                    object="s3a://lake/sales/orders",
+                    partitions=("ds=2026-11-01/",),
+                ),
+            ),
+        ),
+    ),
+    (
+        "reported",
+        m.Reported(
+            request=10,
+            epoch=EPOCH,
+            start=START,
+            verdicts=(
+                m.Verdict(number=6, topic=0, version=0),
+                m.Verdict(number=7, topic=9, version=43),
+            ),
+        ),
+    ),
+    (
         "inspected",
         m.Inspected(
             request=6,

@@ -11,6 +11,11 @@ SELECT_FILTER: Final = 2  # the table and the blocks in which partitions match a
 SELECT_NAMES: Final = 3  # the table and the blocks in which partitions of these names may stand
 SELECT_VALUES: Final = 4  # the table and the blocks of partitions that have these values
 
+INTENT: Final = 0  # states of a Write: it begins; catalogd takes it for done if its driver is lost
+WRITTEN: Final = 1
+FAILED: Final = 2  # it ended in an error: what it changed is not known
+ABANDONED: Final = 3  # it never began, or changed nothing
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compare:
@@ -165,3 +170,56 @@ class Inspected:
     request: int
     columns: tuple[str, ...]
     rows: tuple[tuple[str | int | float | bool | None, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """What a driver did, or is about to do, to the data of ``object``: a table or a path.
+
+    ``number`` rises with each write of the driver; the same number is the same write, at each
+    of its states. ``partitions``: names, or (with a slash at the end) how they begin; none:
+    anything of the table may have changed.
+    """
+
+    number: int
+    state: int
+    object: str
+    partitions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A driver to catalogd: I wrote. Repeated until it is answered.
+
+    ``driver``: its registration. ``metastore``: the URIs that it uses, to tell that catalogd
+    follows the same one. ``settled``: it asks no more for writes below this number.
+    """
+
+    request: int
+    driver: bytes
+    metastore: str
+    settled: int
+    writes: tuple[Write, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of a write: done as of ``version`` of a topic, or ``problem`` says why not.
+
+    An intent that is noted has version 0 and no problem.
+    """
+
+    number: int
+    topic: int
+    version: int
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """The answer to Report, once it is committed: a verdict for each write."""
+
+    request: int
+    epoch: int
+    start: int
+    verdicts: tuple[Verdict, ...]

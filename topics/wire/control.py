@@ -32,23 +32,27 @@ from .messages import (
     Pull,
     Pulled,
     Refused,
+    Report,
+    Reported,
     Status,
     Sync,
     Synced,
     TopicState,
     Validate,
     Validated,
+    Verdict,
     Wanted,
     Welcome,
+    Write,
 )
 
 TEXT_MAX: Final = 4096
 LIST_MAX: Final = 65_536  # an Inspected of every subscriber, a Pull that names what it holds
 
-Read = Callable[[Any, str], Any]
-Write = Callable[[Any], Any]
-Check = tuple[Read, Write]
-Field = tuple[str, Read, Write]
+Reader = Callable[[Any, str], Any]
+Writer = Callable[[Any], Any]
+Check = tuple[Reader, Writer]
+Field = tuple[str, Reader, Writer]
 
 
 def _same(value: Any) -> Any:
@@ -164,6 +168,16 @@ TOPIC_STATE: Final = _record(
         "full_bytes": U64,
     },
 )
+WRITE: Final = _record(
+    Write,
+    {
+        "number": U64,
+        "state": U8,
+        "object": TEXT,
+        "partitions": _many(TEXT),
+    },
+)
+VERDICT: Final = _record(Verdict, {"number": U64, "topic": U16, "version": U64, "problem": TEXT})
 CLAIM: Final = _record(Claimed, {"db": TEXT, "table": TEXT, "version": U64, "whole": FLAG})
 WANTED: Final = _record(
     Wanted,
@@ -299,6 +313,18 @@ _TABLE: Final[tuple[tuple[int, type, dict[str, Check]], ...]] = (
     (24, Validate, {"request": U64, "epoch": U64, "claims": _many(CLAIM)}),
     (25, Validated, {"request": U64, "epoch": U64, "start": U64, "stale": _many(U64)}),
     (26, Order, {"request": U64, "who": TEXT, "order": TEXT, "arguments": _many(TEXT)}),
+    (
+        27,
+        Report,
+        {
+            "request": U64,
+            "driver": _blob(16, 16),
+            "metastore": TEXT,
+            "settled": U64,
+            "writes": _many(WRITE),
+        },
+    ),
+    (28, Reported, {"request": U64, "epoch": U64, "start": U64, "verdicts": _many(VERDICT)}),
 )
 
 SHAPES: Final[dict[type, tuple[int, tuple[Field, ...]]]] = {

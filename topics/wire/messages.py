@@ -17,11 +17,15 @@ from ..offers import ALL_OFFERED
 
 # isort: off
 from .asked import (
+    ABANDONED as ABANDONED,
+    FAILED as FAILED,
+    INTENT as INTENT,
     SELECT_BLOCKS as SELECT_BLOCKS,
     SELECT_FILTER as SELECT_FILTER,
     SELECT_NAMES as SELECT_NAMES,
     SELECT_TABLE as SELECT_TABLE,
     SELECT_VALUES as SELECT_VALUES,
+    WRITTEN as WRITTEN,
     Claimed as Claimed,
     Compare as Compare,
     Compared as Compared,
@@ -30,10 +34,14 @@ from .asked import (
     Order as Order,
     Pull as Pull,
     Pulled as Pulled,
+    Report as Report,
+    Reported as Reported,
     Sync as Sync,
     Synced as Synced,
     Validate as Validate,
     Validated as Validated,
+    Verdict as Verdict,
+    Write as Write,
 )
 
 # isort: on
@@ -340,5 +348,7 @@ Service = (
     | Inspect
     | Inspected
     | Order
+    | Report
+    | Reported
 )
 Message = Data | Control | Publishing | Bulk | Service

@@ -24,6 +24,8 @@ FIELDS: dict[type, list[Any]] = {
     m.Compared: [1, True, 5, 6],
     m.Validate: [1, 5, [["db", "t", 3, True]]],
     m.Validated: [1, 5, 9, [0]],
+    m.Report: [1, bytes(16), "h:9083", 3, [[3, 1, "db.t", ["ds=1"]]]],
+    m.Reported: [1, 5, 9, [[3, 7, 42, ""]]],
     m.Pull: [
         *(1, "db", "t", 1, 100, [[KEY, 3]], "ds = 'x'"),
         *(["ds=x"], ["x", ""], True, 1000, KEY, 5, 3),
