@@ -25,7 +25,7 @@ class Content:
     """Entries of one group; ``version`` is the highest of them ever seen.
 
     ``held_bytes`` is what they count in a budget, ``stubs`` how many have their value elsewhere.
-    ``covers``: the filters whose blocks are all here, and since which topic version; None: every
+    ``covers``: the selections whose blocks are all here, and since which topic version; None: every
     block is here. ``at``: the topic version at which it was pulled. ``used``: a reader was answered
     from it; wiped by the cache.
     """

@@ -117,7 +117,11 @@ class AskNamespace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskTable:
-    """Get the Content of a table; ``whole``: with its blocks, all or those a ``filter`` needs."""
+    """Get the Content of a table; ``whole``: with its blocks, or those that are selected.
+
+    Selected by ``filter`` or by ``names``; both None: all. ``names_only``: from catalogd only
+    the names of what is selected are wanted; listings of them come, as a tuple of bytes.
+    """
 
     id: int
     db: str
@@ -125,6 +129,8 @@ class AskTable:
     whole: bool
     give_up_at: float
     filter: str | None = None
+    names: tuple[str, ...] | None = None
+    names_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,7 +257,7 @@ class ConnectCatalog:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of the Ask ``id``: Content, TopicInfos, Stats, places, or None for done."""
+    """The result of the Ask ``id``: Content, listings, TopicInfos, Stats, places; or None."""
 
     id: int
     result: object

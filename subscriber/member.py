@@ -69,6 +69,7 @@ from .levels import Levels
 from .service import Service
 from .shown import Shown
 from .starts import Starts
+from .targets import cover_of
 from .telling import answer
 from .view import View
 from .waits import Wait, Waits
@@ -114,7 +115,7 @@ class Member:
         )
         self.choosing = Choosing(self._following, automatic=automatic)
         self._service = Service(
-            self._following, starts=self._starts, shown=self._shown, next_id=ids.__next__
+            self._following, starts=self._starts, shown=self._shown, next_id=ids.__next__, name=name
         )
         following, service = self._following, self._service
         self._handlers: dict[tuple[str, type], Callable[..., tuple[Effect, ...]]] = {
@@ -218,7 +219,8 @@ class Member:
     def _on_ask_table(self, ask: AskTable, now: float) -> tuple[Effect, ...]:
         try:
             if ask.whole:
-                content = self.view.partitions(ask.db, ask.table, ask.filter)
+                cover = cover_of(ask.filter, ask.names)
+                content = self.view.partitions(ask.db, ask.table, cover)
             else:
                 content = self.view.table(ask.db, ask.table)
         except NoSuchObject as error:

@@ -1,7 +1,8 @@
 """Pulls: the asker's half of fetching a table from catalogd. One pull however many ask.
 
     ask ──Pull──▶ parts, under credit ──last──▶ fence ──▶ answered
-                     └── of two versions, out of order, or older than what was shown: pulled again
+            ▲        │                └─cursor: the next page, if nothing of the table has moved
+            └────────┴── of two versions, out of order, or older than what was shown: pulled again
 
 A pull names what is held already, and only what differs comes. Load fence: what was asked for
 before something newer was shown, or heard of, is not answered after it. The parent says whether
@@ -11,18 +12,19 @@ a whole reply is fit to be shown; nothing of it is kept here.
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import itemgetter
 from typing import Final
+from zlib import crc32
 
 from ..topics.bulk import CREDIT_DEFAULT, pulled_cost
 from ..topics.entries import Entry
 from ..topics.errors import LinkError, NotReady, TopicastError, UsageError
 from ..topics.objects.names import table_key, table_name
-from ..topics.requests import Requests
-from ..topics.wire.control import TEXT_MAX
+from ..topics.requests import RETRY_S, Requests
 from ..topics.wire.messages import (
     SELECT_BLOCKS,
-    SELECT_FILTER,
+    SELECT_NAMES,
     SELECT_TABLE,
     Cancel,
     Credit,
@@ -34,18 +36,34 @@ from .content import HEAD_ONLY, Content, Covers, content_of
 from .facts import PULLS, Answer, AskTable, Effect, Fail, Send
 from .fence import Fence
 from .rows import EMPTY, put
+from .targets import Target, cover_of, target_of
 
 PULLS_MAX: Final = 16  # at once: as many streams as catalogd gives one peer; others wait
 WAITING_MAX: Final = 1000  # asks; beyond, the application is told to come again
 STALE_AGAIN_S: Final = 0.02  # what was shown is on its way to catalogd's other thread
+SPREAD: Final = 0.5  # what was refused to many at once comes again within so much more of its time
 
 HELD_BYTES_MAX: Final = 256 << 10  # of the keys that one pull names; the rest comes again
 HELD_COST: Final = 16  # of one, beside its key
 
-COVERS_MAX: Final = 64  # filters remembered of one table, the newest
+COVERS_MAX: Final = 64  # selections remembered of one table, the newest
+COVER_MAX: Final = 4096  # characters of one that is remembered
 
-Target = tuple[str, str, int, str]  # db, table, selector, filter
+Result = Content | tuple[bytes, ...]  # what was pulled, or listings of names
 Base = Callable[[str, str], tuple[int, int, Content | None]]
+
+
+@dataclass(slots=True)
+class _Page:
+    """One answer of a pull, from ``after`` on, and what it has brought."""
+
+    after: bytes = b""
+    at: tuple[int, int] = (0, 0)  # epoch and version of the page before
+    sequence: int = 0
+    place: tuple[int, ...] = ()
+    entries: list[Entry] = field(default_factory=list)
+    listings: list[bytes] = field(default_factory=list)
+    gone: tuple[bytes, ...] = ()
 
 
 @dataclass(slots=True)
@@ -55,18 +73,16 @@ class _Pull:
     epoch: int  # of ``base``
     base: Content | None
     held: dict[bytes, Entry]
-    sequence: int = 0
-    place: tuple[int, ...] = ()
-    entries: list[Entry] = field(default_factory=list)
-    gone: set[bytes] = field(default_factory=set)
+    refused: str = ""  # the last time that it was
+    pages: list[_Page] = field(default_factory=lambda: [_Page()])
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A complete reply: its last part, and the content of all of them."""
+    """A complete reply: its last part, and what all of them come to."""
 
     last: Pulled
-    content: Content
+    result: Result
 
 
 class Pulls:
@@ -75,11 +91,15 @@ class Pulls:
     ``base`` gives the topic of a table, the epoch that is accepted, and what is held of that.
     """
 
-    def __init__(self, next_id: Callable[[], int], *, base: Base, fence: Fence) -> None:
+    def __init__(
+        self, next_id: Callable[[], int], *, base: Base, fence: Fence, name: str = ""
+    ) -> None:
+        """``name`` parts this subscriber's moments of asking again from those of others."""
         self.sent = 0
         self.stale_rejected = 0
         self.fence = fence
         self._base = base
+        self._name = name
         self._requests: Requests[_Pull] = Requests(next_id)
         self._running: dict[Target, int] = {}
         self._queue: deque[AskTable] = deque()
@@ -110,17 +130,22 @@ class Pulls:
         if not part.last:
             amount = pulled_cost(part)
             credit = (Send(PULLS, Credit(stream=part.request, amount=amount)),)
+            self._requests.put_off(part.request, until=now + RETRY_S)  # it is not lost
         place = (part.epoch, part.start, part.topic, part.topic_version, part.namespace_version)
+        page = pull.pages[-1]
         if part.sequence == 0:
-            pull.sequence, pull.place, pull.entries, pull.gone = 0, place, [], set(part.gone)
+            page = pull.pages[-1] = _Page(page.after, page.at, place=place, gone=part.gone)
         foreign = pull.base is not None and part.epoch != pull.epoch  # versions mean others there
-        if foreign or part.sequence != pull.sequence or place != pull.place:
+        if foreign or part.moved or part.sequence != page.sequence or place != page.place:
             return None, credit + self.again(part, now=now)
-        pull.sequence += 1
-        pull.entries += part.entries
+        page.sequence += 1
+        page.entries += part.entries
+        page.listings.append(part.names)
         if not part.last:
             return None, credit
-        return Whole(part, _content(pull, at=part.topic_version)), ()
+        if part.cursor:
+            return None, self._continue(part, now=now)
+        return Whole(part, _result(pull, at=part.topic_version)), ()
 
     def target(self, request: int) -> Target | None:
         """Return what an open request is about."""
@@ -136,16 +161,16 @@ class Pulls:
         return () if part.last else (Send(PULLS, Cancel(stream=part.request)),)
 
     def answer(
-        self, request: int, result: Content | TopicastError, *, now: float
+        self, request: int, result: Result | TopicastError, *, now: float
     ) -> tuple[Effect, ...]:
         """Give ``result`` to everybody who waits for ``request``, and begin what had to wait."""
         pull = self._close(request)
         effects: list[Effect] = []
         for ask in pull.asks:
-            if isinstance(result, Content):
-                effects.append(Answer(ask.id, result))
-            else:
+            if isinstance(result, TopicastError):
                 effects.append(Fail(ask.id, result))
+            else:
+                effects.append(Answer(ask.id, result))
         return *effects, *self._next(now)
 
     def on_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
@@ -154,7 +179,9 @@ class Pulls:
         if pull is None:
             return ()
         if refused.retry_ms:
-            self._requests.put_off(refused.request, until=now + refused.retry_ms / 1000)
+            pull.refused = f": {refused.code}: {refused.message}"
+            after_s = refused.retry_ms / 1000 * (1 + SPREAD * self._jitter(refused.request))
+            self._requests.put_off(refused.request, until=now + after_s)
             return ()
         name = table_name(*pull.target[:2])
         error: TopicastError = LinkError(
@@ -173,17 +200,7 @@ class Pulls:
         effects: list[Effect] = []
         for request, pull in self._requests.due(now):
             self.sent += 1
-            db, table, selector, text = pull.target
-            message = Pull(
-                request=request,
-                db=db,
-                table=table,
-                selector=selector,
-                credit=CREDIT_DEFAULT,
-                held=tuple((key, entry.version) for key, entry in pull.held.items()),
-                filter=text,
-            )
-            effects.append(Send(PULLS, message))
+            effects.append(Send(PULLS, _message(request, pull)))
         return tuple(effects)
 
     def tick(self, *, missing: str, now: float) -> tuple[Effect, ...]:
@@ -191,8 +208,9 @@ class Pulls:
         effects: list[Effect] = []
         late = [ask for ask in self._asks() if now >= ask.give_up_at]
         for ask in late:
+            why = missing or self._refusal(ask)
             name = table_name(ask.db, ask.table)
-            effects.append(Fail(ask.id, NotReady(f"no answer from catalogd for {name}{missing}")))
+            effects.append(Fail(ask.id, NotReady(f"no answer from catalogd for {name}{why}")))
         if late:
             gone = {ask.id for ask in late}
             self._queue = deque(ask for ask in self._queue if ask.id not in gone)
@@ -218,7 +236,7 @@ class Pulls:
         return [*running, *self._queue]
 
     def _start(self, ask: AskTable, now: float) -> bool:
-        target = (ask.db, ask.table, *_selection(ask))
+        target = target_of(ask)
         pull = self._requests.get(self._running.get(target, 0))
         if pull is not None:
             pull.asks.append(ask)
@@ -236,6 +254,23 @@ class Pulls:
         self._running[target] = request
         self.fence.begin(topic, table_key(db, table))
         return request
+
+    def _continue(self, part: Pulled, *, now: float) -> tuple[Effect, ...]:
+        """Ask for the next page, under an id of its own: this one's parts may still come twice."""
+        pull = self._requests.close(part.request)
+        assert pull is not None
+        pull.pages.append(_Page(part.cursor, (part.epoch, part.topic_version)))
+        self._running[pull.target] = self._requests.open(pull, now=now)
+        return self.due(now)
+
+    def _refusal(self, ask: AskTable) -> str:
+        """Return why ``ask`` is not answered, if catalogd has said it."""
+        pull = self._requests.get(self._running.get(target_of(ask), 0))
+        return pull.refused if pull is not None else ""
+
+    def _jitter(self, request: int) -> float:
+        """Return a share of 1, another one for each subscriber and request."""
+        return crc32(f"{self._name} {request}".encode()) / (1 << 32)
 
     def _close(self, request: int) -> _Pull:
         pull = self._requests.close(request)
@@ -262,44 +297,59 @@ class Pulls:
 def _held(base: Content | None, target: Target) -> dict[bytes, Entry]:
     """Return what a pull of ``target`` need not bring if it is still so."""
     held: dict[bytes, Entry] = {}
-    if base is None:
+    if base is None or target.names_only:
         return held
     size = 0
     for entry in base.values():
         size += len(entry.key) + HELD_COST
         if size > HELD_BYTES_MAX:
             break
-        if target[2] != SELECT_TABLE or entry.key == table_key(*target[:2]):
+        if target.selector != SELECT_TABLE or entry.key == table_key(*target[:2]):
             held[entry.key] = entry
     return held
 
 
-def _content(pull: _Pull, *, at: int) -> Content:
+def _message(request: int, pull: _Pull) -> Pull:
+    page, target = pull.pages[-1], pull.target
+    return Pull(
+        request=request,
+        db=target.db,
+        table=target.table,
+        selector=target.selector,
+        credit=CREDIT_DEFAULT,
+        held=tuple((key, entry.version) for key, entry in pull.held.items()),
+        filter=target.filter,
+        names=target.names,
+        names_only=target.names_only,
+        after=page.after,
+        epoch=page.at[0],
+        version=page.at[1],
+    )
+
+
+def _result(pull: _Pull, *, at: int) -> Result:
     """Return what a complete reply comes to: what was held and is still so, and what came."""
-    rows = {key: entry for key, entry in pull.held.items() if key not in pull.gone}
-    rows.update((entry.key, entry) for entry in pull.entries)
+    if pull.target.names_only:
+        return tuple(chain.from_iterable(page.listings for page in pull.pages))
+    gone = pull.pages[0].gone
+    rows = {key: entry for key, entry in pull.held.items() if key not in set(gone)}
+    rows.update((entry.key, entry) for page in pull.pages for entry in page.entries)
     version = max((entry.version for entry in rows.values()), default=0)
-    covers = _covers(pull, at) if pull.target[2] != SELECT_BLOCKS else None
+    covers = _covers(pull, at) if pull.target.selector != SELECT_BLOCKS else None
     return content_of(
         put(EMPTY, sorted(rows.values(), key=_version)), version, covers=covers, at=at
     )
 
 
-def _selection(ask: AskTable) -> tuple[int, str]:
-    """Return selector and filter; one too long for a message brings all blocks."""
-    if not ask.whole:
-        return SELECT_TABLE, ""
-    if ask.filter is None or len(ask.filter) > TEXT_MAX:
-        return SELECT_BLOCKS, ""
-    return SELECT_FILTER, ask.filter
-
-
 def _covers(pull: _Pull, at: int) -> Covers:
-    """Return the filters that the reply to ``pull`` answers, and those known before it."""
-    if pull.target[2] == SELECT_TABLE:
+    """Return the selections that the reply to ``pull`` answers, and those known before it."""
+    target = pull.target
+    if target.selector == SELECT_TABLE:
         return HEAD_ONLY
     before = pull.base.covers if pull.base is not None else None
-    covers = {**(before or {}), pull.target[3]: at}
+    cover = cover_of(target.filter, target.names if target.selector == SELECT_NAMES else None)
+    news = {cover: at} if cover is not None and len(cover) <= COVER_MAX else {}
+    covers = {**(before or {}), **news}
     return dict(sorted(covers.items(), key=itemgetter(1))[-COVERS_MAX:])
 
 

@@ -1,12 +1,12 @@
 """Reads: what a user gets, made of the entries that are held. The way from bytes to objects."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..topics.entries import Entry
 from ..topics.errors import WireError
 from ..topics.objects.blocks import decode_block
-from ..topics.objects.filters import Predicate, parse
+from ..topics.objects.filters import parse
 from ..topics.objects.names import partition_values
 from ..topics.objects.reach import Span, reach
 from ..topics.objects.tables import (
@@ -60,28 +60,38 @@ def read_names_entry(entry: Entry) -> tuple[NameRecord, ...]:
     return decode_names(_value(entry))
 
 
-def reach_of(head: Head, text: str | None) -> tuple[Span, ...] | None:
-    """Return between which names what matches the filter ``text`` lies; None if that is unknown.
+def reach_of(
+    head: Head, text: str | None, names: Iterable[str] | None = None
+) -> tuple[Span, ...] | None:
+    """Return between which names lies what matches the filter ``text``, or is one of ``names``.
+
+    None: that is unknown.
 
     Raises:
         UsageError: ``text`` is no filter.
     """
+    if names is not None:
+        return tuple([(name, name + "\0") for name in sorted(set(names))])
     return None if text is None else reach(parse(text), head.table.partition_columns)
 
 
 def read_partitions(
-    head: Head, blocks: Iterable[Entry], text: str | None = None
+    head: Head,
+    blocks: Iterable[Entry],
+    text: str | None = None,
+    *,
+    names: Iterable[str] | None = None,
 ) -> tuple[Partition, ...]:
-    """Read the partitions in ``blocks`` that match the filter ``text``, sorted by name.
+    """Read the partitions in ``blocks`` that match the filter ``text``, or have one of ``names``.
+
+    Sorted by name.
 
     Raises:
         UsageError: ``text`` is no filter, or not one for this table.
 
     Cost: O(blocks) to tell which match, by their names, and O(matching) to build them.
     """
-    matches: Predicate | None = None
-    if text is not None:
-        matches = parse(text).bind(head.table.partition_columns)
+    matches = _matching(head, text) if names is None else frozenset(names).__contains__
     reader = PartitionReader(head.templates)
     found: list[Partition] = []
     for entry in blocks:
@@ -89,10 +99,29 @@ def read_partitions(
         if matches is None:
             found += map(reader.read, block.records())
             continue
-        wanted = {name for name in block.names if matches(partition_values(name))}
+        wanted = {name for name in block.names if matches(name)}
         if wanted:
             found += [reader.read(one) for one in block.records() if one.name in wanted]
     return tuple(found)
+
+
+def read_partition_names(
+    head: Head, blocks: Iterable[Entry], text: str | None = None
+) -> tuple[str, ...]:
+    """Read the names of the partitions in ``blocks`` that match the filter ``text``, sorted.
+
+    Raises:
+        UsageError: ``text`` is no filter, or not one for this table.
+    """
+    names = [name for one in blocks for name in decode_block(_value(one), one.version).names]
+    return tuple(filter(_matching(head, text), names))
+
+
+def _matching(head: Head, text: str | None) -> Callable[[str], bool] | None:
+    if text is None:
+        return None
+    predicate = parse(text).bind(head.table.partition_columns)
+    return lambda name: predicate(partition_values(name))
 
 
 def _value(entry: Entry) -> bytes:

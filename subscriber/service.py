@@ -24,9 +24,10 @@ from .content import Content
 from .facts import SERVICE, AskSync, AskTable, AskValidate, ConnectCatalog, Effect, Send
 from .following import Following
 from .holdings import merged
-from .pulls import Pulls, Target, Whole
+from .pulls import Pulls, Whole
 from .shown import Shown
 from .starts import Starts
+from .targets import Target
 
 
 class Service:
@@ -39,9 +40,10 @@ class Service:
         starts: Starts,
         shown: Shown,
         next_id: Callable[[], int],
+        name: str = "",
     ) -> None:
         levels = following.levels
-        self.pulls = Pulls(next_id, base=self._base, fence=levels.filling.fence)
+        self.pulls = Pulls(next_id, base=self._base, fence=levels.filling.fence, name=name)
         self.targets: dict[int, dict[int, tuple[int, int]]] = {}  # by sync's ask: where to get
         self._following = following
         self._starts = starts
@@ -134,9 +136,9 @@ class Service:
         self._show(part.topic, (part.epoch, part.topic_version))
         self._show(NAMESPACE, (part.epoch, part.namespace_version))
         gone = NoSuchObject(table_name(*target[:2]))
-        result = whole.content if part.found else gone
-        if part.found:
-            self._keep(part, whole.content, target)
+        result = whole.result if part.found else gone
+        if isinstance(result, Content):
+            self._keep(part, result, target)
         return self._sent(effects + self.pulls.answer(part.request, result, now=now))
 
     def on_pull_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
@@ -184,7 +186,7 @@ class Service:
 
     def _keep(self, part: Pulled, content: Content, target: Target) -> None:
         key = table_key(*target[:2])
-        if target[2] == SELECT_TABLE:
+        if target.selector == SELECT_TABLE:
             head = content.entry(key)
             _, _, base = self._base(*target[:2])
             if head is None:

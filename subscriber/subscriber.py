@@ -10,6 +10,7 @@ import socket
 import time
 import weakref
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from types import TracebackType
 from typing import Self, TypeVar, cast
 
@@ -17,7 +18,13 @@ from ..topics.entries import FULL, LEVELS, NONE
 from ..topics.errors import LinkError, UsageError
 from ..topics.link import Link
 from ..topics.objects.filters import parse
-from ..topics.objects.names import parse_table_name, table_key, table_name
+from ..topics.objects.listing import decode_listing
+from ..topics.objects.names import (
+    check_partition_name,
+    parse_table_name,
+    table_key,
+    table_name,
+)
 from ..topics.objects.tables import Database, Partition, Table
 from ..topics.sharding import NAMESPACE
 from ..topics.wire.messages import Claimed
@@ -39,8 +46,10 @@ from .facts import (
 )
 from .loop import Loop
 from .member import Member
+from .pulls import Result
 from .reading import Pinned, Snapshot, names_of, pin
-from .reads import reach_of, read_partitions
+from .reads import reach_of, read_partition_names, read_partitions
+from .targets import cover_of, selection
 from .view import View
 from .watch import Watch
 
@@ -181,26 +190,50 @@ class Subscriber:
             content = self._pull(db, table, whole=False)
         return content.head_of(db, table).table
 
-    def partitions(self, name: str, filter: str | None = None) -> tuple[Partition, ...]:  # noqa: A002 - the word of HMS and Spark
+    def partitions(
+        self,
+        name: str,
+        filter: str | None = None,  # noqa: A002 - the word of HMS and Spark
+        *,
+        names: Iterable[str] | None = None,
+    ) -> tuple[Partition, ...]:
         """Return the partitions of ``name`` that match ``filter``, all without one; by name.
 
         The grammar of ``filter`` is that of Hive and Spark: ``ds >= '2026-11-01' and hour = 3``.
+        ``names`` instead asks for those of these names, as ``ds=2026-11-01/hour=3``, that exist.
 
         Raises:
             NoSuchObject: there is no such table.
-            UsageError: ``filter`` is none, or not one for this table.
+            UsageError: ``filter`` is none, or not one for this table; or a name is none.
             LinkError: they had to be pulled and did not come in time.
         """
+        wanted = None if names is None else tuple(names)
+        if wanted is not None and filter is not None:
+            raise UsageError("partitions are asked for by filter or by names, not by both")
+        for one in wanted or ():
+            check_partition_name(one)
         db, table = parse_table_name(name)
-        if filter is not None:
-            parse(filter)
-        self._reads.append((db, table, True))
-        content = self._view().partitions(db, table, filter)
-        if content is None:
-            content = self._pull(db, table, whole=True, filter=filter)
-        head = content.head_of(db, table)
-        blocks = content.blocks(table_key(db, table), reach_of(head, filter))
-        return read_partitions(head, blocks, filter)
+        found = self._select(selection(db, table, filter, names=wanted))
+        assert isinstance(found, Content)
+        head = found.head_of(db, table)
+        blocks = found.blocks(table_key(db, table), reach_of(head, filter, wanted))
+        return read_partitions(head, blocks, filter, names=wanted)
+
+    def partition_names(self, name: str, filter: str | None = None) -> tuple[str, ...]:  # noqa: A002
+        """Return the sorted names of the partitions that ``partitions`` would return.
+
+        Where they are not held, only names come, a few bytes each, and are not kept.
+
+        Raises:
+            NoSuchObject, UsageError, LinkError: as ``partitions``.
+        """
+        db, table = parse_table_name(name)
+        found = self._select(selection(db, table, filter, names_only=True))
+        if not isinstance(found, Content):
+            return tuple([one for listing in found for one in decode_listing(listing)])
+        head = found.head_of(db, table)
+        blocks = found.blocks(table_key(db, table), reach_of(head, filter))
+        return read_partition_names(head, blocks, filter)
 
     def sync(self, timeout_s: float | None = None) -> None:
         """Return once everything that HMS had committed before the call is visible here.
@@ -294,10 +327,21 @@ class Subscriber:
             raise LinkError(f"catalogd was silent for more than {limit} s (max_staleness_s)")
         return view
 
-    def _pull(self, db: str, table: str, *, whole: bool, filter: str | None = None) -> Content:  # noqa: A002
+    def _select(self, ask: AskTable) -> Result:
+        """Get what ``ask`` wants, whatever its id and time, from memory or from catalogd."""
+        if ask.filter is not None:
+            parse(ask.filter)
+        self._reads.append((ask.db, ask.table, True))
+        held = self._view().partitions(ask.db, ask.table, cover_of(ask.filter, ask.names))
+        if held is not None:
+            return held
+        found = self._ask(lambda number, until: replace(ask, id=number, give_up_at=until))
+        return cast(Result, found)
+
+    def _pull(self, db: str, table: str, *, whole: bool) -> Content:
         content = self._ask(
             lambda number, until: AskTable(
-                id=number, db=db, table=table, whole=whole, filter=filter, give_up_at=until
+                id=number, db=db, table=table, whole=whole, give_up_at=until
             )
         )
         assert isinstance(content, Content)

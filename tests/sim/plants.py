@@ -184,7 +184,7 @@ PLANTS = (
     Plant(
         "parts of two versions are not combined",
         "reply_of_two_versions",
-        (Line(Pulls, "part", " or place != pull.place", ""),),
+        (Line(Pulls, "part", " or place != page.place", ""),),
     ),
     Plant(
         "what is held is named with its version",

@@ -4,11 +4,13 @@ from topicast.tests.subscriber.source import Catalog
 from topicast.topics.entries import Entry
 from topicast.topics.objects.blocks import decode_block
 from topicast.topics.objects.filters import parse
+from topicast.topics.objects.listing import encode_listing
 from topicast.topics.objects.names import partition_values, table_key
 from topicast.topics.objects.tables import Column
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import (
     SELECT_FILTER,
+    SELECT_NAMES,
     SELECT_TABLE,
     Compare,
     Compared,
@@ -55,26 +57,41 @@ def validated(catalog: Catalog, asked: Validate) -> Validated:
     )
 
 
-def _matches(row: Entry, pull: Pull) -> bool:
-    """Tell whether ``row`` is the table, or a block in which a partition may match."""
-    if row.key == table_key(pull.db, pull.table):
-        return True
+def _names(row: Entry, pull: Pull) -> list[str]:
+    """Return the names in a block that are selected."""
     assert row.value is not None
-    predicate = parse(pull.filter).bind([Column("ds", "string", "")])
-    return any(predicate(partition_values(n)) for n in decode_block(row.value, row.version).names)
+    names = decode_block(row.value, row.version).names
+    if pull.selector == SELECT_FILTER:
+        predicate = parse(pull.filter).bind([Column("ds", "string", "")])
+        return [name for name in names if predicate(partition_values(name))]
+    if pull.selector == SELECT_NAMES:
+        return [name for name in names if name in pull.names]
+    return list(names)
 
 
 def pulled(catalog: Catalog, pull: Pull) -> Pulled:
-    """Return the answer to ``pull``, in one part."""
-    number = catalog.topic(pull.db, pull.table)
+    """Return the answer to ``pull``, in one part; with ``bytes_max`` of one block, and a cursor."""
+    number, key = catalog.topic(pull.db, pull.table), table_key(pull.db, pull.table)
+    topic = catalog.topics[number]
     record = catalog.names.get(pull.db, {}).get(pull.table)
-    rows = list(catalog.topics[number].rows(table_key(pull.db, pull.table)))
+    rows = sorted(topic.rows(key), key=lambda row: row.key) if record else []
     if pull.selector == SELECT_TABLE:
-        rows = [row for row in rows if row.key == table_key(pull.db, pull.table)]
+        rows = rows[:1]
     held = dict(pull.held)
-    if pull.selector == SELECT_FILTER:
-        rows = [row for row in rows if held.get(row.key) == row.version or _matches(row, pull)]
+    rows = [
+        row
+        for row in rows
+        if row.key == key or held.get(row.key) == row.version or _names(row, pull)
+    ]
     here = {row.key for row in rows}
+    later = [row for row in rows if row.key >= pull.after]
+    cut = 2 if pull.bytes_max else len(later)
+    moved = bool(pull.version) and (
+        pull.epoch != catalog.epoch or topic.changed_at(key) > pull.version
+    )
+    shown = [] if moved else later[:cut]
+    blocks = [row for row in shown if row.key != key]
+    only = pull.names_only
     return Pulled(
         request=pull.request,
         sequence=0,
@@ -83,9 +100,12 @@ def pulled(catalog: Catalog, pull: Pull) -> Pulled:
         epoch=catalog.epoch,
         start=catalog.start,
         topic=number,
-        topic_version=catalog.topics[number].version,
+        topic_version=topic.version,
         namespace_version=catalog.topics[NAMESPACE].version,
         incarnation=record.incarnation if record else 0,
-        gone=tuple(key for key in held if key not in here) if record else (),
-        entries=tuple(row for row in rows if held.get(row.key) != row.version) if record else (),
+        gone=tuple(k for k in held if k not in here) if record and not pull.after else (),
+        entries=() if only else tuple(row for row in shown if held.get(row.key) != row.version),
+        names=encode_listing([n for row in blocks for n in _names(row, pull)]) if only else b"",
+        cursor=later[cut].key if later[cut:] and not moved else b"",
+        moved=moved,
     )

@@ -1,7 +1,12 @@
 import pytest
 
 from topicast.subscriber.content import Content, content_of
-from topicast.subscriber.reads import read_head, read_partitions
+from topicast.subscriber.reads import (
+    reach_of,
+    read_head,
+    read_partition_names,
+    read_partitions,
+)
 from topicast.subscriber.rows import EMPTY, put
 from topicast.tests.subscriber.source import shop
 from topicast.topics.entries import Entry, stub
@@ -31,6 +36,18 @@ def test_filter_chooses_partitions_by_their_values(text: str, names: list[str]) 
     head = sales.head(GROUP)
     assert head is not None
     assert [one.name for one in read_partitions(head, sales.blocks(GROUP), text)] == names
+    assert read_partition_names(head, sales.blocks(GROUP), text) == tuple(names)
+
+
+def test_partitions_are_read_by_name_from_the_blocks_where_they_stand() -> None:
+    sales = _sales()
+    head = sales.head(GROUP)
+    assert head is not None
+    names = ["ds=098", "ds=007", "ds=none"]
+    blocks = list(sales.blocks(GROUP, reach_of(head, None, names)))
+    assert len(blocks) == 2
+    found = read_partitions(head, blocks, names=names)
+    assert [one.name for one in found] == ["ds=007", "ds=098"]
 
 
 def test_every_partition_is_read_whole_and_sorted() -> None:

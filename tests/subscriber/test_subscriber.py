@@ -132,6 +132,30 @@ def test_dropped_topic_is_pulled_and_can_be_joined_again() -> None:
             catalog.join(99)
 
 
+@pytest.mark.parametrize("level", ["full", "minimal", "none"])
+def test_partitions_are_read_by_name_and_names_alone_at_any_level(level: str) -> None:
+    with _joined() as (catalog, publisher, _):
+        catalog.join(publisher.catalog.topic("shop", "sales"), level=level)
+        every = tuple(f"ds={number:03d}" for number in range(100))
+        assert catalog.partition_names("shop.sales") == every
+        assert catalog.partition_names("shop.sales", "ds < '010'") == every[:10]
+        wanted = ["ds=077", "ds=003", "ds=never", "ds=003"]
+        found = catalog.partitions("shop.sales", names=wanted)
+        assert [one.name for one in found] == ["ds=003", "ds=077"]
+        assert catalog.partitions("shop.sales", names=[]) == ()
+        assert found == catalog.partitions("shop.sales", "ds in ('003', '077')")
+        assert catalog.partition_names("shop.orders") == ()
+        pulled = catalog.stats().pulls
+        assert catalog.partitions("shop.sales", names=wanted[::-1]) == found
+        assert catalog.stats().pulls == pulled + (level == "none")
+        with pytest.raises(UsageError):
+            catalog.partitions("shop.sales", names=["nonsense"])
+        with pytest.raises(UsageError):
+            catalog.partitions("shop.sales", "ds = '003'", names=wanted)
+        with pytest.raises(NoSuchObject):
+            catalog.partition_names("shop.none")
+
+
 def test_namespace_over_the_budget_fails_the_start_with_the_bytes_needed() -> None:
     with stand(shop()) as (_, hubs):
         subscriber = Subscriber(hubs[0].address, budget=100, timeout_s=5)
