@@ -27,6 +27,7 @@ from ..topics.wire.messages import (
     Order,
     Pull,
     Refused,
+    Report,
     Status,
     Sync,
     Validate,
@@ -110,7 +111,9 @@ def may(message: Message, *, role: int, channel: int) -> bool:
 def id_of(message: Message | None) -> int:
     """Return the id by which the sender knows ``message``; 0 if it has none."""
     match message:
-        case Join() | Drop() | Inspect() | Pull() | Sync() | Compare() | Validate() | Order():
+        case Join() | Drop() | Inspect() | Pull() | Sync() | Compare() | Validate():
+            return message.request
+        case Order() | Report():
             return message.request
         case CatchUp() | Credit() | Cancel() | Chunk():
             return message.stream
