@@ -99,6 +99,7 @@ class Catalog:
         self._caught_up = not self.poller.enabled
         self._unchecked = self._tables() if window is not None else None
         self._place = self.poller.place
+        self._now = 0.0
         self._gap_seq = 0  # arrival number of the oldest gap that is not read over yet
         self.desk.serving = self.desk.settled = window is not None
 
@@ -121,13 +122,15 @@ class Catalog:
             case ReadFailed():
                 self.counts.reads_failed += 1
                 self.error = fact.error
-                away = fact.away and bool(self.poller.error or not self.poller.enabled)
+                deaf = self.poller.trouble(now)  # polls fail too: it is not this table
+                away = bool(deaf) or (fact.away and not self.poller.enabled)
                 self._write(self.loader.failed(fact, away=away, now=now), now_us)
             case NamesRead() | NamesFailed() if fact.job:
                 self.orders.listed(fact, now=now)
             case NamesRead():
                 self._on_names(fact, now_us)
             case NamesFailed():
+                self.counts.reads_failed += 1
                 self.error, self._listing = fact.error, False
                 self._list_at = now + LISTING_RETRY_S
             case Asked():
@@ -144,6 +147,8 @@ class Catalog:
 
     def flush(self, *, now: float, now_us: int) -> tuple[Effect, ...]:
         """Return what may leave now: orders, the commit, then what depends on it."""
+        self._now = now
+        self.poller.look(now)
         if self.desk.settled:
             self.orders.step(now=now, at_us=now_us)
         self._order(now)
@@ -218,10 +223,16 @@ class Catalog:
             )
             for number, topic in self.ledger.topics.items()
         )
-        trouble = poller.error or self.error or "wait"
+        problem, warning = status.troubles(
+            poller.trouble(self._now),
+            self.error,
+            serving=self.desk.serving,
+            settled=self.desk.settled,
+            metastore=self.settings.metastore,
+        )
         return status.Status(
-            problem="" if self.desk.serving else f"reading names from the metastore: {trouble}",
-            warning=f"the metastore does not answer: {poller.error}" if poller.error else "",
+            problem=problem,
+            warning=warning,
             epoch=epoch,
             start=start,
             num_topics=len(topics) - 1,
@@ -231,12 +242,13 @@ class Catalog:
             topics_to_touch=self.offering.topics_left,
             watermark=poller.watermark,
             newest_event=poller.window.last_id if poller.window else 0,
+            metastore_silent_s=poller.silent_s(self._now),
             databases=len(self.namespace.databases()),
             tables_to_load=self.loader.backlog,
             waiting_requests=self.desk.waiting,
             entries=sum(topic.entries for topic in topics),
             held_bytes=sum(topic.held_bytes for topic in topics),
-            counts=asdict(self.counts) | {"unfit": self.contents.unfit},
+            counts=asdict(self.counts) | {"polls_late": poller.late, "unfit": self.contents.unfit},
             topics=topics,
         )
 
@@ -299,7 +311,7 @@ class Catalog:
             self._first_seq = batch.seq if self._first_seq is None else self._first_seq
 
     def _on_names(self, fact: NamesRead, now_us: int) -> None:
-        self._listing = False
+        self.error, self._listing = "", False
         databases = {db: found for db, found in fact.databases.items() if self._follows(db)}
         tables = {(db, name): kind for db, (_, rows) in databases.items() for name, kind in rows}
         if self.desk.serving:

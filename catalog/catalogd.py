@@ -261,7 +261,14 @@ class Catalogd:
                 self._catalog.handle(Floors(floors=floors), now=now, now_us=now_us)
         if now >= self._status_at:
             self._status_at = now + STATUS_S
-            self.status = self._catalog.status()
+            self._picture()
+
+    def _picture(self) -> None:
+        before, self.status = self.status, self._catalog.status()
+        if bool(before.problem) != bool(self.status.problem):
+            log.info("serving: problem=%s", self.status.problem or "none")
+        if bool(before.warning) != bool(self.status.warning):
+            log.warning("serving: warning=%s", self.status.warning or "none")
 
 
 def load_topics(store: Store, topics: Iterable[int]) -> dict[int, Topic]:

@@ -83,4 +83,5 @@ class CatalogdConfig:
             load_in_background=self.load_catalog_in_background,
             reads_max=self.num_metadata_loading_threads,
             blacklisted_dbs=tuple(db for db in blacklisted if db),
+            metastore=self.hive_metastore_uris,
         )

@@ -135,3 +135,4 @@ class Settings:
     load_in_background: bool = True
     reads_max: int = READS_MAX_DEFAULT
     blacklisted_dbs: tuple[str, ...] = ("sys", "information_schema")
+    metastore: str = ""  # where it is, to be named when it does not answer

@@ -25,6 +25,7 @@ class Status:
     """catalogd at one moment. ``problem``: why it does not serve; empty when it does.
 
     ``warning``: what is wrong while it serves on, for example a metastore that is away.
+    ``metastore_silent_s``: since a poll was answered; None before the first, or without polls.
     """
 
     problem: str
@@ -38,6 +39,7 @@ class Status:
     topics_to_touch: int
     watermark: int
     newest_event: int
+    metastore_silent_s: float | None
     databases: int
     tables_to_load: int
     waiting_requests: int
@@ -45,6 +47,28 @@ class Status:
     held_bytes: int
     counts: dict[str, int]
     topics: tuple[TopicStatus, ...]
+
+
+def troubles(
+    polls: str, names: str, *, serving: bool, settled: bool, metastore: str
+) -> tuple[str, str]:
+    """Return why catalogd does not serve, and what is wrong while it serves on.
+
+    Args:
+        polls: Why no events come; empty when they do.
+        names: Why names could not be read last; empty when they could.
+        serving: Whether names were read at all.
+        settled: Whether none of them is in doubt.
+        metastore: Where it is, as the operator said.
+    """
+    where = f"--hive_metastore_uris={metastore}"
+    again = f"; it is asked again every few seconds: does it run, and at {where}?"
+    said = f"{polls or names}{again}" if polls or names else "wait"
+    if not serving:
+        return f"reading names from the metastore: {said}", ""
+    if polls:
+        return "", f"the metastore does not answer: {said}"
+    return "", "" if settled else f"events were missed, all is read again: {said}"
 
 
 def table(status: Status, what: str) -> tuple[tuple[str, ...], Rows] | None:

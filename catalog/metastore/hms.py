@@ -81,7 +81,6 @@ class Hms:
         self._addresses = parse_uris(uris)
         self._timeout_s = timeout_s
         self._connection: _Connection | None = None
-        self._sends_ugi = True
 
     def current_event_id(self) -> int:
         """Return the id of the newest event."""
@@ -185,19 +184,19 @@ class Hms:
     def _once(self, what: str, ask: "Callable[[_Connection], T]") -> T:
         connection = self._connected()
         connection.capture.begin_reply()
+        failed = f"cannot {what} at {connection.address}"
         try:
             return ask(connection)
         except GONE as exc:
-            raise ObjectGone(f"cannot {what}: {exc.message}") from exc
+            raise ObjectGone(f"{failed}: {exc.message}") from exc
         except TApplicationException as exc:
-            raise SourceRefused(f"cannot {what}: {exc.message}") from exc
+            raise SourceRefused(f"{failed}: {exc.message}") from exc
         except Exception as exc:  # garbage makes Thrift's C decoder raise anything at all
             if isinstance(exc, TException) and hasattr(exc, "thrift_spec"):
-                raise SourceRefused(f"cannot {what}: {_reason(exc)}") from exc
+                raise SourceRefused(f"{failed}: {_reason(exc)}") from exc
             died_idle = not connection.capture.received_bytes and _is_hangup(exc)
             self.close()
-            text = f"cannot {what} at {connection.address}: {_reason(exc)}"
-            raise (_Lost if died_idle else SourceError)(text) from exc
+            raise (_Lost if died_idle else SourceError)(f"{failed}: {_reason(exc)}") from exc
 
     def _connected(self) -> "_Connection":
         if self._connection is not None:
@@ -214,8 +213,6 @@ class Hms:
 
     def _connect(self, host: str, port: int) -> "_Connection":
         connection = _Connection(host, port, timeout_s=self._timeout_s)
-        if not self._sends_ugi:
-            return connection
         try:
             connection.introduce()
         except OSError:
@@ -224,8 +221,7 @@ class Hms:
         except Exception as exc:  # noqa: BLE001  a courtesy: whatever comes back, reads do without
             log.info("metastore takes no set_ugi: address=%s:%d reason=%s", host, port, exc)
             connection.capture.close()
-            self._sends_ugi = False
-            return self._connect(host, port)
+            return _Connection(host, port, timeout_s=self._timeout_s)
         return connection
 
 

@@ -15,6 +15,7 @@ from .notifications import POLL_EVENTS_MAX, Gap, News, Window, WindowState
 
 BACKOFF_S: Final = 0.2  # after a poll that failed, doubled up to
 BACKOFF_S_MAX: Final = 5.0
+LATE_S: Final = 2.0  # an answer takes milliseconds, a second with 100 MB of messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,8 @@ class Poller:
         self.interval_s = interval_s
         self.error = ""
         self.last_at: float | None = None  # when a poll last succeeded
+        self.late = 0  # polls that were not answered in time
+        self._is_late = False
         self._asking: int | None = None
         self._began_at = 0.0
         self._due_at = 0.0
@@ -92,6 +95,22 @@ class Poller:
         """When the next poll is due; None while one runs."""
         return None if self._asking is not None or not self.enabled else self._due_at
 
+    def silent_s(self, now: float) -> float | None:
+        """Return how long ago a poll was answered; None before the first one."""
+        return None if self.last_at is None else round(max(now - self.last_at, 0.0), 3)
+
+    def trouble(self, now: float) -> str:
+        """Say why polls bring nothing; the empty text when they do."""
+        if self._asking is not None and self._is_late:
+            return f"a poll for events has waited {now - self._began_at:.0f} s for its answer"
+        return self.error
+
+    def look(self, now: float) -> None:
+        """Notice, once for each poll, that its answer takes long."""
+        if self._asking is not None and not self._is_late and now - self._began_at >= LATE_S:
+            self._is_late = True
+            self.late += 1
+
     def hasten(self, now: float) -> None:
         """Poll as soon as may be: somebody waits. A failing metastore is not asked faster."""
         if not self.error:
@@ -103,7 +122,7 @@ class Poller:
 
     def begin(self, poll: int, now: float) -> Poll:
         """Order poll number ``poll``."""
-        self._asking, self._began_at = poll, now
+        self._asking, self._began_at, self._is_late = poll, now, False
         if self.window is None:
             return Poll(poll=poll, after=0, quiet_at=-1, events_max=0)
         after = self.window.next_poll(now)

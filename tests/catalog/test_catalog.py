@@ -305,6 +305,30 @@ def test_refused_read_is_told_apart_from_a_metastore_that_is_away() -> None:
     assert core.tables("d") == ["t", "u"]
 
 
+def test_metastore_that_refuses_everything_withdraws_nothing() -> None:
+    """Given a change whose read is refused, as polls are, then what was held stays until later."""
+    core = loaded()
+    table = core.metastore.get_table("d", "t")
+    table.parameters["rev"] = "1"
+    core.metastore.alter_table("d", "t", table)
+    core.hold = lambda effect: isinstance(effect, Read)
+    core.turn(12)
+    before = core.catalog.ledger.versions()
+    core.metastore.failures += [SourceRefused("no")] * 1000
+    core.hold = lambda _effect: False
+    core.release()
+    core.turn(200)
+    assert core.catalog.counts.reads_failed > 3
+    assert core.catalog.counts.withdrawn == 0
+    assert core.catalog.ledger.versions() == before
+    core.metastore.failures.clear()
+    core.turn(200)
+    value = core.catalog.contents.value(("d", "t"))
+    assert value is not None
+    assert b"rev" in value.thrift
+    assert core.catalog.counts.withdrawn == 0
+
+
 def test_new_epoch_waits_until_everything_is_as_new_as_the_metastore() -> None:
     """Given a store put back from a copy, its epoch does not begin with what was replaced."""
     core = loaded()

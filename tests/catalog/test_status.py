@@ -5,7 +5,8 @@ from dataclasses import asdict, fields, replace
 import pytest
 
 from topicast.catalog.facts import Counts
-from topicast.catalog.status import Status, TopicStatus, table
+from topicast.catalog.sources.poller import Poll
+from topicast.catalog.status import Status, TopicStatus, table, troubles
 from topicast.tests.catalog.core import Core, loaded
 from topicast.topics.errors import SourceError
 from topicast.topics.sharding import NAMESPACE
@@ -58,8 +59,54 @@ def test_problem_and_warning_say_what_is_wrong() -> None:
     core.metastore.failures.append(SourceError("down"))
     core.turn()
     status = core.catalog.status()
-    assert status.problem == "reading names from the metastore: down"
-    assert status.warning == "the metastore does not answer: down"
+    assert status.problem.startswith("reading names from the metastore: down; it is asked again")
+    assert status.warning == ""
     core.turn(20)
     status = core.catalog.status()
     assert (status.problem, status.warning) == ("", "")
+    core.metastore.failures += [SourceError("down"), SourceError("down")]
+    core.turn(6)
+    status = core.catalog.status()
+    assert status.problem == ""
+    assert status.warning.startswith("the metastore does not answer: down; it is asked again")
+    core.turn(20)
+    assert core.catalog.status().warning == ""
+
+
+def test_metastore_that_hangs_is_told_before_anything_fails() -> None:
+    core = loaded()
+    core.hold = lambda effect: isinstance(effect, Poll)
+    core.turn(60)
+    status = core.catalog.status()
+    assert "does not answer: a poll for events has waited 3 s" in status.warning
+    assert status.counts["polls_late"] == 1
+    assert status.metastore_silent_s is not None
+    assert status.metastore_silent_s > 2
+    core.hold = lambda effect: False
+    core.release()
+    core.turn(4)
+    status = core.catalog.status()
+    assert (status.warning, status.counts["polls_late"]) == ("", 1)
+    assert status.metastore_silent_s < 1
+
+
+AGAIN = "; it is asked again every few seconds: does it run, and at --hive_metastore_uris=m?"
+
+
+@pytest.mark.parametrize(
+    ("polls", "names", "serving", "settled", "told"),
+    [
+        ("", "", False, False, ("reading names from the metastore: wait", "")),
+        ("", "n", False, False, (f"reading names from the metastore: n{AGAIN}", "")),
+        ("p", "n", False, False, (f"reading names from the metastore: p{AGAIN}", "")),
+        ("", "n", True, True, ("", "")),
+        ("p", "n", True, True, ("", f"the metastore does not answer: p{AGAIN}")),
+        ("", "", True, False, ("", "events were missed, all is read again: wait")),
+        ("", "n", True, False, ("", f"events were missed, all is read again: n{AGAIN}")),
+    ],
+)
+def test_trouble_is_told_with_what_to_do(
+    polls: str, names: str, serving: bool, settled: bool, told: tuple[str, str]
+) -> None:
+    found = troubles(polls, names, serving=serving, settled=settled, metastore="m")
+    assert found == told

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from topicast.cli.quickstart.story import read_ready
@@ -33,6 +34,14 @@ class Running:
         """Return the body of one of its pages."""
         with urlopen(self.ready["web"] + path, timeout=5) as response:
             return str(response.read().decode())
+
+    def health(self) -> tuple[int, str]:
+        """Return what /healthz answers."""
+        try:
+            return 200, self.page("/healthz")
+        except HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
 
 
 def command(module: str, *arguments: object) -> list[str]:

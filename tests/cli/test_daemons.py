@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
 
 import pytest
 
@@ -24,7 +23,7 @@ from topicast.statestore import status as statestore_status
 from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.statestored import build as build_statestored
 from topicast.tests.cli.conftest import Served
-from topicast.tests.cli.processes import Running, command, running
+from topicast.tests.cli.processes import command, running
 from topicast.tests.waiting import until
 
 ANY_PORTS = ("--state_store_port=0", "--webserver_port=0")
@@ -35,14 +34,6 @@ def ended(*arguments: object) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         command("daemons", *arguments), capture_output=True, text=True, check=False, timeout=30
     )
-
-
-def health(daemon: Running) -> tuple[int, str]:
-    try:
-        return 200, daemon.page("/healthz")
-    except HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
 
 
 def test_every_setting_has_a_meaning() -> None:
@@ -66,7 +57,7 @@ def test_signal_ends_the_hub_with_zero(number: int, tmp_path: Path) -> None:
 
 def test_hub_without_catalogd_says_why_it_does_not_serve(tmp_path: Path) -> None:
     with running(tmp_path / "log", "daemons", "statestored", *ANY_PORTS) as hub:
-        status, reason = health(hub)
+        status, reason = hub.health()
         assert status == 503
         assert "catalogd" in reason
         assert "topicast_statestored_serving 0.0" in hub.page("/metrics")
@@ -74,7 +65,7 @@ def test_hub_without_catalogd_says_why_it_does_not_serve(tmp_path: Path) -> None
 
 def test_both_are_healthy_once_the_metastore_was_read(served: Served) -> None:
     for daemon in (served.statestored, served.catalogd):
-        until(lambda daemon=daemon: health(daemon) == (200, "ok\n"), what="health")
+        until(lambda daemon=daemon: daemon.health() == (200, "ok\n"), what="health")
         facts = json.loads(daemon.page("/?json"))
         assert facts["serving"]
         assert facts["problem"] == ""

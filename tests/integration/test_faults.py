@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from urllib.error import HTTPError
 
 import pytest
 from hmsclient import HMSClient
@@ -18,7 +17,6 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 from topicast.catalog.metastore.embedded import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.catalog.fake_metastore import make_table
-from topicast.tests.cli.processes import Running
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.waiting import until
 
@@ -172,14 +170,6 @@ def test_old_store_that_is_restored_is_outgrown(client: HMSClient, daemons: Daem
     assert looker.back == []
 
 
-def _is_healthy(daemon: Running) -> bool:
-    try:
-        return daemon.page("/healthz") == "ok\n"
-    except HTTPError as error:
-        error.close()
-        return False
-
-
 def _throw(address: str, *payloads: bytes) -> None:
     host, _, port = address.rpartition("/")[2].partition(":")
     for payload in payloads:
@@ -202,4 +192,4 @@ def test_rubbish_at_every_port_disturbs_nobody(client: HMSClient, daemons: Daemo
         until(lambda: seen(catalog) == 1, timeout_s=20, what="a change beside rubbish")
     for daemon in (hub, catalogd):
         assert os.waitpid(daemon.process.pid, os.WNOHANG) == (0, 0)
-        until(lambda daemon=daemon: _is_healthy(daemon), what="health")
+        until(lambda daemon=daemon: daemon.health() == (200, "ok\n"), what="health")

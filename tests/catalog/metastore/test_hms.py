@@ -124,13 +124,16 @@ def test_server_that_takes_no_ugi_is_asked_without(answer: Answer) -> None:
         hms = Hms(server.uri, timeout_s=5)
         assert hms.databases() == ("db",)
         hms.close()
+        assert hms.databases() == ("db",)
+        assert server.called.count("set_ugi") == 2  # asked anew: it may be another server now
+        hms.close()
 
 
 def test_exception_of_the_server_is_passed_on_in_its_words() -> None:
     failing = calls.get_database_result(o2=MetaException("the disk is full"))
     with ThriftServer(answering(DATABASES, UGI, failing)) as server:
         hms = Hms(server.uri, timeout_s=5)
-        with pytest.raises(SourceRefused, match="cannot read database db: the disk is full"):
+        with pytest.raises(SourceRefused, match=rf"database db at {server.uri}: the disk is"):
             hms.database("db")
         assert hms.databases() == ("db",)
         assert server.called.count("set_ugi") == 1  # an exception is an answer: same connection

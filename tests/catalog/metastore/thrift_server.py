@@ -40,11 +40,18 @@ class Socket(TTransportBase):
 class ThriftServer:
     """Answers each call by ``answers[name]()``: bytes, or None to hang up.
 
-    A call it has no answer for is refused as an unknown method. ``called`` lists the calls.
+    A call it has no answer for gets ``otherwise(name)``, and is refused as an unknown method if
+    nothing is said. ``called`` lists the calls.
     """
 
-    def __init__(self, answers: dict[str, Callable[[], bytes | None]]) -> None:
+    def __init__(
+        self,
+        answers: dict[str, Callable[[], bytes | None]],
+        *,
+        otherwise: Callable[[str], bytes | None] = refusal,
+    ) -> None:
         self._answers = answers
+        self._otherwise = otherwise
         self.called: list[str] = []
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []
@@ -93,7 +100,8 @@ class ThriftServer:
             except (OSError, EOFError):
                 return
             self.called.append(name)
-            answer = self._answers.get(name, lambda name=name: refusal(name))()
+            known = self._answers.get(name)
+            answer = known() if known else self._otherwise(name)
             if answer is None:
                 connection.shutdown(socket.SHUT_RDWR)
                 return

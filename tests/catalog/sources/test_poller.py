@@ -12,6 +12,7 @@ from topicast.catalog.sources.notifications import (
 from topicast.catalog.sources.poller import (
     BACKOFF_S,
     BACKOFF_S_MAX,
+    LATE_S,
     Batch,
     Polled,
     Poller,
@@ -219,3 +220,40 @@ def test_silence_gives_the_store_nothing_to_keep() -> None:
     stand.poll()
     stand.poller.resolved(NEVER)
     assert stand.poller.place is before
+
+
+def test_poll_that_waits_for_its_answer_is_told_and_counted_once() -> None:
+    stand = Stand()
+    stand.poller.look(stand.now)  # while none runs
+    stand.poller.begin(1, stand.now)
+    stand.now += LATE_S - 0.1
+    stand.poller.look(stand.now)
+    assert (stand.poller.late, stand.poller.trouble(stand.now)) == (0, "")
+    stand.now += 0.1
+    for _ in range(3):
+        stand.poller.look(stand.now)
+    assert stand.poller.late == 1
+    assert stand.poller.trouble(stand.now) == "a poll for events has waited 2 s for its answer"
+    stand.poller.polled(Polled(poll=1, current_id=10, events=()), stand.now)
+    stand.poller.look(stand.now)
+    assert (stand.poller.late, stand.poller.trouble(stand.now)) == (1, "")
+    stand.number = 1
+    stand.poll()
+    assert stand.poller.trouble(stand.now) == ""
+
+
+def test_late_poll_that_fails_is_told_as_failed() -> None:
+    stand = Stand()
+    stand.poller.begin(1, stand.now)
+    stand.now += LATE_S
+    stand.poller.look(stand.now)
+    stand.poller.failed(PollFailed(poll=1, error="timed out"), stand.now)
+    assert stand.poller.trouble(stand.now) == "timed out"
+
+
+def test_silence_of_the_metastore_is_counted_from_its_last_answer() -> None:
+    stand = Stand()
+    assert stand.poller.silent_s(stand.now) is None
+    stand.poll()
+    stand.now += 3
+    assert stand.poller.silent_s(stand.now) == 3

@@ -1,0 +1,77 @@
+"""Relay: one port that leads to a metastore, or to what stands in its place and fails."""
+
+import select
+import socket
+import threading
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+CHUNK_BYTES = 1 << 16
+
+
+class Relay:
+    """Passes bytes on between whoever connects to ``uri`` and the server it leads to."""
+
+    def __init__(self, to: str) -> None:
+        self._to = to
+        self._lock = threading.Lock()
+        self._open: list[socket.socket] = []
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    @property
+    def uri(self) -> str:
+        return f"thrift://127.0.0.1:{self._listening.getsockname()[1]}"
+
+    def lead_to(self, uri: str) -> None:
+        """From now on be the server at ``uri``; who was connected is cut off, as by a restart."""
+        with self._lock:
+            self._to = uri
+            cut, self._open = self._open, []
+        for connection in cut:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        self._thread.join()
+        self.lead_to("")
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                near, _ = self._listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._pass_on, args=(near,), daemon=True).start()
+
+    def _pass_on(self, near: socket.socket) -> None:
+        with near, suppress(OSError):
+            with self._lock:
+                host, _, port = self._to.removeprefix("thrift://").partition(":")
+                far = socket.create_connection((host, int(port)))
+                self._open += [near, far]
+            with far:
+                while _passed_on(near, far):
+                    pass
+
+
+def _passed_on(near: socket.socket, far: socket.socket) -> bool:
+    """Pass on what came next on either side; False at the end of one."""
+    for source in select.select([near, far], [], [])[0]:
+        chunk = source.recv(CHUNK_BYTES)
+        if not chunk:
+            return False
+        (far if source is near else near).sendall(chunk)
+    return True
