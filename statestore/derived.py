@@ -7,7 +7,7 @@ from ..topics.bulk import STUBS_BYTES_MAX
 from ..topics.entries import FULL, MINIMAL, Entry, stub
 from ..topics.topic import Topic
 from ..topics.wire.codec import row_bytes
-from ..topics.wire.messages import SOURCE_LOAD, Chunk, Delta
+from ..topics.wire.messages import SOURCE_CATCH_UP, Chunk, Delta
 
 
 def minimal(delta: Delta) -> Delta:
@@ -38,7 +38,7 @@ def brought(topic: Topic, chunk: Chunk, *, from_version: int, stub_bytes: int) -
         to_version=topic.version,
         floor=max(topic.floor, chunk.floor),
         sent_us=chunk.sent_us,
-        source=SOURCE_LOAD,
+        source=SOURCE_CATCH_UP,
         entries=entries,
         stubbed=True,
         horizon=horizon,

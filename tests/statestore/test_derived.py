@@ -23,7 +23,7 @@ from topicast.topics.entries import (
 from topicast.topics.topic import Topic
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import HEADER_BYTES
-from topicast.topics.wire.messages import SOURCE_LOAD, Chunk, Delta
+from topicast.topics.wire.messages import SOURCE_CATCH_UP, Chunk, Delta
 
 KEY = b"db\0table\0"
 OTHER = b"db\0other\0"
@@ -104,7 +104,7 @@ def test_news_of_a_catch_up_are_stubs_of_what_changed_since_the_old_position() -
     ]
     assert (news.level, news.stubbed, news.horizon) == (FULL, True, False)
     assert (news.topic, news.epoch, news.start, news.sent_us) == (1, 10, 5, 77)
-    assert news.source == SOURCE_LOAD
+    assert news.source == SOURCE_CATCH_UP
     assert decode(encode(news)) == news
 
 

@@ -58,6 +58,7 @@ SOURCE_EVENTS: Final = 1
 SOURCE_REPORTS: Final = 2
 SOURCE_RECONCILE: Final = 3
 SOURCE_ORDERS: Final = 4
+SOURCE_CATCH_UP: Final = 5  # several of them: what a hub was brought at once
 
 CURRENT: Final = 0  # answers in JOINED
 BEHIND: Final = 1
