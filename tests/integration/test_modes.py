@@ -1,11 +1,8 @@
 """The mode is turned while hubs, catalogd and readers run: answers stay right throughout."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import pytest
 from hmsclient import HMSClient
@@ -16,6 +13,7 @@ from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.catalog.fake_metastore import make_partition, make_table
 from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.looking import Looker
 from topicast.tests.waiting import until
 from topicast.topics.entries import FULL, MINIMAL
 from topicast.topics.errors import LinkError
@@ -71,7 +69,12 @@ def turn(daemons: Daemons, *words: str, offered: int) -> None:
     """Let another mode hold; return when the hub knows and nothing is left to be touched."""
     order(daemons, "mode", *words)
     until(lambda: hub(daemons)["offers"] == offered, timeout_s=20, what="the hub to hear of it")
-    until(lambda: catalogd(daemons).get("topics_to_touch") == 0, timeout_s=40, what="the touch")
+
+    def shown() -> bool:
+        facts = catalogd(daemons)
+        return (facts.get("mode"), facts.get("topics_to_touch")) == (words[0], 0)
+
+    until(shown, timeout_s=40, what="the mode in the status, and the end of the touch")
 
 
 def revise(client: HMSClient, rev: int) -> None:
@@ -99,45 +102,6 @@ def is_held(catalog: Subscriber, name: str) -> bool:
     return catalog.stats().pulls == before
 
 
-class Looker:
-    """Reads both tables again and again; ``back`` holds what was seen after something newer."""
-
-    def __init__(self, catalog: Subscriber) -> None:
-        self.back: list[object] = []
-        self.failures: list[Exception] = []
-        self.reads = 0
-        self._catalog = catalog
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._done.set()
-        self._thread.join(20)
-
-    def _look(self) -> None:
-        newest = dict.fromkeys(TABLES, (0, 0))
-        while not self._done.wait(0.005):
-            for name in TABLES:
-                try:
-                    found = seen(self._catalog, name)
-                except Exception as error:  # noqa: BLE001 - a thread of a test tells it
-                    self.failures.append(error)
-                    return
-                self.reads += 1
-                if found[0] < newest[name][0] or found[1] < newest[name][1]:
-                    self.back.append((name, newest[name], found))
-                newest[name] = (max(newest[name][0], found[0]), max(newest[name][1], found[1]))
-
-
 def test_mode_is_turned_under_readers_and_no_answer_goes_back(
     client: HMSClient, daemons: Daemons
 ) -> None:
@@ -150,7 +114,7 @@ def test_mode_is_turned_under_readers_and_no_answer_goes_back(
             for levels in ("full", "auto")
         ]
         until(lambda: is_held(readers[0], TABLES[0]), timeout_s=20, what="the content at full")
-        lookers = [up.enter_context(Looker(reader)) for reader in readers]
+        lookers = [up.enter_context(Looker(reader, TABLES, look=seen)) for reader in readers]
         modes = [
             (("minimal",), MINIMAL),
             (("mixed",), BOTH),
@@ -167,6 +131,7 @@ def test_mode_is_turned_under_readers_and_no_answer_goes_back(
                 assert {seen(reader, name) for name in TABLES} == {(rev, rev)}
     assert [looker.failures for looker in lookers] == [[], []]
     assert [looker.back for looker in lookers] == [[], []]
+    assert [looker.over for looker in lookers] == [[], []]
     assert all(looker.reads > 10 for looker in lookers)
 
 

@@ -1,0 +1,98 @@
+"""Dam: a port before a hub that holds back what is large, until it is opened.
+
+A connection passes what its peers say until the hub has said ``bytes_max`` on it; the rest waits.
+So a catch-up stops in its middle, however fast the machine is; the end of either side ends both.
+"""
+
+import select
+import socket
+import threading
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+PIECE_BYTES = 1 << 14
+TURN_S = 0.05
+
+
+class Dam:
+    """Stands before the hub at ``to``, from ``with`` to its end; readers connect to ``address``."""
+
+    def __init__(self, to: str, *, bytes_max: int) -> None:
+        self.held = threading.Event()  # something waits
+        self.opened = threading.Event()
+        self._to = _host_and_port(to)
+        self._bytes_max = bytes_max
+        self._closing = False
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+
+    @property
+    def address(self) -> str:
+        return f"tcp://127.0.0.1:{self._listening.getsockname()[1]}"
+
+    def __enter__(self) -> Self:
+        self._threads[0].start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._closing = True
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        for thread in self._threads:
+            thread.join(20)
+
+    def _accept(self) -> None:
+        while not self._closing:
+            try:
+                near, _ = self._listening.accept()
+            except OSError:
+                return
+            self._threads.append(threading.Thread(target=self._pass, args=(near,), daemon=True))
+            self._threads[-1].start()
+
+    def _pass(self, near: socket.socket) -> None:
+        said = 0
+        with near, suppress(OSError), socket.create_connection(self._to) as far:
+            while not self._closing:
+                holds = said >= self._bytes_max and not self.opened.is_set()
+                if holds:
+                    self.held.set()
+                heard = _pass_on(near, far, listened=[near] if holds else [near, far])
+                if heard is None or (holds and _has_ended(far)):
+                    return
+                said += heard
+
+
+def _pass_on(
+    near: socket.socket, far: socket.socket, *, listened: list[socket.socket]
+) -> int | None:
+    """Pass one piece on from each that has said something; return how much ``far`` said.
+
+    None: one of them has ended.
+    """
+    said = 0
+    for source in select.select(listened, [], [], TURN_S)[0]:
+        piece = source.recv(PIECE_BYTES)
+        if not piece:
+            return None
+        said += len(piece) if source is far else 0
+        (far if source is near else near).sendall(piece)
+    return said
+
+
+def _has_ended(far: socket.socket) -> bool:
+    """Whether the hub is gone: looked for while nothing is read from it."""
+    poll = select.poll()
+    poll.register(far, select.POLLRDHUP)
+    return bool(poll.poll(0))
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, _, port = address.removeprefix("tcp://").partition(":")
+    return host, int(port)

@@ -1,0 +1,218 @@
+"""Something dies, or the mode turns, in the middle of a join or of a pull: answers stay right."""
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hmsclient import HMSClient
+from hmsclient.genthrift.hive_metastore.ttypes import Database
+
+from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.cli.operator import Facts, Operator
+from topicast.subscriber import Subscriber
+from topicast.tests.catalog.fake_metastore import make_partition, make_table
+from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.dam import Dam
+from topicast.tests.integration.looking import Looker
+from topicast.tests.waiting import until
+from topicast.topics.offers import offers_in_words
+from topicast.topics.settings import parse_addresses
+from topicast.topics.sharding import table_topic
+
+DAYS = 160
+NOTE_BYTES = 3000  # of each partition, and hardly compressed: the topic takes 300 KB
+DAM_BYTES = 100_000
+TABLES = ("members.big", "members.small")
+TOPIC = table_topic("members", "big", 16)
+
+
+@pytest.fixture
+def client(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[HMSClient]:
+    """A client, and two tables at revision 0: one of many partitions, one of one."""
+    host, _, port = hive.uri.removeprefix("thrift://").partition(":")
+    noise = random.Random(4)
+    with HMSClient(host=host, port=int(port)) as found:
+        found.create_database(Database("members", "", f"file:{tmp_path}/members", {}))
+        for name, days in (("big", DAYS), ("small", 1)):
+            table = make_table("members", name, location=f"file:{tmp_path}/{name}", keys=["ds"])
+            found.create_table(table)
+            partitions = [make_partition(table, [f"{day:03}"]) for day in range(days)]
+            for one in partitions:
+                one.parameters = {"note": noise.randbytes(NOTE_BYTES // 2).hex()}
+            found.add_partitions(partitions)
+        yield found
+        found.drop_database("members", False, True)
+
+
+@pytest.fixture
+def daemons(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[Daemons]:
+    found = Daemons(tmp_path, hive.uri)
+    found.start("statestored")
+    found.start("catalogd")
+    yield found
+    found.close()
+
+
+def visit(daemons: Daemons) -> Operator:
+    return Operator(parse_addresses(daemons.hub_address), timeout_s=60)
+
+
+def facts_of(told: Facts) -> dict[str, object]:
+    return {str(name): value for name, value in told.rows}
+
+
+def turn(daemons: Daemons, *words: str) -> None:
+    """Let another mode hold; return when the hub has heard of it."""
+    with visit(daemons) as operator:
+        offers = facts_of(operator.order("mode", words, who="test"))["offers"]
+        until(
+            lambda: offers_in_words(int(str(facts_of(operator.hub("status"))["offers"]))) == offers,
+            timeout_s=30,
+            what="the mode at the hub",
+        )
+
+
+def size_at_full(daemons: Daemons) -> int:
+    """Return what the big table's topic takes at full, once the hub has all of it."""
+    with visit(daemons) as operator:
+
+        def size() -> int:
+            facts = operator.hub("topics")
+            rows = [dict(zip(facts.columns, row, strict=True)) for row in facts.rows]
+            sizes = {row["topic"]: int(str(row["full_bytes"])) for row in rows}
+            return sizes.get(TOPIC, 0)
+
+        until(lambda: size() > DAYS * NOTE_BYTES // 3, timeout_s=40, what="the hub's content")
+        return size()
+
+
+def revise(client: HMSClient, rev: int) -> None:
+    """Write ``rev`` into both tables, and into the first partition of each."""
+    for name in TABLES:
+        db, _, table = name.partition(".")
+        found = client.get_table(db, table)
+        found.parameters["rev"] = str(rev)
+        client.alter_table(db, table, found)
+        partition = client.get_partition(db, table, ["000"])
+        partition.parameters["rev"] = str(rev)
+        client.alter_partitions(db, table, [partition])
+
+
+def seen(catalog: Subscriber, name: str) -> tuple[int, ...]:
+    """Return the revision of a table and of its first partition."""
+    found = catalog.partitions(name, "ds = '000'")
+    table = int(catalog.table(name).parameters.get("rev", "0"))
+    return table, int(found[0].parameters.get("rev", "0"))
+
+
+def level(catalog: Subscriber) -> str:
+    return next(info.level for info in catalog.topics() if info.id == TOPIC)
+
+
+def is_held(catalog: Subscriber) -> bool:
+    before = catalog.stats().pulls
+    catalog.partitions("members.big")
+    return catalog.stats().pulls == before
+
+
+def check_all(catalog: Subscriber, client: HMSClient) -> None:
+    """Compare every partition with what the metastore holds."""
+    catalog.sync(timeout_s=40)
+    for name in TABLES:
+        db, _, table = name.partition(".")
+        expected = {tuple(p.values): p.parameters for p in client.get_partitions(db, table, -1)}
+        assert {p.values: dict(p.parameters) for p in catalog.partitions(name)} == expected
+
+
+class Doing:
+    """Runs ``work`` in a thread; ``result`` waits for its end."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._work = work
+        self._failure: Exception | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def result(self) -> Any:
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+        if self._failure is not None:
+            raise self._failure
+        return self._value
+
+    def _run(self) -> None:
+        try:
+            self._value = self._work()
+        except Exception as error:  # noqa: BLE001 - a thread of a test tells it
+            self._failure = error
+
+
+@pytest.mark.parametrize("modes", [(), ("minimal", "mixed")], ids=["", "mode is turned"])
+def test_hub_dies_in_the_middle_of_a_join(
+    client: HMSClient, daemons: Daemons, modes: tuple[str, ...]
+) -> None:
+    """Given a topic of which a part has come, when the hub is killed, then no answer is wrong."""
+    budget = size_at_full(daemons) * 9 // 8  # room for it once, with the names
+    with (
+        Dam(daemons.hub_address, bytes_max=DAM_BYTES) as dam,
+        Subscriber(dam.address, budget=budget, timeout_s=40) as catalog,
+        Looker(catalog, TABLES, look=seen) as looker,
+    ):
+        until(lambda: level(catalog) == "minimal", timeout_s=20, what="the first use")
+        catalog.partitions("members.big")  # all of it is pulled, and has to give way
+        join = Doing(lambda: catalog.join(TOPIC, "full"))
+        until(dam.held.is_set, timeout_s=30, what="the middle of the join")
+        assert level(catalog) == "minimal", "which stays until the other one is there"
+        revise(client, 1)
+        catalog.sync(timeout_s=40)
+        assert {seen(catalog, name) for name in TABLES} == {(1, 1)}, "while it is joined"
+        if modes:
+            turn(daemons, modes[0])
+        assert join.running
+        daemons.kill("statestored")
+        revise(client, 2)
+        for name in TABLES:
+            assert min(seen(catalog, name)) >= 1, "while there is no hub"
+        dam.opened.set()
+        daemons.start("statestored")
+        join.result()
+        for mode in modes[1:]:
+            check_all(catalog, client)
+            turn(daemons, mode)
+        until(lambda: is_held(catalog), timeout_s=40, what="all of the topic")
+        assert level(catalog) == "full"
+        check_all(catalog, client)
+        assert {seen(catalog, name) for name in TABLES} == {(2, 2)}
+    assert (looker.failures, looker.back, looker.over) == ([], [], [])
+    assert looker.reads > 10
+
+
+def test_catalogd_dies_in_the_middle_of_a_pull_and_the_mode_turns(
+    client: HMSClient, daemons: Daemons
+) -> None:
+    """Given a pull without an answer, when catalogd is killed, then it is answered all the same."""
+    size_at_full(daemons)
+    with Subscriber(daemons.hub_address, budget="4MB", timeout_s=60) as catalog:
+        assert seen(catalog, "members.small") == (0, 0)
+        daemons.freeze("catalogd")
+        pulls = catalog.stats().pulls
+        pull = Doing(lambda: catalog.partitions("members.big", "ds = '007'"))
+        until(lambda: catalog.stats().pulls > pulls, timeout_s=20, what="the pull on its way")
+        revise(client, 1)
+        daemons.kill("catalogd")
+        with Looker(catalog, TABLES, look=seen) as looker:
+            daemons.start("catalogd")
+            for mode in ("minimal", "full", "mixed"):
+                turn(daemons, mode)
+            (found,) = pull.result()
+            check_all(catalog, client)
+        assert found.values == ("007",)
+        assert {seen(catalog, name) for name in TABLES} == {(1, 1)}
+    assert (looker.failures, looker.back, looker.over) == ([], [], [])
