@@ -27,12 +27,14 @@ class Change:
 
     ``kind`` is created, schema, data or dropped; ``version`` that of the object's topic.
     ``origin`` says who saw it first: events, reports, reconcile, orders; catch-up when it is lost.
+    ``files``: whether what it held may read differently; else partitions came or went.
     """
 
     object: str
     kind: str
     version: int
     origin: str
+    files: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

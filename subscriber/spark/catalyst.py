@@ -1,0 +1,205 @@
+"""Catalyst: the Py4J boundary to Spark's caches of relations, one cache for each session.
+
+    SparkSession ─field─▶ SessionState ──▶ SessionCatalog ─field─▶ relations by table
+         never made by us: whoever makes it fixes what settings it has, such as the metastore's URI
+
+What is called here takes no lock of Spark's and asks the metastore nothing, but for ``recache``.
+Names of 3.5, 4.0, 4.1 and 4.3; which of them there are is found out once, by ``probe``.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+from weakref import WeakKeyDictionary
+
+from py4j.protocol import Py4JError, Py4JJavaError
+
+CATALOG: Final = "spark_catalog"  # the one that sessions keep relations of
+VERSIONS: Final = ("3.5", "4.0", "4.1", "4.3")  # with these it was tried
+FORMER_MAX: Final = 8  # relations of one table that DataFrames may still hold
+
+_SESSION_CATALOG: Final = "org.apache.spark.sql.catalyst.catalog.SessionCatalog"
+_QUALIFIED: Final = ("FullQualifiedTableName", "QualifiedTableName")  # 3.5, then later ones
+
+
+class Session(Protocol):
+    """What is used of a pyspark.sql.SparkSession."""
+
+    _jsparkSession: Any  # noqa: N815 - its name in PySpark
+    _jvm: Any
+    _sc: Any
+
+
+@dataclass(slots=True)
+class _Caches:
+    """What was found of one session; ``relations`` is a live view of the keys."""
+
+    id: str
+    catalog: Any = None
+    relations: Any = None
+
+
+class Unsupported(Exception):
+    """This Spark lacks what is needed; says what."""
+
+
+class Catalyst:
+    """Looks into the caches of sessions, and renews what is in them. For one thread."""
+
+    def __init__(self, state_field: Any, relations_field: Any, qualified: Any) -> None:
+        self._state_field = state_field
+        self._relations_field = relations_field
+        self._qualified = qualified
+        self.primitives = "getCachedTable, invalidateCachedTable, refresh"
+        self._caches: WeakKeyDictionary[Any, _Caches] = WeakKeyDictionary()
+        self._former: dict[tuple[str, str], list[Any]] = {}
+
+    @staticmethod
+    def probe(session: Session) -> "Catalyst":
+        """Find the primitives of this Spark; nothing of the session's state is made by it.
+
+        Raises:
+            Unsupported: something is missing.
+        """
+        java = getattr(session, "_jsparkSession", None)
+        if java is None:
+            raise Unsupported("a Spark Connect session: attach where its server runs")
+        try:
+            state = _field(java.getClass(), "sessionState")
+            loader = java.getClass().getClassLoader()
+            relations = _field(loader.loadClass(_SESSION_CATALOG), "tableRelationCache")
+            return Catalyst(state, relations, _constructor(session._jvm, loader))
+        except Py4JError as exc:
+            raise Unsupported(_reason(exc)) from exc
+
+    def id_of(self, session: Session) -> str | None:
+        """Return the id of a session, the same for all its Python objects; None if it ended."""
+        if session._sc is None or session._sc._jsc is None:
+            return None
+        caches = self._caches.get(session)
+        if caches is None:
+            caches = self._caches[session] = _Caches(session._jsparkSession.sessionUUID())
+        return caches.id
+
+    def cached(self, session: Session) -> frozenset[str]:
+        """Return the tables that ``session`` has relations of, as ``db.table``.
+
+        Cost: one call, 0.15 ms, once there are any.
+        """
+        caches = self._found(session)
+        if caches.relations is None:
+            return frozenset()
+        listed = caches.relations.toString().strip("[]")
+        names = (name.strip() for name in listed.split(","))
+        mine = f"{CATALOG}."
+        return frozenset(name[len(mine) :] for name in names if name.startswith(mine))
+
+    def renew(self, session: Session, table: str, *, always: bool, if_gone: bool) -> None:
+        """Refresh the relation of ``table`` in place, if that is wanted, else forget it.
+
+        ``if_gone``: it is wanted where the first of the files that it lists is gone, which an
+        overwrite leaves; relations that were forgotten before and are still held count, too.
+        """
+        caches = self._found(session)
+        key = self._key(table)
+        relation = caches.catalog.getCachedTable(key)
+        if relation is None:
+            return
+        wanted = always or (if_gone and self._is_gone(session, relation))
+        if wanted:
+            relation.refresh()
+        else:
+            caches.catalog.invalidateCachedTable(key)
+        for former in self._formers(caches.id, table):
+            if always or (if_gone and self._is_gone(session, former)):
+                former.refresh()
+        if not wanted:
+            self._remember(session, table, relation, id=caches.id)
+
+    def recache(self, session: Session, table: str) -> None:
+        """Do as REFRESH TABLE does: forget the relation, make cached data anew. Asks HMS."""
+        session._jsparkSession.catalog().refreshTable(f"{CATALOG}.{_quoted(table)}")
+
+    def keep(self, ids: set[str]) -> None:
+        """Forget what was kept of every session but these."""
+        self._former = {key: held for key, held in self._former.items() if key[0] in ids}
+
+    def _found(self, session: Session) -> _Caches:
+        self.id_of(session)
+        caches = self._caches[session]
+        if caches.relations is None:
+            state = self._state_field.get(session._jsparkSession)
+            if state is not None:
+                caches.catalog = state.catalog()
+                relations = self._relations_field.get(caches.catalog)
+                caches.relations = relations.asMap().keySet()
+        return caches
+
+    def _key(self, table: str) -> Any:
+        db, _, name = table.partition(".")
+        return self._qualified(CATALOG, db, name)
+
+    def _is_gone(self, session: Session, relation: Any) -> bool:
+        """Tell whether a relation that lists its files itself lists one that is not there."""
+        if relation.getClass().getSimpleName() != "LogicalRelation":
+            return False
+        base = relation.relation()
+        if base.getClass().getSimpleName() != "HadoopFsRelation":
+            return False
+        location = base.location()
+        if location.getClass().getSimpleName() != "InMemoryFileIndex":
+            return False  # of a partitioned table: it lists what a query asks for
+        try:
+            files = location.inputFiles()
+            if not len(files):
+                return False
+            path = session._jvm.org.apache.hadoop.fs.Path(session._jvm.java.net.URI(files[0]))
+            conf = session._sc._jsc.hadoopConfiguration()
+            return not path.getFileSystem(conf).exists(path)
+        except Py4JJavaError:
+            return False  # a file system that does not answer: then new plans only
+
+    def _formers(self, id: str, table: str) -> Iterator[Any]:  # noqa: A002 - it is one
+        held = self._former.get((id, table), [])
+        for weak in list(held):
+            former = weak.get()
+            if former is None:
+                held.remove(weak)
+            else:
+                yield former
+
+    def _remember(self, session: Session, table: str, relation: Any, *, id: str) -> None:  # noqa: A002 - as above
+        held = self._former.setdefault((id, table), [])
+        held.append(session._jvm.java.lang.ref.WeakReference(relation))
+        del held[:-FORMER_MAX]
+
+
+def _field(of: Any, name: str) -> Any:
+    """Return a private field of a Java class, or of one that it extends."""
+    where = of
+    while where is not None:
+        for field in where.getDeclaredFields():
+            if field.getName() == name:
+                field.setAccessible(True)
+                return field
+        where = where.getSuperclass()
+    raise Unsupported(f"{of.getName()} has no field {name}")
+
+
+def _constructor(jvm: Any, loader: Any) -> Any:
+    for name in _QUALIFIED:
+        try:
+            loader.loadClass(f"org.apache.spark.sql.catalyst.{name}")
+        except Py4JJavaError:
+            continue
+        return getattr(jvm.org.apache.spark.sql.catalyst, name)
+    raise Unsupported(f"none of {', '.join(_QUALIFIED)}")
+
+
+def _quoted(table: str) -> str:
+    db, _, name = table.partition(".")
+    return f"`{db}`.`{name}`"
+
+
+def _reason(error: Py4JError) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), "no answer")

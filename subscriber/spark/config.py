@@ -1,0 +1,118 @@
+"""Config: how a driver is attached: from arguments, else Spark's configuration, else environment.
+
+| argument | Spark | environment |
+|---|---|---|
+| statestores | spark.topicast.statestores | TOPICAST_STATESTORES |
+| budget | spark.topicast.budget | TOPICAST_BUDGET |
+| control | spark.topicast.control | TOPICAST_CONTROL |
+| refresh_existing | spark.topicast.refreshExisting | TOPICAST_REFRESH_EXISTING |
+| refresh_cached | spark.topicast.refreshCached | TOPICAST_REFRESH_CACHED |
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ...topics.errors import ConfigError
+from ...topics.settings import parse_addresses, parse_size
+
+OFF: Final = "off"  # plain Spark
+ON: Final = "on"
+DRY_RUN: Final = "dry-run"  # only count what would have been refreshed
+CONTROLS: Final = (OFF, ON, DRY_RUN)
+BUDGET: Final = "64MB"  # a driver that only refreshes holds the names, and 64 bytes a topic
+
+SETTINGS: Final = {  # of Spark -> of the environment
+    "spark.topicast.statestores": "TOPICAST_STATESTORES",
+    "spark.topicast.budget": "TOPICAST_BUDGET",
+    "spark.topicast.control": "TOPICAST_CONTROL",
+    "spark.topicast.refreshExisting": "TOPICAST_REFRESH_EXISTING",
+    "spark.topicast.refreshCached": "TOPICAST_REFRESH_CACHED",
+}
+_BOOLEANS: Final = {"true": True, "false": False, "1": True, "0": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSettings:
+    """How a driver is attached.
+
+    ``refresh_existing``: DataFrames that exist see new files, too. ``refresh_cached``: data that
+    the user has cached is made anew, too.
+    """
+
+    statestores: str
+    budget: str | int
+    control: str
+    refresh_existing: bool
+    refresh_cached: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """What ``attach`` was called with; None: not said."""
+
+    statestores: str | None = None
+    budget: str | int | None = None
+    control: str | None = None
+    refresh_existing: bool | None = None
+    refresh_cached: bool | None = None
+
+
+def settings_of(
+    arguments: Arguments, *, conf: Callable[[str], str | None], environ: Mapping[str, str]
+) -> SparkSettings:
+    """Return the settings; ``conf`` looks into Spark's configuration.
+
+    Raises:
+        ConfigError: a setting is missing or has a value that is not allowed; says which.
+    """
+
+    def said(key: str) -> str | None:
+        found = conf(key)
+        return found if found is not None else environ.get(SETTINGS[key])
+
+    statestores = _first(arguments.statestores, said("spark.topicast.statestores"), "")
+    parse_addresses(statestores, setting="spark.topicast.statestores")
+    budget = arguments.budget
+    if budget is None:
+        budget = said("spark.topicast.budget") or BUDGET
+        if not budget.strip().endswith("%"):
+            parse_size(budget, setting="spark.topicast.budget")
+    control = _first(arguments.control, said("spark.topicast.control"), ON)
+    return SparkSettings(
+        statestores=statestores,
+        budget=budget,
+        control=control_of(control),
+        refresh_existing=_boolean(
+            arguments.refresh_existing, said, key="spark.topicast.refreshExisting"
+        ),
+        refresh_cached=_boolean(arguments.refresh_cached, said, key="spark.topicast.refreshCached"),
+    )
+
+
+def control_of(text: str) -> str:
+    """Return ``text`` if it is off, on or dry-run.
+
+    Raises:
+        ConfigError: it is none of them.
+    """
+    if text not in CONTROLS:
+        raise ConfigError("spark.topicast.control", text, ", ".join(CONTROLS))
+    return text
+
+
+def _first(argument: str | None, said: str | None, default: str) -> str:
+    if argument is not None:
+        return argument
+    return said if said is not None else default
+
+
+def _boolean(argument: bool | None, said: Callable[[str], str | None], *, key: str) -> bool:  # noqa: FBT001 - an argument is what it is
+    if argument is not None:
+        return argument
+    text = said(key)
+    if text is None:
+        return False
+    if text.strip().lower() not in _BOOLEANS:
+        raise ConfigError(key, text, "true or false")
+    return _BOOLEANS[text.strip().lower()]

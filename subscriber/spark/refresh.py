@@ -1,0 +1,236 @@
+"""Refresh: which change means which call on which session, as a pure core.
+
+    change ──▶ owed ──look: the session has the relation──▶ Renew, or Recache ──▶ settled
+                 └──────── it has not ──▶ owed for LATE_S: what is being loaded meanwhile is stale
+
+A relation enters Spark's cache after its files were listed, so one that appears soon after a
+change may be older than it: the first look that finds it has it renewed once more.
+Partitions that come and go need nothing: Spark asks for them in every query.
+Invariant: of one change a session is told at most once for each table.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from ...topics.errors import UsageError
+from ..facts import DATA_CHANGED, SCHEMA, Change
+from .config import CONTROLS, DRY_RUN, OFF, ON
+
+LATE_S: Final = 60.0  # listing a table's files takes seconds; of tens of thousands, a minute
+SOON_S: Final = 2.0  # in which every session is looked at
+OWED_MAX: Final = 100_000  # 20 MB; of more changes the oldest are taken as settled
+LOOK_S: Final = 0.5  # between two looks while something is owed
+REREAD_S: Final = 1.0  # between two looks that only count what was read again
+
+NEVER: Final = "never"
+IF_GONE: Final = "if gone"
+ALWAYS: Final = "always"
+
+_EVERYTHING: Final = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renew:
+    """Let ``session`` read ``table`` anew.
+
+    ``existing``: when its relation is refreshed in place, so that DataFrames that hold it see its
+    new files: always, if its old files are gone, or never. Else Spark forgets the relation.
+    """
+
+    session: str
+    table: str
+    existing: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recache:
+    """Let ``session`` read ``table`` anew, and make anew what is cached of its data."""
+
+    session: str
+    table: str
+
+
+Order = Renew | Recache
+
+
+@dataclass(slots=True)
+class Counts:
+    """Since the start.
+
+    ``changes``: heard of; ``spared``: those that need nothing. ``renewed``: relations renewed;
+    ``reread``: those that were read again, a stale read each. ``would``: what a dry run would
+    have renewed. ``losses``: how often everything was suspect.
+    """
+
+    changes: int = 0
+    spared: int = 0
+    renewed: int = 0
+    reread: int = 0
+    would: int = 0
+    losses: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    number: int
+    reshaped: int  # number of the newest change of more than its data
+    until: float
+
+
+@dataclass(slots=True)
+class _Session:
+    settled: dict[str, int] = field(default_factory=dict)  # table -> number of the newest settled
+    waiting: set[str] = field(default_factory=set)  # renewed, not read again yet
+    relations: int = 0
+
+
+class Refresher:
+    """Decides what is refreshed. Sessions are named by their id, tables ``db.table``."""
+
+    def __init__(
+        self, *, control: str = ON, refresh_existing: bool = False, refresh_cached: bool = False
+    ) -> None:
+        self.control = control
+        self.counts = Counts()
+        self._existing = ALWAYS if refresh_existing else IF_GONE
+        self._refresh_cached = refresh_cached
+        self._owed: dict[str, _Owed] = {}  # by table, database or all, in the order of numbers
+        self._sessions: dict[str, _Session] = {}
+        self._number = 0
+        self._news = False
+
+    @property
+    def relations(self) -> int:
+        """How many relations the sessions had at their last look."""
+        return sum(session.relations for session in self._sessions.values())
+
+    def pause_s(self) -> float | None:
+        """Tell how long after the last turn the next one is due; None: not before a change."""
+        if self.control == OFF:
+            return None
+        if self._news:
+            return 0.0
+        if self._owed:
+            return LOOK_S
+        return REREAD_S if any(one.waiting for one in self._sessions.values()) else None
+
+    def changed(self, change: Change, *, now: float) -> None:
+        """Take that an object differs."""
+        self.counts.changes += 1
+        if self.control == OFF:
+            return
+        if change.kind == DATA_CHANGED and not change.files:
+            self.counts.spared += 1
+            return
+        if "." not in change.object and change.kind in {SCHEMA, DATA_CHANGED}:
+            self.counts.spared += 1  # properties of a database: no relation has them
+            return
+        reshaped = change.kind != DATA_CHANGED
+        self._owe(change.object, reshaped=reshaped, until=now + LATE_S)
+
+    def lost(self, *, now: float, late: bool) -> None:
+        """Take that changes may have been missed: all relations are suspect.
+
+        ``late``: those, too, that are being loaded now and appear later.
+        """
+        self.counts.losses += 1
+        if self.control != OFF:
+            self._owe(_EVERYTHING, reshaped=True, until=now + (LATE_S if late else SOON_S))
+
+    def turn(self, control: str, *, now: float) -> None:
+        """Switch off, on, or to a dry run; what was not refreshed meanwhile is suspect.
+
+        Raises:
+            UsageError: it is none of them.
+        """
+        if control not in CONTROLS:
+            raise UsageError(f"control {control!r}: {', '.join(CONTROLS)}")
+        before, self.control = self.control, control
+        if control == OFF:
+            self._owed.clear()
+        elif before == OFF or control == ON != before:
+            self.lost(now=now, late=True)
+
+    def begin(self, sessions: Iterable[str], *, now: float) -> None:
+        """Begin a turn: every one of ``sessions`` is looked at, others are forgotten."""
+        self._news = False
+        left = set(sessions)
+        for gone in [one for one in self._sessions if one not in left]:
+            del self._sessions[gone]
+        oldest = next(iter(self._owed), "")
+        while oldest and self._owed[oldest].until < now:
+            del self._owed[oldest]
+            oldest = next(iter(self._owed), "")
+        everything = self._owed.get(_EVERYTHING)
+        if everything is not None and everything.until < now:
+            del self._owed[_EVERYTHING]
+
+    def look(self, session: str, cached: frozenset[str]) -> tuple[Order, ...]:
+        """Take which tables ``session`` has relations of; return what is to be done there."""
+        if self.control == OFF:
+            return ()
+        seen = self._sessions.setdefault(session, _Session())
+        seen.relations = len(cached)
+        again = seen.waiting & cached
+        seen.waiting -= again
+        self.counts.reread += len(again)
+        orders = self._orders(session, seen, cached) if self._owed else []
+        seen.settled = {t: n for t, n in seen.settled.items() if self._newest(t) is not None}
+        if self.control == DRY_RUN:
+            self.counts.would += len(orders)
+            return ()
+        return tuple(orders)
+
+    def done(self, order: Order) -> None:
+        """Take that ``order`` was carried out."""
+        self.counts.renewed += 1
+        seen = self._sessions.get(order.session)
+        if seen is not None:
+            seen.waiting.add(order.table)
+
+    def failed(self, order: Order) -> None:
+        """Take that ``order`` could not be carried out: it is given again at the next look."""
+        seen = self._sessions.get(order.session)
+        if seen is not None:
+            seen.settled.pop(order.table, None)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert len(self._owed) <= OWED_MAX
+        numbers = [owed.number for owed in self._owed.values()]
+        assert numbers == sorted(numbers)
+        assert not numbers or numbers[-1] <= self._number
+        for seen in self._sessions.values():
+            assert all(number <= self._number for number in seen.settled.values())
+
+    def _owe(self, name: str, *, reshaped: bool, until: float) -> None:
+        old = self._owed.pop(name, None)
+        self._number += 1
+        before = old.reshaped if old is not None else 0
+        self._owed[name] = _Owed(self._number, self._number if reshaped else before, until)
+        if len(self._owed) > OWED_MAX:
+            del self._owed[next(iter(self._owed))]
+        self._news = True
+
+    def _orders(self, session: str, seen: _Session, cached: frozenset[str]) -> list[Order]:
+        orders: list[Order] = []
+        for table in sorted(cached):
+            owed, settled = self._newest(table), seen.settled.get(table, 0)
+            if owed is None or owed.number <= settled:
+                continue
+            seen.settled[table] = owed.number
+            if self._refresh_cached:
+                orders.append(Recache(session=session, table=table))
+            else:
+                existing = NEVER if owed.reshaped > settled else self._existing
+                orders.append(Renew(session=session, table=table, existing=existing))
+        return orders
+
+    def _newest(self, table: str) -> _Owed | None:
+        names = (table, table.partition(".")[0], _EVERYTHING)
+        found = [owed for name in names if (owed := self._owed.get(name)) is not None]
+        if not found:
+            return None
+        newest = max(found, key=lambda owed: owed.number)
+        return _Owed(newest.number, max(owed.reshaped for owed in found), newest.until)

@@ -1,0 +1,54 @@
+"""Status: how an attached driver stands, for people and notebooks."""
+
+from dataclasses import dataclass, fields
+from html import escape
+from typing import Final
+
+CONNECTING: Final = "connecting"  # plain Spark until the first contact
+LIVE: Final = "live"
+UNSUPPORTED: Final = "unsupported"  # plain Spark: `reason` says why
+DETACHED: Final = "detached"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """How an attached driver stands; counters since it was attached.
+
+    ``state``: connecting, live, unsupported or detached; ``reason`` says why it is not live.
+    ``freshness_s``: since catalogd was last heard of, infinite before the first time.
+    ``sessions``, ``relations``: looked after, and what they had cached at the last look.
+    ``changes``: heard of; ``spared``: those that need no refresh. ``refreshes``: relations renewed;
+    ``stale_reads_avoided``: those that were read again after it. ``would_refresh``: what a dry
+    run would have renewed. ``losses``: how often all relations were renewed because changes may
+    have been missed. ``errors``: failures of ours, which ended in plain Spark; ``last_error``.
+    """
+
+    state: str
+    reason: str
+    control: str
+    spark: str
+    primitives: str
+    statestores: str
+    freshness_s: float
+    sessions: int
+    relations: int
+    changes: int
+    spared: int
+    refreshes: int
+    stale_reads_avoided: int
+    would_refresh: int
+    losses: int
+    errors: int
+    last_error: str
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{escape(one.name.replace('_', ' '))}</th>"
+            f"<td style='text-align:left'>{escape(_shown(getattr(self, one.name)))}</td></tr>"
+            for one in fields(self)
+        )
+        return f"<table><caption>topicast</caption>{rows}</table>"
+
+
+def _shown(value: object) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,168 @@
+"""Worker: the one thread that refreshes: changes in, calls to Spark out.
+
+    connect ──▶ watch ──▶ drain ──▶ turn: each session: look, carry out ──▶ watch …
+       ▲                                                         │
+       └────────── the subscriber has ended ─────────────────────┘
+
+It never touches the user's threads. What fails is counted and tried again at the next change;
+while there is no hub the driver is plain Spark.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from ...topics.errors import StaleMetadata, TopicastError
+from ..subscriber import Subscriber
+from ..watch import Watch
+from .catalyst import Catalyst
+from .guard import Guard
+from .refresh import ALWAYS, IF_GONE, Order, Recache, Refresher
+from .sessions import Sessions
+from .status import CONNECTING, DETACHED, LIVE
+
+IDLE_S: Final = 0.1  # between two looks whether somebody wants something of us
+TURN_S: Final = 0.01  # between two turns: 1,000 changes a second cost 100 looks
+DRAIN_MAX: Final = 100_000  # changes of one turn: all that a watch holds
+RETRY_S: Final = 1.0  # doubled up to
+RETRY_S_MAX: Final = 30.0
+STOP_S: Final = 5.0
+
+log = logging.getLogger(__name__)
+
+
+class Worker:
+    """Runs ``refresher`` on the sessions; ``make`` gives a subscriber that is not open yet."""
+
+    def __init__(
+        self,
+        refresher: Refresher,
+        *,
+        catalyst: Catalyst,
+        sessions: Sessions,
+        guard: Guard,
+        make: Callable[[], Subscriber],
+    ) -> None:
+        self.state = CONNECTING
+        self.control = refresher.control  # what it is to be; the thread obeys
+        self.connected = threading.Event()
+        self.subscriber: Subscriber | None = None
+        self._refresher = refresher
+        self._catalyst = catalyst
+        self._sessions = sessions
+        self._guard = guard
+        self._make = make
+        self._stopping = threading.Event()
+        self._asked: list[threading.Event] = []
+        self._turned_at = 0.0
+        self._thread = threading.Thread(target=self._run, name="topicast-spark", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and the subscriber."""
+        self._stopping.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join(STOP_S)
+
+    def caught_up(self, *, timeout_s: float) -> bool:
+        """Wait until all that the subscriber has told so far is refreshed; False: not in time."""
+        done = threading.Event()
+        self._asked.append(done)
+        return done.wait(timeout_s)
+
+    def _run(self) -> None:
+        retry_s, late = RETRY_S, False
+        while not self._stopping.is_set():
+            with self._guard("connect to statestored"), self._make() as self.subscriber:
+                watch = self.subscriber.watch("*")
+                retry_s = RETRY_S
+                self._serve(watch, late=late)
+            late = True
+            if self.state != CONNECTING and not self._stopping.is_set():
+                log.warning("subscriber ended, driver is plain Spark: retry_s=%s", retry_s)
+            self.state = CONNECTING
+            self._stopping.wait(retry_s)
+            retry_s = min(retry_s * 2, RETRY_S_MAX)
+        self.state = DETACHED
+
+    def _serve(self, watch: Watch, *, late: bool) -> None:
+        """Follow ``watch`` until it ends."""
+        self._refresher.lost(now=time.monotonic(), late=late)
+        self._turn()
+        self.state = LIVE
+        self.connected.set()
+        log.info("driver attached: sessions=%s", len(self._sessions.alive()))
+        while not self._stopping.is_set() and not watch.closed:
+            asked, self._asked = self._asked, []
+            self._drain(watch, wait_s=0.0 if asked else IDLE_S)
+            if self.control != self._refresher.control:
+                self._refresher.turn(self.control, now=time.monotonic())
+            pause_s = self._refresher.pause_s()
+            if asked or (pause_s is not None and time.monotonic() >= self._turned_at + pause_s):
+                self._turn()
+            for done in asked:
+                done.set()
+
+    def _drain(self, watch: Watch, *, wait_s: float) -> None:
+        """Take what has changed; wait for it, but not for long."""
+        self._stopping.wait(max(self._turned_at + TURN_S - time.monotonic(), 0.0))
+        for _ in range(DRAIN_MAX):
+            try:
+                change = watch.next_within(wait_s)
+            except StaleMetadata:
+                self._refresher.lost(now=time.monotonic(), late=True)
+                return
+            if change is None:
+                return
+            self._refresher.changed(change, now=time.monotonic())
+            wait_s = 0.0
+
+    def _turn(self) -> None:
+        """Look at each session, and do what is to be done there."""
+        sessions: dict[str, Any] = {}
+        for session in self._sessions.alive():
+            with self._guard("look for sessions"):
+                name = self._catalyst.id_of(session)
+                if name is not None:
+                    sessions.setdefault(name, session)
+        self._refresher.begin(sessions, now=time.monotonic())
+        self._catalyst.keep(set(sessions))
+        for name, session in sessions.items():
+            with self._guard("look at a session"):
+                orders = self._refresher.look(name, self._catalyst.cached(session))
+                for order in orders:
+                    self._carry_out(order, session)
+        self._turned_at = time.monotonic()
+
+    def _carry_out(self, order: Order, session: Any) -> None:
+        done = False
+        with self._guard(f"refresh {order.table}"):
+            if isinstance(order, Recache):
+                self._catalyst.recache(session, order.table)
+            else:
+                self._catalyst.renew(
+                    session,
+                    order.table,
+                    always=order.existing == ALWAYS,
+                    if_gone=order.existing == IF_GONE,
+                )
+            done = True
+        if done:
+            self._refresher.done(order)
+        else:
+            self._refresher.failed(order)
+
+
+def freshness_s(subscriber: Subscriber | None) -> float:
+    """Tell how long ago catalogd was last heard of."""
+    if subscriber is None:
+        return float("inf")
+    try:
+        return subscriber.stats().age_s
+    except TopicastError:  # it is not open any more
+        return float("inf")

@@ -1,0 +1,133 @@
+"""Spark applications as processes, on one metastore; each does what it is told, a line at a time.
+
+Application ──{"code": …}──▶ python applications.py ──{"value": …} or {"error": …}──▶
+"""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from topicast.catalog.metastore.java import cache_folder, java_home_for_spark
+from topicast.cli.quickstart.spark_settings import spark_environment, spark_settings
+
+END_S = 20
+
+
+class Failed(Exception):
+    """What an application was told raised an exception; says which."""
+
+
+class Application:
+    """A driver whose name space holds ``spark``; it starts in the background."""
+
+    def __init__(self, folder: Path, uri: str, settings: dict[str, str]) -> None:
+        (folder / "scratch").mkdir(parents=True)
+        self._log = (folder / "log").open("wb")
+        conf = {**spark_settings(folder), "spark.hadoop.hive.metastore.uris": uri, **settings}
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, json.dumps(conf)],
+            env={**os.environ, **spark_environment(java_home_for_spark(cache_folder()))},
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+
+    def do(self, code: str) -> Any:
+        """Run statements; return the value of the last one, if it is an expression."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"code": code}) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, Path(self._log.name).read_text("utf-8")[-3000:]
+        answer = json.loads(line)
+        if "error" in answer:
+            raise Failed(answer["error"])
+        return answer["value"]
+
+    def sql(self, *statements: str) -> None:
+        for statement in statements:
+            self.do(f"_ = spark.sql({statement!r})")
+
+    def rows(self, query: str) -> Any:
+        """Return the sorted rows of ``query``, or the class of the error that it ends in."""
+        return self.read(f"spark.sql({query!r})")
+
+    def read(self, frame: str) -> Any:
+        """Return the sorted rows of a DataFrame; or the class of the error that it ends in."""
+        try:
+            return self.do(f"sorted(map(list, ({frame}).collect()), key=str)")
+        except Failed as failed:
+            return str(failed)
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+        self._log.close()
+
+
+@contextmanager
+def applications(
+    folder: Path, uri: str, **settings: dict[str, str]
+) -> Iterator[dict[str, Application]]:
+    """Run an application for each name, with its settings; they start side by side."""
+    with ExitStack() as stack:
+        started = {}
+        for name, conf in settings.items():
+            started[name] = Application(folder / name, uri, conf)
+            stack.callback(started[name].end)
+        for application in started.values():
+            application.do("None")
+        yield started
+
+
+def _name_of(error: Exception) -> str:
+    """Return what Spark calls an error, else its class."""
+    for named in ("getCondition", "getErrorClass"):
+        if hasattr(error, named) and (found := getattr(error, named)()):
+            return str(found)
+    java = getattr(error, "java_exception", None)
+    return f"{type(error).__name__}: {java if java is not None else error}".splitlines()[0][:300]
+
+
+def _run(code: str, names: dict[str, Any]) -> Any:
+    *body, last = ast.parse(code).body
+    exec(compile(ast.Module(body, []), "told", "exec"), names)  # our own test says what
+    if not isinstance(last, ast.Expr):
+        exec(compile(ast.Module([last], []), "told", "exec"), names)
+        return None
+    return eval(compile(ast.Expression(last.value), "told", "eval"), names)
+
+
+def _main(conf: dict[str, str]) -> None:
+    from pyspark.sql import SparkSession
+
+    said = sys.stdout
+    sys.stdout = sys.stderr
+    names = {"spark": SparkSession.builder.config(map=conf).getOrCreate()}
+    for line in sys.stdin:
+        try:
+            answer = {"value": _run(json.loads(line)["code"], names)}
+        except Exception as error:  # noqa: BLE001 - whatever it was, it is the answer
+            answer = {"error": _name_of(error)}
+        print(json.dumps(answer), file=said, flush=True)
+    names["spark"].stop()
+
+
+if __name__ == "__main__":
+    _main(json.loads(sys.argv[1]))

@@ -1,0 +1,79 @@
+"""Settings of an attached driver: who is heard first, and what is refused."""
+
+import pytest
+
+from topicast.subscriber.spark.config import (
+    BUDGET,
+    DRY_RUN,
+    OFF,
+    ON,
+    Arguments,
+    SparkSettings,
+    settings_of,
+)
+from topicast.topics.errors import ConfigError
+
+HUB = "tcp://127.0.0.1:24000"
+
+
+def read(
+    arguments: Arguments = Arguments(),  # noqa: B008 - it is frozen
+    conf: dict[str, str] | None = None,
+    environ: dict[str, str] | None = None,
+) -> SparkSettings:
+    return settings_of(arguments, conf=(conf or {}).get, environ=environ or {})
+
+
+def test_defaults_are_on_and_leave_the_users_data_alone() -> None:
+    assert read(environ={"TOPICAST_STATESTORES": HUB}) == SparkSettings(
+        statestores=HUB, budget=BUDGET, control=ON, refresh_existing=False, refresh_cached=False
+    )
+
+
+def test_arguments_come_before_spark_and_spark_before_the_environment() -> None:
+    conf = {"spark.topicast.control": DRY_RUN, "spark.topicast.statestores": HUB}
+    environ = {"TOPICAST_CONTROL": OFF, "TOPICAST_STATESTORES": "tcp://elsewhere:1"}
+    assert read(Arguments(control=ON), conf, environ).control == ON
+    assert read(Arguments(), conf, environ).control == DRY_RUN
+    assert read(Arguments(), conf, environ).statestores == HUB
+    assert read(Arguments(statestores=HUB), {}, environ).control == OFF
+
+
+def test_everything_can_be_said_in_every_place() -> None:
+    said = SparkSettings(
+        statestores=HUB, budget="5%", control=OFF, refresh_existing=True, refresh_cached=True
+    )
+    conf = {
+        "spark.topicast.statestores": HUB,
+        "spark.topicast.budget": "5%",
+        "spark.topicast.control": OFF,
+        "spark.topicast.refreshExisting": "true",
+        "spark.topicast.refreshCached": "TRUE",
+    }
+    environ = {
+        "TOPICAST_STATESTORES": HUB,
+        "TOPICAST_BUDGET": "5%",
+        "TOPICAST_CONTROL": OFF,
+        "TOPICAST_REFRESH_EXISTING": "1",
+        "TOPICAST_REFRESH_CACHED": "true",
+    }
+    arguments = Arguments(
+        statestores=HUB, budget="5%", control=OFF, refresh_existing=True, refresh_cached=True
+    )
+    assert read(conf=conf) == read(environ=environ) == read(arguments) == said
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("spark.topicast.statestores", ""),
+        ("spark.topicast.statestores", "127.0.0.1:24000"),
+        ("spark.topicast.budget", "much"),
+        ("spark.topicast.control", "away"),
+        ("spark.topicast.refreshExisting", "perhaps"),
+        ("spark.topicast.refreshCached", ""),
+    ],
+)
+def test_value_that_is_not_allowed_is_refused_by_its_name(key: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=key):
+        read(conf={"spark.topicast.statestores": HUB, key: text})

@@ -1,0 +1,270 @@
+"""Which change means which call on which session."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topicast.subscriber.facts import CREATED, DATA_CHANGED, DROPPED, SCHEMA, Change
+from topicast.subscriber.spark.config import CONTROLS, DRY_RUN, OFF, ON
+from topicast.subscriber.spark.refresh import (
+    ALWAYS,
+    IF_GONE,
+    LATE_S,
+    LOOK_S,
+    NEVER,
+    OWED_MAX,
+    REREAD_S,
+    SOON_S,
+    Order,
+    Recache,
+    Refresher,
+    Renew,
+)
+from topicast.topics.errors import UsageError
+
+ORDERS = "shop.orders"
+OTHER = "shop.other"
+
+
+def changed(
+    name: str = ORDERS, kind: str = DATA_CHANGED, *, files: bool = True, version: int = 1
+) -> Change:
+    return Change(object=name, kind=kind, version=version, origin="events", files=files)
+
+
+def turn(
+    refresher: Refresher, cached: dict[str, set[str]], *, now: float = 0.0
+) -> tuple[Order, ...]:
+    """Look at each session that has something ``cached``, and do what it says."""
+    refresher.begin(cached, now=now)
+    orders: list[Order] = []
+    for session, tables in cached.items():
+        orders += refresher.look(session, frozenset(tables))
+        refresher.check()
+    for order in orders:
+        refresher.done(order)
+    return tuple(orders)
+
+
+def renew(table: str = ORDERS, *, session: str = "s", existing: str = IF_GONE) -> Renew:
+    return Renew(session=session, table=table, existing=existing)
+
+
+def test_changed_table_is_renewed_where_it_is_cached_and_nowhere_else() -> None:
+    refresher = Refresher()
+    refresher.changed(changed(), now=0.0)
+    assert refresher.pause_s() == 0.0
+    found = turn(refresher, {"s": {ORDERS, OTHER}, "t": {OTHER}, "u": {ORDERS}})
+    assert found == (renew(), renew(session="u"))
+    assert refresher.relations == 4
+
+
+def test_change_is_told_to_a_session_once() -> None:
+    refresher = Refresher()
+    refresher.changed(changed(), now=0.0)
+    assert turn(refresher, {"s": {ORDERS}})
+    assert turn(refresher, {"s": {ORDERS}}) == ()
+    refresher.changed(changed(version=2), now=0.0)
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(),)
+
+
+def test_changes_of_one_table_between_two_turns_are_one_refresh() -> None:
+    refresher = Refresher()
+    for version in range(100):
+        refresher.changed(changed(version=version), now=0.0)
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(),)
+    assert (refresher.counts.changes, refresher.counts.renewed) == (100, 1)
+
+
+@pytest.mark.parametrize("kind", [SCHEMA, CREATED, DROPPED])
+def test_relation_of_another_shape_is_forgotten_and_never_refreshed_in_place(kind: str) -> None:
+    """Its columns would be read from files that have others."""
+    refresher = Refresher(refresh_existing=True)
+    refresher.changed(changed(kind=kind), now=0.0)
+    refresher.changed(changed(version=2), now=0.0)  # and the data after it
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=NEVER),)
+    refresher.changed(changed(version=3), now=0.0)  # of the relation that has the new columns
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=ALWAYS),)
+
+
+def test_existing_dataframes_are_refreshed_where_that_is_asked_for() -> None:
+    refresher = Refresher(refresh_existing=True)
+    refresher.changed(changed(), now=0.0)
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=ALWAYS),)
+
+
+def test_cached_data_is_made_anew_only_where_that_is_asked_for() -> None:
+    refresher = Refresher(refresh_cached=True)
+    refresher.changed(changed(kind=SCHEMA), now=0.0)
+    assert turn(refresher, {"s": {ORDERS}}) == (Recache(session="s", table=ORDERS),)
+
+
+def test_partitions_that_come_and_go_need_nothing() -> None:
+    refresher = Refresher()
+    refresher.changed(changed(files=False), now=0.0)
+    assert refresher.pause_s() is None
+    assert turn(refresher, {"s": {ORDERS}}) == ()
+    assert refresher.counts.spared == 1
+
+
+def test_dropped_database_takes_its_tables_and_no_others() -> None:
+    refresher = Refresher()
+    refresher.changed(changed("shop", DROPPED), now=0.0)
+    assert turn(refresher, {"s": {ORDERS, "shop2.orders"}}) == (renew(existing=NEVER),)
+
+
+def test_properties_of_a_database_need_nothing() -> None:
+    refresher = Refresher()
+    refresher.changed(changed("shop", SCHEMA), now=0.0)
+    assert turn(refresher, {"s": {ORDERS}}) == ()
+    assert refresher.counts.spared == 1
+
+
+def test_relation_that_was_being_loaded_when_its_table_changed_is_renewed_once_it_appears() -> None:
+    refresher = Refresher()
+    refresher.changed(changed(), now=0.0)
+    assert turn(refresher, {"s": set()}) == ()
+    assert refresher.pause_s() == LOOK_S
+    assert turn(refresher, {"s": {ORDERS}}, now=LATE_S) == (renew(),)
+    assert turn(refresher, {"s": {ORDERS}}, now=LATE_S) == ()
+
+
+def test_relation_that_appears_long_after_a_change_is_left_alone() -> None:
+    refresher = Refresher()
+    refresher.changed(changed(), now=0.0)
+    assert turn(refresher, {"s": {ORDERS}}, now=LATE_S + 1) == ()
+    assert refresher.pause_s() is None
+
+
+def test_after_a_loss_everything_cached_is_renewed_and_what_comes_later_is_not() -> None:
+    refresher = Refresher()
+    refresher.changed(changed(OTHER), now=0.0)  # older, and owed for longer
+    refresher.lost(now=0.0, late=False)
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=NEVER),)
+    assert turn(refresher, {"s": {ORDERS, "shop.new"}}, now=SOON_S + 1) == ()
+    assert refresher.counts.losses == 1
+
+
+def test_after_a_late_loss_what_was_being_loaded_is_renewed_too() -> None:
+    refresher = Refresher()
+    refresher.lost(now=0.0, late=True)
+    assert turn(refresher, {"s": set()}) == ()
+    assert turn(refresher, {"s": {ORDERS}}, now=SOON_S + 1) == (renew(existing=NEVER),)
+
+
+def test_refresh_that_failed_is_ordered_again() -> None:
+    refresher = Refresher()
+    refresher.changed(changed(), now=0.0)
+    refresher.begin(["s"], now=0.0)
+    (order,) = refresher.look("s", frozenset({ORDERS}))
+    refresher.failed(order)
+    assert refresher.pause_s() == LOOK_S
+    assert turn(refresher, {"s": {ORDERS}}) == (order,)
+    assert refresher.counts.renewed == 1
+
+
+def test_what_is_done_for_a_session_that_has_ended_is_counted_and_forgotten() -> None:
+    refresher = Refresher()
+    refresher.changed(changed(), now=0.0)
+    refresher.begin(["s"], now=0.0)
+    (order,) = refresher.look("s", frozenset({ORDERS}))
+    refresher.begin([], now=0.0)
+    refresher.done(order)
+    refresher.failed(order)
+    assert (refresher.relations, refresher.counts.renewed) == (0, 1)
+
+
+def test_stale_read_counts_as_avoided_once_the_relation_is_read_again() -> None:
+    refresher = Refresher()
+    refresher.lost(now=0.0, late=False)
+    turn(refresher, {"s": {ORDERS, OTHER}})
+    turn(refresher, {"s": set()}, now=SOON_S + 1)
+    assert refresher.counts.reread == 0
+    assert refresher.pause_s() == REREAD_S
+    turn(refresher, {"s": {ORDERS}}, now=SOON_S + 1)
+    turn(refresher, {"s": {ORDERS}}, now=SOON_S + 1)
+    assert refresher.counts.reread == 1
+
+
+def test_dry_run_only_counts() -> None:
+    refresher = Refresher(control=DRY_RUN)
+    refresher.changed(changed(), now=0.0)
+    assert turn(refresher, {"s": {ORDERS}}) == ()
+    assert turn(refresher, {"s": {ORDERS}}) == ()
+    assert (refresher.counts.would, refresher.counts.renewed) == (1, 0)
+
+
+def test_off_is_plain_spark_and_on_again_everything_is_suspect() -> None:
+    refresher = Refresher()
+    refresher.changed(changed(OTHER), now=0.0)
+    refresher.turn(OFF, now=0.0)
+    refresher.changed(changed(), now=0.0)
+    refresher.lost(now=0.0, late=True)
+    assert refresher.pause_s() is None
+    assert turn(refresher, {"s": {ORDERS, OTHER}}) == ()
+    refresher.turn(ON, now=1.0)
+    assert [order.table for order in turn(refresher, {"s": {ORDERS, OTHER}})] == [ORDERS, OTHER]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "suspect"),
+    [(ON, ON, False), (DRY_RUN, ON, True), (OFF, DRY_RUN, True), (ON, DRY_RUN, False)],
+)
+def test_turning_makes_suspect_what_was_not_refreshed(
+    before: str, after: str, suspect: bool
+) -> None:
+    refresher = Refresher(control=before)
+    refresher.turn(after, now=0.0)
+    assert (refresher.counts.losses == 1) is suspect
+
+
+def test_control_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match="off, on, dry-run"):
+        Refresher().turn("away", now=0.0)
+
+
+def test_more_changes_than_are_remembered_settle_the_oldest() -> None:
+    refresher = Refresher()
+    for number in range(OWED_MAX + 1):
+        refresher.changed(changed(f"d.t{number}"), now=0.0)
+    refresher.check()
+    assert turn(refresher, {"s": {"d.t0", f"d.t{OWED_MAX}"}}) == (renew(f"d.t{OWED_MAX}"),)
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("change"), st.sampled_from(["d.a", "d.b", "e.a", "d"])),
+        st.tuples(st.just("read"), st.sampled_from(["d.a", "d.b", "e.a"])),
+        st.tuples(st.just("lost"), st.just("")),
+        st.tuples(st.just("turn"), st.sampled_from(CONTROLS)),
+        st.tuples(st.just("look"), st.just("")),
+    ),
+    max_size=40,
+)
+
+
+@given(STEPS)
+def test_after_a_turn_no_relation_is_older_than_what_was_heard(
+    steps: list[tuple[str, str]],
+) -> None:
+    """A session as Spark has it: tables by the moment at which they were loaded."""
+    refresher, loaded, changed_at = Refresher(), dict[str, int](), dict[str, int]()
+    for moment, (what, name) in enumerate(steps):
+        if what == "change":
+            changed_at |= {
+                one: moment for one in ("d.a", "d.b", "e.a") if one == name or one[0] == name
+            }
+            refresher.changed(changed(name, DROPPED), now=moment / 100)
+        elif what == "read":
+            loaded.setdefault(name, moment)
+        elif what == "lost":
+            changed_at |= dict.fromkeys(loaded, moment)
+            refresher.lost(now=moment / 100, late=False)
+        elif what == "turn":
+            refresher.turn(name, now=moment / 100)
+        else:
+            for order in turn(refresher, {"s": set(loaded)}, now=moment / 100):
+                del loaded[order.table]
+            if refresher.control == ON:
+                late = {t for t, at in loaded.items() if at < changed_at.get(t, 0)}
+                assert not late
