@@ -21,6 +21,7 @@ import click
 from ..catalog.config import CatalogdConfig
 from ..statestore.config import StatestoredConfig
 from ..topics.errors import ConfigError, TopicastError
+from ..topics.offers import offers_in_words
 from .flags import F, config_from, flags_of, option, settings, version_option
 from .logs import log_to_stderr
 from .output import FAILED, WRONG_USE, run
@@ -169,7 +170,12 @@ def sources_of(
         problem = health.trouble(str(found.get("problem", "")), silent_s=silent_s)
         return {**found, "problem": problem, "loop_silent_s": round(silent_s, 3)}
 
-    return Sources(title=name, facts=facts, metrics=metrics.registry_of(name, numbers, facts))
+    def shown() -> Facts:
+        found = facts()
+        offers = found.get("offers")  # a number for the metrics, words for eyes
+        return {**found, "offers": offers_in_words(offers)} if type(offers) is int else found
+
+    return Sources(title=name, facts=shown, metrics=metrics.registry_of(name, numbers, facts))
 
 
 def _exit_code(error: TopicastError) -> int:

@@ -59,6 +59,9 @@ def test_mode_is_shown_turned_and_told_everywhere(served: Served) -> None:
                 timeout_s=20,
                 what=f"the offer at {name}",
             )
+            told = json.loads(daemon.page("/?json"))
+            assert told["offers"] == "none, minimal"
+        assert (told["mode"], told["overrides"]) == ("minimal", "tmp_*.*=minimal")
         kept = ordered(served, "mode", "--overrides=")
         assert (kept["mode"], kept["overrides"]) == ("minimal", "")
     finally:
