@@ -8,13 +8,13 @@ minimal  stubs hit what was pulled, no more   a horizon counts as a stub for eve
 from collections.abc import Callable, Sequence
 
 from ..topics.entries import FULL, Entry, group_of
-from ..topics.follower import Apply, CaughtUp, File, Reset
-from ..topics.wire.messages import Delta
-from .facts import Change
+from ..topics.follower import LIVE, Apply, CaughtUp, File, Follower, Reset
+from ..topics.wire.messages import Chunk, Delta
+from .facts import Change, Changed, Effect
 from .fence import Fence
 from .holdings import Holdings
 from .journal import Journal
-from .shown import Shown
+from .shown import NEVER, Shown
 from .view import TopicView
 
 Step = Apply | Reset | File | CaughtUp
@@ -44,7 +44,8 @@ class Filling:
         match step:
             case Reset(topic=topic):
                 if live:
-                    journal.reset(topic, place.groups)
+                    known = self._shown.of(topic) > NEVER
+                    journal.reset(topic, place.groups, known=known)
                 holdings.empty((topic, FULL), place)
                 return ()
             case File(chunk=chunk):
@@ -75,15 +76,33 @@ class Filling:
                 if chunk.horizon:
                     self._horizon(chunk.topic, chunk.epoch, chunk.to_version)
                 self._hit(chunk.topic, place, chunk.entries)
+                return self._missed(chunk) if live else ()
             case Apply(delta=delta):
                 self._tell(delta.entries)
                 if delta.horizon:
                     self._horizon(delta.topic, delta.epoch, delta.to_version)
                 self._hit(delta.topic, place, delta.entries)
+                if live and delta.horizon:
+                    return self._journal.gap(delta.topic, delta.to_version, self._holdings.view)
                 return self._journal.stubbed(delta) if live else ()
             case _:
                 pass
         return ()
+
+    def between(self, old: Follower, new: Follower) -> tuple[Effect, ...]:
+        """Tell what nobody told: what changed above the position of a level that is replaced."""
+        if new.state != LIVE or new.version <= old.version:
+            return ()
+        changes = self._journal.gap(new.topic, new.version, self._holdings.view)
+        return (Changed(changes),) if changes else ()
+
+    def _missed(self, chunk: Chunk) -> tuple[Change, ...]:
+        """Tell what a catch-up at minimal says has changed, since something of it was known."""
+        if not chunk.horizon:
+            return self._journal.missed(chunk)
+        if not chunk.from_version and self._shown.of(chunk.topic) == NEVER:
+            return ()
+        return self._journal.gap(chunk.topic, chunk.to_version, self._holdings.view)
 
     def _apply(
         self, delta: Delta, place: TopicView, make_room: Callable[[int], bool]

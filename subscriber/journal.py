@@ -19,20 +19,21 @@ from ..topics.objects.names import (
     parse_table_key,
     table_name,
 )
-from ..topics.sharding import NAMESPACE
+from ..topics.sharding import NAMESPACE, table_topic
 from ..topics.wire.messages import (
     SOURCE_EVENTS,
     SOURCE_LOAD,
     SOURCE_ORDERS,
     SOURCE_RECONCILE,
     SOURCE_REPORTS,
+    Chunk,
     Delta,
 )
 from .content import NOTHING, Content
 from .facts import CREATED, DATA_CHANGED, DROPPED, SCHEMA, Change
 from .reads import read_names_entry
-from .rows import Rows
-from .view import Swap
+from .rows import Rows, entries
+from .view import Swap, View
 
 ORIGINS: Final = {
     SOURCE_EVENTS: "events",
@@ -65,21 +66,36 @@ class Journal:
         """Return what ``delta`` says has changed, where nothing is held to compare with."""
         if not self.on or delta.source == SOURCE_LOAD:
             return ()
-        kinds: dict[str, str] = {}
-        for entry in delta.entries:
-            group = group_of(entry.key)
-            schema = entry.key == group and entry.schema_version == entry.version
-            if entry.kind != PREFIX and (schema or _table(group) not in kinds):
-                kinds[_table(group)] = SCHEMA if schema else DATA_CHANGED
         origin = ORIGINS.get(delta.source, CATCH_UP)
+        return _stubbed(delta.entries, version=delta.to_version, origin=origin)
+
+    def missed(self, chunk: Chunk) -> tuple[Change, ...]:
+        """Return what a catch-up says has changed, where nothing is held to compare with."""
+        if not self.on:
+            return ()
+        return _stubbed(chunk.entries, version=chunk.to_version, origin=CATCH_UP)
+
+    def gap(self, topic: int, version: int, view: View) -> tuple[Change, ...]:
+        """Return every table of ``topic``: what changed up to ``version`` is not known.
+
+        Cost: O(tables that there are).
+        """
+        if not self.on:
+            return ()
+        groups = view.groups(NAMESPACE)
+        blocks = [(group, one) for group in groups for one in entries(groups[group].rows)]
         return tuple(
-            Change(object=name, kind=kind, version=delta.to_version, origin=origin)
-            for name, kind in kinds.items()
+            Change(object=name, kind=DATA_CHANGED, version=version, origin=CATCH_UP)
+            for group, block in blocks
+            for name in _names_of(topic, group, block, num_topics=view.num_topics)
         )
 
-    def reset(self, topic: int, groups: Mapping[bytes, Content]) -> None:
-        """A snapshot of ``topic`` begins; ``groups`` is what was held."""
-        if not self.on or not groups:
+    def reset(self, topic: int, groups: Mapping[bytes, Content], *, known: bool = False) -> None:
+        """A snapshot of ``topic`` begins; ``groups`` is what was held.
+
+        ``known``: what is not held was known all the same, when it was pulled.
+        """
+        if not self.on or not (groups or known):
             return
         if topic == NAMESPACE:
             self._before[topic] = {**groups, **self._before.get(topic, {})}
@@ -123,6 +139,27 @@ def _changes(topic: int, swap: Swap, *, version: int, origin: str) -> Iterable[C
     return [Change(object=name, kind=kind, version=version, origin=origin) for name, kind in kinds]
 
 
+def _stubbed(entries: Iterable[Entry], *, version: int, origin: str) -> tuple[Change, ...]:
+    kinds: dict[str, str] = {}
+    for entry in entries:
+        group = group_of(entry.key)
+        schema = entry.key == group and entry.schema_version == entry.version
+        if entry.kind != PREFIX and (schema or _table(group) not in kinds):
+            kinds[_table(group)] = SCHEMA if schema else DATA_CHANGED
+    return tuple(
+        Change(object=name, kind=kind, version=version, origin=origin)
+        for name, kind in kinds.items()
+    )
+
+
+def _names_of(topic: int, group: bytes, block: Entry, *, num_topics: int) -> Iterable[str]:
+    key = parse_namespace_key(group)
+    if isinstance(key, DatabaseKey):
+        return []
+    names = [record.name for record in read_names_entry(block)]
+    return [table_name(key.db, n) for n in names if table_topic(key.db, n, num_topics) == topic]
+
+
 def _namespace_kinds(swap: Swap) -> Iterable[tuple[str, str]]:
     key = parse_namespace_key(swap.group)
     if isinstance(key, DatabaseKey):
@@ -144,8 +181,8 @@ def _table_kinds(swap: Swap) -> Iterable[tuple[str, str]]:
     if swap.before is None or swap.after is None:
         return []
     before, after = swap.before.entry(swap.group), swap.after.entry(swap.group)
-    if before is None or after is None or (before.value is None and after.value is not None):
-        return []  # nothing was held: this is a load
+    if before is None or after is None:
+        return []  # nothing was known: this is a load
     name = _table(swap.group)
     if after.schema_version > before.schema_version:
         return [(name, SCHEMA)]

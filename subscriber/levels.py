@@ -340,7 +340,7 @@ class Levels:
         if new.level == FULL:
             self._shown.rise(topic, (new.epoch, new.version))
             self.holdings.begin_full(topic, self._staged.pop(topic))
-        return self._succeed(topic, old)
+        return self._succeed(topic, old) + self.filling.between(old, new)
 
     def _succeed(self, topic: int, old: Follower) -> tuple[Effect, ...]:
         """Let the coming follower of ``topic`` be its only one."""

@@ -4,7 +4,11 @@ Memory and pulls alike answer only at or above it, so no answer goes back behind
 It outlives a drop of the topic, and is what catalogd compares on its next start.
 """
 
+from typing import Final
+
 Position = tuple[int, int]  # epoch, version
+
+NEVER: Final[Position] = (0, 0)
 
 
 class Shown:
@@ -15,7 +19,7 @@ class Shown:
 
     def of(self, topic: int) -> Position:
         """Return the lower bound of ``topic``."""
-        return self._bounds.get(topic, (0, 0))
+        return self._bounds.get(topic, NEVER)
 
     def rise(self, topic: int, position: Position) -> None:
         """Something of ``topic`` at ``position`` is shown, or about to be."""

@@ -1,12 +1,16 @@
 """What watchers are told."""
 
+from dataclasses import replace
+from math import inf
+
 from topicast.subscriber import facts
 from topicast.subscriber.content import Content
 from topicast.subscriber.journal import Journal
 from topicast.subscriber.view import Swap
 from topicast.tests.subscriber.source import NAMES, Catalog, shop
 from topicast.tests.subscriber.world import World, started
-from topicast.topics.entries import STUB, Entry
+from topicast.topics.entries import FULL, MINIMAL, STUB, Entry
+from topicast.topics.follower import LIVE, Follower
 from topicast.topics.objects.names import database_key, table_key
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import (
@@ -14,6 +18,7 @@ from topicast.topics.wire.messages import (
     SOURCE_LOAD,
     SOURCE_ORDERS,
     Chunk,
+    Delta,
 )
 
 
@@ -87,7 +92,8 @@ def test_new_epoch_tells_names_that_differ_and_every_table_as_changed() -> None:
     assert ("shop.orders", "data", "catch-up") in seen
 
 
-def test_first_value_after_a_stub_is_no_change() -> None:
+def test_value_after_a_stub_is_a_change_unless_it_was_loaded() -> None:
+    """What the stub stands for may have been pulled, and be another than the value."""
     world = _watching(started())
     catalog = world.catalog
     topic = catalog.topic("shop", "orders")
@@ -96,8 +102,78 @@ def test_first_value_after_a_stub_is_no_change() -> None:
     version = catalog.next(topic)
     unloaded = Entry(entry.key, version, version, version, entry.size, None, STUB)
     world.publish(catalog.commit(topic, [unloaded], SOURCE_LOAD))
-    world.publish(catalog.put_table("shop", "orders", columns=("x",)))
+    world.publish(catalog.put_table("shop", "orders", columns=("x",), source=SOURCE_LOAD))
     assert _seen(world) == []
+    world.publish(catalog.commit(topic, [replace(unloaded, version=catalog.next(topic))]))
+    assert _seen(world) == [("shop.orders", "data", "events")]
+    world.publish(catalog.put_table("shop", "orders", columns=("x",)))
+    assert _seen(world) == [("shop.orders", "schema", "events")]
+
+
+def _at_minimal(topic: int) -> World:
+    world = _watching(started())
+    world.ask(facts.AskDrop, topic=topic)
+    world.ask(facts.AskJoin, topic=topic, level=MINIMAL, give_up_at=inf)
+    return world
+
+
+def _all_of(world: World, topic: int) -> list[tuple[str, str, str]]:
+    names = [name for name in NAMES if world.catalog.topic("shop", name) == topic]
+    return [(f"shop.{name}", "data", "catch-up") for name in names]
+
+
+def test_stub_that_was_lost_is_told_by_the_catch_up() -> None:
+    topic = shop().topic("shop", "sales")
+    world = _at_minimal(topic)
+    _seen(world)
+    world.held_back = lambda _channel, message: isinstance(message, Delta)
+    world.publish(world.catalog.put_partitions("shop", "sales", {"ds=001": {"n": "new"}}))
+    assert _seen(world) == []
+    world.pass_time(1)
+    assert _seen(world) == [("shop.sales", "data", "catch-up")]
+
+
+def test_horizon_is_told_as_a_change_of_every_table() -> None:
+    topic = shop().topic("shop", "sales")
+    world = _at_minimal(topic)
+    _seen(world)
+    delta = world.catalog.put_partitions("shop", "sales", {"ds=001": {"n": "new"}})
+    told = replace(delta, level=MINIMAL, entries=(), horizon=True)
+    world.handle(facts.Heard(facts.DATA, told))
+    assert sorted(_seen(world)) == _all_of(world, topic)
+
+
+def test_whoever_has_read_is_told_of_every_table_once_it_is_followed() -> None:
+    topic = shop().topic("shop", "sales")
+    world = _at_minimal(topic)
+    assert sorted(_seen(world)) == _all_of(world, topic)  # it was at full, and read perhaps
+    world.ask(facts.AskDrop, topic=topic)
+    world.publish(world.catalog.put_partitions("shop", "sales", {"ds=001": {"n": "new"}}))
+    assert _seen(world) == []
+    world.ask(facts.AskJoin, topic=topic, level=FULL, give_up_at=inf)
+    assert sorted(_seen(world)) == _all_of(world, topic)
+
+
+def test_whoever_has_not_read_is_told_nothing_when_it_is_followed() -> None:
+    world = _watching(started(automatic=True))
+    world.ask(facts.AskJoin, topic=shop().topic("shop", "sales"), level=MINIMAL, give_up_at=inf)
+    assert _seen(world) == []
+
+
+def test_level_that_goes_live_above_the_one_before_it_is_a_gap() -> None:
+    topic = shop().topic("shop", "sales")
+    world = _watching(started())
+    between = world.member._following.levels.filling.between
+    old, new = Follower(topic, MINIMAL, epoch=10, version=5), Follower(topic, FULL, epoch=10)
+    assert between(old, new) == ()  # it is not placed yet
+    new.state, new.version = LIVE, 5
+    assert between(old, new) == ()
+    new.version = 6
+    (changed,) = between(old, new)
+    assert isinstance(changed, facts.Changed)
+    assert len(changed.changes) == len(_all_of(world, topic))
+    world.handle(facts.Watching(False))
+    assert between(old, new) == ()
 
 
 def test_each_change_of_what_is_withheld_is_told() -> None:
