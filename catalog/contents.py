@@ -66,6 +66,15 @@ class Contents:
         """Return the sorted lower bounds of the blocks of ``table``; they change with it."""
         return self._of(table).bounds
 
+    def has_partition(self, table: TableId, name: str) -> bool:
+        """Whether partition ``name`` of ``table`` is held. Cost: one block is decoded."""
+        leaves = self._of(table)
+        lower = leaves.floor(name)
+        if lower is None:
+            return False
+        version, value = leaves.read(lower)
+        return name in decode_block(value, version).names
+
     def of_database(self, db: str) -> tuple[TableId, ...]:
         """Return the tables of ``db`` of which something is held. Cost: O(all tables)."""
         begin = db.encode() + b"\0"
@@ -148,6 +157,9 @@ class Contents:
         old = self.value(table)
         if old is None:
             return
+        alone = changes and thrift is None and not complete
+        if alone and not any(c or self.has_partition(table, n) for n, c in changes.items()):
+            return  # they are nowhere, and were not
         struct = old.thrift if thrift is None else thrift
         row = self._row(table, old, struct, source=source, data=bool(changes))
 

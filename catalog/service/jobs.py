@@ -108,8 +108,11 @@ class Jobs:
 
     def missing(self, job: Job) -> bool:
         """Whether there is nothing of the name that ``job`` is for."""
+        table = (job.db, job.table)
+        if job.partition and self._contents.loaded(table):
+            return not self._contents.has_partition(table, job.partition)
         if job.table:
-            return self._namespace.find((job.db, job.table)) is None
+            return self._namespace.find(table) is None
         return bool(job.db) and not self._namespace.knows(job.db)
 
     def _forget_some(self, job: Job, at_us: int) -> None:

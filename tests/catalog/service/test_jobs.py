@@ -1,5 +1,7 @@
 """Jobs: what is forgotten is a stub at once, what is refreshed is read again and published."""
 
+import pytest
+
 from topicast.catalog.facts import ReadNames
 from topicast.catalog.service.jobs import FORGOTTEN_MAX
 from topicast.catalog.sources.reading import perform
@@ -165,6 +167,18 @@ def test_refreshed_partition_is_read_alone() -> None:
     (read,) = [e for e in core.effects if isinstance(e, Read)][reads:]
     assert read.wants[0].names == ("ds=1",)
     assert not read.wants[0].obj
+
+
+@pytest.mark.parametrize("name", ["ds=0", "ds=9", "hour=1"])
+def test_partition_that_is_nowhere_is_no_object_and_changes_nothing(name: str) -> None:
+    core = quiet()
+    before = core.catalog.contents.entry(("d", "t"))
+    answer = say(core, "refresh", f"d.t/{name}")
+    assert isinstance(answer, Refused)
+    assert (answer.code, answer.message) == ("NO_OBJECT", f"no such object: d.t/{name}")
+    after = core.catalog.contents.entry(("d", "t"))
+    assert after is not None
+    assert after == before
 
 
 def test_table_that_no_event_told_of_is_found_by_its_name() -> None:
