@@ -132,23 +132,26 @@ class Journal:
 
 
 def _changes(topic: int, swap: Swap, *, version: int, origin: str) -> Iterable[Change]:
-    if topic == NAMESPACE:
-        kinds = _namespace_kinds(swap)
-    else:
-        kinds = _table_kinds(swap)
+    if topic != NAMESPACE:
+        return _table_changes(swap, version=version, origin=origin)
+    kinds = _namespace_kinds(swap)
     return [Change(object=name, kind=kind, version=version, origin=origin) for name, kind in kinds]
 
 
 def _stubbed(entries: Iterable[Entry], *, version: int, origin: str) -> tuple[Change, ...]:
-    kinds: dict[str, str] = {}
+    kinds: dict[str, tuple[str, bool]] = {}
     for entry in entries:
+        if entry.kind == PREFIX:
+            continue
         group = group_of(entry.key)
-        schema = entry.key == group and entry.schema_version == entry.version
-        if entry.kind != PREFIX and (schema or _table(group) not in kinds):
-            kinds[_table(group)] = SCHEMA if schema else DATA_CHANGED
+        kind, files = kinds.get(_table(group), (DATA_CHANGED, False))
+        if entry.key == group:
+            kind = SCHEMA if entry.schema_version == entry.version else kind
+            files = True
+        kinds[_table(group)] = kind, files
     return tuple(
-        Change(object=name, kind=kind, version=version, origin=origin)
-        for name, kind in kinds.items()
+        Change(object=name, kind=kind, version=version, origin=origin, files=files)
+        for name, (kind, files) in kinds.items()
     )
 
 
@@ -177,16 +180,16 @@ def _namespace_kinds(swap: Swap) -> Iterable[tuple[str, str]]:
     return dropped + created
 
 
-def _table_kinds(swap: Swap) -> Iterable[tuple[str, str]]:
+def _table_changes(swap: Swap, *, version: int, origin: str) -> Iterable[Change]:
     if swap.before is None or swap.after is None:
         return []
     before, after = swap.before.entry(swap.group), swap.after.entry(swap.group)
     if before is None or after is None:
         return []  # nothing was known: this is a load
+    kind = SCHEMA if after.schema_version > before.schema_version else DATA_CHANGED
+    files = after.version > before.version  # of what partitions hold the table's entry tells, too
     name = _table(swap.group)
-    if after.schema_version > before.schema_version:
-        return [(name, SCHEMA)]
-    return [(name, DATA_CHANGED)]
+    return [Change(object=name, kind=kind, version=version, origin=origin, files=files)]
 
 
 def _renewed(groups: Mapping[bytes, Content], version: int) -> Iterable[Change]:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Final
 from weakref import ref
@@ -73,9 +74,7 @@ class Watch(Iterator[Change]):
         old = self._waiting.pop(change.object, None)
         if old is not None and change.kind in (DATA_CHANGED, SCHEMA):
             stronger = old.kind if change.kind == DATA_CHANGED else _kept(old.kind)
-            change = Change(
-                object=change.object, kind=stronger, version=change.version, origin=change.origin
-            )
+            change = replace(change, kind=stronger, files=old.files or change.files)
         self._waiting[change.object] = change
         if len(self._waiting) > WAITING_MAX:
             self._waiting.clear()

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from math import inf
 
+import pytest
+
 from topicast.subscriber import facts
 from topicast.subscriber.content import Content
 from topicast.subscriber.journal import Journal
@@ -228,3 +230,18 @@ def test_snapshot_of_a_table_topic_holds_no_second_copy() -> None:
     assert journal._before == {}
     journal.forget(3)
     assert journal.caught_up(3, 1, {b"db\0t\0": content}) == ()
+
+
+@pytest.mark.parametrize("automatic", [False, True], ids=["full", "minimal"])
+def test_watcher_is_told_whether_files_may_differ_or_partitions_came_and_went(
+    automatic: bool,
+) -> None:
+    world = World(shop(), automatic=automatic)
+    world.start()
+    _watching(world)
+    world.pass_time(1)
+    catalog = world.catalog
+    world.changes.clear()
+    world.publish(catalog.put_partitions("shop", "sales", {"ds=999": {"n": "new"}}))
+    world.publish(catalog.put_table("shop", "sales", columns=("x",)))
+    assert [(one.kind, one.files) for one in world.changes] == [("data", False), ("schema", True)]

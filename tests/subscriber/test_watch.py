@@ -1,4 +1,5 @@
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -70,3 +71,15 @@ def test_watch_that_is_closed_or_forgotten_is_offered_nothing() -> None:
     watches.close()
     assert kept.closed
     assert not watches.offer((_change("a.b", "data"),))
+
+
+def test_change_of_files_outlasts_partitions_that_come_and_go() -> None:
+    watch = Watch("*")
+    files = _change("d.t", "data")
+    partitions = replace(files, files=False)
+    for first, second in ((files, partitions), (partitions, files), (partitions, partitions)):
+        watch.offer((first,))
+        watch.offer((second,))
+        seen = watch.next_within(0)
+        assert seen is not None
+        assert seen.files is (first.files or second.files)
