@@ -78,16 +78,21 @@ class Journal:
     def gap(self, topic: int, version: int, view: View) -> tuple[Change, ...]:
         """Return every table of ``topic``: what changed up to ``version`` is not known.
 
+        While names are caught up, those from before count as well: not all are there again.
+
         Cost: O(tables that there are).
         """
         if not self.on:
             return ()
-        groups = view.groups(NAMESPACE)
-        blocks = [(group, one) for group in groups for one in entries(groups[group].rows)]
+        names: dict[str, None] = {}
+        for groups in (self._before.get(NAMESPACE, {}), view.groups(NAMESPACE)):
+            for group, content in groups.items():
+                for block in entries((content or NOTHING).rows):
+                    found = _names_of(topic, group, block, num_topics=view.num_topics)
+                    names |= dict.fromkeys(found)
         return tuple(
             Change(object=name, kind=DATA_CHANGED, version=version, origin=CATCH_UP)
-            for group, block in blocks
-            for name in _names_of(topic, group, block, num_topics=view.num_topics)
+            for name in names
         )
 
     def reset(self, topic: int, groups: Mapping[bytes, Content], *, known: bool = False) -> None:

@@ -162,6 +162,17 @@ def test_whoever_has_not_read_is_told_nothing_when_it_is_followed() -> None:
     assert _seen(world) == []
 
 
+def test_gap_is_told_of_tables_whose_names_are_still_to_come_back() -> None:
+    world = _watching(started())
+    levels = world.member._following.levels
+    topic = world.catalog.topic("shop", "sales")
+    names = levels.view.topics[NAMESPACE]
+    levels.journal.reset(NAMESPACE, names.groups)
+    names.groups = {}
+    told = [(c.object, c.kind, c.origin) for c in levels.journal.gap(topic, 9, levels.view)]
+    assert sorted(told) == _all_of(world, topic)
+
+
 def test_level_that_goes_live_above_the_one_before_it_is_a_gap() -> None:
     topic = shop().topic("shop", "sales")
     world = _watching(started())
