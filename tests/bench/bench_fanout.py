@@ -1,12 +1,22 @@
 """Fan-out of 1 KB deltas to ten readers: the hub, beside zmq.proxy and raw PUB/SUB, in one run.
 
-The hub checks the CRC, files and acknowledges every delta, and catalogd's publisher keeps at most
-900 of them unacknowledged. In all three ways the sender is at most WINDOW messages ahead of the
-slowest reader: so nothing is lost, and each message counts.
-Prints one JSON line a result: messages a second, summed over the readers; ratios are to the hub.
+    hub        catalogd's publisher ──DEALER──▶ statestored ──XPUB──▶ ten SUB
+    zmq.proxy  a bare PUB ──▶ XSUB, zmq.proxy in a process of its own, XPUB ──▶ ten SUB
+    pub_sub    a bare PUB ──▶ ten SUB
+
+All send the same frames and have the same readers: processes that count and do not decode. In all
+three the sender is at most WINDOW messages ahead of the slowest reader, so nothing is lost, and
+each message counts; the clock stops when every reader has the last one.
+Only the hub's sender files each delta, notes it as unacknowledged (at most 900 are) and hears the
+acknowledgements; only the hub checks the CRC and the rows, files and acknowledges. What encodes
+a delta is not measured: the frames are made before.
+Prints one JSON line a result: messages a second, summed over the readers; the ratio is the median
+of those of the rounds, in each of which all ways run. ``middle_us`` and ``sender_us`` are the CPU
+time of a message in hub or proxy and in the sender, all threads: a busy machine changes rates more.
 Run: PYTHONPATH=.venv/tree .venv/bin/python tests/bench/bench_fanout.py
 """
 
+import functools
 import json
 import multiprocessing
 import random
@@ -16,7 +26,7 @@ import time
 from collections.abc import Callable
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import zmq
 
@@ -38,12 +48,12 @@ from topicast.topics.wire.messages import Delta
 READERS = 10
 WINDOW = 512
 TOLD = 32  # messages between two words of a reader
-MESSAGES = 20_000
-RUNS = 3
+MESSAGES = 40_000
+ROUNDS = 5
 TOPIC = 1
 SOCKETS = {1: "control", 2: "bulk"}
 Counts = Any  # an array of integers that processes share
-SPAWN = multiprocessing.get_context("spawn")
+SERVER = multiprocessing.get_context("forkserver")  # readers are forked from what holds no socket
 WARM = prefix(TOPIC, FULL) + b"warm"
 
 
@@ -71,11 +81,27 @@ def read(address: str, hub: bool, ready: Barrier, *, place: int, counts: Counts)
     context.destroy(linger=0)
 
 
+class Sent(NamedTuple):
+    """A delta that was made before the clock runs."""
+
+    version: int
+    entry: Entry
+    frame: bytes
+
+
+class Found(NamedTuple):
+    """What one way reached: messages a second over all readers, and µs of CPU a message."""
+
+    per_s: float
+    middle_us: float
+    sender_us: float
+
+
 class Pace:
     """Keeps a sender near the slowest reader."""
 
     def __init__(self) -> None:
-        self.counts = SPAWN.Array("q", READERS, lock=False)
+        self.counts = SERVER.Array("q", READERS, lock=False)
         self._least = 0
         self.idle: Callable[[], object] = lambda: zmq.Poller().poll(1)  # while it waits
 
@@ -88,12 +114,12 @@ class Pace:
 
 
 def timed(
-    address: str, send: Callable[[Pace], None], warm: Callable[[], None] | None = None
-) -> float:
-    """Return messages a second over all readers; ``warm`` None: the address is a hub's."""
-    ready, pace = SPAWN.Barrier(READERS + 1), Pace()
+    address: str, send: Callable[[Pace], None], warm: Callable[[], None] | None, *, middle: int
+) -> Found:
+    """Time one way; ``warm`` None: the address is a hub's. ``middle``: its process, 0 for none."""
+    ready, pace = SERVER.Barrier(READERS + 1), Pace()
     readers = [
-        SPAWN.Process(
+        SERVER.Process(
             target=read,
             args=(address, warm is None, ready),
             kwargs={"place": place, "counts": pace.counts},
@@ -107,13 +133,41 @@ def timed(
         ready_soon = zmq.Poller()
         ready_soon.poll(5)
     ready.wait()
-    begin = time.perf_counter()
+    cpu_s, own_s, begin = cpu_of(middle), time.process_time(), time.perf_counter()
     send(pace)
     pace.wait(MESSAGES + WINDOW - 1)
     took = time.perf_counter() - begin
+    cpu_s, own_s = cpu_of(middle) - cpu_s, time.process_time() - own_s
     for one in readers:
         one.join()
-    return MESSAGES * READERS / took
+    return Found(MESSAGES * READERS / took, cpu_s / MESSAGES * 1e6, own_s / MESSAGES * 1e6)
+
+
+def cpu_of(process: int) -> float:
+    """Return the seconds that all threads of ``process`` have used: clock_getcpuclockid(3)."""
+    return time.clock_gettime(~process << 3 | 2) if process else 0.0
+
+
+def made() -> list[Sent]:
+    """Return the deltas from version 1 on, of 500 tables in turn."""
+    value, found = random.Random(2).randbytes(900), []
+    for version in range(1, MESSAGES + 1):
+        key = b"db\0t%03d\0" % (version % 500)
+        entry = Entry(key, version, version, version, len(value), value)
+        delta = Delta(
+            topic=TOPIC,
+            level=FULL,
+            epoch=5,
+            start=6,
+            from_version=version - 1,
+            to_version=version,
+            floor=0,
+            sent_us=1,
+            source=1,
+            entries=(entry,),
+        )
+        found.append(Sent(version, entry, encode(delta)))
+    return found
 
 
 class Writer:
@@ -132,7 +186,6 @@ class Writer:
         self.publisher = Publisher(
             standing, name="bench", registration=bytes(16), rng=random.Random(1)
         )
-        self.value = random.Random(2).randbytes(900)
         while self.publisher.state != publishing.LEADING:
             self.turn(0.05)
 
@@ -157,31 +210,10 @@ class Writer:
                 case _:
                     pass
 
-    def frames(self) -> list[tuple[int, Entry, bytes]]:
-        """Return version, entry and frame of the next deltas."""
-        topic, made = self.topics[TOPIC], []
-        for version in range(topic.version + 1, topic.version + MESSAGES + 1):
-            key = b"db\0t%03d\0" % (version % 500)
-            entry = Entry(key, version, version, version, len(self.value), self.value)
-            delta = Delta(
-                topic=TOPIC,
-                level=FULL,
-                epoch=5,
-                start=6,
-                from_version=version - 1,
-                to_version=version,
-                floor=0,
-                sent_us=1,
-                source=1,
-                entries=(entry,),
-            )
-            made.append((version, entry, encode(delta)))
-        return made
-
-    def send(self, frames: list[tuple[int, Entry, bytes]], pace: Pace) -> None:
+    def send(self, deltas: list[Sent], pace: Pace) -> None:
         """Send them, each filed here first, as catalogd does."""
         pace.idle = lambda: self.turn(0.0001)
-        for version, entry, frame in frames:
+        for version, entry, frame in deltas:
             pace.wait(version)
             while len(self.publisher._unacked) >= UNACKED_MAX - 1:
                 self.turn(0.05)
@@ -192,20 +224,20 @@ class Writer:
                 self.turn(0.0)
 
 
-def through_hub() -> float:
+def through_hub(deltas: list[Sent]) -> Found:
     with tempfile.TemporaryDirectory() as folder:
         flags = ("--state_store_port=0", "--webserver_port=0")
         with running(Path(folder) / "log", "daemons", "statestored", *flags) as hub:
             writer = Writer(hub)
-            frames = writer.frames()
             status = json.loads(hub.page("/?json"))
             while status["problem"] or status["topics_behind"]:  # what comes now would be one stub
                 writer.turn(0.05)
                 status = json.loads(hub.page("/?json"))
             address = status["data_address"]
-            rate = timed(address, lambda pace: writer.send(frames, pace))
+            send = functools.partial(writer.send, deltas)
+            found = timed(address, send, None, middle=hub.process.pid)
             writer.link.close()
-            return rate
+            return found
 
 
 def proxy(front: str, back: str) -> None:
@@ -217,26 +249,25 @@ def proxy(front: str, back: str) -> None:
     zmq.proxy(inner, outer)
 
 
-def through_zmq(*, with_proxy: bool) -> float:
+def through_zmq(deltas: list[Sent], *, with_proxy: bool) -> Found:
     context = zmq.Context()
     out = context.socket(zmq.PUB)
     out.set_hwm(0)
     front, back = "tcp://127.0.0.1:39817", "tcp://127.0.0.1:39818"
-    middle = SPAWN.Process(target=proxy, args=(front, back), daemon=True)
+    middle = SERVER.Process(target=proxy, args=(front, back), daemon=True)
     if with_proxy:
         middle.start()
         out.connect(front)
     else:
         out.bind(back)
-    message = prefix(TOPIC, FULL) + random.Random(2).randbytes(1010)
 
     def send(pace: Pace) -> None:
-        for number in range(MESSAGES):
-            pace.wait(number)
-            out.send(message)
+        for version, _, frame in deltas:
+            pace.wait(version)
+            out.send(frame)
 
     try:
-        return timed(back, send, lambda: out.send(WARM))
+        return timed(back, send, lambda: out.send(WARM), middle=middle.pid or 0)
     finally:
         context.destroy(linger=0)
         if with_proxy:
@@ -245,19 +276,28 @@ def through_zmq(*, with_proxy: bool) -> float:
 
 
 def main() -> None:
-    ways = {
-        "hub": through_hub,
-        "zmq.proxy": lambda: through_zmq(with_proxy=True),
-        "pub_sub": lambda: through_zmq(with_proxy=False),
+    deltas = made()
+    ways: dict[str, Callable[[], Found]] = {
+        "hub": lambda: through_hub(deltas),
+        "zmq.proxy": lambda: through_zmq(deltas, with_proxy=True),
+        "pub_sub": lambda: through_zmq(deltas, with_proxy=False),
     }
-    rates: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(RUNS):
-        for name, way in ways.items():
-            rates[name].append(way())
-    median = {name: statistics.median(found) for name, found in rates.items()}
+    rounds: list[dict[str, Found]] = []
+    for number in range(ROUNDS):
+        names = list(ways) if number % 2 else list(reversed(ways))
+        rounds.append({name: ways[name]() for name in names})
+    medians = {
+        name: Found(*map(statistics.median, zip(*(one[name] for one in rounds), strict=True)))
+        for name in ways
+    }
+    ours = medians["hub"]
     for name in ("zmq.proxy", "pub_sub"):
-        against = beside(name, ours=median["hub"], its=median[name])
-        say("fanout", f"beside {name}", per_s=median["hub"], readers=READERS, **against)
+        its = medians[name]
+        facts = beside(name, ours=ours.per_s, its=its.per_s)
+        facts["ratio"] = statistics.median(one["hub"].per_s / one[name].per_s for one in rounds)
+        facts |= {"middle_us": ours.middle_us, "sender_us": ours.sender_us}
+        facts |= {"its_middle_us": its.middle_us, "its_sender_us": its.sender_us}
+        say("fanout", f"beside {name}", per_s=ours.per_s, readers=READERS, **facts)
 
 
 if __name__ == "__main__":
