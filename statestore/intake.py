@@ -33,7 +33,7 @@ from ..topics.follower import (
 from ..topics.offers import ALL_OFFERED
 from ..topics.sharding import check_num_topics, topic_ids
 from ..topics.topic import Topic
-from ..topics.wire.codec import encode, read_delta
+from ..topics.wire.codec import delta_of, encode, read_entries
 from ..topics.wire.header import HEADER_BYTES, read_header
 from ..topics.wire.messages import (
     Announce,
@@ -160,7 +160,7 @@ class Intake:
             WireError: ``frame`` is no delta.
         """
         header = read_header(frame)
-        delta = read_delta(header, frame[HEADER_BYTES:])
+        entries = read_entries(header, frame[HEADER_BYTES:])
         slot = self.slots.get(header.topic)
         if slot is None or header.start != self.start or header.epoch != self.epoch:
             return self._stranger((header.epoch, header.start), header.topic)
@@ -171,14 +171,14 @@ class Intake:
         if header.flags or not slot.follower.step(
             header.epoch, header.from_version, header.to_version
         ):
-            orders = self._feed(slot, delta, now)
+            orders = self._feed(slot, delta_of(header, entries), now)
             self._unacknowledged[header.topic] = slot.topic.version
             return tuple(order.frame for order in orders)
-        self._file(slot, delta.entries, header.to_version)
+        self._file(slot, entries, header.to_version)
         if header.floor > slot.topic.floor:
             slot.topic.forget(header.floor)
         if header.topic in self._minimal:
-            return frame, encode(minimal(delta))
+            return frame, encode(minimal(delta_of(header, entries)))
         return (frame,)
 
     def chunk(self, chunk: Chunk, *, now: float) -> tuple[Order, ...]:

@@ -63,19 +63,14 @@ def decode(frame: bytes) -> Message:
     header = h.read_header(frame)
     body = frame[h.HEADER_BYTES :]
     if header.kind == h.DELTA_KIND:
-        return read_delta(header, body)
+        return delta_of(header, read_entries(header, body))
     if header.kind == h.CHUNK_KIND:
         return _decode_chunk(header, body)
     return _decode_beacon(header, body)
 
 
-def read_delta(header: h.Header, body: bytes) -> Delta:
-    """Read the body of a delta whose header was read before.
-
-    Raises:
-        WireError: the frame is no delta, or the body is not as docs/protocol.md has it.
-    """
-    entries = read_entries(header, body)
+def delta_of(header: h.Header, entries: tuple[Entry, ...]) -> Delta:
+    """Return the delta of ``header`` and what ``read_entries`` read of its body."""
     return Delta(
         topic=header.topic,
         level=header.level,

@@ -20,10 +20,10 @@ from topicast.topics.entries import (
     prefix_tombstone,
 )
 from topicast.topics.errors import WireError
-from topicast.topics.wire import decode, encode, read_delta, row_bytes
+from topicast.topics.wire import decode, delta_of, encode, read_entries, row_bytes
 from topicast.topics.wire import header as h
 from topicast.topics.wire import messages as m
-from topicast.topics.wire.codec import ADDRESS_BYTES_MAX, read_entries
+from topicast.topics.wire.codec import ADDRESS_BYTES_MAX
 
 FILE = Path(__file__).parent.parent.parent / "vectors" / "wire_v1.json"
 VECTORS: list[dict[str, str]] = json.loads(FILE.read_text(encoding="utf-8"))
@@ -102,15 +102,15 @@ def test_message_survives_the_wire(message: m.Message) -> None:
 
 
 @given(deltas() | chunks() | beacons())
-def test_read_delta_refuses_what_is_no_delta(message: m.Message) -> None:
+def test_read_entries_refuses_what_is_no_delta(message: m.Message) -> None:
     frame = encode(message)
     header, body = h.read_header(frame), frame[h.HEADER_BYTES :]
     if isinstance(message, m.Delta):
-        assert read_delta(header, body) == message
+        assert delta_of(header, read_entries(header, body)) == message
         assert read_entries(header, body) == message.entries
         return
     with pytest.raises(WireError, match="no delta"):
-        read_delta(header, body)
+        read_entries(header, body)
 
 
 @given(entries(), deltas())
