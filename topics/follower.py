@@ -136,7 +136,7 @@ class Follower:
         The hot path of a hub: what ``handle`` would answer with Apply, without building a Delta.
         A delta that overlaps is for ``handle``, which leaves out what has been applied.
         """
-        if self.state != LIVE or (epoch, from_version) != (self.epoch, self.version):
+        if from_version != self.version or epoch != self.epoch or self.state != LIVE:
             return False
         self.version = to_version
         return True

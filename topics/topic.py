@@ -150,25 +150,27 @@ class Topic:
         assert self._count == held
 
     def _file_row(self, entry: Entry) -> None:
-        name = group_of(entry.key)
+        key, version = entry.key, entry.version
+        name = group_of(key)
         group = self._groups.get(name)
         if group is None:
             group = Group()
-        elif group.prefix is not None and entry.version < group.prefix.version:
+        elif group.prefix is not None and version < group.prefix.version:
             return
-        have = group.rows.get(entry.key)
-        if have is not None:
-            if have.version >= entry.version:
-                return
-            del group.rows[entry.key]
-            self._weigh(group, -accounted_bytes(have))
-            self._count -= 1
-        group.rows[entry.key] = entry
-        self._count += 1
+        rows, change = group.rows, accounted_bytes(entry)
+        have = rows.get(key)
+        if have is None:
+            self._count += 1
+        elif have.version >= version:
+            return
+        else:
+            del rows[key]
+            change -= accounted_bytes(have)
+        rows[key] = entry
         if entry.kind == TOMBSTONE:
-            self._graves.append((entry.version, entry.key, TOMBSTONE))
-        self._weigh(group, accounted_bytes(entry))
-        self._touch(name, group, entry.version)
+            self._graves.append((version, key, TOMBSTONE))
+        self._weigh(group, change)
+        self._touch(name, group, version)
 
     def _file_prefix(self, entry: Entry) -> None:
         group = self._groups.get(entry.key)
@@ -201,7 +203,8 @@ class Topic:
     def _touch(self, name: bytes, group: Group, version: int) -> None:
         self._groups.pop(name, None)
         self._groups[name] = group
-        group.version = max(group.version, version)
+        if version > group.version:
+            group.version = version
 
     def _weigh(self, group: Group, change: int) -> None:
         group.held_bytes += change

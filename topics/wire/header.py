@@ -101,9 +101,10 @@ def read_header(frame: bytes) -> Header:
         WireError: too short or long, a kind, flag, topic or level that is none, versions in
             disorder, or the CRC differs.
     """
-    check_lead(frame)
-    if not HEADER_BYTES <= len(frame) <= FRAME_BYTES_MAX:
-        raise WireError(f"frame of {len(frame)} bytes: {HEADER_BYTES} to {FRAME_BYTES_MAX} allowed")
+    size = len(frame)
+    if not HEADER_BYTES <= size <= FRAME_BYTES_MAX or frame[0] != PROTOCOL:
+        check_lead(frame)
+        raise WireError(f"frame of {size} bytes: {HEADER_BYTES} to {FRAME_BYTES_MAX} allowed")
     header = Header._make(_HEADER.unpack_from(frame))
     if header.crc != crc32(frame[_AFTER_CRC:], crc32(frame[:_CRC_AT])):
         raise WireError(f"crc differs: topic={header.topic} kind={header.kind}")
@@ -116,8 +117,8 @@ def read_header(frame: bytes) -> Header:
         raise WireError(f"entries of topic {header.topic}, level {header.level}")
     if header.from_version >= header.to_version:
         _check_span(header)
-    if kind == DELTA_KIND and len(frame) > HEADER_BYTES + DELTA_BYTES_MAX:
-        raise WireError(f"delta of {len(frame)} bytes: a body of {DELTA_BYTES_MAX} allowed")
+    if kind == DELTA_KIND and size > HEADER_BYTES + DELTA_BYTES_MAX:
+        raise WireError(f"delta of {size} bytes: a body of {DELTA_BYTES_MAX} allowed")
     return header
 
 
