@@ -16,7 +16,7 @@ from ..topics.link import Link, Received
 from ..topics.wire.codec import decode, encode
 from ..topics.wire.header import DELTA_KIND
 from .config import StatestoredConfig
-from .facts import Heard, Subscription, Tick, Undecodable, Unreachable
+from .facts import Fact, Heard, Subscription, Tick, Undecodable, Unreachable
 from .hub import Effect, Hub
 from .intake import Broadcast
 from .status import Status
@@ -64,8 +64,7 @@ class Statestored:
 
     def run_once(self) -> None:
         """One turn."""
-        for one in self._link.poll(self._timeout_s()):
-            self._take(one)
+        self._take(self._link.poll(self._timeout_s()))
         self._send_chunks()
         self._perform(self._hub.handle(Tick(self._wall_us()), now=self._clock()))
         now = self.turned_at = self._clock()
@@ -82,20 +81,18 @@ class Statestored:
             return 0.0
         return min(max(self._hub.deadline - self._clock(), 0.0), TIMEOUT_S_MAX)
 
-    def _take(self, one: Received) -> None:
-        now = self._clock()
-        if one.name == DATA:
-            self._perform(self._hub.handle(Subscription(one.frame), now=now))
-        elif one.frame[4:5] == _DELTA:
-            for frame in self._hub.put(one.peer, one.frame, now=now):
-                self._link.send(DATA, frame)
-        else:
-            try:
-                message = decode(one.frame)
-            except WireError as error:
-                self._perform(self._hub.handle(Undecodable(one.peer, error), now=now))
-                return
-            self._perform(self._hub.handle(Heard(one.peer, message), now=now))
+    def _take(self, received: Iterable[Received]) -> None:
+        """Take what arrived in its order; deltas that follow each other go out in one go."""
+        hub, clock = self._hub, self._clock
+        ready: list[bytes] = []
+        for name, peer, frame in received:
+            if name == REQUESTS and frame[4:5] == _DELTA:
+                ready += hub.put(peer, frame, now=clock())
+                continue
+            self._link.send_all(DATA, ready)
+            ready = []
+            self._perform(hub.handle(_fact(name, peer, frame=frame), now=clock()))
+        self._link.send_all(DATA, ready)
 
     def _send_chunks(self) -> None:
         until = self._clock() + TURN_S
@@ -139,6 +136,15 @@ def build(config: StatestoredConfig) -> tuple[Statestored, str]:
         missed_max=config.statestore_max_missed_heartbeats,
     )
     return Statestored(hub, link), address
+
+
+def _fact(name: str, peer: bytes, *, frame: bytes) -> Fact:
+    if name == DATA:
+        return Subscription(frame)
+    try:
+        return Heard(peer, decode(frame))
+    except WireError as error:
+        return Undecodable(peer, error)
 
 
 _DELTA: Final = bytes((DELTA_KIND,))

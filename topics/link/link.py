@@ -14,7 +14,7 @@ subscriptions. Without keys a stranger's garbage may arrive as a frame: whoever 
 import math
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -60,6 +60,7 @@ class _Port:
     socket: zmq.Socket[bytes]
     take: Callable[["_Port"], Received | None]
     prefixes: set[bytes]
+    bytes_max: int  # of a frame that is sent
 
 
 class Link:
@@ -175,21 +176,18 @@ class Link:
             may be lost with the connection, and a PUBLISHER drops for whoever is full.
         """
         port = self._port(name)
-        if len(frame) > SENT_BYTES_MAX.get(port.role, -1):
-            raise UsageError(f"{name}: a {port.role.name} does not send {len(frame)} bytes at once")
-        if (port.role is Role.ROUTER) is not bool(peer):
-            raise UsageError(f"{name}: a peer is named to a ROUTER, and to no other")
-        try:
-            if peer:
-                port.socket.send(peer, zmq.NOBLOCK | zmq.SNDMORE)
-            port.socket.send(frame, zmq.NOBLOCK)
-        except zmq.ZMQError as exc:
-            if exc.errno not in (zmq.EAGAIN, zmq.EHOSTUNREACH):
-                raise refusal(name, exc) from exc
-            self.counts.refused += 1
-            return False
-        self.counts.sent += 1
-        return True
+        self._check_addressed(port, peer)
+        return self._put(port, frame, peer)
+
+    def send_all(self, name: str, frames: Iterable[bytes]) -> None:
+        """Queue ``frames`` in their order, each as ``send`` does; not on a ROUTER.
+
+        In one go, so that ZeroMQ's thread finds several to write at once.
+        """
+        port = self._port(name)
+        self._check_addressed(port, NO_PEER)
+        for frame in frames:
+            self._put(port, frame, NO_PEER)
 
     def wake(self) -> None:
         """Make ``poll`` return, the one under way or the next; from any thread, at any time."""
@@ -227,6 +225,10 @@ class Link:
             raise UsageError(f"{name} is a {port.role.name}, not a {role.name}")
         return port
 
+    def _check_addressed(self, port: _Port, peer: bytes) -> None:
+        if (port.role is Role.ROUTER) is not bool(peer):
+            raise UsageError(f"{port.name}: a peer is named to a ROUTER, and to no other")
+
     def _bind(self, name: str, role: Role, address: str) -> str:
         endpoint = for_bind(address)
         made = self._open(name, role, endpoint)
@@ -260,10 +262,27 @@ class Link:
         return made
 
     def _adopt(self, name: str, role: Role, made: zmq.Socket[bytes]) -> None:
-        port = _Port(name, role, made, _TAKERS.get(role, _take_frame), set())
+        take, bytes_max = _TAKERS.get(role, _take_frame), SENT_BYTES_MAX.get(role, -1)
+        port = _Port(name, role, made, take, set(), bytes_max)
         self._ports[name] = port
         self._by_socket[made] = port
         self._poller.register(made, zmq.POLLIN)
+
+    def _put(self, port: _Port, frame: bytes, peer: bytes) -> bool:
+        if len(frame) > port.bytes_max:
+            text = f"a {port.role.name} does not send {len(frame)} bytes at once"
+            raise UsageError(f"{port.name}: {text}")
+        try:
+            if peer:
+                port.socket.send(peer, zmq.NOBLOCK | zmq.SNDMORE)
+            port.socket.send(frame, zmq.NOBLOCK)
+        except zmq.ZMQError as exc:
+            if exc.errno not in (zmq.EAGAIN, zmq.EHOSTUNREACH):
+                raise refusal(port.name, exc) from exc
+            self.counts.refused += 1
+            return False
+        self.counts.sent += 1
+        return True
 
     def _drain(self, port: _Port, into: list[Received]) -> None:
         take = port.take

@@ -50,6 +50,14 @@ def test_published_frame_reaches_whoever_subscribed_to_its_prefix(hub, reader, f
     assert frames(reader, 2) == [Received("data", b"", b"a1"), Received("data", b"", b"a2")]
 
 
+def test_frames_that_are_published_in_one_go_keep_their_order(hub, reader, follow, frames):
+    follow(hub, reader, b"a")
+    hub.send_all("publisher", [b"a%d" % number for number in range(BATCH_MAX)])
+    assert [one.frame for one in frames(reader, BATCH_MAX)] == [
+        b"a%d" % number for number in range(BATCH_MAX)
+    ]
+
+
 def test_host_may_be_a_name(hub, reader, frames):
     reader.connect_dealer("control", hub.bind_router("router", "tcp://localhost:0"))
     reader.send("control", b"hello")
@@ -282,6 +290,8 @@ def test_what_a_role_does_not_do_is_the_callers_mistake(hub, reader, introduce, 
         hub.send("publisher", bytes(PUBLISHED_BYTES_MAX + 1))
     with pytest.raises(UsageError, match="a peer is named to a ROUTER"):
         hub.send("router", b"to whom?")
+    with pytest.raises(UsageError, match="a peer is named to a ROUTER"):
+        hub.send_all("router", [b"to whom?"])
     with pytest.raises(UsageError, match="a peer is named to a ROUTER"):
         reader.send("control", b"not you", peer)
 
