@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from topicast.subscriber.content import Content
 from topicast.subscriber.facts import Answer, AskDrop, AskJoin, AskSync, AskTable, Fail
@@ -11,9 +12,11 @@ from topicast.tests.sim.metastore import PARTS, State, TableId
 from topicast.tests.sim.reader import ReaderProcess
 from topicast.tests.sim.sessions import TABLES_MAX, Session
 from topicast.tests.sim.store import NUM_TOPICS
+from topicast.tests.sim.violation import Violation
 from topicast.tests.sim.world import World
 from topicast.topics.entries import FULL, MINIMAL
 from topicast.topics.errors import NoSuchObject, UsageError
+from topicast.topics.sharding import table_topic
 
 PATIENCE_S = 3.0
 
@@ -32,6 +35,7 @@ class Application:
     session: Callable[[], Session] | None = None
     talks: Session | None = None
     asked: Asked | None = None
+    asking: bool = False
     waiting: int = 0
 
     def act(self, *, calm: bool) -> None:
@@ -45,14 +49,10 @@ class Application:
             oldest = min(tables, key=lambda table: self.current.get(table, 0.0))
             self.read(oldest, whole=True)
         elif rng.random() < (0.01 if self.process.setup.automatic else 0.1):
-            topic = rng.randrange(NUM_TOPICS)
-            if rng.random() < 0.5:
-                self.drop(topic)
-            else:
-                self.join(topic, rng.choice((MINIMAL, MINIMAL, FULL)))
+            self.turn(rng.randrange(NUM_TOPICS))
         elif rng.random() < 0.15:
             self.sync()
-        elif self.session is not None and rng.random() < 0.2:
+        elif self.session is not None and rng.random() < 0.15:
             self.talk()
         else:
             table = rng.choice(list(self.world.metastore.history))
@@ -70,13 +70,27 @@ class Application:
         self.talks.pause_s = rng.uniform(0, 0.3)
         self.talks.begin(rng.choice(("reading", "reading", "validate", "names")))
 
+    def turn(self, topic: int) -> None:
+        """Join a topic, or drop it, and perhaps think better of it a moment later."""
+        rng = self.world.rng
+        if not self.process.member._following.ready():
+            return  # nobody has a subscriber before it is
+        acts = [partial(self.drop, topic), partial(self.join, topic, rng.choice((MINIMAL, FULL)))]
+        rng.shuffle(acts)
+        acts[0]()
+        if rng.random() < 0.4:
+            self.counts["thought better of"] += 1
+            self.world.at(rng.uniform(0, 0.1), acts[1])
+
     def join(self, topic: int, level: int) -> None:
         """Set a topic to a level; nobody waits for it."""
         give_up_at = self.world.now + PATIENCE_S
+        self.process.dropped.pop(topic, None)
         self.process.ask(lambda n: AskJoin(id=n, topic=topic, level=level, give_up_at=give_up_at))
 
     def drop(self, topic: int) -> None:
         """Follow a topic no longer."""
+        self.process.dropped[topic] = None
         self.process.ask(lambda n: AskDrop(id=n, topic=topic))
 
     def sync(self) -> None:
@@ -91,11 +105,13 @@ class Application:
         give_up_at = self.world.now + PATIENCE_S
         asked = self._await("table", table, whole=whole, part=part)
         self.process.member.choosing.reads.append((db, name, whole))
+        self.asking = True
         self.process.ask(
             lambda n: AskTable(
                 id=n, db=db, table=name, whole=whole, filter=asked.filter, give_up_at=give_up_at
             )
         )
+        self.asking = False
 
     def answered(self, effect: Answer | Fail) -> bool:
         """Take an answer, if it is ours, and check it."""
@@ -117,13 +133,21 @@ class Application:
         seen: State = None
         if isinstance(effect, Answer):
             assert isinstance(effect.result, Content)
+            self._look(asked)
             seen = state_of(asked, effect.result)
             self.versions.answered(self.process.member, effect.result)
         self.said(asked, seen)
-        self.process.mirror.answered(asked, seen)
+        self.process.mirror.answered(asked, seen, self.process.member)
         if self.moments.shown(asked, seen):
             self.current[asked.table] = self.world.now
         return True
+
+    def _look(self, asked: Asked) -> None:
+        """An answer that comes at once is memory's, which has nothing of what was dropped."""
+        topic = table_topic(*asked.table, NUM_TOPICS)
+        self.counts["from memory"] += self.asking
+        if self.asking and topic in self.process.dropped:
+            raise Violation(f"{asked} is answered from topic {topic}, which was dropped")
 
     def _await(self, kind: str, table: TableId, *, whole: bool, part: str | None = None) -> Asked:
         self.waiting = self.process.next_id + 1

@@ -17,6 +17,7 @@ from topicast.topics.objects.tables import read_table
 from topicast.topics.objects.values import decode_table_value
 from topicast.topics.sharding import NAMESPACE, table_topic
 
+LOOK_EVERY = 7
 History = Mapping[TableId, Sequence[tuple[int, State]]]
 
 
@@ -81,9 +82,14 @@ class Versions:
 
     _positions: dict[object, tuple[int, int]] = field(default_factory=dict)
     _entries: dict[tuple[int, bytes], int] = field(default_factory=dict)
+    _held: dict[tuple[int, bytes], int] = field(default_factory=dict)
+    _steps: int = 0
 
     def stepped(self, member: Member) -> None:
-        """Look at a view after something happened to it."""
+        """Look at a view after something happened to it; at all that it holds now and then."""
+        self._steps += 1
+        if self._steps % LOOK_EVERY == 0:
+            self._look(member)
         for topic, held in member.view.topics.items():
             if held.moment is not None:
                 self._stands(topic, held.reached, f"topic {topic} is open")
@@ -98,6 +104,21 @@ class Versions:
         if place < before:
             raise Violation(f"{text} at {place} after {before}")
         self._positions[who] = place
+
+    def _look(self, member: Member) -> None:
+        """Within an epoch nothing that readers may see is older than it was before."""
+        for held in member.view.topics.values():
+            if held.moment is not None:
+                for content in held.groups.values():
+                    self._rises(held.reached[0], content)
+
+    def _rises(self, epoch: int, content: Content) -> None:
+        for entry in entries(content.rows):
+            before = self._held.get((epoch, entry.key), 0)
+            if entry.version < before:
+                text = f"{entry.key!r} is held at {entry.version} after {before}"
+                raise Violation(f"{text} in epoch {epoch}")
+            self._held[epoch, entry.key] = entry.version
 
     def answered(self, member: Member, content: Content) -> None:
         """Take an answer: within an epoch no entry of it is older than it was before."""
@@ -166,6 +187,8 @@ def _epoch_of(member: Member, content: Content) -> int:
     group = group_of(next(entries(content.rows)).key)
     db, table = group.decode().split("\0")[:2]
     held = member.view.topics.get(table_topic(db, table, member.view.num_topics))
-    if held is not None and held.moment is not None and held.groups.get(group) is content:
-        return held.reached[0]
+    if held is not None and held.moment is not None:
+        places = (held, held.aside) if held.aside is not None else (held,)
+        if any(place.groups.get(group) is content for place in places):
+            return held.reached[0]
     return member._starts.accepted[0]

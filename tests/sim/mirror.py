@@ -15,12 +15,15 @@ from topicast.topics.sharding import table_topic
 class Mirror:
     """One subscriber's answers and changes, in the order in which they came.
 
-    A topic that is followed at no level tells nothing: what was answered before is not counted.
+    A topic that is followed at no level tells nothing: what was answered before is not counted,
+    nor what was before the subscriber was ready, nor of a table that a pull has found before the
+    names knew it: should they jump over all of its life, they say nothing of it.
     """
 
     watches: Watches = field(default_factory=Watches)
     watch: Watch = field(init=False)
     _now: int = 0
+    _is_open: bool = False
     _answers: list[tuple[int, Asked, State]] = field(default_factory=list)
     _offered: dict[str, int] = field(default_factory=dict)
     _heard: dict[str, int] = field(default_factory=dict)
@@ -35,14 +38,18 @@ class Mirror:
         self.watches.offer(changes)
         self._offered |= dict.fromkeys((one.object for one in changes), self._now)
 
-    def answered(self, asked: Asked, seen: State) -> None:
+    def answered(self, asked: Asked, seen: State, member: Member) -> None:
         """Take an answer: it is what is believed from now on."""
         self._now += 1
-        self._answers.append((self._now, asked, seen))
+        if seen is None or member.view.record(*asked.table) is not None:
+            self._answers.append((self._now, asked, seen))
 
     def stepped(self, member: Member) -> None:
         """Note which topics are followed at no level."""
         levels = member._following.levels
+        self._is_open = self._is_open or member._following.ready()
+        if not self._is_open:
+            self._answers.clear()
         for topic in range(member.view.num_topics):
             if topic not in levels.followers:
                 self._deaf[topic] = self._now

@@ -32,6 +32,7 @@ from topicast.tests.sim.metastore import Port
 from topicast.tests.sim.store import SimStore
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import DELTA_KIND
+from topicast.topics.wire.messages import Message, Order
 
 if TYPE_CHECKING:
     from topicast.tests.sim.world import World
@@ -65,6 +66,7 @@ class CatalogProcess:
         self.lines = [0] * HUBS
         self.committed: Callable[[tuple[Transaction, ...]], None] = lambda _: None
         self.restored: Callable[[], None] = lambda: None
+        self.ordered: Callable[[Message], None] = lambda _: None
         self.start()
 
     def start(self) -> None:
@@ -154,6 +156,10 @@ class CatalogProcess:
         if not self.alive:
             self.start()
 
+    def order(self, order: Order) -> None:
+        """Take what an operator orders; ``ordered`` is told of the answer."""
+        self.turn((Asked(peer=b"o/%d" % self.life, message=order),))
+
     def _perform(self, effect: object) -> None:
         world = self.world
         match effect:
@@ -172,6 +178,8 @@ class CatalogProcess:
                 self._publish(transactions)
             case MintEpoch(at_least=at_least):
                 self.mint(at_least)
+            case Reply(peer=peer, message=message) if peer.startswith(b"o/"):
+                self.ordered(message)
             case Reply(peer=peer, message=message):
                 self._reply(peer, encode(message))
 
@@ -288,6 +296,10 @@ class HubProcess:
     def crash(self) -> None:
         self.alive = False
         self.world.note(f"{self.name} dies")
+
+    def revive(self) -> None:
+        if not self.alive:
+            self.start()
 
     def _tick(self, life: int) -> None:
         if self.alive and life == self.life:

@@ -56,6 +56,7 @@ class ReaderProcess:
         )
         watch_closely(self.member, world.counts)
         self.mirror = Mirror()
+        self.dropped: dict[int, None] = {}  # topics, by hand
         self.workers: list[Worker] = []
         if setup.watching:
             world.at(0.0, lambda: self.hear(member_facts.Watching(on=True)))

@@ -3,21 +3,24 @@
 from collections import Counter
 from random import Random
 
-from topicast.catalog.modes import MODE_DEFAULT, POLICY_DEFAULT
+from topicast.catalog.modes import POLICY_DEFAULT
 from topicast.catalog.transactions import Transaction
 from topicast.subscriber.facts import Answer, Fail
+from topicast.subscriber.member import Member
 from topicast.tests.sim.application import Application
 from topicast.tests.sim.checkers import Incarnations, Moments, Versions
 from topicast.tests.sim.holding import count_held
 from topicast.tests.sim.metastore import TableId
-from topicast.tests.sim.processes import EPOCH_0, HUBS
+from topicast.tests.sim.operator import Operator
 from topicast.tests.sim.reader import ReaderProcess, Setup
 from topicast.tests.sim.sessions import Session
 from topicast.tests.sim.sizes import small
-from topicast.tests.sim.store import NUM_TOPICS, SimStore
+from topicast.tests.sim.store import NUM_TOPICS
+from topicast.tests.sim.trouble import Trouble
 from topicast.tests.sim.verdicts import Commits
 from topicast.tests.sim.violation import Violation
 from topicast.tests.sim.world import World
+from topicast.topics.follower import LIVE
 
 FAULTS_S = 5.0  # of trouble
 HEALED_S = 14.0  # until everything must be as the metastore is
@@ -39,6 +42,7 @@ class Run:
         self.done = False
         self.commits = Commits(self.world.catalogd)
         self._record()
+        self.trouble = Trouble(self.world, self.counts)
         self.threads = [one for process in self.world.readers for one in self._threads(process)]
         self.world.metastore.race = self._race
         for _ in range(6):
@@ -64,11 +68,13 @@ class Run:
     def _go(self) -> None:
         world = self.world
         world.at(0.05, self._write)
-        world.at(0.4, self._trouble)
+        world.at(0.4, self.trouble.begin)
+        world.at(0.6, Operator(world, self.counts).begin)
         for thread in self.threads:
             world.at(world.rng.uniform(0.2, 0.5), lambda thread=thread: self._read(thread))
         world.run(world.now + FAULTS_S)
-        self._heal()
+        self.done = True
+        self.trouble.heal()
         healed = world.now
         while (missing := self._missing(healed)) and world.now < healed + HEALED_S:
             world.run(world.now + STEP_S)
@@ -111,8 +117,11 @@ class Run:
         def answered(effect: Answer | Fail) -> None:
             any(thread.answered(effect) for thread in threads)
 
-        process.answered = answered
-        process.stepped = versions.stepped
+        def stepped(member: Member) -> None:
+            versions.stepped(member)
+            self.trouble.stepped(process)
+
+        process.answered, process.stepped = answered, stepped
         return threads
 
     def _record(self) -> None:
@@ -136,86 +145,6 @@ class Run:
         )
         self.world.at(pause_s, lambda: self._read(thread))
 
-    def _trouble(self) -> None:
-        if self.done:
-            return
-        world, rng = self.world, self.world.rng
-        faults = (
-            self._kill_catalogd,
-            self._restore_old,
-            self._lose_store,
-            self._kill_hub,
-            self._cut,
-            self._slow,
-            self._away,
-        )
-        fault = rng.choices(faults, [3, 1, 1, 3, 3, 1, 1])[0]
-        self.counts[fault.__name__.removeprefix("_")] += 1
-        world.note(fault.__name__)
-        fault()
-        world.at(rng.uniform(0.3, 1.5), self._trouble)
-
-    def _kill_catalogd(self) -> None:
-        catalogd = self.world.catalogd
-        if catalogd.alive:
-            catalogd.crash()
-            self.world.at(self.world.rng.uniform(0.05, 0.8), catalogd.revive)
-
-    def _restore_old(self) -> None:
-        catalogd = self.world.catalogd
-        if catalogd.alive:
-            catalogd.crash()
-            catalogd.restore(catalogd.old.copy())
-            self.world.at(self.world.rng.uniform(0.05, 0.8), catalogd.revive)
-
-    def _lose_store(self) -> None:
-        catalogd = self.world.catalogd
-        if catalogd.alive:
-            catalogd.crash()
-            catalogd.restore(SimStore(epoch=self.world.now_us + EPOCH_0))
-            self.world.at(self.world.rng.uniform(0.05, 0.8), catalogd.revive)
-
-    def _kill_hub(self) -> None:
-        hub = self.world.rng.choice(self.world.hubs)
-        if hub.alive:
-            hub.crash()
-            self.world.at(self.world.rng.uniform(0.05, 1.0), lambda: hub.alive or hub.start())
-
-    def _cut(self) -> None:
-        names = [f"hub-{n}" for n in range(HUBS)]
-        one = self.world.rng.choice(names)
-        other = self.world.rng.choice([r.name for r in self.world.readers] + ["catalogd"])
-        pair = {(one, other), (other, one)}
-        self.world.cut |= pair
-        self.world.at(
-            self.world.rng.uniform(0.2, 1.5), lambda: self.world.cut.difference_update(pair)
-        )
-
-    def _slow(self) -> None:
-        reader = self.world.rng.choice(self.world.readers)
-        reader.slow = self.world.rng.uniform(0.05, 0.5)
-        self.world.at(1.0, lambda: setattr(reader, "slow", 0.0))
-
-    def _away(self) -> None:
-        self.world.metastore.away = True
-        self.world.at(
-            self.world.rng.uniform(0.1, 0.8), lambda: setattr(self.world.metastore, "away", False)
-        )
-
-    def _heal(self) -> None:
-        world = self.world
-        self.done, world.faults = True, False
-        world.metastore.away = False
-        world.cut.clear()
-        for reader in world.readers:
-            reader.slow = 0.0
-        world.catalogd.revive()
-        world.catalogd.turn_mode(MODE_DEFAULT)
-        for hub in world.hubs:
-            if not hub.alive:
-                hub.start()
-        world.note("healed")
-
     def _missing(self, healed: float) -> str:
         """Say who has not come to what the metastore holds since the trouble ended."""
         world = self.world
@@ -225,9 +154,22 @@ class Run:
                     return f"{reader.name} has not converged on {'.'.join(table)}"
         if world.catalogd.store.policy != POLICY_DEFAULT:
             return "something that was withheld is not touched yet"
-        ours = world.catalogd.standing.topics
-        for hub in world.hubs:
-            for number, topic in ours.items():
+        return self._unfollowed() or self._unlike()
+
+    def _unfollowed(self) -> str:
+        """Say whose followers are not where catalogd is."""
+        catalogd = self.world.catalogd
+        for reader in self.world.readers:
+            for topic, one in reader.member._following.levels.followers.items():
+                place = (catalogd.store.epoch, catalogd.standing.topics[topic].version)
+                if one.state != LIVE or (one.epoch, one.version) != place:
+                    return f"{reader.name} has not converged in topic {topic}"
+        return ""
+
+    def _unlike(self) -> str:
+        """Say which hub does not hold what catalogd does."""
+        for hub in self.world.hubs:
+            for number, topic in self.world.catalogd.standing.topics.items():
                 slot = hub.hub._intake.slots.get(number)
                 if slot is None or slot.topic.version != topic.version:
                     return f"{hub.name} has not converged"
@@ -241,8 +183,8 @@ def _setups(rng: Random) -> tuple[Setup, ...]:
     tight = [NAMES_BYTES + rng.randrange(4000) for _ in range(2)]
     return (
         Setup(),
-        Setup(budget_bytes=tight[0], automatic=True),
-        Setup(budget_bytes=tight[1], automatic=rng.random() < 0.5),
+        Setup(budget_bytes=tight[0], automatic=True, watching=rng.random() < 0.5),
+        Setup(budget_bytes=tight[1], automatic=rng.random() < 0.5, watching=rng.random() < 0.5),
     )
 
 

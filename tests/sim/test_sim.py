@@ -20,10 +20,17 @@ PRESSURE = (
     *("reservations", "credits", "tables given up", "topics outgrown", "oversize"),
     *("planned raises", "planned full", "lowered"),
 )
+AMBUSHES = (
+    *("hub dies in a join", "hub dies in a pull", "old store in a join"),
+    *("catalogd dies in a join", "catalogd dies in a pull"),
+    *("mode turns in a join", "mode turns in a pull"),
+)
+ORDERS = ("mode obeyed", "invalidate obeyed", "refresh obeyed", "orders refused")
 SESSIONS = ("reading", "confirmed", "moved since", "validate", "stale claims", "names")
 KINDS = (
-    *(*FAULTS, *PRESSURE, *SESSIONS),
-    *("doubled messages", "filters checked", "floors raised", "modes turned"),
+    *(*FAULTS, *AMBUSHES, *PRESSURE, *ORDERS, *SESSIONS),
+    *("changes heard", "from memory", "thought better of", "doubled messages"),
+    *("filters checked", "floors raised", "modes turned"),
 )
 
 

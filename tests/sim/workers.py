@@ -53,6 +53,14 @@ class Worker:
         self._thread.start()
         self._resume(None)
 
+    def subscriber(self) -> Subscriber:
+        """Return the public class, in front of the simulated reader."""
+        setup, name = self.process.setup, self.process.name
+        found = Subscriber("tcp://hub:1", budget=setup.budget_bytes, name=name, timeout_s=3.0)
+        found._member, found._loop = self.process.member, self  # type: ignore[assignment]  # as it
+        found._reads = self.process.member.choosing.reads
+        return found
+
     # what the worker's own thread calls
 
     def ask(self, make: Callable[[int, float], Ask], *, timeout_s: float) -> object:
@@ -117,19 +125,10 @@ class Worker:
     def _run(self) -> None:
         self._go.acquire()
         try:
-            self._body(_subscriber(self.process, self))
+            self._body(self.subscriber())
         except _Over:
             pass
         except BaseException as error:  # noqa: BLE001 - the world raises it
             self._error = error
         self.alive = False
         self._back.release()
-
-
-def _subscriber(process: "ReaderProcess", worker: Worker) -> Subscriber:
-    """Return the public class, in front of the simulated reader."""
-    budget = process.setup.budget_bytes
-    found = Subscriber("tcp://hub:1", budget=budget, name=process.name, timeout_s=3.0)
-    found._member, found._loop = process.member, worker  # type: ignore[assignment]  # as Loop
-    found._reads = process.member.choosing.reads
-    return found
