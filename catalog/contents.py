@@ -29,6 +29,7 @@ from .ledger import GroupLeaves, Ledger
 from .sources.reads import TableId
 from .transactions import DATA, LOADED, SCHEMA, UNLOADED, ChangeRow
 
+SPARK_SCHEMA: Final = "spark.sql.sources."  # of csv and json HMS holds one column, col
 LEAVES_MAX: Final = 4096  # tables whose lower bounds are kept sorted between two changes
 
 _decoded = lru_cache(maxsize=4096)(decode_table_value)
@@ -308,7 +309,9 @@ def _read(thrift: bytes) -> Table:
 
 def _schema_of(thrift: bytes) -> tuple[object, ...]:
     table = _read(thrift)
-    return table.columns, table.partition_columns, table.location, table.storage, table.view_text
+    of_spark = {key: v for key, v in table.parameters.items() if key.startswith(SPARK_SCHEMA)}
+    shape = table.columns, table.partition_columns, table.location, table.storage
+    return *shape, table.view_text, of_spark
 
 
 def _same_schema(old: bytes, new: bytes) -> bool:

@@ -141,6 +141,13 @@ def test_struct_is_replaced_and_partitions_stay(holding: Holding) -> None:
     assert (entry.schema_version, entry.data_version) == (1, 1), "parameters are no schema"
 
 
+def test_columns_that_spark_keeps_in_parameters_are_schema(holding: Holding) -> None:
+    wide = struct(T, "ds", **{"spark.sql.sources.schema": '{"type":"struct"}'})
+    holding.contents.write_object(T, wide, source=SOURCE_EVENTS, at_us=NOW_US, data=False)
+    (entry,) = holding.one().entries
+    assert (entry.schema_version, entry.data_version) == (2, 1)
+
+
 def test_struct_and_partitions_change_at_one_version(holding: Holding) -> None:
     holding.change(parts("3"), thrift=struct(T, "ds", columns=1), data=True)
     one = holding.one()
