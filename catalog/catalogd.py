@@ -14,7 +14,8 @@ from ..topics.errors import WireError
 from ..topics.link import Inbox, Link, Received
 from ..topics.topic import Topic
 from ..topics.wire.codec import decode, encode
-from ..topics.wire.messages import BULK_CHANNEL, CONTROL_CHANNEL, Bye, Message, Refused
+from ..topics.wire.messages import BULK_CHANNEL, CONTROL_CHANNEL, Bye, Message
+from ..topics.wire.refusal import refusal
 from . import publishing
 from .catalog import Catalog
 from .deltas import delta_of
@@ -106,6 +107,11 @@ class Catalogd:
         standing.watermark = catalog.poller.watermark  # a restart knows it before any commit
         self.status: Status = catalog.status()
 
+    @property
+    def dropped(self) -> int:
+        """How many messages of more than one part came; from any thread."""
+        return self._link.counts.dropped
+
     def run(self) -> None:
         """Serve until ``stop``."""
         self._readers.start()
@@ -164,8 +170,7 @@ class Catalogd:
     def _on_garbled(self, one: Received, exc: WireError, *, now: float, now_us: int) -> None:
         self._catalog.counts.garbled += 1
         if one.name == SERVICE:
-            refused = Refused(request=0, code="WIRE", message=str(exc), retry_ms=0)
-            self._link.send(SERVICE, encode(refused), one.peer)
+            self._link.send(SERVICE, encode(refusal(exc)), one.peer)
             return
         hub, _ = self._sockets[one.name]
         self._tell(hub, publishing.Garbled(str(exc)), now=now, now_us=now_us)
@@ -265,10 +270,15 @@ class Catalogd:
 
     def _picture(self) -> None:
         before, self.status = self.status, self._catalog.status()
-        if bool(before.problem) != bool(self.status.problem):
-            log.info("serving: problem=%s", self.status.problem or "none")
-        if bool(before.warning) != bool(self.status.warning):
+        if _kind(before.problem) != _kind(self.status.problem):
+            log.warning("serving: problem=%s", self.status.problem or "none")
+        if _kind(before.warning) != _kind(self.status.warning):
             log.warning("serving: warning=%s", self.status.warning or "none")
+
+
+def _kind(trouble: str) -> str:
+    """Return what stays of a sentence while its numbers move: it is logged once."""
+    return "".join(char for char in trouble if not char.isdigit())
 
 
 def load_topics(store: Store, topics: Iterable[int]) -> dict[int, Topic]:

@@ -62,6 +62,10 @@ class Daemon(Protocol):
 
     turned_at: float
 
+    @property
+    def dropped(self) -> int:
+        """How many messages were dropped unread."""
+
     def run(self) -> None:
         """Serve until ``stop``."""
 
@@ -168,7 +172,8 @@ def sources_of(
         silent_s = max(time.monotonic() - daemon.turned_at, 0.0)
         found = _facts(told())
         problem = health.trouble(str(found.get("problem", "")), silent_s=silent_s)
-        return {**found, "problem": problem, "loop_silent_s": round(silent_s, 3)}
+        of_the_shell = {"dropped": daemon.dropped, "loop_silent_s": round(silent_s, 3)}
+        return {**found, "problem": problem, **of_the_shell}
 
     def shown() -> Facts:
         found = facts()

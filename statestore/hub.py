@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from ..topics.bulk import Send, Sender
-from ..topics.errors import VersionMismatch, WireError
+from ..topics.errors import WireError
 from ..topics.liveness import SUSPECT_S
 from ..topics.wire.codec import encode
 from ..topics.wire.messages import (
@@ -37,6 +37,7 @@ from ..topics.wire.messages import (
     Refused,
     Status,
 )
+from ..topics.wire.refusal import refusal
 from . import answers, status
 from .facts import (
     CHANNELS,
@@ -296,8 +297,7 @@ class Hub:
 
     def _on_undecodable(self, peer: bytes, error: WireError) -> tuple[Effect, ...]:
         self.counts.undecodable += 1
-        code = "VERSION" if isinstance(error, VersionMismatch) else "WIRE"
-        return self._refuse(peer, no(code, str(error)))
+        return self._refuse(peer, refusal(error))
 
     def _on_tick(self, wall_us: int) -> tuple[Effect, ...]:
         now = self._now

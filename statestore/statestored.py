@@ -52,6 +52,11 @@ class Statestored:
         self.turned_at = clock()
         self.status: Status = hub.status(now=clock())
 
+    @property
+    def dropped(self) -> int:
+        """How many messages of more than one part came; from any thread."""
+        return self._link.counts.dropped
+
     def run(self) -> None:
         """Serve until ``stop``."""
         while not self._stopping:

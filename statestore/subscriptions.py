@@ -25,8 +25,9 @@ class Subscriptions:
             self._counts.barriers += begins
             return asked if begins else None
         topic = int.from_bytes(asked[1:3])
-        if asked == prefix(topic, MINIMAL) and is_topic(topic, NUM_TOPICS_MAX):
+        known = is_topic(topic, NUM_TOPICS_MAX)
+        if known and asked == prefix(topic, MINIMAL):
             (self.minimal.add if begins else self.minimal.discard)(topic)
-        elif asked not in (prefix(topic, FULL), BEACON_PREFIX):
+        elif asked != BEACON_PREFIX and not (known and asked == prefix(topic, FULL)):
             self._counts.subscriptions_odd += 1
         return None

@@ -57,7 +57,9 @@ def parse_uris(uris: str) -> tuple[tuple[str, int], ...]:
             host, port = parts.hostname, parts.port or PORT_DEFAULT
         except ValueError:
             host = None
-        if not host or parts.scheme != "thrift" or parts.path.strip("/") or parts.query:
+        if not host or any(map(str.isspace, host)) or parts.scheme != "thrift":
+            raise _bad_uris(uris)
+        if parts.username is not None or parts.path.strip("/") or parts.query or parts.fragment:
             raise _bad_uris(uris)
         found.append((host, port))
     if not found:

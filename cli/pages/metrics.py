@@ -41,6 +41,7 @@ STATESTORED: Final[Table] = {
     "barriers": (COUNTER, "Barriers that were sent"),
     "lost": (COUNTER, "Members that fell silent"),
     "undecodable": (COUNTER, "Frames that were not of the protocol"),
+    "dropped": (COUNTER, "Messages of more than one part, or no subscriptions, dropped unread"),
     "unreachable": (COUNTER, "Messages that found no peer or a full queue"),
     "subscriptions_odd": (COUNTER, "Subscriptions to what does not exist"),
 }
@@ -72,6 +73,7 @@ CATALOGD: Final[Table] = {
     "orders": (COUNTER, "Orders that were given"),
     "refused": (COUNTER, "Requests that were refused"),
     "garbled": (COUNTER, "Frames that were not of the protocol"),
+    "dropped": (COUNTER, "Messages of more than one part, dropped unread"),
     "unreachable": (COUNTER, "Answers that found no peer or a full queue"),
 }
 

@@ -236,7 +236,7 @@ def test_garbage_is_refused_and_counted_and_changes_nothing(world: World) -> Non
         client = world.client()
         client.link.send("catalogd", b"garbage of a stranger")
         refused = client.hear(Refused)
-        assert (refused.request, refused.code) == (0, "WIRE")
+        assert (refused.request, refused.code) == (0, "VERSION")
         facts = dict(client.ask(Inspect(request=3, what="status"), Inspected).rows)
         assert facts["garbled"] == 1
         assert facts["refused"] == 0

@@ -153,7 +153,7 @@ def test_port_of_the_pages_in_use_ends_with_one(served: Served, tmp_path: Path) 
     ("arguments", "said"),
     [
         (["catalogd", "--statestores=http://x"], "statestores"),
-        (["catalogd", "--hive_metastore_uris=nonsense"], "nonsense"),
+        (["catalogd", "--hive_metastore_uris=nonsense"], "thrift://HOST:PORT"),
         (["catalogd", "--num_topics=3"], "num_topics"),
         (["statestored", "--state_store_host=0.0.0.0"], "loopback"),
         (["statestored", "--keys_dir=/x"], "keys_dir"),
@@ -184,6 +184,34 @@ def test_state_folder_that_cannot_be_made_ends_with_one(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert str(tmp_path / "file") in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_folder_that_lets_nobody_in_ends_with_one() -> None:
+    """Not by its rights: whoever runs the tests may be root."""
+    done = ended("catalogd", "--catalog_service_port=0", "--state_dir=/dev/null")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: /dev/null: cannot be used as state folder")
+    assert "--state_dir" in done.stderr
+
+
+def test_store_that_does_not_fit_or_is_damaged_is_left_as_it_is(tmp_path: Path) -> None:
+    """Given a store of 16 topics, when 32 are asked for, or it is cut, then that is said."""
+    flags = ["--catalog_service_port=0", "--webserver_port=0", f"--state_dir={tmp_path / 's'}"]
+    with running(tmp_path / "log", "daemons", "catalogd", "--num_topics=16", *flags) as first:
+        assert first.end() == 0
+    (store,) = (tmp_path / "s").glob("*.sqlite3")
+    kept = store.read_bytes()
+    other = ended("catalogd", "--num_topics=32", *flags)
+    assert other.returncode == 1
+    assert other.stderr.startswith(f"error: {store}: was made with --num_topics=16, 32 asked for")
+    assert store.read_bytes() == kept
+    store.write_bytes(kept[:100] + bytes(2000))
+    damaged = ended("catalogd", "--num_topics=16", *flags)
+    assert damaged.returncode == 1
+    assert damaged.stderr.startswith(f"error: {store}: is damaged")
+    for said in (other.stderr, damaged.stderr):
+        assert "Traceback" not in said
+        assert len(said.splitlines()) == 1
 
 
 def test_killed_catalogd_is_back_with_its_epoch(hive: EmbeddedMetastore, tmp_path: Path) -> None:

@@ -1,31 +1,24 @@
 """A metastore that dies, hangs or talks rubbish: it is said, nothing moves, then all goes on."""
 
-import json
 import os
 import random
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
-from hmsclient import HMSClient
-from hmsclient.genthrift.hive_metastore.ttypes import Database
 from thrift.Thrift import TApplicationException
 
 from topicast.catalog.metastore.embedded import EmbeddedMetastore
 from topicast.catalog.sources.poller import BACKOFF_S
-from topicast.cli.operator import Operator
-from topicast.subscriber import Subscriber
-from topicast.tests.catalog.fake_metastore import make_table
 from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.relay import Relay
+from topicast.tests.integration.stage import Stage, staged
 from topicast.tests.waiting import until
-from topicast.topics.settings import parse_addresses
 
 POLL: Final = "get_current_notificationEventId"
 
@@ -40,72 +33,6 @@ def talking_rubbish(_name: str) -> bytes:
 
 def silent(_name: str) -> bytes:
     return b""
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """Both daemons, a subscriber, and table ``outage.t``, written past catalogd."""
-
-    daemons: Daemons
-    catalog: Subscriber
-    client: HMSClient
-
-    def revise(self) -> str:
-        """Change the table; return the revision that is to be seen."""
-        table = self.client.get_table("outage", "t")
-        rev = str(int(table.parameters.get("rev", "0")) + 1)
-        table.parameters["rev"] = rev
-        self.client.alter_table("outage", "t", table)
-        return rev
-
-    def seen(self) -> str:
-        return self.catalog.table("outage.t").parameters.get("rev", "0")
-
-    def sees(self, rev: str) -> None:
-        until(lambda: self.seen() == rev, timeout_s=40, what=f"revision {rev}")
-
-    def facts(self) -> dict[str, Any]:
-        """Return what catalogd tells of itself, by its own page."""
-        return dict(json.loads(self.daemons.of("catalogd").page("/?json")))
-
-    def health(self) -> tuple[int, str]:
-        return self.daemons.of("catalogd").health()
-
-    def is_well(self) -> bool:
-        return self.health() == (200, "ok\n")
-
-    def held(self) -> dict[str, Any]:
-        """Return what must not change while the metastore is away."""
-        with self.operator() as operator:
-            topics = operator.hub("topics")
-        versions = [dict(zip(topics.columns, row, strict=True))["version"] for row in topics.rows]
-        return {"hub": versions, "seen": self.seen(), "databases": self.catalog.databases()}
-
-    def told(self) -> dict[str, Any]:
-        """Return what ``topicast status`` tells of catalogd."""
-        with self.operator() as operator:
-            return dict(operator.catalog("status").rows)
-
-    def operator(self) -> Operator:
-        return Operator(parse_addresses(self.daemons.hub_address, setting="statestores"))
-
-
-@contextmanager
-def staged(metastore: EmbeddedMetastore, uri: str, folder: Path) -> Iterator[Stage]:
-    """Set everything up on ``metastore``, which catalogd reaches at ``uri``."""
-    host, _, port = metastore.uri.removeprefix("thrift://").partition(":")
-    with HMSClient(host=host, port=int(port)) as client, ExitStack() as up:
-        client.create_database(Database("outage", "", f"file:{folder}/outage", {}))
-        up.callback(client.drop_database, "outage", False, True)
-        client.create_table(make_table("outage", "t", location=f"file:{folder}/outage/t"))
-        daemons = Daemons(folder, uri)
-        up.callback(daemons.close)
-        daemons.start("statestored")
-        daemons.start("catalogd")
-        catalog = Subscriber(daemons.hub_address, budget="16MB", timeout_s=30)
-        stage = Stage(daemons, up.enter_context(catalog), client)
-        until(stage.is_well, timeout_s=30, what="health")
-        yield stage
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +88,8 @@ def test_metastore_that_was_stopped_for_a_while_is_waited_for(
         until(lambda: "has waited" in stage.facts()["warning"], timeout_s=40, what="warning")
         assert stage.facts()["polls_late"] == counts["polls_late"] + 1
         assert stage.facts()["metastore_silent_s"] >= 2
+        until(lambda: stage.facts()["metastore_silent_s"] >= 3, timeout_s=40, what="longer")
+        assert stage.log().count("has waited") == 1, "a line for each change, none for each second"
         assert stage.held() == before
     finally:
         os.kill(hive.pid, signal.SIGCONT)

@@ -336,4 +336,4 @@ def _unpack(body: bytes) -> Any:
             max_ext_len=0,
         )
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as exc:
-        raise WireError(f"body is no MessagePack: {exc}") from exc
+        raise WireError(f"body is no MessagePack: {str(exc) or type(exc).__name__}") from exc

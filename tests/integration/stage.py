@@ -1,0 +1,88 @@
+"""Stage: both daemons as processes on a metastore, a subscriber, and a table that is changed."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hmsclient import HMSClient
+from hmsclient.genthrift.hive_metastore.ttypes import Database
+
+from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.cli.operator import Operator
+from topicast.subscriber import Subscriber
+from topicast.tests.catalog.fake_metastore import make_table
+from topicast.tests.integration.daemons import Daemons
+from topicast.tests.waiting import until
+from topicast.topics.settings import parse_addresses
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Both daemons, a subscriber, and table ``outage.t``, written past catalogd."""
+
+    daemons: Daemons
+    catalog: Subscriber
+    client: HMSClient
+
+    def revise(self) -> str:
+        """Change the table; return the revision that is to be seen."""
+        table = self.client.get_table("outage", "t")
+        rev = str(int(table.parameters.get("rev", "0")) + 1)
+        table.parameters["rev"] = rev
+        self.client.alter_table("outage", "t", table)
+        return rev
+
+    def seen(self) -> str:
+        return self.catalog.table("outage.t").parameters.get("rev", "0")
+
+    def sees(self, rev: str) -> None:
+        until(lambda: self.seen() == rev, timeout_s=40, what=f"revision {rev}")
+
+    def facts(self, name: str = "catalogd") -> dict[str, Any]:
+        """Return what a daemon tells of itself, by its own page."""
+        return dict(json.loads(self.daemons.of(name).page("/?json")))
+
+    def health(self) -> tuple[int, str]:
+        return self.daemons.of("catalogd").health()
+
+    def is_well(self) -> bool:
+        return self.health() == (200, "ok\n")
+
+    def log(self) -> str:
+        return self.daemons.of("catalogd").log.read_text(encoding="utf-8")
+
+    def held(self) -> dict[str, Any]:
+        """Return what must not change while the metastore is away."""
+        with self.operator() as operator:
+            topics = operator.hub("topics")
+        versions = [dict(zip(topics.columns, row, strict=True))["version"] for row in topics.rows]
+        return {"hub": versions, "seen": self.seen(), "databases": self.catalog.databases()}
+
+    def told(self) -> dict[str, Any]:
+        """Return what ``topicast status`` tells of catalogd."""
+        with self.operator() as operator:
+            return dict(operator.catalog("status").rows)
+
+    def operator(self) -> Operator:
+        return Operator(parse_addresses(self.daemons.hub_address, setting="statestores"))
+
+
+@contextmanager
+def staged(metastore: EmbeddedMetastore, uri: str, folder: Path) -> Iterator[Stage]:
+    """Set everything up on ``metastore``, which catalogd reaches at ``uri``."""
+    host, _, port = metastore.uri.removeprefix("thrift://").partition(":")
+    with HMSClient(host=host, port=int(port)) as client, ExitStack() as up:
+        client.create_database(Database("outage", "", f"file:{folder}/outage", {}))
+        up.callback(client.drop_database, "outage", False, True)
+        client.create_table(make_table("outage", "t", location=f"file:{folder}/outage/t"))
+        daemons = Daemons(folder, uri)
+        up.callback(daemons.close)
+        daemons.start("statestored")
+        daemons.start("catalogd")
+        catalog = Subscriber(daemons.hub_address, budget="16MB", levels="full", timeout_s=30)
+        stage = Stage(daemons, up.enter_context(catalog), client)
+        until(stage.is_well, timeout_s=30, what="health")
+        yield stage

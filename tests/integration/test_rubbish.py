@@ -1,0 +1,284 @@
+"""Rubbish at the sockets of real daemons, by real ZeroMQ: refused, counted, and nothing else."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+import pytest
+import zmq
+
+from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.tests.integration.stage import Stage, staged
+from topicast.tests.waiting import until
+from topicast.topics.entries import FULL
+from topicast.topics.wire import decode, encode
+from topicast.topics.wire import header as h
+from topicast.topics.wire.messages import (
+    BULK_CHANNEL,
+    CONTROL_CHANNEL,
+    DENIED,
+    READER,
+    CatchUp,
+    Chunk,
+    Credit,
+    Hello,
+    Inspect,
+    Join,
+    Joined,
+    Message,
+    Order,
+    Position,
+    Pull,
+    Refused,
+    Wanted,
+    Welcome,
+)
+
+HUB, CATALOGD = "statestored", "catalogd"
+BOTH: Final = (HUB, CATALOGD)
+HELLO: Final = Hello(
+    role=READER,
+    channel=CONTROL_CHANNEL,
+    name="stranger",
+    registration=bytes(16),
+    protocol_min=h.PROTOCOL,
+    protocol_max=h.PROTOCOL,
+    features=0,
+)
+CHUNK: Final = Chunk(
+    topic=1,
+    level=FULL,
+    epoch=1,
+    start=1,
+    from_version=0,
+    to_version=1,
+    floor=0,
+    sent_us=0,
+    stream=1,
+    sequence=0,
+    resume_version=0,
+    resume_key=b"",
+    entries=(),
+)
+NO_TOPIC: Final = 9999
+
+
+@pytest.fixture(scope="module")
+def stage(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with staged(hive, hive.uri, tmp_path_factory.mktemp("rubbish")) as found:
+        yield found
+
+
+class Stranger:
+    """A raw DEALER at a daemon: sends what it likes, and reads what it is told."""
+
+    def __init__(self, socket: "zmq.Socket[bytes]") -> None:
+        self._socket = socket
+
+    def send(self, *frames: bytes) -> None:
+        self._socket.send_multipart(frames)
+
+    def say(self, message: Message) -> None:
+        self.send(encode(message))
+
+    def hears(self, timeout_s: float = 20) -> Message | None:
+        return decode(self._socket.recv()) if self._socket.poll(timeout_s * 1000) else None
+
+    def is_refused(self, code: str) -> str:
+        """Demand that it is refused, for ``code``; return the reason."""
+        heard = self.hears()
+        assert isinstance(heard, Refused), heard
+        assert heard.code == code, heard
+        return heard.message
+
+
+@contextmanager
+def stranger(stage: Stage, name: str, *greeting: Hello) -> Iterator[Stranger]:
+    """Connect a raw DEALER to a daemon's port; ``greeting`` makes it a member of a hub."""
+    with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
+        socket.linger = 0
+        socket.connect(stage.daemons.of(name).ready["address"])
+        found = Stranger(socket)
+        for hello in greeting:
+            found.say(hello)
+            assert isinstance(found.hears(), Welcome)
+        yield found
+
+
+@contextmanager
+def undisturbed(stage: Stage) -> Iterator[None]:
+    """Demand that nobody who behaves notices, and that changes come through as before."""
+    stage.sees(stage.revise())
+    before, stats = stage.held(), stage.catalog.stats()
+    yield
+    assert stage.held() == before
+    stage.sees(stage.revise())
+    after = stage.catalog.stats()
+    for count in ("hub", "catch_ups", "pulls", "wire_errors", "stale_rejected"):
+        assert getattr(after, count) == getattr(stats, count), count
+    assert [stage.daemons.of(name).health() for name in BOTH] == [(200, "ok\n")] * 2
+
+
+@contextmanager
+def counted(stage: Stage, name: str, **times: int) -> Iterator[None]:
+    """Demand that counts of a daemon rise by so much, on its page and in its metrics."""
+    before = stage.facts(name)
+    yield
+    wanted = {count: before.get(count, 0) + more for count, more in times.items()}
+    until(lambda: wanted.items() <= stage.facts(name).items(), timeout_s=20, what=f"{wanted}")
+    metrics = stage.daemons.of(name).page("/metrics")
+    for count, number in wanted.items():
+        code = count.removeprefix("refused_")
+        metric = f"{count}_total" if code == count else f'refusals_total{{reason="{code}"}}'
+        assert f"topicast_{name}_{metric} {number:.1f}" in metrics
+
+
+def mutated(frame: bytes) -> bytes:
+    """Return the frame with one bit of its last byte turned over."""
+    return frame[:-1] + bytes((frame[-1] ^ 1,))
+
+
+def flagged(frame: bytes) -> bytes:
+    """Return the frame with a flag that is none, and the CRC that belongs to it."""
+    header = h.read_header(frame)
+    return h.pack(header._replace(flags=header.flags | 0x80), frame[h.HEADER_BYTES :])
+
+
+GARBAGE: Final = {
+    "random bytes": (random.Random(2).randbytes(500), "VERSION", "offered, 1 spoken here"),
+    "nothing": (b"", "WIRE", "frame of 0 bytes is too short"),
+    "another version": (b"\x09" + encode(HELLO)[1:], "VERSION", "9 offered, 1 spoken here"),
+    "half a message": (encode(HELLO)[:20], "WIRE", "no MessagePack"),
+    "half a chunk": (encode(CHUNK)[:60], "WIRE", "frame of 60 bytes: 72 to"),
+    "a flipped bit": (mutated(encode(CHUNK)), "WIRE", "crc differs: topic=1"),
+    "an unknown flag": (flagged(encode(CHUNK)), "WIRE", "flags 0x8"),
+    "an unknown topic": (
+        h.pack(h.read_header(encode(CHUNK))._replace(topic=NO_TOPIC), b""),
+        "WIRE",
+        f"topic {NO_TOPIC}",
+    ),
+    "an unknown message": (h.CONTROL_PREFIX + b"\x92\xcc\xfa\x01", "WIRE", "type 250"),
+    "too many bytes": (h.CONTROL_PREFIX + bytes(h.FRAME_BYTES_MAX), "WIRE", "1048576 allowed"),
+}
+
+
+@pytest.mark.parametrize(("name", "count"), [(HUB, "undecodable"), (CATALOGD, "garbled")])
+def test_garbage_is_refused_with_what_is_wrong(stage: Stage, name: str, count: str) -> None:
+    with undisturbed(stage), counted(stage, name, **{count: len(GARBAGE)}):
+        for frame, code, said in GARBAGE.values():
+            with stranger(stage, name) as peer:
+                peer.send(frame)
+                reason = peer.is_refused(code)
+                assert said in reason
+                assert reason.endswith(("upgrade one side", "see docs/protocol.md"))
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_frame_that_no_socket_takes_ends_its_own_connection_only(stage: Stage, name: str) -> None:
+    with undisturbed(stage), stranger(stage, name) as peer:
+        peer.send(bytes(2 * h.FRAME_BYTES_MAX))
+        assert peer.hears(timeout_s=0.2) is None
+        peer.say(HELLO)
+        assert isinstance(peer.hears(), Welcome if name == HUB else Refused)
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_message_of_several_parts_is_dropped_and_counted(stage: Stage, name: str) -> None:
+    with undisturbed(stage), counted(stage, name, dropped=1), stranger(stage, name) as peer:
+        peer.send(encode(HELLO), b"and more")
+        peer.say(HELLO)
+        assert isinstance(peer.hears(), Welcome if name == HUB else Refused)
+
+
+BULK: Final = replace(HELLO, channel=BULK_CHANNEL)
+WANTED: Final = Wanted(topic=NO_TOPIC, level=FULL, epoch=1, version=0)
+WRONG: Final[dict[str, tuple[tuple[Hello, ...], Message, str, str]]] = {
+    "no greeting": ((), Inspect(request=5, what="status"), "HELLO", "say hello first"),
+    "no common version": (
+        (),
+        replace(HELLO, protocol_min=9, protocol_max=9),
+        "VERSION",
+        "upgrade one side",
+    ),
+    "no role": ((), replace(HELLO, role=9), "ROLE", "role 9"),
+    "unknown topic to catch up": (
+        (BULK,),
+        CatchUp(stream=5, credit=1 << 20, wanted=(WANTED,)),
+        "UNKNOWN",
+        f"no topic {NO_TOPIC}: there are 16",
+    ),
+    "unknown table of facts": ((HELLO,), Inspect(request=5, what="x"), "INSPECT", "topics"),
+    "bulk on control": ((HELLO,), Credit(stream=5, amount=1), "ROLE", "control"),
+}
+
+
+def test_what_a_hub_cannot_do_is_refused_with_the_reason(stage: Stage) -> None:
+    codes = Counter(f"refused_{code}" for _, _, code, _ in WRONG.values())
+    with undisturbed(stage), counted(stage, HUB, **codes):
+        for greeting, message, code, said in WRONG.values():
+            with stranger(stage, HUB, *greeting) as peer:
+                peer.say(message)
+                assert said in peer.is_refused(code)
+
+
+def test_unknown_topic_is_denied_to_who_joins_it(stage: Stage) -> None:
+    position = Position(topic=NO_TOPIC, level=FULL, epoch=1, version=0)
+    with undisturbed(stage), stranger(stage, HUB, HELLO) as peer:
+        peer.say(Join(request=5, positions=(position,)))
+        joined = peer.hears()
+        assert isinstance(joined, Joined)
+        assert [(one.topic, one.answer) for one in joined.topics] == [(NO_TOPIC, DENIED)]
+
+
+ASKED: Final[dict[str, tuple[Message, str, str]]] = {
+    "a greeting": (HELLO, "UNEXPECTED", "Hello is nothing that catalogd answers"),
+    "unknown table of facts": (Inspect(request=5, what="x"), "UNKNOWN", "'x'"),
+    "unknown selector": (
+        Pull(request=5, db="outage", table="t", selector=99, credit=1 << 20, held=()),
+        "FILTER",
+        "outage.t: no selector 99",
+    ),
+    "unknown order": (
+        Order(request=5, who="x", order="burn", arguments=()),
+        "ORDER",
+        "burn",
+    ),
+}
+
+
+def test_what_catalogd_cannot_do_is_refused_with_the_reason(stage: Stage) -> None:
+    with undisturbed(stage), counted(stage, CATALOGD, refused=len(ASKED)):
+        for message, code, said in ASKED.values():
+            with stranger(stage, CATALOGD) as peer:
+                peer.say(message)
+                assert said in peer.is_refused(code)
+
+
+SUBSCRIPTIONS: Final = {
+    "nothing, which is everything": b"\1",
+    "another version": b"\1" + b"\x09" + h.prefix(1, FULL)[1:],
+    "an unknown topic": b"\1" + h.prefix(NO_TOPIC, FULL),
+    "an unknown level": b"\1" + h.prefix(1, 7),
+    "random bytes": b"\1" + random.Random(3).randbytes(100),
+    "a barrier that is too long": b"\1" + h.barrier_prefix(bytes(h.NONCE_BYTES + 1)),
+}
+
+
+def test_odd_subscriptions_are_counted(stage: Stage) -> None:
+    """There is nobody to answer to: a data socket only speaks to all."""
+    with (
+        undisturbed(stage),
+        counted(stage, HUB, subscriptions_odd=2 * len(SUBSCRIPTIONS), dropped=1),  # begin and end
+        zmq.Context() as context,
+        context.socket(zmq.XSUB) as socket,
+    ):
+        socket.linger = 0
+        socket.connect(stage.facts(HUB)["data_address"])
+        for subscription in SUBSCRIPTIONS.values():
+            socket.send(subscription)
+        socket.send(b"\x05" + h.prefix(1, FULL))  # no subscription at all
+        before = stage.facts(HUB)["subscriptions_odd"]
+        until(lambda: stage.facts(HUB)["subscriptions_odd"] > before, timeout_s=20, what="them")
