@@ -24,6 +24,7 @@ from ..topics.objects.names import table_key
 from ..topics.sharding import NAMESPACE, table_topic, topic_ids
 from .facts import Effect
 from .following import Following
+from .pins import Pins
 from .planner import Planner, Situation
 from .uses import Uses
 
@@ -34,25 +35,26 @@ UNKNOWN_BYTES: Final = 1024  # what a table that was never held counts
 
 BY_HAND: Final = "set by hand"
 FIRST_USE: Final = "read for the first time"
+PINNED: Final = "a table of it is pinned"
+WATCHED: Final = "all changes are watched"
 
 
 class Choosing:
     """Levels by use. ``reads`` takes (db, table, whole) of each read, from any thread."""
 
-    def __init__(self, following: Following, *, automatic: bool) -> None:
+    def __init__(self, following: Following, pins: Pins, *, automatic: bool) -> None:
         self.reads: deque[tuple[str, str, bool]] = deque(maxlen=READS_MAX)
         self.automatic = automatic
         self.watched = False
         self.reasons: dict[int, str] = {}
         self._offers = following.offers
         self._following = following
-        self._uses = Uses()
+        self.uses = Uses()
+        self._pins = pins
         self._planner = Planner(MINIMAL_BYTES)
         self._by_hand: set[int] = set()
         self._since: dict[int, float] = {}
         self._drain_at = self._plan_at = 0.0
-        if automatic:
-            following.levels.filling.changed = self._changed
 
     @property
     def deadline(self) -> float | None:
@@ -68,14 +70,17 @@ class Choosing:
         """Follow the topic of a table that is about to be pulled at minimal, so that it is kept."""
         following = self._following
         topic = table_topic(db, table, following.num_topics)
-        if not self.automatic or topic in self._by_hand or not self._following.offers & MINIMAL:
+        if not self.automatic or self._pins.marks.banned(table_key(db, table)):
             return ()
-        levels = following.levels
-        if levels.level(topic) != NONE or levels.budget.free_bytes < MINIMAL_BYTES:
-            return ()
-        self._since[topic] = now
-        self.reasons[topic] = FIRST_USE
-        return following.watch(topic, now=now)
+        return self._follow(topic, FIRST_USE, now)
+
+    def follow_pinned(self, topic: int, now: float) -> tuple[Effect, ...]:
+        """Follow the topic of a pinned table at minimal, if it is not followed."""
+        return self._follow(topic, PINNED, now)
+
+    def is_by_hand(self, topic: int) -> bool:
+        """Tell whether somebody has set the level of ``topic``."""
+        return topic in self._by_hand
 
     def watch_all(self, *, on: bool, now: float) -> tuple[Effect, ...]:
         """Follow every topic at minimal at least while somebody listens to all changes."""
@@ -88,8 +93,10 @@ class Choosing:
                 effects += self._following.watch(topic, now=now)
         return effects
 
-    def _changed(self, entry: Entry) -> None:
-        self._uses.changed(group_of(entry.key), size=entry.size)
+    def changed(self, entry: Entry) -> None:
+        """An entry changes."""
+        if self.automatic:
+            self.uses.changed(group_of(entry.key), size=entry.size)
 
     def tick(self, *, now: float) -> tuple[Effect, ...]:
         """Count what was read, and plan when it is time."""
@@ -107,6 +114,16 @@ class Choosing:
         self._following.outgrown.clear()
         return self._plan(now)
 
+    def _follow(self, topic: int, why: str, now: float) -> tuple[Effect, ...]:
+        levels = self._following.levels
+        if topic in self._by_hand or not self._following.offers & MINIMAL:
+            return ()
+        if levels.level(topic) != NONE or levels.budget.free_bytes < MINIMAL_BYTES:
+            return ()
+        self._since[topic] = now
+        self.reasons[topic] = why
+        return self._following.watch(topic, now=now)
+
     def _drain(self, now: float) -> None:
         count: Counter[tuple[str, str, bool]] = Counter()
         while self.reads:
@@ -114,8 +131,10 @@ class Choosing:
         following = self._following
         for (db, table, whole), times in count.items():
             topic, group = table_topic(db, table, following.num_topics), table_key(db, table)
+            if self._pins.marks.banned(group):
+                continue
             size = self._needed(topic, group, whole=whole)
-            self._uses.read(topic, group, size=size, now=now, times=times)
+            self.uses.read(topic, group, size=size, now=now, times=times)
 
     def _needed(self, topic: int, group: bytes, *, whole: bool) -> int:
         """Return the bytes that a read of a table needs, as far as they are known here."""
@@ -131,9 +150,12 @@ class Choosing:
         left = self._by_hand | {NAMESPACE}
         topics = [topic for topic in topic_ids(following.num_topics) if topic not in left]
         apart = [budget.committed((NAMESPACE, FULL))]
-        apart += [levels.committed_bytes(topic) for topic in self._by_hand]
+        pinned = self._pins.bytes_of(levels.holdings.pinnable_bytes)
+        committed = {topic: levels.committed_bytes(topic) for topic in self._by_hand}
+        apart += [max(size, pinned.get(topic, 0)) for topic, size in committed.items()]
+        apart += [size for topic, size in pinned.items() if topic not in left]
         plan = self._planner.plan(
-            [self._situation(topic, now) for topic in topics],
+            [self._situation(topic, pinned.get(topic), now) for topic in topics],
             budget_bytes=max(budget.limit_bytes - sum(apart), 0),
             offered=[level for level in (NONE, MINIMAL, FULL) if level & offers == level],
             now=now,
@@ -145,15 +167,17 @@ class Choosing:
             effects += following.set_level(step.topic, step.level, now=now)
         return effects
 
-    def _situation(self, topic: int, now: float) -> Situation:
+    def _situation(self, topic: int, pinned: int | None, now: float) -> Situation:
+        """Return how a topic stands; bytes of what is ``pinned`` are taken at any level."""
         levels = self._following.levels
         level = levels.wanted(topic)
+        kept = PINNED if pinned is not None else ""
         return Situation(
             topic=topic,
             level=level,
             since=self._since.get(topic, -inf),
-            full_bytes=self._following.sizes.get(topic, 0),
-            held_bytes=levels.budget.committed((topic, level)),
-            use=self._uses.of(topic, now=now),
-            kept=self.watched,
+            full_bytes=max(self._following.sizes.get(topic, 0) - (pinned or 0), 0),
+            held_bytes=max(levels.budget.committed((topic, level)) - (pinned or 0), 0),
+            use=self.uses.of(topic, now=now),
+            kept=kept or (WATCHED if self.watched else ""),
         )

@@ -6,6 +6,7 @@ from typing import Final
 
 from ..topics.errors import ConfigError
 from ..topics.settings import parse_addresses, parse_duration_s, parse_size
+from .marks import parse_patterns
 
 BUDGET: Final = "256MB"
 AUTO: Final = "auto"  # levels by use
@@ -24,6 +25,8 @@ class Settings:
     name: str
     max_staleness_s: float | None
     automatic: bool
+    always: tuple[str, ...]
+    never: tuple[str, ...]
 
 
 def settings_of(
@@ -34,6 +37,8 @@ def settings_of(
     name: str | None,
     max_staleness_s: float | None,
     levels: str | None,
+    always: str | None,
+    never: str | None,
     environ: Mapping[str, str],
     default_name: str,
     memory_bytes: int | None = None,
@@ -64,7 +69,16 @@ def settings_of(
         name=name or environ.get("TOPICAST_NAME") or default_name,
         max_staleness_s=max_staleness_s,
         automatic=levels == AUTO,
+        always=_patterns("always", always, environ),
+        never=_patterns("never", never, environ),
     )
+
+
+def _patterns(setting: str, text: str | None, environ: Mapping[str, str]) -> tuple[str, ...]:
+    variable = f"TOPICAST_{setting.upper()}"
+    if text is None and variable in environ:
+        return parse_patterns(environ[variable], setting=variable)
+    return parse_patterns(text or "", setting=setting)
 
 
 def _bytes(size: str | int, memory_bytes: int | None) -> int:

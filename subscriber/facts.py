@@ -1,6 +1,7 @@
 """Facts and effects: what a member is told, and what it orders its shell to do.
 
-An Ask carries an id; exactly one Answer or Fail with that id comes back.
+An Ask carries an id; exactly one Answer or Fail with that id comes back. An id below 0 is of an
+ask that the member put to itself: nobody waits for it.
 """
 
 from dataclasses import dataclass
@@ -63,6 +64,8 @@ class Stats:
     ``evictions``: topics lowered, and pulled tables given up, to make room; ``oversize``: tables
     pulled and not kept, larger than all the room there is.
     ``stale_rejected``: pulls that were older than what had been shown, and were made again.
+    ``ahead``: of the pulls, those made before anybody asked, for tables that are pinned or hot.
+    ``pins``: pinned tables that there are; ``pins_over``: of these, those that did not fit.
     """
 
     budget_bytes: int
@@ -73,6 +76,9 @@ class Stats:
     evictions: int
     oversize: int
     stale_rejected: int
+    ahead: int
+    pins: int
+    pins_over: int
     catch_ups: int
     wire_errors: int
     age_s: float
@@ -172,6 +178,25 @@ class AskDrop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AskPin:
+    """Keep a table always, and wait until it is held."""
+
+    id: int
+    db: str
+    table: str
+    give_up_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskUnpin:
+    """Leave a table to its use."""
+
+    id: int
+    db: str
+    table: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AskTopics:
     """Get a tuple of TopicInfo."""
 
@@ -205,6 +230,8 @@ Ask = (
     | AskSync
     | AskJoin
     | AskDrop
+    | AskPin
+    | AskUnpin
     | AskTopics
     | AskStats
 )
@@ -273,6 +300,15 @@ class Fail:
     error: Exception
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinsOver:
+    """Warn that so many pinned ``tables`` are not held: all need more than there is room for."""
+
+    tables: int
+    needed_bytes: int
+    room_bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class Changed:
     """Tell whoever watches."""
@@ -290,4 +326,5 @@ Effect = (
     | Answer
     | Fail
     | Changed
+    | PinsOver
 )

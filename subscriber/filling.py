@@ -7,15 +7,18 @@ minimal  stubs hit what was pulled, no more   a horizon counts as a stub for eve
 
 from collections.abc import Callable, Sequence
 
-from ..topics.entries import FULL, Entry, group_of
+from ..topics.entries import FULL, Entry, group_of, stub
 from ..topics.follower import LIVE, Apply, CaughtUp, File, Follower, Reset
+from ..topics.sharding import NAMESPACE
 from ..topics.wire.messages import Chunk, Delta
+from .budget import Account
 from .facts import Change, Changed, Effect
 from .fence import Fence
 from .holdings import Holdings
 from .journal import Journal
+from .marks import Marks
 from .shown import NEVER, Shown
-from .view import TopicView
+from .view import Swap, TopicView
 
 Step = Apply | Reset | File | CaughtUp
 
@@ -25,7 +28,10 @@ class Filling:
 
     def __init__(self, holdings: Holdings, *, shown: Shown, journal: Journal) -> None:
         self.fence = Fence()
-        self.changed: Callable[[Entry], object] = lambda _entry: None  # told of each change
+        self.marks = Marks()
+        self.changed: Callable[[int, Entry], object] = lambda _topic, _entry: None  # before it is
+        self.named: Callable[[Sequence[Swap]], object] = lambda _swaps: None  # of the namespace
+        self.forgot_names: Callable[[], object] = lambda: None
         self._holdings = holdings
         self._shown = shown
         self._journal = journal
@@ -43,14 +49,11 @@ class Filling:
         holdings, journal = self._holdings, self._journal
         match step:
             case Reset(topic=topic):
-                if live:
-                    known = self._shown.of(topic) > NEVER
-                    journal.reset(topic, place.groups, known=known)
-                holdings.empty((topic, FULL), place)
+                self._reset(topic, place, live=live)
                 return ()
             case File(chunk=chunk):
                 account = (chunk.topic, FULL)
-                swaps = holdings.put(account, place, chunk.entries, make_room=make_room)
+                swaps = self._put(account, place, chunk.entries, make_room=make_room)
                 if live:
                     self._shown.rise(chunk.topic, (chunk.epoch, chunk.to_version))
                     if not fresh:
@@ -63,7 +66,7 @@ class Filling:
                 self._shown.rise(chunk.topic, (chunk.epoch, max(chunk.to_version, before)))
                 return journal.caught_up(chunk.topic, chunk.to_version, place.groups)
             case Apply(delta=delta):
-                self._tell(delta.entries)
+                self._tell(delta.topic, delta.entries)
                 changes = self._apply(delta, place, make_room)
                 if live:
                     self._shown.rise(delta.topic, (delta.epoch, delta.to_version))
@@ -78,7 +81,7 @@ class Filling:
                 self._hit(chunk.topic, place, chunk.entries)
                 return self._missed(chunk) if live else ()
             case Apply(delta=delta):
-                self._tell(delta.entries)
+                self._tell(delta.topic, delta.entries)
                 if delta.horizon:
                     self._horizon(delta.topic, delta.epoch, delta.to_version)
                 self._hit(delta.topic, place, delta.entries)
@@ -88,6 +91,14 @@ class Filling:
             case _:
                 pass
         return ()
+
+    def _reset(self, topic: int, place: TopicView, *, live: bool) -> None:
+        if live:
+            known = self._shown.of(topic) > NEVER
+            self._journal.reset(topic, place.groups, known=known)
+        self._holdings.empty((topic, FULL), place)
+        if topic == NAMESPACE:
+            self.forgot_names()
 
     def between(self, old: Follower, new: Follower) -> tuple[Effect, ...]:
         """Tell what nobody told: what changed above the position of a level that is replaced."""
@@ -111,13 +122,30 @@ class Filling:
         if place.partial:
             self._holdings.hit(delta.topic, place, delta.entries)
             return self._journal.stubbed(delta)
-        account = (delta.topic, FULL)
-        swaps = self._holdings.put(account, place, delta.entries, make_room=make_room)
+        swaps = self._put((delta.topic, FULL), place, delta.entries, make_room=make_room)
         return self._journal.applied(delta, swaps)
 
-    def _tell(self, entries: Sequence[Entry]) -> None:
+    def _put(
+        self,
+        account: Account,
+        place: TopicView,
+        entries: Sequence[Entry],
+        *,
+        make_room: Callable[[int], bool],
+    ) -> Sequence[Swap]:
+        """Put entries in place; what is never to be kept is filed without its value."""
+        if account[0] == NAMESPACE:
+            swaps = self._holdings.put(account, place, entries, make_room=make_room)
+            self.named(swaps)
+            return swaps
+        if self.marks.bans:
+            banned = self.marks.banned
+            entries = [stub(one) if banned(group_of(one.key)) else one for one in entries]
+        return self._holdings.put(account, place, entries, make_room=make_room)
+
+    def _tell(self, topic: int, entries: Sequence[Entry]) -> None:
         for entry in entries:
-            self.changed(entry)
+            self.changed(topic, entry)
 
     def _horizon(self, topic: int, epoch: int, version: int) -> None:
         if self._holdings.view.topics[topic].epoch != epoch:

@@ -2,18 +2,24 @@
 
     pulled at minimal ──▶ cache ──room is needed──▶ given up, least used first
     followed at full  ──────────── outgrows all ──▶ the largest is lowered, by who follows it
+    pinned, if pulled ──── the namespace needs it ──▶ given up, the largest first
 
-Nothing is put in place that does not fit.
+Nothing is put in place that does not fit. Pins come before levels, in the order of their coming:
+none gives way to another one.
 """
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from ..topics.entries import FULL, MINIMAL, MINIMAL_BYTES, Entry
+from ..topics.sharding import NAMESPACE
 from .budget import Account, Budget
 from .cache import Cache, Key
 from .content import HEAD_ONLY, Content, content_of
 from .rows import entries, put
 from .view import Swap, TopicView, View, prepare
+
+PINNED_SHARE: Final = 0.9  # of what the namespace leaves; the rest is for it to grow, and for use
 
 
 class Holdings:
@@ -25,17 +31,35 @@ class Holdings:
         self.cache = Cache(self._used)
         self.evicted = 0  # pulled tables given up for others
         self.oversize = 0  # pulled, and larger than all that is free for them
+        self.pins: dict[Key, int] = {}  # bytes of what was pulled and is pinned: not in the cache
+        self.pinned_bytes = 0
+        self.pinned: Callable[[bytes], bool] = lambda _group: False
+        self.yields: Callable[[bytes, bytes], bool] = lambda _victim, _to: True
         self._slack: set[Account] = set()  # whose reservation is a guess
 
-    def fits(self, account: Account, size: int) -> bool:
-        """Tell whether ``account`` may hold ``size`` bytes more, after giving up what is pulled."""
+    @property
+    def spare_bytes(self) -> int:
+        """What pulled tables may take: what is free, and what others of them would give up."""
+        return self.budget.free_bytes + self.cache.held_bytes
+
+    @property
+    def pinnable_bytes(self) -> int:
+        """What all pinned tables together may take."""
+        names_bytes = self.budget.committed((NAMESPACE, FULL))
+        return int(PINNED_SHARE * max(self.budget.limit_bytes - names_bytes, 0))
+
+    def fits(self, account: Account, size: int, *, group: bytes = b"") -> bool:
+        """Tell whether ``account`` may hold ``size`` bytes more, after giving up what is pulled.
+
+        ``group``: for which table; what does not yield to it stays.
+        """
         if not self.budget.fits(account, size):
             for guess in self._slack:
                 self.budget.reserve(guess, 0)
             self._slack.clear()
         while not self.budget.fits(account, size):
             victim = self.cache.victim()
-            if victim is None:
+            if victim is None or (group and not self.yields(victim[1], group)):
                 return False
             self.evicted += 1
             self.forget_group(*victim)
@@ -140,10 +164,14 @@ class Holdings:
         if before is not None:
             content.used = content.used or before.used
         growth = content.held_bytes - (before.held_bytes if before is not None else 0)
-        if growth > self.budget.free_bytes + self.cache.held_bytes:
-            self.oversize += 1
+        pinned = self.pinned(group)
+        if growth > self.spare_bytes:
+            self.oversize += not pinned
             return False
-        if not self.fits((topic, MINIMAL), growth):
+        beside = self.pinned_bytes - self.pins.get((topic, group), 0)
+        if pinned and content.held_bytes > self.pinnable_bytes - beside:
+            return False
+        if not self.fits((topic, MINIMAL), growth, group=group):
             return False
         before = place.groups.get(group)  # it may have been given up for itself
         growth = content.held_bytes - (before.held_bytes if before is not None else 0)
@@ -161,7 +189,21 @@ class Holdings:
         before = place.groups[group]
         self.view.install(place, [Swap(group, before, None)], -before.held_bytes)
         self.budget.hold((topic, MINIMAL), -before.held_bytes)
-        self.cache.discard((topic, group))
+        self._note(topic, group, None)
+
+    def give_up_pin(self) -> bool:
+        """Give up the largest pinned table, and tell whether there was one."""
+        if not self.pins:
+            return False
+        self.evicted += 1
+        self.forget_group(*max(self.pins, key=self.pins.__getitem__))
+        return True
+
+    def repin(self, topic: int, group: bytes) -> None:
+        """A table was pinned, or is no more: what is held of it moves."""
+        place = self.view.pulled(topic)
+        if place is not None and group in place.groups:
+            self._note(topic, group, place.groups[group])
 
     def horizon(self, topic: int, epoch: int, version: int) -> None:
         """Give up what was pulled of ``topic`` in another epoch, or before ``version``."""
@@ -182,8 +224,10 @@ class Holdings:
         pulled = {
             (topic, group) for topic, place in places.items() if place for group in place.groups
         }
-        assert len(self.cache) == len(pulled)
-        assert all(key in self.cache for key in pulled)
+        assert self.pinned_bytes == sum(self.pins.values())
+        assert len(self.cache) + len(self.pins) == len(pulled)
+        assert all((key in self.cache) is not (key in self.pins) for key in pulled)
+        assert all(self.pinned(key[1]) is (key in self.pins) for key in pulled)
 
     def _forget_pulled(self, topic: int) -> None:
         place = self.view.pulled(topic)
@@ -192,10 +236,15 @@ class Holdings:
                 self.forget_group(topic, group)
 
     def _note(self, topic: int, group: bytes, content: Content | None) -> None:
-        if content is None:
-            self.cache.discard((topic, group))
+        key = (topic, group)
+        if content is None or self.pinned(group):
+            self.cache.discard(key)
         else:
-            self.cache.note((topic, group), content.held_bytes)
+            self.cache.note(key, content.held_bytes)
+        self.pinned_bytes -= self.pins.pop(key, 0)
+        if content is not None and self.pinned(group):
+            self.pins[key] = content.held_bytes
+            self.pinned_bytes += content.held_bytes
 
     def _used(self, key: Key) -> bool:
         place = self.view.pulled(key[0])

@@ -174,7 +174,7 @@ def _namespace_kinds(swap: Swap) -> Iterable[tuple[str, str]]:
         if swap.before is None or swap.after is None:
             return [(key.db, CREATED if swap.after is not None else DROPPED)]
         return [(key.db, SCHEMA)]
-    old, new = _differing(swap.before or NOTHING, swap.after or NOTHING)
+    old, new = differing(swap.before or NOTHING, swap.after or NOTHING)
     before, after = _incarnations(old), _incarnations(new)
     dropped = [(table_name(key.db, name), DROPPED) for name in before if name not in after]
     created = [
@@ -215,7 +215,7 @@ def _incarnations(blocks: Iterable[Entry]) -> dict[str, int]:
     }
 
 
-def _differing(before: Content, after: Content) -> tuple[list[Entry], list[Entry]]:
+def differing(before: Content, after: Content) -> tuple[list[Entry], list[Entry]]:
     """Return the entries of each that the other has not; leaves that both share cost nothing."""
     old, new = _leaves(before.rows), _leaves(after.rows)
     ours = {entry.key: entry for at, leaf in old.items() if at not in new for entry in leaf}

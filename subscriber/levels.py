@@ -230,7 +230,7 @@ class Levels:
     def keep(self, topic: int, group: bytes, content: Content, *, epoch: int) -> None:
         """Keep what was pulled, where stubs tell when it is stale, if it fits."""
         place = self.view.pulled(topic)
-        if place is None or not self._pushes_stubs(topic, group):
+        if place is None or not self._keeps(topic, group):
             return
         if not place.epoch:
             place.epoch = epoch  # it came before its follower's position
@@ -263,10 +263,7 @@ class Levels:
         for topic in self.followers:
             held = self.view.topics[topic]
             assert (held.moment is not None) is self.standing.settled(topic), topic
-            of_minimal, of_full = (
-                self.budget.held((topic, MINIMAL)),
-                self.budget.held((topic, FULL)),
-            )
+            of_minimal, of_full = (self.budget.held((topic, at)) for at in (MINIMAL, FULL))
             staged = self._staged.get(topic)
             if held.partial:
                 assert held.held_bytes < of_minimal, topic
@@ -300,8 +297,10 @@ class Levels:
             self.gate(other)
         return tuple(effects)
 
-    def _pushes_stubs(self, topic: int, group: bytes) -> bool:
-        """Tell whether of a table stubs are sent, not values, from where ``topic`` stands on."""
+    def _keeps(self, topic: int, group: bytes) -> bool:
+        """Tell whether a table may be kept: stubs of it are sent, not values."""
+        if self.filling.marks.banned(group):
+            return False
         held = self.view.topics[topic]
         content = held.groups.get(group)
         withheld = content is not None and content.stubs > 0
@@ -371,6 +370,8 @@ class Levels:
         """Lower the largest topic; one that is only being joined gives way itself."""
         needed = self.budget.held((topic, FULL)) + growth
         victim = self.budget.largest(FULL, but=NAMESPACE)
+        if victim is None and topic == NAMESPACE and self.holdings.give_up_pin():
+            return ()
         if victim is None or (topic in self._joining and topic != NAMESPACE):
             victim = topic
         if victim == NAMESPACE:

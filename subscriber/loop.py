@@ -39,6 +39,7 @@ from .facts import (
     Garbled,
     Heard,
     Leave,
+    PinsOver,
     Send,
     Subscribe,
     Tick,
@@ -182,6 +183,9 @@ class Loop:
                 case Changed(changes=changes):
                     if not self._watches.offer(changes):
                         self.member.handle(Watching(on=False), now=self._clock())
+                case PinsOver(tables=tables, needed_bytes=needed, room_bytes=room):
+                    text = "pins do not fit: tables=%d needed_bytes=%d room_bytes=%d"
+                    log.warning(text, tables, needed, room)
                 case ConnectHub() | ConnectData() | ConnectCatalog():
                     self._connect(effect)
                 case _:

@@ -10,7 +10,7 @@ topic; memory answers only for topics that are open (levels.py), pulls only what
 from collections.abc import Callable
 from itertools import count
 from math import inf
-from typing import assert_never
+from typing import Self, assert_never
 
 from ..topics.entries import LEVELS
 from ..topics.errors import NoSuchObject, UsageError
@@ -33,6 +33,7 @@ from ..topics.wire.messages import (
 )
 from .budget import Budget
 from .choosing import Choosing
+from .config import Settings
 from .facts import (
     BULK,
     CONTROL,
@@ -44,11 +45,13 @@ from .facts import (
     AskDrop,
     AskJoin,
     AskNamespace,
+    AskPin,
     AskReady,
     AskStats,
     AskSync,
     AskTable,
     AskTopics,
+    AskUnpin,
     AskValidate,
     Effect,
     Fact,
@@ -66,6 +69,9 @@ from .following import Following
 from .hubs import Hubs
 from .joining import Joining
 from .levels import Levels
+from .marks import Marks
+from .pinning import Pinning
+from .pins import Pins
 from .service import Service
 from .shown import Shown
 from .starts import Starts
@@ -87,6 +93,8 @@ class Member:
         new_id: Callable[[], bytes],
         max_staleness_s: float | None = None,
         automatic: bool = False,
+        always: tuple[str, ...] = (),
+        never: tuple[str, ...] = (),
     ) -> None:
         """Begin without a connection; the first Tick orders one.
 
@@ -97,6 +105,8 @@ class Member:
             new_id: Gives 16 random bytes, never the same.
             max_staleness_s: After so long without word from catalogd memory is too old.
             automatic: Choose levels by use; else follow all that fits in full, from the start.
+            always: Patterns of tables that are pinned.
+            never: Patterns of tables that are banned; they count before ``always``.
         """
         ids = count(1)
         self.view = View()
@@ -113,12 +123,60 @@ class Member:
             starts=self._starts,
             automatic=automatic,
         )
-        self.choosing = Choosing(self._following, automatic=automatic)
+        repin = self._following.levels.holdings.repin
+        pins = Pins(Marks(always, never), self.view, repin)
+        self.choosing = Choosing(self._following, pins, automatic=automatic)
         self._service = Service(
             self._following, starts=self._starts, shown=self._shown, next_id=ids.__next__, name=name
         )
+        self.pinning = Pinning(
+            self._following,
+            self.choosing,
+            pins,
+            pull=lambda ask, now: self._service.pull(ask, now=now),
+        )
+        self._handlers = self._by_message()
+
+    @classmethod
+    def of(cls, settings: Settings, *, new_id: Callable[[], bytes]) -> Self:
+        """Return a member that was set up as an application said."""
+        return cls(
+            settings.statestores,
+            budget_bytes=settings.budget_bytes,
+            name=settings.name,
+            new_id=new_id,
+            max_staleness_s=settings.max_staleness_s,
+            automatic=settings.automatic,
+            always=settings.always,
+            never=settings.never,
+        )
+
+    @property
+    def deadline(self) -> float:
+        """The time at which a Tick has work to do."""
+        times = [self._following.deadline, self._service.deadline, self._waits.deadline]
+        times += [self.choosing.deadline, self.pinning.ahead.deadline]
+        return min(at for at in times if at is not None)
+
+    def handle(self, fact: Fact, *, now: float) -> tuple[Effect, ...]:
+        """Decide what ``fact`` means."""
+        effects = self._decide(fact, now)
+        effects += self._following.settle(now=now)
+        effects += self._service.settle(now=now)
+        effects = self.pinning.ahead.settle(effects, now=now)
+        effects += self._waits.settle(now=now)
+        return effects
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        self._following.check()
+        self._service.pulls.check()
+        self.pinning.check()
+
+    def _by_message(self) -> dict[tuple[str, type], Callable[..., tuple[Effect, ...]]]:
+        """Return who takes a message, by its channel and its kind."""
         following, service = self._following, self._service
-        self._handlers: dict[tuple[str, type], Callable[..., tuple[Effect, ...]]] = {
+        return {
             (DATA, Delta): following.on_delta,
             (DATA, Beacon): self._on_beacon,
             (DATA, Barrier): following.on_barrier,
@@ -135,26 +193,6 @@ class Member:
             (PULLS, Pulled): service.on_pulled,
             (PULLS, Refused): service.on_pull_refused,
         }
-
-    @property
-    def deadline(self) -> float:
-        """The time at which a Tick has work to do."""
-        times = [self._following.deadline, self._service.deadline, self._waits.deadline]
-        times.append(self.choosing.deadline)
-        return min(at for at in times if at is not None)
-
-    def handle(self, fact: Fact, *, now: float) -> tuple[Effect, ...]:
-        """Decide what ``fact`` means."""
-        effects = self._decide(fact, now)
-        effects += self._following.settle(now=now)
-        effects += self._service.settle(now=now)
-        effects += self._waits.settle(now=now)
-        return effects
-
-    def check(self) -> None:
-        """Assert every invariant."""
-        self._following.check()
-        self._service.pulls.check()
 
     def _decide(self, fact: Fact, now: float) -> tuple[Effect, ...]:
         match fact:
@@ -191,7 +229,7 @@ class Member:
         told = answer(asked, topics=lambda: self._topics(now), stats=lambda: self._stats(now))
         return (Send(CONTROL, told),)
 
-    def _on_ask(self, ask: Ask, now: float) -> tuple[Effect, ...]:
+    def _on_ask(self, ask: Ask, now: float) -> tuple[Effect, ...]:  # noqa: C901 - dispatch by match
         match ask:
             case AskTable():
                 return self._on_ask_table(ask, now)
@@ -209,6 +247,11 @@ class Member:
                     error = UsageError("the namespace is always joined: close the subscriber")
                     return (Fail(number, error),)
                 return *self._following.drop(topic), Answer(number, None)
+            case AskPin():
+                return self._on_ask_pin(ask)
+            case AskUnpin(id=number, db=db, table=table):
+                self.pinning.pins.unpin(db, table)
+                return (Answer(number, None),)
             case AskTopics(id=number):
                 return (Answer(number, self._topics(now)),)
             case AskStats(id=number):
@@ -263,6 +306,13 @@ class Member:
             )
         )
         return effects
+
+    def _on_ask_pin(self, ask: AskPin) -> tuple[Effect, ...]:
+        outcome = self.pinning.pin(ask)
+        if isinstance(outcome, Fail):
+            return (outcome,)
+        self._waits.add(outcome)
+        return ()
 
     def _on_ask_sync(self, ask: AskSync, now: float) -> tuple[Effect, ...]:
         levels, targets = self._following.levels, self._service.targets
@@ -333,6 +383,9 @@ class Member:
             evictions=self._following.evictions + levels.holdings.evicted,
             oversize=levels.holdings.oversize,
             stale_rejected=pulls.stale_rejected,
+            ahead=self.pinning.ahead.pulls,
+            pins=self.pinning.pins.count,
+            pins_over=self.pinning.pins.over_count,
             catch_ups=levels.catch_ups,
             wire_errors=self.wire_errors,
             age_s=inf if heard_at is None else max(now - heard_at, 0.0),

@@ -57,7 +57,7 @@ class Situation:
 
     ``level``: that it has or is coming to, since ``since``; -inf if it was never set.
     ``full_bytes``: accounted at full, as the hub says; ``held_bytes``: committed at ``level``.
-    ``kept``: a table of it is pinned, or has a relation cached in Spark.
+    ``kept``: why it is to be followed even if nobody reads it; empty if that is not so.
     """
 
     topic: int
@@ -66,7 +66,7 @@ class Situation:
     full_bytes: int
     held_bytes: int
     use: Use
-    kept: bool = False
+    kept: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +183,7 @@ class Planner:
             it.topic,
             it.level,
             size,
-            used=it.kept or now < use.read_at + IDLE_S,
+            used=bool(it.kept) or now < use.read_at + IDLE_S,
             dwells=now < it.since + DWELL_S,
             pause_until=-inf if pause is None else pause.until,
         )
@@ -223,7 +223,7 @@ class Planner:
         """Tell whether a topic in use may be raised to full, should there be room for few."""
         if MINIMAL in self._offered:  # it is followed first, so that its use shows
             return case.level == MINIMAL and not case.dwells and case.rest > 0
-        return case.level == MINIMAL or (not case.dwells and (case.it.kept or case.rest > 0))
+        return case.level == MINIMAL or (not case.dwells and (bool(case.it.kept) or case.rest > 0))
 
     def _choose(self, cases: Sequence[_Case], budget_bytes: int) -> frozenset[int]:
         """Return the topics that are to be full."""
@@ -275,7 +275,7 @@ class Planner:
         if case.target == FULL:
             return self._why_full(case)
         if case.it.kept:
-            text = "a table of it is pinned, or its changes are watched"
+            text = case.it.kept
         elif case.used:
             text = "in use"
         elif use.read_at == -inf:

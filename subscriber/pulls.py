@@ -19,7 +19,14 @@ from zlib import crc32
 
 from ..topics.bulk import CREDIT_DEFAULT, pulled_cost
 from ..topics.entries import Entry
-from ..topics.errors import LinkError, NotReady, TopicastError, UsageError
+from ..topics.errors import (
+    LinkError,
+    NotReady,
+    SourceError,
+    StaleMetadata,
+    TopicastError,
+    UsageError,
+)
 from ..topics.objects.names import table_key, table_name
 from ..topics.requests import RETRY_S, Requests
 from ..topics.wire.messages import (
@@ -153,12 +160,16 @@ class Pulls:
         return None if pull is None else pull.target
 
     def again(self, part: Pulled, *, now: float) -> tuple[Effect, ...]:
-        """Do not show this reply: pull once more, after a moment."""
+        """Do not show this reply: pull once more, after a moment, if anybody waits for it."""
         pull = self._close(part.request)
         self.stale_rejected += 1
+        cancel = () if part.last else (Send(PULLS, Cancel(stream=part.request)),)
+        if all(ask.id < 0 for ask in pull.asks):
+            error = StaleMetadata(f"{table_name(*pull.target[:2])} has changed meanwhile")
+            return *cancel, *(Fail(ask.id, error) for ask in pull.asks), *self._next(now)
         request = self._open(pull.target, pull.asks, now)
         self._requests.put_off(request, until=now + STALE_AGAIN_S)
-        return () if part.last else (Send(PULLS, Cancel(stream=part.request)),)
+        return cancel
 
     def answer(
         self, request: int, result: Result | TopicastError, *, now: float
@@ -189,6 +200,8 @@ class Pulls:
         )
         if refused.code == "FILTER":
             error = UsageError(refused.message)
+        elif refused.code == "UNREADABLE":
+            error = SourceError(refused.message)
         return self.answer(refused.request, error, now=now)
 
     def hasten(self, *, now: float) -> None:

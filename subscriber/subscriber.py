@@ -35,11 +35,13 @@ from .facts import (
     AskDrop,
     AskJoin,
     AskNamespace,
+    AskPin,
     AskReady,
     AskStats,
     AskSync,
     AskTable,
     AskTopics,
+    AskUnpin,
     AskValidate,
     Stats,
     TopicInfo,
@@ -72,6 +74,8 @@ class Subscriber:
         name: str | None = None,
         max_staleness_s: float | None = None,
         levels: str | None = None,
+        always: str | None = None,
+        never: str | None = None,
     ) -> None:
         """Read the settings; nothing is connected before ``open``.
 
@@ -84,31 +88,28 @@ class Subscriber:
             levels: auto: choose each topic's level by use; full: follow all that fits, from the
                 start; else TOPICAST_LEVELS.
             max_staleness_s: Fail reads once catalogd was silent for so long; None: never.
+            always: Tables to hold whether they are read or not, as "finance.*,sales.orders"; else
+                TOPICAST_ALWAYS.
+            never: Tables to pull for each read, never held; counts first; else TOPICAST_NEVER.
 
         Raises:
             ConfigError: a setting has a value that is not allowed.
         """
-        settings = settings_of(
+        self._settings = settings_of(
             statestores,
             budget=budget,
             timeout_s=timeout_s,
             name=name,
             max_staleness_s=max_staleness_s,
             levels=levels,
+            always=always,
+            never=never,
             environ=os.environ,
             default_name=f"{socket.gethostname()}:{os.getpid()}",
             memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         )
-        self._settings = settings
         self._pid = os.getpid()
-        self._member = Member(
-            settings.statestores,
-            budget_bytes=settings.budget_bytes,
-            name=settings.name,
-            new_id=lambda: secrets.token_bytes(16),
-            max_staleness_s=settings.max_staleness_s,
-            automatic=settings.automatic,
-        )
+        self._member = Member.of(self._settings, new_id=lambda: secrets.token_bytes(16))
         self._reads = self._member.choosing.reads
         self._loop: Loop | None = None
         self._closed = False
@@ -180,6 +181,7 @@ class Subscriber:
         Raises:
             NoSuchObject: there is no such table.
             LinkError: it had to be pulled and did not come in time.
+            SourceError: the metastore cannot read it, or it is too large to be held.
 
         Cost: 10 µs from a joined topic, but for the first time after a change.
         """
@@ -205,7 +207,7 @@ class Subscriber:
         Raises:
             NoSuchObject: there is no such table.
             UsageError: ``filter`` is none, or not one for this table; or a name is none.
-            LinkError: they had to be pulled and did not come in time.
+            LinkError, SourceError: as ``table``.
         """
         wanted = None if names is None else tuple(names)
         if wanted is not None and filter is not None:
@@ -225,7 +227,7 @@ class Subscriber:
         Where they are not held, only names come, a few bytes each, and are not kept.
 
         Raises:
-            NoSuchObject, UsageError, LinkError: as ``partitions``.
+            NoSuchObject, UsageError, LinkError, SourceError: as ``partitions``.
         """
         db, table = parse_table_name(name)
         found = self._select(selection(db, table, filter, names_only=True))
@@ -300,6 +302,22 @@ class Subscriber:
     def drop(self, topic: int) -> None:
         """Follow ``topic`` no longer; its tables are pulled when they are asked for."""
         self._ask(lambda number, _: AskDrop(id=number, topic=topic))
+
+    def pin(self, name: str) -> None:
+        """Hold the table ``name`` whole, pulled anew after each change; return once it is held.
+
+        Raises:
+            NoSuchObject: there is no such table.
+            OverBudget: it does not fit beside other pins; says the bytes needed.
+            NotReady: not held within ``timeout_s``; it is pinned, and tried again.
+        """
+        db, table = parse_table_name(name)
+        self._ask(lambda number, until: AskPin(id=number, db=db, table=table, give_up_at=until))
+
+    def unpin(self, name: str) -> None:
+        """Leave the table ``name`` to its use, whether it was pinned by name or by pattern."""
+        db, table = parse_table_name(name)
+        self._ask(lambda number, _: AskUnpin(id=number, db=db, table=table))
 
     def stats(self) -> Stats:
         """Return counters, and the state of the budget."""

@@ -12,7 +12,7 @@ Invariant: ``working_bytes`` of a topic is the sum over its tables that were rea
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
-from math import inf, log
+from math import exp2, inf, log
 from typing import Final
 
 HALF_LIFE_S: Final = 1200.0  # of every rate: longer than a job's pauses, shorter than a shift
@@ -45,6 +45,7 @@ class _Table:
     topic: int
     size: int
     read_at: float
+    reads: float  # as of then, decayed
     stale_bytes: int = 0
 
 
@@ -58,7 +59,7 @@ class _Rates:
     working_bytes: int = 0
 
     def decay(self, now: float) -> None:
-        share = 2.0 ** ((self.at - now) / HALF_LIFE_S)
+        share = _share(self.at, now)
         self.at = now
         self.reads *= share
         self.read_bytes *= share
@@ -76,6 +77,10 @@ class Uses:
 
     def __len__(self) -> int:
         return len(self._once) + len(self._again)
+
+    def __contains__(self, group: bytes) -> bool:
+        """Tell whether a table was read again lately."""
+        return group in self._again
 
     def read(self, topic: int, group: bytes, *, size: int, now: float, times: int = 1) -> None:
         """Count ``times`` reads of a table, of which ``size`` accounted bytes were needed.
@@ -97,7 +102,8 @@ class Uses:
         rates.misses += missed
         rates.missed_bytes += missed_bytes
         again = table is not None or times > 1
-        self._put(group, _Table(topic, size, now), again=again)
+        before = 0.0 if table is None else table.reads * _share(table.read_at, now)
+        self._put(group, _Table(topic, size, now, before + weight), again=again)
 
     def changed(self, group: bytes, *, size: int) -> None:
         """Take that ``size`` bytes of a table are stale, or would be if it were cached."""
@@ -118,7 +124,7 @@ class Uses:
         rates = self._rates.get(topic)
         if rates is None:
             return Use()
-        per_s = _PER_S * 2.0 ** ((rates.at - now) / HALF_LIFE_S)
+        per_s = _PER_S * _share(rates.at, now)
         return Use(
             reads=rates.reads * per_s,
             read_bytes=rates.read_bytes * per_s,
@@ -127,6 +133,11 @@ class Uses:
             working_bytes=rates.working_bytes,
             read_at=rates.at,
         )
+
+    def rate(self, group: bytes, *, now: float) -> float:
+        """Return how often in a second a table is read; 0 if it was read once, or is forgotten."""
+        table = self._again.get(group)
+        return 0.0 if table is None else table.reads * _PER_S * _share(table.read_at, now)
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -167,6 +178,11 @@ class Uses:
         self._rates[table.topic].working_bytes += table.size
         if len(self._again) > AGAIN_MAX:
             self._take(next(iter(self._again)))
+
+
+def _share(at: float, now: float) -> float:
+    """Return what is left now of what was counted then."""
+    return exp2((at - now) / HALF_LIFE_S)
 
 
 def _ordered(tables: Iterable[_Table]) -> bool:

@@ -14,6 +14,8 @@ def _settings(**given: object) -> Settings:
         "name": None,
         "max_staleness_s": None,
         "levels": None,
+        "always": None,
+        "never": None,
         "environ": {},
         "default_name": "host:1",
         **given,
@@ -47,6 +49,8 @@ def test_environment_gives_what_no_argument_does() -> None:
         "TOPICAST_BUDGET": "1MB",
         "TOPICAST_NAME": "driver",
         "TOPICAST_LEVELS": "full",
+        "TOPICAST_ALWAYS": "Finance.*, sales.orders",
+        "TOPICAST_NEVER": "tmp_*.*",
         "TOPICAST_MAX_STALENESS": "500ms",
     }
     settings = _settings(statestores=None, environ=environ)
@@ -54,6 +58,9 @@ def test_environment_gives_what_no_argument_does() -> None:
     assert (settings.budget_bytes, settings.name) == (1 << 20, "driver")
     assert settings.max_staleness_s == 0.5
     assert not settings.automatic
+    assert settings.always == ("finance.*", "sales.orders")
+    assert settings.never == ("tmp_*.*",)
+    assert _settings(always="", never="a.b", environ=environ).always == ()
     settings = _settings(statestores=HUB, budget="2MB", max_staleness_s=1.0, environ=environ)
     assert (settings.statestores, settings.budget_bytes) == ((HUB,), 2 << 20)
     assert settings.max_staleness_s == 1.0
@@ -68,6 +75,9 @@ def test_environment_gives_what_no_argument_does() -> None:
         ({"budget": "a lot"}, "budget"),
         ({"levels": "half"}, "levels"),
         ({"environ": {"TOPICAST_LEVELS": "all"}}, "levels"),
+        ({"always": "finance"}, "always"),
+        ({"never": "a.b,.c"}, "never.*'.c'"),
+        ({"environ": {"TOPICAST_ALWAYS": "a b.c"}}, "TOPICAST_ALWAYS"),
         ({"timeout_s": 0}, "timeout_s"),
         ({"timeout_s": float("nan")}, "timeout_s"),
         ({"timeout_s": float("inf")}, "timeout_s"),

@@ -32,6 +32,7 @@ from topicast.tests.subscriber.traces import ALL, MINIMAL_BYTES, TRACES, Driver,
 from topicast.topics.entries import FULL, MINIMAL, NONE
 
 NOW = 10_000.0
+PINNED = "a table of it is pinned"
 KB = 1024
 IDLE = Use(reads=1e-9, read_at=NOW - IDLE_S)
 
@@ -110,10 +111,9 @@ def test_topic_is_followed_from_its_first_use_on_and_until_long_after_the_last()
 
 
 def test_pinned_table_keeps_its_topic_followed() -> None:
-    plan = plan_of([topic(0, kept=True), topic(1, MINIMAL, kept=True)], 150 * KB)
+    plan = plan_of([topic(0, kept=PINNED), topic(1, MINIMAL, kept=PINNED)], 150 * KB)
     assert told(plan) == [(0, MINIMAL)]
-    why = "a table of it is pinned, or its changes are watched; full would not"
-    assert plan.reasons[0].startswith(why)
+    assert plan.reasons[0].startswith("a table of it is pinned; full would not")
 
 
 def test_topic_whose_tables_change_between_reads_becomes_full_once_its_use_shows() -> None:
@@ -216,7 +216,7 @@ def test_growth_is_borne_until_the_budget_is_reached_and_then_the_dwell_is_broke
 
 
 def test_budget_without_bytes_serves_the_tables_that_are_used_most() -> None:
-    topics = [topic(n, MINIMAL, use=use(1.0 + n)) for n in range(3)] + [topic(3, kept=True)]
+    topics = [topic(n, MINIMAL, use=use(1.0 + n)) for n in range(3)] + [topic(3, kept=PINNED)]
     plan = plan_of(topics, 2 * MINIMAL_BYTES)
     assert told(plan) == [(0, NONE), (1, NONE), (3, MINIMAL)]
     assert plan.reasons[0] == "in use, but the budget has no bytes left"
@@ -241,7 +241,7 @@ def test_level_that_is_offered_no_longer_is_left_at_once() -> None:
 
 
 def test_where_minimal_is_not_offered_pinned_tables_come_first() -> None:
-    pinned = topic(0, kept=True)
+    pinned = topic(0, kept=PINNED)
     busy = topic(1, use=use(50.0))
     plan = plan_of([busy, pinned], 120 * KB, offered=(NONE, FULL))
     assert told(plan) == [(0, FULL)]
@@ -280,7 +280,7 @@ def situations(draw: st.DrawFn, *, read_at: float | None = None) -> list[Situati
         grown = draw(st.sampled_from([0, 0, KB, 90 * KB]))
         held = {NONE: 0, MINIMAL: MINIMAL_BYTES + grown, FULL: size + grown}[level]
         since = -inf if read_at is not None else NOW - draw(AGES)
-        kept = read_at is None and draw(st.booleans())
+        kept = PINNED if read_at is None and draw(st.booleans()) else ""
         the_use = draw(uses(read_at=read_at))
         one = topic(number, level, size=size, held_bytes=held, since=since, use=the_use, kept=kept)
         found.append(one)

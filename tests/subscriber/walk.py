@@ -12,6 +12,7 @@ from topicast.tests.subscriber.source import Catalog
 from topicast.tests.subscriber.world import World, columns_of
 from topicast.topics.entries import FULL, MINIMAL
 from topicast.topics.errors import NoSuchObject
+from topicast.topics.objects.names import table_key
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import Message
 
@@ -27,8 +28,15 @@ class Walk:
         catalog = Catalog(2)
         catalog.create_database("shop")
         self.world = World(
-            catalog, hubs=("hub-0", "hub-1"), budget_bytes=20_000, automatic=seed % 2 == 1
+            catalog,
+            hubs=("hub-0", "hub-1"),
+            budget_bytes=20_000,
+            automatic=seed % 2 == 1,
+            always=("shop.a", "shop.d") if seed % 3 else (),
+            never=("shop.d",) if seed % 5 == 0 else (),
         )
+        if seed % 4 == 0:
+            self.world.withheld.add("a")
         self.world.held_back = self._held_back
         self._history: dict[str, list[str | None]] = {name: [None] for name in TABLES}
         self._seen = dict.fromkeys(TABLES, 0)
@@ -46,7 +54,8 @@ class Walk:
         self._heal()
         for name in TABLES:
             self._see(name, self._history[name][-1], "end")
-            assert self._look(name) == (self._history[name][-1],), name
+            if not self._is_pulled(name):
+                assert self._look(name) == (self._history[name][-1],), name
 
     def _step(self) -> None:
         what = self._dice.random()
@@ -64,9 +73,12 @@ class Walk:
             world.dead = {self._dice.choice([0, 1])} if self._dice.random() < 0.5 else set()
         elif what < 0.89:
             world.catalog.start += 1
-        elif what < 0.91:
+        elif what < 0.93:
+            kind = self._dice.choice([facts.AskPin, facts.AskUnpin])
+            world.ask(kind, db="shop", table=self._dice.choice(TABLES))
+        elif what < 0.94:
             world.ask(facts.AskDrop, topic=self._dice.randrange(2))
-        elif what < 0.97:
+        elif what < 0.98:
             level = self._dice.choice([MINIMAL, MINIMAL, FULL])
             world.ask(facts.AskJoin, topic=self._dice.randrange(2), level=level)
         else:
@@ -138,11 +150,30 @@ class Walk:
                 self.world.say(channel, message)
         self.world.run()
 
+    def _see_pins(self) -> None:
+        """Look whether what is pinned is held, as new as it can be, though nobody has asked."""
+        world = self.world
+        for name in TABLES:
+            exists = name in world.catalog.names["shop"]
+            followed = world.member._following.levels.level(world.catalog.topic("shop", name))
+            settled = followed and world.view.databases() is not None
+            if exists and settled and world.member.pinning.pins.marks.pinned("shop", name):
+                assert world.view.partitions("shop", name) is not None, name
+                assert self._look(name) == (self._history[name][-1],), name
+
+    def _is_pulled(self, name: str) -> bool:
+        """Tell whether a table that exists need not be held at full: banned, or withheld."""
+        marks = self.world.member.pinning.pins.marks
+        exists = name in self.world.catalog.names["shop"]
+        elsewhere = name in self.world.withheld and not marks.pinned("shop", name)
+        return exists and (elsewhere or marks.banned(table_key("shop", name)))
+
     def _heal(self) -> None:
         self._loss, self._paused = 0.0, set()
         self.world.dead.clear()
         self._release()
         self.world.pass_time(8)
+        self._see_pins()
         for topic in (0, 1, NAMESPACE):
             self.world.ask(facts.AskJoin, topic=topic)
         self.world.pass_time(4)

@@ -59,6 +59,7 @@ class World:
         dead: tuple[int, ...] = (),
         catalog_address: str = CATALOG,
         automatic: bool = False,
+        **marks: tuple[str, ...],
     ) -> None:
         self.now = 100.0
         self.catalog = catalog if catalog is not None else Catalog()
@@ -70,6 +71,7 @@ class World:
             new_id=lambda: next(ids).to_bytes(16, "big"),
             max_staleness_s=max_staleness_s,
             automatic=automatic,
+            **marks,
         )
         self.view = self.member.view
         self.hub = -1
@@ -82,6 +84,7 @@ class World:
         self.errors: dict[int, Exception] = {}
         self.settled: list[int] = []  # asks, in the order in which they were answered or failed
         self.changes: list[facts.Change] = []
+        self.warnings: list[facts.PinsOver] = []
         self.sizes: dict[int, int] = {}  # what Joined says instead of the truth
         self.deaf: set[str] = set()  # channels whose requests nobody answers
         self.held_back: Callable[[str, Message], bool] = lambda channel, message: False
@@ -102,7 +105,7 @@ class World:
     def ask(self, kind: type, **fields: object) -> int:
         """Ask the member something; the answer is found under the id that is returned."""
         number = next(self._asks)
-        if kind not in (facts.AskDrop, facts.AskTopics, facts.AskStats):
+        if kind not in (facts.AskDrop, facts.AskUnpin, facts.AskTopics, facts.AskStats):
             fields.setdefault("give_up_at", self.now + 10)
         self.handle(kind(id=number, **fields))
         self.run()
@@ -252,6 +255,8 @@ class World:
                 self.settled.append(number)
             case facts.Changed(changes=changes):
                 self.changes += changes
+            case facts.PinsOver():
+                self.warnings.append(effect)
 
     def _receive(self, channel: str, message: Message) -> None:
         if channel in (facts.SERVICE, facts.PULLS):
