@@ -43,6 +43,7 @@ class Contents:
         self._num_topics = num_topics
         self._leaves: dict[TableId, GroupLeaves] = {}
         self.unfit = 0  # objects that no value can hold: over its limit, or no text
+        self.unfit_why: dict[TableId, str] = {}  # of those that are so now
 
     def topic_of(self, table: TableId) -> tuple[int, Topic]:
         """Return the id and the topic of ``table``."""
@@ -183,6 +184,7 @@ class Contents:
         number, topic = self.topic_of(table)
         group = table_key(*table)
         self._leaves.pop(table, None)
+        self.unfit_why.pop(table, None)
 
         def build(version: int) -> list[Entry]:
             return [prefix_tombstone(group, version)] if topic.rows(group) else []
@@ -217,10 +219,12 @@ class Contents:
     ) -> None:
         try:
             entries = self._ledger.write(number, build, source=source, at_us=at_us, changes=[row])
-        except (UsageError, WireError):  # whoever asks for it is served from HMS
+        except (UsageError, WireError) as exc:  # whoever asks for it is told so
             self.unfit += 1
+            self.unfit_why[table] = str(exc)
             self.withdraw(table, source=source, at_us=at_us)
             return
+        self.unfit_why.pop(table, None)
         leaves = self._leaves.get(table)
         if leaves is not None:
             leaves.learn(entries)

@@ -57,9 +57,10 @@ class Sender:
         self._streams: dict[bytes, dict[int, Stream]] = {}  # by peer
         self._ready: OrderedDict[bytes, OrderedDict[int, Stream]] = OrderedDict()
         """Those with credit, in the order of their turns: of the peers, of each peer's own."""
+        self._count = 0
 
     def __len__(self) -> int:
-        return sum(map(len, self._streams.values()))
+        return self._count
 
     @property
     def ready(self) -> bool:
@@ -69,14 +70,16 @@ class Sender:
     def room(self, peer: bytes) -> bool:
         """Tell whether ``peer`` may open one more stream."""
         of_peer = len(self._streams.get(peer, ()))
-        return of_peer < STREAMS_PER_PEER_MAX and len(self) < self._streams_max
+        return of_peer < STREAMS_PER_PEER_MAX and self._count < self._streams_max
 
     def open(self, peer: bytes, stream: int, *, credit: int, parts: Iterable[Part]) -> Send | None:
         """Begin to answer ``stream`` of ``peer``; a refusal is returned, to be sent."""
         if not self.room(peer):
             busy = f"{len(self)} streams are open: ask again"
             return Send(peer, Refused(request=stream, code="BUSY", message=busy, retry_ms=RETRY_MS))
+        self.cancel(peer, stream)
         self._streams.setdefault(peer, {})[stream] = Stream(iter(parts), 0)
+        self._count += 1
         self.credit(peer, stream, credit)
         return None
 
@@ -91,6 +94,7 @@ class Sender:
 
     def cancel(self, peer: bytes, stream: int) -> None:
         """Send no more of a stream."""
+        self._count -= stream in self._streams.get(peer, ())
         for streams in (self._streams, self._ready):
             of_peer = streams.get(peer, {})
             of_peer.pop(stream, None)
@@ -99,7 +103,7 @@ class Sender:
 
     def forget(self, peer: bytes) -> None:
         """Send no more to ``peer``."""
-        self._streams.pop(peer, None)
+        self._count -= len(self._streams.pop(peer, ()))
         self._ready.pop(peer, None)
 
     def turn(self, bytes_max: int) -> tuple[Send, ...]:

@@ -1,6 +1,6 @@
 """Desk: everything that is asked on the catalog service, answered or refused.
 
-    asked ──▶ at once | waits for a load | waits for events ──▶ replies, after the commit
+    asked ──▶ at once | waits for events | pulls: serving.py ──▶ replies, after the commit
 
 Invariant: every request gets exactly one answer, or the parts of one stream, or a Refused.
 """
@@ -8,8 +8,7 @@ Invariant: every request gets exactly one answer, or the parts of one stream, or
 from collections.abc import Callable
 from typing import Final
 
-from ...topics.bulk import Sender
-from ...topics.errors import UsageError, WireError
+from ...topics.errors import WireError
 from ...topics.wire.messages import (
     Bye,
     Cancel,
@@ -35,9 +34,9 @@ from ..sources.reads import Withdraw
 from ..starts import Claim
 from .orders import MODE, Orders
 from .pulls import Pulls
+from .serving import Serving
 from .syncs import Syncs
 
-PARTS_BYTES_MAX: Final = 1 << 20  # of pulls sent in one turn, before deltas get theirs
 RETRY_MS: Final = 1000
 
 Position = Callable[[], tuple[int, int]]  # (epoch, start)
@@ -63,7 +62,7 @@ class Desk:
         self._pulls = pulls
         self._orders = orders
         self._syncs = Syncs()
-        self._sender = Sender()
+        self._serving = Serving(pulls, loader, poller, counts=counts)
         self._loader = loader
         self._poller = poller
         self._ledger = ledger
@@ -73,12 +72,12 @@ class Desk:
     @property
     def waiting(self) -> int:
         """How many requests wait."""
-        return len(self._pulls) + len(self._syncs) + len(self._orders)
+        return len(self._serving) + len(self._syncs) + len(self._orders)
 
     @property
     def ready(self) -> bool:
         """Whether a turn has something to send."""
-        return self._sender.ready or self._orders.ready
+        return self._serving.ready or self._orders.ready
 
     def ask(
         self,
@@ -104,13 +103,11 @@ class Desk:
             case Inspect():
                 self._on_inspect(peer, message, inspect)
             case Credit(stream=stream, amount=amount):
-                self._sender.credit(peer, stream, amount)
+                self._serving.credit(peer, stream, amount, now=now)
             case Cancel(stream=stream):
-                self._sender.cancel(peer, stream)
-                self._pulls.cancel(peer, stream)
+                self._serving.cancel(peer, stream)
             case Bye():
-                self._sender.forget(peer)
-                self._pulls.forget(peer)
+                self._serving.forget(peer)
                 self._syncs.forget(peer)
                 self._orders.forget(peer)
             case _:
@@ -129,17 +126,10 @@ class Desk:
     def withdrawn(self, effect: Withdraw) -> None:
         """Refuse those who wait for a table that cannot be read."""
         self._orders.withdrawn(effect)
-        why = f"{effect.db}.{effect.table}: the metastore cannot read it: {effect.error}"
-        for peer, pull in self._pulls.give_up((effect.db, effect.table)):
-            self._refuse(peer, pull.request, "SOURCE", why=why, retry_ms=RETRY_MS)
+        self._serving.withdrawn((effect.db, effect.table), effect.error)
 
     def replies(self, *, now: float) -> tuple[Reply, ...]:
         """Return the answers that may leave, now that everything is committed."""
-        for peer, pull in self._pulls.arrived():
-            self._send(peer, pull)
-        for peer, pull in self._pulls.expire(now):
-            why = f"{pull.db}.{pull.table} is not loaded yet: {self._poller.error or 'ask again'}"
-            self._refuse(peer, pull.request, "LOADING", why=why, retry_ms=RETRY_MS)
         if self.settled:
             for peer, request in self._syncs.answer(self._loader.unresolved()):
                 self._replies.append(Reply(peer=peer, message=self._synced(request)))
@@ -149,31 +139,15 @@ class Desk:
         for peer, answer in self._orders.answers():
             self.counts.refused += isinstance(answer, Refused)
             self._replies.append(Reply(peer=peer, message=answer))
-        sent = self._sender.turn(PARTS_BYTES_MAX)
         replies, self._replies = self._replies, []
-        return (*replies, *(Reply(peer=one.peer, message=one.message) for one in sent))
+        return (*replies, *self._serving.replies(now=now))
 
     def _on_pull(self, peer: bytes, pull: Pull, now: float) -> None:
         self.counts.pulls += 1
         if not self.serving:
             self._refuse_early(peer, pull.request)
-        elif self._pulls.ready(pull):
-            self._send(peer, pull)
-        elif self._pulls.wait(peer, pull, now=now):
-            self._loader.load((pull.db, pull.table), urgent=True)
         else:
-            self._refuse(peer, pull.request, "BUSY", why="too many pulls wait", retry_ms=RETRY_MS)
-
-    def _send(self, peer: bytes, pull: Pull) -> None:
-        try:
-            parts = self._pulls.parts(pull)
-        except UsageError as error:
-            self._refuse(peer, pull.request, "FILTER", why=f"{pull.db}.{pull.table}: {error}")
-            return
-        self._sender.cancel(peer, pull.request)  # asked again: the answer begins anew
-        refusal = self._sender.open(peer, pull.request, credit=pull.credit, parts=parts)
-        if refusal is not None:
-            self._replies.append(Reply(peer=peer, message=refusal.message))
+            self._serving.ask(peer, pull, now=now)
 
     def _on_sync(self, peer: bytes, sync: Sync, now: float) -> None:
         self.counts.syncs += 1

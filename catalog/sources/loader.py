@@ -72,6 +72,7 @@ class Loader:
         self._flights: dict[int, _Flight] = {}
         self._loads: dict[TableId, Load] = {}
         self._backlog: dict[TableId, None] = {}
+        self._errors: dict[TableId, str] = {}  # of what was withdrawn, until it is read
         self._next_read = 1
         self.polls_begun = 0
         self._away_until = 0.0
@@ -100,6 +101,15 @@ class Loader:
         if table in self._dirty or table in self._loads:
             return True
         return any(table in flight.needs for flight in self._flights.values())
+
+    def error(self, table: TableId) -> str:
+        """Return why ``table`` cannot be read, if it was tried often enough; else nothing."""
+        return self._errors.get(table, "")
+
+    def left(self, table: TableId) -> int:
+        """Return how many partitions of ``table`` are to be read, as far as that is known."""
+        load = self._loads.get(table)
+        return 0 if load is None else len(load.rest or ()) + len(load.dirty)
 
     def add(self, dirts: Iterable[Dirt], *, seq: int) -> None:
         """Learn what events say has changed, ``seq`` being the number of their arrival."""
@@ -147,6 +157,7 @@ class Loader:
         """Load ``table`` no more: it is gone."""
         self._loads.pop(table, None)
         self._backlog.pop(table, None)
+        self._errors.pop(table, None)
 
     def keep(self, wanted: Callable[[TableId], bool]) -> None:
         """Load in the background only what is ``wanted``; what is being read goes on."""
@@ -190,7 +201,7 @@ class Loader:
         for (db, table), need in flight.needs.items():
             if not away and need.refuse(now) and table:
                 need.load = need.obj = need.whole = True  # nobody waits for it any longer
-                effects += (Withdraw(db=db, table=table, error=fact.error),)
+                effects += (self._withdraw((db, table), fact.error),)
         self._again(flight, tuple(flight.needs))
         return effects
 
@@ -329,6 +340,8 @@ class Loader:
         self._again(flight, tuple(flight.touched))
         if not flight.needs:
             return ()
+        for table in flight.needs:
+            self._errors.pop(table, None)
         databases = {db: flight.done.databases.get(db) for db, name in flight.needs if not name}
         tables = {t: flight.done.tables.get(t, TableRead()) for t in flight.needs if t[1]}
         return (Publish(databases=databases, tables=tables, needs=flight.needs),)
@@ -373,4 +386,8 @@ class Loader:
         need = Need(obj=True, whole=True, load=True, alone=True, refused=load.refused)
         need.refuse(now)
         self._need((db, table), need)
-        return (Withdraw(db=db, table=table, error=fact.error),)
+        return (self._withdraw((db, table), fact.error),)
+
+    def _withdraw(self, table: TableId, error: str) -> Withdraw:
+        self._errors[table] = error
+        return Withdraw(db=table[0], table=table[1], error=error)

@@ -4,7 +4,7 @@ from topicast.catalog.catalog import Catalog
 from topicast.catalog.contents import Contents
 from topicast.catalog.offering import Offering
 from topicast.catalog.service import pulls as catalog_pulls
-from topicast.catalog.service.desk import Desk
+from topicast.catalog.service.serving import Serving
 from topicast.catalog.sources.loader import Loader
 from topicast.catalog.writing import Writer
 from topicast.statestore.intake import Intake
@@ -48,7 +48,7 @@ PLANTS = (
         ),
     ),
     Plant(
-        # Where somebody pulls the table, catalogd loads it all the same (Desk._on_pull).
+        # Where somebody pulls the table, catalogd loads it all the same (Serving._load_some).
         "what is LOADING at a start is loaded again",
         "loading_at_a_start",
         (Line(Contents, "loaded", " and value.partitions != LOADING", ""),),
@@ -59,10 +59,10 @@ PLANTS = (
         (
             Line(Contents, "loaded", " and value.partitions != LOADING", ""),
             Line(
-                Desk,
-                "_on_pull",
+                Serving,
+                "_load_some",
                 "self._loader.load(",
-                "self._loader._loaded((pull.db, pull.table)) or self._loader.load(",
+                "self._loader._loaded(table) or self._loader.load(",
             ),
         ),
     ),

@@ -14,7 +14,7 @@ from topicast.catalog.sources.poller import Poll
 from topicast.catalog.sources.reads import Read, ReadFailed
 from topicast.catalog.starts import StartRecord
 from topicast.tests.catalog.core import PEER, Core, loaded
-from topicast.topics.bulk import STREAMS_MAX, STREAMS_PER_PEER_MAX
+from topicast.topics.bulk import STREAMS_PER_PEER_MAX
 from topicast.topics.errors import SourceError
 from topicast.topics.sharding import NAMESPACE, table_topic
 from topicast.topics.wire.messages import (
@@ -75,26 +75,6 @@ def test_pull_of_no_table_says_so_as_of_a_namespace_version() -> None:
     assert isinstance(answer, Pulled)
     assert not answer.found
     assert answer.namespace_version == core.topics[NAMESPACE].version
-
-
-def test_pulls_of_an_unloaded_table_share_one_load() -> None:
-    core = Core(load_in_background=False)
-    core.create_database("d")
-    core.add(core.create("d", "t", "ds"), "1")
-    core.metastore.clean_log(core.metastore.current_event_id())
-    core.turn(4)
-    reads = core.catalog.counts.reads
-    for number in range(100):
-        core.ask(
-            Pull(request=number, db="d", table="t", selector=SELECT_BLOCKS, credit=1 << 20),
-            peer=f"p{number}".encode(),
-        )
-    core.turn(12)
-    assert core.catalog.counts.reads == reads + 1
-    answers = [core.replies(f"p{number}".encode()) for number in range(100)]
-    assert {len(of_one) for of_one in answers} == {1}
-    assert sum(isinstance(of_one[0], Pulled) for of_one in answers) == STREAMS_MAX
-    assert {one.code for (one,) in answers if isinstance(one, Refused)} == {"BUSY"}
 
 
 def test_pull_before_the_names_are_read_is_refused_for_a_while() -> None:
@@ -235,7 +215,7 @@ def test_pull_of_a_table_that_is_withdrawn_says_why() -> None:
             core.tell(ReadFailed(read=order.read, error="corrupt", away=False))
         core.held.clear()
     refusals = [one for one in core.replies() if isinstance(one, Refused)]
-    assert [one.code for one in refusals] == ["SOURCE"]
+    assert [one.code for one in refusals] == ["UNREADABLE"]
     assert "corrupt" in refusals[0].message
 
 

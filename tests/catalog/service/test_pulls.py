@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.catalog.service import pulls as service
-from topicast.catalog.service.pulls import WAIT_S_MAX
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.tests.catalog.service.pulling import (
     KEYED,
@@ -28,9 +26,6 @@ from topicast.topics.wire.messages import (
     SOURCE_EVENTS,
     Pull,
 )
-
-NOW = 100.0
-
 
 # -- what is answered
 
@@ -138,80 +133,7 @@ def test_table_that_is_loading_is_ready_without_its_partitions() -> None:
     assert not desk.pulls.ready(pull(selector=SELECT_BLOCKS))
 
 
-# -- who waits
-
-
-def test_who_waits_is_answered_once_when_the_table_has_come() -> None:
-    desk = Desk(held=False)
-    other = pull("u", request=2)
-    desk.holding.namespace.write({}, {("d", "u"): "VIEW"}, source=SOURCE_EVENTS, at_us=NOW_US)
-    assert desk.pulls.wait(b"a", pull(), now=NOW)
-    assert desk.pulls.wait(b"b", pull(), now=NOW)
-    assert desk.pulls.wait(b"a", other, now=NOW)
-    assert desk.pulls.arrived() == ()
-    desk.holding.whole(KEYED, parts("1"))
-    assert desk.pulls.arrived() == ((b"a", pull()), (b"b", pull()))
-    assert desk.pulls.arrived() == ()
-    assert len(desk.pulls) == 1
-
-
-def test_who_waits_for_the_table_alone_is_answered_before_the_others() -> None:
-    desk = Desk(held=False)
-    alone = pull(request=2, selector=SELECT_TABLE)
-    desk.pulls.wait(b"a", pull(), now=NOW)
-    desk.pulls.wait(b"a", alone, now=NOW)
-    desk.holding.whole(KEYED, None)
-    assert desk.pulls.arrived() == ((b"a", alone),)
-    assert len(desk.pulls) == 1
-
-
-def test_who_asks_again_waits_once_with_what_was_asked_last() -> None:
-    """P-PULL-4: asked again under the same id, a pull begins anew."""
-    desk = Desk(held=False)
-    again = pull(x=1)
-    desk.pulls.wait(b"a", pull(), now=NOW)
-    desk.pulls.wait(b"b", pull(), now=NOW)
-    desk.pulls.wait(b"a", again, now=NOW + 1)
-    assert desk.pulls.expire(NOW + WAIT_S_MAX) == ((b"b", pull()),)
-    desk.holding.whole(KEYED, parts("1"))
-    assert desk.pulls.arrived() == ((b"a", again),)
-
-
-def test_who_cancels_or_leaves_waits_no_longer() -> None:
-    desk = Desk(held=False)
-    for peer in (b"a", b"b"):
-        for request in (1, 2):
-            desk.pulls.wait(peer, pull(request=request), now=NOW)
-    desk.pulls.cancel(b"a", 1)
-    desk.pulls.cancel(b"a", 9)
-    desk.pulls.forget(b"b")
-    desk.pulls.forget(b"c")
-    desk.holding.whole(KEYED, parts("1"))
-    assert desk.pulls.arrived() == ((b"a", pull(request=2)),)
-
-
-def test_who_waited_too_long_is_told() -> None:
-    desk = Desk(held=False)
-    desk.pulls.wait(b"a", pull(), now=NOW)
-    assert desk.pulls.expire(NOW + WAIT_S_MAX - 0.1) == ()
-    assert desk.pulls.expire(NOW + WAIT_S_MAX) == ((b"a", pull()),)
-    assert len(desk.pulls) == 0
-
-
-def test_who_waits_for_what_cannot_be_read_is_told() -> None:
-    desk = Desk(held=False)
-    desk.pulls.wait(b"a", pull(), now=NOW)
-    assert desk.pulls.give_up(("d", "u")) == ()
-    assert desk.pulls.give_up(T) == ((b"a", pull()),)
-    assert desk.pulls.give_up(T) == ()
-
-
-def test_those_who_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "WAITING_MAX", 1)
-    desk = Desk(held=False)
-    assert desk.pulls.wait(b"a", pull(), now=NOW)
-    assert not desk.pulls.wait(b"b", pull(), now=NOW)
-    assert desk.pulls.wait(b"a", pull(), now=NOW), "who repeats takes no more room"
+# -- what a filter selects
 
 
 def test_filter_brings_only_the_blocks_within_its_reach() -> None:
