@@ -14,6 +14,8 @@ from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
+from .refresh import Existing
+
 CATALOG: Final = "spark_catalog"  # the one that sessions keep relations of
 VERSIONS: Final = ("3.5", "4.0", "4.1", "4.3")  # with these it was tried
 FORMER_MAX: Final = 8  # relations of one table that DataFrames may still hold
@@ -94,27 +96,25 @@ class Catalyst:
         mine = f"{CATALOG}."
         return frozenset(name[len(mine) :] for name in names if name.startswith(mine))
 
-    def renew(self, session: Session, table: str, *, always: bool, if_gone: bool) -> None:
-        """Refresh the relation of ``table`` in place, if that is wanted, else forget it.
+    def renew(self, session: Session, table: str, *, existing: Existing) -> None:
+        """Forget the relation of ``table``, so that the next plan lists its files anew.
 
-        ``if_gone``: it is wanted where the first of the files that it lists is gone, which an
-        overwrite leaves; relations that were forgotten before and are still held count, too.
+        DataFrames go on holding relations that were forgotten, now or before: these are refreshed
+        in place as ``existing`` says.
         """
         caches = self._found(session)
         key = self._key(table)
         relation = caches.catalog.getCachedTable(key)
         if relation is None:
             return
-        wanted = always or (if_gone and self._is_gone(session, relation))
-        if wanted:
-            relation.refresh()
-        else:
-            caches.catalog.invalidateCachedTable(key)
-        for former in self._formers(caches.id, table):
-            if always or (if_gone and self._is_gone(session, former)):
-                former.refresh()
-        if not wanted:
-            self._remember(session, table, relation, id=caches.id)
+        caches.catalog.invalidateCachedTable(key)
+        if existing is Existing.NEVER:
+            self._former.pop((caches.id, table), None)
+            return
+        for held in (relation, *self._formers(caches.id, table)):
+            if existing is Existing.ALWAYS or self._is_gone(session, held):
+                held.refresh()
+        self._remember(session, table, relation, id=caches.id)
 
     def recache(self, session: Session, table: str) -> None:
         """Do as REFRESH TABLE does: forget the relation, make cached data anew. Asks HMS."""

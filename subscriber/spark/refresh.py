@@ -11,10 +11,12 @@ Invariant: of one change a session is told at most once for each table.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final
 
 from ...topics.errors import UsageError
 from ..facts import DATA_CHANGED, SCHEMA, Change
+from ..journal import CATCH_UP
 from .config import CONTROLS, DRY_RUN, OFF, ON
 
 LATE_S: Final = 60.0  # listing a table's files takes seconds; of tens of thousands, a minute
@@ -23,24 +25,24 @@ OWED_MAX: Final = 100_000  # 20 MB; of more changes the oldest are taken as sett
 LOOK_S: Final = 0.5  # between two looks while something is owed
 REREAD_S: Final = 1.0  # between two looks that only count what was read again
 
-NEVER: Final = "never"
-IF_GONE: Final = "if gone"
-ALWAYS: Final = "always"
-
 _EVERYTHING: Final = "*"
+
+
+class Existing(Enum):
+    """When relations that DataFrames hold are to list their files anew."""
+
+    NEVER = "never"  # they have other columns than the files, or are of another table
+    IF_GONE = "if gone"  # their files are: whoever reads them fails
+    ALWAYS = "always"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renew:
-    """Let ``session`` read ``table`` anew.
-
-    ``existing``: when its relation is refreshed in place, so that DataFrames that hold it see its
-    new files: always, if its old files are gone, or never. Else Spark forgets the relation.
-    """
+    """Let ``session`` forget the relation of ``table``."""
 
     session: str
     table: str
-    existing: str
+    existing: Existing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +95,7 @@ class Refresher:
     ) -> None:
         self.control = control
         self.counts = Counts()
-        self._existing = ALWAYS if refresh_existing else IF_GONE
+        self._existing = Existing.ALWAYS if refresh_existing else Existing.IF_GONE
         self._refresh_cached = refresh_cached
         self._owed: dict[str, _Owed] = {}  # by table, database or all, in the order of numbers
         self._sessions: dict[str, _Session] = {}
@@ -126,7 +128,8 @@ class Refresher:
         if "." not in change.object and change.kind in {SCHEMA, DATA_CHANGED}:
             self.counts.spared += 1  # properties of a database: no relation has them
             return
-        reshaped = change.kind != DATA_CHANGED
+        # After a catch-up nobody knows what has changed of a table, its columns included.
+        reshaped = change.kind != DATA_CHANGED or change.origin == CATCH_UP
         self._owe(change.object, reshaped=reshaped, until=now + LATE_S)
 
     def lost(self, *, now: float, late: bool) -> None:
@@ -223,7 +226,7 @@ class Refresher:
             if self._refresh_cached:
                 orders.append(Recache(session=session, table=table))
             else:
-                existing = NEVER if owed.reshaped > settled else self._existing
+                existing = Existing.NEVER if owed.reshaped > settled else self._existing
                 orders.append(Renew(session=session, table=table, existing=existing))
         return orders
 

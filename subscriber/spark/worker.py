@@ -19,7 +19,7 @@ from ..subscriber import Subscriber
 from ..watch import Watch
 from .catalyst import Catalyst
 from .guard import Guard
-from .refresh import ALWAYS, IF_GONE, Order, Recache, Refresher
+from .refresh import Order, Recache, Refresher
 from .sessions import Sessions
 from .status import CONNECTING, DETACHED, LIVE
 
@@ -145,12 +145,7 @@ class Worker:
             if isinstance(order, Recache):
                 self._catalyst.recache(session, order.table)
             else:
-                self._catalyst.renew(
-                    session,
-                    order.table,
-                    always=order.existing == ALWAYS,
-                    if_gone=order.existing == IF_GONE,
-                )
+                self._catalyst.renew(session, order.table, existing=order.existing)
             done = True
         if done:
             self._refresher.done(order)

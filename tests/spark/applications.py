@@ -8,7 +8,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from topicast.catalog.metastore.java import cache_folder, java_home_for_spark
 from topicast.cli.quickstart.spark_settings import spark_environment, spark_settings
 
 END_S = 20
+THREADS = 3
 
 
 class Failed(Exception):
@@ -54,19 +56,24 @@ class Application:
         return answer["value"]
 
     def sql(self, *statements: str) -> None:
+        """Run statements, one after the other."""
         for statement in statements:
             self.do(f"_ = spark.sql({statement!r})")
 
-    def rows(self, query: str) -> Any:
-        """Return the sorted rows of ``query``, or the class of the error that it ends in."""
-        return self.read(f"spark.sql({query!r})")
+    def side_by_side(self, *statements: str) -> None:
+        """Run statements that do not depend on each other."""
+        self.do(f"_ = list(threads.map(spark.sql, {statements!r}))")
 
-    def read(self, frame: str) -> Any:
-        """Return the sorted rows of a DataFrame; or the class of the error that it ends in."""
-        try:
-            return self.do(f"sorted(map(list, ({frame}).collect()), key=str)")
-        except Failed as failed:
-            return str(failed)
+    def read(self, **frames: str) -> dict[str, Any]:
+        """Return, of each DataFrame, its sorted rows, or what the error says that it ends in."""
+        pairs = ", ".join(f"{name!r}: lambda: {frame}" for name, frame in frames.items())
+        self.do(f"frames = {{{pairs}}}")
+        found: dict[str, Any] = self.do("dict(zip(frames, threads.map(read, frames.values())))")
+        return found
+
+    def rows(self, query: str) -> Any:
+        """Return the sorted rows of ``query``, or what the error says that it ends in."""
+        return self.read(it=f"spark.sql({query!r})")["it"]
 
     def end(self) -> None:
         assert self._process.stdin is not None
@@ -105,6 +112,13 @@ def _name_of(error: Exception) -> str:
     return f"{type(error).__name__}: {java if java is not None else error}".splitlines()[0][:300]
 
 
+def _read(frame: Callable[[], Any]) -> Any:
+    try:
+        return sorted([list(row) for row in frame().collect()], key=str)
+    except Exception as error:  # noqa: BLE001 - whatever it was, it is what a user sees
+        return _name_of(error)
+
+
 def _run(code: str, names: dict[str, Any]) -> Any:
     *body, last = ast.parse(code).body
     exec(compile(ast.Module(body, []), "told", "exec"), names)  # our own test says what
@@ -119,14 +133,19 @@ def _main(conf: dict[str, str]) -> None:
 
     said = sys.stdout
     sys.stdout = sys.stderr
-    names = {"spark": SparkSession.builder.config(map=conf).getOrCreate()}
+    names = {
+        "spark": SparkSession.builder.config(map=conf).getOrCreate(),
+        "threads": ThreadPoolExecutor(THREADS),
+        "read": _read,
+    }
     for line in sys.stdin:
         try:
             answer = {"value": _run(json.loads(line)["code"], names)}
         except Exception as error:  # noqa: BLE001 - whatever it was, it is the answer
             answer = {"error": _name_of(error)}
         print(json.dumps(answer), file=said, flush=True)
-    names["spark"].stop()
+    names["threads"].shutdown()
+    SparkSession.builder.getOrCreate().stop()
 
 
 if __name__ == "__main__":

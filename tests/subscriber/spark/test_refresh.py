@@ -1,5 +1,7 @@
 """Which change means which call on which session."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,14 +9,12 @@ from hypothesis import strategies as st
 from topicast.subscriber.facts import CREATED, DATA_CHANGED, DROPPED, SCHEMA, Change
 from topicast.subscriber.spark.config import CONTROLS, DRY_RUN, OFF, ON
 from topicast.subscriber.spark.refresh import (
-    ALWAYS,
-    IF_GONE,
     LATE_S,
     LOOK_S,
-    NEVER,
     OWED_MAX,
     REREAD_S,
     SOON_S,
+    Existing,
     Order,
     Recache,
     Refresher,
@@ -46,7 +46,9 @@ def turn(
     return tuple(orders)
 
 
-def renew(table: str = ORDERS, *, session: str = "s", existing: str = IF_GONE) -> Renew:
+def renew(
+    table: str = ORDERS, *, session: str = "s", existing: Existing = Existing.IF_GONE
+) -> Renew:
     return Renew(session=session, table=table, existing=existing)
 
 
@@ -77,20 +79,26 @@ def test_changes_of_one_table_between_two_turns_are_one_refresh() -> None:
 
 
 @pytest.mark.parametrize("kind", [SCHEMA, CREATED, DROPPED])
-def test_relation_of_another_shape_is_forgotten_and_never_refreshed_in_place(kind: str) -> None:
+def test_relation_of_another_shape_is_never_refreshed_in_place(kind: str) -> None:
     """Its columns would be read from files that have others."""
     refresher = Refresher(refresh_existing=True)
     refresher.changed(changed(kind=kind), now=0.0)
     refresher.changed(changed(version=2), now=0.0)  # and the data after it
-    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=NEVER),)
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.NEVER),)
     refresher.changed(changed(version=3), now=0.0)  # of the relation that has the new columns
-    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=ALWAYS),)
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.ALWAYS),)
+
+
+def test_what_a_catch_up_tells_may_be_of_another_shape() -> None:
+    refresher = Refresher(refresh_existing=True)
+    refresher.changed(replace(changed(), origin="catch-up"), now=0.0)
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.NEVER),)
 
 
 def test_existing_dataframes_are_refreshed_where_that_is_asked_for() -> None:
     refresher = Refresher(refresh_existing=True)
     refresher.changed(changed(), now=0.0)
-    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=ALWAYS),)
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.ALWAYS),)
 
 
 def test_cached_data_is_made_anew_only_where_that_is_asked_for() -> None:
@@ -110,7 +118,7 @@ def test_partitions_that_come_and_go_need_nothing() -> None:
 def test_dropped_database_takes_its_tables_and_no_others() -> None:
     refresher = Refresher()
     refresher.changed(changed("shop", DROPPED), now=0.0)
-    assert turn(refresher, {"s": {ORDERS, "shop2.orders"}}) == (renew(existing=NEVER),)
+    assert turn(refresher, {"s": {ORDERS, "shop2.orders"}}) == (renew(existing=Existing.NEVER),)
 
 
 def test_properties_of_a_database_need_nothing() -> None:
@@ -140,7 +148,7 @@ def test_after_a_loss_everything_cached_is_renewed_and_what_comes_later_is_not()
     refresher = Refresher()
     refresher.changed(changed(OTHER), now=0.0)  # older, and owed for longer
     refresher.lost(now=0.0, late=False)
-    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=NEVER),)
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.NEVER),)
     assert turn(refresher, {"s": {ORDERS, "shop.new"}}, now=SOON_S + 1) == ()
     assert refresher.counts.losses == 1
 
@@ -149,7 +157,7 @@ def test_after_a_late_loss_what_was_being_loaded_is_renewed_too() -> None:
     refresher = Refresher()
     refresher.lost(now=0.0, late=True)
     assert turn(refresher, {"s": set()}) == ()
-    assert turn(refresher, {"s": {ORDERS}}, now=SOON_S + 1) == (renew(existing=NEVER),)
+    assert turn(refresher, {"s": {ORDERS}}, now=SOON_S + 1) == (renew(existing=Existing.NEVER),)
 
 
 def test_refresh_that_failed_is_ordered_again() -> None:
