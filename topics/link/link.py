@@ -61,6 +61,7 @@ class _Port:
     take: Callable[["_Port"], Received | None]
     prefixes: set[bytes]
     bytes_max: int  # of a frame that is sent
+    addressed: bool  # whether it sends to a peer that is named
 
 
 class Link:
@@ -175,9 +176,7 @@ class Link:
             False when the queue is full or nobody of that name is there. True is no receipt: it
             may be lost with the connection, and a PUBLISHER drops for whoever is full.
         """
-        port = self._port(name)
-        self._check_addressed(port, peer)
-        return self._put(port, frame, peer)
+        return self._put(self._port(name), frame, peer)
 
     def send_all(self, name: str, frames: Iterable[bytes]) -> None:
         """Queue ``frames`` in their order, each as ``send`` does; not on a ROUTER.
@@ -185,7 +184,6 @@ class Link:
         In one go, so that ZeroMQ's thread finds several to write at once.
         """
         port = self._port(name)
-        self._check_addressed(port, NO_PEER)
         for frame in frames:
             self._put(port, frame, NO_PEER)
 
@@ -217,17 +215,13 @@ class Link:
             raise UsageError("this link is closed")
 
     def _port(self, name: str, role: Role | None = None) -> _Port:
-        self._check_usable()
-        port = self._ports.get(name)
-        if port is None:
+        port = self._ports.get(name)  # a closed link has none
+        if port is None or self._pid != os.getpid():
+            self._check_usable()
             raise UsageError(f"no socket is named {name!r}")
         if role is not None and port.role is not role:
             raise UsageError(f"{name} is a {port.role.name}, not a {role.name}")
         return port
-
-    def _check_addressed(self, port: _Port, peer: bytes) -> None:
-        if (port.role is Role.ROUTER) is not bool(peer):
-            raise UsageError(f"{port.name}: a peer is named to a ROUTER, and to no other")
 
     def _bind(self, name: str, role: Role, address: str) -> str:
         endpoint = for_bind(address)
@@ -263,7 +257,7 @@ class Link:
 
     def _adopt(self, name: str, role: Role, made: zmq.Socket[bytes]) -> None:
         take, bytes_max = _TAKERS.get(role, _take_frame), SENT_BYTES_MAX.get(role, -1)
-        port = _Port(name, role, made, take, set(), bytes_max)
+        port = _Port(name, role, made, take, set(), bytes_max, role is Role.ROUTER)
         self._ports[name] = port
         self._by_socket[made] = port
         self._poller.register(made, zmq.POLLIN)
@@ -272,6 +266,8 @@ class Link:
         if len(frame) > port.bytes_max:
             text = f"a {port.role.name} does not send {len(frame)} bytes at once"
             raise UsageError(f"{port.name}: {text}")
+        if port.addressed is not bool(peer):
+            raise UsageError(f"{port.name}: a peer is named to a ROUTER, and to no other")
         try:
             if peer:
                 port.socket.send(peer, zmq.NOBLOCK | zmq.SNDMORE)
