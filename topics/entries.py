@@ -5,8 +5,7 @@ a table with its blocks, or a database with its blocks of names. A PREFIX tombst
 group and deletes every entry of it that has a lower version.
 """
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 VALUE: Final = 0  # key -> value
 STUB: Final = 1  # key changed; its value is elsewhere (size says how large)
@@ -27,9 +26,8 @@ headers, its places in dicts. Measured by tests/bench/bench_view.py; rounded up.
 KEY_BYTES_MAX: Final = 1024  # HMS names end at 128 + 256 and partition names at 767 characters
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One versioned key of a topic.
+class Entry(NamedTuple):
+    """One versioned key of a topic; a tuple, which is built in a third of a dataclass's time.
 
     ``size`` is the length of the value, kept by a stub whose value is elsewhere.
     ``schema_version`` and ``data_version`` are versions of the same topic: when columns,

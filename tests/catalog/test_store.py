@@ -141,8 +141,7 @@ def test_reloaded_topic_equals_the_one_in_memory(
 
 
 def test_failed_commit_leaves_nothing_behind(tmp_path: Path) -> None:
-    too_large = value(b"a\0c\0", 1)
-    object.__setattr__(too_large, "size", 1 << 80)
+    too_large = value(b"a\0c\0", 1)._replace(size=1 << 80)
     with opened(tmp_path) as store:
         commit(store, transaction(0, 1, value(b"a\0b\0", 1)), event=5)
         with pytest.raises(OverflowError):

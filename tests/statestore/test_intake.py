@@ -381,7 +381,7 @@ def test_malformed_body_under_a_right_checksum_is_refused_and_goes_nowhere() -> 
     """P-DATA-3."""
     stage, publisher = seeded()
     delta = publisher.change(1)
-    broken = replace(delta, entries=(replace(delta.entries[0], key=b"no nul"),))
+    broken = replace(delta, entries=(delta.entries[0]._replace(key=b"no nul"),))
     assert _codes(stage.tell(Put(BULK, encode(broken)))) == ["WIRE"]
     assert stage.frames == []
     assert stage.hub.counts.undecodable == 1

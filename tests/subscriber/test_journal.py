@@ -106,7 +106,7 @@ def test_value_after_a_stub_is_a_change_unless_it_was_loaded() -> None:
     world.publish(catalog.commit(topic, [unloaded], SOURCE_LOAD))
     world.publish(catalog.put_table("shop", "orders", columns=("x",), source=SOURCE_LOAD))
     assert _seen(world) == []
-    world.publish(catalog.commit(topic, [replace(unloaded, version=catalog.next(topic))]))
+    world.publish(catalog.commit(topic, [unloaded._replace(version=catalog.next(topic))]))
     assert _seen(world) == [("shop.orders", "data", "events")]
     world.publish(catalog.put_table("shop", "orders", columns=("x",)))
     assert _seen(world) == [("shop.orders", "schema", "events")]

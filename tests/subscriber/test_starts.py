@@ -62,7 +62,7 @@ def test_late_frames_of_an_old_start_are_refused() -> None:
     catalog.start = 2
     world.pass_time(0.6)
     assert len(world.said(Compare)) == 1
-    entry = replace(old.entries[0], version=before + 1)
+    entry = old.entries[0]._replace(version=before + 1)
     newer = replace(old, from_version=before, to_version=before + 1, entries=(entry,))
     world.hear(facts.DATA, newer)
     world.pass_time(0.6)
