@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from ..topics.entries import FULL
 from ..topics.offers import offered
 from ..topics.wire.header import FEATURES, PROTOCOL
 from ..topics.wire.messages import (
@@ -59,7 +60,7 @@ def state(intake: Intake, position: Position, *, joined: bool = False) -> TopicS
         answer, version, full_bytes = DENIED, 0, 0
     else:
         version, floor = slot.topic.version, slot.topic.floor
-        full_bytes = slot.topic.held_bytes
+        full_bytes = slot.topic.held_bytes if position.level == FULL else 0
         same = position.epoch == intake.epoch
         if same and position.version >= version:
             answer = CURRENT

@@ -159,7 +159,7 @@ class Following:
             return ()
         states = {state.topic: state for state in joined.topics}
         for state in joined.topics:
-            if state.answer != DENIED:
+            if state.answer != DENIED and state.level == FULL:
                 self.sizes[state.topic] = state.full_bytes
         effects: tuple[Effect, ...] = ()
         for topic in [t for t, s in states.items() if s.level == MINIMAL]:

@@ -147,6 +147,16 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
         m.Join(request=1, positions=(m.Position(topic=7, level=FULL, epoch=EPOCH, version=42),)),
     ),
     (
+        "join of several topics",
+        m.Join(
+            request=2,
+            positions=(
+                *(m.Position(topic=t, level=MINIMAL, epoch=EPOCH, version=t) for t in (0, 1, 9)),
+                m.Position(topic=NAMESPACE, level=FULL, epoch=EPOCH, version=42),
+            ),
+        ),
+    ),
+    (
         "joined",
         m.Joined(
             request=1,

@@ -4,10 +4,12 @@ A table of data: a message is added here, in ``messages``, in docs/protocol.md a
 """
 
 from collections.abc import Callable
+from itertools import accumulate, islice, pairwise
 from typing import Any, Final
 
 from ..entries import KEY_BYTES_MAX, VALUE, Entry
 from ..errors import WireError
+from ..sharding import NUM_TOPICS_MAX
 from .header import VALUE_BYTES_MAX
 from .messages import (
     Announce,
@@ -48,6 +50,7 @@ from .messages import (
 
 TEXT_MAX: Final = 4096
 LIST_MAX: Final = 65_536  # an Inspected of every subscriber, a Pull that names what it holds
+ROWS_MAX: Final = 2 * (NUM_TOPICS_MAX + 1)  # every topic while its level changes
 
 Reader = Callable[[Any, str], Any]
 Writer = Callable[[Any], Any]
@@ -125,6 +128,43 @@ def _record(cls: type, fields: dict[str, Check]) -> Check:
     return read, lambda record: [c[1](getattr(record, name)) for name, c in fields.items()]
 
 
+def _by_topic(cls: type, fields: dict[str, Check]) -> Check:
+    """Return how records that begin with ``topic`` are written: their number, then columns.
+
+    A column whose values are all the same is that value. Topics are steps from the one before,
+    the first from -1: so all of them, in order, are the step 1.
+    """
+    checks = {name: check for name, check in fields.items() if name != "topic"}
+
+    def read(value: Any, where: str) -> tuple[Any, ...]:
+        count, *columns = value if type(value) is tuple and value else (None,)
+        _ROWS[0](count, where)
+        if len(columns) != len(fields):
+            raise WireError(f"{where}: {cls.__name__} in {len(fields)} columns expected")
+        whole = [one if type(one) is tuple else (one,) * count for one in columns]
+        if any(len(one) != count for one in whole):
+            raise WireError(f"{where}: columns of {count} values expected")
+        topics = accumulate((_STEP[0](step, where) for step in whole[0]), initial=-1)
+        whole[0] = tuple(fields["topic"][0](topic, where) for topic in islice(topics, 1, None))
+        for at, check in enumerate(checks.values(), 1):
+            whole[at] = tuple(check[0](one, where) for one in whole[at])
+        names = ("topic", *checks)
+        return tuple(cls(**dict(zip(names, row, strict=True))) for row in zip(*whole, strict=True))
+
+    def write(records: tuple[Any, ...]) -> list[Any]:
+        topics = [-1, *(record.topic for record in records)]
+        columns: list[list[Any]] = [[topic - last for last, topic in pairwise(topics)]]
+        columns += [[c[1](getattr(one, name)) for one in records] for name, c in checks.items()]
+        return [len(records), *(_column(column) for column in columns)]
+
+    return read, write
+
+
+def _column(values: list[Any]) -> Any:
+    same = values and values.count(values[0]) == len(values)
+    return values[0] if same else values
+
+
 def _read_entry(value: Any, where: str) -> Entry:
     if type(value) is not tuple or len(value) != 5:
         raise WireError(f"{where}: entry of five fields expected")
@@ -157,8 +197,10 @@ CONTENT: Final = _blob(0, VALUE_BYTES_MAX)
 ENTRY: Final[Check] = (_read_entry, _write_entry)
 VERSIONS: Final = _many(U64)
 TOPIC_VERSIONS: Final = _many(_pair(U16, U64))
-POSITION: Final = _record(Position, {"topic": U16, "level": LEVEL, "epoch": U64, "version": U64})
-TOPIC_STATE: Final = _record(
+_ROWS: Final = _integer(0, ROWS_MAX)
+_STEP: Final = _integer(-65_536, 65_536)
+POSITIONS: Final = _by_topic(Position, {"topic": U16, "level": LEVEL, "epoch": U64, "version": U64})
+TOPIC_STATES: Final = _by_topic(
     TopicState,
     {
         "topic": U16,
@@ -228,15 +270,15 @@ _TABLE: Final[tuple[tuple[int, type, dict[str, Check]], ...]] = (
         Refused,
         {"request": U64, "code": TEXT, "message": TEXT, "retry_ms": U64, "topic": TOPIC},
     ),
-    (4, Join, {"request": U64, "positions": _many(POSITION)}),
-    (5, Joined, {"request": U64, "epoch": U64, "start": U64, "topics": _many(TOPIC_STATE)}),
+    (4, Join, {"request": U64, "positions": POSITIONS}),
+    (5, Joined, {"request": U64, "epoch": U64, "start": U64, "topics": TOPIC_STATES}),
     (6, Drop, {"request": U64, "topics": _many(U16)}),
     (7, Dropped, {"request": U64}),
     (
         8,
         Status,
         {
-            "positions": _many(POSITION),
+            "positions": POSITIONS,
             "lag_us": U64,
             "held_bytes": U64,
             "budget_bytes": U64,

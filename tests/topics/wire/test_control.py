@@ -11,14 +11,14 @@ from topicast.topics.errors import WireError
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire import header as h
 from topicast.topics.wire import messages as m
-from topicast.topics.wire.control import CLASSES, LIST_MAX, SHAPES, TEXT_MAX
+from topicast.topics.wire.control import CLASSES, LIST_MAX, ROWS_MAX, SHAPES, TEXT_MAX
 
 KEY = b"a\0b\0"
 FIELDS: dict[type, list[Any]] = {
     m.Hello: [1, 1, "n", bytes(16), 1, 1, 0],
     m.Refused: [1, "BUSY", "again", 100, -1],
-    m.Join: [1, [[7, 2, 5, 3]]],
-    m.Joined: [1, 5, 9, [[7, 2, 0, 3, 10]]],
+    m.Join: [1, [2, [8, 1], 2, 5, [3, 4]]],
+    m.Joined: [1, 5, 9, [2, 1, 2, 0, [3, 4], [10, 11]]],
     m.Filed: [5, 6, [[7, 3]]],
     m.CatchUp: [1, 100, [[7, 2, 5, 3, 2, KEY, 4]]],
     m.Compared: [1, True, 5, 6],
@@ -50,12 +50,18 @@ HOSTILE: list[tuple[type, str, Any, str]] = [
     (m.Hello, "features", None, "integer from"),
     (m.Refused, "topic", -2, "integer from -1 to 65535"),
     (m.Refused, "topic", 65_536, "integer from -1"),
-    (m.Join, "positions", 7, "list of at most 65536"),
-    (m.Join, "positions", [7], "Position of 4 fields"),
-    (m.Join, "positions", [[7, 2, 5]], "Position of 4 fields"),
-    (m.Join, "positions", [[7, 3, 5, 3]], "integer from 0 to 2"),
-    (m.Join, "positions", [[70_000, 2, 5, 3]], "integer from 0 to 65535"),
-    (m.Joined, "topics", [[7, 2, 0, 3]], "TopicState of 5"),
+    (m.Join, "positions", 7, "integer from 0 to 8194"),
+    (m.Join, "positions", [], "integer from 0 to 8194"),
+    (m.Join, "positions", [ROWS_MAX + 1, 1, 2, 5, 3], "integer from 0 to 8194"),
+    (m.Join, "positions", [1, 8, 2, 5], "Position in 4 columns"),
+    (m.Join, "positions", [2, [8, 1], 2, 5, [3]], "columns of 2 values"),
+    (m.Join, "positions", [2, [8], 2, 5, 3], "columns of 2 values"),
+    (m.Join, "positions", [1, 8, 3, 5, 3], "integer from 0 to 2"),
+    (m.Join, "positions", [2, [1, "1"], 2, 5, 3], "integer from -65536 to 65536"),
+    (m.Join, "positions", [1, 65_537, 2, 5, 3], "integer from -65536 to 65536"),
+    (m.Join, "positions", [2, 65_536, 2, 5, 3], "integer from 0 to 65535"),
+    (m.Join, "positions", [2, [8, -9], 2, 5, 3], "integer from 0 to 65535"),
+    (m.Joined, "topics", [1, 8, 2, 0, 3], "TopicState in 5 columns"),
     (m.Filed, "versions", [[7]], "pairs expected"),
     (m.Filed, "versions", [7], "pairs expected"),
     (m.Filed, "versions", [[7, -3]], "integer from"),
@@ -120,3 +126,20 @@ def test_type_numbers_run_from_one_without_a_hole() -> None:
     """P-MSG-1."""
     assert sorted(CLASSES) == list(range(1, len(SHAPES) + 1))
     assert {cls: SHAPES[cls][0] for cls in SHAPES} == {c: n for n, c in CLASSES.items()}
+
+
+def test_all_topics_at_one_level_are_joined_in_a_few_bytes() -> None:
+    asked = m.Join(
+        request=1,
+        positions=tuple(m.Position(topic=t, level=1, epoch=0, version=0) for t in range(256)),
+    )
+    frame = encode(asked)
+    assert len(frame) < 32
+    assert decode(frame) == asked
+
+
+@pytest.mark.parametrize("topics", [(), (0,), (9, 3, 3, 65_534), (255, 0)])
+def test_topics_of_any_order_keep_it(topics: tuple[int, ...]) -> None:
+    positions = tuple(m.Position(topic=t, level=2, epoch=5, version=t) for t in topics)
+    asked = m.Join(request=1, positions=positions)
+    assert decode(encode(asked)) == asked
