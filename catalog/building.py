@@ -77,6 +77,7 @@ def _assemble(
         window=_window(store),
         settings=config.core(),
         policy=policy,
+        writes=store.load_writes(),
     )
     catalog.offering.change(config.mode(policy.mode))
     return Catalogd(

@@ -8,7 +8,7 @@ Two steps a turn: ``handle`` decides, ``flush`` returns what may leave, the comm
 Invariant: nothing leaves that the store does not have.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Final
 
@@ -39,13 +39,16 @@ from .service.desk import Desk
 from .service.jobs import Jobs
 from .service.orders import Hands, Orders
 from .service.pulls import Pulls
+from .service.reporting import Reporting
 from .sources import reads
 from .sources.actions import DatabaseDirt, Dirt, TableDirt, dirt_of
 from .sources.loader import Loader
 from .sources.notifications import Window
 from .sources.poller import Polled, Poller, PollFailed
 from .sources.reads import ReadDone, ReadFailed, TableId
+from .sources.reports import Reports
 from .starts import AHEAD, Claim, StartRecord, judge
+from .transactions import WriteRow
 from .writing import Writer
 
 CHECKED_PER_TURN: Final = 200  # names looked at for what a restart left without content
@@ -64,6 +67,7 @@ class Catalog:
         window: Window | None,
         settings: Settings,
         policy: Policy = POLICY_DEFAULT,
+        writes: Iterable[WriteRow] = (),
     ) -> None:
         """Begin with what a store holds.
 
@@ -73,6 +77,7 @@ class Catalog:
             window: How far in the events the store is; None: nothing was ever stored.
             settings: The operator's.
             policy: What is offered, as it is stored.
+            writes: What drivers reported, as it is stored.
         """
         self.settings = settings
         self.starts = starts
@@ -90,6 +95,11 @@ class Catalog:
         )
         self._writer = Writer(self.namespace, self.contents, self.loader)
         self.orders = self._make_orders()
+        self.reporting = Reporting(
+            Reports(self.namespace, self.contents, topics, known=writes),
+            metastore=settings.metastore,
+            position=self.position,
+        )
         self.desk = self._make_desk()
         self._wanted: list[Effect] = []
         self._listing = False
@@ -151,22 +161,30 @@ class Catalog:
         self.poller.look(now)
         if self.desk.settled:
             self.orders.step(now=now, at_us=now_us)
+            self.reporting.step(unresolved=self.loader.unresolved(), now=now, at_us=now_us)
         self._order(now)
         effects, self._wanted = self._wanted, []
         if self.desk.settled:
             self.offering.touch(now=now, at_us=now_us)
         transactions, policy = self.ledger.take(), self.offering.take()
-        orders = self.orders.given(now_us)
+        orders, (writes, settled) = self.orders.given(now_us), self.reporting.commits()
         if self.desk.settled:
             self.poller.resolved(self.loader.unresolved())
         place = self.poller.place if self.desk.settled else self._place
-        if transactions or policy or orders or place != self._place:
+        news = (transactions, policy, orders, writes, settled)
+        if any(news) or place != self._place:
             self._place = place
             effects.append(
-                Commit(transactions=transactions, place=place, orders=orders, policy=policy)
+                Commit(
+                    transactions=transactions,
+                    place=place,
+                    orders=orders,
+                    policy=policy,
+                    writes=writes,
+                    settled=settled,
+                )
             )
-        if transactions:
-            effects.append(Publish(transactions=transactions))
+        effects += [Publish(transactions=transactions)] if transactions else []
         self._catch_up()
         if self._mint_above and self._caught_up:
             effects.append(MintEpoch(at_least=self._mint_above))
@@ -177,7 +195,7 @@ class Catalog:
         if self.desk.ready or self._unchecked is not None:
             return now
         times = [self.poller.deadline, self._list_at, self.loader.deadline()]
-        times.append(self.offering.deadline)
+        times += [self.offering.deadline, self.reporting.deadline]
         return min([now + IDLE_S, *(time for time in times if time is not None)])
 
     def judge(self, claim: Claim) -> bool:
@@ -213,16 +231,7 @@ class Catalog:
         """Picture catalogd; the picture does not change afterwards. Cost: O(topics)."""
         epoch, start = self.position()
         poller = self.poller
-        topics = tuple(
-            status.TopicStatus(
-                topic=number,
-                version=topic.version,
-                floor=topic.floor,
-                entries=len(topic),
-                held_bytes=topic.held_bytes,
-            )
-            for number, topic in self.ledger.topics.items()
-        )
+        topics = status.of_topics(self.ledger.topics)
         problem, warning = status.troubles(
             poller.trouble(self._now),
             self.error,
@@ -248,7 +257,9 @@ class Catalog:
             waiting_requests=self.desk.waiting,
             entries=sum(topic.entries for topic in topics),
             held_bytes=sum(topic.held_bytes for topic in topics),
-            counts=asdict(self.counts) | {"polls_late": poller.late, "unfit": self.contents.unfit},
+            counts=asdict(self.counts)
+            | self.reporting.counts()
+            | {"polls_late": poller.late, "unfit": self.contents.unfit},
             topics=topics,
         )
 
@@ -257,6 +268,7 @@ class Catalog:
         self.ledger.check()
         self.offering.check()
         self.orders.check()
+        self.reporting.check()
         self.loader.check()
         if self.poller.window is not None:
             self.poller.window.check()
@@ -282,6 +294,7 @@ class Catalog:
             self.loader,
             self.poller,
             orders=self.orders,
+            reporting=self.reporting,
             ledger=self.ledger,
             counts=self.counts,
             position=self.position,

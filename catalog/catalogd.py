@@ -200,6 +200,8 @@ class Catalogd:
             window=pack_state(place),
             orders=commit.orders,
             policy=pack_policy(policy) if policy else None,
+            writes=commit.writes,
+            settled=commit.settled,
         )
         self._standing.watermark = self._catalog.poller.watermark
         if policy is not None and policy.mode != self._standing.mode:

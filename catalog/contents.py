@@ -29,6 +29,7 @@ from .ledger import GroupLeaves, Ledger
 from .sources.reads import TableId
 from .transactions import DATA, LOADED, SCHEMA, UNLOADED, ChangeRow
 
+PARTITIONS_NAMED_MAX: Final = 100  # by the history, of one write
 SPARK_SCHEMA: Final = "spark.sql.sources."  # of csv and json HMS holds one column, col
 LEAVES_MAX: Final = 4096  # tables whose lower bounds are kept sorted between two changes
 
@@ -178,6 +179,40 @@ class Contents:
             return self._table(table, value, version, data=data, anew=False) + blocks
 
         self._write(number, table, build, source=source, at_us=at_us, row=row)
+
+    def raise_data(
+        self, table: TableId, *, partitions: Sequence[str], source: int, at_us: int
+    ) -> tuple[int, int]:
+        """Note that data of ``table`` changed, which no struct of it shows.
+
+        Its own entry gets the version, so whoever holds anything of it hears. ``partitions``
+        are for the history. Returns topic and version.
+        """
+        number, topic = self.topic_of(table)
+        key = table_key(*table)
+
+        def build(version: int) -> list[Entry]:
+            have = topic.get(key)
+            if have is None:
+                return [Entry(key, version, version, version, 0, None, STUB)]
+            return [
+                Entry(
+                    key,
+                    version,
+                    have.schema_version,
+                    version,
+                    have.size,
+                    have.value,
+                    have.kind,
+                )
+            ]
+
+        have = topic.get(key)
+        before = have.version if have is not None else 0
+        of = [f"/{one}" for one in partitions[:PARTITIONS_NAMED_MAX]] or [""]
+        rows = [ChangeRow(object=".".join(table) + one, kind=DATA, before=before) for one in of]
+        self._ledger.write(number, build, source=source, at_us=at_us, changes=rows)
+        return number, topic.version
 
     def drop(self, table: TableId, *, source: int, at_us: int) -> None:
         """Hold nothing of ``table``."""

@@ -10,7 +10,7 @@ from .sources.notifications import WindowState
 from .sources.poller import Poll, Polled, PollFailed
 from .sources.reads import Read, ReadDone, ReadFailed
 from .starts import StartRecord
-from .transactions import OrderRow, Transaction
+from .transactions import OrderRow, Transaction, WriteId, WriteRow
 
 POLLING_INTERVAL_S_DEFAULT: Final = 0.2
 
@@ -31,12 +31,15 @@ class Commit:
     """Effect: make this durable; what follows in the same tuple leaves only afterwards.
 
     ``place``: how far in the events; None where there are none. ``policy``: None: as it was.
+    ``writes``: what drivers reported; ``settled``: what of it may be forgotten.
     """
 
     transactions: tuple[Transaction, ...]
     place: WindowState | None
     orders: tuple[OrderRow, ...] = ()
     policy: Policy | None = None
+    writes: tuple[WriteRow, ...] = ()
+    settled: tuple[WriteId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +125,7 @@ class Counts:
     pulls: int = 0
     syncs: int = 0
     orders: int = 0
+    reports: int = 0
     refused: int = 0
     garbled: int = 0  # frames that were no message, of hubs and of the service
     unreachable: int = 0  # answers that found no peer, or a full queue

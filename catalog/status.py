@@ -3,7 +3,10 @@
 Columns of ``table`` are what ``Inspect`` is answered with; other threads may hold a Status.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+
+from ..topics.topic import Topic
 
 Cell = str | int | float | bool | None
 Rows = tuple[tuple[Cell, ...], ...]
@@ -47,6 +50,20 @@ class Status:
     held_bytes: int
     counts: dict[str, int]
     topics: tuple[TopicStatus, ...]
+
+
+def of_topics(topics: Mapping[int, Topic]) -> tuple[TopicStatus, ...]:
+    """Picture each topic."""
+    return tuple(
+        TopicStatus(
+            topic=number,
+            version=topic.version,
+            floor=topic.floor,
+            entries=len(topic),
+            held_bytes=topic.held_bytes,
+        )
+        for number, topic in topics.items()
+    )
 
 
 def troubles(

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
 from ..topics.entries import PREFIX, TOMBSTONE, Entry
 from ..topics.sharding import is_topic, topic_ids
@@ -19,7 +19,7 @@ from ..topics.wire.messages import SOURCE_ORDERS
 from .folder_lock import FolderLock
 from .starts import EPOCH_MAX, StartRecord
 from .store_schema import FILE_NAME, connect, explained, transaction
-from .transactions import OrderRow, Transaction, check
+from .transactions import OrderRow, Transaction, WriteId, WriteRow, check
 
 STARTS_MAX: Final = 1000
 """Three years at one restart a day. A peer that last heard of an older one counts as ahead and
@@ -45,6 +45,9 @@ MOVE = """INSERT INTO topics VALUES (?1, ?2, 0)
           ON CONFLICT (topic) DO UPDATE SET version = ?2"""
 RAISE_FLOOR = """INSERT INTO topics VALUES (?1, 0, ?2)
                  ON CONFLICT (topic) DO UPDATE SET floor = ?2"""
+NOTE = "INSERT OR REPLACE INTO writes VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+SETTLE = "DELETE FROM writes WHERE driver = ? AND number = ?"
+WRITES = "SELECT * FROM writes ORDER BY driver, number"
 RECORD = "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 VALUES_OF = """SELECT key, version, schema_version, data_version, size, value, kind
                FROM entries WHERE topic = ? ORDER BY key"""
@@ -132,11 +135,14 @@ class Store:
         window: bytes,
         orders: Sequence[OrderRow] = (),
         policy: str | None = None,
+        writes: Sequence[WriteRow] = (),
+        settled: Sequence[WriteId] = (),
     ) -> None:
         """Make ``transactions`` and the place in the event stream durable, all or nothing.
 
         Transactions of a topic follow each other, and follow what is stored, without a gap.
         ``orders`` go into the history, ``policy`` takes the place of the one that is stored.
+        ``writes`` are noted by driver and number, then what is ``settled`` is forgotten.
         Cost: one fsync however many there are; none if nothing differs from what is stored.
 
         Raises:
@@ -145,7 +151,7 @@ class Store:
         policy = self.policy if policy is None else policy
         place = (last_event_id, window, policy)
         news = place != (self.last_event_id, self.window, self.policy)
-        if not (transactions or orders or news):
+        if not any((transactions, orders, news, writes, settled)):
             return
         ends = self._check_order(transactions)
         changes = self._change_rows(transactions, orders, last_event_id)
@@ -155,11 +161,19 @@ class Store:
             if changes:
                 self._db.executemany(RECORD, changes)
                 self._trim((transactions or orders)[-1].at_us, len(changes))
+            self._db.executemany(NOTE, map(_packed, writes))
+            self._db.executemany(SETTLE, settled)
             self._db.executemany(MOVE, ends.items())
             self._db.execute("UPDATE state SET last_event_id = ?, window = ?, policy = ?", place)
         self._versions.update(ends)
         self._changes_end = changes[-1][0] if changes else self._changes_end
         self.last_event_id, self.window, self.policy = place
+
+    def load_writes(self) -> Iterator[WriteRow]:
+        """Yield what drivers reported, by driver and number."""
+        with explained(self._path):
+            for row in self._db.execute(WRITES).fetchall():
+                yield _unpacked(row)
 
     def surplus(self, topics: Iterable[int], now_us: int) -> dict[int, int]:
         """Return the floors that leave none of ``topics`` tombstones too old or too many.
@@ -296,6 +310,25 @@ class Store:
 
 def _version_of(row: tuple[bytes, int, int, int, int, bytes | None, int]) -> int:
     return row[1]
+
+
+def _packed(one: WriteRow) -> tuple[object, ...]:
+    place = (one.open, one.at_us, one.topic, one.version)
+    return (one.driver, one.number, one.object, "\n".join(one.partitions), *place)
+
+
+def _unpacked(row: tuple[Any, ...]) -> WriteRow:
+    driver, number, wanted, partitions, is_open, at_us, topic, version = row
+    return WriteRow(
+        driver=driver,
+        number=number,
+        object=wanted,
+        partitions=tuple(partitions.splitlines()),
+        open=bool(is_open),
+        at_us=at_us,
+        topic=topic,
+        version=version,
+    )
 
 
 def _surplus(newest_first: Iterable[tuple[int, int, int]], now_us: int) -> int:

@@ -5,6 +5,7 @@ topics   version and floor of each topic            starts   one row a start, of
 entries  values and stubs                            graves   tombstones, by version
 changes  history; a row's id is the byte offset of its end, so that a range of ids is a size;
          ``who`` is set where somebody ordered it, topic and versions are then -1 and 0
+writes   what drivers reported, by driver and number; open: an intent. Partitions: a line each
 """
 
 import sqlite3
@@ -16,7 +17,7 @@ from typing import Final
 from ..topics.errors import StoreError
 
 FILE_NAME: Final = "catalog.sqlite3"
-SCHEMA: Final = 2
+SCHEMA: Final = 3
 APPLICATION_ID: Final = 0x746F7063  # "topc": tells this file from any other SQLite database
 
 PAGE_BYTES: Final = 8192
@@ -26,6 +27,17 @@ Measured with 100,000 tables and 10 M partitions: 1.7 s to read, against 3.1 s b
 
 WAL_BYTES_MAX: Final = 64 << 20  # what the log is cut back to after a burst
 BUSY_S: Final = 5.0  # an operator's sqlite3 shell may look, and hold us up, for so long
+
+WRITES: Final = """CREATE TABLE writes (
+        driver BLOB NOT NULL,
+        number INTEGER NOT NULL,
+        object TEXT NOT NULL,
+        partitions TEXT NOT NULL,
+        open INTEGER NOT NULL,
+        at_us INTEGER NOT NULL,
+        topic INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        PRIMARY KEY (driver, number)) WITHOUT ROWID"""
 
 TABLES: Final = (
     """CREATE TABLE state (
@@ -74,13 +86,15 @@ TABLES: Final = (
         event_before INTEGER,
         event_after INTEGER,
         who TEXT)""",
+    WRITES,
 )
 
 UPGRADES: Final = {
     1: (
         "ALTER TABLE state ADD COLUMN policy TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE changes ADD COLUMN who TEXT",
-    )
+    ),
+    2: (WRITES,),
 }
 """By schema, what makes the next one of it."""
 

@@ -37,6 +37,26 @@ class OrderRow:
     at_us: int
 
 
+WriteId = tuple[bytes, int]  # driver and number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteRow:
+    """A write that a driver reported: an intent while ``open``, else done as of ``version``.
+
+    ``driver`` and ``number`` tell it from every other. ``object``: a table or a path.
+    """
+
+    driver: bytes
+    number: int
+    object: str
+    partitions: tuple[str, ...]
+    open: bool
+    at_us: int
+    topic: int = 0
+    version: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
     """The changes of one topic in ``(from_version, to_version]``, all or none of them.

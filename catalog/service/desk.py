@@ -21,6 +21,7 @@ from ...topics.wire.messages import (
     Order,
     Pull,
     Refused,
+    Report,
     Sync,
     Synced,
     Validate,
@@ -34,6 +35,7 @@ from ..sources.reads import Withdraw
 from ..starts import Claim
 from .orders import MODE, Orders
 from .pulls import Pulls
+from .reporting import Reporting
 from .serving import Serving
 from .syncs import Syncs
 
@@ -52,6 +54,7 @@ class Desk:
         poller: Poller,
         *,
         orders: Orders,
+        reporting: Reporting,
         ledger: Ledger,
         counts: Counts,
         position: Position,
@@ -61,6 +64,7 @@ class Desk:
         self.settled = False  # and none of them is in doubt
         self._pulls = pulls
         self._orders = orders
+        self._reporting = reporting
         self._syncs = Syncs()
         self._serving = Serving(pulls, loader, poller, counts=counts)
         self._loader = loader
@@ -72,14 +76,15 @@ class Desk:
     @property
     def waiting(self) -> int:
         """How many requests wait."""
-        return len(self._serving) + len(self._syncs) + len(self._orders)
+        others = len(self._orders) + len(self._reporting)
+        return len(self._serving) + len(self._syncs) + others
 
     @property
     def ready(self) -> bool:
         """Whether a turn has something to send."""
-        return self._serving.ready or self._orders.ready
+        return self._serving.ready or self._orders.ready or self._reporting.ready
 
-    def ask(
+    def ask(  # noqa: C901 - dispatch
         self,
         peer: bytes,
         message: Message,
@@ -100,6 +105,8 @@ class Desk:
                 self._on_compare(peer, message, judge)
             case Order():
                 self._on_order(peer, message, now)
+            case Report():
+                self._on_report(peer, message, now)
             case Inspect():
                 self._on_inspect(peer, message, inspect)
             case Credit(stream=stream, amount=amount):
@@ -110,6 +117,7 @@ class Desk:
                 self._serving.forget(peer)
                 self._syncs.forget(peer)
                 self._orders.forget(peer)
+                self._reporting.forget(peer)
             case _:
                 what = f"{type(message).__name__} is nothing that catalogd answers"
                 self._refuse(peer, 0, "UNEXPECTED", why=what)
@@ -117,11 +125,13 @@ class Desk:
     def polled(self, poll: int, seq: int) -> None:
         """Learn that a poll brought everything up to arrival number ``seq``."""
         self._syncs.polled(poll, seq)
+        self._reporting.polled(poll, seq)
 
     @property
     def wants_poll(self) -> bool:
         """Whether somebody waits for a poll that has not begun."""
-        return self._syncs.wants_poll(self._loader.polls_begun)
+        begun = self._loader.polls_begun
+        return self._syncs.wants_poll(begun) or self._reporting.wants_poll(begun)
 
     def withdrawn(self, effect: Withdraw) -> None:
         """Refuse those who wait for a table that cannot be read."""
@@ -136,7 +146,7 @@ class Desk:
         for peer, request in self._syncs.expire(now):
             why = f"the metastore does not answer: {self._poller.error or 'it is slow'}"
             self._refuse(peer, request, "SOURCE", why=why, retry_ms=RETRY_MS)
-        for peer, answer in self._orders.answers():
+        for peer, answer in (*self._orders.answers(), *self._reporting.answers()):
             self.counts.refused += isinstance(answer, Refused)
             self._replies.append(Reply(peer=peer, message=answer))
         replies, self._replies = self._replies, []
@@ -196,6 +206,14 @@ class Desk:
             self._orders.ask(peer, order, now=now)
         else:
             self._refuse_early(peer, order.request)
+
+    def _on_report(self, peer: bytes, report: Report, now: float) -> None:
+        self.counts.reports += 1
+        if self.serving:
+            begun = self._loader.polls_begun if self._poller.enabled else None
+            self._reporting.ask(peer, report, polls_begun=begun, now=now)
+        else:
+            self._refuse_early(peer, report.request)
 
     def _synced(self, request: int) -> Synced:
         epoch, start = self._position()

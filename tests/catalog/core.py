@@ -53,6 +53,7 @@ class Core:
         *,
         topics: dict[int, Topic] | None = None,
         place: WindowState | None = None,
+        uris: str = "",
         **settings: object,
     ) -> None:
         self.metastore = metastore or FakeMetastore()
@@ -65,7 +66,10 @@ class Core:
         window = Window(place, now=self.now) if place is not None else None
         record = StartRecord(start=7, epoch=1, versions=(0,) * len(topics))
         self.catalog = Catalog(
-            topics, starts=(record,), window=window, settings=Settings(**settings)
+            topics,
+            starts=(record,),
+            window=window,
+            settings=Settings(metastore=uris, **settings),
         )
         self.effects: list[Effect] = []
         self.committed: list[Transaction] = []

@@ -30,7 +30,7 @@ def spoil_file(folder: Path) -> None:
 
 
 def newer_schema(folder: Path) -> None:
-    rows(folder, "PRAGMA user_version = 3")
+    rows(folder, "PRAGMA user_version = 4")
 
 
 def other_program(folder: Path) -> None:
@@ -45,7 +45,7 @@ def other_program(folder: Path) -> None:
         (spoil_head, "is damaged"),
         (spoil_middle, "is damaged"),
         (spoil_file, "cannot be opened"),
-        (newer_schema, "newer catalogd (schema 3, 2 understood here)"),
+        (newer_schema, "newer catalogd (schema 4, 3 understood here)"),
         (other_program, "is not a store of catalogd"),
     ],
 )
@@ -79,10 +79,11 @@ def test_store_of_the_schema_before_is_brought_up_and_keeps_what_it_has(tmp_path
         commit(store, transaction(0, 1, value(b"a\0b\0", 1)))
     rows(tmp_path, "ALTER TABLE state DROP COLUMN policy")
     rows(tmp_path, "ALTER TABLE changes DROP COLUMN who")
+    rows(tmp_path, "DROP TABLE writes")
     rows(tmp_path, "PRAGMA user_version = 1")
     for new_id in (2, 3):
         with opened(tmp_path, new_id=new_id) as store:
             assert (store.policy, store.versions[0], store.last_event_id) == ("", 1, 7)
     with opened(tmp_path, new_id=4) as store:
         commit(store, transaction(0, 2, value(b"a\0b\0", 2)))
-    assert rows(tmp_path, "PRAGMA user_version") == [(2,)]
+    assert rows(tmp_path, "PRAGMA user_version") == [(3,)]

@@ -3,6 +3,7 @@
 import gzip
 import json
 import threading
+import time
 from base64 import b64encode
 from contextlib import suppress
 from random import Random
@@ -34,6 +35,7 @@ from topicast.catalog.sources.notifications import (
 )
 from topicast.tests.catalog.fake_metastore import make_table
 from topicast.tests.catalog.places import Place
+from topicast.tests.waiting import until
 from topicast.topics.errors import WireError
 
 POLL_S = 0.2
@@ -322,7 +324,8 @@ def test_nothing_is_lost_while_real_writers_share_ids(
     """Eight writers at once: the real 2.3 gives many of their events the same ids."""
     host, _, port = hive.uri.removeprefix("thrift://").partition(":")
     reads = Hms(hive.uri, timeout_s=30)
-    window = settled_at(reads.current_event_id())
+    last_id = reads.current_event_id()
+    window = Window(WindowState(last_id=last_id, settled=last_id), now=time.monotonic())
 
     def write(number: int) -> None:
         with HMSClient(host=host, port=int(port)) as writes:
@@ -335,10 +338,14 @@ def test_nothing_is_lost_while_real_writers_share_ids(
     for writer in writers:
         writer.start()
     seen: list[str] = []
-    now = 0.0
-    while any(writer.is_alive() for writer in writers) or not window.is_quiet(window.last_id):
-        now += POLL_S
+
+    def is_over() -> bool:
+        now = time.monotonic()
         events = reads.events_after(window.next_poll(now), events_max=POLL_EVENTS_MAX)
-        seen += [e.table for e in window.news(events, now).events if e.db == real_place.db]
+        seen.extend(e.table for e in window.news(events, now).events if e.db == real_place.db)
+        writing = any(writer.is_alive() for writer in writers)
+        return not writing and window.is_quiet(window.last_id)
+
+    until(is_over, timeout_s=60, what="a quiet window")
     reads.close()
     assert sorted(seen) == sorted(f"w{n}_{step}" for n in range(8) for step in range(15))
