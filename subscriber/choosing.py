@@ -1,6 +1,6 @@
 """Choosing: which level each topic has, by its use; it feeds the planner and does what it says.
 
-    reads, changes ──▶ uses ──every PLAN_S──▶ planner ──steps──▶ following
+    reads, changes ──▶ uses ──every PLAN_S──▶ gathered ──next turn──▶ planner ──steps──▶ following
     first read of a topic at none ──────────────────at once──▶ minimal
 
 What is set by hand stays as it was set. While somebody watches all changes, no topic is below
@@ -22,6 +22,7 @@ from ..topics.entries import (
 )
 from ..topics.objects.names import table_key
 from ..topics.sharding import NAMESPACE, table_topic, topic_ids
+from .costs import Costs
 from .facts import Effect
 from .following import Following
 from .pins import Pins
@@ -30,10 +31,15 @@ from .uses import Uses
 
 PLAN_S: Final = 5.0
 DRAIN_S: Final = 1.0
+DRAIN_MAX: Final = 256  # reads in a turn: 1 ms, should they be of as many tables
 READS_MAX: Final = 8192  # noted between two drains; of more only the newest count
 UNKNOWN_BYTES: Final = 1024  # what a table that was never held counts
 
 BY_HAND: Final = "set by hand"
+NAMES: Final = "names are always held"
+UNJUDGED: Final = "levels were not chosen yet"
+OUTGREW: Final = "it outgrew its room"
+ALL_THAT_FITS: Final = "all that fits is held at full, as levels=full says"
 FIRST_USE: Final = "read for the first time"
 PINNED: Final = "a table of it is pinned"
 WATCHED: Final = "all changes are watched"
@@ -42,7 +48,7 @@ WATCHED: Final = "all changes are watched"
 class Choosing:
     """Levels by use. ``reads`` takes (db, table, whole) of each read, from any thread."""
 
-    def __init__(self, following: Following, pins: Pins, *, automatic: bool) -> None:
+    def __init__(self, following: Following, pins: Pins, *, costs: Costs, automatic: bool) -> None:
         self.reads: deque[tuple[str, str, bool]] = deque(maxlen=READS_MAX)
         self.automatic = automatic
         self.watched = False
@@ -51,7 +57,8 @@ class Choosing:
         self._following = following
         self.uses = Uses()
         self._pins = pins
-        self._planner = Planner(MINIMAL_BYTES)
+        self._planner = Planner(MINIMAL_BYTES, costs)
+        self._gathered: list[Situation] = []  # planned with in the next turn: each is a millisecond
         self._by_hand: set[int] = set()
         self._since: dict[int, float] = {}
         self._drain_at = self._plan_at = 0.0
@@ -59,7 +66,20 @@ class Choosing:
     @property
     def deadline(self) -> float | None:
         """The time at which ``tick`` has work to do."""
+        if self._gathered:
+            return -inf
         return self._drain_at if self.automatic else None
+
+    def why(self, topic: int) -> str:
+        """Say in plain words why ``topic`` has the level that it has."""
+        if topic == NAMESPACE:
+            return NAMES
+        if self.automatic and topic in self._following.outgrown and topic not in self._by_hand:
+            return OUTGREW
+        if self.automatic or topic in self.reasons:
+            return self.reasons.get(topic, UNJUDGED)
+        failure = self._following.failure(topic)
+        return ALL_THAT_FITS if failure is None else str(failure)
 
     def by_hand(self, topic: int) -> None:
         """Leave ``topic`` alone: somebody has set its level."""
@@ -100,10 +120,17 @@ class Choosing:
 
     def tick(self, *, now: float) -> tuple[Effect, ...]:
         """Count what was read, and plan when it is time."""
-        if not self.automatic or now < self._drain_at:
+        if self._gathered:
+            return self._plan(now)
+        if not self.automatic:
+            self._following.outgrown.clear()
             return ()
-        self._drain_at = now + DRAIN_S
+        if now < self._drain_at:
+            return ()
         self._drain(now)
+        if self.reads:
+            return ()  # the next turn goes on
+        self._drain_at = now + DRAIN_S
         toggled, self._offers = self._offers != self._following.offers, self._following.offers
         if (now < self._plan_at and not toggled) or not self._following.ready():
             return ()
@@ -112,7 +139,8 @@ class Choosing:
             self._planner.outgrew(topic, now=now)
             self._since[topic] = now
         self._following.outgrown.clear()
-        return self._plan(now)
+        self._gather(now)
+        return ()
 
     def _follow(self, topic: int, why: str, now: float) -> tuple[Effect, ...]:
         levels = self._following.levels
@@ -126,7 +154,7 @@ class Choosing:
 
     def _drain(self, now: float) -> None:
         count: Counter[tuple[str, str, bool]] = Counter()
-        while self.reads:
+        for _ in range(min(len(self.reads), DRAIN_MAX)):
             count[self.reads.popleft()] += 1
         following = self._following
         for (db, table, whole), times in count.items():
@@ -144,28 +172,43 @@ class Choosing:
         head = content.entry(group)
         return content.held_bytes if whole or head is None else accounted_bytes(head)
 
-    def _plan(self, now: float) -> tuple[Effect, ...]:
-        following = self._following
-        levels, budget, offers = following.levels, following.levels.budget, following.offers
+    def _gather(self, now: float) -> None:
+        """Look at every topic that is not set by hand."""
         left = self._by_hand | {NAMESPACE}
-        topics = [topic for topic in topic_ids(following.num_topics) if topic not in left]
-        apart = [budget.committed((NAMESPACE, FULL))]
-        pinned = self._pins.bytes_of(levels.holdings.pinnable_bytes)
-        committed = {topic: levels.committed_bytes(topic) for topic in self._by_hand}
-        apart += [max(size, pinned.get(topic, 0)) for topic, size in committed.items()]
-        apart += [size for topic, size in pinned.items() if topic not in left]
+        pinned = self._pinned()
+        topics = [topic for topic in topic_ids(self._following.num_topics) if topic not in left]
+        self._gathered = [self._situation(topic, pinned.get(topic), now) for topic in topics]
+
+    def _plan(self, now: float) -> tuple[Effect, ...]:
+        situations, self._gathered = self._gathered, []
+        following = self._following
+        offers = following.offers
+        if not following.ready() or situations[-1].topic >= following.num_topics:
+            return ()  # it is another catalog than a moment ago
         plan = self._planner.plan(
-            [self._situation(topic, pinned.get(topic), now) for topic in topics],
-            budget_bytes=max(budget.limit_bytes - sum(apart), 0),
+            situations,
+            budget_bytes=self._budget_bytes(),
             offered=[level for level in (NONE, MINIMAL, FULL) if level & offers == level],
             now=now,
         )
         self.reasons = {**plan.reasons, **dict.fromkeys(self._by_hand, BY_HAND)}
         effects: tuple[Effect, ...] = ()
         for step in plan.steps:
-            self._since[step.topic] = now
-            effects += following.set_level(step.topic, step.level, now=now)
+            if step.topic not in self._by_hand:
+                self._since[step.topic] = now
+                effects += following.set_level(step.topic, step.level, now=now)
         return effects
+
+    def _pinned(self) -> dict[int, int]:
+        return self._pins.bytes_of(self._following.levels.holdings.pinnable_bytes)
+
+    def _budget_bytes(self) -> int:
+        """Return what names, pins, and what is set by hand leave to the planner."""
+        levels, pinned = self._following.levels, self._pinned()
+        left_bytes = levels.budget.limit_bytes - levels.budget.committed((NAMESPACE, FULL))
+        for topic in self._by_hand:
+            left_bytes -= max(levels.committed_bytes(topic), pinned.pop(topic, 0))
+        return max(left_bytes - sum(pinned.values()), 0)
 
     def _situation(self, topic: int, pinned: int | None, now: float) -> Situation:
         """Return how a topic stands; bytes of what is ``pinned`` are taken at any level."""

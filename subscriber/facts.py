@@ -42,8 +42,7 @@ class Change:
 class TopicInfo:
     """One topic as it is followed here; ``lag_s`` since it was last known to be current.
 
-    ``full_bytes``: what it would take at full. ``why``: the reason of its level, where it was
-    chosen here.
+    ``full_bytes``: what it would take at full. ``why``: in plain words, it has this level.
     """
 
     id: int

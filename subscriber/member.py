@@ -123,11 +123,13 @@ class Member:
             starts=self._starts,
             automatic=automatic,
         )
-        repin = self._following.levels.holdings.repin
-        pins = Pins(Marks(always, never), self.view, repin)
-        self.choosing = Choosing(self._following, pins, automatic=automatic)
         self._service = Service(
             self._following, starts=self._starts, shown=self._shown, next_id=ids.__next__, name=name
+        )
+        repin = self._following.levels.holdings.repin
+        pins = Pins(Marks(always, never), self.view, repin)
+        self.choosing = Choosing(
+            self._following, pins, costs=self._service.pulls.costs, automatic=automatic
         )
         self.pinning = Pinning(
             self._following,
@@ -366,7 +368,7 @@ class Member:
                 hits=self.view.hits(topic),
                 lag_s=levels.standing.lag_s(topic, now=now),
                 full_bytes=self._following.sizes.get(topic, 0),
-                why=self.choosing.reasons.get(topic, ""),
+                why=self.choosing.why(topic),
             )
             for topic in topic_ids(self._following.num_topics)
         )

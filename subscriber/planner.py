@@ -30,10 +30,9 @@ from typing import Final
 
 from ..topics.entries import FULL, MINIMAL, NONE
 from .choice import Bid, Market
+from .costs import Costs
 from .uses import Use
 
-ROUND_TRIP_S: Final = 0.002  # a pull waits so long, and its bytes come at that rate
-BYTES_PER_S: Final = 50e6
 PAYS_BACK_S: Final = 1800.0  # a raise has to save its transfer within this time
 
 IDLE_S: Final = 3600.0  # a topic not read for so long is not in use
@@ -119,8 +118,10 @@ class _Pause:
 class Planner:
     """Remembers when it last moved a topic, and what outgrew its room."""
 
-    def __init__(self, minimal_bytes: int) -> None:
+    def __init__(self, minimal_bytes: int, costs: Costs | None = None) -> None:
+        """``costs``: of pulls, which others measure."""
         self._minimal_bytes = minimal_bytes
+        self._costs = costs or Costs()
         self._moved_at = -inf
         self._offered: frozenset[int] = frozenset()
         self._roomy = False
@@ -187,15 +188,16 @@ class Planner:
             dwells=now < it.since + DWELL_S,
             pause_until=-inf if pause is None else pause.until,
         )
-        case.rest = _waiting_s(use.reads, use.read_bytes)
+        waiting_s = self._costs.waiting_s
+        case.rest = waiting_s(use.reads, use.read_bytes)
         if MINIMAL in self._offered and use.working_bytes:
             case.working = min(use.working_bytes, size)
-            case.hits = max(case.rest - _waiting_s(use.misses, use.missed_bytes), 0.0)
+            case.hits = max(case.rest - waiting_s(use.misses, use.missed_bytes), 0.0)
             case.rest -= case.hits
         if it.level == FULL:
             case.rest *= 1 + KEPT_BONUS
         else:
-            case.rest -= size / BYTES_PER_S / PAYS_BACK_S
+            case.rest -= waiting_s(0, size) / PAYS_BACK_S
         return case
 
     def _let_follow(self, cases: Iterable[_Case], budget_bytes: int) -> None:
@@ -271,26 +273,33 @@ class Planner:
         return [*lowered, *followed, *raises[:RAISES_MAX]]
 
     def _why(self, case: _Case, chosen: frozenset[int], now: float) -> str:
-        use = case.it.use
         if case.target == FULL:
             return self._why_full(case)
-        if case.it.kept:
-            text = case.it.kept
-        elif case.used:
-            text = "in use"
-        elif use.read_at == -inf:
-            return "never read here"
-        else:
-            return f"not read for {(now - use.read_at) / 60:.0f} minutes"
+        if not case.used:
+            return self._why_unused(case, chosen, now)
+        text = case.it.kept or "in use"
         if not case.follows:
             return f"{text}, but the budget has no bytes left"
         if FULL not in self._offered:
-            return text
+            return f"{text}; full is not offered"
         return f"{text}; {self._why_not(case, chosen, now)}"
+
+    def _why_unused(self, case: _Case, chosen: frozenset[int], now: float) -> str:
+        if case.topic in chosen:
+            return "all topics fit comfortably into the budget; full comes next"
+        read_at = case.it.use.read_at
+        text = f"not read for {(now - read_at) / 60:.0f} minutes"
+        if read_at == -inf:
+            text = "never read here"
+        if case.target == MINIMAL:
+            return f"{text}; minimal is left after {DWELL_S:.0f} s at one level"
+        return text
 
     def _why_full(self, case: _Case) -> str:
         if self._roomy:
             return "all topics fit comfortably into the budget"
+        if case.stays and case.dwells:
+            return f"full is judged again after {DWELL_S:.0f} s at one level"
         use, size = case.it.use, _size(case.size - case.working)
         if MINIMAL not in self._offered:
             return f"saves {use.reads * 3600:.0f} pulls an hour with {size}"
@@ -308,10 +317,6 @@ class Planner:
         if case.rest <= 0:
             return f"full would not save what it costs to bring {_size(case.size)}"
         return f"full takes {_size(case.size)}, which is better used for others"
-
-
-def _waiting_s(pulls: float, pulled_bytes: float) -> float:
-    return pulls * ROUND_TRIP_S + pulled_bytes / BYTES_PER_S
 
 
 def _size(size: int) -> str:

@@ -40,6 +40,7 @@ from ..topics.wire.messages import (
     Refused,
 )
 from .content import HEAD_ONLY, Content, Covers, content_of
+from .costs import Costs
 from .facts import PULLS, Answer, AskTable, Effect, Fail, Send
 from .fence import Fence
 from .rows import EMPTY, put
@@ -81,6 +82,8 @@ class _Pull:
     base: Content | None
     held: dict[bytes, Entry]
     refused: str = ""  # the last time that it was
+    sent_at: float = 0.0
+    came_bytes: int = 0
     pages: list[_Page] = field(default_factory=lambda: [_Page()])
 
 
@@ -104,6 +107,7 @@ class Pulls:
         """``name`` parts this subscriber's moments of asking again from those of others."""
         self.sent = 0
         self.stale_rejected = 0
+        self.costs = Costs()
         self.fence = fence
         self._base = base
         self._name = name
@@ -146,12 +150,14 @@ class Pulls:
         if foreign or part.moved or part.sequence != page.sequence or place != page.place:
             return None, credit + self.again(part, now=now)
         page.sequence += 1
+        pull.came_bytes += pulled_cost(part)
         page.entries += part.entries
         page.listings.append(part.names)
         if not part.last:
             return None, credit
         if part.cursor:
             return None, self._continue(part, now=now)
+        self.costs.note(pull.came_bytes, now - pull.sent_at)
         return Whole(part, _result(pull, at=part.topic_version)), ()
 
     def target(self, request: int) -> Target | None:
@@ -213,6 +219,7 @@ class Pulls:
         effects: list[Effect] = []
         for request, pull in self._requests.due(now):
             self.sent += 1
+            pull.sent_at, pull.came_bytes = now, 0
             effects.append(Send(PULLS, _message(request, pull)))
         return tuple(effects)
 

@@ -74,6 +74,7 @@ class Uses:
         self._rates: dict[int, _Rates] = {}
         self._once: dict[bytes, _Table] = {}  # both in the order of their last read
         self._again: dict[bytes, _Table] = {}
+        self._expire_at = inf  # nothing has come to its end before
 
     def __len__(self) -> int:
         return len(self._once) + len(self._again)
@@ -120,7 +121,8 @@ class Uses:
 
         Cost: O(1) beside what has come to its end since the last call.
         """
-        self._expire(now)
+        if now >= self._expire_at:
+            self._expire(now)
         rates = self._rates.get(topic)
         if rates is None:
             return Use()
@@ -146,6 +148,8 @@ class Uses:
         assert len(self._again) <= AGAIN_MAX
         assert _ordered(self._once.values())
         assert _ordered(self._again.values())
+        oldest = [next(iter(some.values())) for some in (self._once, self._again) if some]
+        assert all(self._expire_at <= table.read_at + WINDOW_S for table in oldest)
         working = dict.fromkeys(self._rates, 0)
         for table in self._again.values():
             working[table.topic] += table.size
@@ -154,10 +158,12 @@ class Uses:
         assert known <= self._rates.keys()
 
     def _expire(self, now: float) -> None:
+        self._expire_at = inf
         for tables in (self._once, self._again):
             while tables:
                 group, table = next(iter(tables.items()))
                 if now - table.read_at < WINDOW_S:
+                    self._expire_at = min(self._expire_at, table.read_at + WINDOW_S)
                     break
                 self._take(group)
 
@@ -169,6 +175,7 @@ class Uses:
         return table
 
     def _put(self, group: bytes, table: _Table, *, again: bool) -> None:
+        self._expire_at = min(self._expire_at, table.read_at + WINDOW_S)
         if not again:
             self._once[group] = table
             if len(self._once) > ONCE_MAX:

@@ -1,7 +1,16 @@
 """Levels follow use: a topic is followed once it is read, in full once that is worth it."""
 
 from topicast.subscriber import facts
-from topicast.subscriber.choosing import BY_HAND, PLAN_S
+from topicast.subscriber.choosing import (
+    ALL_THAT_FITS,
+    BY_HAND,
+    DRAIN_MAX,
+    FIRST_USE,
+    OUTGREW,
+    PLAN_S,
+    UNJUDGED,
+)
+from topicast.subscriber.choosing import NAMES as NAMES_HELD
 from topicast.tests.subscriber.source import NAMES, Catalog, shop
 from topicast.tests.subscriber.world import World
 from topicast.topics.entries import FULL, MINIMAL
@@ -115,6 +124,64 @@ def test_who_watches_hears_of_every_table_while_it_lasts() -> None:
     assert found == [("shop.orders", "schema"), ("shop.sales", "data")]
     world.pass_time(2 * PLAN_S)
     assert set(levels(world).values()) == {"minimal"}
+
+
+def test_why_is_told_in_plain_words_whoever_chose_the_level() -> None:
+    catalog = large()
+    world = driver(catalog, budget_bytes=catalog.live_bytes(NAMESPACE) + 12_000)
+    why = {topic: info.why for topic, info in world.topics().items()}
+    assert why == {**dict.fromkeys(range(4), UNJUDGED), NAMESPACE: NAMES_HELD}
+    orders = catalog.topic("shop", "orders")
+    read(world, "orders")
+    assert world.topics()[orders].why == FIRST_USE
+    world.pass_time(2 * PLAN_S)
+    assert world.topics()[orders].why == "in use; full is judged after 300 s at one level"
+    world.ask(facts.AskDrop, topic=orders)
+    assert world.topics()[orders].why == BY_HAND
+    world.member._following.outgrown.append(orders)  # as of before it was dropped
+    assert world.topics()[orders].why == BY_HAND
+    other = (orders + 1) % 4
+    world.member._following.outgrown.append(other)
+    assert world.topics()[other].why == OUTGREW
+
+
+def test_why_without_a_planner_says_what_fits_and_what_does_not() -> None:
+    catalog = large()
+    room = max(catalog.size(topic) for topic in range(4))
+    world = World(catalog, budget_bytes=catalog.size(NAMESPACE) + room)
+    world.start()
+    why = {info.level: info.why for topic, info in world.topics().items() if topic != NAMESPACE}
+    assert why["full"] == ALL_THAT_FITS
+    assert "bytes and the budget leaves" in why["none"]
+    world.pass_time(1.5)
+    assert world.member._following.outgrown == []  # nobody plans with it
+
+
+def test_reads_are_counted_and_levels_planned_a_piece_in_each_turn() -> None:
+    world = driver(budget_bytes=10_000_000)
+    choosing = world.member.choosing
+    for number in range(3 * DRAIN_MAX):
+        choosing.reads.append(("shop", f"t{number % 200}", False))
+    world.now += PLAN_S
+    left = [len(choosing.reads)]
+    while left[-1]:
+        world.handle(facts.Tick())
+        left.append(len(choosing.reads))
+    assert left == [3 * DRAIN_MAX, 2 * DRAIN_MAX, DRAIN_MAX, 0]
+    assert choosing.deadline is not None
+    assert choosing.deadline < world.now  # looked at, and planned in the turn after it
+    assert choosing.why(0) == UNJUDGED
+    world.run()
+    assert set(levels(world).values()) == {"full"}
+
+
+def test_topic_set_by_hand_between_two_turns_is_left_alone() -> None:
+    world = driver(budget_bytes=10_000_000)
+    world.now += PLAN_S
+    world.handle(facts.Tick())
+    world.member.choosing.by_hand(1)
+    world.run()
+    assert levels(world) == {0: "full", 1: "none", 2: "full", 3: "full"}
 
 
 def test_no_byte_left_for_a_topic_leaves_its_tables_pulled() -> None:

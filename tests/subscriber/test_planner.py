@@ -11,77 +11,31 @@ from hypothesis import strategies as st
 
 from topicast.subscriber import planner as module
 from topicast.subscriber.choice import Bid, Market
+from topicast.subscriber.costs import Costs
 from topicast.subscriber.planner import (
-    BYTES_PER_S,
     DWELL_S,
     FULL_SHARE,
     IDLE_S,
     PACE_S,
     PAUSE_S,
     PAUSE_S_MAX,
-    PAYS_BACK_S,
     RAISES_MAX,
     ROOMY_SHARE,
-    ROUND_TRIP_S,
     Plan,
     Planner,
     Situation,
 )
 from topicast.subscriber.uses import Use
+from topicast.tests.subscriber.situations import KB, perform, rigid_bytes, topic, use, worth
 from topicast.tests.subscriber.traces import ALL, MINIMAL_BYTES, TRACES, Driver, sizes
 from topicast.topics.entries import FULL, MINIMAL, NONE
 
 NOW = 10_000.0
 PINNED = "a table of it is pinned"
-KB = 1024
 IDLE = Use(reads=1e-9, read_at=NOW - IDLE_S)
 
 
-def use(reads: float = 1.0, misses: float = 0.0, *, working: int = 0, size: int = KB) -> Use:
-    """Return a use that goes on, of tables of ``size`` bytes."""
-    return Use(
-        reads=reads,
-        read_bytes=reads * size,
-        misses=misses,
-        missed_bytes=misses * size,
-        working_bytes=working,
-        read_at=1e9,
-    )
-
-
 CHANGING = use(1.0, 0.5, working=10 * KB)  # worth being full
-
-
-def topic(number: int, level: int = NONE, *, size: int = 100 * KB, **more: object) -> Situation:
-    """Return a topic that has its level since long ago, and was never read."""
-    held = {NONE: 0, MINIMAL: MINIMAL_BYTES, FULL: size}[level]
-    fields = {"since": -inf, "held_bytes": held, "use": Use(), **more}
-    return Situation(topic=number, level=level, full_bytes=size, **fields)  # type: ignore[arg-type]
-
-
-def rigid_bytes(topics: Sequence[Situation]) -> int:
-    """Return what is held and does not give way: all but what was pulled."""
-    full = sum(max(t.full_bytes, t.held_bytes) for t in topics if t.level == FULL)
-    return full + MINIMAL_BYTES * sum(t.level == MINIMAL for t in topics)
-
-
-def perform(topics: Sequence[Situation], plan: Plan, *, budget: int, now: float) -> list[Situation]:
-    """Do the steps; each has to fit, or to lead back into a budget that was exceeded before."""
-    state = {t.topic: t for t in topics}
-    assert plan.reasons.keys() == state.keys()
-    assert len({step.topic for step in plan.steps}) == len(plan.steps)
-    counted, rising = rigid_bytes(topics), 0
-    for step in plan.steps:
-        old = state[step.topic]
-        assert old.level != step.level
-        assert step.why == plan.reasons[step.topic]
-        held = {NONE: 0, MINIMAL: MINIMAL_BYTES, FULL: old.full_bytes}[step.level]
-        state[step.topic] = replace(old, level=step.level, since=now, held_bytes=held)
-        if step.level == FULL and old.level == MINIMAL:
-            rising += MINIMAL_BYTES  # the old level lives on until the new one is there
-        before, counted = counted, rigid_bytes(list(state.values())) + rising
-        assert counted <= max(budget, before)
-    return list(state.values())
 
 
 def plan_of(topics: Sequence[Situation], budget: int, **more: object) -> Plan:
@@ -136,6 +90,17 @@ def test_hot_table_among_strangers_is_left_to_the_cache() -> None:
     assert plan.reasons[2] == "in use; full takes 4.9 MB, which is better used for others"
 
 
+def test_measured_costs_of_pulls_decide_what_is_worth_its_bytes() -> None:
+    many = topic(0, MINIMAL, size=90 * KB, use=use(9.0, 1.0, working=KB, size=1))
+    large = topic(1, MINIMAL, size=90 * KB, use=use(9.0, 0.01, working=KB, size=90 * KB))
+    far, slow = Costs(), Costs()
+    far.round_trip_s, slow.bytes_per_s = 0.1, 1e4
+    for costs, chosen in ((far, 0), (slow, 1)):
+        planner = Planner(MINIMAL_BYTES, costs)
+        plan = planner.plan([many, large], budget_bytes=120 * KB, offered=ALL, now=NOW)
+        assert told(plan) == [(chosen, FULL)]
+
+
 def test_full_topic_that_saves_less_than_the_cache_would_is_lowered_first() -> None:
     idle = topic(0, FULL, use=use(1.0, 1e-6, working=KB))
     plan = plan_of([topic(1, MINIMAL, use=CHANGING), idle], 140 * KB)
@@ -143,6 +108,18 @@ def test_full_topic_that_saves_less_than_the_cache_would_is_lowered_first() -> N
     unused = topic(0, FULL, use=IDLE)
     plan = plan_of([topic(1, MINIMAL, use=CHANGING), unused], 140 * KB)
     assert told(plan) == [(0, NONE), (1, FULL)]
+
+
+def test_levels_that_only_wait_for_their_time_say_so() -> None:
+    idle = use(1.0, 1e-6, working=KB)
+    topics = [topic(0, FULL, use=idle, since=NOW), topic(1, MINIMAL, since=NOW), topic(2)]
+    plan = plan_of(topics, 250 * KB)
+    assert plan.steps == ()
+    assert plan.reasons == {
+        0: "full is judged again after 300 s at one level",
+        1: "never read here; minimal is left after 300 s at one level",
+        2: "never read here",
+    }
 
 
 def test_small_gain_moves_nothing() -> None:
@@ -159,7 +136,8 @@ def test_small_catalog_becomes_full_little_by_little_what_is_in_use_first() -> N
     topics = [topic(number) for number in range(count - 1)] + [topic(count - 1, use=CHANGING)]
     plan = planner.plan(topics, budget_bytes=budget, offered=ALL, now=NOW)
     assert told(plan) == [(n, FULL) for n in (count - 1, *range(RAISES_MAX - 1))]
-    assert plan.reasons[0] == "all topics fit comfortably into the budget"
+    roomy = "all topics fit comfortably into the budget"
+    assert (plan.reasons[0], plan.reasons[count - 2]) == (roomy, f"{roomy}; full comes next")
     topics = perform(topics, plan, budget=budget, now=NOW)
     now = NOW + PACE_S
     topics[count - 2] = replace(topics[count - 2], use=CHANGING)
@@ -226,7 +204,7 @@ def test_level_that_is_offered_no_longer_is_left_at_once() -> None:
     topics = [topic(0, FULL, use=CHANGING, since=NOW), topic(1, FULL, since=NOW)]
     plan = plan_of(topics, 250 * KB, offered=(NONE, MINIMAL))
     assert told(plan) == [(1, NONE), (0, MINIMAL)]
-    assert plan.reasons[0] == "in use"
+    assert plan.reasons[0] == "in use; full is not offered"
     topics = [topic(n, MINIMAL, use=use(1.0 + n), since=NOW) for n in range(RAISES_MAX + 3)]
     planner, budget = Planner(MINIMAL_BYTES), int((RAISES_MAX + 2.5) * 100 * KB / FULL_SHARE)
     plan = planner.plan(topics, budget_bytes=budget, offered=(NONE, FULL), now=NOW)
@@ -322,30 +300,6 @@ def test_nothing_is_changed_within_the_dwell_but_for_the_budget(
             continue
         roomy = step.level == FULL and all_bytes <= budget
         assert roomy or (needed and step.level < old.level)
-
-
-def worth(topics: Sequence[Situation], full: set[int], offered: Sequence[int], room: int) -> float:
-    """Say what waiting a second is saved with ``full``, and the rest for the cache; -1: no room."""
-    total, cached = 0.0, []
-    room -= MINIMAL_BYTES * len(topics)
-    for one in topics:
-        reads = one.use.reads * ROUND_TRIP_S + one.use.read_bytes / BYTES_PER_S
-        rest = one.use.misses * ROUND_TRIP_S + one.use.missed_bytes / BYTES_PER_S
-        working = min(one.use.working_bytes, one.full_bytes) if MINIMAL in offered else 0
-        rest = rest if one.use.working_bytes and MINIMAL in offered else reads
-        brought = 0.0 if one.level == FULL else one.full_bytes / BYTES_PER_S / PAYS_BACK_S
-        if one.topic in full:
-            room -= one.full_bytes
-            total += reads - rest + max(rest - brought, 0.0)
-        elif reads > rest:
-            cached.append(((reads - rest) / max(working, 1), max(working, 1)))
-    if room < 0:
-        return -1.0
-    for density, size in sorted(cached, reverse=True):
-        part = min(size, room)
-        total += density * part
-        room -= part
-    return total
 
 
 @given(
