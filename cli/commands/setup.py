@@ -55,7 +55,7 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 
 
 @click.command(context_settings=settings(), epilog=EXIT_CODES)
-@click.option("--once", is_flag=True, help="End after the summary.")
+@click.option("--once", is_flag=True, help="End after the story.")
 @option(
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
@@ -93,9 +93,13 @@ def _tell(stack: Stack, home: Path, *, once: bool) -> None:
     story = Story(stack, home, say=lambda text: print(text, flush=True))
     story.begin()
     seen = story.tell_steps()
+    story.start_explorer()
     story.tell_query()
     story.end_writer()
     print("", *summary(seen), sep="\n", flush=True)
+    print("\nThe explorer is a driver whose budget is smaller than the namespace.", flush=True)
+    for chapter in story.explore():
+        print("", *chapter, sep="\n", flush=True)
     if once:
         return
     print("\nTry, in another terminal:", flush=True)

@@ -8,15 +8,19 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, NoReturn
 
 from ...catalog.metastore.java import cache_folder, java_home_for_spark
 from ...topics.errors import NotReady
+from ...topics.settings import parse_addresses
+from ..operator import Operator
 from ..output import aligned
+from .chapters import BEGIN, CHAPTERS, STAY, TURNS, followed, lines_of
 from .ports import usual_or_any
 from .spark_settings import spark_environment
 from .stack import Ended, Line, Stack
@@ -27,6 +31,7 @@ STATESTORED: Final = "statestored"
 CATALOGD: Final = "catalogd"
 WRITER: Final = "writer"
 READER: Final = "reader"
+EXPLORER: Final = "explorer"
 
 PORTS: Final = {  # the usual ones; statestored takes the next one for data as well
     METASTORE: 9083,
@@ -60,7 +65,7 @@ class Story:
         self._folder = folder
         self._say = say
         self._begun = time.monotonic()
-        self._facts: dict[str, list[dict[str, Any]]] = {WRITER: [], READER: []}
+        self._facts: dict[str, list[dict[str, Any]]] = {WRITER: [], READER: [], EXPLORER: []}
         self.addresses: dict[str, dict[str, str]] = {}
 
     def begin(self) -> None:
@@ -111,6 +116,25 @@ class Story:
         self._tell(READER, answer)
         return answer
 
+    def start_explorer(self) -> None:
+        """Start the driver with the small budget; it makes the tables that it is to read."""
+        self._start_app(EXPLORER, {}, self.statestores, what="and makes tables to read")
+        self._stack.tell(EXPLORER, self.metastore_uri)
+        self._stack.tell(EXPLORER, BEGIN)
+
+    def explore(self) -> Iterator[list[str]]:
+        """Yield each chapter of the explorer as lines, once it is through with it."""
+        for word, title in CHAPTERS:
+            if word in TURNS:
+                self._order("mode", word)
+            if word != BEGIN:
+                self._stack.tell(EXPLORER, word)
+            done = partial(self._said, EXPLORER, "did", word)
+            self._until(done, what=f"the explorer ({word})")
+            told = self._fact(EXPLORER, "did", word)
+            yield lines_of(title, told, all_bytes=self._bytes_at_full())
+        self._stack.tell(EXPLORER, STAY)
+
     def end_writer(self) -> None:
         """Let the writer go: its work is done, and its Spark needs half a gigabyte."""
         self._stack.end_one(WRITER)
@@ -121,9 +145,16 @@ class Story:
             happened = self._stack.next(TURN_S)
             if isinstance(happened, Ended):
                 self._tell_end(happened)
-            elif isinstance(happened, Line) and happened.name == READER and not happened.error:
-                change = json.loads(happened.text)
-                self._tell(READER, f"saw {change['object']}: {change['kind']}")
+            elif isinstance(happened, Line) and not happened.error:
+                self._tell_news(happened.name, json.loads(happened.text))
+
+    def _tell_news(self, name: str, news: dict[str, Any]) -> None:
+        if "object" in news:
+            self._tell(name, f"saw {news['object']}: {news['kind']}")
+        elif "trouble" in news:
+            self._tell(name, f"waits: {news['trouble']}")
+        elif "follows" in news:
+            self._tell(name, followed(news))
 
     @property
     def metastore_uri(self) -> str:
@@ -152,13 +183,26 @@ class Story:
         self._tell(name, "starts")
         self._stack.start(name, [sys.executable, "-m", "topicast.cli.daemons", name, *given])
 
-    def _start_app(self, name: str, environment: dict[str, str], *more: str) -> None:
-        self._tell(name, "starts Spark")
+    def _start_app(
+        self, name: str, environment: dict[str, str], *more: str, what: str = "Spark"
+    ) -> None:
+        self._tell(name, f"starts {what}")
         folder = self._folder / name
         (folder / "scratch").mkdir(parents=True, exist_ok=True)
         module = f"topicast.cli.quickstart.{name}_app"
         command = [sys.executable, "-m", module, str(folder), *more]
         self._stack.start(name, command, environment=environment)
+
+    def _order(self, *words: str) -> None:
+        with Operator(parse_addresses(self.statestores), timeout_s=STEP_TIMEOUT_S) as visit:
+            visit.order(words[0], words[1:], who="quickstart")
+
+    def _bytes_at_full(self) -> int:
+        """Return what everything takes at level full, as the hub knows it."""
+        with Operator(parse_addresses(self.statestores), timeout_s=STEP_TIMEOUT_S) as visit:
+            topics = visit.hub("topics")
+        at = topics.columns.index("full_bytes")
+        return sum(int(row[at] or 0) for row in topics.rows)
 
     def _tell_step(self, number: int) -> Seen:
         step = STEPS[number]
@@ -244,6 +288,9 @@ def what_next(story: Story) -> list[str]:
         f"{topicast} tables{where}",
         f"{topicast} describe shop.orders{where}",
         f"{topicast} partitions shop.orders \"ds >= '2026-11-03'\"{where}",
+        f"{topicast} topics --why=explorer{where}",
+        f"{topicast} mode minimal{where}",
+        f"{topicast} mode mixed{where}",
         f"{topicast} watch '*'{where}",
         f'{spark_sql} -e "ALTER TABLE shop.orders ADD COLUMNS (channel STRING)"',
         f"curl {story.addresses[STATESTORED]['web']}/metrics",

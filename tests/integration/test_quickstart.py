@@ -1,6 +1,7 @@
 """The quickstart as a newcomer meets it: real processes, no network, no Java of the system."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -12,6 +13,8 @@ from typing import Final
 import pytest
 
 from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.cli.quickstart.chapters import CHAPTERS
+from topicast.cli.quickstart.explorer_app import TABLES
 from topicast.cli.quickstart.ports import LOOPBACK
 from topicast.cli.quickstart.steps import STEPS
 from topicast.cli.quickstart.story import PORTS
@@ -53,6 +56,7 @@ def ended(running: Marked, *, timeout_s: float) -> int:
     return running.process.wait(timeout_s)
 
 
+@pytest.mark.timeout(220)
 def test_once_works_without_a_network_and_without_java(
     hive: EmbeddedMetastore, offline_command: list[str], tmp_path: Path
 ) -> None:
@@ -64,7 +68,7 @@ def test_once_works_without_a_network_and_without_java(
         cwd=tmp_path / "cwd",
         environment=without_java(tmp_path / "bin"),
     ) as running:
-        assert ended(running, timeout_s=110) == 0, running.said()
+        assert ended(running, timeout_s=200) == 0, running.said()
         assert running.living() == []
     said = running.said()
     assert f"{len(STEPS)} changes made in one Spark driver were seen in another one" in said
@@ -72,6 +76,32 @@ def test_once_works_without_a_network_and_without_java(
     first = next(line for line in said.splitlines() if "CREATE DATABASE" in line)
     assert float(first.split()[0]) < FIRST_CHANGE_S
     assert list((tmp_path / "cwd").iterdir()) == [], "nothing is left where it was started"
+    check_explorer(said.partition("The explorer is a driver")[2])
+
+
+def check_explorer(said: str) -> None:
+    """Its topics change as it reads and as the mode turns, within its budget, and none is wrong."""
+    chapters = re.findall(
+        r"It holds ([\d,]+) of ([\d,]+) bytes; everything would take ([\d,]+)", said
+    )
+    sizes = [[int(size.replace(",", "")) for size in chapter] for chapter in chapters]
+    assert len(sizes) == len(CHAPTERS)
+    assert all(held <= budget < everything for held, budget, everything in sizes)
+    told = dict(zip((word for word, _ in CHAPTERS), levels(said), strict=True))
+    assert told["begin"] == {"full", "none"}, "the names, and nothing else"
+    assert "minimal" in told["read"]
+    assert "minimal" in told["walk"]
+    assert told["full"] == {"full", "none"}
+    assert "minimal" in told["mixed"]
+    compared = re.findall(r"(\d+) answers compared with the metastore.* (\d+) differ", said)
+    assert [different for _, different in compared] == ["0", "0"]
+    assert all(int(count) >= TABLES for count, _ in compared)
+
+
+def levels(said: str) -> list[set[str]]:
+    """Return the levels in each chapter's table."""
+    tables = re.split(r"^level +topics +bytes +why$", said, flags=re.MULTILINE)[1:]
+    return [set(re.findall(r"^(full|minimal|none) ", table, re.MULTILINE)) for table in tables]
 
 
 def test_killed_quickstart_takes_everything_with_it(

@@ -1,0 +1,163 @@
+"""The explorer: a driver whose budget is smaller than the namespace that it works through.
+
+    python -m topicast.cli.quickstart.explorer_app FOLDER STATESTORES
+    in:  metastore URI, then one word a line, at last "stay"     out: one JSON object a line
+
+What it answers it compares with the metastore, byte for byte, after a sync.
+"""
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NoReturn
+
+from ...catalog.metastore.hms import Hms
+from ...catalog.metastore.sample import Sample
+from ...subscriber import Subscriber
+from ...topics.entries import LEVELS, MINIMAL
+from ...topics.errors import TopicastError
+from .chapters import BEGIN, STAY
+from .levels import rows_of
+
+NAME: Final = "explorer"
+DATABASE: Final = "lake"
+TABLES: Final = 24
+DAYS: Final = 20
+READS: Final = 5  # of each of them
+FAVOURITES: Final = 6  # tables that it reads first, and goes on reading
+AMPLE: Final = "64MB"
+BUDGET: Final = "24KB"
+TIMEOUT_S: Final = 60.0
+SETTLE_S: Final = 15.0  # for levels to follow a mode: 2 s, and what a slow machine adds
+STAY_S: Final = 5.0  # between two looks when nobody asks anything
+LOOKS: Final = 3
+
+
+class Explorer:
+    """Works through tables, and tells what it holds and whether its answers are right."""
+
+    def __init__(
+        self, catalog: Subscriber, names: tuple[str, ...], *, sample: Sample, metastore: Hms
+    ) -> None:
+        self._catalog = catalog
+        self._names = names
+        self._sample = sample
+        self._metastore = metastore
+        self._days = DAYS
+        self._words: dict[str, Callable[[], dict[str, object]]] = {
+            BEGIN: lambda: {"tables": TABLES, "partitions": TABLES * DAYS},
+            "read": self._read,
+            "walk": self._walk,
+            "full": lambda: self._settle(minimal=False),
+            "mixed": lambda: self._settle(minimal=True),
+        }
+
+    def do(self, word: str) -> dict[str, object]:
+        """Do what ``word`` says and return what is to be told of it."""
+        found = self._words[word]()
+        stats = self._catalog.stats()
+        told = {
+            "levels": rows_of(self._catalog.topics()),
+            "held_bytes": stats.held_bytes,
+            "budget_bytes": stats.budget_bytes,
+        }
+        return {"did": word, **told, **found}
+
+    def look(self) -> dict[str, object]:
+        """Read the favourites and return how they are followed."""
+        different = self._differences(self._names[:FAVOURITES], tries=LOOKS)
+        levels = [info.level for info in self._catalog.topics()]
+        counts = {level: levels.count(level) for level in reversed(LEVELS)}
+        return {"follows": counts, "compared": FAVOURITES, "different": different}
+
+    def _read(self) -> dict[str, object]:
+        """Read the favourites again and again; what is pulled is kept once its topic is joined."""
+        for _ in range(READS):
+            for name in self._names[:FAVOURITES]:
+                self._catalog.partitions(name)
+            self._catalog.sync()
+        return {"reads": FAVOURITES * READS, "pulls": self._catalog.stats().pulls}
+
+    def _walk(self) -> dict[str, object]:
+        """Read every table, one after the other."""
+        return {"tables": TABLES, "different": self._differences(self._names)}
+
+    def _settle(self, *, minimal: bool) -> dict[str, object]:
+        """Read and compare until the levels are those of another mode, with ``minimal`` or not."""
+        compared = different = 0
+        give_up_at = time.monotonic() + SETTLE_S
+        settled = False
+        while not settled and time.monotonic() < give_up_at:
+            self._days += 1
+            self._sample.add_day(self._names[0], self._days)
+            compared += TABLES
+            different += self._differences(self._names)
+            settled = minimal == any(i.level == LEVELS[MINIMAL] for i in self._catalog.topics())
+        return {"compared": compared, "different": different}
+
+    def _differences(self, names: tuple[str, ...], *, tries: int = 1) -> int:
+        """Return how many of ``names`` are answered in another way than the metastore does.
+
+        Where others change tables between our sync and our look, it takes more than one of these.
+        """
+        for _ in range(tries):
+            self._catalog.sync()
+            names = tuple(name for name in names if not self._is_right(name))
+        return len(names)
+
+    def _is_right(self, name: str) -> bool:
+        db, _, table = name.partition(".")
+        found = {partition.name: partition.thrift() for partition in self._catalog.partitions(name)}
+        expected = self._metastore.partitions(db, table, self._metastore.partition_names(db, table))
+        own = self._metastore.tables(db, [table]).get(table)
+        return found == expected and self._catalog.table(name).thrift() == own
+
+
+def main(folder: Path, statestores: str) -> None:
+    """Do what is asked for; then, until the end, tell when something is followed otherwise."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    uri = sys.stdin.readline().strip()
+    sample = Sample(uri, DATABASE, location=f"file:{folder}/{DATABASE}")
+    names = sample.fill(tables=TABLES, days=DAYS)
+    _see(names, statestores)
+    with Subscriber(statestores, budget=BUDGET, timeout_s=TIMEOUT_S, name=NAME) as catalog:
+        _say(ready=True)
+        metastore = Hms(uri, timeout_s=TIMEOUT_S)
+        explorer = Explorer(catalog, names, sample=sample, metastore=metastore)
+        for line in sys.stdin:
+            if line.strip() == STAY:
+                stay(explorer)
+            _say(**explorer.do(line.strip()))
+
+
+def _see(names: tuple[str, ...], statestores: str) -> None:
+    """Return once catalogd holds all of ``names``, so that the hub knows how large they are."""
+    with Subscriber(statestores, budget=AMPLE, timeout_s=TIMEOUT_S) as catalog:
+        catalog.sync()
+        for name in names:
+            catalog.partitions(name)
+
+
+def stay(explorer: Explorer) -> NoReturn:
+    """Go on reading, and tell when topics are followed at other levels, or something is wrong."""
+    last: object = None
+    while True:
+        try:
+            found = explorer.look()
+        except TopicastError as error:  # a process that is away, killed by who tries things
+            found = {"trouble": str(error)}
+        if last not in (None, found):
+            _say(**found)
+        last = found
+        time.sleep(STAY_S)
+
+
+def _say(**fact: object) -> None:
+    print(json.dumps(fact), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

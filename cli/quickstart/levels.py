@@ -1,0 +1,42 @@
+"""Levels: a small table of what a subscriber follows, and why. Pure."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ...subscriber.facts import TopicInfo
+from ...topics.entries import LEVELS
+from ...topics.sharding import NAMESPACE
+from ..output import aligned
+
+HEAD: Final = ("level", "topics", "bytes", "why")
+NAMES: Final = "the names of all databases and tables: always"
+NUMBER: Final = re.compile(r"\d[\d.]*( [KM]B)?")
+
+Row = tuple[str, int, int, str]
+
+
+def rows_of(topics: Iterable[TopicInfo]) -> list[Row]:
+    """Return one row for topics of one level and one kind of reason, the highest level first.
+
+    Numbers in reasons differ from topic to topic: the one that takes most bytes speaks for all.
+    """
+    groups: dict[tuple[int, str], list[TopicInfo]] = {}
+    for one in topics:
+        why = NAMES if one.id == NAMESPACE else NUMBER.sub("#", one.why)
+        groups.setdefault((-LEVELS.index(one.level), why), []).append(one)
+    return [
+        (members[0].level, len(members), sum(one.bytes for one in members), _why(members))
+        for _, members in sorted(groups.items())
+    ]
+
+
+def table_of(rows: Iterable[Sequence[object]]) -> list[str]:
+    """Return the rows as lines."""
+    shown = [(str(a), str(b), f"{int(str(c)):,}", str(d)) for a, b, c, d in rows]
+    return aligned([HEAD, *shown])
+
+
+def _why(members: Sequence[TopicInfo]) -> str:
+    largest = max(members, key=lambda one: one.bytes)
+    return NAMES if largest.id == NAMESPACE else largest.why or "nothing was decided yet"
