@@ -6,6 +6,7 @@ They log to standard error, end with 0 when told to, with 2 on settings that are
 with 1 on anything else, such as a port in use.
 """
 
+import gc
 import os
 import signal
 import socket
@@ -31,6 +32,7 @@ from .pages.server import Facts, Pages, Sources
 EXIT_CODES: Final = "Exit codes: 0 told to end, 1 failed, 2 wrong use."
 STATESTORED_PAGES_PORT: Final = 25010
 CATALOGD_PAGES_PORT: Final = 25020
+PASSES_BEFORE_OLD: Final = 1000  # of the collector: 7 million new objects that stay
 
 STATESTORED_FLAGS: Final = {
     "state_store_host": "Address to listen on; without keys a loopback one.",
@@ -119,6 +121,7 @@ def statestored_command(webserver_interface: str, webserver_port: int, **given: 
     web = Web(interface=webserver_interface, port=webserver_port)
     config = config_from(StatestoredConfig, given)
     log_to_stderr()
+    collect_old_rarely()
     daemon, address = build(config)
     sources = sources_of(
         "statestored", daemon, lambda: table(daemon.status, "status"), numbers=metrics.STATESTORED
@@ -146,6 +149,7 @@ def catalogd_command(webserver_interface: str, webserver_port: int, **given: Any
     web = Web(interface=webserver_interface, port=webserver_port)
     config = config_from(CatalogdConfig, given)
     log_to_stderr()
+    collect_old_rarely()
     daemon, address = build(config, name=f"catalogd@{socket.gethostname()}")
     sources = sources_of(
         "catalogd", daemon, lambda: table(daemon.status, "status"), numbers=metrics.CATALOGD
@@ -181,6 +185,17 @@ def sources_of(
         return {**found, "offers": offers_in_words(offers)} if type(offers) is int else found
 
     return Sources(title=name, facts=shown, metrics=metrics.registry_of(name, numbers, facts))
+
+
+def collect_old_rarely() -> None:
+    """Let the garbage collector look at what has lived long only now and then.
+
+    A pass over 300,000 entries, which are in no cycle, stops the loop for 110 ms; a pass over what
+    is young takes 3 ms, and finds the cycles that failures leave behind.
+    """
+    gc.freeze()  # what was imported lives as long as we do
+    young, middle, _ = gc.get_threshold()
+    gc.set_threshold(young, middle, PASSES_BEFORE_OLD)
 
 
 def _exit_code(error: TopicastError) -> int:

@@ -3,6 +3,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -44,6 +45,30 @@ def test_every_setting_has_a_meaning() -> None:
 @pytest.mark.parametrize("name", ["statestored", "catalogd"])
 def test_version_is_told(name: str) -> None:
     assert ended(name, "--version").stdout == f"{name} {__version__}\n"
+
+
+def test_collector_leaves_what_lives_long_and_takes_young_cycles() -> None:
+    script = """
+import gc
+from collections import Counter
+from weakref import WeakSet
+from topicast.cli.daemons import collect_old_rarely
+
+class Cycle:
+    def __init__(self):
+        self.itself = self
+
+collect_old_rarely()
+passes = Counter()
+gc.callbacks.append(lambda phase, facts: passes.update([facts["generation"]]))
+cycles = WeakSet(Cycle() for _ in range(10))
+held = [(number, []) for number in range(100_000)]
+print(passes[0] > 0, passes[1] > 0, passes[2], len(cycles))
+"""
+    told = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=30
+    )
+    assert told.stdout == "True True 0 0\n", told.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
