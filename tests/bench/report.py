@@ -36,6 +36,11 @@ def target(value: float, *, at_most: float) -> dict[str, object]:
     return {"target": at_most, "met": value <= at_most}
 
 
+def least(value: float, *, at_least: float) -> dict[str, object]:
+    """Return the facts that say whether a number was reached that is to be exceeded."""
+    return {"target": at_least, "least": True, "met": value >= at_least}
+
+
 def best_s(work: Callable[[], object], *, calls: int = 1, runs: int = RUNS) -> float:
     """Return the seconds of one call of ``work``: the best of ``runs`` rounds of ``calls``."""
     return min(timed_s(work, calls=calls) for _ in range(runs))

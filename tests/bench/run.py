@@ -24,7 +24,7 @@ RECORDED: Final = HERE / "results.jsonl"
 LATEST: Final = HERE.parent.parent / "build" / "bench.jsonl"
 SCRIPT_S_MAX: Final = 300.0  # the longest takes 100 s; what hangs is ended
 SAME: Final = 0.02  # a difference up to this is none
-APART: Final = ("bench", "name", "beside", "its", "ratio", "target", "met")
+APART: Final = ("bench", "name", "beside", "its", "ratio", "target", "least", "met")
 ORIGIN: Final = ("machine", "python", "commit", "at")
 
 Line = dict[str, Any]
@@ -71,7 +71,8 @@ def shown(line: Mapping[str, Any], before: Mapping[str, Any]) -> str:
         change = _change(line["ratio"], before.get("ratio"))
         parts.append(f"= {line['ratio']}{change} of {line['beside']} {_number(line['its'])}")
     if "met" in line:
-        parts.append(f"[{'at most' if line['met'] else 'MISSED'} {line['target']}]")
+        bound = "at least" if line.get("least") else "at most"
+        parts.append(f"[{bound if line['met'] else 'MISSED'} {line['target']}]")
     return "  ".join(parts)
 
 

@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from topicast.catalog import publishing
+from topicast.catalog.modes import MODE_DEFAULT, Mode
 from topicast.catalog.publisher import Publisher
 from topicast.catalog.publishing import Standing
 from topicast.catalog.starts import StartRecord
@@ -43,20 +44,21 @@ READER_BUDGET: Final = "1GB"
 class Scripted:
     """A catalogd that publishes what is committed here; it lives while ``turn`` is called."""
 
-    def __init__(self, catalog: Catalog, hub: str) -> None:
+    def __init__(self, catalog: Catalog, hub: str, *, mode: Mode = MODE_DEFAULT) -> None:
         self.catalog = catalog
         self.at: dict[tuple[int, int], float] = {}
         """When each (topic, version) was published."""
         self._hub = hub
         self._link = Link()
         start = StartRecord(
-            start=catalog.start, epoch=catalog.epoch, versions=(0,) * (NUM_TOPICS + 1)
+            start=catalog.start, epoch=catalog.epoch, versions=(0,) * (catalog.num_topics + 1)
         )
         standing = Standing(
             topics=catalog.topics,
             starts=(start,),
             catalog_address=self._link.bind_router("service", "tcp://127.0.0.1:0"),
             catalog_name="hive",
+            mode=mode,
         )
         self._publisher = Publisher(
             standing, name="bench", registration=bytes(16), rng=random.Random(1)

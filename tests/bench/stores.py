@@ -72,8 +72,8 @@ def _writes(tables: int, partitioned: int, partitions: int) -> Iterator[tuple[in
     databases = min(tables, DATABASES_MAX)
     for number in range(databases):
         names = sorted(table_of(n, tables)[1] for n in range(number, tables, databases))
-        yield NAMESPACE, list(_names(f"db{number:03d}", names, version=number + 1))
-    blocks, templates = _blocks(partitions // partitioned if partitioned else 0)
+        yield NAMESPACE, list(names_of(f"db{number:03d}", names, version=number + 1))
+    blocks, templates = blocks_of(partitions // partitioned if partitioned else 0)
     for number in range(tables):
         db, name = table_of(number, tables)
         topic = table_topic(db, name, NUM_TOPICS_DEFAULT)
@@ -90,7 +90,7 @@ def _writes(tables: int, partitioned: int, partitions: int) -> Iterator[tuple[in
             yield topic, rows[begin : begin + PIECE_BLOCKS]
 
 
-def _names(db: str, names: Iterable[str], *, version: int) -> Iterator[tuple[bytes, bytes]]:
+def names_of(db: str, names: Iterable[str], *, version: int) -> Iterator[tuple[bytes, bytes]]:
     yield database_key(db), encode_database_value(database_struct(db))
     records = iter([NameRecord(name, "MANAGED_TABLE", version, version) for name in names])
     first = True
@@ -99,7 +99,7 @@ def _names(db: str, names: Iterable[str], *, version: int) -> Iterator[tuple[byt
         first = False
 
 
-def _blocks(count: int) -> tuple[list[tuple[str, bytes]], tuple[bytes, ...]]:
+def blocks_of(count: int) -> tuple[list[tuple[str, bytes]], tuple[bytes, ...]]:
     """Return the blocks of ``count`` partitions, the same for every table, and their templates."""
     edited = edit_partitions(
         NoBlocks(), dict(structs(count)), templates=(), location=LOCATION, version=1

@@ -24,6 +24,11 @@ def test_line_says_whether_a_number_to_reach_was_reached(met: bool, said: str) -
     assert shown({"bench": "b", "name": "n", "target": 10, "met": met}, {}) == f"n  {said}"
 
 
+def test_line_says_that_a_number_to_reach_is_a_lower_bound() -> None:
+    line = {"bench": "b", "name": "n", "target": 0.9, "least": True, "met": True}
+    assert shown(line, {}) == "n  [at least 0.9]"
+
+
 def test_a_benchmark_is_recorded_whole_and_others_stay(tmp_path: Path) -> None:
     other = {"bench": "view", "name": "read", "us": 4.0}
     write_lines(tmp_path / "results.jsonl", [other, OLD])

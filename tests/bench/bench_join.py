@@ -1,0 +1,298 @@
+"""Joining a topic of 100,000 partitions, and dropping it, in a driver with little room to spare.
+
+join     the call, ms; beside hmsclient, which reads as many from a real metastore
+others   small changes in another topic while it joins: published -> told by ``watch``
+budget   the most that counted at any moment, while what was pulled gave way to the topic
+drop     the call; ``left``: bytes of the topic that count after it
+
+A real statestored, a scripted catalogd, the driver in a process of its own; a hundred times each.
+Run: make bench ARGS=tests/bench/bench_join.py
+"""
+
+import multiprocessing
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from hmsclient import HMSClient
+from hmsclient.genthrift.hive_metastore.ttypes import Database
+
+from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.subscriber import Subscriber
+from topicast.subscriber.budget import Account, Budget
+from topicast.tests.bench.bench_representation import KEYS
+from topicast.tests.bench.metastores import create_large
+from topicast.tests.bench.report import beside, percentiles, quantile, say, target
+from topicast.tests.bench.scripted import DB, NUM_TOPICS, Scripted
+from topicast.tests.bench.stores import COLUMNS, blocks_of
+from topicast.tests.cli.processes import running
+from topicast.tests.subscriber.source import Catalog
+from topicast.tests.subscriber.structs import table_struct
+from topicast.topics.objects.names import block_key, table_key
+from topicast.topics.objects.values import COMPLETE, TableValue, encode_table_value
+
+PARTITIONS: Final = 100_000
+JOINS: Final = 100
+IDLE_CHANGES: Final = 400
+PIECE: Final = 1000  # partitions that are read in one call
+EVERY_S: Final = 0.005
+PULLED: Final = 200  # tables that the driver has pulled before
+WIDE: Final = tuple(f"a_column_with_a_name_{number:03d}" for number in range(100))
+SPARE_BYTES: Final = 300_000  # less than was pulled
+JOIN_S_MAX, P99_MS_MAX = 1.0, 20.0
+TABLE: Final = "large"
+SPAWN: Final = multiprocessing.get_context("spawn")
+
+
+def filled() -> Catalog:
+    """Return a catalog with the large table, one that changes, and those that are pulled."""
+    catalog = Catalog(NUM_TOPICS)
+    catalog.create_database(DB)
+    catalog.create_table(DB, TABLE, keys=KEYS)
+    topic = catalog.topic(DB, TABLE)
+    blocks, templates = blocks_of(PARTITIONS)
+    thrift = table_struct(DB, TABLE, columns=COLUMNS, keys=KEYS)
+    incarnation = catalog.names[DB][TABLE].incarnation
+    value = TableValue(
+        incarnation=incarnation, partitions=COMPLETE, thrift=thrift, templates=templates
+    )
+    rows = [(table_key(DB, TABLE), encode_table_value(value))]
+    rows += [(block_key(DB, TABLE, lower), block) for lower, block in blocks]
+    version = catalog.next(topic)
+    catalog.commit(topic, [catalog.value(key, version, block) for key, block in rows])
+    catalog.create_table(DB, changing(catalog))
+    for name in pulled(catalog):
+        catalog.create_table(DB, name)
+        catalog.put_table(DB, name, columns=WIDE)
+    return catalog
+
+
+def changing(catalog: Catalog) -> str:
+    """Return the name of a table in another topic than the large one."""
+    return next(name for name in _elsewhere(catalog, "changing"))
+
+
+def pulled(catalog: Catalog) -> list[str]:
+    """Return the names of tables in other topics than the large one."""
+    names = _elsewhere(catalog, "pulled")
+    return [next(names) for _ in range(PULLED)]
+
+
+def _elsewhere(catalog: Catalog, lead: str) -> Iterator[str]:
+    topic = catalog.topic(DB, TABLE)
+    number = 0
+    while number := number + 1:
+        if catalog.topic(DB, name := f"{lead}{number}") != topic:
+            yield name
+
+
+class Driver:
+    """The process of a driver: joins, drops and watches."""
+
+    def __init__(self, hub: str, catalog: Catalog) -> None:
+        self._orders, theirs = SPAWN.Pipe()
+        self._told, telling = SPAWN.Pipe(duplex=False)
+        topic = catalog.topic(DB, TABLE)
+        arguments = (hub, topic, (changing(catalog), *pulled(catalog)), theirs, telling)
+        self._process = SPAWN.Process(target=_drive, args=arguments, daemon=True)
+        self._process.start()
+        self.seen: list[tuple[int, float]] = []  # version, when
+
+    @property
+    def answered(self) -> bool:
+        return self._orders.poll()
+
+    def order(self, what: str) -> None:
+        self._orders.send(what)
+
+    def answer(self) -> tuple[float, ...]:
+        """Return seconds, bytes of the topic, the most that ever counted, the budget."""
+        found: tuple[float, ...] = self._orders.recv()
+        return found
+
+    def collect(self) -> None:
+        while self._told.poll():
+            self.seen.append(self._told.recv())
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+
+def _drive(
+    hub: str, topic: int, tables: tuple[str, ...], orders: Connection, told: Connection
+) -> None:
+    most = _watch_budget()
+    with Subscriber(hub, levels="auto", budget="1GB", timeout_s=60) as catalog:
+        full_bytes = next(one.full_bytes for one in catalog.topics() if one.id == topic)
+        budget_bytes = catalog.stats().held_bytes + full_bytes + SPARE_BYTES
+    with Subscriber(hub, levels="auto", budget=budget_bytes, timeout_s=60) as catalog:
+        for name in tables:
+            catalog.table(f"{DB}.{name}")
+        threading.Thread(target=_tell, args=(catalog, tables[0], told), daemon=True).start()
+        orders.send((0.0, 0, 0, budget_bytes))
+        most.clear()
+        while True:
+            took = _obey(catalog, orders.recv(), topic, tables=tables)
+            held = next(one.bytes for one in catalog.topics() if one.id == topic)
+            orders.send((took, held, max(most, default=0), budget_bytes))
+
+
+def _obey(catalog: Subscriber, order: str, topic: int, *, tables: tuple[str, ...]) -> float:
+    """Do what is ordered; return the seconds."""
+    begin = time.monotonic()
+    if order == "join":
+        catalog.join(topic)
+    elif order == "drop":
+        catalog.drop(topic)
+    else:
+        for name in tables:
+            catalog.table(f"{DB}.{name}")
+    return time.monotonic() - begin
+
+
+def _tell(catalog: Subscriber, table: str, told: Connection) -> None:
+    for change in catalog.watch(f"{DB}.{table}"):
+        told.send((change.version, time.monotonic()))
+
+
+def _watch_budget() -> list[int]:
+    """Note what counts, each time that it grows, from now on."""
+    noted: list[int] = []
+    hold = Budget.hold
+
+    def noting(budget: Budget, account: Account, growth: int) -> None:
+        hold(budget, account, growth)
+        if growth > 0:
+            noted.append(budget.held_bytes)
+
+    Budget.hold = noting  # type: ignore[method-assign]  # to look, nothing else
+    return noted
+
+
+class Bench:
+    """A driver, and a catalogd that publishes small changes while it is busy."""
+
+    def __init__(self, catalogd: Scripted, driver: Driver) -> None:
+        self._catalogd = catalogd
+        self._driver = driver
+        self._name = changing(catalogd.catalog)
+        self._topic = catalogd.catalog.topic(DB, self._name)
+        self.budget_bytes = int(self._answer()[3])
+
+    def idle(self) -> list[float]:
+        """Return how long changes take while nothing else happens, ms."""
+        for _ in range(IDLE_CHANGES):
+            self._publish()
+        return self.delays_ms()
+
+    def order(self, what: str) -> tuple[float, ...]:
+        """Let the driver do something; small changes come all the while."""
+        self._driver.order(what)
+        while not self._driver.answered:
+            self._publish()
+        self._catalogd.turn(0.05)  # what was published is heard
+        return self._driver.answer()
+
+    def pull(self) -> None:
+        """Let the driver pull again what gave way."""
+        self._driver.order("pull")
+        self._answer()
+
+    def delays_ms(self) -> list[float]:
+        """Return how long changes took since the last call, ms."""
+        self._catalogd.turn(0.3)
+        self._driver.collect()
+        at = self._catalogd.at
+        found = [
+            (seen - at[self._topic, version]) * 1000
+            for version, seen in self._driver.seen
+            if (self._topic, version) in at
+        ]
+        self._driver.seen.clear()
+        at.clear()
+        return found
+
+    def _answer(self) -> tuple[float, ...]:
+        while not self._driver.answered:
+            self._catalogd.turn(0.01)
+        return self._driver.answer()
+
+    def _publish(self) -> None:
+        begin = time.monotonic()
+        catalogd = self._catalogd
+        columns = (f"c{begin}",)
+        catalogd.commit(catalogd.catalog.put_table(DB, self._name, columns=columns))
+        catalogd.turn(max(begin + EVERY_S - time.monotonic(), 0.0))
+
+
+@contextmanager
+def stand() -> Iterator[Bench]:
+    """Run a statestored, a scripted catalogd and a driver."""
+    flags = ("--state_store_port=0", "--webserver_port=0")
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory()))
+        hub = stack.enter_context(running(folder / "log", "daemons", "statestored", *flags))
+        address = hub.ready["address"]
+        catalogd = stack.enter_context(closing(Scripted(filled(), address)))
+        catalogd.settle()
+        driver = stack.enter_context(closing(Driver(address, catalogd.catalog)))
+        yield Bench(catalogd, driver)
+
+
+def fetch_s() -> float:
+    """Return what it takes hmsclient to read so many: their names, then by names in pieces."""
+    with TemporaryDirectory() as folder, EmbeddedMetastore(Path(folder), durable=False) as hive:
+        host, _, port = hive.uri.removeprefix("thrift://").partition(":")
+        with HMSClient(host=host, port=int(port)) as client:
+            client.create_database(Database(DB, "", f"file:{folder}", {}))
+            create_large(hive, client, (DB, TABLE), partitions=PARTITIONS)
+            begin = time.monotonic()
+            names = client.get_partition_names(DB, TABLE, -1)
+            found = 0
+            for at in range(0, PARTITIONS, PIECE):
+                found += len(client.get_partitions_by_names(DB, TABLE, names[at : at + PIECE]))
+            assert found == PARTITIONS
+            return time.monotonic() - begin
+
+
+def main() -> None:
+    with stand() as bench:
+        idle = percentiles(bench.idle())
+        joins, drops = [], []
+        for _ in range(JOINS):
+            joins.append(bench.order("join"))
+            drops.append(bench.order("drop"))
+            bench.pull()
+        busy = percentiles(bench.delays_ms())
+    seconds = [answer[0] for answer in joins]
+    held = int(joins[0][1])
+    say(
+        "join",
+        "join",
+        partitions=PARTITIONS,
+        bytes=held,
+        p50_ms=quantile(seconds, 0.5) * 1000,
+        s=max(seconds),
+        **beside("hmsclient's s", ours=max(seconds), its=fetch_s()),
+        **target(max(seconds), at_most=JOIN_S_MAX),
+    )
+    p99 = float(str(busy["p99_ms"]))
+    facts = beside("idle p99_ms", ours=p99, its=float(str(idle["p99_ms"])))
+    say("join", "others", **busy, **facts, **target(p99, at_most=P99_MS_MAX))
+    most = int(max(answer[2] for answer in (*joins, *drops)))
+    facts = beside("the budget", ours=most, its=bench.budget_bytes)
+    say("join", "budget", bytes=most, **facts, **target(most, at_most=bench.budget_bytes))
+    left = int(max(answer[1] for answer in drops))
+    took_ms = max(answer[0] for answer in drops) * 1000
+    facts = beside("the bytes held", ours=left, its=held)
+    say("join", "drop", ms=took_ms, left=left, **facts, **target(left, at_most=0))
+
+
+if __name__ == "__main__":
+    main()

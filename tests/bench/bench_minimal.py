@@ -1,0 +1,125 @@
+"""Following all 256 topics at minimal, of an empty catalog and of one with 100,000 tables.
+
+join    from ``watch("*")`` until all topics are live: ms, and bytes that the driver's TCP sockets
+        sent and received meanwhile, ZeroMQ's own included; beside all topics at full
+
+Best and median of many drivers, one after the other, each with the names of all tables already. A
+beacon falls into the time of few. A real statestored, a scripted catalogd.
+Run: make bench ARGS=tests/bench/bench_minimal.py
+"""
+
+import multiprocessing
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from multiprocessing.connection import Connection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from topicast.catalog.modes import FULL_MODE, MINIMAL_MODE, Mode
+from topicast.subscriber import Subscriber
+from topicast.tests.bench.lake import Lake
+from topicast.tests.bench.report import beside, quantile, say, target
+from topicast.tests.bench.scripted import Scripted
+from topicast.tests.cli.processes import running
+from topicast.topics.entries import MINIMAL
+from topicast.topics.sharding import NUM_TOPICS_DEFAULT
+
+SEED: Final = 13
+SIZES: Final = (0, 100_000)
+DRIVERS: Final = 20
+BUDGET: Final = "2GB"
+MS_MAX, BYTES_MAX = 50.0, 4096
+SPAWN: Final = multiprocessing.get_context("spawn")
+PAUSE_S: Final = 0.0005
+SETTLE_S: Final = 0.3  # what a start does beside: comparing, heartbeats
+COUNTERS: Final = struct.Struct("=QQ")  # bytes acknowledged by the peer, and received
+INFO_BYTES: Final = 256
+COUNTERS_AT: Final = 120  # in Linux's struct tcp_info
+
+
+def moved_bytes() -> int:
+    """Return what all TCP connections of this process have sent and received."""
+    total = 0
+    for path in Path("/proc/self/fd").iterdir():
+        number = int(path.name)
+        if not path.is_socket():
+            continue
+        with socket.socket(fileno=os.dup(number)) as one:
+            if one.family == socket.AF_INET and one.type == socket.SOCK_STREAM:
+                info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_BYTES)
+                total += sum(COUNTERS.unpack_from(info, COUNTERS_AT))
+    return total
+
+
+def follow(hub: str, told: Connection) -> None:
+    """Follow everything at minimal, again and again; tell what each time took."""
+    for _ in range(DRIVERS):
+        with Subscriber(hub, levels="auto", budget=BUDGET, timeout_s=120) as catalog:
+            levels = catalog._member._following.levels
+            topics = range(NUM_TOPICS_DEFAULT)
+            threading.Event().wait(SETTLE_S)
+            bytes_before, begin = moved_bytes(), time.monotonic()
+            catalog.watch("*")
+            while not all(levels.joined(topic, MINIMAL) for topic in topics):
+                threading.Event().wait(PAUSE_S)
+            took_ms = (time.monotonic() - begin) * 1000
+            told.send((took_ms, moved_bytes() - bytes_before))
+    told.send(None)
+
+
+def hold(hub: str, told: Connection) -> None:
+    """Take in everything at full; tell what it took."""
+    begin = time.monotonic()
+    with Subscriber(hub, levels="full", budget=BUDGET, timeout_s=120):
+        told.send(((time.monotonic() - begin) * 1000, moved_bytes()))
+    told.send(None)
+
+
+def run(
+    lake: Lake, drive: Callable[[str, Connection], None], *, mode: str
+) -> list[tuple[float, int]]:
+    """Return what ``drive`` tells in a process of its own, in front of a hub that has ``lake``."""
+    flags = ("--state_store_port=0", "--webserver_port=0")
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory()))
+        hub = stack.enter_context(running(folder / "log", "daemons", "statestored", *flags))
+        address = hub.ready["address"]
+        catalogd = stack.enter_context(closing(Scripted(lake, address, mode=Mode(mode))))
+        catalogd.settle()
+        told, telling = SPAWN.Pipe(duplex=False)
+        process = SPAWN.Process(target=drive, args=(address, telling), daemon=True)
+        process.start()
+        stack.callback(process.join)
+        found: list[tuple[float, int]] = []
+        while True:
+            while not told.poll():
+                assert process.is_alive()
+                catalogd.turn(0.005)
+            one = told.recv()
+            if one is None:
+                return found
+            found.append(one)
+
+
+def measure(tables: int) -> None:
+    lake = Lake(tables, partitions=10 * tables, seed=SEED)
+    found = run(lake, follow, mode=MINIMAL_MODE)
+    times, sizes = zip(*found, strict=True)
+    ((full_ms, full_bytes),) = run(lake, hold, mode=FULL_MODE)
+    name, ms, moved = f"tables_{tables}", quantile(times, 0.5), int(quantile(sizes, 0.5))
+    facts = beside("all at full", ours=ms, its=full_ms)
+    say("minimal", f"{name}_ms", ms=ms, ms_most=max(times), **facts, **target(ms, at_most=MS_MAX))
+    facts = beside("all at full", ours=moved, its=full_bytes)
+    facts |= {"bytes_least": min(sizes), "bytes_most": max(sizes)}
+    say("minimal", f"{name}_bytes", bytes=moved, **facts, **target(moved, at_most=BYTES_MAX))
+
+
+if __name__ == "__main__":
+    for number in SIZES:
+        measure(number)

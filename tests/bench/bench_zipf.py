@@ -1,0 +1,200 @@
+"""Reads by Zipf's law over 20,000 tables with a million partitions, on a tenth of their bytes.
+
+share     reads that a driver answers without a round trip, beside those of the best choice of
+          tables of as many bytes, made by who knows all that will be read, and held fresh for
+          nothing; cold: the same ratio for the first ten minutes, warm: for the second half
+pulls     round trips for a read, beside HMS asked straight: of tables never read before, changed
+          since the last read, and given up for others
+older     answers that are older than what the driver had applied; ``stale``: than the metastore
+ttl       our answers beside a cache of 60 s with as many bytes; ``stale``: older than the metastore
+full      the most that we held, beside a driver that holds everything and never pulls
+
+One driver of production cores in virtual time: a pull is answered at once, a delta comes after
+50 ms. A read is of a table with all its partitions. One change for 20 reads, by the same law.
+Run: make bench ARGS=tests/bench/bench_zipf.py
+"""
+
+import random
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Final
+
+from topicast.tests.bench.lake import Driver, Lake
+from topicast.tests.bench.report import beside, least, say, target
+from topicast.topics.entries import FULL
+
+SEED: Final = 5
+TABLES: Final = 20_000
+PARTITIONS: Final = 1_000_000
+SKEWS: Final = (1.2, 1.5)
+HOURS: Final = 4.0
+READS_PER_S: Final = 10.0
+CHANGES_PER_S: Final = 0.5
+COLD_S: Final = 600.0
+TTL_S: Final = 60.0
+BUDGET_SHARE: Final = 0.1
+SHARE_MIN: Final = 0.9
+
+Fact = tuple[float, int, bool]  # when, table, whether it changes (else it is read)
+
+
+@dataclass
+class Tally:
+    """Of the reads of some time: how many, without a round trip, and answered with what."""
+
+    reads: int = 0
+    hits: int = 0
+    stale: int = 0  # answers older than the metastore
+    older: int = 0  # than what was applied
+    first: int = 0  # pulls of what was never read before,
+    changed: int = 0  # or has changed since
+
+    @property
+    def share(self) -> float:
+        return self.hits / max(self.reads, 1)
+
+
+def trace(skew: float) -> list[Fact]:
+    """Return who reads and who writes, in an order of tables that has nothing to do with size."""
+    rng = random.Random(SEED)
+    tables = list(range(TABLES))
+    rng.shuffle(tables)
+    weights = list(accumulate(1 / rank**skew for rank in range(1, TABLES + 1)))
+    facts: list[Fact] = []
+    for per_s, changes in ((READS_PER_S, False), (CHANGES_PER_S, True)):
+        count = int(per_s * HOURS * 3600)
+        drawn = rng.choices(tables, cum_weights=weights, k=count)
+        facts += [(rng.uniform(0, HOURS * 3600), table, changes) for table in drawn]
+    return sorted(facts)
+
+
+def windows(now: float) -> Iterator[str]:
+    """Yield the names of the times that ``now`` is in."""
+    yield "all"
+    if now < COLD_S:
+        yield "cold"
+    if now >= HOURS * 1800:
+        yield "warm"
+
+
+def tallies() -> dict[str, Tally]:
+    return {name: Tally() for name in ("all", "cold", "warm")}
+
+
+def best_static(
+    facts: Sequence[Fact], sizes: Sequence[int], *, budget_bytes: int
+) -> dict[str, Tally]:
+    """Choose tables by their reads per byte, until the next does not fit."""
+    reads = [0] * len(sizes)
+    for _, table, changes in facts:
+        reads[table] += not changes
+    chosen, left = set(), budget_bytes
+    for table in sorted(range(len(sizes)), key=lambda t: -reads[t] / sizes[t]):
+        if reads[table] and sizes[table] <= left:
+            chosen.add(table)
+            left -= sizes[table]
+    found = tallies()
+    for now, table, changes in facts:
+        for name in () if changes else windows(now):
+            found[name].reads += 1
+            found[name].hits += table in chosen
+    return found
+
+
+def ttl(facts: Sequence[Fact], sizes: Sequence[int], *, budget_bytes: int) -> dict[str, Tally]:
+    """Keep what was read for a minute, least recently read out first."""
+    held: OrderedDict[int, tuple[float, int]] = OrderedDict()  # when, and of which change
+    changed = [0] * len(sizes)
+    left = budget_bytes
+    found = tallies()
+    for now, table, changes in facts:
+        if changes:
+            changed[table] += 1
+            continue
+        since, version = held.get(table, (-TTL_S, -1))
+        hit = now < since + TTL_S
+        for name in windows(now):
+            found[name].reads += 1
+            found[name].hits += hit
+            found[name].stale += hit and version < changed[table]
+        if hit:
+            held.move_to_end(table)
+            continue
+        if held.pop(table, None) is not None:
+            left += sizes[table]
+        if sizes[table] > budget_bytes:
+            continue
+        held[table] = now, changed[table]
+        left -= sizes[table]
+        while left < 0:
+            left += sizes[held.popitem(last=False)[0]]
+    return found
+
+
+def ours(facts: Sequence[Fact], driver: Driver) -> dict[str, Tally]:
+    """Let ``driver`` live through the trace."""
+    begin = driver.now
+    seen: set[int] = set()
+    changed: set[int] = set()
+    found = tallies()
+    for now, table, changes in facts:
+        driver.pass_until(begin + now)
+        if changes:
+            driver.change(table)
+            changed.add(table)
+            continue
+        content, hit = driver.read(table)
+        for name in windows(now):
+            one = found[name]
+            one.reads += 1
+            one.hits += hit
+            one.stale += content.version < driver.lake.version(table)
+            one.older += content.version < driver.applied.get(table, 0)
+            one.first += not hit and table not in seen
+            one.changed += not hit and table in seen and table in changed
+        seen.add(table)
+        changed.discard(table)
+    return found
+
+
+def measure(skew: float) -> None:
+    lake = Lake(TABLES, partitions=PARTITIONS, seed=SEED)
+    everything = Driver(lake, budget_bytes=1 << 40, automatic=False)
+    everything.start()
+    full_bytes = everything.held_bytes
+    budget_bytes = int(BUDGET_SHARE * full_bytes)
+    facts = trace(skew)
+    best = best_static(facts, lake.sizes, budget_bytes=budget_bytes)
+    cached = ttl(facts, lake.sizes, budget_bytes=budget_bytes)["all"]
+    driver = Driver(lake, budget_bytes=budget_bytes, automatic=True)
+    driver.start()
+    found = ours(facts, driver)
+    report(f"skew_{skew}", found, best, cached)
+    most = driver.held_most
+    facts_of = beside("everything", ours=most, its=full_bytes)
+    facts_of |= {"partitions": sum(lake.counts), "full_topics": driver.levels()[FULL]}
+    say("zipf", f"skew_{skew}_full", bytes=most, **facts_of, **target(most, at_most=budget_bytes))
+
+
+def report(name: str, found: dict[str, Tally], best: dict[str, Tally], cached: Tally) -> None:
+    one, reads = found["all"], found["all"].reads
+    ratios = {window: tally.share / best[window].share for window, tally in found.items()}
+    facts = beside("best_static", ours=one.share, its=best["all"].share)
+    facts |= {"cold": ratios["cold"], "warm": ratios["warm"]}
+    reached = least(ratios["all"], at_least=SHARE_MIN)
+    say("zipf", f"{name}_share", reads=reads, share=one.share, **facts, **reached)
+    pulls = {"first": one.first / reads, "changed": one.changed / reads}
+    pulls["given_up"] = 1 - one.share - sum(pulls.values())
+    facts = beside("straight", ours=1 - one.share, its=1.0)
+    say("zipf", f"{name}_pulls", pulls=1 - one.share, **pulls, **facts)
+    say("zipf", f"{name}_older", answers=one.older, **target(one.older, at_most=0))
+    facts = beside("ttl", ours=one.share, its=cached.share)
+    stale = {"stale": one.stale / reads, "its_stale": cached.stale / reads}
+    say("zipf", f"{name}_ttl", share=one.share, **stale, **facts)
+
+
+if __name__ == "__main__":
+    for law in SKEWS:
+        measure(law)

@@ -1,0 +1,46 @@
+"""The driver of the benchmark by Zipf's law, on a small lake: that its checks can fail."""
+
+import pytest
+
+from topicast.tests.bench.bench_zipf import Tally, best_static, ours, ttl
+from topicast.tests.bench.lake import Driver, Lake
+
+FACTS = [
+    (at / 10, table, changes)
+    for at, (table, changes) in enumerate([(1, False), (2, False), (1, False), (1, True)] * 50)
+]
+
+
+@pytest.fixture
+def driver() -> Driver:
+    lake = Lake(20, partitions=1000, seed=1)
+    driver = Driver(lake, budget_bytes=sum(lake.sizes), automatic=True)
+    driver.start()
+    return driver
+
+
+def test_driver_answers_from_memory_and_never_older_than_it_applied(driver: Driver) -> None:
+    found = ours(FACTS, driver)["all"]
+    assert (found.reads, found.older, found.first) == (150, 0, 2)
+    assert 0 < found.changed <= 50
+    assert found.hits > 50
+
+
+def test_driver_that_loses_what_it_applied_is_found_out(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "publish", lambda delta: None)
+    assert ours(FACTS, driver)["all"].older > 0
+
+
+def test_best_choice_takes_what_is_read_most_for_its_bytes() -> None:
+    sizes = [1000, 10, 10]
+    facts = [(0.0, 0, False)] * 9 + [(1.0, 1, False)] * 2 + [(2.0, 2, False)]
+    assert best_static(facts, sizes, budget_bytes=1020)["all"].hits == 12
+    assert best_static(facts, sizes, budget_bytes=999)["all"].hits == 3
+
+
+def test_ttl_cache_answers_stale_until_its_time_is_over() -> None:
+    facts = [(0.0, 0, False), (1.0, 0, True), (59.0, 0, False), (60.0, 0, False)]
+    assert ttl(facts, [10], budget_bytes=10)["all"] == Tally(reads=3, hits=1, stale=1)
+    assert ttl(facts, [10], budget_bytes=9)["all"] == Tally(reads=3)
