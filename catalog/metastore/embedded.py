@@ -307,9 +307,12 @@ class _Jvm:
                 stderr=errors,
                 process_group=0,  # Ctrl-C is for us to hear: we stop it when all else has stopped
             )
-        assert self._process.stdout is not None
-        with self._process.stdout as told:
-            port, token = told.readline().strip(), told.readline().strip().decode()
+        try:
+            port, token = self._greeting()
+        except BaseException:  # interrupted before anybody could close it: it holds nothing yet
+            self._process.kill()
+            self._end()
+            raise
         if not port.isdigit():
             self._end()
             raise SourceError(f"{java.executable} did not start the metastore: see {log}")
@@ -338,6 +341,12 @@ class _Jvm:
     def close(self) -> None:
         self._gateway.close()
         self._end()
+
+    def _greeting(self) -> tuple[bytes, str]:
+        """Return port and token of the gateway, which the JVM says first; empty if it ended."""
+        assert self._process.stdout is not None
+        with self._process.stdout as told:
+            return told.readline().strip(), told.readline().strip().decode()
 
     def _end(self) -> None:
         assert self._process.stdin is not None

@@ -14,7 +14,7 @@ import click
 
 from ...topics.errors import SourceError, TopicastError
 from ..flags import option, settings
-from ..output import EXIT_CODES
+from ..output import DONE, EXIT_CODES
 from ..quickstart.stack import Stack
 from ..quickstart.story import Story, summary, what_next
 
@@ -41,9 +41,12 @@ def signals_to(handler: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handled)
 
 
-def interrupt() -> None:
-    """Be what Ctrl-C is."""
-    raise KeyboardInterrupt
+def end() -> None:
+    """End this process with 0, and on the way all that it has started.
+
+    Not as KeyboardInterrupt: Py4J 0.10.9.9, interrupted in a call, fails over its own clean-up.
+    """
+    raise SystemExit(DONE)
 
 
 @contextmanager
@@ -136,7 +139,7 @@ def start(folder: Path, port: int) -> None:
     from ...catalog.metastore.embedded import EmbeddedMetastore
 
     embedded = EmbeddedMetastore(folder, port=port, durable=True, say=say)
-    with suppress(KeyboardInterrupt), signals_to(interrupt), embedded:
+    with signals_to(end), embedded:
         print(f"ready uri={embedded.uri} warehouse={embedded.warehouse}", flush=True)
         _wait_for_the_end_of(embedded.pid)
         raise SourceError(f"the metastore ended by itself: see {folder}/metastore.log")

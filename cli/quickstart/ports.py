@@ -1,6 +1,13 @@
-"""Ports: the usual ones where they are free, else any free one."""
+"""Ports: the usual ones where they are free, else any free one.
+
+    look: is it free? ──▶ reserve: nobody else who looks now takes it ──▶ a child binds it, later
+
+Two quickstarts that begin together would both find the usual ports free. A reservation is a name
+in Linux's abstract namespace: nothing to clean up, it ends with the process, however that ends.
+"""
 
 import socket
+import sys
 from typing import Final
 
 LOOPBACK: Final = "127.0.0.1"
@@ -8,8 +15,12 @@ ANY: Final = 0
 
 
 def usual_or_any(port: int, *, beside: int = 0) -> int:
-    """Return ``port`` if it and the ``beside`` ports after it are free, else 0 for any."""
-    return port if all(_is_free(port + step) for step in range(beside + 1)) else ANY
+    """Return ``port`` if it and the ``beside`` ports after it are free, else 0 for any.
+
+    What is returned is reserved for this process until it ends, and for no second call.
+    """
+    wanted = range(port, port + beside + 1)
+    return port if all(map(_is_free, wanted)) and all(map(_reserve, wanted)) else ANY
 
 
 def _is_free(port: int) -> bool:
@@ -19,4 +30,17 @@ def _is_free(port: int) -> bool:
             tried.bind((LOOPBACK, port))
         except OSError:
             return False
+    return True
+
+
+def _reserve(port: int) -> bool:
+    """Tell whether ``port`` is nobody's yet; then it is ours. Elsewhere than on Linux: yes."""
+    if sys.platform != "linux":
+        return True
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as name:
+        try:
+            name.bind(f"\0topicast quickstart port {port}")
+        except OSError:
+            return False
+        name.detach()  # it stays open, and ours, until this process ends
     return True

@@ -129,7 +129,7 @@ def test_dies_with_an_owner_that_is_killed_and_starts_again(tmp_path: Path) -> N
     owner.send_signal(signal.SIGKILL)
     with EmbeddedMetastore(tmp_path, durable=True) as again:
         assert databases(again.uri) == ("default",)
-        until(lambda: not psutil.pid_exists(int(pid)), what="end of the orphaned JVM")
+        until(lambda: not psutil.pid_exists(int(pid)), timeout_s=40, what="end of the orphaned JVM")
     owner.communicate()
 
 

@@ -1,0 +1,62 @@
+"""Starts that are cut short, or meet each other: no process is left, nobody is in the way."""
+
+import os
+import re
+import signal
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.cli.quickstart.story import PORTS
+from topicast.tests.integration.marked import marked
+from topicast.tests.waiting import until
+
+QUICKSTART: Final = [sys.executable, "-m", "topicast.cli.main", "quickstart"]
+METASTORE: Final = [sys.executable, "-m", "topicast.cli.main", "metastore", "start"]
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+
+def test_two_that_start_at_once_get_ports_of_their_own_and_end_by_ctrl_c(tmp_path: Path) -> None:
+    """Given both at the same moment, then the second names its ports, and neither disturbs."""
+    with ExitStack() as up:
+        both = [
+            up.enter_context(
+                marked(QUICKSTART, tmp_path / f"output{n}", cwd=tmp_path, environment=os.environ)
+            )
+            for n in range(2)
+        ]
+        for running in both:
+            running.says("statestored  ready", timeout_s=60)
+        ports = [set(re.findall(r"://127\.0\.0\.1:(\d+)", running.said())) for running in both]
+        assert ports[0].isdisjoint(ports[1])
+        taken = f"port {PORTS['statestored']} is taken: it gets another"
+        assert any(taken in running.said() for running in both)
+        for running in both:
+            running.interrupt()
+        for running in both:
+            assert running.process.wait(30) == 130
+            assert running.living() == []
+            assert "every process has ended" in running.said()
+
+
+@pytest.mark.parametrize(
+    ("number", "moment"), [(signal.SIGINT, "metastore.log"), (signal.SIGTERM, "db/db.lck")]
+)
+def test_metastore_that_is_ended_while_it_starts_leaves_no_process(
+    hive: EmbeddedMetastore, tmp_path: Path, number: int, moment: str
+) -> None:
+    """Given a JVM that has just begun, or whose database is open, then it ends with its parent."""
+    folder = tmp_path / "metastore"
+    command = [*METASTORE, f"--folder={folder}", "--port=0"]
+    with marked(command, tmp_path / "output", cwd=tmp_path, environment=os.environ) as running:
+        until((folder / moment).exists, timeout_s=40, what=moment)
+        assert "ready" not in running.said()
+        running.process.send_signal(number)
+        assert running.process.wait(30) == 0
+        until(lambda: running.living() == [], timeout_s=20, what="the end of the JVM")
+    assert "Traceback" not in running.said()
