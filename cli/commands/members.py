@@ -14,7 +14,7 @@ from ..operator import Facts, Operator
 from ..output import EXIT_CODES, Cell, Output, output_option
 
 NAMED_MAX: Final = 8  # subscribers that an error names
-WHY_COLUMNS: Final = ("topic", "level", "bytes", "full_bytes", "hits", "why")
+WHY_COLUMNS: Final = ("level", "bytes", "full_bytes", "hits", "why")
 
 Record = dict[str, Any]
 
@@ -73,16 +73,18 @@ def _print_reasons(visit: Operator, reader: Record, output: str) -> None:
     text = f"{reader['name']} holds {reader['held_bytes']} of its {reader['budget_bytes']} bytes"
     Output(output).document({**about, "topics": records}, text=text)
     if output != "json":
-        Output(output).rows(WHY_COLUMNS, _alike(records))
+        Output(output).rows((*WHY_COLUMNS, "count", "topics"), _alike(records))
 
 
 def _alike(records: Iterable[Record]) -> list[list[Cell]]:
-    """Return one row for all topics of which the same is told; what holds most comes first."""
+    """Return one row for all topics of which the same is told, by level, the largest first."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     for one in records:
-        groups.setdefault(tuple(one[name] for name in WHY_COLUMNS[1:]), []).append(one["topic"])
-    found = sorted(groups.items(), key=lambda item: (-item[0][1], item[1]))
-    return [[_ranges(topics), *facts] for facts, topics in found]
+        groups.setdefault(tuple(one[name] for name in WHY_COLUMNS), []).append(one["topic"])
+    found = sorted(
+        groups.items(), key=lambda item: (-LEVELS.index(item[0][0]), -item[0][1], item[1])
+    )
+    return [[*facts, len(topics), _ranges(topics)] for facts, topics in found]
 
 
 def _reader(visit: Operator, named: str) -> Record:

@@ -23,6 +23,7 @@ from ...subscriber import Subscriber
 from .spark_settings import spark_settings
 from .steps import QUERY, STEPS
 
+NAME: Final = "reader"
 BUDGET: Final = "64MB"
 READY_TIMEOUT_S: Final = 60.0
 BEHIND_THE_WRITER: Final = 10  # niceness of our Spark: on few cores the first change comes first
@@ -35,7 +36,9 @@ def main(folder: Path, statestores: str) -> None:
     with ThreadPoolExecutor(1) as background:
         spark = background.submit(_start_spark, folder, uri)
         try:
-            with Subscriber(statestores, budget=BUDGET, timeout_s=READY_TIMEOUT_S) as catalog:
+            with Subscriber(
+                statestores, budget=BUDGET, timeout_s=READY_TIMEOUT_S, name=NAME
+            ) as catalog:
                 _say(ready=True)
                 uri.set_result(sys.stdin.readline().strip())
                 sys.stdin.readline()

@@ -88,7 +88,7 @@ def is_open(port: int) -> bool:
 
 
 def is_watching(environment: dict[str, str]) -> bool:
-    """Tell whether the reader of ``make run`` is not the only one at the hub."""
+    """Tell whether there are more at the hub than reader and explorer of ``make run``."""
     done = subprocess.run(
         [".venv/bin/topicast", "subscribers"],
         cwd=ROOT,
@@ -97,7 +97,7 @@ def is_watching(environment: dict[str, str]) -> bool:
         text=True,
         check=True,
     )
-    return done.stdout.count(" reader ") > 1
+    return done.stdout.count(" reader ") > 2
 
 
 def at_hand(command: str, stack: Marked) -> str:

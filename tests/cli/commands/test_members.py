@@ -77,8 +77,10 @@ def test_why_tells_the_level_of_each_topic_and_the_reason(told: str) -> None:
 def test_why_puts_together_what_is_alike(told: str, why: str) -> None:
     text = shown(told, "topics", why)
     assert text.startswith("spark-7 holds ")
-    rows = [line for line in text.splitlines() if "minimal" in line and "set by hand" in line]
-    assert [line.split()[0] for line in rows] == ["4-5"]
+    lines = text.splitlines()
+    assert lines[1].split() == ["level", "bytes", "full_bytes", "hits", "why", "count", "topics"]
+    (row,) = [line.split() for line in lines if "minimal" in line and "set by hand" in line]
+    assert (row[0], row[1], row[-2:]) == ("minimal", "64", ["2", "4-5"])
 
 
 def test_beginning_of_a_registration_names_a_subscriber(told: str) -> None:
