@@ -112,6 +112,11 @@ class Content:
         """Whether every entry of the group is here, with its value."""
         return self.covers is None and not self.stubs
 
+    @property
+    def decoded(self) -> bool:
+        """Whether the table's own entry was read, and what it says is remembered."""
+        return self._head is not None
+
     def values(self) -> Iterator[Entry]:
         """Yield the entries that have their value here."""
         return (entry for entry in entries(self.rows) if entry.kind == VALUE)

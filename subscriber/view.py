@@ -25,7 +25,9 @@ from .content import NOTHING, Content
 from .reads import read_database_entry, read_names_entry
 from .rows import entries
 
-HEADS_MAX: Final = 1024  # decoded tables kept: about 8 KB each beside the budget
+HEADS_MAX: Final = 1024  # decoded tables kept beside the budget,
+HEAD_BYTES: Final = 8192  # each of about so many bytes,
+HEADS_SHARE: Final = 0.125  # so no more than this share of the budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +62,11 @@ class TopicView:
 class View:
     """The content of all joined topics, and what memory may answer of it."""
 
-    def __init__(self, num_topics: int = 0) -> None:
+    def __init__(self, num_topics: int = 0, *, heads_max: int = HEADS_MAX) -> None:
         self.num_topics = num_topics
         self.topics: dict[int, TopicView] = {NAMESPACE: TopicView()}
         self.fresh_until = inf  # after this, memory is older than the application allows
+        self._heads_max = heads_max
         self._heads: deque[ref[Content]] = deque()  # weak: what was replaced is gone
         self._hits: dict[int, int] = {}  # of what was forgotten
 
@@ -102,6 +105,8 @@ class View:
                 held.groups.pop(swap.group, None)
             else:
                 held.groups[swap.group] = swap.after
+                if swap.after.decoded:  # it has inherited that
+                    self._remember(swap.after)
         held.held_bytes += growth
 
     def groups(self, topic: int) -> Mapping[bytes, Content]:
@@ -258,12 +263,21 @@ class View:
         if head is None or head.incarnation != record.incarnation:
             return False
         content.confirmed = block
+        self._remember(content)
+        return True
+
+    def _remember(self, content: Content) -> None:
+        """Keep what was decoded of ``content``, and forget the oldest instead."""
         self._heads.append(ref(content))
-        if len(self._heads) > HEADS_MAX:
+        if len(self._heads) > self._heads_max:
             oldest = self._heads.popleft()()
             if oldest is not None:
                 oldest.forget_head()
-        return True
+
+
+def heads_within(budget_bytes: int) -> int:
+    """Return how many decoded tables may be kept beside ``budget_bytes``."""
+    return min(max(int(HEADS_SHARE * budget_bytes) // HEAD_BYTES, 1), HEADS_MAX)
 
 
 def prepare(held: TopicView, changes: Iterable[Entry]) -> tuple[list[Swap], int]:

@@ -1,7 +1,13 @@
+import json
+import subprocess
+import sys
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.subscriber.budget import Account, Budget
+from topicast.tests.subscriber.cycles import catalog
+from topicast.tests.subscriber.stand import stand
 from topicast.topics.entries import FULL, MINIMAL
 
 
@@ -67,3 +73,39 @@ def test_sums_are_those_of_the_topics(steps: list[tuple[str, int, int]]) -> None
             budget.hold(at(topic), size)
         if budget.free_bytes >= 0:
             budget.check()
+
+
+BUDGET = 12_800_000  # the topics at full take nine tenths of it
+CYCLES = 100
+RSS_PER_BUDGET = 1.25
+CREEP_BYTES = 2_000_000  # of noise: pages that are given back late
+
+
+def test_process_takes_what_is_accounted_and_no_more_after_a_hundred_joins_and_drops() -> None:
+    with stand(catalog()) as (_, hubs):
+        process = "topicast.tests.subscriber.cycles"
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-W",
+                "error",
+                "-m",
+                process,
+                hubs[0].address,
+                str(BUDGET),
+                str(CYCLES),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    rss, held, objects = told["rss"], told["held"], told["objects"]
+    assert len(rss) == CYCLES
+    assert 0.9 * BUDGET <= max(held) <= BUDGET
+    assert max(rss) <= RSS_PER_BUDGET * BUDGET + told["base"]
+    assert max(rss[-10:]) <= max(rss[10:20]) + CREEP_BYTES
+    assert objects[-1] <= 1.03 * objects[0]
+    assert 0.8 <= told["traced"] / told["accounted"] <= 1.0

@@ -37,6 +37,13 @@ def test_arguments_stand_and_the_rest_has_defaults() -> None:
     assert (settings.name, settings.max_staleness_s) == ("me", 2.0)
 
 
+@pytest.mark.parametrize(
+    ("text", "size"), [("256MB", 256 << 20), ("1g", 1 << 30), ("512 kib", 512 << 10), (4096, 4096)]
+)
+def test_budget_is_written_as_people_write_sizes(text: str | int, size: int) -> None:
+    assert _settings(budget=text).budget_bytes == size
+
+
 def test_budget_may_be_a_share_of_the_memory() -> None:
     assert _settings(budget="5%", memory_bytes=1000).budget_bytes == 50
     with pytest.raises(ConfigError, match="budget"):

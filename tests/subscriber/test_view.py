@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.subscriber import view as view_module
 from topicast.subscriber.content import Content
 from topicast.subscriber.rows import entries
-from topicast.subscriber.view import TopicView, View, prepare
+from topicast.subscriber.view import HEADS_MAX, TopicView, View, heads_within, prepare
 from topicast.tests.subscriber.source import Catalog, shop
 from topicast.topics.entries import STUB, Entry, prefix_tombstone, stub, tombstone
 from topicast.topics.errors import NoSuchObject, WireError
@@ -28,8 +27,8 @@ def _apply(view: View, *deltas: Delta) -> None:
         view.check()
 
 
-def _filled(catalog: Catalog) -> View:
-    view = View(catalog.num_topics)
+def _filled(catalog: Catalog, **settings: int) -> View:
+    view = View(catalog.num_topics, **settings)
     for topic, held in catalog.topics.items():
         put(view, topic, held.since(0))
         view.open(topic)
@@ -227,10 +226,9 @@ def test_table_is_decoded_once_until_its_own_entry_changes() -> None:
     assert third.head(group) is not head
 
 
-def test_decoded_tables_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(view_module, "HEADS_MAX", 2)
+def test_decoded_tables_are_bounded() -> None:
     catalog = shop()
-    view = _filled(catalog)
+    view = _filled(catalog, heads_max=2)
     first = view.table("shop", "orders")
     assert first is not None
     for name in ("items", "people"):
@@ -315,13 +313,27 @@ def _step(catalog: Catalog, table: str, what: str, argument: object) -> list[Del
     return []
 
 
-def test_content_that_was_replaced_is_not_kept_for_its_decoded_table(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(view_module, "HEADS_MAX", 1)
+def test_content_that_was_replaced_is_not_kept_for_its_decoded_table() -> None:
     catalog = shop()
-    view = _filled(catalog)
+    view = _filled(catalog, heads_max=1)
     view.table("shop", "orders")
     _apply(view, catalog.put_table("shop", "orders", columns=("a",)))
     view.table("shop", "items")
     assert [one() for one in view._heads] == [view.table("shop", "items")]
+
+
+def test_decoded_table_that_a_change_inherits_is_counted() -> None:
+    catalog = shop()
+    catalog.create_table("shop", "logs", keys=("ds",))
+    view = _filled(catalog, heads_max=1)
+    for name in ("sales", "logs"):
+        assert view.table("shop", name) is not None
+        _apply(view, catalog.put_partitions("shop", name, {"ds=001": {"n": "x"}}))
+    contents = [c for place in view.topics.values() for c in place.groups.values()]
+    assert sum(content.decoded for content in contents) == 1
+
+
+def test_decoded_tables_take_a_small_share_of_the_budget() -> None:
+    assert heads_within(1) == 1
+    assert heads_within(8 << 20) == 128
+    assert heads_within(1 << 40) == HEADS_MAX
