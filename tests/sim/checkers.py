@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from topicast.catalog.modes import Mode
 from topicast.catalog.transactions import Transaction
 from topicast.subscriber.content import Content
 from topicast.subscriber.member import Member
@@ -10,12 +11,13 @@ from topicast.subscriber.reads import reach_of, read_partitions
 from topicast.subscriber.rows import entries
 from topicast.tests.sim.metastore import State, TableId
 from topicast.tests.sim.violation import Violation
-from topicast.topics.entries import group_of
+from topicast.topics.entries import VALUE, group_of
 from topicast.topics.follower import LIVE
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.tables import read_table
 from topicast.topics.objects.values import decode_table_value
 from topicast.topics.sharding import NAMESPACE, table_topic
+from topicast.topics.wire.messages import Delta
 
 LOOK_EVERY = 7
 History = Mapping[TableId, Sequence[tuple[int, State]]]
@@ -156,6 +158,16 @@ class Incarnations:
         if known != born:
             text = f"{key!r}: incarnation {value.incarnation}"
             raise Violation(f"{text} is the table of moment {known}, and that of {born}")
+
+
+def check_withheld(delta: Delta, mode: Mode) -> None:
+    """Look at what leaves catalogd: of what the mode withholds there are stubs alone."""
+    if delta.topic == NAMESPACE:
+        return
+    for entry in delta.entries:
+        db, table, _ = entry.key.decode().split("\0")
+        if entry.kind == VALUE and mode.withholds((db, table)):
+            raise Violation(f"{db}.{table} is withheld, and leaves at {entry.version}")
 
 
 def state_of(asked: Asked, content: Content) -> State:

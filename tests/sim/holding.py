@@ -22,8 +22,11 @@ class CheckedBudget(Budget):
             raise Violation(f"{self.held_bytes} bytes held, of {self.limit_bytes} that may be")
 
     def reserve(self, account: Account, size: int) -> None:
+        before = self.free_bytes
         super().reserve(account, size)
         self.counts["reservations"] += bool(size)
+        if self.free_bytes < min(before, 0):
+            raise Violation(f"{size} bytes are reserved for {account}, {before} were free")
 
 
 class CheckedPlanner(Planner):
@@ -70,9 +73,10 @@ def watch_closely(member: Member, counts: Counter[str]) -> None:
     budget.counts = planner.counts = counts  # type: ignore[attr-defined]  # they have it now
 
 
-def count_held(member: Member, counts: Counter[str]) -> None:
+def count_held(member: Member, counts: Counter[str], *, now: float) -> None:
     """Add up what became of a member's budget."""
     following = member._following
+    counts["pulled ahead"] += member._stats(now).ahead
     counts["topics outgrown"] += following.evictions
     counts["tables given up"] += following.levels.holdings.evicted
     counts["oversize"] += following.levels.holdings.oversize

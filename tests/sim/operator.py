@@ -38,14 +38,14 @@ class Operator:
             words = rng.choice(WRONG) if rng.random() < 0.15 else self._draw()
             self._number += 1
             self._asked[self._number] = words
-            before = catalogd.store.policy.mode
+            before = catalogd.mode
             order, *arguments = words
             message = Order(
                 request=self._number, who="ann", order=order, arguments=tuple(arguments)
             )
             self._world.note(" ".join(words))
             catalogd.order(message)
-            if words in WRONG and catalogd.alive and catalogd.store.policy.mode != before:
+            if words in WRONG and catalogd.mode != before:
                 raise Violation(f"{' '.join(words)} has changed the mode")
         self._world.at(rng.expovariate(1 / EVERY_S), self.begin)
 

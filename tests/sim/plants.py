@@ -1,4 +1,8 @@
-"""Plants: each rule of the protocol, and the fault that a seed or a scenario finds without it."""
+"""Plants: each rule of the protocol, and the fault that a seed or a scenario finds without it.
+
+Those of levels, planner, budget, fence, modes and claims: plants_levels.py. Which rule of the
+model is which plant: model.py.
+"""
 
 from topicast.catalog.catalog import Catalog
 from topicast.catalog.contents import Contents

@@ -28,8 +28,10 @@ from topicast.catalog.transactions import Transaction
 from topicast.statestore import facts as hub_facts
 from topicast.statestore.hub import Hub
 from topicast.statestore.intake import Broadcast
+from topicast.tests.sim.checkers import check_withheld
 from topicast.tests.sim.metastore import Port
 from topicast.tests.sim.store import SimStore
+from topicast.tests.sim.violation import Violation
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import DELTA_KIND
 from topicast.topics.wire.messages import Message, Order
@@ -95,8 +97,16 @@ class CatalogProcess:
             settings=Settings(reads_max=4),
             policy=policy,
         )
+        if self.mode != policy.mode:
+            raise Violation(f"{self.mode} holds after a restart, {policy.mode} was stored")
         world.note(f"catalogd starts: life {self.life}")
         self._tick(self.life)
+
+    @property
+    def mode(self) -> Mode:
+        """The mode that holds, or did when it died."""
+        assert self.catalog is not None
+        return self.catalog.offering.mode
 
     def crash(self) -> None:
         self.alive = False
@@ -206,6 +216,7 @@ class CatalogProcess:
                 sent_us=self.world.now_us,
                 mode=self.standing.mode,
             )
+            check_withheld(delta, self.mode)
             for number in range(HUBS):
                 fact = publishing.Committed(one.topic, one.to_version, encode(delta))
                 self.tell(number, fact)

@@ -27,6 +27,8 @@ class Setup:
     budget_bytes: int = AMPLE_BYTES
     automatic: bool = False
     watching: bool = False
+    always: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
 
 
 class ReaderProcess:
@@ -53,6 +55,8 @@ class ReaderProcess:
             name=self.name,
             new_id=lambda: world.rng.randbytes(16),
             automatic=setup.automatic,
+            always=setup.always,
+            never=setup.never,
         )
         watch_closely(self.member, world.counts)
         self.mirror = Mirror()

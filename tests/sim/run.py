@@ -84,7 +84,7 @@ class Run:
                 reader.mirror.calm(world.metastore.history, NUM_TOPICS)
         self.counts["operations"] = sum(world.metastore.counts.values())
         for reader in world.readers:
-            count_held(reader.member, world.counts)
+            count_held(reader.member, world.counts, now=world.now)
         self.counts += world.counts
 
     def _race(self) -> None:
@@ -180,11 +180,16 @@ class Run:
 
 def _setups(rng: Random) -> tuple[Setup, ...]:
     """Return a reader with room for all, one that chooses by use, and one that may."""
-    tight = [NAMES_BYTES + rng.randrange(4000) for _ in range(2)]
-    return (
-        Setup(),
-        Setup(budget_bytes=tight[0], automatic=True, watching=rng.random() < 0.5),
-        Setup(budget_bytes=tight[1], automatic=rng.random() < 0.5, watching=rng.random() < 0.5),
+    return Setup(), _tight(rng, automatic=True), _tight(rng, automatic=rng.random() < 0.5)
+
+
+def _tight(rng: Random, *, automatic: bool) -> Setup:
+    return Setup(
+        budget_bytes=NAMES_BYTES + rng.randrange(4000),
+        automatic=automatic,
+        watching=rng.random() < 0.5,
+        always=rng.choice(((), (), ("a.t", "b.*"), ("*.u",))),
+        never=rng.choice(((), (), (), ("*.v",))),
     )
 
 

@@ -14,7 +14,10 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
-from topicast.subscriber.facts import Answer, Fail
+from topicast.catalog.modes import overrides_text, parse_mode
+from topicast.subscriber.facts import Answer, Fail, Watching
+from topicast.subscriber.reading import Snapshot
+from topicast.subscriber.subscriber import Subscriber
 from topicast.tests.sim.application import Application
 from topicast.tests.sim.checkers import Asked, Incarnations, Moments, Versions
 from topicast.tests.sim.metastore import DBS, State, TableId
@@ -23,9 +26,13 @@ from topicast.tests.sim.reader import ReaderProcess
 from topicast.tests.sim.sizes import small
 from topicast.tests.sim.store import SimStore
 from topicast.tests.sim.violation import Violation
-from topicast.tests.sim.world import Order, World
+from topicast.tests.sim.workers import Worker
+from topicast.tests.sim.world import Order as NetworkOrder
+from topicast.tests.sim.world import World
 from topicast.topics.entries import FULL, LEVELS, MINIMAL
+from topicast.topics.errors import StaleMetadata
 from topicast.topics.objects.values import LOADING
+from topicast.topics.wire.messages import Order
 
 EVER = 1 << 30
 
@@ -139,6 +146,18 @@ class Script:
         loading = value is not None and value.partitions == LOADING
         self._say(f"catalogd holds {'a part' if loading else state} of {table}")
 
+    def mode(self, _who: str, name: str = "", overrides: str = "") -> None:
+        """Turn the mode; without a name: say which holds."""
+        catalogd = self.world.catalogd
+        if name:
+            catalogd.turn_mode(parse_mode(name, overrides))
+        else:
+            self._say(f"mode {catalogd.mode.name} {overrides_text(catalogd.mode)}".rstrip())
+
+    def order(self, _who: str, order: str, *arguments: str) -> None:
+        """Take what an operator orders."""
+        self.world.catalogd.order(Order(request=1, who="ann", order=order, arguments=arguments))
+
     # -- readers, as threads: reader-0, reader-0/2
 
     def read(self, who: str, table: str, part: str = "") -> None:
@@ -165,6 +184,47 @@ class Script:
         """Have so many bytes; said at the start."""
         process = self._thread(who).process
         process.member._following.levels.budget.limit_bytes = int(size)
+
+    def plan(self, who: str, *tables: str) -> None:
+        """Read several tables as of one moment."""
+        process = self._thread(who).process
+
+        def body(subscriber: Subscriber) -> None:
+            with subscriber.reading(*tables) as snapshot:
+                for table in tables:
+                    self._say(f"{who} plans with {table}: {self._state(snapshot, table)}")
+                worker.halt()
+                try:
+                    snapshot.confirm()
+                except StaleMetadata as error:
+                    self._say(f"{who} {error}")
+                else:
+                    self._say(f"{who} all is as it was")
+
+        worker = Worker(process, body, asking=lambda _: None, told=lambda _ask, _result: None)
+        process.workers.append(worker)
+        worker.begin()
+
+    def confirm(self, who: str) -> None:
+        """Look whether what was read last is still so."""
+        self._thread(who).process.workers[-1].go()
+
+    def watch(self, who: str) -> None:
+        """Listen to changes, from now on."""
+        self._thread(who).process.hear(Watching(on=True))
+
+    def hears(self, who: str) -> None:
+        """Say which changes wait."""
+        watch = self._thread(who).process.mirror.watch
+        while (change := watch.next_within(0)) is not None:
+            self._say(f"{who} hears of {change.object}: {change.kind} ({change.origin})")
+
+    def holds_bytes(self, who: str) -> None:
+        """Say what is held, of how much, and what had to go."""
+        member = self._thread(who).process.member
+        stats = member._stats(self.world.now)
+        held = f"{stats.held_bytes} of {stats.budget_bytes} bytes"
+        self._say(f"{who} holds {held}, {stats.evictions} had to go")
 
     def follows(self, who: str, topic: str) -> None:
         """Say where a topic stands, and whether memory answers for it."""
@@ -214,7 +274,7 @@ class Script:
         source, _, target = way.partition(">")
         number = int(topic) if topic not in ("", "*") else None
         left = int(count or EVER)
-        self.world.orders.append(Order((source, target), kind, number, hold=hold, left=left))
+        self.world.orders.append(NetworkOrder((source, target), kind, number, hold=hold, left=left))
 
     def _watch(self, process: ReaderProcess) -> None:
         """Give an application two threads at a subscriber."""
@@ -239,6 +299,10 @@ class Script:
 
         process.answered = answered
         process.stepped = versions.stepped
+
+    def _state(self, snapshot: Snapshot, table: str) -> str:
+        parts = [f"{p.name} of {p.parameters['rev']}" for p in snapshot.partitions(table)]
+        return ", ".join([snapshot.table(table).parameters["rev"], *parts])
 
     def _thread(self, who: str) -> Application:
         return self._threads[who]

@@ -11,7 +11,7 @@ from topicast.tests.sim.metastore import DBS, PARTS, State, TableId
 from topicast.tests.sim.reader import ReaderProcess
 from topicast.tests.sim.verdicts import Commits, Verdicts
 from topicast.tests.sim.workers import Worker
-from topicast.topics.errors import LinkError, NoSuchObject, StaleMetadata
+from topicast.topics.errors import LinkError, NoSuchObject, SourceError, StaleMetadata
 from topicast.topics.sharding import NAMESPACE
 
 TABLES_MAX = 3
@@ -41,7 +41,7 @@ class Session:
                 self.counts[kind] += 1
             except NoSuchObject:
                 self.counts["read what is not there"] += 1
-            except LinkError:
+            except (LinkError, SourceError):
                 self.counts["reads that failed"] += 1
 
         self.worker = Worker(self.process, talk, asking=self._asking, told=self._told)

@@ -10,10 +10,11 @@ from topicast.catalog import deltas
 from topicast.catalog.service import cutting
 from topicast.catalog.sources import pieces, reading
 from topicast.statestore import asking, derived
-from topicast.subscriber import choosing, levels, planner, streams, subscriber, uses
+from topicast.subscriber import ahead, choosing, levels, planner, streams, subscriber, uses
 from topicast.subscriber import pulls as subscriber_pulls
 from topicast.subscriber import reading as subscriber_reading
 from topicast.topics import bulk
+from topicast.topics.objects.blocks import PartitionKind
 
 # A row of a table is about 180 bytes, of a block 80, of names 60, a stub 40.
 SIZES = (
@@ -24,7 +25,10 @@ SIZES = (
     (levels, "CREDIT_DEFAULT", 500),
     (streams, "CREDIT_DEFAULT", 500),
     (streams, "CREDIT_STEP", 60),
+    (PartitionKind, "records_max", 3),  # a table has some blocks, which split
     (cutting, "CHUNK_BYTES_MAX", 200),
+    (cutting, "ANSWER_BYTES_MAX", 500),  # a large table comes in pages
+    (cutting, "LOOKED_MAX", 1),
     (subscriber_pulls, "CREDIT_DEFAULT", 500),
     (deltas, "DELTA_BYTES_MAX", 300),  # a larger transaction goes out as stubs,
     (deltas, "STUBS_BYTES_MAX", 200),  # or as a horizon
@@ -34,6 +38,10 @@ SIZES = (
 )
 # A run takes some seconds: an hour of a driver, and its planner, pass in one of them.
 TIMES = (
+    (ahead, "AGAIN_S", 0.05),
+    (ahead, "RETRY_S", 0.2),
+    (ahead, "TIMEOUT_S", 1.0),
+    (ahead, "SWEEP_S", 0.05),
     (choosing, "PLAN_S", 0.3),
     (choosing, "DRAIN_S", 0.1),
     (planner, "IDLE_S", 1.5),

@@ -18,7 +18,7 @@ SCALE = int(os.environ.get("SIM_SCALE", "1"))
 FAULTS = ("cut", "kill_catalogd", "kill_hub", "lose_store", "restore_old", "slow", "away")
 PRESSURE = (
     *("reservations", "credits", "tables given up", "topics outgrown", "oversize"),
-    *("planned raises", "planned full", "lowered"),
+    *("planned raises", "planned full", "lowered", "pulled ahead"),
 )
 AMBUSHES = (
     *("hub dies in a join", "hub dies in a pull", "old store in a join"),

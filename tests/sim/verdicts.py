@@ -107,10 +107,10 @@ class Verdicts:
         for place, claim in enumerate(self.ask.claims):
             reason = self._reason(place, claim, before, after)
             if place in stale and not reason:
-                raise Violation(f"{claim} is said to be stale, and was true all the time")
+                raise Violation(f"{claim} is said to be stale: {place} of {before}, {after}")
             current = before.changed[place] <= claim.version and before.epoch == self.ask.epoch
             if place not in stale and not current:
-                raise Violation(f"{claim} is said to be true, and was not when it was asked")
+                raise Violation(f"{claim} is said to be true: {place} of {before}")
 
     def agrees(self, seen: dict[TableId, State]) -> None:
         """Take what the claims were made of, none of which was said to be stale."""
@@ -124,6 +124,7 @@ class Verdicts:
         return (
             {before.epoch, after.epoch} != {self.ask.epoch}
             or not (before.known[place] and after.known[place])
+            or not after.changed[place]  # it was so in the store that was restored
             or after.changed[place] > claim.version
             or claim.version < after.floors[place]
         )

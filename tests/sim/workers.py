@@ -87,7 +87,15 @@ class Worker:
         self.process.world.at(seconds, lambda: self._resume(None))
         self._wait()
 
+    def halt(self) -> None:
+        """Wait until the world says ``go``."""
+        self._wait()
+
     # what the world calls
+
+    def go(self) -> None:
+        """Let a thread that halts run on, until it waits again."""
+        self._resume(None)
 
     def answered(self, effect: Answer | Fail) -> bool:
         """Take an answer, if it is ours: the thread goes on after this step of the world."""

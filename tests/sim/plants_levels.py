@@ -1,0 +1,230 @@
+"""Plants in what chooses, holds and confirms: levels, planner, budget, cache, fence, modes, claims.
+
+Each is one line of a core, as in plants.py; PLANTS there begins with the protocol's own.
+"""
+
+from topicast.catalog import deltas
+from topicast.catalog.catalog import Catalog
+from topicast.catalog.service import claims
+from topicast.catalog.service import pulls as catalog_pulls
+from topicast.statestore import intake
+from topicast.subscriber import subscriber
+from topicast.subscriber.content import Content
+from topicast.subscriber.fence import Fence
+from topicast.subscriber.filling import Filling
+from topicast.subscriber.following import Following
+from topicast.subscriber.holdings import Holdings
+from topicast.subscriber.journal import Journal
+from topicast.subscriber.levels import Levels
+from topicast.subscriber.planner import Planner
+from topicast.subscriber.reading import Snapshot
+from topicast.subscriber.streams import Streams
+from topicast.subscriber.subscriber import Subscriber
+from topicast.subscriber.view import View
+from topicast.tests.sim.planting import Line, Plant
+
+BY_SEED = ""
+EMPTIED = "self.holdings.empty((victim, FULL), self.view.topics[victim])"
+RELEASED = "self.holdings.settle((victim, FULL))"
+FULL_STAYS = f"self.drop(victim) if victim == topic else {EMPTIED} or {RELEASED} or ()"
+
+LEVEL_PLANTS = (
+    # what is planned, reserved and held
+    Plant(
+        "a plan fits the budget",
+        BY_SEED,
+        (Line(Planner, "_choose", "left = budget_bytes - ", "left = 3 * budget_bytes - "),),
+    ),
+    Plant(
+        "room is made before it is taken",
+        BY_SEED,
+        (
+            Line(
+                Planner,
+                "_order",
+                "[*lowered, *followed, *raises[:RAISES_MAX]]",
+                "[*raises[:RAISES_MAX], *followed, *lowered]",
+            ),
+        ),
+    ),
+    Plant(
+        "what does not fit is not admitted",
+        BY_SEED,
+        (
+            Line(
+                Following,
+                "_admit",
+                "elif not self.levels.holdings.fits((topic, FULL), state.full_bytes):",
+                "elif False:",
+            ),
+        ),
+    ),
+    Plant(
+        "nothing is put in place that does not fit",
+        BY_SEED,
+        (Line(Holdings, "put", "while not self.budget.fits(account, growth):", "while False:"),),
+    ),
+    Plant(
+        "credit is only for what is reserved",
+        BY_SEED,
+        (
+            Line(
+                Streams,
+                "_allowed",
+                "max(min(sum(map(self._reserved, stream.topics)), CREDIT_DEFAULT), 1)",
+                "CREDIT_DEFAULT",
+            ),
+        ),
+    ),
+    Plant(
+        "what a raise has reserved ends with it",
+        BY_SEED,
+        (
+            Line(
+                Levels,
+                "_stop",
+                "if self._staged.pop(topic, None) is not None:",
+                "if self._staged.pop(topic, None) is None:",
+            ),
+        ),
+    ),
+    Plant(
+        "what outgrew its room is at full no more",
+        "outgrown_by_another",
+        (
+            Line(Levels, "_make_room", "self.drop(victim)", FULL_STAYS),
+            Line(Following, "settle", "effects += self.watch(topic, now=now)", "pass"),
+        ),
+    ),
+    Plant(
+        "what outgrew its room is followed at minimal",
+        "outgrown",
+        (Line(Following, "settle", "effects += self.watch(topic, now=now)", "pass"),),
+    ),
+    # what is kept of what was pulled
+    Plant(
+        "a stub ends what was pulled",
+        BY_SEED,
+        (Line(Filling, "_hit", "self._holdings.hit(topic, place, entries)", "pass"),),
+    ),
+    Plant(
+        "a stub is noted for pulls on their way",
+        "late_pull_behind_a_stub",
+        (Line(Fence, "hit", "known[2] = max(known[2], version)", "pass"),),
+    ),
+    Plant(
+        "a change beside a part ends the filters that it may match",
+        "change_beside_a_part",
+        (Line(Content, "changed", " if at >= newest}", "}"),),
+    ),
+    Plant(
+        "that there is no table is forgotten when it is created",
+        "created_after_it_was_missed",
+        (
+            Line(
+                View,
+                "table",
+                "if _name_record(block, table) is None:",
+                "if self.__dict__.setdefault((db, table), _name_record(block, table) is None):",
+            ),
+        ),
+    ),
+    Plant(
+        "memory does not answer while it catches up, at minimal",
+        BY_SEED,
+        (
+            Line(
+                Levels,
+                "gate",
+                "if self.standing.settled(topic):",
+                "if self.standing.settled(topic) or self.level(topic) == MINIMAL:",
+            ),
+            Line(Levels, "_take", "self.view.shut(topic)", "self.gate(topic)"),
+            Line(
+                Levels,
+                "check",
+                "assert (held.moment is not None) is self.standing.settled(topic), topic",
+                "pass",
+            ),
+        ),
+    ),
+    # what those who watch are told
+    Plant(
+        "a lost stub is told by the catch-up",
+        "heard_of_after_a_gap",
+        (Line(Filling, "_missed", "return self._journal.missed(chunk)", "return ()"),),
+    ),
+    Plant(
+        "a gap is told as a change of every table",
+        "heard_of_after_a_gap",
+        (Line(Journal, "gap", "if not self.on:", "if True:"),),
+    ),
+    Plant(
+        "what a hub caught up is told as news",
+        "heard_of_from_a_hub_that_was_behind",
+        (Line(intake, "brought", "source=SOURCE_CATCH_UP", "source=0"),),
+    ),
+    # modes
+    Plant(
+        "what is withheld leaves as stubs",
+        BY_SEED,
+        (Line(deltas, "shown", "if topic == NAMESPACE or mode.withholds_nothing:", "if True:"),),
+    ),
+    Plant(
+        "mode and overrides outlast a restart",
+        "overrides_outlast_a_restart",
+        (
+            Line(
+                Catalog,
+                "__init__",
+                "Offering(self.ledger, policy)",
+                "Offering(self.ledger, POLICY_DEFAULT)",
+            ),
+        ),
+    ),
+    # claims
+    Plant(
+        "a claim of another epoch is stale",
+        "plan_of_a_lost_store",
+        (Line(catalog_pulls, "stale", "asked.epoch != epoch or ", ""),),
+    ),
+    Plant(
+        "a table that has changed is stale",
+        BY_SEED,
+        (Line(claims, "_holds", "return entry.version <= claim.version", "return True"),),
+    ),
+    Plant(
+        "a table of which something has changed is stale",
+        BY_SEED,
+        (
+            Line(
+                claims,
+                "_holds",
+                "topic.changed_at(table_key(*table)) <= claim.version",
+                "entry.version <= claim.version",
+            ),
+        ),
+    ),
+    Plant(
+        "what is claimed is no newer than what was read",
+        BY_SEED,
+        (
+            Line(
+                Subscriber,
+                "_pinned",
+                "max(content.at, content.version, reached)",
+                "max(content.at, content.version, reached) + 3",
+            ),
+        ),
+    ),
+    Plant(
+        "several tables are as of one moment",
+        BY_SEED,
+        (Line(subscriber, "pin", "missing = stale_of(of, pinned, validate)", "missing = ()"),),
+    ),
+    Plant(
+        "what has moved since is not confirmed",
+        "planned_and_changed",
+        (Line(Snapshot, "confirm", "if stale:", "if False:"),),
+    ),
+)
