@@ -17,7 +17,7 @@ from .fence import Fence
 from .holdings import Holdings
 from .journal import Journal
 from .marks import Marks
-from .shown import NEVER, Shown
+from .shown import Shown
 from .view import Swap, TopicView
 
 Step = Apply | Reset | File | CaughtUp
@@ -79,7 +79,9 @@ class Filling:
                 if chunk.horizon:
                     self._horizon(chunk.topic, chunk.epoch, chunk.to_version)
                 self._hit(chunk.topic, place, chunk.entries)
-                return self._missed(chunk) if live else ()
+                changes = self._missed(chunk) if live else ()
+                self._shown.know(chunk.topic)
+                return changes
             case Apply(delta=delta):
                 self._tell(delta.topic, delta.entries)
                 if delta.horizon:
@@ -94,8 +96,7 @@ class Filling:
 
     def _reset(self, topic: int, place: TopicView, *, live: bool) -> None:
         if live:
-            known = self._shown.of(topic) > NEVER
-            self._journal.reset(topic, place.groups, known=known)
+            self._journal.reset(topic, place.groups, known=self._shown.known(topic))
         self._holdings.empty((topic, FULL), place)
         if topic == NAMESPACE:
             self.forgot_names()
@@ -111,7 +112,7 @@ class Filling:
         """Tell what a catch-up at minimal says has changed, since something of it was known."""
         if not chunk.horizon:
             return self._journal.missed(chunk)
-        if not chunk.from_version and self._shown.of(chunk.topic) == NEVER:
+        if not chunk.from_version and not self._shown.known(chunk.topic):
             return ()
         return self._journal.gap(chunk.topic, chunk.to_version, self._holdings.view)
 

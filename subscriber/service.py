@@ -109,7 +109,8 @@ class Service:
             return ()
         places = {t: (synced.epoch, v) for t, v in zip(order, synced.versions, strict=True)}
         for topic, place in places.items():
-            self._show(topic, place)
+            self._shown.bound(topic, place)
+            self._following.levels.gate(topic)
         self.targets[ask.id] = places
         return ()
 

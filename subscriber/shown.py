@@ -16,6 +16,7 @@ class Shown:
 
     def __init__(self) -> None:
         self._bounds: dict[int, Position] = {}
+        self._known: set[int] = set()
 
     def of(self, topic: int) -> Position:
         """Return the lower bound of ``topic``."""
@@ -23,8 +24,21 @@ class Shown:
 
     def rise(self, topic: int, position: Position) -> None:
         """Something of ``topic`` at ``position`` is shown, or about to be."""
+        self.know(topic)
+        self.bound(topic, position)
+
+    def bound(self, topic: int, position: Position) -> None:
+        """Nothing of ``topic`` below ``position`` is shown from now on."""
         if position > self.of(topic):
             self._bounds[topic] = position
+
+    def know(self, topic: int) -> None:
+        """From now on somebody may know how ``topic`` stands."""
+        self._known.add(topic)
+
+    def known(self, topic: int) -> bool:
+        """Tell whether anybody may know how ``topic`` stood before."""
+        return topic in self._known
 
     def versions(self, epoch: int) -> tuple[tuple[int, int], ...]:
         """Return (topic, version) of everything shown in ``epoch``, sorted."""

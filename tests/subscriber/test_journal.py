@@ -21,6 +21,7 @@ from topicast.topics.wire.messages import (
     SOURCE_ORDERS,
     Chunk,
     Delta,
+    Joined,
 )
 
 
@@ -160,6 +161,33 @@ def test_whoever_has_not_read_is_told_nothing_when_it_is_followed() -> None:
     world = _watching(started(automatic=True))
     world.ask(facts.AskJoin, topic=shop().topic("shop", "sales"), level=MINIMAL, give_up_at=inf)
     assert _seen(world) == []
+
+
+def test_whoever_waits_for_a_sync_first_knows_nothing_by_it() -> None:
+    """The bound that a sync sets is of no reader; else each watch would begin with every table."""
+    world = started(automatic=True)
+    world.held_back = lambda channel, message: isinstance(message, Joined)
+    world.handle(facts.Watching(True))
+    number = world.ask(facts.AskSync)
+    world.release()
+    world.pass_time(0.5)
+    assert number in world.answers
+    assert _seen(world) == []
+
+
+def test_new_epoch_tells_every_table_of_a_topic_that_was_followed_and_never_read() -> None:
+    world = World(automatic=True)
+    world.catalog.create_database("shop")
+    world.start()
+    topic = world.catalog.topic("shop", "orders")
+    world.ask(facts.AskJoin, topic=topic, level=MINIMAL, give_up_at=inf)
+    _watching(world)
+    replacement = Catalog(epoch=11, start=5)
+    replacement.create_database("shop")
+    replacement.create_table("shop", "orders")
+    world.catalog = replacement
+    world.pass_time(1)
+    assert ("shop.orders", "data", "catch-up") in _seen(world)
 
 
 def test_gap_is_told_of_tables_whose_names_are_still_to_come_back() -> None:
