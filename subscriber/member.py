@@ -77,7 +77,7 @@ from .shown import Shown
 from .starts import Starts
 from .targets import cover_of
 from .telling import answer
-from .view import View
+from .view import View, heads_within
 from .waits import Wait, Waits
 
 
@@ -109,7 +109,7 @@ class Member:
             never: Patterns of tables that are banned; they count before ``always``.
         """
         ids = count(1)
-        self.view = View()
+        self.view = View(heads_max=heads_within(budget_bytes))
         self.wire_errors = 0
         self.misses = 0
         self._max_staleness_s = max_staleness_s
