@@ -9,15 +9,13 @@ import secrets
 import socket
 import time
 import weakref
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self, TypeVar, cast
 
 from ..topics.entries import FULL, LEVELS, NONE
-from ..topics.errors import LinkError, UsageError
+from ..topics.errors import UsageError
 from ..topics.link import Link
-from ..topics.objects.filters import parse
 from ..topics.objects.listing import decode_listing
 from ..topics.objects.names import (
     check_partition_name,
@@ -26,33 +24,27 @@ from ..topics.objects.names import (
     table_name,
 )
 from ..topics.objects.tables import Database, Partition, Table
-from ..topics.sharding import NAMESPACE
 from ..topics.wire.messages import Claimed
+from .calls import Calls
 from .config import TIMEOUT_S, settings_of
 from .content import Content
 from .facts import (
-    Ask,
     AskDrop,
     AskJoin,
-    AskNamespace,
     AskPin,
     AskReady,
     AskStats,
     AskSync,
-    AskTable,
     AskTopics,
     AskUnpin,
-    AskValidate,
     Stats,
     TopicInfo,
 )
 from .loop import Loop
 from .member import Member
-from .pulls import Result
-from .reading import Pinned, Snapshot, names_of, pin
+from .reading import Snapshot, names_of, pin
 from .reads import reach_of, read_partition_names, read_partitions
-from .targets import cover_of, selection
-from .view import View
+from .targets import selection
 from .watch import Watch
 
 T = TypeVar("T")
@@ -110,8 +102,7 @@ class Subscriber:
         )
         self._pid = os.getpid()
         self._member = Member.of(self._settings, new_id=lambda: secrets.token_bytes(16))
-        self._reads = self._member.choosing.reads
-        self._loop: Loop | None = None
+        self._calls = Calls(self._member, self._settings)
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -132,14 +123,14 @@ class Subscriber:
             NotReady: not within ``timeout_s``; says what is missing.
             OverBudget: the namespace does not fit; says the bytes needed.
         """
-        if self._loop is not None or self._closed:
+        if self._calls.loop is not None or self._closed:
             raise UsageError("a subscriber is opened once: make another one")
         loop = Loop(self._member, Link(), hubs=self._settings.statestores, clock=time.monotonic)
-        self._loop = loop
+        self._calls.loop = loop
         self._finalizer = weakref.finalize(self, loop.stop)  # also when the interpreter exits
         loop.start()
         try:
-            self._ask(lambda number, until: AskReady(id=number, give_up_at=until))
+            self._calls.ask(lambda number, until: AskReady(id=number, give_up_at=until))
         except BaseException:
             self.close()
             raise
@@ -150,12 +141,12 @@ class Subscriber:
         if self._pid != os.getpid():
             return
         self._closed = True
-        if self._loop is not None:
+        if self._calls.loop is not None:
             self._finalizer()
 
     def databases(self) -> tuple[str, ...]:
         """Return the names of all databases, sorted."""
-        return self._names(lambda view: view.databases())
+        return self._calls.names(lambda view: view.databases())
 
     def database(self, name: str) -> Database:
         """Return a database.
@@ -164,7 +155,7 @@ class Subscriber:
             NoSuchObject: there is none of that name.
         """
         name = name.lower()
-        return self._names(lambda view: view.database(name))
+        return self._calls.names(lambda view: view.database(name))
 
     def tables(self, db: str) -> tuple[str, ...]:
         """Return the names of the tables of ``db``, sorted.
@@ -173,7 +164,7 @@ class Subscriber:
             NoSuchObject: there is no such database.
         """
         db = db.lower()
-        return self._names(lambda view: view.tables(db))
+        return self._calls.names(lambda view: view.tables(db))
 
     def table(self, name: str) -> Table:
         """Return the table ``name``, which is ``db.table``.
@@ -186,11 +177,7 @@ class Subscriber:
         Cost: 10 µs from a joined topic, but for the first time after a change.
         """
         db, table = parse_table_name(name)
-        self._reads.append((db, table, False))
-        content = self._view().table(db, table)
-        if content is None:
-            content = self._pull(db, table, whole=False)
-        return content.head_of(db, table).table
+        return self._calls.table(db, table).head_of(db, table).table
 
     def partitions(
         self,
@@ -215,7 +202,7 @@ class Subscriber:
         for one in wanted or ():
             check_partition_name(one)
         db, table = parse_table_name(name)
-        found = self._select(selection(db, table, filter, names=wanted))
+        found = self._calls.select(selection(db, table, filter, names=wanted))
         assert isinstance(found, Content)
         head = found.head_of(db, table)
         blocks = found.blocks(table_key(db, table), reach_of(head, filter, wanted))
@@ -230,7 +217,7 @@ class Subscriber:
             NoSuchObject, UsageError, LinkError, SourceError: as ``partitions``.
         """
         db, table = parse_table_name(name)
-        found = self._select(selection(db, table, filter, names_only=True))
+        found = self._calls.select(selection(db, table, filter, names_only=True))
         if not isinstance(found, Content):
             return tuple([one for listing in found for one in decode_listing(listing)])
         head = found.head_of(db, table)
@@ -243,7 +230,9 @@ class Subscriber:
         Raises:
             NotReady: not within ``timeout_s``; says what is missing.
         """
-        self._ask(lambda number, until: AskSync(id=number, give_up_at=until), timeout_s=timeout_s)
+        self._calls.ask(
+            lambda number, until: AskSync(id=number, give_up_at=until), timeout_s=timeout_s
+        )
 
     def validate(self, known: Iterable[tuple[str, int]]) -> tuple[str, ...]:
         """Return those of the tables ``known``, by name and version, that have changed since.
@@ -258,7 +247,7 @@ class Subscriber:
             Claimed(db=db, table=table, version=version, whole=False)
             for (db, table), version in ((parse_table_name(name), at) for name, at in known)
         )
-        stale = self._validate(self._epoch(), claims) if claims else ()
+        stale = self._calls.validate(self._calls.epoch(), claims) if claims else ()
         return tuple(table_name(claims[at].db, claims[at].table) for at in stale)
 
     def reading(self, *names: str, timeout_s: float | None = None) -> Snapshot:
@@ -271,15 +260,15 @@ class Subscriber:
         limit_s = self._settings.timeout_s if timeout_s is None else timeout_s
         return pin(
             names_of(names),
-            self._pinned,
-            epoch=self._epoch,
-            validate=self._validate,
+            self._calls.pinned,
+            epoch=self._calls.epoch,
+            validate=self._calls.validate,
             give_up_at=time.monotonic() + limit_s,
         )
 
     def topics(self) -> tuple[TopicInfo, ...]:
         """Return every topic: how it is followed, and what it costs."""
-        found = self._ask(lambda number, _: AskTopics(id=number))
+        found = self._calls.ask(lambda number, _: AskTopics(id=number))
         return cast(tuple[TopicInfo, ...], found)
 
     def join(self, topic: int, level: str = LEVELS[FULL]) -> None:
@@ -297,11 +286,13 @@ class Subscriber:
         if number == NONE:
             self.drop(topic)
             return
-        self._ask(lambda ask, until: AskJoin(id=ask, topic=topic, level=number, give_up_at=until))
+        self._calls.ask(
+            lambda ask, until: AskJoin(id=ask, topic=topic, level=number, give_up_at=until)
+        )
 
     def drop(self, topic: int) -> None:
         """Follow ``topic`` no longer; its tables are pulled when they are asked for."""
-        self._ask(lambda number, _: AskDrop(id=number, topic=topic))
+        self._calls.ask(lambda number, _: AskDrop(id=number, topic=topic))
 
     def pin(self, name: str) -> None:
         """Hold the table ``name`` whole, pulled anew after each change; return once it is held.
@@ -312,88 +303,22 @@ class Subscriber:
             NotReady: not held within ``timeout_s``; it is pinned, and tried again.
         """
         db, table = parse_table_name(name)
-        self._ask(lambda number, until: AskPin(id=number, db=db, table=table, give_up_at=until))
+        self._calls.ask(
+            lambda number, until: AskPin(id=number, db=db, table=table, give_up_at=until)
+        )
 
     def unpin(self, name: str) -> None:
         """Leave the table ``name`` to its use, whether it was pinned by name or by pattern."""
         db, table = parse_table_name(name)
-        self._ask(lambda number, _: AskUnpin(id=number, db=db, table=table))
+        self._calls.ask(lambda number, _: AskUnpin(id=number, db=db, table=table))
 
     def stats(self) -> Stats:
         """Return counters, and the state of the budget."""
-        return cast(Stats, self._ask(lambda number, _: AskStats(id=number)))
+        return cast(Stats, self._calls.ask(lambda number, _: AskStats(id=number)))
 
     def watch(self, pattern: str = "*") -> Watch:
         """Yield changes of the objects that match ``pattern``, from now on, until closed.
 
         Latest state, not history: of an object that changes often the newest change is seen.
         """
-        return self._running().watch(pattern, timeout_s=self._settings.timeout_s)
-
-    def _running(self) -> Loop:
-        if self._pid != os.getpid():
-            raise UsageError("this subscriber belongs to the process that made it: make another")
-        if self._loop is None or not self._loop.running:
-            raise UsageError("the subscriber is not open: use it in a with statement")
-        return self._loop
-
-    def _view(self) -> View:
-        self._running()
-        view = self._member.view
-        if self._settings.max_staleness_s is not None and time.monotonic() > view.fresh_until:
-            limit = self._settings.max_staleness_s
-            raise LinkError(f"catalogd was silent for more than {limit} s (max_staleness_s)")
-        return view
-
-    def _select(self, ask: AskTable) -> Result:
-        """Get what ``ask`` wants, whatever its id and time, from memory or from catalogd."""
-        if ask.filter is not None:
-            parse(ask.filter)
-        self._reads.append((ask.db, ask.table, True))
-        held = self._view().partitions(ask.db, ask.table, cover_of(ask.filter, ask.names))
-        if held is not None:
-            return held
-        found = self._ask(lambda number, until: replace(ask, id=number, give_up_at=until))
-        return cast(Result, found)
-
-    def _pull(self, db: str, table: str, *, whole: bool) -> Content:
-        content = self._ask(
-            lambda number, until: AskTable(
-                id=number, db=db, table=table, whole=whole, give_up_at=until
-            )
-        )
-        assert isinstance(content, Content)
-        return content
-
-    def _pinned(self, name: tuple[str, str]) -> Pinned:
-        view = self._view()
-        _, reached = view.reached(*name)
-        content = view.partitions(*name)
-        if content is None:
-            content, reached = self._pull(*name, whole=True), 0
-        return Pinned(content, max(content.at, content.version, reached))
-
-    def _epoch(self) -> int:
-        return self._names(lambda view: view.topics[NAMESPACE].reached[0] or None)
-
-    def _validate(self, epoch: int, claims: tuple[Claimed, ...]) -> tuple[int, ...]:
-        found = self._ask(
-            lambda number, until: AskValidate(
-                id=number, epoch=epoch, claims=claims, give_up_at=until
-            )
-        )
-        return cast(tuple[int, ...], found)
-
-    def _names(self, read: Callable[[View], T | None]) -> T:
-        """Read the namespace, as soon as it answers."""
-        give_up_at = time.monotonic() + self._settings.timeout_s
-        while (found := read(self._view())) is None:
-            left_s = give_up_at - time.monotonic()
-            self._ask(
-                lambda number, until: AskNamespace(id=number, give_up_at=until), timeout_s=left_s
-            )
-        return found
-
-    def _ask(self, make: Callable[[int, float], Ask], *, timeout_s: float | None = None) -> object:
-        limit_s = self._settings.timeout_s if timeout_s is None else timeout_s
-        return self._running().ask(make, timeout_s=limit_s)
+        return self._calls.running().watch(pattern, timeout_s=self._settings.timeout_s)

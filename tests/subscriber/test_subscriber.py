@@ -294,7 +294,7 @@ def test_waiting_call_ends_when_the_subscriber_is_closed() -> None:
 
         thread = threading.Thread(target=wait)
         thread.start()
-        until(lambda: catalog._loop and len(catalog._loop._futures) == 1, what="the call")
+        until(lambda: len(catalog._calls.running()._futures) == 1, what="the call")
         catalog.close()
         thread.join(5)
         assert len(failed) == 1
@@ -363,7 +363,7 @@ def test_names_are_answered_as_soon_as_the_namespace_is_there() -> None:
         found: list[tuple[str, ...]] = []
         thread = threading.Thread(target=lambda: found.append(catalog.tables("shop")))
         thread.start()
-        until(lambda: catalog._loop and not catalog._loop._futures, what="the call")
+        until(lambda: not catalog._calls.running()._futures, what="the call")
         view.open(NAMESPACE)
         thread.join(5)
         assert found == [NAMES]
