@@ -1,0 +1,121 @@
+"""Statestored's turn: what arrives together goes out in its order."""
+
+from collections.abc import Iterable
+
+from topicast.statestore.hub import Hub
+from topicast.statestore.statestored import DATA, REQUESTS, Statestored
+from topicast.tests.statestore.scripted import BULK, CONTROL, ScriptedPublisher, hello
+from topicast.topics.link import Received
+from topicast.topics.wire import decode, encode
+from topicast.topics.wire.header import barrier_prefix
+from topicast.topics.wire.messages import (
+    BULK_CHANNEL,
+    CONTROL_CHANNEL,
+    PUBLISHER,
+    Barrier,
+    Delta,
+    Filed,
+    Message,
+    Refused,
+)
+
+
+class ScriptedLink:
+    """A link that brings what it is told to, in one batch, and keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.arrived: list[Received] = []
+        self.sent: list[tuple[str, bytes]] = []
+
+    def poll(self, timeout_s: float) -> list[Received]:
+        arrived, self.arrived = self.arrived, []
+        return arrived
+
+    def send(self, name: str, frame: bytes, peer: bytes = b"") -> bool:
+        self.sent.append((name, frame))
+        return True
+
+    def send_all(self, name: str, frames: Iterable[bytes]) -> None:
+        self.sent += [(name, frame) for frame in frames]
+
+
+class Stand:
+    """A statestored that has caught up with a scripted publisher."""
+
+    def __init__(self) -> None:
+        self.link, self.publisher = ScriptedLink(), ScriptedPublisher()
+        hub = Hub(hub_id=77, data_address="tcp://127.0.0.1:24001")
+        self.daemon = Statestored(hub, self.link, clock=lambda: 1000.0, wall_us=lambda: 1)
+        said = self.turn(
+            (CONTROL, hello("publisher", PUBLISHER, CONTROL_CHANNEL)),
+            (BULK, hello("publisher", PUBLISHER, BULK_CHANNEL)),
+            (CONTROL, self.publisher.announce()),
+        )
+        while said:
+            said = self.turn(*((BULK, part) for part in self.publisher.hear(said)))
+        self.broadcast()
+
+    def turn(self, *arrive: tuple[bytes, Message]) -> list[Message]:
+        """Let messages arrive together; return what the publisher is told."""
+        self.link.arrived += [Received(REQUESTS, peer, encode(one)) for peer, one in arrive]
+        self.daemon.run_once()
+        told = [decode(frame) for name, frame in self.link.sent if name == REQUESTS]
+        self.link.sent = [one for one in self.link.sent if one[0] == DATA]
+        return told
+
+    def broadcast(self) -> list[Message]:
+        """Take what went to everybody, but beacons."""
+        frames, self.link.sent = [frame for _, frame in self.link.sent], []
+        return [one for one in map(decode, frames) if isinstance(one, Delta | Barrier)]
+
+
+def test_deltas_keep_their_place_beside_the_end_of_a_catch_up() -> None:
+    stand = Stand()
+    publisher = stand.publisher
+    publisher.change(1)  # is lost
+    asked = stand.turn((BULK, publisher.change(1)))
+    parts = [(BULK, part) for part in publisher.hear(asked)]
+    first, last = publisher.change(0), publisher.change(1)
+    stand.broadcast()
+    stand.turn((BULK, first), *parts, (BULK, last))
+    told = stand.broadcast()
+    assert [(one.topic, one.from_version, one.to_version) for one in told] == [
+        (0, 0, 1),
+        (1, 0, 2),
+        (1, 2, 3),
+    ]
+
+
+def test_deltas_of_one_turn_are_sent_together_and_acknowledged_once() -> None:
+    """P-START-7."""
+    stand = Stand()
+    deltas = [stand.publisher.change(topic) for topic in (0, 1, 0, 2)]
+    assert stand.turn(*((BULK, delta) for delta in deltas)) == [
+        Filed(epoch=10, start=5, versions=((0, 2), (1, 1), (2, 1)))
+    ]
+    assert stand.broadcast() == deltas
+
+
+def test_deltas_before_a_barrier_and_after_it_stay_there() -> None:
+    stand = Stand()
+    before, after = stand.publisher.change(0), stand.publisher.change(0)
+    barrier = barrier_prefix(bytes(16))
+    stand.link.arrived = [
+        Received(REQUESTS, BULK, encode(before)),
+        Received(DATA, b"", b"\1" + barrier),
+        Received(REQUESTS, BULK, encode(after)),
+    ]
+    stand.turn()
+    assert stand.broadcast() == [before, decode(barrier), after]
+
+
+def test_rubbish_between_deltas_is_refused_and_changes_nothing_else() -> None:
+    """P-BAD-3."""
+    stand = Stand()
+    before, after = stand.publisher.change(0), stand.publisher.change(0)
+    stand.link.arrived = [
+        Received(REQUESTS, BULK, frame) for frame in (encode(before), b"rubbish", encode(after))
+    ]
+    told = stand.turn()
+    assert [one.code for one in told if isinstance(one, Refused)] == ["VERSION"]
+    assert stand.broadcast() == [before, after]
