@@ -6,7 +6,7 @@ from typing import Any, Final
 import click
 
 from ...topics.entries import LEVELS
-from ...topics.errors import LinkError, NoSuchObject, UsageError
+from ...topics.errors import LinkError, NoSuchObject, NotReady, UsageError
 from ...topics.settings import parse_addresses
 from ...topics.sharding import NAMESPACE
 from ..flags import settings, statestores_option
@@ -67,7 +67,10 @@ def _print_topics(facts: Facts, printed: Output, output: str) -> None:
 
 
 def _print_reasons(visit: Operator, reader: Record, output: str) -> None:
-    told = _records(visit.hub(f"topics@{reader['registration']}"))
+    try:
+        told = _records(visit.hub(f"topics@{reader['registration']}"))
+    except NotReady as error:
+        raise NotReady(f"{reader['name']} did not answer: is it stopped, or too busy?") from error
     records = [{"topic": one.pop("id"), **one} for one in told]
     about = {name: reader[name] for name in ("name", "registration", "held_bytes", "budget_bytes")}
     text = f"{reader['name']} holds {reader['held_bytes']} of its {reader['budget_bytes']} bytes"

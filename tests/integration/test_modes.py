@@ -21,6 +21,7 @@ from topicast.topics.settings import parse_addresses
 
 TABLES = ("modes.t", "modes.tmp_u")
 BOTH = MINIMAL | FULL
+EACH_MODE = 3  # of the turns below: by then each mode has held once
 
 
 @pytest.fixture
@@ -77,6 +78,12 @@ def turn(daemons: Daemons, *words: str, offered: int) -> None:
     until(shown, timeout_s=40, what="the mode in the status, and the end of the touch")
 
 
+def order_everything(daemons: Daemons) -> None:
+    """Let catalogd forget everything, and read it again."""
+    assert order(daemons, "invalidate")["failed"] == 0
+    assert order(daemons, "refresh")["failed"] == 0
+
+
 def revise(client: HMSClient, rev: int) -> None:
     """Write ``rev`` into both tables and their first partitions."""
     for name in TABLES:
@@ -129,6 +136,9 @@ def test_mode_is_turned_under_readers_and_no_answer_goes_back(
             for reader in readers:
                 reader.sync(timeout_s=30)
                 assert {seen(reader, name) for name in TABLES} == {(rev, rev)}
+            if rev <= EACH_MODE:
+                order_everything(daemons)
+                assert {seen(reader, name) for name in TABLES for reader in readers} == {(rev, rev)}
     assert [looker.failures for looker in lookers] == [[], []]
     assert [looker.back for looker in lookers] == [[], []]
     assert [looker.over for looker in lookers] == [[], []]
