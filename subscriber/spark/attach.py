@@ -22,7 +22,6 @@ from .sessions import Sessions
 from .status import DETACHED, UNSUPPORTED, Status
 from .worker import Worker, freshness_s
 
-CONNECT_S: Final = 0.1  # that attach waits for the first contact, which then goes on without it
 SYNC_S: Final = 10.0
 SUBSCRIBER_TIMEOUT_S: Final = 10.0
 
@@ -141,7 +140,7 @@ class Handle:
         name = f"{session._sc.applicationId}@{socket.gethostname()}:{os.getpid()}"
         worker = Worker(
             self._refresher,
-            catalyst=catalyst,
+            caches=catalyst,
             sessions=self._sessions,
             guard=self._guard,
             make=lambda: Subscriber(
@@ -155,7 +154,6 @@ class Handle:
         self._deafen = listen(type(session), self.found)
         self._worker = worker
         worker.start()
-        worker.connected.wait(CONNECT_S)
 
     def _state(self) -> str:
         if self._pid != os.getpid():
@@ -186,7 +184,7 @@ def attach(
         refresh_existing: Let DataFrames that exist see what others append, too.
         refresh_cached: Make cached data (CACHE TABLE, ``df.cache()``) of a changed table anew.
 
-    Cost: 20 ms, and up to ``CONNECT_S`` for the first contact.
+    Cost: the first contact with statestored, which is waited for up to half a second.
     """
     arguments = Arguments(
         statestores=statestores,

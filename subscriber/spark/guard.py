@@ -4,7 +4,7 @@ Nothing that goes wrong here may reach the application whose driver this is.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 log = logging.getLogger(__name__)
@@ -18,12 +18,13 @@ class Guard:
         self.last = ""
 
     @contextmanager
-    def __call__(self, doing: str) -> Iterator[None]:
-        """Run the block; whatever it raises ends here."""
+    def __call__(self, doing: str, *, unless: Callable[[], bool] = lambda: False) -> Iterator[None]:
+        """Run the block; whatever it raises ends here, and is counted ``unless`` it was wanted."""
         try:
             yield
         except Exception as exc:  # noqa: BLE001 - whatever it is, the application goes on
-            self.failed(doing, exc)
+            if not unless():
+                self.failed(doing, exc)
 
     def failed(self, doing: str, error: Exception) -> None:
         """Count ``error``, and log it unless it is the same as the one before."""
@@ -36,5 +37,5 @@ class Guard:
 
 def _first_line(error: Exception) -> str:
     """Return what an error says without Java's stack trace."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines[:2])[:500]
+    lines = str(error).split("\n\tat ")[0].splitlines()
+    return " ".join(line.strip() for line in lines if line.strip())[:500]

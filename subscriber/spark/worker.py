@@ -1,8 +1,8 @@
 """Worker: the one thread that refreshes: changes in, calls to Spark out.
 
-    connect ──▶ watch ──▶ drain ──▶ turn: each session: look, carry out ──▶ watch …
-       ▲                                                         │
-       └────────── the subscriber has ended ─────────────────────┘
+    connect ──▶ every topic followed ──▶ drain ──▶ turn: each session: look, carry out ──▶ drain …
+       ▲                                                                            │
+       └────────────────── the subscriber has ended ────────────────────────────────┘
 
 It never touches the user's threads. What fails is counted and tried again at the next change;
 while there is no hub the driver is plain Spark.
@@ -12,17 +12,19 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from math import inf
+from typing import Any, Final, Protocol
 
 from ...topics.errors import StaleMetadata, TopicastError
 from ..subscriber import Subscriber
 from ..watch import Watch
-from .catalyst import Catalyst
 from .guard import Guard
-from .refresh import Order, Recache, Refresher
+from .refresh import Existing, Order, Recache, Refresher
 from .sessions import Sessions
 from .status import CONNECTING, DETACHED, LIVE
 
+CONNECT_S: Final = 0.5  # that an application waits for the first contact
+FOLLOW_S: Final = 10.0  # for every topic to be followed
 IDLE_S: Final = 0.1  # between two looks whether somebody wants something of us
 TURN_S: Final = 0.01  # between two turns: 1,000 changes a second cost 100 looks
 DRAIN_MAX: Final = 100_000  # changes of one turn: all that a watch holds
@@ -33,6 +35,25 @@ STOP_S: Final = 5.0
 log = logging.getLogger(__name__)
 
 
+class Caches(Protocol):
+    """What is done in Spark; sessions are PySpark's."""
+
+    def id_of(self, session: Any) -> str | None:
+        """Return the id of a session; None if it ended."""
+
+    def cached(self, session: Any) -> frozenset[str]:
+        """Return the tables that ``session`` has relations of."""
+
+    def renew(self, session: Any, table: str, *, existing: Existing) -> None:
+        """Forget the relation of ``table``."""
+
+    def recache(self, session: Any, table: str) -> None:
+        """Forget it, and make cached data anew."""
+
+    def keep(self, ids: set[str]) -> None:
+        """Forget what was kept of every session but these."""
+
+
 class Worker:
     """Runs ``refresher`` on the sessions; ``make`` gives a subscriber that is not open yet."""
 
@@ -40,7 +61,7 @@ class Worker:
         self,
         refresher: Refresher,
         *,
-        catalyst: Catalyst,
+        caches: Caches,
         sessions: Sessions,
         guard: Guard,
         make: Callable[[], Subscriber],
@@ -50,22 +71,26 @@ class Worker:
         self.connected = threading.Event()
         self.subscriber: Subscriber | None = None
         self._refresher = refresher
-        self._catalyst = catalyst
+        self._caches = caches
         self._sessions = sessions
         self._guard = guard
         self._make = make
         self._stopping = threading.Event()
         self._asked: list[threading.Event] = []
-        self._turned_at = 0.0
+        self._turned_at = self._started_at = 0.0
         self._thread = threading.Thread(target=self._run, name="topicast-spark", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread; return once there is contact, or after CONNECT_S without it."""
+        self._started_at = time.monotonic()
         self._thread.start()
+        self.connected.wait(CONNECT_S)
 
     def stop(self) -> None:
         """End the thread and the subscriber."""
         self._stopping.set()
+        if self.subscriber is not None:
+            self.subscriber.close()  # which ends its waiting for a hub that is not there
         if self._thread is not threading.current_thread():
             self._thread.join(STOP_S)
 
@@ -76,23 +101,26 @@ class Worker:
         return done.wait(timeout_s)
 
     def _run(self) -> None:
-        retry_s, late = RETRY_S, False
+        retry_s = RETRY_S
         while not self._stopping.is_set():
-            with self._guard("connect to statestored"), self._make() as self.subscriber:
-                watch = self.subscriber.watch("*")
-                retry_s = RETRY_S
-                self._serve(watch, late=late)
-            late = True
-            if self.state != CONNECTING and not self._stopping.is_set():
+            with self._guard("follow changes", unless=self._stopping.is_set):
+                subscriber = self.subscriber = self._make()
+                with subscriber:
+                    watch = subscriber.watch("*")
+                    subscriber.sync(FOLLOW_S)  # from here on nothing changes unheard
+                    retry_s = RETRY_S
+                    self._serve(watch)
+            if self.state == LIVE and not self._stopping.is_set():
                 log.warning("subscriber ended, driver is plain Spark: retry_s=%s", retry_s)
             self.state = CONNECTING
             self._stopping.wait(retry_s)
             retry_s = min(retry_s * 2, RETRY_S_MAX)
         self.state = DETACHED
 
-    def _serve(self, watch: Watch, *, late: bool) -> None:
-        """Follow ``watch`` until it ends."""
-        self._refresher.lost(now=time.monotonic(), late=late)
+    def _serve(self, watch: Watch) -> None:
+        """Refresh what was cached before, then what changes, until ``watch`` ends."""
+        now = time.monotonic()
+        self._refresher.lost(now=now, late=now > self._started_at + CONNECT_S)
         self._turn()
         self.state = LIVE
         self.connected.set()
@@ -127,14 +155,14 @@ class Worker:
         sessions: dict[str, Any] = {}
         for session in self._sessions.alive():
             with self._guard("look for sessions"):
-                name = self._catalyst.id_of(session)
+                name = self._caches.id_of(session)
                 if name is not None:
                     sessions.setdefault(name, session)
         self._refresher.begin(sessions, now=time.monotonic())
-        self._catalyst.keep(set(sessions))
+        self._caches.keep(set(sessions))
         for name, session in sessions.items():
             with self._guard("look at a session"):
-                orders = self._refresher.look(name, self._catalyst.cached(session))
+                orders = self._refresher.look(name, self._caches.cached(session))
                 for order in orders:
                     self._carry_out(order, session)
         self._turned_at = time.monotonic()
@@ -143,9 +171,9 @@ class Worker:
         done = False
         with self._guard(f"refresh {order.table}"):
             if isinstance(order, Recache):
-                self._catalyst.recache(session, order.table)
+                self._caches.recache(session, order.table)
             else:
-                self._catalyst.renew(session, order.table, existing=order.existing)
+                self._caches.renew(session, order.table, existing=order.existing)
             done = True
         if done:
             self._refresher.done(order)
@@ -156,8 +184,8 @@ class Worker:
 def freshness_s(subscriber: Subscriber | None) -> float:
     """Tell how long ago catalogd was last heard of."""
     if subscriber is None:
-        return float("inf")
+        return inf
     try:
         return subscriber.stats().age_s
     except TopicastError:  # it is not open any more
-        return float("inf")
+        return inf

@@ -1,0 +1,29 @@
+import gc
+import os
+
+import pytest
+
+from topicast.subscriber.spark.sessions import Sessions
+
+
+class Session:
+    pass
+
+
+def test_sessions_are_held_weakly_and_once() -> None:
+    sessions, one, other = Sessions(), Session(), Session()
+    for session in (one, other, one):
+        sessions.found(session)
+    assert sessions.alive() == [one, other]
+    del one, session
+    gc.collect()
+    assert sessions.alive() == [other]
+
+
+def test_forked_child_tracks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock may be held by a thread that the child has not."""
+    sessions, session = Sessions(), Session()
+    with sessions._lock:
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        sessions.found(session)
+    assert sessions.alive() == []
