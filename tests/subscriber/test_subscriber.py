@@ -165,6 +165,27 @@ def test_namespace_over_the_budget_fails_the_start_with_the_bytes_needed() -> No
             subscriber.databases()
 
 
+def test_table_larger_than_the_budget_is_answered_each_time_and_never_kept() -> None:
+    budget = shop().size(NAMESPACE) + 1500
+    with _joined(levels="auto", budget=budget, never="shop.stock") as (catalog, _, _):
+        for number in (1, 2):
+            assert len(catalog.partitions("shop.sales")) == 100
+            until(lambda n=number: catalog.stats().oversize == n, what="the count")
+
+        def kept() -> bool:
+            pulls = catalog.stats().pulls
+            assert len(catalog.partitions("shop.sales", "ds = '050'")) == 1
+            return catalog.stats().pulls == pulls
+
+        until(kept, what="what a filter needs")
+        assert catalog.stats().held_bytes <= budget
+        with pytest.raises(OverBudget, match=r"shop\.sales needs"):
+            catalog.pin("shop.sales")
+        catalog.pin("shop.orders")
+        catalog.unpin("Shop.Orders")
+        assert (catalog.stats().pins, catalog.table("shop.stock").name) == (0, "stock")
+
+
 def test_nobody_there_is_said_in_time() -> None:
     with pytest.raises(NotReady, match=r"127\.0\.0\.1:1"):
         Subscriber("tcp://127.0.0.1:1", timeout_s=0.3).open()
