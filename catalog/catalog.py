@@ -162,6 +162,7 @@ class Catalog:
         if self.desk.settled:
             self.orders.step(now=now, at_us=now_us)
             self.reporting.step(unresolved=self.loader.unresolved(), now=now, at_us=now_us)
+        self._write(self.loader.bring(now=now), now_us)
         self._order(now)
         effects, self._wanted = self._wanted, []
         if self.desk.settled:
@@ -229,8 +230,7 @@ class Catalog:
 
     def status(self) -> status.Status:
         """Picture catalogd; the picture does not change afterwards. Cost: O(topics)."""
-        epoch, start = self.position()
-        poller = self.poller
+        (epoch, start), poller = self.position(), self.poller
         topics = status.of_topics(self.ledger.topics)
         problem, warning = status.troubles(
             poller.trouble(self._now),
@@ -276,13 +276,7 @@ class Catalog:
     def _make_orders(self) -> Orders:
         return Orders(
             self.namespace,
-            Jobs(
-                self.namespace,
-                self.contents,
-                self.loader,
-                poller=self.poller,
-                load=self._load,
-            ),
+            Jobs(self.namespace, self.contents, self.loader, poller=self.poller, load=self._load),
             poller=self.poller,
             offering=self.offering,
             hands=Hands(turn=self.turn, follows=self._follows),

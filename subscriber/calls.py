@@ -32,6 +32,7 @@ class Calls:
         self._settings = settings
         self._reads = member.choosing.reads
         self._pid = os.getpid()
+        self.timeout_s = settings.timeout_s
 
     def running(self) -> Loop:
         """Return the loop.

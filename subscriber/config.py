@@ -27,6 +27,7 @@ class Settings:
     automatic: bool
     always: tuple[str, ...]
     never: tuple[str, ...]
+    metastore: str
 
 
 def settings_of(
@@ -39,6 +40,7 @@ def settings_of(
     levels: str | None,
     always: str | None,
     never: str | None,
+    metastore: str | None = None,
     environ: Mapping[str, str],
     default_name: str,
     memory_bytes: int | None = None,
@@ -71,6 +73,7 @@ def settings_of(
         automatic=levels == AUTO,
         always=_patterns("always", always, environ),
         never=_patterns("never", never, environ),
+        metastore=environ.get("TOPICAST_METASTORE", "") if metastore is None else metastore,
     )
 
 

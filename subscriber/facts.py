@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..topics.entries import FULL
-from ..topics.wire.messages import Claimed, Message
+from ..topics.wire.messages import Claimed, Message, Write
 
 DATA: Final = "data"  # SUB to the hub: deltas, beacons, barriers
 CONTROL: Final = "control"  # to the hub: joins, status
@@ -65,6 +65,8 @@ class Stats:
     ``stale_rejected``: pulls that were older than what had been shown, and were made again.
     ``ahead``: of the pulls, those made before anybody asked, for tables that are pinned or hot.
     ``pins``: pinned tables that there are; ``pins_over``: of these, those that did not fit.
+    ``writes_told``: that catalogd has; ``writes_unknown``: of tables that it does not know;
+    ``writes_lost``: that were too many to be kept while it was away.
     """
 
     budget_bytes: int
@@ -80,6 +82,10 @@ class Stats:
     pins_over: int
     catch_ups: int
     wire_errors: int
+    writes_told: int
+    writes_waiting: int
+    writes_unknown: int
+    writes_lost: int
     age_s: float
     hub: str
     ready: bool
@@ -203,10 +209,26 @@ class AskTopics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AskTold:
+    """Wait until catalogd has the write ``number`` as it is now; 0: every write."""
+
+    id: int
+    number: int
+    give_up_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AskStats:
     """Get Stats."""
 
     id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """This process writes, or wrote."""
+
+    write: Write
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +255,9 @@ Ask = (
     | AskUnpin
     | AskTopics
     | AskStats
+    | AskTold
 )
-Fact = Heard | Garbled | Tick | Ask | Watching | Leave
+Fact = Heard | Garbled | Tick | Ask | Watching | Reporting | Leave
 
 
 # Effects

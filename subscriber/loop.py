@@ -21,6 +21,7 @@ from typing import Final, assert_never
 from ..topics.errors import LinkError, NotReady, UsageError, WireError
 from ..topics.link import Inbox, Link
 from ..topics.wire import decode, encode
+from ..topics.wire.messages import Write
 from .facts import (
     BULK,
     CONTROL,
@@ -40,6 +41,7 @@ from .facts import (
     Heard,
     Leave,
     PinsOver,
+    Reporting,
     Send,
     Subscribe,
     Tick,
@@ -121,6 +123,10 @@ class Loop:
         watch = self._watches.add(pattern)
         self._tell(Watching(on=True), timeout_s=timeout_s)
         return watch
+
+    def write(self, write: Write, *, timeout_s: float) -> None:
+        """Let catalogd be told of ``write``, behind what was said before; wait for nothing."""
+        self._tell(Reporting(write), timeout_s=timeout_s)
 
     def run_once(self) -> None:
         """Read one batch, let the member decide, perform what it decided."""

@@ -8,13 +8,12 @@ topic; memory answers only for topics that are open (levels.py), pulls only what
 """
 
 from collections.abc import Callable
+from functools import partial
 from itertools import count
-from math import inf
 from typing import Self, assert_never
 
-from ..topics.entries import LEVELS
 from ..topics.errors import NoSuchObject, UsageError
-from ..topics.sharding import NAMESPACE, topic_ids
+from ..topics.sharding import NAMESPACE
 from ..topics.wire.messages import (
     Barrier,
     Beacon,
@@ -27,6 +26,7 @@ from ..topics.wire.messages import (
     Message,
     Pulled,
     Refused,
+    Reported,
     Synced,
     Validated,
     Welcome,
@@ -50,6 +50,7 @@ from .facts import (
     AskStats,
     AskSync,
     AskTable,
+    AskTold,
     AskTopics,
     AskUnpin,
     AskValidate,
@@ -59,10 +60,10 @@ from .facts import (
     Garbled,
     Heard,
     Leave,
+    Reporting,
     Send,
     Stats,
     Tick,
-    TopicInfo,
     Watching,
 )
 from .following import Following
@@ -70,13 +71,14 @@ from .hubs import Hubs
 from .joining import Joining
 from .levels import Levels
 from .marks import Marks
+from .outbox import Outbox
 from .pinning import Pinning
 from .pins import Pins
 from .service import Service
 from .shown import Shown
 from .starts import Starts
 from .targets import cover_of
-from .telling import answer
+from .telling import Telling, answer
 from .view import View, heads_within
 from .waits import Wait, Waits
 
@@ -95,6 +97,7 @@ class Member:
         automatic: bool = False,
         always: tuple[str, ...] = (),
         never: tuple[str, ...] = (),
+        metastore: str = "",
     ) -> None:
         """Begin without a connection; the first Tick orders one.
 
@@ -107,8 +110,9 @@ class Member:
             automatic: Choose levels by use; else follow all that fits in full, from the start.
             always: Patterns of tables that are pinned.
             never: Patterns of tables that are banned; they count before ``always``.
+            metastore: The URIs of the metastore that this process writes to.
         """
-        ids = count(1)
+        ids, registration = count(1), new_id()
         self.view = View(heads_max=heads_within(budget_bytes))
         self.wire_errors = 0
         self.misses = 0
@@ -117,14 +121,19 @@ class Member:
         self._shown = Shown()
         self._waits = Waits()
         self._following = Following(
-            Hubs(hubs, name=name, registration=new_id()),
+            Hubs(hubs, name=name, registration=registration),
             Joining(ids.__next__, new_id),
             levels=Levels(self.view, Budget(budget_bytes), shown=self._shown, next_id=ids.__next__),
             starts=self._starts,
             automatic=automatic,
         )
         self._service = Service(
-            self._following, starts=self._starts, shown=self._shown, next_id=ids.__next__, name=name
+            self._following,
+            starts=self._starts,
+            shown=self._shown,
+            next_id=ids.__next__,
+            outbox=Outbox(ids.__next__, driver=registration, metastore=metastore),
+            name=name,
         )
         repin = self._following.levels.holdings.repin
         pins = Pins(Marks(always, never), self.view, repin)
@@ -136,6 +145,9 @@ class Member:
             self.choosing,
             pins,
             pull=lambda ask, now: self._service.pull(ask, now=now),
+        )
+        self._telling = Telling(
+            self._following, self._service, choosing=self.choosing, pinning=self.pinning
         )
         self._handlers = self._by_message()
 
@@ -151,6 +163,7 @@ class Member:
             automatic=settings.automatic,
             always=settings.always,
             never=settings.never,
+            metastore=settings.metastore,
         )
 
     @property
@@ -191,6 +204,7 @@ class Member:
             (SERVICE, Compared): service.on_compared,
             (SERVICE, Synced): service.on_synced,
             (SERVICE, Validated): service.on_validated,
+            (SERVICE, Reported): service.on_reported,
             (SERVICE, Refused): service.on_sync_refused,
             (PULLS, Pulled): service.on_pulled,
             (PULLS, Refused): service.on_pull_refused,
@@ -209,6 +223,8 @@ class Member:
             case Watching(on=on):
                 self._following.levels.journal.on = on
                 return self.choosing.watch_all(on=on, now=now)
+            case Reporting(write=write):
+                return self._service.write(write, now=now)
             case Leave():
                 return (Send(CONTROL, Bye(reason="closed")),)
             case _:
@@ -228,7 +244,8 @@ class Member:
         return effects
 
     def _on_inspect(self, asked: Inspect, *, now: float) -> tuple[Effect, ...]:
-        told = answer(asked, topics=lambda: self._topics(now), stats=lambda: self._stats(now))
+        topics = partial(self._telling.topics, now)
+        told = answer(asked, topics=topics, stats=lambda: self._stats(now))
         return (Send(CONTROL, told),)
 
     def _on_ask(self, ask: Ask, now: float) -> tuple[Effect, ...]:  # noqa: C901 - dispatch by match
@@ -241,6 +258,8 @@ class Member:
                 return self._on_ask_sync(ask, now)
             case AskValidate():
                 return self._on_ask_validate(ask, now)
+            case AskTold():
+                return self._on_ask_told(ask)
             case AskJoin():
                 return self._on_ask_join(ask, now)
             case AskDrop(id=number, topic=topic):
@@ -255,7 +274,7 @@ class Member:
                 self.pinning.pins.unpin(db, table)
                 return (Answer(number, None),)
             case AskTopics(id=number):
-                return (Answer(number, self._topics(now)),)
+                return (Answer(number, self._telling.topics(now)),)
             case AskStats(id=number):
                 return (Answer(number, self._stats(now)),)
             case _:
@@ -357,40 +376,18 @@ class Member:
         )
         return self._service.ask(ask, now=now)
 
-    def _topics(self, now: float) -> tuple[TopicInfo, ...]:
-        levels = self._following.levels
-        return tuple(
-            TopicInfo(
-                id=topic,
-                level=LEVELS[levels.level(topic)],
-                version=levels.standing.version(topic),
-                bytes=levels.held_bytes(topic),
-                hits=self.view.hits(topic),
-                lag_s=levels.standing.lag_s(topic, now=now),
-                full_bytes=self._following.sizes.get(topic, 0),
-                why=self.choosing.why(topic),
+    def _on_ask_told(self, ask: AskTold) -> tuple[Effect, ...]:
+        outbox = self._service.outbox
+        self._waits.add(
+            Wait(
+                id=ask.id,
+                give_up_at=ask.give_up_at,
+                done=lambda: outbox.is_told(ask.number),
+                failure=lambda: UsageError(outbox.refusal) if outbox.refusal else None,
+                missing=lambda: "catalogd has not taken the report: it is told again",
             )
-            for topic in topic_ids(self._following.num_topics)
         )
+        return ()
 
     def _stats(self, now: float) -> Stats:
-        levels, pulls = self._following.levels, self._service.pulls
-        heard_at = self._following.catalog_heard_at
-        return Stats(
-            budget_bytes=levels.budget.limit_bytes,
-            held_bytes=levels.budget.held_bytes,
-            hits=self.view.hits_all,
-            misses=self.misses,
-            pulls=pulls.sent,
-            evictions=self._following.evictions + levels.holdings.evicted,
-            oversize=levels.holdings.oversize,
-            stale_rejected=pulls.stale_rejected,
-            ahead=self.pinning.ahead.pulls,
-            pins=self.pinning.pins.count,
-            pins_over=self.pinning.pins.over_count,
-            catch_ups=levels.catch_ups,
-            wire_errors=self.wire_errors,
-            age_s=inf if heard_at is None else max(now - heard_at, 0.0),
-            hub=self._following.hubs.address,
-            ready=self._following.ready(),
-        )
+        return self._telling.stats(now, misses=self.misses, wire_errors=self.wire_errors)

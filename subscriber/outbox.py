@@ -29,7 +29,7 @@ HOPELESS: Final = ("METASTORE",)  # refusals that no time mends
 
 
 class Outbox:
-    """The writes of one driver, by number, from 1."""
+    """The writes of one driver, by number, from 1 in the order in which they begin."""
 
     def __init__(self, next_id: Callable[[], int], *, driver: bytes, metastore: str) -> None:
         """``driver`` is the registration, ``metastore`` the URIs that this process writes to."""
@@ -56,34 +56,21 @@ class Outbox:
             return self._requests.deadline
         return 0.0 if self._queue else self._renew_at
 
-    def begin(self, wanted: str, partitions: tuple[str, ...] = ()) -> int:
-        """Note that a write of the table or path ``wanted`` begins; return its number."""
-        self._last += 1
-        write = Write(number=self._last, state=INTENT, object=wanted, partitions=partitions)
-        self._put(write)
-        return self._last
+    def note(self, write: Write) -> None:
+        """Note that a write begins (an intent), or how it ended, begun or not.
 
-    def end(self, number: int, state: int, partitions: tuple[str, ...] | None = None) -> None:
-        """Note how the write ``number`` ended; a second time, or of no write, nothing.
-
-        ``partitions``: those that were written, where they are known only now.
+        What ended in an error may have changed anything; a second end changes nothing.
         """
-        begun = self._queue.get(number) or self._open.pop(number, None)
-        if begun is None or begun.state != INTENT:
+        self._last = max(self._last, write.number)
+        begun = self._queue.get(write.number) or self._open.pop(write.number, None)
+        if begun is not None and begun.state != INTENT:
             return
-        self._queue.pop(number, None)
-        changed = begun.partitions if partitions is None else partitions
-        self._put(replace(begun, state=state, partitions=changed if state == WRITTEN else ()))
-
-    def wrote(self, wanted: str, partitions: tuple[str, ...] = ()) -> int:
-        """Note a write that is over; return its number."""
-        number = self.begin(wanted, partitions)
-        self.end(number, WRITTEN)
-        return number
+        self._queue.pop(write.number, None)
+        self._put(write if write.state in (INTENT, WRITTEN) else replace(write, partitions=()))
 
     def is_told(self, number: int) -> bool:
-        """Whether catalogd has the write ``number`` as it is now, or never will."""
-        return number not in self._queue
+        """Whether catalogd has the write ``number``, 0: all, as it is now, or never will."""
+        return number not in self._queue if number else not self._queue
 
     def due(self, *, now: float) -> tuple[Report, ...]:
         """Return what is to be told now."""

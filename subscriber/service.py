@@ -15,15 +15,18 @@ from ..topics.wire.messages import (
     Compared,
     Pulled,
     Refused,
+    Reported,
     Sync,
     Synced,
     Validate,
     Validated,
+    Write,
 )
 from .content import Content
 from .facts import SERVICE, AskSync, AskTable, AskValidate, ConnectCatalog, Effect, Send
 from .following import Following
 from .holdings import merged
+from .outbox import Outbox
 from .pulls import Pulls, Whole
 from .shown import Shown
 from .starts import Starts
@@ -40,11 +43,13 @@ class Service:
         starts: Starts,
         shown: Shown,
         next_id: Callable[[], int],
+        outbox: Outbox,
         name: str = "",
     ) -> None:
         levels = following.levels
         self.pulls = Pulls(next_id, base=self._base, fence=levels.filling.fence, name=name)
         self.targets: dict[int, dict[int, tuple[int, int]]] = {}  # by sync's ask: where to get
+        self.outbox = outbox
         self._following = following
         self._starts = starts
         self._shown = shown
@@ -58,7 +63,7 @@ class Service:
         """The time at which ``tick`` has work to do."""
         times = [self.pulls.deadline]
         if self._address:
-            times += [self._syncs.deadline, self._starts.deadline]
+            times += [self._syncs.deadline, self._starts.deadline, self.outbox.deadline]
         return min((at for at in times if at is not None), default=None)
 
     def pull(self, ask: AskTable, *, now: float) -> tuple[Effect, ...]:
@@ -68,6 +73,16 @@ class Service:
     def ask(self, ask: AskSync | AskValidate, *, now: float) -> tuple[Effect, ...]:
         """Ask where HMS stands, or what is stale; answered as ``targets``, or ``verdicts``."""
         self._syncs.open(ask, now=now)
+        return self.tick(now=now)
+
+    def write(self, write: Write, *, now: float) -> tuple[Effect, ...]:
+        """Tell catalogd of a write."""
+        self.outbox.note(write)
+        return self.tick(now=now)
+
+    def on_reported(self, reported: Reported, *, now: float) -> tuple[Effect, ...]:
+        """Learn what catalogd has of our writes, and tell what waited meanwhile."""
+        self.outbox.on_reported(reported, now=now)
         return self.tick(now=now)
 
     def forget(self, ask: int) -> None:
@@ -147,7 +162,8 @@ class Service:
         return self._sent(self.pulls.on_refused(refused, now=now))
 
     def on_sync_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
-        """A sync is not answered now; it is asked again, and who waits gives up by itself."""
+        """A sync or a report is not answered now; it is asked again, who waits gives up alone."""
+        self.outbox.on_refused(refused, now=now)
         self._syncs.put_off(refused.request, until=now + max(refused.retry_ms / 1000, RETRY_S))
         return ()
 
@@ -158,7 +174,8 @@ class Service:
         if not self._address:
             return effects
         asked = [Send(SERVICE, _question(request, ask)) for request, ask in self._syncs.due(now)]
-        return effects + tuple(asked)
+        told = [Send(SERVICE, report) for report in self.outbox.due(now=now)]
+        return (*effects, *asked, *told)
 
     def _stale(self, whole: Whole, name: tuple[str, str]) -> bool:
         part = whole.last
@@ -202,6 +219,7 @@ class Service:
     def _hasten(self, now: float) -> None:
         self.pulls.hasten(now=now)
         self._syncs.hasten(now=now)
+        self.outbox.hasten(now=now)
 
     def _sent(self, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
         """Leave out what cannot be sent while there is no address; it is repeated then."""

@@ -11,7 +11,7 @@ import time
 import weakref
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Self, TypeVar, cast
+from typing import Final, Self, cast
 
 from ..topics.entries import FULL, LEVELS, NONE
 from ..topics.errors import UsageError
@@ -46,8 +46,9 @@ from .reading import Snapshot, names_of, pin
 from .reads import reach_of, read_partition_names, read_partitions
 from .targets import selection
 from .watch import Watch
+from .writing import Writes, Writing
 
-T = TypeVar("T")
+FLUSH_S: Final = 2.0  # for writes to be told, when it is closed
 
 
 class Subscriber:
@@ -68,6 +69,7 @@ class Subscriber:
         levels: str | None = None,
         always: str | None = None,
         never: str | None = None,
+        metastore: str | None = None,
     ) -> None:
         """Read the settings; nothing is connected before ``open``.
 
@@ -83,6 +85,7 @@ class Subscriber:
             always: Tables to hold whether they are read or not, as "finance.*,sales.orders"; else
                 TOPICAST_ALWAYS.
             never: Tables to pull for each read, never held; counts first; else TOPICAST_NEVER.
+            metastore: URIs of the metastore that ``wrote`` is about; else TOPICAST_METASTORE.
 
         Raises:
             ConfigError: a setting has a value that is not allowed.
@@ -96,6 +99,7 @@ class Subscriber:
             levels=levels,
             always=always,
             never=never,
+            metastore=metastore,
             environ=os.environ,
             default_name=f"{socket.gethostname()}:{os.getpid()}",
             memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
@@ -103,6 +107,7 @@ class Subscriber:
         self._pid = os.getpid()
         self._member = Member.of(self._settings, new_id=lambda: secrets.token_bytes(16))
         self._calls = Calls(self._member, self._settings)
+        self._writes = Writes(self._calls)
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -137,9 +142,14 @@ class Subscriber:
         return self
 
     def close(self) -> None:
-        """Leave, and end the background thread; a second time, or in a forked child, nothing."""
+        """Leave, and end the background thread; a second time, or in a forked child, nothing.
+
+        What was written and is not told yet has FLUSH_S for it.
+        """
         if self._pid != os.getpid():
             return
+        if not self._closed:
+            self._writes.flush(FLUSH_S)
         self._closed = True
         if self._calls.loop is not None:
             self._finalizer()
@@ -311,6 +321,38 @@ class Subscriber:
         """Leave the table ``name`` to its use, whether it was pinned by name or by pattern."""
         db, table = parse_table_name(name)
         self._calls.ask(lambda number, _: AskUnpin(id=number, db=db, table=table))
+
+    def wrote(
+        self,
+        wanted: str,
+        partitions: Iterable[str] = (),
+        *,
+        failed: bool = False,
+        wait_s: float = 0.0,
+    ) -> bool:
+        """Tell everybody that data of the table or path ``wanted`` was written.
+
+        Only for what the metastore is not told: an ``INSERT`` into partitions that are there,
+        files put under a table's location. ``partitions``: their names, or with a slash at the
+        end how they begin; none: any of them. ``failed``: it ended in an error.
+
+        Returns within ``wait_s`` whether catalogd has it; if not, it is told until it has.
+
+        Raises:
+            UsageError: ``wanted`` is neither a table nor a path, or a partition's name is none.
+        """
+        number = self._writes.done(wanted, partitions, failed=failed)
+        return wait_s > 0 and self._writes.wait(number, wait_s)
+
+    def writing(self, wanted: str, partitions: Iterable[str] = ()) -> Writing:
+        """Tell that a write begins; use it as a context manager, at whose end it is told.
+
+        If this process dies meanwhile, everybody takes the data for changed after 30 s.
+
+        Raises:
+            UsageError: as ``wrote``.
+        """
+        return self._writes.begin(wanted, partitions)
 
     def stats(self) -> Stats:
         """Return counters, and the state of the budget."""

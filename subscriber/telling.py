@@ -5,13 +5,76 @@ Tables: ``topics``, each with its level and why it has it, and ``stats``.
 
 from collections.abc import Callable
 from dataclasses import fields
-from math import isinf
+from math import inf, isinf
 
+from ..topics.entries import LEVELS
+from ..topics.sharding import topic_ids
 from ..topics.wire.messages import Inspect, Inspected, Refused
+from .choosing import Choosing
 from .facts import Stats, TopicInfo
+from .following import Following
+from .pinning import Pinning
+from .service import Service
 
 Cell = str | int | float | bool | None
 Rows = tuple[tuple[Cell, ...], ...]
+
+
+class Telling:
+    """Pictures a member."""
+
+    def __init__(
+        self, following: Following, service: Service, *, choosing: Choosing, pinning: Pinning
+    ) -> None:
+        self._following = following
+        self._service = service
+        self._choosing = choosing
+        self._pinning = pinning
+
+    def topics(self, now: float) -> tuple[TopicInfo, ...]:
+        """Return what is followed of each topic, and why."""
+        levels = self._following.levels
+        return tuple(
+            TopicInfo(
+                id=topic,
+                level=LEVELS[levels.level(topic)],
+                version=levels.standing.version(topic),
+                bytes=levels.held_bytes(topic),
+                hits=levels.view.hits(topic),
+                lag_s=levels.standing.lag_s(topic, now=now),
+                full_bytes=self._following.sizes.get(topic, 0),
+                why=self._choosing.why(topic),
+            )
+            for topic in topic_ids(self._following.num_topics)
+        )
+
+    def stats(self, now: float, *, misses: int, wire_errors: int) -> Stats:
+        """Return counters, and the state of the budget."""
+        following, pinning, outbox = self._following, self._pinning, self._service.outbox
+        levels, pulls = following.levels, self._service.pulls
+        heard_at = following.catalog_heard_at
+        return Stats(
+            budget_bytes=levels.budget.limit_bytes,
+            held_bytes=levels.budget.held_bytes,
+            hits=levels.view.hits_all,
+            misses=misses,
+            pulls=pulls.sent,
+            evictions=following.evictions + levels.holdings.evicted,
+            oversize=levels.holdings.oversize,
+            stale_rejected=pulls.stale_rejected,
+            ahead=pinning.ahead.pulls,
+            pins=pinning.pins.count,
+            pins_over=pinning.pins.over_count,
+            catch_ups=levels.catch_ups,
+            wire_errors=wire_errors,
+            writes_told=outbox.told,
+            writes_waiting=len(outbox),
+            writes_unknown=outbox.unknown,
+            writes_lost=outbox.lost,
+            age_s=inf if heard_at is None else max(now - heard_at, 0.0),
+            hub=following.hubs.address,
+            ready=following.ready(),
+        )
 
 
 def answer(

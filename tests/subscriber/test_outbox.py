@@ -29,6 +29,20 @@ class Stand:
     def __init__(self) -> None:
         self.now = 100.0
         self.outbox = Outbox(count(1).__next__, driver=DRIVER, metastore="thrift://hms:9083")
+        self.last = 0
+
+    def begin(self, wanted: str, *partitions: str) -> int:
+        self.last += 1
+        self.end(self.last, INTENT, wanted, *partitions)
+        return self.last
+
+    def wrote(self, wanted: str, *partitions: str) -> int:
+        self.last += 1
+        self.end(self.last, WRITTEN, wanted, *partitions)
+        return self.last
+
+    def end(self, number: int, state: int, wanted: str = "d.t", *partitions: str) -> None:
+        self.outbox.note(Write(number=number, state=state, object=wanted, partitions=partitions))
 
     def due(self, after_s: float = 0.0) -> list[Report]:
         self.now += after_s
@@ -61,7 +75,7 @@ def states(report: Report) -> list[tuple[int, int]]:
 def test_write_is_told_once_it_is_answered() -> None:
     stand = Stand()
     assert stand.outbox.deadline is None
-    number = stand.outbox.wrote("d.t", ("ds=1",))
+    number = stand.wrote("d.t", "ds=1")
     assert stand.outbox.deadline == 0.0
     report = stand.one()
     assert (report.driver, report.metastore, report.settled) == (DRIVER, "thrift://hms:9083", 1)
@@ -78,9 +92,9 @@ def test_write_is_told_once_it_is_answered() -> None:
 
 def test_unanswered_report_is_repeated_as_it_was() -> None:
     stand = Stand()
-    stand.outbox.wrote("d.t")
+    stand.wrote("d.t")
     first = stand.one()
-    stand.outbox.wrote("d.u")
+    stand.wrote("d.u")
     assert stand.due(RETRY_S / 2) == []
     assert stand.one(RETRY_S) == first
     stand.outbox.hasten(now=stand.now)
@@ -91,7 +105,7 @@ def test_unanswered_report_is_repeated_as_it_was() -> None:
 
 def test_answer_to_nothing_is_ignored() -> None:
     stand = Stand()
-    stand.outbox.wrote("d.t")
+    stand.wrote("d.t")
     report = stand.one()
     stranger = Reported(request=report.request + 1, epoch=1, start=1, verdicts=())
     stand.outbox.on_reported(stranger, now=stand.now)
@@ -102,21 +116,21 @@ def test_answer_to_nothing_is_ignored() -> None:
 
 def test_intent_that_ends_before_it_is_told_is_told_as_it_ended() -> None:
     stand = Stand()
-    number = stand.outbox.begin("d.t")
-    stand.outbox.end(number, FAILED)
+    number = stand.begin("d.t")
+    stand.end(number, FAILED)
     assert states(stand.one()) == [(number, FAILED)]
 
 
 def test_intent_is_renewed_until_it_ends() -> None:
     stand = Stand()
-    number = stand.outbox.begin("d.t", ("ds=1",))
+    number = stand.begin("d.t", "ds=1")
     stand.answer(stand.one())
     assert stand.outbox.is_told(number)
     assert stand.due(RENEW_S / 2) == []
     again = stand.one(RENEW_S / 2)
     assert states(again) == [(number, INTENT)]
     stand.answer(again)
-    stand.outbox.end(number, WRITTEN)
+    stand.end(number, WRITTEN, "d.t", "ds=1")
     ended = stand.one()
     assert ended.writes == (
         Write(number=number, state=WRITTEN, object="d.t", partitions=("ds=1",)),
@@ -127,48 +141,47 @@ def test_intent_is_renewed_until_it_ends() -> None:
 
 def test_write_that_ends_while_its_intent_is_under_way_is_told_after_it() -> None:
     stand = Stand()
-    number = stand.outbox.begin("d.t")
+    number = stand.begin("d.t")
     intent = stand.one()
-    stand.outbox.end(number, WRITTEN, ("ds=2",))
+    stand.end(number, WRITTEN, "d.t", "ds=2")
     stand.answer(intent)
     assert not stand.outbox.is_told(number)
     (ended,) = stand.one().writes
     assert (ended.state, ended.partitions) == (WRITTEN, ("ds=2",))
 
 
-def test_second_end_and_end_of_nothing_change_nothing() -> None:
+def test_second_end_changes_nothing() -> None:
     stand = Stand()
-    number = stand.outbox.wrote("d.t")
-    stand.outbox.end(number, ABANDONED)
-    stand.outbox.end(77, WRITTEN)
+    number = stand.wrote("d.t")
+    stand.end(number, ABANDONED)
     assert states(stand.one()) == [(number, WRITTEN)]
 
 
 def test_failed_write_may_have_changed_anything() -> None:
     stand = Stand()
-    number = stand.outbox.begin("d.t", ("ds=1",))
-    stand.outbox.end(number, FAILED)
+    number = stand.begin("d.t", "ds=1")
+    stand.end(number, FAILED, "d.t", "ds=1")
     assert stand.one().writes[0].partitions == ()
 
 
 def test_settled_is_below_everything_that_may_be_told_again() -> None:
     stand = Stand()
-    first = stand.outbox.begin("d.t")
-    stand.outbox.wrote("d.u")
+    first = stand.begin("d.t")
+    stand.wrote("d.u")
     stand.answer(stand.one())
-    stand.outbox.wrote("d.v")
+    stand.wrote("d.v")
     report = stand.one()
     assert report.settled == first
     stand.answer(report)
-    stand.outbox.end(first, ABANDONED)
+    stand.end(first, ABANDONED)
     stand.answer(stand.one())
-    stand.outbox.wrote("d.w")
+    stand.wrote("d.w")
     assert stand.one().settled == 4
 
 
 def test_unknown_object_is_told_no_more() -> None:
     stand = Stand()
-    stand.outbox.wrote("d.none")
+    stand.wrote("d.none")
     stand.answer(stand.one(), lambda _write: "NO_OBJECT: d.none")
     assert stand.due(100.0) == []
     assert (stand.outbox.told, stand.outbox.unknown) == (0, 1)
@@ -176,7 +189,7 @@ def test_unknown_object_is_told_no_more() -> None:
 
 def test_refusal_is_obeyed_for_as_long_as_it_says() -> None:
     stand = Stand()
-    stand.outbox.wrote("d.t")
+    stand.wrote("d.t")
     report = stand.one()
     stand.refuse(report, "RATE", retry_ms=5000)
     assert stand.due(4.9) == []
@@ -186,9 +199,9 @@ def test_refusal_is_obeyed_for_as_long_as_it_says() -> None:
 def test_report_to_another_metastore_ends_all_reports() -> None:
     """P-REPORT-5."""
     stand = Stand()
-    number = stand.outbox.wrote("d.t")
+    number = stand.wrote("d.t")
     stand.refuse(stand.one(), "METASTORE")
-    stand.outbox.wrote("d.u")
+    stand.wrote("d.u")
     assert stand.outbox.refusal == "why"
     assert stand.outbox.is_told(number)
     assert stand.due(1000.0) == []
@@ -199,7 +212,7 @@ def test_reports_are_bounded_and_everything_comes_in_turn(monkeypatch: pytest.Mo
     monkeypatch.setattr(module, "BATCH_MAX", 2)
     stand = Stand()
     for number in range(5):
-        stand.outbox.wrote(f"d.t{number}")
+        stand.wrote(f"d.t{number}")
     told = []
     while reports := stand.due():
         told += [number for number, _ in states(reports[0])]
@@ -212,12 +225,12 @@ def test_queue_that_is_full_makes_the_writes_of_a_table_one(
 ) -> None:
     monkeypatch.setattr(module, "QUEUE_MAX", 4)
     stand = Stand()
-    begun = stand.outbox.begin("d.t")
+    begun = stand.begin("d.t")
     for number in range(20):
-        stand.outbox.wrote("d.t", (f"ds={number}",))
-        stand.outbox.wrote("d.u")
+        stand.wrote("d.t", f"ds={number}")
+        stand.wrote("d.u")
     assert len(stand.outbox) <= 4
-    stand.outbox.wrote("d.v")
+    stand.wrote("d.v")
     writes = stand.one().writes
     assert {write.object for write in writes} == {"d.t", "d.u", "d.v"}
     assert writes[0].number == begun
@@ -232,6 +245,6 @@ def test_queue_of_too_many_tables_forgets_the_oldest_and_counts_it(
     monkeypatch.setattr(module, "QUEUE_MAX", 4)
     stand = Stand()
     for number in range(6):
-        stand.outbox.wrote(f"d.t{number}")
+        stand.wrote(f"d.t{number}")
     assert stand.outbox.lost == 2
     assert [write.object for write in stand.one().writes] == ["d.t2", "d.t3", "d.t4", "d.t5"]

@@ -1,0 +1,128 @@
+"""Writing: what an application tells of its own writes, that others hear of them.
+
+with catalog.writing("sales.orders", ["ds=2026-11-01"]): …    intent ──▶ written, or failed
+catalog.wrote("sales.orders")                                 written
+"""
+
+from collections.abc import Iterable
+from itertools import count
+from types import TracebackType
+from typing import Final, Self
+
+from ..topics.errors import NotReady
+from ..topics.objects.names import check_partition_name, parse_table_name
+from ..topics.wire.messages import ABANDONED, FAILED, INTENT, WRITTEN, Write
+from .calls import Calls
+from .facts import AskTold
+
+EVERY: Final = 0  # in place of a write's number
+
+
+class Writes:
+    """Numbers the writes of one subscriber, and tells them in order."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._told = False  # anything
+        self._numbers = count(1)  # next() of it is one step for every thread
+
+    def begin(self, wanted: str, partitions: Iterable[str] = ()) -> "Writing":
+        """Tell that a write begins."""
+        number = next(self._numbers)
+        writing = Writing(self, number, checked(wanted), partitions=named(partitions))
+        self.tell(writing.told(INTENT))
+        return writing
+
+    def done(self, wanted: str, partitions: Iterable[str] = (), *, failed: bool = False) -> int:
+        """Tell of a write that is over; return its number."""
+        state = FAILED if failed else WRITTEN
+        write = Write(
+            number=next(self._numbers),
+            state=state,
+            object=checked(wanted),
+            partitions=named(partitions),
+        )
+        self.tell(write)
+        return write.number
+
+    def tell(self, write: Write) -> None:
+        """Hand ``write`` to the background thread."""
+        self._calls.running().write(write, timeout_s=self._calls.timeout_s)
+        self._told = True
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait until everything is told, or for so long."""
+        if self._told and self._calls.loop is not None and self._calls.loop.running:
+            self.wait(EVERY, timeout_s)
+
+    def wait(self, number: int, timeout_s: float) -> bool:
+        """Wait until catalogd has the write ``number``; False if it has not in time."""
+        try:
+            self._calls.ask(
+                lambda ask, until: AskTold(id=ask, number=number, give_up_at=until),
+                timeout_s=timeout_s,
+            )
+        except NotReady:
+            return False
+        return True
+
+
+class Writing:
+    """A write that has begun. ``partitions`` may be set until it ends."""
+
+    def __init__(
+        self, writes: Writes, number: int, wanted: str, *, partitions: tuple[str, ...]
+    ) -> None:
+        self.number = number
+        self.partitions = partitions
+        self._writes = writes
+        self._object = wanted
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.end(failed=error is not None)
+
+    def end(self, *, failed: bool = False) -> None:
+        """Tell that the write is over."""
+        self._writes.tell(self.told(FAILED if failed else WRITTEN))
+
+    def abandon(self) -> None:
+        """Tell that nothing was written."""
+        self._writes.tell(self.told(ABANDONED))
+
+    def told(self, state: int) -> Write:
+        """Return what is told of this write at ``state``."""
+        return Write(
+            number=self.number, state=state, object=self._object, partitions=self.partitions
+        )
+
+
+def checked(wanted: str) -> str:
+    """Return the table or path that was written, as it is told.
+
+    Raises:
+        UsageError: it is neither ``db.table`` nor a path.
+    """
+    if "/" in wanted:
+        return wanted
+    db, table = parse_table_name(wanted)
+    return f"{db}.{table}"
+
+
+def named(partitions: Iterable[str]) -> tuple[str, ...]:
+    """Return the partitions, or how they begin, as they are told.
+
+    Raises:
+        UsageError: one of them is no partition's name.
+    """
+    found = tuple(partitions)
+    for one in found:
+        check_partition_name(one.rstrip("/"))
+    return found
