@@ -6,11 +6,9 @@ from typing import Final
 
 from ...subscriber.facts import TopicInfo
 from ...topics.entries import LEVELS
-from ...topics.sharding import NAMESPACE
 from ..output import aligned
 
 HEAD: Final = ("level", "topics", "bytes", "why")
-NAMES: Final = "the names of all databases and tables: always"
 NUMBER: Final = re.compile(r"\d[\d.]*( [KM]B)?")
 
 Row = tuple[str, int, int, str]
@@ -23,8 +21,8 @@ def rows_of(topics: Iterable[TopicInfo]) -> list[Row]:
     """
     groups: dict[tuple[int, str], list[TopicInfo]] = {}
     for one in topics:
-        why = NAMES if one.id == NAMESPACE else NUMBER.sub("#", one.why)
-        groups.setdefault((-LEVELS.index(one.level), why), []).append(one)
+        kind = (-LEVELS.index(one.level), NUMBER.sub("#", one.why))
+        groups.setdefault(kind, []).append(one)
     return [
         (members[0].level, len(members), sum(one.bytes for one in members), _why(members))
         for _, members in sorted(groups.items())
@@ -38,5 +36,4 @@ def table_of(rows: Iterable[Sequence[object]]) -> list[str]:
 
 
 def _why(members: Sequence[TopicInfo]) -> str:
-    largest = max(members, key=lambda one: one.bytes)
-    return NAMES if largest.id == NAMESPACE else largest.why or "nothing was decided yet"
+    return max(members, key=lambda one: one.bytes).why

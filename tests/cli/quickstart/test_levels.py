@@ -26,19 +26,15 @@ def test_topics_of_one_level_and_kind_of_reason_are_one_row_and_the_largest_spea
         info(3, "minimal", held=64, why="read for the first time"),
         info(4, "none"),
         info(5, "full", held=5000, why="saves 12 pulls an hour with 4.9 KB"),
-        info(NAMESPACE, "full", held=2000, why=""),
+        info(NAMESPACE, "full", held=2000, why="names are always held"),
     ]
     assert rows_of(topics) == [
+        ("full", 1, 2000, "names are always held"),
         ("full", 1, 5000, "saves 12 pulls an hour with 4.9 KB"),
-        ("full", 1, 2000, "the names of all databases and tables: always"),
         ("minimal", 2, 1500, "in use; full takes 20.0 KB, which is better used"),
         ("minimal", 1, 64, "read for the first time"),
         ("none", 2, 0, "never read here"),
     ]
-
-
-def test_topic_of_which_nothing_was_decided_says_so() -> None:
-    assert rows_of([info(0, "none", why="")]) == [("none", 1, 0, "nothing was decided yet")]
 
 
 def test_table_is_aligned_and_its_bytes_are_readable() -> None:
