@@ -10,10 +10,10 @@ because no event up to the end of the fence touches what was read. Without event
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Final, assert_never
 
 from .actions import DatabaseDirt, Dirt, PartitionDirt, TableDirt
+from .flights import Flight
 from .pieces import Load
 from .reads import (
     NEVER,
@@ -36,23 +36,8 @@ READS_KEPT: Final = 2  # of them, for events: the background takes none of these
 TABLES_PER_READ_MAX: Final = 100  # of a background load; an event's tables are read together
 WHOLE_PER_READ_MAX: Final = 8  # with more tables the partitions are loaded afterwards, in pieces
 TOGETHER_TRIES_MAX: Final = 3  # so often tables of one read are published together or not at all
+YIELD_S: Final = 0.02  # between two slices of loads while events are on their way
 AWAY_S_MAX: Final = 2.0  # pauses grow up to this while the metastore is away
-
-
-@dataclass(slots=True)
-class _Flight:
-    effect: Read
-    needs: dict[TableId, Need]
-    load: Load | None = None
-    done: ReadDone | None = None
-    fence: int = 0
-    touched: dict[TableId, None] = field(default_factory=dict)
-
-    @property
-    def table(self) -> TableId:
-        """The one table of a piece."""
-        want = self.effect.wants[0]
-        return want.db, want.table
 
 
 class Loader:
@@ -69,7 +54,7 @@ class Loader:
         self._reads_max = reads_max
         self._fenced = fenced
         self._dirty: dict[TableId, Need] = {}
-        self._flights: dict[int, _Flight] = {}
+        self._flights: dict[int, Flight] = {}
         self._loads: dict[TableId, Load] = {}
         self._backlog: dict[TableId, None] = {}
         self._errors: dict[TableId, str] = {}  # of what was withdrawn, until it is read
@@ -78,6 +63,7 @@ class Loader:
         self._away_until = 0.0
         self._away_s = RETRY_S
         self._asked_at = 0.0
+        self._bring_at = 0.0
 
     @property
     def wants_poll(self) -> bool:
@@ -170,6 +156,21 @@ class Loader:
             return ()
         return (*self._event_reads(now), *self._load_reads(), *self._backlog_reads())
 
+    def bring(self, *, now: float) -> tuple[Effect, ...]:
+        """Return a slice of what was read of a large table, to be written in this turn.
+
+        While events are on their way it comes less often: they pass, and it still goes on.
+        """
+        if now < self._bring_at:
+            return ()
+        for table, load in self._loads.items():
+            if load.slices:
+                self._loads[table] = self._loads.pop(table)  # others have their turn
+                if self.unresolved() != NEVER:
+                    self._bring_at = now + YIELD_S
+                return self._slice(table, load)
+        return ()
+
     def poll_began(self) -> int:
         """Learn that a poll begins; returns its number."""
         self.polls_begun += 1
@@ -215,6 +216,8 @@ class Loader:
 
     def deadline(self) -> float | None:
         """Return when ``reads`` may order something that it did not; None: after a fact."""
+        if any(load.slices for load in self._loads.values()):
+            return self._bring_at
         times = [need.retry_at for need in self._dirty.values()]
         if self._dirty or self._backlog or self._loads:
             times.append(self._away_until)
@@ -261,14 +264,7 @@ class Loader:
     def _touch(self, table: TableId, names: tuple[str, ...] | None) -> None:
         """Mark reads that an event overtook; ``names`` None: the table as a whole."""
         for flight in self._flights.values():
-            need = flight.needs.get(table)
-            piece = flight.load is not None and flight.table == table
-            if need is None and not piece:
-                continue
-            whole = need.whole if need else flight.effect.wants[0].whole
-            asked = need.names if need else flight.effect.wants[0].names
-            if names is None or whole or any(name in asked for name in names):
-                flight.touched[table] = None
+            flight.touch(table, names)
 
     # -- what to read
 
@@ -294,7 +290,7 @@ class Loader:
 
     def _load_reads(self) -> Iterator[Read]:
         for table, load in self._loads.items():
-            if load.reading or self._free() <= READS_KEPT:
+            if not load.wants_read or self._free() <= READS_KEPT:
                 continue
             yield self._fly(Read(read=self._next_read, wants=(load.next(table),)), {}, load)
 
@@ -322,13 +318,13 @@ class Loader:
         return self._fly(read, needs, None)
 
     def _fly(self, effect: Read, needs: dict[TableId, Need], load: Load | None) -> Read:
-        self._flights[effect.read] = _Flight(effect, needs, load)
+        self._flights[effect.read] = Flight(effect, needs, load)
         self._next_read += 1
         return effect
 
     # -- what may be published
 
-    def _release(self, flight: _Flight) -> tuple[Effect, ...]:
+    def _release(self, flight: Flight) -> tuple[Effect, ...]:
         if flight.load is not None:
             return self._release_piece(flight)
         assert flight.done is not None
@@ -346,11 +342,11 @@ class Loader:
         tables = {t: flight.done.tables.get(t, TableRead()) for t in flight.needs if t[1]}
         return (Publish(databases=databases, tables=tables, needs=flight.needs),)
 
-    def _again(self, flight: _Flight, tables: tuple[TableId, ...]) -> None:
+    def _again(self, flight: Flight, tables: tuple[TableId, ...]) -> None:
         for table in tables:
             self._need(table, flight.needs.pop(table))
 
-    def _release_piece(self, flight: _Flight) -> tuple[Effect, ...]:
+    def _release_piece(self, flight: Flight) -> tuple[Effect, ...]:
         load, table = flight.load, flight.table
         assert flight.done is not None
         assert load is not None
@@ -362,17 +358,24 @@ class Loader:
             del self._loads[table]  # gone: read again as a whole
             self._need(table, Need(obj=True, whole=True, load=True))
             return ()
-        piece = load.took(flight.effect.wants[0], read, touched=bool(flight.touched))
-        busy = load.left or table in self._dirty
-        if busy or any(table in other.needs for other in self._flights.values()):
-            return (piece,)
-        if self._fenced and flight.fence > self.polls_begun:
-            return (piece,)  # released ahead of its fence
+        begins = not load.slices
+        load.took(flight.effect.wants[0], read, touched=bool(flight.touched))
+        load.fenced = not self._fenced or flight.fence <= self.polls_begun  # else ahead of it
+        return self._slice(table, load) if begins else ()
+
+    def _slice(self, table: TableId, load: Load) -> tuple[Effect, ...]:
+        """Return the next slice of a table, and that it is complete where that was the last."""
+        some = (load.slices.popleft(),) if load.slices else ()
+        if load.slices or load.left or not load.fenced:
+            return some
+        if table in self._dirty or any(table in one.needs for one in self._flights.values()):
+            load.fenced = False  # its own entry is to be published first
+            return some
         del self._loads[table]
-        return piece, Complete(db=table[0], table=table[1])
+        return *some, Complete(db=table[0], table=table[1])
 
     def _fail_piece(
-        self, flight: _Flight, fact: ReadFailed, *, away: bool, now: float
+        self, flight: Flight, fact: ReadFailed, *, away: bool, now: float
     ) -> tuple[Effect, ...]:
         load, (db, table) = flight.load, flight.table
         assert load is not None

@@ -139,7 +139,7 @@ def test_large_table_is_loading_until_every_piece_is_here() -> None:
     table = core.create("d", "big", "ds")
     core.add(table, *(f"{n:05d}" for n in range(2_500)))
     states = []
-    for _ in range(12):
+    for _ in range(30):
         core.turn()
         value = core.catalog.contents.value(("d", "big"))
         states.append(None if value is None else value.partitions)

@@ -71,6 +71,12 @@ class Stand:
         self.loader.check()
         return effects
 
+    def bring(self) -> tuple[Effect, ...]:
+        """Return what is written in a turn at this time."""
+        effects = self.loader.bring(now=self.now)
+        self.loader.check()
+        return effects
+
     def poll(self, *dirts: Dirt) -> tuple[Effect, ...]:
         """Poll once, which brings ``dirts``."""
         number = self.loader.poll_began()

@@ -2,11 +2,13 @@
 
 import pytest
 
-from topicast.catalog.sources.pieces import PARTITIONS_PER_READ_MAX
+from topicast.catalog.sources.loader import YIELD_S
+from topicast.catalog.sources.pieces import PARTITIONS_PER_READ_MAX, SLICE_MAX, SLICES_MAX
 from topicast.catalog.sources.reads import (
     RETRY_S,
     RETRY_S_MAX,
     Complete,
+    Piece,
     Publish,
     ReadDone,
     TableRead,
@@ -15,6 +17,7 @@ from topicast.catalog.sources.reads import (
 from topicast.tests.catalog.sources.loading import (
     Stand,
     T,
+    U,
     changed,
     names_of,
     partitions,
@@ -29,13 +32,84 @@ def test_large_table_comes_in_pieces_and_is_complete_after_a_fence() -> None:
     first = stand.read()
     assert wanted(first) == [("t", False, False, tuple(names[:-1]))]
     assert stand.reads() == (), "one piece at a time"
-    assert names_of(stand.done(first)) == [(names[:-1], ())], "nobody is answered from it"
+    brought = names_of(stand.done(first))
     last = stand.read()
     assert stand.done(last) == ()
-    piece, complete = stand.poll()
-    assert names_of((piece,)) == [(names[-1:], ())]
-    assert complete == Complete(db="d", table="t")
+    assert stand.poll() == (), "what was read before is written before"
+    while effects := stand.bring():
+        brought += names_of(effects)
+        assert (Complete(db="d", table="t") in effects) is (brought[-1] == (names[-1:], ()))
+    assert [name for some, _ in brought for name in some] == names
+    assert max(len(some) for some, _ in brought) == SLICE_MAX
     assert stand.loader.backlog == 0
+
+
+def test_what_is_read_and_not_written_is_bounded() -> None:
+    stand = Stand()
+    stand.listed(T, *(f"{number:05d}" for number in range(10 * PARTITIONS_PER_READ_MAX)))
+    for _ in range(3):
+        for read in stand.reads():
+            stand.done(read)
+    waiting = PARTITIONS_PER_READ_MAX // SLICE_MAX + SLICES_MAX
+    written = 0
+    while stand.bring():
+        written += 1
+    assert written <= waiting
+    assert len(stand.reads()) == 1
+
+
+def test_slices_of_several_tables_take_turns() -> None:
+    stand = Stand()
+    names = [f"{number:05d}" for number in range(3 * SLICE_MAX)]
+    for table in (T, U):
+        stand.listed(table, *names, "last")
+        for read in stand.reads():
+            stand.done(read)
+    stand.poll()
+    order = [one.table for _ in range(6) for one in stand.bring() if isinstance(one, Piece)]
+    assert order == ["t", "u"] * 3
+
+
+def test_slices_come_less_often_while_events_are_on_their_way_and_go_on() -> None:
+    stand = Stand(U)
+    stand.listed(T, *(f"{number:05d}" for number in range(PARTITIONS_PER_READ_MAX)), "last")
+    stand.done(stand.read())
+    assert stand.bring()
+    assert stand.loader.deadline() == 0.0, "at once"
+    stand.event(changed(U))
+    assert stand.bring()
+    assert stand.bring() == ()
+    assert stand.loader.deadline() == stand.now + YIELD_S
+    stand.now += YIELD_S
+    assert stand.bring()
+
+
+def test_slices_of_a_table_that_changed_as_a_whole_are_not_written() -> None:
+    stand = Stand()
+    stand.listed(T, *(f"{number:05d}" for number in range(PARTITIONS_PER_READ_MAX)), "last")
+    stand.done(stand.read())
+    stand.event(changed(T, whole=True))
+    assert stand.bring() == ()
+
+
+def test_partition_that_changes_while_its_slice_waits_is_read_again_behind_it() -> None:
+    stand = Stand()
+    names = [f"{number:05d}" for number in range(PARTITIONS_PER_READ_MAX)]
+    stand.listed(T, *names)
+    read = stand.read()
+    stand.done(read)
+    brought = names_of(stand.poll())
+    stand.event(partitions(T, names[-1]))
+    again = stand.read()
+    assert wanted(again) == [("t", False, False, (names[-1],))]
+    stand.done(again)
+    effects = stand.poll()
+    while some := stand.bring():
+        effects += some
+    brought += names_of(effects)
+    assert brought[-1] == ([names[-1]], ())
+    assert isinstance(effects[-1], Complete)
+    assert sum(isinstance(one, Complete) for one in effects) == 1
 
 
 def test_names_are_listed_first_where_they_are_not_known() -> None:
