@@ -27,8 +27,10 @@ def _holds(namespace: Namespace, contents: Contents, claim: Claimed) -> bool:
         return False
     if value.incarnation != record.incarnation:
         return False
+    _, topic = contents.topic_of(table)
+    if claim.version > topic.version:
+        return False  # of a store that was lost: the epoch is another, whatever the claim says
     if not claim.whole:
         return entry.version <= claim.version
-    _, topic = contents.topic_of(table)
     forgotten = claim.version < topic.floor  # what was deleted since is not remembered
     return not forgotten and topic.changed_at(table_key(*table)) <= claim.version

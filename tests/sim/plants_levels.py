@@ -9,6 +9,7 @@ from topicast.catalog.service import claims
 from topicast.catalog.service import pulls as catalog_pulls
 from topicast.statestore import intake
 from topicast.subscriber import subscriber
+from topicast.subscriber.calls import Calls
 from topicast.subscriber.content import Content
 from topicast.subscriber.fence import Fence
 from topicast.subscriber.filling import Filling
@@ -19,7 +20,6 @@ from topicast.subscriber.levels import Levels
 from topicast.subscriber.planner import Planner
 from topicast.subscriber.reading import Snapshot
 from topicast.subscriber.streams import Streams
-from topicast.subscriber.subscriber import Subscriber
 from topicast.subscriber.view import View
 from topicast.tests.sim.planting import Line, Plant
 
@@ -210,8 +210,8 @@ LEVEL_PLANTS = (
         BY_SEED,
         (
             Line(
-                Subscriber,
-                "_pinned",
+                Calls,
+                "pinned",
                 "max(content.at, content.version, reached)",
                 "max(content.at, content.version, reached) + 3",
             ),

@@ -10,7 +10,7 @@ from topicast.catalog import deltas
 from topicast.catalog.service import cutting
 from topicast.catalog.sources import pieces, reading
 from topicast.statestore import asking, derived
-from topicast.subscriber import ahead, choosing, levels, planner, streams, subscriber, uses
+from topicast.subscriber import ahead, calls, choosing, levels, planner, streams, subscriber, uses
 from topicast.subscriber import pulls as subscriber_pulls
 from topicast.subscriber import reading as subscriber_reading
 from topicast.topics import bulk
@@ -59,7 +59,7 @@ TIMES = (
 def small(clock: Callable[[], float]) -> Iterator[None]:
     """Run with SIZES and TIMES, and let those who wait look at ``clock``."""
     with ExitStack() as stack:
-        for waiting in (subscriber, subscriber_reading):
+        for waiting in (calls, subscriber, subscriber_reading):
             stack.enter_context(patch.object(waiting, "time", SimpleNamespace(monotonic=clock)))
         for module, name, size in (*SIZES, *TIMES):
             stack.enter_context(patch.object(module, name, size))

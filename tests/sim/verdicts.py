@@ -25,13 +25,14 @@ Key = tuple[int, bytes]  # epoch, of a table's own entry or of its group
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """catalogd at one instant; of each claim: known at all, changed last at, floor."""
+    """catalogd at one instant; of each claim: known at all, changed last at, floor, version."""
 
     store: int
     epoch: int
     known: tuple[bool, ...]
     changed: tuple[int, ...]
     floors: tuple[int, ...]
+    versions: tuple[int, ...]
 
 
 class Commits:
@@ -65,7 +66,7 @@ class Commits:
         """Return what is so right now."""
         catalog, epoch = self._catalogd.catalog, self._catalogd.store.epoch
         assert catalog is not None
-        known, changed, floors = [], [], []
+        known, changed, floors, versions = [], [], [], []
         for claim in claims:
             table = (claim.db, claim.table)
             record, value = catalog.namespace.find(table), catalog.contents.value(table)
@@ -73,8 +74,11 @@ class Commits:
             known.append(same and record.incarnation == value.incarnation)
             at = (self._whole if claim.whole else self._own).get((epoch, table_key(*table)), 0)
             changed.append(at)
-            floors.append(catalog.contents.topic_of(table)[1].floor if claim.whole else 0)
-        return _Look(self.stores, epoch, tuple(known), tuple(changed), tuple(floors))
+            topic = catalog.contents.topic_of(table)[1]
+            floors.append(topic.floor if claim.whole else 0)
+            versions.append(topic.version)
+        fields = (known, changed, floors, versions)
+        return _Look(self.stores, epoch, *map(tuple, fields))
 
     def state(self, table: TableId, *, whole: bool) -> State:
         """Return what catalogd holds of a table; None: nothing, or not all of it."""
@@ -126,5 +130,5 @@ class Verdicts:
             or not (before.known[place] and after.known[place])
             or not after.changed[place]  # it was so in the store that was restored
             or after.changed[place] > claim.version
-            or claim.version < after.floors[place]
+            or not after.floors[place] <= claim.version <= before.versions[place]
         )

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from topicast.subscriber.calls import Calls
 from topicast.subscriber.facts import Answer, Ask, Fail
 from topicast.subscriber.subscriber import Subscriber
 
@@ -57,8 +58,8 @@ class Worker:
         """Return the public class, in front of the simulated reader."""
         setup, name = self.process.setup, self.process.name
         found = Subscriber("tcp://hub:1", budget=setup.budget_bytes, name=name, timeout_s=3.0)
-        found._member, found._loop = self.process.member, self  # type: ignore[assignment]  # as it
-        found._reads = self.process.member.choosing.reads
+        found._calls = Calls(self.process.member, found._settings)
+        found._calls.loop = self  # type: ignore[assignment]  # as a Loop
         return found
 
     # what the worker's own thread calls

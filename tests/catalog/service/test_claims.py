@@ -40,6 +40,12 @@ def test_claim_holds_until_the_table_changes(whole: bool) -> None:
     assert judged(found, mine) == (0,)
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_claim_from_the_future_is_of_a_store_that_was_lost(whole: bool) -> None:
+    found = holding()
+    assert judged(found, claim(found, whole=whole, back=-1)) == (0,)
+
+
 def test_changed_partition_ends_what_was_said_of_the_whole_only() -> None:
     """P-VALID-1."""
     found = holding()
