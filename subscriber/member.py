@@ -135,17 +135,7 @@ class Member:
             outbox=Outbox(ids.__next__, driver=registration, metastore=metastore),
             name=name,
         )
-        repin = self._following.levels.holdings.repin
-        pins = Pins(Marks(always, never), self.view, repin)
-        self.choosing = Choosing(
-            self._following, pins, costs=self._service.pulls.costs, automatic=automatic
-        )
-        self.pinning = Pinning(
-            self._following,
-            self.choosing,
-            pins,
-            pull=lambda ask, now: self._service.pull(ask, now=now),
-        )
+        self.choosing, self.pinning = self._choosers(Marks(always, never), automatic=automatic)
         self._telling = Telling(
             self._following, self._service, choosing=self.choosing, pinning=self.pinning
         )
@@ -187,6 +177,17 @@ class Member:
         self._following.check()
         self._service.pulls.check()
         self.pinning.check()
+
+    def _choosers(self, marks: Marks, *, automatic: bool) -> tuple[Choosing, Pinning]:
+        """Return who chooses levels, and who keeps pins and hot tables."""
+        following, service = self._following, self._service
+        pins = Pins(marks, self.view, following.levels.holdings.repin)
+        choosing = Choosing(following, pins, costs=service.pulls.costs, automatic=automatic)
+
+        def pull(ask: AskTable, now: float) -> tuple[Effect, ...]:
+            return service.pull(ask, now=now)
+
+        return choosing, Pinning(following, choosing, pins, pull=pull)
 
     def _by_message(self) -> dict[tuple[str, type], Callable[..., tuple[Effect, ...]]]:
         """Return who takes a message, by its channel and its kind."""

@@ -86,8 +86,9 @@ class Outbox:
         verdicts = {one.number: one for one in reported.verdicts}
         for write in report.writes:
             verdict = verdicts.get(write.number)
-            self.told += verdict is not None and not verdict.problem
-            self.unknown += verdict is None or bool(verdict.problem)
+            if write.state != INTENT:
+                has = verdict is not None and not verdict.problem
+                self.told, self.unknown = self.told + has, self.unknown + (not has)
             if self._queue.get(write.number) is write:
                 del self._queue[write.number]
                 if write.state == INTENT:

@@ -5,11 +5,12 @@ catalog.wrote("sales.orders")                                 written
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import count
 from types import TracebackType
 from typing import Final, Self
 
-from ..topics.errors import NotReady
+from ..topics.errors import NotReady, TopicastError
 from ..topics.objects.names import check_partition_name, parse_table_name
 from ..topics.wire.messages import ABANDONED, FAILED, INTENT, WRITTEN, Write
 from .calls import Calls
@@ -51,9 +52,10 @@ class Writes:
         self._told = True
 
     def flush(self, timeout_s: float) -> None:
-        """Wait until everything is told, or for so long."""
+        """Wait until everything is told, or for so long, or until it is refused."""
         if self._told and self._calls.loop is not None and self._calls.loop.running:
-            self.wait(EVERY, timeout_s)
+            with suppress(TopicastError):
+                self.wait(EVERY, timeout_s)
 
     def wait(self, number: int, timeout_s: float) -> bool:
         """Wait until catalogd has the write ``number``; False if it has not in time."""
