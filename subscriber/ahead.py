@@ -168,7 +168,7 @@ class Ahead:
         assert len(self._asked) == len(self._runs)
         waiting = [*self._ready, *(group for _, group in self._later)]
         assert sorted(waiting) == sorted(self._due)
-        assert sum(not due.pinned for due in self._due.values()) <= HOT_DUE_MAX
+        assert sum(not due.pinned for due in self._due.values()) <= HOT_DUE_MAX + OUTSTANDING_MAX
 
     def _judge(self) -> None:
         """Make due what was hit, if it is worth it."""
@@ -222,6 +222,7 @@ class Ahead:
                 return ()
             effects = self._follow(due.topic, self._now)
             if self._levels.level(due.topic) == NONE:  # the sweep comes back to it
+                pin.retry_at = self._now + RETRY_S
                 return effects
         else:
             content = self._levels.view.content(due.topic, group)

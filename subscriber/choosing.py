@@ -16,6 +16,7 @@ from ..topics.entries import (
     MINIMAL,
     MINIMAL_BYTES,
     NONE,
+    PREFIX,
     Entry,
     accounted_bytes,
     group_of,
@@ -115,7 +116,11 @@ class Choosing:
 
     def changed(self, entry: Entry) -> None:
         """An entry changes."""
-        if self.automatic:
+        if not self.automatic:
+            return
+        if entry.kind == PREFIX:
+            self.uses.gone(entry.key)
+        else:
             self.uses.changed(group_of(entry.key), size=entry.size)
 
     def tick(self, *, now: float) -> tuple[Effect, ...]:

@@ -195,6 +195,16 @@ def test_no_byte_left_for_a_topic_leaves_its_tables_pulled() -> None:
     assert not world.errors
 
 
+def test_dropped_table_is_in_use_no_more() -> None:
+    world = driver(budget_bytes=10_000_000)
+    read(world, "orders")
+    read(world, "orders")
+    world.pass_time(2)
+    assert len(world.member.choosing.uses) == 1
+    world.publish(*world.catalog.drop_table("shop", "orders"))
+    assert len(world.member.choosing.uses) == 0
+
+
 def test_toggled_mode_moves_the_levels_and_every_answer_stays_right() -> None:
     world = driver(budget_bytes=10_000_000)
     world.pass_time(2 * PLAN_S)

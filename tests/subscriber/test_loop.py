@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from topicast.subscriber.facts import AskStats, ConnectCatalog, Stats, Subscribe
+from topicast.subscriber.facts import AskStats, ConnectCatalog, PinsOver, Stats, Subscribe
 from topicast.subscriber.loop import Loop
 from topicast.subscriber.member import Member
 from topicast.tests.waiting import until
@@ -51,6 +51,11 @@ def test_loop_that_never_started_refuses_and_closes(loop: Loop) -> None:
 def test_frame_that_is_no_message_is_counted(loop: Loop) -> None:
     loop._perform(loop._hear("data", b"garbage of a stranger"))
     assert loop.member.wire_errors == 1
+
+
+def test_pins_that_do_not_fit_are_warned_of(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    loop._perform([PinsOver(tables=3, needed_bytes=900, room_bytes=100)])
+    assert "tables=3 needed_bytes=900 room_bytes=100" in caplog.text
 
 
 def test_address_that_is_none_is_not_connected_to(loop: Loop) -> None:
