@@ -41,7 +41,9 @@ def heard(watch: Watch) -> Callable[[], list[Change]]:
     found: list[Change] = []
 
     def take() -> list[Change]:
-        found.extend(one for one in iter(lambda: watch.next_within(0.05), None) if one.kind == "data")
+        found.extend(
+            one for one in iter(lambda: watch.next_within(0.05), None) if one.kind == "data"
+        )
         return found
 
     return take
