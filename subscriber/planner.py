@@ -8,7 +8,8 @@ A table is in a topic by its hash, so beside a hot table stand strangers. The ca
 table alone; ``full`` saves in addition the pulls after changes and of what is read first, for the
 bytes of the strangers. Both use the same budget. So a topic offers two goods: its working set,
 cut as finely as the cache likes, and the rest of it, whole or not at all; each is worth the
-waiting that it saves in a second. Chosen is what is worth most in all, by branch and bound, which
+waiting that it saves in a second. A working set takes as much room as the cache needs to find it,
+by keeping what is new a while. Chosen is what is worth most in all, by branch and bound, which
 takes what is worth most per byte, then tries the few that did not fit (``choice``).
 
 Where all topics fit comfortably all become full, those in use first: bytes that nobody else wants
@@ -29,6 +30,7 @@ from math import inf
 from typing import Final
 
 from ..topics.entries import FULL, MINIMAL, NONE
+from .cache import PROTECTED_SHARE
 from .choice import Bid, Market
 from .costs import Costs
 from .uses import Use
@@ -45,6 +47,7 @@ KEPT_BONUS: Final = 0.03  # on what one topic at full saves, against one that is
 PAUSE_S: Final = 60.0  # after a topic outgrew its room; doubled each time, while it goes on
 PAUSE_S_MAX: Final = 4 * 3600.0
 
+WORKING_ROOM: Final = 1 / PROTECTED_SHARE  # for each byte of it: the rest is for what is new
 FULL_SHARE: Final = 0.9  # of the budget may be filled; the rest is for growth
 ROOMY_SHARE: Final = 0.6  # all topics fit comfortably below it
 CROWDED_SHARE: Final = 0.8  # and no longer above that
@@ -96,7 +99,7 @@ class _Case:
     used: bool
     dwells: bool
     pause_until: float
-    working: int = 0  # bytes in the cache, and what they save: seconds of waiting in a second
+    working: int = 0  # room in the cache, and what it saves: seconds of waiting in a second
     hits: float = 0.0
     rest: float = 0.0  # what full saves beside
     follows: bool = False  # has its MINIMAL bytes
@@ -191,7 +194,7 @@ class Planner:
         waiting_s = self._costs.waiting_s
         case.rest = waiting_s(use.reads, use.read_bytes)
         if MINIMAL in self._offered and use.working_bytes:
-            case.working = min(use.working_bytes, size)
+            case.working = min(int(use.working_bytes * WORKING_ROOM), size)
             case.hits = max(case.rest - waiting_s(use.misses, use.missed_bytes), 0.0)
             case.rest -= case.hits
         if it.level == FULL:
@@ -300,8 +303,9 @@ class Planner:
             return "all topics fit comfortably into the budget"
         if case.stays and case.dwells:
             return f"full is judged again after {DWELL_S:.0f} s at one level"
-        use, size = case.it.use, _size(case.size - case.working)
-        if MINIMAL not in self._offered:
+        use, followed = case.it.use, MINIMAL in self._offered
+        size = _size(max(case.size - use.working_bytes * followed, 0))
+        if not followed:
             return f"saves {use.reads * 3600:.0f} pulls an hour with {size}"
         return f"saves {use.misses * 3600:.0f} pulls an hour with {size} beside what is in use"
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import inf
 
 from topicast.subscriber.costs import BYTES_PER_S, ROUND_TRIP_S
-from topicast.subscriber.planner import PAYS_BACK_S, Plan, Situation
+from topicast.subscriber.planner import PAYS_BACK_S, WORKING_ROOM, Plan, Situation
 from topicast.subscriber.uses import Use
 from topicast.tests.subscriber.traces import MINIMAL_BYTES
 from topicast.topics.entries import FULL, MINIMAL, NONE
@@ -64,7 +64,8 @@ def worth(topics: Sequence[Situation], full: set[int], offered: Sequence[int], r
     for one in topics:
         reads = one.use.reads * ROUND_TRIP_S + one.use.read_bytes / BYTES_PER_S
         rest = one.use.misses * ROUND_TRIP_S + one.use.missed_bytes / BYTES_PER_S
-        working = min(one.use.working_bytes, one.full_bytes) if MINIMAL in offered else 0
+        working = min(int(one.use.working_bytes * WORKING_ROOM), one.full_bytes)
+        working = working if MINIMAL in offered else 0
         rest = rest if one.use.working_bytes and MINIMAL in offered else reads
         brought = 0.0 if one.level == FULL else one.full_bytes / BYTES_PER_S / PAYS_BACK_S
         if one.topic in full:

@@ -90,6 +90,13 @@ def test_hot_table_among_strangers_is_left_to_the_cache() -> None:
     assert plan.reasons[2] == "in use; full takes 4.9 MB, which is better used for others"
 
 
+def test_cache_has_room_for_what_is_new_beside_what_is_in_use() -> None:
+    hot = topic(0, MINIMAL, size=5000 * KB, use=use(9.0, 1e-7, working=70 * KB))
+    changing = topic(1, MINIMAL, size=90 * KB, use=use(0.2, 0.2, working=KB))
+    assert told(plan_of([hot, changing], 200 * KB)) == []
+    assert told(plan_of([hot, changing], 270 * KB)) == [(1, FULL)]
+
+
 def test_measured_costs_of_pulls_decide_what_is_worth_its_bytes() -> None:
     many = topic(0, MINIMAL, size=90 * KB, use=use(9.0, 1.0, working=KB, size=1))
     large = topic(1, MINIMAL, size=90 * KB, use=use(9.0, 0.01, working=KB, size=90 * KB))
