@@ -135,8 +135,11 @@ class Loader:
         return table in self._loads
 
     def overtake(self, table: TableId) -> None:
-        """Publish nothing of ``table`` that was read so far; what is being read is read again."""
+        """Publish nothing of ``table`` that was read so far; what was to be read is read whole."""
         self._touch(table, None)
+        for needs in (self._dirty, *(flight.needs for flight in self._flights.values())):
+            if table in needs:
+                needs[table].obj = needs[table].whole = True
         self.forget(table)
 
     def forget(self, table: TableId) -> None:

@@ -92,6 +92,16 @@ def test_partitions_of_a_table_that_was_dropped_meanwhile_are_not_read() -> None
     assert stand.loader.unresolved() == NEVER
 
 
+def test_partitions_of_a_table_that_was_withdrawn_meanwhile_are_read_with_all_of_it() -> None:
+    """Somebody may wait for it, and would wait for ever were they forgotten."""
+    stand = Stand(T)
+    stand.event(partitions(T, "a"))
+    stand.held.clear()
+    stand.loader.overtake(T)
+    stand.loader.load(T, urgent=True)
+    assert wanted(stand.read()) == [("t", True, True, ())]
+
+
 def test_event_of_an_awaited_table_is_read_with_it() -> None:
     stand = Stand()
     stand.event(changed(T))
