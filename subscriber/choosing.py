@@ -60,6 +60,7 @@ class Choosing:
         self._pins = pins
         self._planner = Planner(MINIMAL_BYTES, costs)
         self._gathered: list[Situation] = []  # planned with in the next turn: each is a millisecond
+        self._pin_bytes: dict[int, int] = {}
         self._by_hand: set[int] = set()
         self._since: dict[int, float] = {}
         self._drain_at = self._plan_at = 0.0
@@ -180,7 +181,8 @@ class Choosing:
     def _gather(self, now: float) -> None:
         """Look at every topic that is not set by hand."""
         left = self._by_hand | {NAMESPACE}
-        pinned = self._pinned()
+        room = self._following.levels.holdings.pinnable_bytes
+        self._pin_bytes = pinned = self._pins.bytes_of(room)
         topics = [topic for topic in topic_ids(self._following.num_topics) if topic not in left]
         self._gathered = [self._situation(topic, pinned.get(topic), now) for topic in topics]
 
@@ -204,12 +206,9 @@ class Choosing:
                 effects += following.set_level(step.topic, step.level, now=now)
         return effects
 
-    def _pinned(self) -> dict[int, int]:
-        return self._pins.bytes_of(self._following.levels.holdings.pinnable_bytes)
-
     def _budget_bytes(self) -> int:
         """Return what names, pins, and what is set by hand leave to the planner."""
-        levels, pinned = self._following.levels, self._pinned()
+        levels, pinned = self._following.levels, self._pin_bytes.copy()
         left_bytes = levels.budget.limit_bytes - levels.budget.committed((NAMESPACE, FULL))
         for topic in self._by_hand:
             left_bytes -= max(levels.committed_bytes(topic), pinned.pop(topic, 0))

@@ -128,18 +128,16 @@ class Pins:
 
         Cost: O(pinned tables).
         """
-        sizes = dict.fromkeys((pin.topic for pin in self.known.values()), 0)
-        waiting = []
+        sizes: dict[int, int] = {}
+        over = self.over
         for group, pin in self.known.items():
-            if group in self.over:
-                waiting.append(pin)
-            else:
-                sizes[pin.topic] += pin.size
-                room -= pin.size
-        for pin in waiting:
-            if pin.size <= room:
-                sizes[pin.topic] += pin.size
-                room -= pin.size
+            size = 0 if group in over else pin.size
+            sizes[pin.topic] = sizes.get(pin.topic, 0) + size
+        room -= sum(sizes.values())
+        for group, size in over.items():
+            if size <= room:
+                sizes[self.known[group].topic] += size
+                room -= size
         return sizes
 
     def check(self) -> None:
