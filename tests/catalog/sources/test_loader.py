@@ -93,12 +93,10 @@ def test_partitions_of_a_table_that_was_dropped_meanwhile_are_not_read() -> None
 
 
 def test_partitions_of_a_table_that_was_withdrawn_meanwhile_are_read_with_all_of_it() -> None:
-    """Somebody may wait for it, and would wait for ever were they forgotten."""
     stand = Stand(T)
     stand.event(partitions(T, "a"))
     stand.held.clear()
     stand.loader.overtake(T)
-    stand.loader.load(T, urgent=True)
     assert wanted(stand.read()) == [("t", True, True, ())]
 
 
