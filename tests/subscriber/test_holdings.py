@@ -252,6 +252,23 @@ def test_object_larger_than_the_budget_is_answered_and_not_kept() -> None:
     assert world.stats().oversize == 1
 
 
+def test_level_by_hand_takes_nothing_from_pins() -> None:
+    catalog = shop()
+    catalog.put_partitions("shop", "sales", {f"ds=x{i:04}": {"n": str(i)} for i in range(500)})
+    world = World(
+        catalog,
+        budget_bytes=catalog.size(NAMESPACE) + 5000,
+        automatic=True,
+        always=("shop.[iopv]*",),
+    )
+    world.start()
+    world.pass_time(1)
+    assert world.stats().pins == 4
+    error = world.errors[world.ask(facts.AskJoin, topic=catalog.topic("shop", "sales"))]
+    assert isinstance(error, OverBudget)
+    assert all(world.columns(name) for name in ("items", "orders", "people", "visits"))
+
+
 def test_topic_for_which_no_byte_is_free_is_refused() -> None:
     catalog = shop()
     names = catalog.live_bytes(NAMESPACE)

@@ -1,6 +1,8 @@
 """What is pinned is pulled and kept, again and again, before anybody asks; what is banned never."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from topicast.subscriber import facts
 from topicast.subscriber.ahead import AGAIN_S, OUTSTANDING_MAX, RETRY_S
@@ -11,7 +13,7 @@ from topicast.tests.subscriber.source import NAMES, Catalog, shop
 from topicast.tests.subscriber.world import World
 from topicast.topics.entries import FULL, MINIMAL
 from topicast.topics.errors import NoSuchObject, NotReady, OverBudget, UsageError
-from topicast.topics.objects.names import table_key
+from topicast.topics.objects.names import parse_table_key, table_key
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import Pull, Pulled
 
@@ -346,3 +348,44 @@ def test_pins_come_back_after_a_new_epoch() -> None:
     world.pass_time(5)
     assert world.columns("orders") == ("new",)
     assert world.stats().pins == 1
+
+
+WHATS = ["read", "whole", "change", "grow", "pin", "unpin", "wait", "name", "join"]
+STEPS = st.lists(st.tuples(st.sampled_from(WHATS), st.sampled_from(NAMES)), max_size=25)
+
+
+@given(STEPS, st.integers(1500, 9000))
+@settings(max_examples=60)
+def test_what_is_pinned_and_held_stays_whatever_else_is_read(
+    steps: list[tuple[str, str]], room: int
+) -> None:
+    world = driver(shop(), room=room, always=("shop.sales",))
+    held: set[str] = set()
+    for number, (what, name) in enumerate(steps):
+        if what in ("read", "whole"):
+            world.table(f"shop.{name}", whole=what == "whole")
+        elif what == "change":
+            world.publish(world.catalog.put_table("shop", name, columns=(f"c{number}",)))
+            held.discard(name)
+        elif what == "grow" and name == "sales":
+            parts = {f"ds={number}-{at}": {"n": str(at)} for at in range(64)}
+            world.publish(world.catalog.put_partitions("shop", name, parts))
+            held.discard(name)
+        elif what == "pin":
+            pin(world, name)
+        elif what == "unpin":
+            unpin(world, name)
+        elif what == "name":
+            world.publish(*world.catalog.create_table("shop", f"{name}{number}"))
+            held.clear()  # the names come before pins
+        elif what == "join":
+            topic = world.catalog.topic("shop", name)
+            held = {one for one in held if world.catalog.topic("shop", one) != topic}
+            world.ask(facts.AskJoin, topic=topic)
+        world.pass_time(0.3 if what != "wait" else 6)  # each step is checked in the world
+        pinned = {parse_table_key(group).table for group in world.member.pinning.pins.known}
+        assert {name for name in held & pinned if not whole(world, name)} == set()
+        levels = {topic: info.level for topic, info in world.topics().items()}
+        held = {name for name in pinned if whole(world, name)}
+        assert len(held) + world.stats().pins_over <= world.stats().pins == len(pinned)
+        held = {name for name in held if levels[world.catalog.topic("shop", name)] == "minimal"}
