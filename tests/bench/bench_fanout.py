@@ -97,6 +97,9 @@ class Found(NamedTuple):
     sender_us: float
 
 
+STILL_S = 30.0  # a reader that does not move for so long is dead
+
+
 class Pace:
     """Keeps a sender near the slowest reader."""
 
@@ -106,11 +109,18 @@ class Pace:
         self.idle: Callable[[], object] = lambda: zmq.Poller().poll(1)  # while it waits
 
     def wait(self, sent: int) -> None:
-        """Return once the slowest reader is less than WINDOW messages behind ``sent``."""
+        """Return once the slowest reader is less than WINDOW messages behind ``sent``.
+
+        Raises:
+            TimeoutError: it has not moved for STILL_S.
+        """
+        give_up_at = time.monotonic() + STILL_S
         while sent - self._least >= WINDOW:
             self._least = min(self.counts)
             if sent - self._least >= WINDOW:
                 self.idle()
+                if time.monotonic() > give_up_at:
+                    raise TimeoutError(f"a reader has read {self._least} of {sent} messages")
 
 
 def timed(
