@@ -10,7 +10,7 @@ Each round trip saved counts the same, however large the table, but for the time
 take; so many small tables are worth more than a large one. The floor rises to the rank of what
 leaves, so what is used no more leaves in the end. Readers only leave a mark (``Content.used``),
 without a lock; the mark is looked at, and wiped, when room is needed. So a scan of many tables,
-each used once, pushes out no table in use.
+each used once, pushes out no table in use. Source: docs/design/0005-room.md.
 """
 
 from collections.abc import Callable
