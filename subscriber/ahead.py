@@ -13,10 +13,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from math import inf
 from typing import Final
 
 from ..topics.entries import NONE, Entry, group_of
-from ..topics.errors import StaleMetadata
+from ..topics.errors import OverBudget, StaleMetadata
 from ..topics.objects.names import parse_table_key
 from ..topics.sharding import NAMESPACE
 from .content import Content
@@ -29,6 +30,7 @@ OUTSTANDING_MAX: Final = 4  # of the 16 pulls that a subscriber may have under w
 AGAIN_S: Final = 1.0
 HOT_PER_S: Final = 1 / 60  # reads of a table, decayed: it is in somebody's loop
 RETRY_S: Final = 5.0  # after a pull that failed
+OVER_RETRY_S: Final = 60.0  # after one that brought more than there is room for
 TIMEOUT_S: Final = 10.0
 FILTERS_MAX: Final = 4  # of one table, the newest
 HOT_DUE_MAX: Final = 1024
@@ -244,7 +246,7 @@ class Ahead:
     def _ask(self, group: bytes) -> tuple[Effect, ...]:
         """Pull the next of what is wanted of a table."""
         want = self._runs[group].left.popleft()
-        key = parse_table_key(group)
+        key, pin = parse_table_key(group), self.pins.known.get(group)
         self.pulls += 1
         self._last_id -= 1
         self._asked[self._last_id] = group
@@ -255,6 +257,7 @@ class Ahead:
             whole=want != _HEAD,
             filter=want or None,
             give_up_at=self._now + TIMEOUT_S,
+            bytes_max=inf if pin is None else self._room_for(pin, group),
         )
         return self._heard(self._pull(ask, self._now))
 
@@ -284,19 +287,22 @@ class Ahead:
 
     def _look_at(self, pin: Pin, group: bytes, end: Answer | Fail) -> None:
         """See what a pull of a pinned table has come to."""
+        pause_s = RETRY_S
         if isinstance(end, Answer) and isinstance(end.result, Content):
             pin.size = end.result.held_bytes
+        elif isinstance(end, Fail) and isinstance(end.error, OverBudget):
+            pin.size = max(pin.size, end.error.needed_bytes)  # at least: the rest was not taken
+            pause_s = OVER_RETRY_S
         self.pins.over.pop(group, None)
         if self.held(pin, group):
             return
-        pin.retry_at = self._now + RETRY_S
-        if not self._has_room(pin, group):
+        pin.retry_at = self._now + pause_s
+        if pin.size > self._room_for(pin, group):
             self.pins.over[group] = pin.size
 
-    def _has_room(self, pin: Pin, group: bytes) -> bool:
-        """Tell whether a pinned table could be held beside what does not give way."""
-        held = self._levels.holdings.pins.get((pin.topic, group), 0)
-        return pin.size <= held + self.room_bytes
+    def _room_for(self, pin: Pin, group: bytes) -> int:
+        """Return what a pinned table may take beside what does not give way to it."""
+        return self._levels.holdings.pins.get((pin.topic, group), 0) + self.room_bytes
 
     def _look_around(self) -> None:
         """Look at some pinned tables, whatever may have become of them; all in turn."""
@@ -310,7 +316,7 @@ class Ahead:
                 continue
             if self.held(pin, group):
                 self.pins.over.pop(group, None)
-            elif self._now >= pin.retry_at and self._has_room(pin, group):
+            elif self._now >= pin.retry_at and pin.size <= self._room_for(pin, group):
                 self._push(group, self._now)
 
     def _tell_over(self) -> tuple[Effect, ...]:

@@ -5,6 +5,7 @@ ask that the member put to itself: nobody waits for it.
 """
 
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from ..topics.entries import FULL
@@ -144,6 +145,7 @@ class AskTable:
     filter: str | None = None
     names: tuple[str, ...] | None = None
     names_only: bool = False
+    bytes_max: float = inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

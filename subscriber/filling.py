@@ -76,6 +76,7 @@ class Filling:
         """Take a step of a follower at minimal."""
         match step:
             case File(chunk=chunk):
+                self._tell(chunk.topic, chunk.entries)
                 if chunk.horizon:
                     self._horizon(chunk.topic, chunk.epoch, chunk.to_version)
                 self._hit(chunk.topic, place, chunk.entries)

@@ -57,7 +57,7 @@ class Pinning:
             give_up_at=ask.give_up_at,
             done=lambda: self.ahead.kept(table_key(ask.db, ask.table)),
             failure=lambda: self._over(ask),
-            missing=lambda: f"{name} is pinned and not held yet: {self._following.missing()}",
+            missing=lambda: f"{name} is pinned and not held yet: {self._missing()}",
         )
 
     def check(self) -> None:
@@ -73,6 +73,11 @@ class Pinning:
         self.pins.unpin(ask.db, ask.table)
         name, free_bytes = table_name(ask.db, ask.table), self.ahead.room_bytes
         return OverBudget(name, needed_bytes=needed_bytes, free_bytes=free_bytes)
+
+    def _missing(self) -> str:
+        if self._following.ready():
+            return "catalogd has not sent it"
+        return self._following.missing()
 
     def _on_change(self, topic: int, entry: Entry) -> None:
         self._choosing.changed(entry)

@@ -22,6 +22,7 @@ from ..topics.entries import Entry
 from ..topics.errors import (
     LinkError,
     NotReady,
+    OverBudget,
     SourceError,
     StaleMetadata,
     TopicastError,
@@ -84,6 +85,7 @@ class _Pull:
     refused: str = ""  # the last time that it was
     sent_at: float = 0.0
     came_bytes: int = 0
+    counted_bytes: int = 0  # of these, before it was last sent
     pages: list[_Page] = field(default_factory=lambda: [_Page()])
 
 
@@ -153,11 +155,13 @@ class Pulls:
         pull.came_bytes += pulled_cost(part)
         page.entries += part.entries
         page.listings.append(part.names)
+        if pull.came_bytes > (room := max(ask.bytes_max for ask in pull.asks)):
+            return None, self._give_up(part, pull.came_bytes, room, now=now)
         if not part.last:
             return None, credit
         if part.cursor:
             return None, self._continue(part, now=now)
-        self.costs.note(pull.came_bytes, now - pull.sent_at)
+        self.costs.note(pull.came_bytes - pull.counted_bytes, now - pull.sent_at)
         return Whole(part, _result(pull, at=part.topic_version)), ()
 
     def target(self, request: int) -> Target | None:
@@ -219,7 +223,7 @@ class Pulls:
         effects: list[Effect] = []
         for request, pull in self._requests.due(now):
             self.sent += 1
-            pull.sent_at, pull.came_bytes = now, 0
+            pull.sent_at, pull.counted_bytes = now, pull.came_bytes
             effects.append(Send(PULLS, _message(request, pull)))
         return tuple(effects)
 
@@ -274,6 +278,17 @@ class Pulls:
         self._running[target] = request
         self.fence.begin(topic, table_key(db, table))
         return request
+
+    def _give_up(
+        self, part: Pulled, came_bytes: int, room: float, *, now: float
+    ) -> tuple[Effect, ...]:
+        """Take no more of a reply that is larger than everybody who waits for it wants."""
+        pull = self._requests.get(part.request)
+        assert pull is not None
+        name = table_name(*pull.target[:2])
+        error = OverBudget(name, needed_bytes=came_bytes, free_bytes=int(room))
+        cancel = () if part.last else (Send(PULLS, Cancel(stream=part.request)),)
+        return *cancel, *self.answer(part.request, error, now=now)
 
     def _continue(self, part: Pulled, *, now: float) -> tuple[Effect, ...]:
         """Ask for the next page, under an id of its own: this one's parts may still come twice."""

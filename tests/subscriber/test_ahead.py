@@ -224,6 +224,16 @@ def test_reply_that_is_stale_is_not_pulled_at_once_again_where_nobody_waits() ->
     assert len(pulls(world, "orders")) == 3
 
 
+def test_hot_table_that_changed_while_stubs_were_lost_is_pulled_again() -> None:
+    world = driver()
+    heat(world, ["orders"])
+    world.catalog.put_table("shop", "orders", columns=("id", "lost"))
+    world.beacon()
+    world.pass_time(1)
+    assert world.columns("orders") == ("id", "lost")
+    assert world.stats().ahead == 1
+
+
 def test_catalogd_that_does_not_answer_leaves_the_pull_to_who_asks() -> None:
     world = driver()
     heat(world, ["orders"])

@@ -133,7 +133,7 @@ def test_pin_that_cannot_be_pulled_fails_in_time_and_is_tried_again() -> None:
     world.pass_time(2)
     error = world.errors[number]
     assert isinstance(error, NotReady)
-    assert "shop.orders is pinned and not held yet" in str(error)
+    assert str(error) == "shop.orders is pinned and not held yet: catalogd has not sent it"
     world.deaf.clear()
     world.pass_time(20)
     assert whole(world, "orders")

@@ -1,6 +1,8 @@
 from dataclasses import replace
 from itertools import count
 
+import pytest
+
 from topicast.subscriber import facts, pulls
 from topicast.subscriber.content import HEAD_ONLY, Content, content_of
 from topicast.subscriber.fence import Fence
@@ -9,7 +11,7 @@ from topicast.subscriber.rows import EMPTY, put
 from topicast.subscriber.targets import cover_of, selection
 from topicast.tests.subscriber.desk import pulled
 from topicast.tests.subscriber.source import Catalog, shop
-from topicast.topics.errors import NotReady
+from topicast.topics.errors import NotReady, OverBudget
 from topicast.topics.objects.listing import decode_listing
 from topicast.topics.objects.names import table_key
 from topicast.topics.requests import RETRY_S
@@ -242,3 +244,30 @@ def test_who_gives_up_hears_what_catalogd_said_last() -> None:
     machine.on_refused(source, now=0.0)
     (failed,) = [e for e in machine.tick(missing="", now=60.0) if isinstance(e, facts.Fail)]
     assert "SOURCE: it is down" in str(failed.error)
+
+
+def test_reply_larger_than_anybody_wants_is_taken_no_further() -> None:
+    machine = _pulls()
+    (pull,) = _sent(machine.ask(replace(_ask(1), bytes_max=100), now=0.0))
+    part = replace(pulled(shop(), pull), last=False)
+    whole, effects = machine.part(part, now=0.0)
+    assert whole is None
+    (failed,) = [one for one in effects if isinstance(one, facts.Fail)]
+    assert isinstance(failed.error, OverBudget)
+    assert failed.error.free_bytes == 100 < failed.error.needed_bytes
+    assert _sent(effects, Cancel) == [Cancel(stream=pull.request)]
+    machine.check()
+    (pull,) = _sent(machine.ask(replace(_ask(2), bytes_max=100), now=0.0))
+    machine.ask(_ask(3), now=0.0)  # who wants all of it gets it, and the other one with it
+    effects = _reply(machine, pull)
+    assert [one.id for one in effects if isinstance(one, facts.Answer)] == [2, 3]
+
+
+def test_reply_of_which_a_part_was_doubled_is_measured_from_where_it_was_sent_last() -> None:
+    machine = _pulls()
+    (pull,) = _sent(machine.ask(_ask(1), now=0.0))
+    machine.part(replace(pulled(shop(), pull), last=False), now=0.1)
+    (again,) = _sent(machine.due(now=5.0))
+    before = machine.costs.round_trip_s
+    machine.part(pulled(shop(), again), now=5.0 + 2 * before)
+    assert machine.costs.round_trip_s == pytest.approx(1.1 * before)
