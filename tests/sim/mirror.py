@@ -57,6 +57,8 @@ class Mirror:
     def listen(self) -> int:
         """Hear what waits; returns how much."""
         count = 0
+        if self._offered == self._heard:
+            return count
         while (change := self.watch.next_within(0)) is not None:
             self._heard[change.object] = self._offered[change.object]
             count += 1

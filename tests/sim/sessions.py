@@ -1,7 +1,7 @@
 """Sessions: what an application does with the public class, each in a thread of its own."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from topicast.subscriber.facts import Ask, AskValidate
 from topicast.subscriber.reading import Snapshot
@@ -30,6 +30,7 @@ class Session:
     pause_s: float = 0.0
     worker: Worker | None = None
     verdicts: Verdicts | None = None
+    least: dict[TableId, int] = field(default_factory=dict)
 
     def begin(self, kind: str) -> None:
         """Begin to read, to validate, or to list names."""
@@ -45,6 +46,7 @@ class Session:
                 self.counts["reads that failed"] += 1
 
         self.worker = Worker(self.process, talk, asking=self._asking, told=self._told)
+        self.worker.arrived = self._arrived
         if kind == "names" and self.process.member.view.databases() is not None:
             talk(self.worker.subscriber())  # nothing of it waits
             self.worker.alive = False
@@ -56,6 +58,10 @@ class Session:
     def over(self) -> bool:
         """Whether it has come to its end."""
         return self.worker is None or not self.worker.alive
+
+    def _arrived(self) -> None:
+        """Note what is known now: the thread goes on a little later, and so may others."""
+        self.least = {table: self.moments.least(table) for table in self.tables}
 
     def _asking(self, ask: Ask) -> None:
         if isinstance(ask, AskValidate):
@@ -94,19 +100,21 @@ class Session:
         known: list[tuple[str, int]] = []
         epoch = self.process.member.view.topics[NAMESPACE].reached[0]
         for table in self.tables:
+            self._arrived()
             found = subscriber.table(".".join(table))
             seen[table] = int(found.parameters["rev"]), ()
-            self.moments.shown(Asked("table", table, whole=False, moment=0), seen[table])
+            asked = Asked("table", table, whole=False, moment=0)
+            self.moments.shown(asked, seen[table], least=self.least[table])
             known.append((found.full_name, found.version))
         self._pause()
-        least = {table: self.moments.least(table) for table in self.tables}
+        bounds = {table: self.moments.least(table) for table in self.tables}
         stale = subscriber.validate(known)
         self.counts["stale claims"] += len(stale)
         assert self.verdicts is not None
         for table, state in seen.items():  # of another epoch versions mean nothing
             if ".".join(table) not in stale and self.verdicts.ask.epoch == epoch:
                 asked = Asked("table", table, whole=False, moment=0)
-                self.moments.shown(asked, state, least=least[table])
+                self.moments.shown(asked, state, least=bounds[table])
 
     def _names(self, subscriber: Subscriber) -> None:
         known = subscriber.databases()

@@ -22,7 +22,8 @@ class _Over(BaseException):
 class Worker:
     """One thread, and the loop of the Subscriber that its body is given.
 
-    ``asking`` is called with each ask, ``told`` with it and its result.
+    ``asking`` is called with each ask, ``told`` with it and its result, ``arrived`` when the answer
+    is there and the thread has not gone on yet.
     """
 
     running = True
@@ -37,6 +38,7 @@ class Worker:
     ) -> None:
         self.process = process
         self.alive = True
+        self.arrived: Callable[[], None] = lambda: None
         self._body = body
         self._asking = asking
         self._told = told
@@ -103,6 +105,7 @@ class Worker:
         if not self.alive or effect.id != self._waits_for:
             return False
         self._waits_for = 0
+        self.arrived()
         if threading.current_thread() is self._thread:
             self._outcome = effect
         else:
