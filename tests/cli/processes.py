@@ -1,6 +1,7 @@
 """Processes: our commands as real processes, for tests of the edge and of the whole."""
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Final
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+from topicast.cli.quickstart.ports import ANY, usual_or_any
 from topicast.cli.quickstart.story import read_ready
 
 END_TIMEOUT_S: Final = 15.0
@@ -59,6 +61,17 @@ def topicast(*arguments: object, **environment: str) -> "subprocess.CompletedPro
         timeout=60,
         env={**os.environ, **environment},
     )
+
+
+def steady_port() -> int:
+    """Return a free port, as is the one after it, that stays free while its daemon is down.
+
+    It is below those that the system gives to connections: any of these, even one that tries to
+    reach the daemon, may get the daemon's own port meanwhile.
+    """
+    below = range(11_000, 32_000, 2)
+    found = (usual_or_any(port, beside=1) for port in random.sample(below, len(below)))
+    return next(port for port in found if port != ANY)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from topicast.statestore import status as statestore_status
 from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.statestored import build as build_statestored
 from topicast.tests.cli.conftest import Served
-from topicast.tests.cli.processes import command, running
+from topicast.tests.cli.processes import command, running, steady_port
 from topicast.tests.waiting import until
 
 ANY_PORTS = ("--state_store_port=0", "--webserver_port=0")
@@ -264,11 +264,11 @@ def test_killed_catalogd_is_back_with_its_epoch(hive: EmbeddedMetastore, tmp_pat
 
 
 def test_hub_takes_its_port_again_after_it_was_killed(tmp_path: Path) -> None:
-    with running(tmp_path / "log", "daemons", "statestored", *ANY_PORTS) as first:
-        port = first.ready["address"].rpartition(":")[2]
+    port = steady_port()
+    flags = [f"--state_store_port={port}", "--webserver_port=0"]
+    with running(tmp_path / "log", "daemons", "statestored", *flags) as first:
         first.end(signal.SIGKILL)
-    again = [f"--state_store_port={port}", "--webserver_port=0"]
-    with running(tmp_path / "log", "daemons", "statestored", *again) as second:
+    with running(tmp_path / "log", "daemons", "statestored", *flags) as second:
         assert second.ready["address"].endswith(f":{port}")
 
 

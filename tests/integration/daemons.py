@@ -6,7 +6,7 @@ import signal
 from contextlib import ExitStack
 from pathlib import Path
 
-from topicast.tests.cli.processes import Running, running
+from topicast.tests.cli.processes import Running, running, steady_port
 
 
 class Daemons:
@@ -18,7 +18,7 @@ class Daemons:
         self._stacks: dict[str, ExitStack] = {}
         self._running: dict[str, Running] = {}
         self._hubs: dict[str, str] = {}
-        self._service_port = "0"
+        self._service_port = steady_port()
 
     @property
     def hub_address(self) -> str:
@@ -30,7 +30,7 @@ class Daemons:
         stack = self._stacks[name] = ExitStack()
         command = "catalogd" if name == "catalogd" else "statestored"
         if command == "statestored":
-            port = self._hubs.get(name, "").rpartition(":")[2] or "0"
+            port = self._hubs.get(name, "").rpartition(":")[2] or steady_port()
             flags = [f"--state_store_port={port}"]
         else:
             flags = [
@@ -46,8 +46,6 @@ class Daemons:
         address = self._running[name].ready["address"]
         if command == "statestored":
             self._hubs[name] = address
-        else:
-            self._service_port = address.rpartition(":")[2]
 
     def of(self, name: str) -> Running:
         return self._running[name]

@@ -3,12 +3,15 @@
 import json
 import os
 import random
+import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import permutations
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import pytest
 from hmsclient import HMSClient
@@ -17,8 +20,13 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 from topicast.catalog.metastore.embedded import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.catalog.fake_metastore import make_table
+from topicast.tests.cli.processes import command
 from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.marked import marked
+from topicast.tests.integration.relay import Relay
 from topicast.tests.waiting import until
+
+NOWHERE: Final = "thrift://127.0.0.1:1"
 
 
 @pytest.fixture
@@ -59,13 +67,14 @@ def is_held(catalog: Subscriber) -> bool:
 class Looker:
     """Reads what the subscriber holds, again and again, from ``with`` to its end.
 
-    ``back`` holds what was seen after something newer.
+    ``back`` holds what was seen after something newer: content, and in one epoch versions too.
     """
 
-    def __init__(self, catalog: Subscriber) -> None:
-        self.back: list[tuple[int, int]] = []
+    def __init__(self, catalog: Subscriber, *, one_epoch: bool = True) -> None:
+        self.back: list[tuple[tuple[int, int], tuple[int, int]]] = []
         self.reads = 0
         self._catalog = catalog
+        self._one_epoch = one_epoch
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
@@ -84,11 +93,13 @@ class Looker:
         self._thread.join(20)
 
     def _look(self) -> None:
-        newest = 0
+        newest = (0, 0)
         while not self._done.wait(0.002):
-            found = seen(self._catalog)
+            table = self._catalog.table("faults.t")
+            version = table.version if self._one_epoch else 0
+            found = (int(table.parameters.get("rev", "0")), version)
             self.reads += 1
-            if found < newest:
+            if found[0] < newest[0] or found[1] < newest[1]:
                 self.back.append((newest, found))
             newest = max(newest, found)
 
@@ -131,23 +142,49 @@ def test_only_hub_that_is_frozen_is_caught_up_with_afterwards(
     assert looker.back == []
 
 
-@pytest.mark.parametrize("order", [("statestored", "catalogd"), ("catalogd", "statestored")])
-def test_both_may_be_killed_and_started_in_any_order(
-    client: HMSClient, daemons: Daemons, order: tuple[str, str]
+def test_all_may_be_killed_at_once_and_come_back_in_every_order(
+    hive: EmbeddedMetastore, client: HMSClient, tmp_path: Path
 ) -> None:
+    """Given hub, catalogd and metastore gone, then each order of their return ends well."""
+    with Relay(hive.uri) as relay, ExitStack() as up:
+        daemons = Daemons(tmp_path, relay.uri)
+        up.callback(daemons.close)
+        daemons.start("statestored")
+        daemons.start("catalogd")
+        back: dict[str, Callable[[], None]] = {
+            "statestored": lambda: daemons.start("statestored"),
+            "catalogd": lambda: daemons.start("catalogd"),
+            "metastore": lambda: relay.lead_to(hive.uri),
+        }
+        catalog = up.enter_context(Subscriber(daemons.hub_address, budget="16MB", timeout_s=30))
+        looker = up.enter_context(Looker(catalog))
+        for rev, order in enumerate(permutations(back), start=1):
+            relay.lead_to(NOWHERE)
+            for name in ("statestored", "catalogd"):
+                daemons.kill(name)
+            revise(client, rev)
+            assert seen(catalog) == rev - 1
+            for name in order:
+                back[name]()
+            until(lambda rev=rev: seen(catalog) == rev, timeout_s=40, what=f"{order}")
+    assert looker.back == []
+
+
+def test_killed_reader_disturbs_nobody(client: HMSClient, daemons: Daemons, tmp_path: Path) -> None:
     daemons.start("statestored")
     daemons.start("catalogd")
     with (
         Subscriber(daemons.hub_address, budget="16MB", timeout_s=30) as catalog,
         Looker(catalog) as looker,
     ):
-        for name in order:
-            daemons.kill(name)
-        revise(client, 1)
-        assert seen(catalog) == 0
-        for name in order:
-            daemons.start(name)
-        until(lambda: seen(catalog) == 1, timeout_s=40, what="the change made meanwhile")
+        watch = command("main", "watch", "*", f"--statestores={daemons.hub_address}")
+        with marked(watch, tmp_path / "watch", cwd=tmp_path, environment=os.environ) as other:
+            other.says("watching", timeout_s=30)
+            revise(client, 1)
+            other.says("faults.t", timeout_s=30)
+            os.kill(other.process.pid, signal.SIGKILL)
+        revise(client, 2)
+        until(lambda: seen(catalog) == 2, timeout_s=20, what="a change after it")
     assert looker.back == []
 
 
@@ -161,7 +198,7 @@ def test_old_store_that_is_restored_is_outgrown(client: HMSClient, daemons: Daem
         for rev in range(1, 6):
             revise(client, rev)
             until(lambda rev=rev: seen(catalog) == rev, timeout_s=20, what=f"revision {rev}")
-        with Looker(catalog) as looker:
+        with Looker(catalog, one_epoch=False) as looker:
             daemons.kill("catalogd")
             daemons.restore_store(copy)
             daemons.start("catalogd")

@@ -15,6 +15,7 @@ from thrift.Thrift import TApplicationException
 from topicast.catalog.metastore.embedded import EmbeddedMetastore
 from topicast.catalog.sources.poller import BACKOFF_S
 from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal
+from topicast.tests.cli.processes import steady_port
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.relay import Relay
 from topicast.tests.integration.stage import Stage, staged
@@ -100,7 +101,7 @@ def test_metastore_that_was_stopped_for_a_while_is_waited_for(
 
 def test_metastore_that_was_killed_is_followed_when_it_is_back(tmp_path: Path) -> None:
     with ExitStack() as up:
-        metastore = EmbeddedMetastore(tmp_path / "metastore", durable=True)
+        metastore = EmbeddedMetastore(tmp_path / "metastore", port=steady_port(), durable=True)
         up.enter_context(metastore)
         stage = up.enter_context(staged(metastore, metastore.uri, tmp_path))
         stage.sees(stage.revise())
