@@ -83,13 +83,13 @@ def version_option(name: str) -> Callable[[F], F]:
     return click.version_option(__version__, "--version", message=f"{name} %(version)s")
 
 
-def statestores_option() -> Callable[[F], F]:
-    """Make ``--statestores``, for whatever talks to a hub."""
+def statestores_option(asked: str = "the first that answers is asked") -> Callable[[F], F]:
+    """Make ``--statestores``, for whatever talks to a hub; ``asked`` says which of several."""
     return option(
         "statestores",
         default=STATESTORES_DEFAULT,
         metavar="ADDRESSES",
-        help="Addresses of statestoreds, separated by commas; the first that answers is asked.",
+        help=f"Addresses of statestoreds, separated by commas; {asked}.",
     )
 
 

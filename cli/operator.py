@@ -6,7 +6,7 @@ Hello ──▶ Welcome (hub, epoch, catalogd's address)     Inspect(what) ─�
 import secrets
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -42,6 +42,7 @@ HUB: Final = "hub"
 CATALOG: Final = "catalog"
 
 M = TypeVar("M")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +162,27 @@ class Operator:
                 if isinstance(message, kind):
                     return message
         raise NotReady(f"{where} did not answer within {self._timeout_s:g} s")
+
+
+def at_each(
+    statestores: tuple[Address, ...], look: Callable[[Operator], T]
+) -> tuple[list[T], list[LinkError]]:
+    """Visit every hub, one after the other; return what ``look`` found, and who did not answer.
+
+    Raises:
+        LinkError: none did.
+    """
+    found: list[T] = []
+    failures: list[LinkError] = []
+    for address in statestores:
+        try:
+            with Operator((address,)) as visit:
+                found.append(look(visit))
+        except LinkError as error:
+            failures.append(error)
+    if not found:
+        raise failures[0]
+    return found, failures
 
 
 def _read(frame: bytes, where: str) -> Message:

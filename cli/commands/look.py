@@ -13,7 +13,7 @@ from ...topics.objects.tables import Column, Database, Table
 from ...topics.offers import offers_in_words
 from ...topics.settings import parse_addresses
 from ..flags import budget_option, settings, statestores_option, timeout_option
-from ..operator import Facts, Operator
+from ..operator import Facts, Operator, at_each
 from ..output import DONE, EXIT_CODES, Output, complain, exit_code, output_option
 
 
@@ -38,30 +38,22 @@ def catalog_at(statestores: str, *, budget: str, timeout_s: float) -> Iterator[S
 
 
 @click.command(context_settings=settings(), epilog=EXIT_CODES)
-@statestores_option()
+@statestores_option("each is asked")
 @output_option()
 def status(statestores: str, output: str) -> int:
     """Show how each statestored is, the catalogd behind it, and the mode that holds."""
-    addresses = parse_addresses(statestores, setting="statestores")
-    hubs: list[dict[str, Any]] = []
-    catalogd: dict[str, Any] = {}
-    code = DONE
-    for address in addresses:
-        try:
-            with Operator((address,)) as visit:
-                hubs.append({"address": str(address)} | _facts(visit.hub("status")))
-                catalogd = catalogd or _facts(visit.catalog("status"))
-        except LinkError as error:
-            if len(addresses) == 1 and not hubs:
-                raise
-            complain(str(error))
-            code = exit_code(error)
+    found, failures = at_each(parse_addresses(statestores, setting="statestores"), _processes)
+    hubs = [hub for hub, _ in found]
+    failures += [told for _, told in found if isinstance(told, LinkError)]
+    catalogd = next((told for _, told in found if isinstance(told, dict)), {})
+    for error in failures:
+        complain(str(error))
     printed = Output(output)
     if output == "json":
         printed.document({"statestoreds": hubs, "catalogd": catalogd}, text="")
-    elif hubs:
+    else:
         printed.rows(("process", "fact", "value"), _process_rows(hubs, catalogd))
-    return code
+    return exit_code(failures[-1]) if failures else DONE
 
 
 @click.command(context_settings=settings(), epilog=EXIT_CODES)
@@ -149,6 +141,15 @@ def watch(pattern: str, count: int | None, output: str, **where: Any) -> None:
             )
             if number == count:
                 return
+
+
+def _processes(visit: Operator) -> tuple[dict[str, Any], dict[str, Any] | LinkError]:
+    """Return what a hub tells of itself, and the catalogd behind it, if that answers."""
+    hub = {"address": str(visit.address)} | _facts(visit.hub("status"))
+    try:
+        return hub, _facts(visit.catalog("status"))
+    except LinkError as error:
+        return hub, error
 
 
 def _process_rows(

@@ -10,10 +10,11 @@ from ...topics.errors import LinkError, NoSuchObject, NotReady, UsageError
 from ...topics.settings import parse_addresses
 from ...topics.sharding import NAMESPACE
 from ..flags import settings, statestores_option
-from ..operator import Facts, Operator
-from ..output import EXIT_CODES, Cell, Output, output_option
+from ..operator import Facts, Operator, at_each
+from ..output import DONE, EXIT_CODES, Cell, Output, complain, exit_code, output_option
 
 NAMED_MAX: Final = 8  # subscribers that an error names
+BY_LEVEL: Final = ("name", "registration", "state", "statestored", "level", "count", "topics")
 WHY_COLUMNS: Final = ("level", "bytes", "full_bytes", "hits", "why")
 
 Record = dict[str, Any]
@@ -28,34 +29,42 @@ Record = dict[str, Any]
     default=None,
     help="Show the levels that a subscriber chose, and its reasons; the only one if none is named.",
 )
-@statestores_option()
+@statestores_option("the first that answers is asked, with --why each")
 @output_option()
-def topics(why: str | None, statestores: str, output: str) -> None:
+def topics(why: str | None, statestores: str, output: str) -> int:
     """Show every topic of the statestored: its version, its bytes and members at each level.
 
     A SUBSCRIBER is named as 'topicast subscribers' does, or by the beginning of its registration.
     """
-    with Operator(parse_addresses(statestores, setting="statestores")) as visit:
-        if why is None:
+    addresses = parse_addresses(statestores, setting="statestores")
+    if why is None:
+        with Operator(addresses) as visit:
             _print_topics(visit.hub("topics"), Output(output), output)
-        else:
-            _print_reasons(visit, _reader(visit, why), output)
+        return DONE
+    found, failures = at_each(addresses, _readers)
+    _complain(failures)
+    reader = _meant([one for readers in found for one in readers], why)
+    with Operator(parse_addresses(reader["statestored"])) as visit:
+        _print_reasons(visit, reader, output)
+    return _code(failures)
 
 
 @click.command(context_settings=settings(), epilog=EXIT_CODES)
 @click.option("--topics", "by_topic", is_flag=True, help="Show the topics of each, by level.")
-@statestores_option()
+@statestores_option("each is asked")
 @output_option()
-def subscribers(*, by_topic: bool, statestores: str, output: str) -> None:
-    """Show who is connected to the statestored, and how far behind each one is."""
-    with Operator(parse_addresses(statestores, setting="statestores")) as visit:
-        facts = visit.hub("subscribers")
-        if not by_topic:
-            Output(output).rows(facts.columns, facts.rows)
-            return
-        rows = [row for member in _readers(facts) for row in _by_level(visit, member)]
-    columns = ("name", "registration", "state", "level", "count", "topics")
-    Output(output).rows(columns, rows if output == "json" else map(_shown, rows))
+def subscribers(*, by_topic: bool, statestores: str, output: str) -> int:
+    """Show who is connected to each statestored, and how far behind each one is."""
+    addresses = parse_addresses(statestores, setting="statestores")
+    found, failures = at_each(addresses, _by_level if by_topic else _members)
+    _complain(failures)
+    records = [one for records in found for one in records]
+    apart = {"statestored"} if len(addresses) == 1 and output != "json" else set()
+    columns = [name for name in (records[0] if records else BY_LEVEL) if name not in apart]
+    if output != "json":
+        records = [_shown(one) for one in records]
+    Output(output).rows(columns, [[one[name] for name in columns] for one in records])
+    return _code(failures)
 
 
 def _print_topics(facts: Facts, printed: Output, output: str) -> None:
@@ -90,20 +99,20 @@ def _alike(records: Iterable[Record]) -> list[list[Cell]]:
     return [[*facts, len(topics), _ranges(topics)] for facts, topics in found]
 
 
-def _reader(visit: Operator, named: str) -> Record:
+def _meant(readers: list[Record], named: str) -> Record:
     """Return the reader that is meant.
 
     Raises:
         NoSuchObject: nobody is.
         UsageError: several are.
-        LinkError: it does not hear the hub any more.
+        LinkError: it does not hear its hub any more.
     """
-    readers = _readers(visit.hub("subscribers"))
     found = [one for one in readers if one["name"] == named] or [
         one for one in readers if named == "" or one["registration"].startswith(named)
     ]
     if not found:
         raise NoSuchObject(f"subscriber {named}" if named else "a subscriber at this statestored")
+    found = [one for one in found if one["state"] != "LOST"] or found[:1]  # it may have moved on
     if len(found) > 1:
         names = [f"{one['name']} ({one['registration'][:8]})" for one in found[:NAMED_MAX]]
         more = ", …" if len(found) > NAMED_MAX else ""
@@ -113,28 +122,56 @@ def _reader(visit: Operator, named: str) -> Record:
     return found[0]
 
 
-def _by_level(visit: Operator, member: Record) -> list[list[Any]]:
-    """Return one row for each level at which a member follows something."""
-    joined = _records(visit.hub(f"joined@{member['registration']}"))
-    rows = []
-    for level in reversed(LEVELS):
-        topics = sorted(one["topic"] for one in joined if one["level"] == level)
-        if topics:
-            facts = [member[name] for name in ("name", "registration", "state")]
-            rows.append([*facts, level, len(topics), topics])
-    return rows
+def _by_level(visit: Operator) -> list[Record]:
+    """Return one record for each level at which a reader follows something."""
+    return [one for reader in _readers(visit) for one in _levels_of(visit, reader)]
 
 
-def _readers(facts: Facts) -> list[Record]:
-    return [one for one in _records(facts) if one["role"] == "reader"]
+def _levels_of(visit: Operator, reader: Record) -> list[Record]:
+    try:
+        joined = _records(visit.hub(f"joined@{reader['registration']}"))
+    except UsageError:  # it has just left
+        return []
+    who = {name: reader[name] for name in ("name", "registration", "state", "statestored")}
+    topics = {
+        level: sorted(one["topic"] for one in joined if one["level"] == level)
+        for level in reversed(LEVELS)
+    }
+    return [
+        {**who, "level": level, "count": len(found), "topics": found}
+        for level, found in topics.items()
+        if found
+    ]
+
+
+def _readers(visit: Operator) -> list[Record]:
+    return [one for one in _members(visit) if one["role"] == "reader"]
+
+
+def _members(visit: Operator) -> list[Record]:
+    told = _records(visit.hub("subscribers"))
+    return [{**one, "statestored": str(visit.address)} for one in told]
 
 
 def _records(facts: Facts) -> list[Record]:
     return [dict(zip(facts.columns, row, strict=True)) for row in facts.rows]
 
 
-def _shown(row: list[Any]) -> list[Cell]:
-    return [row[0], row[1][:8], *row[2:-1], _ranges(row[-1])]
+def _shown(record: Record) -> Record:
+    """Return a record as it is shown to eyes."""
+    if "topics" not in record or not isinstance(record["topics"], list):
+        return record
+    short = {"registration": record["registration"][:8], "topics": _ranges(record["topics"])}
+    return {**record, **short}
+
+
+def _complain(failures: list[LinkError]) -> None:
+    for error in failures:
+        complain(str(error))
+
+
+def _code(failures: list[LinkError]) -> int:
+    return exit_code(failures[-1]) if failures else DONE
 
 
 def _ranges(topics: Iterable[int]) -> str:

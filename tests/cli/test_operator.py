@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from topicast.cli.operator import Operator
+from topicast.cli.operator import Operator, at_each
 from topicast.tests.cli.conftest import Served
 from topicast.topics.errors import LinkError, NotReady, UsageError
 from topicast.topics.settings import parse_addresses
@@ -46,6 +46,12 @@ def test_operator_is_seen_as_one(served: Served) -> None:
 def test_first_hub_that_answers_is_asked(served: Served, silent: str) -> None:
     with visit(f"{silent},{served.statestores}", timeout_s=0.5) as operator:
         assert str(operator.address) == served.statestores
+
+
+def test_each_hub_is_visited(served: Served) -> None:
+    (address,) = parse_addresses(served.statestores)
+    found, failures = at_each((address, address), lambda visit: visit.hub("topics").columns[0])
+    assert (found, failures) == (["topic", "topic"], [])
 
 
 def test_no_hub_is_an_error_that_says_what_to_do(silent: str) -> None:

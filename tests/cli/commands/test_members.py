@@ -5,11 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from topicast.cli.commands.members import _meant
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import topicast
 from topicast.tests.waiting import until
+from topicast.topics.errors import LinkError
 from topicast.topics.settings import parse_addresses
 from topicast.topics.sharding import NAMESPACE
 
@@ -102,6 +104,17 @@ def test_why_of_nobody_or_of_several_says_so(told: str) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert "say which subscriber, as --why=NAME: spark-7 (" in done.stderr
     assert "spark-9 (" in done.stderr
+
+
+def test_subscriber_that_moved_on_is_the_one_that_is_heard(told: str) -> None:
+    rows = document(told, "subscribers")
+    assert isinstance(rows, list)
+    assert {row["statestored"] for row in rows} == {told}
+    lost = {"name": "a", "registration": "0a", "state": "LOST", "lag_s": 9.0}
+    moved = {**lost, "state": "LIVE", "lag_s": 0.1}
+    assert _meant([lost, moved], "a") == moved
+    with pytest.raises(LinkError, match=r"a has not been heard of for 9.0 s"):
+        _meant([lost], "a")
 
 
 def test_subscribers_by_level_with_their_topics(told: str) -> None:
