@@ -369,7 +369,7 @@ class Loader:
     def _slice(self, table: TableId, load: Load) -> tuple[Effect, ...]:
         """Return the next slice of a table, and that it is complete where that was the last."""
         some = (load.slices.popleft(),) if load.slices else ()
-        if load.slices or load.left or not load.fenced:
+        if load.slices or load.left or load.reading or not load.fenced:
             return some
         if table in self._dirty or any(table in one.needs for one in self._flights.values()):
             load.fenced = False  # its own entry is to be published first

@@ -9,7 +9,7 @@ from topicast.catalog.contents import Contents
 from topicast.catalog.offering import Offering
 from topicast.catalog.service import pulls as catalog_pulls
 from topicast.catalog.service.serving import Serving
-from topicast.catalog.sources.loader import Loader
+from topicast.catalog.sources.flights import Flight
 from topicast.catalog.writing import Writer
 from topicast.statestore.intake import Intake
 from topicast.subscriber.filling import Filling
@@ -37,7 +37,7 @@ PLANTS = (
     Plant(
         "a load that an event overtook is read again",
         BY_SEED,
-        (Line(Loader, "_touch", "flight.touched[table] = None", "pass"),),
+        (Line(Flight, "touch", "self.touched[table] = None", "pass"),),
     ),
     Plant(
         "a partial load is not answered as whole",

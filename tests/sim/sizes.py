@@ -20,6 +20,7 @@ from topicast.topics.objects.blocks import PartitionKind
 SIZES = (
     (reading, "WHOLE_PARTITIONS_MAX", 2),  # larger tables are LOADING for a while
     (pieces, "PARTITIONS_PER_READ_MAX", 2),
+    (pieces, "SLICE_MAX", 1),
     (bulk, "CHUNK_BYTES_MAX", 200),  # a catch-up has several chunks,
     (asking, "CREDIT_DEFAULT", 500),  # of which one or two are on their way
     (levels, "CREDIT_DEFAULT", 500),
