@@ -184,7 +184,8 @@ def sources_of(
         offers = found.get("offers")  # a number for the metrics, words for eyes
         return {**found, "offers": offers_in_words(offers)} if type(offers) is int else found
 
-    return Sources(title=name, facts=shown, metrics=metrics.registry_of(name, numbers, facts))
+    registry = metrics.registry_of(name, numbers, facts)
+    return Sources(title=name, facts=shown, meanings=numbers, metrics=registry)
 
 
 def collect_old_rarely() -> None:

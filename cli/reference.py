@@ -10,7 +10,8 @@ import click
 
 from .daemons import catalogd_command, statestored_command
 from .main import topicast
-from .pages.metrics import CATALOGD, COUNTER, STATESTORED, Table
+from .pages.front import COUNTER
+from .pages.metrics import CATALOGD, STATESTORED, Table
 
 MADE = "Made by `python -m topicast.cli.reference docs/reference`: do not edit."
 WIDTH = 96

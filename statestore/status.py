@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Final
 
 from ..topics.entries import FULL, MINIMAL, MINIMAL_BYTES
-from ..topics.liveness import LIVE
+from ..topics.liveness import LIVE, SUSPECT_S
 from .facts import ROLES
 from .intake import Intake
 from .members import Member, Members
@@ -104,6 +104,17 @@ def problem(intake: Intake) -> str:
     return ""
 
 
+def warning(status: Status) -> str:
+    """Say what is wrong while a hub serves on; empty if nothing is."""
+    if not status.publisher or status.publisher_silent_s < SUSPECT_S:
+        return ""
+    return (
+        f"{status.publisher} at {status.catalog_address} has been silent for "
+        f"{status.publisher_silent_s:.0f} s: what is held is served on, and nothing newer comes; "
+        "does catalogd run, and is this statestored among its --statestores?"
+    )
+
+
 def topics_of(intake: Intake, members: Members) -> tuple[TopicStatus, ...]:
     """Picture every topic."""
     return tuple(
@@ -162,6 +173,7 @@ def _facts(status: Status) -> dict[str, Cell]:
     facts: dict[str, Cell] = {
         f.name: getattr(status, f.name) for f in fields(status) if f.name not in apart
     }
+    facts["warning"] = warning(status)
     facts["members"] = len(status.subscribers)
     facts["entries"] = sum(one.entries for one in status.topics)
     facts["full_bytes"] = sum(one.full_bytes for one in status.topics)

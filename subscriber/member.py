@@ -347,7 +347,7 @@ class Member:
 
         def missing() -> str:
             if ask.id not in targets:
-                return "catalogd has not answered the sync"
+                return "catalogd has not answered the sync: topicast status says why"
             return f"{len(behind())} topics have not reached the sync: {self._following.missing()}"
 
         self._waits.add(

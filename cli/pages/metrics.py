@@ -13,9 +13,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from ... import __version__
+from .front import COUNTER
 from .server import Facts
 
-COUNTER: Final = "counter"
 GAUGE: Final = "gauge"
 
 Table = Mapping[str, tuple[str, str]]

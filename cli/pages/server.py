@@ -1,6 +1,6 @@
 """Pages: a daemon's web server. It reads immutable answers and changes nothing.
 
-/          one plain page; ?json gives the same as a document
+/          one page for eyes; ?json gives the same as a document
 /healthz   200 when the daemon serves (with what is wrong nevertheless), else 503 with the reason
 /metrics   Prometheus
 """
@@ -10,7 +10,6 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -20,20 +19,13 @@ from urllib.parse import parse_qs, urlsplit
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from ...topics.errors import LinkError
+from .front import Fact, Meanings, front
 
 REQUEST_TIMEOUT_S: Final = 5.0  # who opens a connection and says nothing is cut off
 TEXT: Final = "text/plain; charset=utf-8"
 HTML: Final = "text/html; charset=utf-8"
 JSON: Final = "application/json"
-PAGE: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<style>body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem }}
-td, th {{ text-align: left; padding: .1rem 1.5rem .1rem 0 }}</style></head>
-<body><h1>{title}</h1><p>{health}</p><table>{rows}</table>
-<p><a href="/?json">json</a> · <a href="/metrics">metrics</a> · <a href="/healthz">healthz</a></p>
-</body></html>
-"""
-
-Facts = Mapping[str, str | int | float | bool | None]
+Facts = Mapping[str, Fact]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +38,7 @@ class Sources:
 
     title: str
     facts: Callable[[], Facts]
+    meanings: Meanings
     metrics: CollectorRegistry
 
 
@@ -156,11 +149,5 @@ def _front(sources: Sources, *, as_json: bool) -> tuple[HTTPStatus, str, bytes]:
     if as_json:
         document = {"serving": not trouble, **facts}
         return HTTPStatus.OK, JSON, json.dumps(document, indent=2).encode()
-    rows = "".join(
-        f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>"
-        for name, value in facts.items()
-    )
-    page = PAGE.format(
-        title=escape(sources.title), health=escape(str(trouble or "It serves.")), rows=rows
-    )
+    page = front(sources.title, facts, sources.meanings)
     return HTTPStatus.OK, HTML, page.encode()

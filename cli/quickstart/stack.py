@@ -141,10 +141,12 @@ class Stack:
     def failure(self, ended: Ended) -> TopicastError:
         """Return the error for a child that should not have ended."""
         log = self.log(ended.name)
+        if ended.code < 0:
+            how = f"was ended by {signal.Signals(-ended.code).name}, from outside"
+            return TopicastError(f"{ended.name} {how} (all it said: {log})")
         lines = [line for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
         last = lines[-1].removeprefix("error: ") if lines else "it said nothing"
-        how = f"code {ended.code}" if ended.code >= 0 else signal.Signals(-ended.code).name
-        return TopicastError(f"{ended.name} ended with {how}: {last} (all it said: {log})")
+        return TopicastError(f"{ended.name} ended with code {ended.code}: {last} (all: {log})")
 
     def end(self) -> None:
         """End every child, the youngest first, and wait until they are gone."""

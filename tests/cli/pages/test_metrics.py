@@ -1,6 +1,7 @@
 from prometheus_client import generate_latest
 
-from topicast.cli.pages.metrics import CATALOGD, COUNTER, STATESTORED, registry_of
+from topicast.cli.pages.front import COUNTER
+from topicast.cli.pages.metrics import CATALOGD, STATESTORED, registry_of
 from topicast.cli.pages.server import Facts
 
 

@@ -18,6 +18,7 @@ def sources(problem: str = "", warning: str = "") -> Sources:
     return Sources(
         title="statestored",
         facts=lambda: facts,
+        meanings=STATESTORED,
         metrics=registry_of("statestored", STATESTORED, lambda: FACTS),
     )
 
@@ -56,7 +57,7 @@ def test_healthz_says_what_is_wrong_while_the_daemon_serves_on() -> None:
 def test_front_page_shows_every_fact_and_escapes_it(served: str) -> None:
     status, kind, body = get(served)
     assert (status, kind) == (200, "text/html; charset=utf-8")
-    assert "<th>data_address</th><td>&lt;tcp&gt;</td>" in body
+    assert '<th>data_address</th><td class="number">&lt;tcp&gt;</td>' in body
 
 
 def test_front_page_comes_as_json_too(served: str) -> None:

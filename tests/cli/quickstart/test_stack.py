@@ -82,13 +82,13 @@ def test_telling_an_ended_child_is_no_error(stack: Stack) -> None:
 def test_failure_names_the_child_its_last_words_and_its_log(stack: Stack) -> None:
     stack.start("one", python(SAYS + "; sys.exit(3)"))
     failure = stack.failure(end_of(stack))
-    assert str(failure) == f"one ended with code 3: no such port (all it said: {stack.log('one')})"
+    assert str(failure) == f"one ended with code 3: no such port (all: {stack.log('one')})"
 
 
 def test_failure_names_the_signal(stack: Stack) -> None:
     stack.start("one", python("import signal; signal.pause()"))
     os.kill(stack.pids()["one"], signal.SIGKILL)
-    assert "one ended with SIGKILL: it said nothing" in str(stack.failure(end_of(stack)))
+    assert "one was ended by SIGKILL, from outside" in str(stack.failure(end_of(stack)))
 
 
 def test_end_leaves_no_process_even_if_one_ignores_sigterm(

@@ -1,0 +1,69 @@
+"""Front: a daemon's one page for eyes: how it is, what it holds, what it has done."""
+
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import Final
+
+Fact = str | int | float | bool | None
+Meanings = Mapping[str, tuple[str, str]]
+"""By the fact's name: its kind, ``counter`` or ``gauge``, and what it means."""
+
+COUNTER: Final = "counter"
+TOLD_ABOVE: Final = ("problem", "warning")
+IDS: Final = ("hub", "epoch", "start")  # long numbers of which nobody reads the thousands
+PAGE: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<meta name="viewport" content="width=device-width">
+<style>body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem; max-width: 62rem }}
+h2 {{ font-size: 1.1rem; margin: 1.5rem 0 .3rem }}
+.verdict {{ padding: .5rem .8rem; border-left: .4rem solid; overflow-wrap: anywhere }}
+.well {{ border-color: #2a7d3f; background: #eaf5ec }}
+.warned {{ border-color: #b87700; background: #fdf3dd }}
+.ill {{ border-color: #b3261e; background: #fbe9e7 }}
+table {{ border-collapse: collapse; width: 100% }}
+td, th {{ text-align: left; padding: .15rem 1rem .15rem 0; border-bottom: 1px solid #eee;
+font-weight: normal; vertical-align: top }}
+th {{ font-family: ui-monospace, monospace; width: 15rem }}
+td.number {{ width: 14rem; overflow-wrap: anywhere }} td.meaning {{ color: #555 }}</style></head>
+<body><h1>{title}</h1>{verdict}
+<h2>Now</h2><table>{now}</table>
+<h2>Since it was started</h2><table>{counts}</table>
+<p><a href="/?json">json</a> · <a href="/metrics">metrics</a> · <a href="/healthz">healthz</a></p>
+</body></html>
+"""
+
+
+def front(title: str, facts: Mapping[str, Fact], meanings: Meanings) -> str:
+    """Return the page; every fact that a daemon tells is on it, with what it means if known."""
+    told = {name: value for name, value in facts.items() if name not in TOLD_ABOVE}
+    counts = [name for name in told if _is_count(name, meanings)]
+    return PAGE.format(
+        title=escape(title),
+        verdict=_verdict(str(facts.get("problem") or ""), str(facts.get("warning") or "")),
+        now=_rows((name for name in told if name not in counts), told, meanings),
+        counts=_rows(counts, told, meanings),
+    )
+
+
+def _verdict(problem: str, warning: str) -> str:
+    kind, text = ("ill", f"It does not serve: {problem}") if problem else ("well", "It serves.")
+    if warning and not problem:
+        kind, text = "warned", f"It serves, but {warning}"
+    return f'<p class="verdict {kind}">{escape(text)}</p>'
+
+
+def _is_count(name: str, meanings: Meanings) -> bool:
+    return name.startswith("refused_") or meanings.get(name, ("", ""))[0] == COUNTER
+
+
+def _rows(names: Iterable[str], facts: Mapping[str, Fact], meanings: Meanings) -> str:
+    return "".join(
+        f'<tr><th>{escape(name)}</th><td class="number">{escape(_in_words(name, facts[name]))}</td>'
+        f'<td class="meaning">{escape(meanings.get(name, ("", ""))[1])}</td></tr>'
+        for name in names
+    )
+
+
+def _in_words(name: str, value: Fact) -> str:
+    if value is None or value == "":
+        return "–"
+    return f"{value:,}" if type(value) is int and name not in IDS else str(value)
