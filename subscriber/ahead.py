@@ -224,7 +224,7 @@ class Ahead:
                 return ()
             effects = self._follow(due.topic, self._now)
             if self._levels.level(due.topic) == NONE:  # the sweep comes back to it
-                pin.retry_at = self._now + RETRY_S
+                pin.retry_at = self._now + AGAIN_S
                 return effects
         else:
             content = self._levels.view.content(due.topic, group)
@@ -257,7 +257,7 @@ class Ahead:
             whole=want != _HEAD,
             filter=want or None,
             give_up_at=self._now + TIMEOUT_S,
-            bytes_max=inf if pin is None else self._room_for(pin, group),
+            bytes_max=inf if pin is None else self._room_ever(pin, group),
         )
         return self._heard(self._pull(ask, self._now))
 
@@ -290,6 +290,7 @@ class Ahead:
         pause_s = RETRY_S
         if isinstance(end, Answer) and isinstance(end.result, Content):
             pin.size = end.result.held_bytes
+            pause_s = AGAIN_S  # not kept as long as its topic was behind
         elif isinstance(end, Fail) and isinstance(end.error, OverBudget):
             pin.size = max(pin.size, end.error.needed_bytes)  # at least: the rest was not taken
             pause_s = OVER_RETRY_S
@@ -299,10 +300,17 @@ class Ahead:
         pin.retry_at = self._now + pause_s
         if pin.size > self._room_for(pin, group):
             self.pins.over[group] = pin.size
+            pin.retry_at = max(pin.retry_at, self._now + RETRY_S)
 
     def _room_for(self, pin: Pin, group: bytes) -> int:
         """Return what a pinned table may take beside what does not give way to it."""
         return self._levels.holdings.pins.get((pin.topic, group), 0) + self.room_bytes
+
+    def _room_ever(self, pin: Pin, group: bytes) -> int:
+        """Return what it may take beside other pins, once levels have made way for it."""
+        holdings = self._levels.holdings
+        held = holdings.pins.get((pin.topic, group), 0)
+        return max(held + holdings.pinnable_bytes - holdings.pinned_bytes, 0)
 
     def _look_around(self) -> None:
         """Look at some pinned tables, whatever may have become of them; all in turn."""

@@ -39,8 +39,9 @@ class Holdings:
 
     @property
     def spare_bytes(self) -> int:
-        """What pulled tables may take: what is free, and what others of them would give up."""
-        return self.budget.free_bytes + self.cache.held_bytes
+        """What pulled tables may take: what is free or set aside as a guess, and the cache's."""
+        guessed_bytes = sum(map(self.budget.unfilled, self._slack))
+        return self.budget.free_bytes + guessed_bytes + self.cache.held_bytes
 
     @property
     def pinnable_bytes(self) -> int:

@@ -383,3 +383,13 @@ def test_filter_too_long_for_a_message_brings_all_blocks() -> None:
     content = world.answers[number]
     assert isinstance(content, Content)
     assert content.whole
+
+
+def test_room_that_is_set_aside_as_a_guess_is_room_for_what_is_pulled() -> None:
+    world = watching(budget_bytes=20_000)
+    holdings = world.member._following.levels.holdings
+    holdings.reserve((0, FULL), 1 << 20)  # as for growth of unknown size: all that there is
+    assert world.member._following.levels.budget.free_bytes == 0
+    world.table("shop.orders")
+    assert world.columns("orders") == ("id",)
+    assert world.stats().oversize == 0
