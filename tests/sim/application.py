@@ -68,7 +68,7 @@ class Application:
         tables = list(self.world.metastore.history)
         self.talks.tables = tuple(rng.sample(tables, rng.randint(1, TABLES_MAX)))
         self.talks.pause_s = rng.uniform(0, 0.3)
-        self.talks.begin(rng.choice(("reading", "reading", "validate", "names")))
+        self.talks.begin(rng.choice(("reading", "reading", "validate", "names", "parts")))
 
     def turn(self, topic: int) -> None:
         """Join a topic, or drop it, and perhaps think better of it a moment later."""

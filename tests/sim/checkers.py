@@ -25,7 +25,11 @@ History = Mapping[TableId, Sequence[tuple[int, State]]]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What an application waits for; ``part``: the one partition that a filter asks for."""
+    """What an application waits for; ``part``: the one partition that a filter asks for.
+
+    ``kind`` exists, listed and picked: whether there is a table, the names of its partitions, those
+    that stand in ``part``.
+    """
 
     kind: str
     table: TableId
@@ -188,6 +192,10 @@ def same(asked: Asked, seen: State, state: State) -> bool:
         return seen is state
     if asked.kind == "exists":
         return True
+    if asked.kind == "listed":
+        return [name for name, _ in seen[1]] == [name for name, _ in state[1]]
+    if asked.kind == "picked":
+        return seen[1] == tuple(p for p in state[1] if p[0] in (asked.part or ""))
     if not asked.whole:
         return seen[0] == state[0]
     parts = state[1] if asked.part is None else [p for p in state[1] if p[0] == asked.part]

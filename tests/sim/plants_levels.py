@@ -18,6 +18,7 @@ from topicast.subscriber.holdings import Holdings
 from topicast.subscriber.journal import Journal
 from topicast.subscriber.levels import Levels
 from topicast.subscriber.planner import Planner
+from topicast.subscriber.pulls import Pulls
 from topicast.subscriber.reading import Snapshot
 from topicast.subscriber.streams import Streams
 from topicast.subscriber.view import View
@@ -116,6 +117,16 @@ LEVEL_PLANTS = (
         "a change beside a part ends the filters that it may match",
         "change_beside_a_part",
         (Line(Content, "changed", " if at >= newest}", "}"),),
+    ),
+    Plant(
+        "a change ends what was pulled of a withheld table, at full",
+        BY_SEED,
+        (Line(Holdings, "put", "self.hit(account[0], place.aside, entries)", "pass"),),
+    ),
+    Plant(
+        "pages of a table that has moved are not combined",
+        "moved_between_pages",
+        (Line(Pulls, "part", " or part.moved", ""),),
     ),
     Plant(
         "that there is no table is forgotten when it is created",

@@ -11,7 +11,7 @@ from topicast.tests.sim.metastore import DBS, PARTS, State, TableId
 from topicast.tests.sim.reader import ReaderProcess
 from topicast.tests.sim.verdicts import Commits, Verdicts
 from topicast.tests.sim.workers import Worker
-from topicast.topics.errors import LinkError, NoSuchObject, SourceError, StaleMetadata
+from topicast.topics.errors import LinkError, NoSuchObject, SourceError, StaleMetadata, UsageError
 from topicast.topics.sharding import NAMESPACE
 
 TABLES_MAX = 3
@@ -34,13 +34,18 @@ class Session:
 
     def begin(self, kind: str) -> None:
         """Begin to read, to validate, or to list names."""
-        body = {"reading": self._reading, "validate": self._validate, "names": self._names}[kind]
+        body = {
+            "reading": self._reading,
+            "validate": self._validate,
+            "names": self._names,
+            "parts": self._parts,
+        }[kind]
 
         def talk(subscriber: Subscriber) -> None:
             try:
                 body(subscriber)
                 self.counts[kind] += 1
-            except NoSuchObject:
+            except (NoSuchObject, UsageError):  # or it has no partition columns
                 self.counts["read what is not there"] += 1
             except (LinkError, SourceError):
                 self.counts["reads that failed"] += 1
@@ -131,6 +136,22 @@ class Session:
                 if table[0] == db:
                     seen = (0, ()) if table[1] in tables else None
                     self.moments.shown(Asked("exists", table, whole=False, moment=0), seen)
+
+    def _parts(self, subscriber: Subscriber) -> None:
+        for table in self.tables:
+            name = ".".join(table)
+            self._arrived()
+            listed = subscriber.partition_names(name)
+            seen: State = (0, tuple((one, 0) for one in listed))
+            asked = Asked("listed", table, whole=True, moment=0)
+            self.moments.shown(asked, seen, least=self.least[table])
+            self._pause()
+            picked = sorted(listed[:1] + PARTS[2:4])
+            self._arrived()
+            found = subscriber.partitions(name, names=picked)
+            seen = (0, tuple((p.name, int(p.parameters["rev"])) for p in found))
+            asked = Asked("picked", table, whole=True, moment=0, part=" ".join(picked))
+            self.moments.shown(asked, seen, least=self.least[table])
 
     def _pause(self) -> None:
         assert self.worker is not None

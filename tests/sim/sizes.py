@@ -28,7 +28,7 @@ SIZES = (
     (streams, "CREDIT_STEP", 60),
     (PartitionKind, "records_max", 3),  # a table has some blocks, which split
     (cutting, "CHUNK_BYTES_MAX", 200),
-    (cutting, "ANSWER_BYTES_MAX", 500),  # a large table comes in pages
+    (cutting, "ANSWER_BYTES_MAX", 300),  # a large table comes in pages
     (cutting, "LOOKED_MAX", 1),
     (subscriber_pulls, "CREDIT_DEFAULT", 500),
     (deltas, "DELTA_BYTES_MAX", 300),  # a larger transaction goes out as stubs,

@@ -26,7 +26,7 @@ AMBUSHES = (
     *("mode turns in a join", "mode turns in a pull"),
 )
 ORDERS = ("mode obeyed", "invalidate obeyed", "refresh obeyed", "orders refused")
-SESSIONS = ("reading", "confirmed", "moved since", "validate", "stale claims", "names")
+SESSIONS = ("reading", "confirmed", "moved since", "validate", "stale claims", "names", "parts")
 KINDS = (
     *(*FAULTS, *AMBUSHES, *PRESSURE, *ORDERS, *SESSIONS),
     *("changes heard", "from memory", "thought better of", "doubled messages"),
