@@ -18,7 +18,7 @@ from .config import Arguments, SparkSettings, control_of, settings_of
 from .guard import Guard
 from .hook import forget, listen, once
 from .refresh import Refresher
-from .sessions import Sessions
+from .sessions import Sessions, made_before
 from .status import DETACHED, UNSUPPORTED, Status
 from .worker import Worker, freshness_s
 
@@ -69,7 +69,7 @@ class Handle:
             primitives=self._primitives,
             statestores=self._settings.statestores if self._settings is not None else "",
             freshness_s=freshness_s(worker.subscriber if worker is not None and here else None),
-            sessions=len(self._sessions.alive()) if here else 0,
+            sessions=self._refresher.sessions,
             relations=self._refresher.relations,
             changes=counts.changes,
             spared=counts.spared,
@@ -150,8 +150,9 @@ class Handle:
                 name=name,
             ),
         )
-        self._sessions.found(session)
         self._deafen = listen(type(session), self.found)
+        for found in made_before(type(session)):
+            self._sessions.found(found)
         self._worker = worker
         worker.start()
 

@@ -103,21 +103,28 @@ class Catalyst:
         in place as ``existing`` says.
         """
         caches = self._found(session)
+        if caches.catalog is None:
+            return
         key = self._key(table)
         relation = caches.catalog.getCachedTable(key)
-        if relation is None:
-            return
-        caches.catalog.invalidateCachedTable(key)
+        if relation is not None:
+            caches.catalog.invalidateCachedTable(key)
         if existing is Existing.NEVER:
             self._former.pop((caches.id, table), None)
             return
-        for held in (relation, *self._formers(caches.id, table)):
+        if relation is not None:
+            self._remember(session, table, relation, id=caches.id)
+        for held in self._formers(caches.id, table):
             if existing is Existing.ALWAYS or self._is_gone(session, held):
                 held.refresh()
-        self._remember(session, table, relation, id=caches.id)
 
-    def recache(self, session: Session, table: str) -> None:
-        """Do as REFRESH TABLE does: forget the relation, make cached data anew. Asks HMS."""
+    def recache(self, session: Session, table: str, *, existing: Existing) -> None:
+        """Do likewise, then as REFRESH TABLE does: make cached data anew. Asks the metastore.
+
+        REFRESH TABLE alone cures cached data once: it makes it of the relation that it was made
+        of, and refreshes another one.
+        """
+        self.renew(session, table, existing=existing)
         session._jsparkSession.catalog().refreshTable(f"{CATALOG}.{_quoted(table)}")
 
     def keep(self, ids: set[str]) -> None:
@@ -160,11 +167,10 @@ class Catalyst:
             return False  # a file system that does not answer: then new plans only
 
     def _formers(self, id: str, table: str) -> Iterator[Any]:  # noqa: A002 - it is one
-        held = self._former.get((id, table), [])
-        for weak in list(held):
+        for weak in list(self._former.get((id, table), ())):
             former = weak.get()
             if former is None:
-                held.remove(weak)
+                self._former[id, table].remove(weak)
             else:
                 yield former
 

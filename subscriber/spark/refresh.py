@@ -47,10 +47,11 @@ class Renew:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recache:
-    """Let ``session`` read ``table`` anew, and make anew what is cached of its data."""
+    """Let ``session`` forget the relation of ``table``, and make what it caches of it anew."""
 
     session: str
     table: str
+    existing: Existing
 
 
 Order = Renew | Recache
@@ -84,6 +85,7 @@ class _Owed:
 class _Session:
     settled: dict[str, int] = field(default_factory=dict)  # table -> number of the newest settled
     waiting: set[str] = field(default_factory=set)  # renewed, not read again yet
+    recached: set[str] = field(default_factory=set)  # their data may be cached without a relation
     relations: int = 0
 
 
@@ -95,12 +97,18 @@ class Refresher:
     ) -> None:
         self.control = control
         self.counts = Counts()
-        self._existing = Existing.ALWAYS if refresh_existing else Existing.IF_GONE
+        in_place = refresh_existing or refresh_cached  # cached data is made of relations, too
+        self._existing = Existing.ALWAYS if in_place else Existing.IF_GONE
         self._refresh_cached = refresh_cached
         self._owed: dict[str, _Owed] = {}  # by table, database or all, in the order of numbers
         self._sessions: dict[str, _Session] = {}
         self._number = 0
         self._news = False
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions there were at the last turn."""
+        return len(self._sessions)
 
     @property
     def relations(self) -> int:
@@ -175,10 +183,12 @@ class Refresher:
             return ()
         seen = self._sessions.setdefault(session, _Session())
         seen.relations = len(cached)
+        if self._refresh_cached:
+            seen.recached |= cached
         again = seen.waiting & cached
         seen.waiting -= again
         self.counts.reread += len(again)
-        orders = self._orders(session, seen, cached) if self._owed else []
+        orders = self._orders(session, seen, cached | seen.recached) if self._owed else []
         seen.settled = {t: n for t, n in seen.settled.items() if self._newest(t) is not None}
         if self.control == DRY_RUN:
             self.counts.would += len(orders)
@@ -216,18 +226,16 @@ class Refresher:
             del self._owed[next(iter(self._owed))]
         self._news = True
 
-    def _orders(self, session: str, seen: _Session, cached: frozenset[str]) -> list[Order]:
+    def _orders(self, session: str, seen: _Session, tables: frozenset[str]) -> list[Order]:
         orders: list[Order] = []
-        for table in sorted(cached):
+        for table in sorted(tables):
             owed, settled = self._newest(table), seen.settled.get(table, 0)
             if owed is None or owed.number <= settled:
                 continue
             seen.settled[table] = owed.number
-            if self._refresh_cached:
-                orders.append(Recache(session=session, table=table))
-            else:
-                existing = Existing.NEVER if owed.reshaped > settled else self._existing
-                orders.append(Renew(session=session, table=table, existing=existing))
+            kind = Recache if self._refresh_cached else Renew
+            existing = Existing.NEVER if owed.reshaped > settled else self._existing
+            orders.append(kind(session=session, table=table, existing=existing))
         return orders
 
     def _newest(self, table: str) -> _Owed | None:

@@ -47,7 +47,7 @@ class Caches(Protocol):
     def renew(self, session: Any, table: str, *, existing: Existing) -> None:
         """Forget the relation of ``table``."""
 
-    def recache(self, session: Any, table: str) -> None:
+    def recache(self, session: Any, table: str, *, existing: Existing) -> None:
         """Forget it, and make cached data anew."""
 
     def keep(self, ids: set[str]) -> None:
@@ -170,10 +170,8 @@ class Worker:
     def _carry_out(self, order: Order, session: Any) -> None:
         done = False
         with self._guard(f"refresh {order.table}"):
-            if isinstance(order, Recache):
-                self._caches.recache(session, order.table)
-            else:
-                self._caches.renew(session, order.table, existing=order.existing)
+            renew = self._caches.recache if isinstance(order, Recache) else self._caches.renew
+            renew(session, order.table, existing=order.existing)
             done = True
         if done:
             self._refresher.done(order)

@@ -4,6 +4,7 @@ Each failure of plain Spark is reproduced first, by the same statements, in the 
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,9 @@ from topicast.tests.integration.daemons import Daemons
 from topicast.tests.spark.applications import Application, applications
 
 # The writer tells by statistics of what leaves no event otherwise; reports are not built yet.
+STATISTICS = "spark.sql.statistics.size.autoUpdate.enabled"
 WRITER = {
-    "spark.sql.statistics.size.autoUpdate.enabled": "true",
+    STATISTICS: "true",
     "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
 }
 SYNC_S = 60
@@ -40,6 +42,7 @@ class Scene:
     writer: Application
     reader: Application
     hub: str
+    daemons: Daemons
 
     def create(self, db: str, kinds: dict[str, str]) -> None:
         """Make a database with a table of each kind, of one row; let the reader read each."""
@@ -52,6 +55,12 @@ class Scene:
         )
         assert self.tables(db, kinds) == dict.fromkeys(kinds, FIRST)
 
+    def settle(self, db: str, kinds: Any, rows: Any = FIRST) -> None:
+        """Let the reader cache the tables: what is loaded soon after a change is renewed once."""
+        for _turn in range(2):
+            self.heard()
+            assert self.tables(db, kinds) == dict.fromkeys(kinds, rows)
+
     def tables(self, db: str, kinds: Any) -> dict[str, Any]:
         """Return what the reader reads of each table."""
         queries = {kind: f"spark.sql('SELECT * FROM {db}.{kind}')" for kind in kinds}
@@ -60,12 +69,30 @@ class Scene:
     def insert(self, db: str, kinds: Any, values: str, *, how: str = "INTO") -> None:
         self.writer.side_by_side(*(f"INSERT {how} {db}.{k} VALUES {values}" for k in kinds))
 
+    def alter(self, db: str, kinds: Any, change: str) -> None:
+        self.writer.side_by_side(*(f"ALTER TABLE {db}.{kind} {change}" for kind in kinds))
+
+    @contextmanager
+    def without_statistics(self) -> Iterator[None]:
+        """Let the writer write as it does where nobody has set anything."""
+        self.writer.sql(f"SET {STATISTICS}=false")
+        try:
+            yield
+        finally:
+            self.writer.sql(f"SET {STATISTICS}=true")
+
     def heard(self) -> None:
         """Wait until the reader has heard of all that was written, and refreshed it."""
         self.reader.do(f"handle.sync({SYNC_S})")
 
     def status(self, field: str) -> Any:
         return self.reader.do(f"handle.status().{field}")
+
+    def attach(self, **settings: object) -> None:
+        """Attach the reader anew."""
+        self.reader.do("handle.detach()")
+        self.reader.do(f"handle = attach(spark, {self.hub!r}, **{settings!r})")
+        self.heard()
 
 
 @pytest.fixture(scope="module")
@@ -76,13 +103,33 @@ def scene(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -> 
         daemons.start("statestored")
         daemons.start("catalogd")
         with applications(folder, hive.uri, writer=WRITER, reader={}) as both:
-            yield Scene(both["writer"], both["reader"], daemons.hub_address)
+            both["reader"].do("from topicast.subscriber.spark import attach")
+            yield Scene(both["writer"], both["reader"], daemons.hub_address, daemons)
     finally:
         daemons.close()
 
 
 @pytest.fixture(scope="module")
-def plain(scene: Scene) -> dict[str, dict[str, Any]]:
+def untouched(scene: Scene) -> dict[str, Any]:
+    """What attaching makes of a driver that has done nothing yet."""
+    state = "spark._jsparkSession.getClass().getDeclaredField('sessionState')"
+    scene.reader.do(f"field = {state}; field.setAccessible(True)")
+    scene.reader.do(f"handle = attach(spark, {scene.hub!r})")
+    scene.heard()
+    found = {
+        "state": scene.reader.do("field.get(spark._jsparkSession)"),
+        "again": scene.reader.do("attach(spark) is handle"),
+        "sessions": scene.reader.do(
+            f"other = spark.newSession(); handle.sync({SYNC_S}); handle.status().sessions"
+        ),
+        "status": scene.status("state"),
+    }
+    scene.reader.do("handle.detach()")
+    return found | {"detached": scene.status("state")}
+
+
+@pytest.fixture(scope="module")
+def plain(scene: Scene, untouched: object) -> dict[str, dict[str, Any]]:
     """What plain Spark answers after each change, by kind of table."""
     scene.create("plain", KINDS)
     found = {}
@@ -91,9 +138,7 @@ def plain(scene: Scene) -> dict[str, dict[str, Any]]:
     scene.insert("plain", KINDS, "(30, 'a'), (40, 'a'), (50, 'a')", how="OVERWRITE")
     found["overwrite"] = scene.tables("plain", KINDS)
     found["overwrite, again"] = scene.tables("plain", KINDS)
-    scene.writer.side_by_side(
-        *(f"ALTER TABLE plain.{kind} ADD COLUMNS (note STRING)" for kind in DATA_SOURCE)
-    )
+    scene.alter("plain", DATA_SOURCE, "ADD COLUMNS (note STRING)")
     found["add a column"] = scene.reader.read(
         **{kind: f"spark.sql('SELECT note FROM plain.{kind}')" for kind in DATA_SOURCE}
     )
@@ -103,10 +148,19 @@ def plain(scene: Scene) -> dict[str, dict[str, Any]]:
 @pytest.fixture(scope="module")
 def attached(scene: Scene, plain: object) -> Scene:
     """The scene from when the reader is attached; all was plain Spark before."""
-    scene.reader.do("from topicast.subscriber.spark import attach")
-    scene.reader.do(f"handle = attach(spark, {scene.hub!r})")
-    scene.heard()
+    scene.attach()
     return scene
+
+
+def test_attaching_makes_nothing_of_the_sessions_state(untouched: dict[str, Any]) -> None:
+    """Whoever makes it fixes what metastore it has; so nothing was asked of one either."""
+    assert untouched["state"] is None
+    assert untouched["again"] is True
+    assert (untouched["sessions"], untouched["status"], untouched["detached"]) == (
+        2,
+        "live",
+        "detached",
+    )
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "hive_text"])
@@ -140,11 +194,155 @@ def test_attached_reader_sees_each_change(attached: Scene) -> None:
     scene.insert("fresh", KINDS, "(30, 'a'), (40, 'a'), (50, 'a')", how="OVERWRITE")
     scene.heard()
     assert scene.tables("fresh", KINDS) == dict.fromkeys(KINDS, OVERWRITTEN)
-    scene.writer.side_by_side(
-        *(f"ALTER TABLE fresh.{kind} ADD COLUMNS (note STRING)" for kind in KINDS)
-    )
+    scene.alter("fresh", KINDS, "ADD COLUMNS (note STRING)")
     scene.heard()
     notes = {kind: f"spark.sql('SELECT id, note FROM fresh.{kind}')" for kind in KINDS}
     without = [[number, None] for number, _ in OVERWRITTEN]
     assert scene.reader.read(**notes) == dict.fromkeys(KINDS, without)
     assert scene.status("errors") == 0
+
+
+def test_partitions_come_and_go_without_a_refresh(attached: Scene) -> None:
+    scene, days = attached, ["parquet_by_day", "hive_parquet_by_day"]
+    scene.create("days", {kind: KINDS[kind] for kind in days})
+    with scene.without_statistics():
+        scene.insert("days", days, "(2, 'b')")
+        scene.settle("days", days, [*FIRST, [2, "b"]])
+        before = scene.status("refreshes")
+        scene.insert("days", days, "(3, 'c')")
+        scene.heard()
+        assert scene.tables("days", days) == {key: [*FIRST, [2, "b"], [3, "c"]] for key in days}
+        scene.alter("days", days, "DROP PARTITION (ds = 'c')")
+        scene.heard()
+        assert scene.tables("days", days) == {key: [*FIRST, [2, "b"]] for key in days}
+        assert (scene.status("refreshes"), scene.status("spared") > 0) == (before, True)
+        scene.alter("days", days, "PARTITION (ds = 'b') RENAME TO PARTITION (ds = 'd')")
+        scene.heard()
+        assert scene.tables("days", days) == {key: [*FIRST, [2, "d"]] for key in days}
+
+
+def test_table_that_is_made_anew_is_read_with_its_new_columns(attached: Scene) -> None:
+    scene, kinds = attached, {kind: KINDS[kind] for kind in ("parquet", "parquet_by_day")}
+    scene.create("anew", kinds)
+    scene.writer.side_by_side(*(f"DROP TABLE anew.{kind}" for kind in kinds))
+    scene.writer.side_by_side(
+        *(f"CREATE TABLE anew.{kind} USING orc AS SELECT 'x' AS name" for kind in kinds)
+    )
+    scene.heard()
+    assert scene.tables("anew", kinds) == {key: [["x"]] for key in kinds}
+
+
+EXISTING = {
+    "dataframe": "frame.select('id')",
+    "view_of_dataframe": "spark.sql('SELECT id FROM frame_view')",
+}
+ANEW = {
+    "table": "spark.read.table('shared.parquet').select('id')",
+    "sql_view": "spark.sql('SELECT id FROM sql_view')",
+    "view": "spark.sql('SELECT id FROM shared.view')",
+    "other_session": "other.sql('SELECT id FROM shared.parquet')",
+}
+
+
+def test_views_and_sessions_are_fresh_and_dataframes_where_their_files_are_gone(
+    attached: Scene,
+) -> None:
+    scene, reader = attached, attached.reader
+    scene.create("shared", {"parquet": KINDS["parquet"]})
+    scene.writer.sql("CREATE VIEW shared.view AS SELECT * FROM shared.parquet")
+    scene.settle("shared", ["parquet"])
+    reader.do("frame = spark.table('shared.parquet'); frame.createOrReplaceTempView('frame_view')")
+    reader.sql("CREATE TEMP VIEW sql_view AS SELECT * FROM shared.parquet")
+    everything = {**EXISTING, **ANEW}
+    assert reader.read(**everything) == {key: [[1]] for key in everything}
+    scene.insert("shared", ["parquet"], "(2, 'a')")
+    scene.heard()
+    assert reader.read(**ANEW) == {key: [[1], [2]] for key in ANEW}
+    assert reader.read(**EXISTING) == {key: [[1]] for key in EXISTING}, "as plain Spark has it"
+    for number in (3, 4):
+        rows = [[10 * number + row] for row in range(number)]
+        values = ", ".join(f"({row[0]}, 'a')" for row in rows)
+        scene.insert("shared", ["parquet"], values, how="OVERWRITE")
+        scene.heard()
+        assert reader.read(**everything) == dict.fromkeys(everything, rows)
+    scene.attach(refresh_existing=True)
+    reader.do("frame = spark.table('shared.parquet')")
+    scene.insert("shared", ["parquet"], "(1, 'a')")
+    scene.heard()
+    assert [1] in reader.read(it="frame.select('id')")["it"]
+    scene.attach()
+
+
+CACHED = ["parquet", "orc"]
+
+
+def test_users_cached_data_stays_unless_asked_for(attached: Scene) -> None:
+    scene, reader = attached, attached.reader
+    scene.create("kept", {kind: KINDS[kind] for kind in CACHED})
+    scene.settle("kept", CACHED)
+    cache = "spark.sql('CACHE TABLE kept.parquet'); _ = spark.table('kept.orc').cache().count()"
+    reader.do(cache)
+    scene.insert("kept", CACHED, "(2, 'a')")
+    scene.heard()
+    assert scene.tables("kept", CACHED) == dict.fromkeys(CACHED, FIRST)
+    assert reader.do("spark.catalog.isCached('kept.parquet')") is True
+    reader.sql("CLEAR CACHE")
+    scene.attach(refresh_cached=True)
+    rows = [*FIRST, [2, "a"]]
+    scene.settle("kept", CACHED, rows)
+    reader.do(cache)
+    for number in (3, 4):  # Spark's own REFRESH TABLE would do it once
+        scene.insert("kept", CACHED, f"({number}, 'a')")
+        rows = [*rows, [number, "a"]]
+        scene.heard()
+        assert scene.tables("kept", CACHED) == dict.fromkeys(CACHED, rows)
+        assert reader.do("spark.catalog.isCached('kept.parquet')") is True
+    assert scene.status("errors") == 0
+    scene.attach()
+
+
+def test_dry_run_counts_what_off_ignores_and_on_cures(attached: Scene) -> None:
+    scene = attached
+    scene.create("turned", {"parquet": KINDS["parquet"]})
+    scene.settle("turned", ["parquet"])
+    for control, would in (("off", 0), ("dry-run", 1)):
+        scene.reader.do(f"handle.control({control!r})")
+        scene.heard()
+        before = scene.status("would_refresh")
+        scene.insert("turned", ["parquet"], "(2, 'a')")
+        scene.heard()
+        assert scene.tables("turned", ["parquet"])["parquet"] == FIRST, control
+        assert (scene.status("would_refresh") > before) is (would > 0)
+    scene.reader.do("handle.control('on')")
+    scene.heard()
+    assert scene.tables("turned", ["parquet"])["parquet"] == [*FIRST, [2, "a"], [2, "a"]]
+
+
+def test_what_changed_while_the_hub_was_away_is_refreshed_when_it_is_back(attached: Scene) -> None:
+    scene = attached
+    scene.create("away", {"parquet": KINDS["parquet"]})
+    scene.settle("away", ["parquet"])
+    scene.daemons.kill("statestored")
+    scene.insert("away", ["parquet"], "(2, 'a')")
+    assert scene.tables("away", ["parquet"])["parquet"] == FIRST, "plain Spark, and no error"
+    scene.daemons.start("statestored")
+    scene.heard()
+    assert scene.tables("away", ["parquet"])["parquet"] == [*FIRST, [2, "a"]]
+
+
+FORKED = "handle.status().state == 'detached' and 7"
+
+
+def test_application_may_fork_and_begin_anew(attached: Scene) -> None:
+    scene, reader = attached, attached.reader
+    scene.create("later", {"parquet": KINDS["parquet"]})
+    reader.do(f"import os; child = os.fork(); child or os._exit({FORKED})")
+    assert reader.do("os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])") == 7
+    reader.do("conf = spark.sparkContext.getConf().getAll(); spark.stop()")
+    reader.do("from pyspark.sql import SparkSession")
+    reader.do("spark = SparkSession.builder.config(map=dict(conf)).getOrCreate()")
+    assert scene.tables("later", ["parquet"])["parquet"] == FIRST
+    scene.insert("later", ["parquet"], "(2, 'a')")
+    scene.heard()
+    assert scene.tables("later", ["parquet"])["parquet"] == [*FIRST, [2, "a"]]
+    assert (scene.status("sessions"), scene.status("errors")) == (1, 0)

@@ -36,7 +36,7 @@ class Stub:
         session.tables.discard(table)
         self.renewed.append((session.name, table))
 
-    def recache(self, session: Session, table: str) -> None:
+    def recache(self, session: Session, table: str, *, existing: Existing) -> None:
         self.recached.append((session.name, table))
 
     def keep(self, ids: set[str]) -> None:

@@ -58,7 +58,7 @@ def test_changed_table_is_renewed_where_it_is_cached_and_nowhere_else() -> None:
     assert refresher.pause_s() == 0.0
     found = turn(refresher, {"s": {ORDERS, OTHER}, "t": {OTHER}, "u": {ORDERS}})
     assert found == (renew(), renew(session="u"))
-    assert refresher.relations == 4
+    assert (refresher.sessions, refresher.relations) == (3, 4)
 
 
 def test_change_is_told_to_a_session_once() -> None:
@@ -103,8 +103,13 @@ def test_existing_dataframes_are_refreshed_where_that_is_asked_for() -> None:
 
 def test_cached_data_is_made_anew_only_where_that_is_asked_for() -> None:
     refresher = Refresher(refresh_cached=True)
+    refresher.changed(changed(), now=0.0)
+    wanted = Recache(session="s", table=ORDERS, existing=Existing.ALWAYS)
+    assert turn(refresher, {"s": {ORDERS}}) == (wanted,)
+    refresher.changed(changed(), now=0.0)  # the relation is gone, the data is cached
+    assert turn(refresher, {"s": set()}) == (wanted,)
     refresher.changed(changed(kind=SCHEMA), now=0.0)
-    assert turn(refresher, {"s": {ORDERS}}) == (Recache(session="s", table=ORDERS),)
+    assert turn(refresher, {"s": set()}) == (replace(wanted, existing=Existing.NEVER),)
 
 
 def test_partitions_that_come_and_go_need_nothing() -> None:

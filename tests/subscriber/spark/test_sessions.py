@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from topicast.subscriber.spark.sessions import Sessions
+from topicast.subscriber.spark.sessions import Sessions, made_before
 
 
 class Session:
@@ -27,3 +27,13 @@ def test_forked_child_tracks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(os, "getpid", lambda: -1)
         sessions.found(session)
     assert sessions.alive() == []
+
+
+def test_sessions_made_before_are_found_and_proxies_are_left_alone() -> None:
+    class Proxy:
+        @property
+        def __class__(self) -> type:
+            raise AssertionError("it would load what it stands for")
+
+    kept = [Session(), Proxy(), Session()]
+    assert [one for one in kept if one in made_before(Session)] == [kept[0], kept[2]]
