@@ -247,7 +247,9 @@ class Subscriber:
     def validate(self, known: Iterable[tuple[str, int]]) -> tuple[str, ...]:
         """Return those of the tables ``known``, by name and version, that have changed since.
 
-        One round trip, however many. It is the table's own entry that is looked at.
+        One round trip, however many. It is the table's own entry that is looked at. Versions from
+        before catalogd lost its store, or was given an old one, may not be told from those after
+        it: ``reading`` notices that.
 
         Raises:
             UsageError: a name is none.

@@ -131,7 +131,7 @@ PLANTS = (
     ),
     Plant(
         "names answer only at or above the namespace version of a pull",
-        BY_SEED,
+        "names_at_a_lagging_hub",
         (
             Line(
                 Service,

@@ -76,7 +76,8 @@ class ReaderProcess:
         for effect in self.member.handle(fact, now=world.now):
             self._perform(effect)
         self.stepped(self.member)
-        self.mirror.stepped(self.member)
+        if self.setup.watching:
+            self.mirror.stepped(self.member)
         self.world.check(self.member)
 
     def _tick(self) -> None:
