@@ -5,8 +5,11 @@ Columns of ``table`` are what ``Inspect`` is answered with; other threads may ho
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Final
 
 from ..topics.topic import Topic
+
+TABLES: Final = ("status", "topics")
 
 Cell = str | int | float | bool | None
 Rows = tuple[tuple[Cell, ...], ...]

@@ -33,6 +33,7 @@ from ..sources.loader import Loader
 from ..sources.poller import Poller
 from ..sources.reads import Withdraw
 from ..starts import Claim
+from ..status import TABLES
 from .orders import MODE, Orders
 from .pulls import Pulls
 from .reporting import Reporting
@@ -119,7 +120,8 @@ class Desk:
                 self._orders.forget(peer)
                 self._reporting.forget(peer)
             case _:
-                what = f"{type(message).__name__} is nothing that catalogd answers"
+                name = type(message).__name__
+                what = f"{name} is nothing that catalogd answers: see docs/protocol.md"
                 self._refuse(peer, 0, "UNEXPECTED", why=what)
 
     def polled(self, poll: int, seq: int) -> None:
@@ -194,7 +196,7 @@ class Desk:
     ) -> None:
         found = inspect(asked.what)
         if found is None:
-            why = f"no such inspection: {asked.what!r}"
+            why = f"no table {asked.what!r}: {', '.join(TABLES)}"
             self._refuse(peer, asked.request, "UNKNOWN", why=why)
             return
         rows = Inspected(request=asked.request, columns=found.columns, rows=found.rows)

@@ -234,8 +234,12 @@ def test_unknown_topic_is_denied_to_who_joins_it(stage: Stage) -> None:
 
 
 ASKED: Final[dict[str, tuple[Message, str, str]]] = {
-    "a greeting": (HELLO, "UNEXPECTED", "Hello is nothing that catalogd answers"),
-    "unknown table of facts": (Inspect(request=5, what="x"), "UNKNOWN", "'x'"),
+    "a greeting": (HELLO, "UNEXPECTED", "Hello is nothing that catalogd answers: see docs/"),
+    "unknown table of facts": (
+        Inspect(request=5, what="x"),
+        "UNKNOWN",
+        "no table 'x': status, topics",
+    ),
     "unknown selector": (
         Pull(request=5, db="outage", table="t", selector=99, credit=1 << 20, held=()),
         "FILTER",
