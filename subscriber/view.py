@@ -25,9 +25,9 @@ from .content import NOTHING, Content
 from .reads import read_database_entry, read_names_entry
 from .rows import entries
 
-HEADS_MAX: Final = 1024  # decoded tables kept beside the budget,
-HEAD_BYTES: Final = 8192  # each of about so many bytes,
-HEADS_SHARE: Final = 0.125  # so no more than this share of the budget
+HEADS_MAX: Final = 1024  # places for decoded tables, kept beside the budget,
+PLACE_BYTES: Final = 8192  # each of so many bytes: a wide table takes more than one,
+HEADS_SHARE: Final = 0.125  # and all no more than this share of the budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class View:
                 held.groups.pop(swap.group, None)
             else:
                 held.groups[swap.group] = swap.after
-                if swap.after.decoded:  # it has inherited that
+                if swap.after.decoded_bytes:  # it has inherited that
                     self._remember(swap.after)
         held.held_bytes += growth
 
@@ -267,17 +267,22 @@ class View:
         return True
 
     def _remember(self, content: Content) -> None:
-        """Keep what was decoded of ``content``, and forget the oldest instead."""
-        self._heads.append(ref(content))
-        if len(self._heads) > self._heads_max:
-            oldest = self._heads.popleft()()
-            if oldest is not None:
-                oldest.forget_head()
+        """Keep what was decoded of ``content``, and forget the oldest instead.
+
+        Any thread does it, without a lock: so places are counted by standing in a row.
+        """
+        places = 1 + content.decoded_bytes // PLACE_BYTES
+        for _ in range(min(places, self._heads_max)):
+            self._heads.append(ref(content))
+            if len(self._heads) > self._heads_max:
+                oldest = self._heads.popleft()()
+                if oldest is not None:
+                    oldest.forget_head()
 
 
 def heads_within(budget_bytes: int) -> int:
-    """Return how many decoded tables may be kept beside ``budget_bytes``."""
-    return min(max(int(HEADS_SHARE * budget_bytes) // HEAD_BYTES, 1), HEADS_MAX)
+    """Return how many places for decoded tables there may be beside ``budget_bytes``."""
+    return min(max(int(HEADS_SHARE * budget_bytes) // PLACE_BYTES, 1), HEADS_MAX)
 
 
 def prepare(held: TopicView, changes: Iterable[Entry]) -> tuple[list[Swap], int]:

@@ -330,7 +330,23 @@ def test_decoded_table_that_a_change_inherits_is_counted() -> None:
         assert view.table("shop", name) is not None
         _apply(view, catalog.put_partitions("shop", name, {"ds=001": {"n": "x"}}))
     contents = [c for place in view.topics.values() for c in place.groups.values()]
-    assert sum(content.decoded for content in contents) == 1
+    assert sum(content.decoded_bytes > 0 for content in contents) == 1
+
+
+def test_wide_decoded_table_takes_the_place_of_several() -> None:
+    catalog = shop()
+    catalog.put_table("shop", "orders", columns=tuple(f"column_{n}" for n in range(200)))
+    view = _filled(catalog, heads_max=8)
+    for name in ("items", "people", "orders"):
+        assert view.table("shop", name) is not None
+    assert len(view._heads) == 8  # one, one, and six for 42,000 bytes
+    for name in ("stock", "visits"):
+        view.table("shop", name)
+    wide = view.content(catalog.topic("shop", "orders"), table_key("shop", "orders"))
+    assert wide is not None
+    assert wide.decoded_bytes == 42_000
+    view.table("shop", "sales")
+    assert wide.decoded_bytes == 0
 
 
 def test_decoded_tables_take_a_small_share_of_the_budget() -> None:
