@@ -79,7 +79,7 @@ LEVEL_PLANTS = (
     ),
     Plant(
         "what a raise has reserved ends with it",
-        BY_SEED,
+        "raise_given_up",
         (
             Line(
                 Levels,
@@ -120,7 +120,7 @@ LEVEL_PLANTS = (
     ),
     Plant(
         "a change ends what was pulled of a withheld table, at full",
-        BY_SEED,
+        "withheld_and_changed",
         (Line(Holdings, "put", "self.hit(account[0], place.aside, entries)", "pass"),),
     ),
     Plant(
@@ -218,7 +218,7 @@ LEVEL_PLANTS = (
     ),
     Plant(
         "what is claimed is no newer than what was read",
-        BY_SEED,
+        "planned_and_changed",
         (
             Line(
                 Calls,
