@@ -31,7 +31,7 @@ class Status:
     """catalogd at one moment. ``problem``: why it does not serve; empty when it does.
 
     ``warning``: what is wrong while it serves on, for example a metastore that is away.
-    ``metastore_silent_s``: since a poll was answered; None before the first, or without polls.
+    ``metastore_silent_s``: since a poll was answered, or since the start; None without polls.
     """
 
     problem: str

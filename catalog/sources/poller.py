@@ -67,6 +67,7 @@ class Poller:
         self.last_at: float | None = None  # when a poll last succeeded
         self.late = 0  # polls that were not answered in time
         self._is_late = False
+        self._looked_at: float | None = None
         self._asking: int | None = None
         self._began_at = 0.0
         self._due_at = 0.0
@@ -96,8 +97,9 @@ class Poller:
         return None if self._asking is not None or not self.enabled else self._due_at
 
     def silent_s(self, now: float) -> float | None:
-        """Return how long ago a poll was answered; None before the first one."""
-        return None if self.last_at is None else round(max(now - self.last_at, 0.0), 3)
+        """Return how long ago a poll was answered, or since the first look; None without polls."""
+        since = self._looked_at if self.last_at is None else self.last_at
+        return None if since is None or not self.enabled else round(max(now - since, 0.0), 3)
 
     def trouble(self, now: float) -> str:
         """Say why polls bring nothing; the empty text when they do."""
@@ -107,6 +109,7 @@ class Poller:
 
     def look(self, now: float) -> None:
         """Notice, once for each poll, that its answer takes long."""
+        self._looked_at = now if self._looked_at is None else self._looked_at
         if self._asking is not None and not self._is_late and now - self._began_at >= LATE_S:
             self._is_late = True
             self.late += 1

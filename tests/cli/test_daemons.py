@@ -18,13 +18,13 @@ from topicast.catalog.config import CatalogdConfig
 from topicast.catalog.metastore.embedded import EmbeddedMetastore
 from topicast.cli.daemons import CATALOGD_FLAGS, STATESTORED_FLAGS, sources_of, state_folder
 from topicast.cli.pages.health import STUCK_S
-from topicast.cli.pages.metrics import CATALOGD, STATESTORED
+from topicast.cli.pages.metrics import CATALOGD, STATESTORED, Table
 from topicast.cli.pages.server import answer
 from topicast.statestore import status as statestore_status
 from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.statestored import build as build_statestored
 from topicast.tests.cli.conftest import Served
-from topicast.tests.cli.processes import command, running, steady_port
+from topicast.tests.cli.processes import Running, command, running, steady_port
 from topicast.tests.waiting import until
 
 ANY_PORTS = ("--state_store_port=0", "--webserver_port=0")
@@ -134,14 +134,18 @@ def test_loop_that_hangs_is_no_health(daemon_in_this_thread: Any) -> None:
     assert b"hangs" not in answer(sources, "/healthz")[2]
 
 
-def test_metrics_of_both_are_what_their_tables_name(served: Served) -> None:
-    for daemon, name, table in (
-        (served.statestored, "statestored", STATESTORED),
-        (served.catalogd, "catalogd", CATALOGD),
-    ):
-        scraped = daemon.page("/metrics")
-        missing = [fact for fact in table if f"\ntopicast_{name}_{fact}" not in scraped]
-        assert missing == []
+def unscraped(daemon: Running, name: str, table: Table) -> list[str]:
+    """Return the facts of a daemon's table that its metrics do not have."""
+    scraped = daemon.page("/metrics")
+    return [fact for fact in table if f"\ntopicast_{name}_{fact}" not in scraped]
+
+
+@pytest.mark.parametrize(("name", "table"), [("statestored", STATESTORED), ("catalogd", CATALOGD)])
+def test_metrics_of_both_are_what_their_tables_name(
+    served: Served, name: str, table: Table
+) -> None:
+    daemon = getattr(served, name)
+    until(lambda: not unscraped(daemon, name, table), timeout_s=20, what=f"all of {name}'s")
 
 
 def test_numbers_that_a_daemon_tells_are_metrics(served: Served) -> None:

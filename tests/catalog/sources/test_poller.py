@@ -254,6 +254,13 @@ def test_late_poll_that_fails_is_told_as_failed() -> None:
 def test_silence_of_the_metastore_is_counted_from_its_last_answer() -> None:
     stand = Stand()
     assert stand.poller.silent_s(stand.now) is None
+    for _ in range(2):
+        stand.poller.look(stand.now)
+        stand.now += 2
+    assert stand.poller.silent_s(stand.now) == 4, "it never answered"
     stand.poll()
     stand.now += 3
     assert stand.poller.silent_s(stand.now) == 3
+    off = Stand(None, interval_s=0)
+    off.poller.look(off.now)
+    assert off.poller.silent_s(off.now + 1) is None
