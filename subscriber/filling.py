@@ -64,7 +64,10 @@ class Filling:
                 if not live:
                     return ()
                 self._shown.rise(chunk.topic, (chunk.epoch, max(chunk.to_version, before)))
-                return journal.caught_up(chunk.topic, chunk.to_version, place.groups)
+                changes = journal.caught_up(chunk.topic, chunk.to_version, place.groups)
+                if chunk.topic == NAMESPACE:
+                    changes += journal.vanished(chunk.to_version, holdings.view)
+                return changes
             case Apply(delta=delta):
                 self._tell(delta.topic, delta.entries)
                 changes = self._apply(delta, place, make_room)

@@ -51,6 +51,7 @@ class Journal:
         self.on = False
         self._before: dict[int, dict[bytes, Content | None]] = {}
         self._renewed: set[int] = set()
+        self._ahead: dict[tuple[str, str], None] = {}  # tables that pulls found before the names
 
     def applied(self, delta: Delta, swaps: Iterable[Swap]) -> tuple[Change, ...]:
         """Return what ``delta`` changed."""
@@ -129,6 +130,20 @@ class Journal:
             swap = Swap(group, content, groups.get(group))
             found += _changes(topic, swap, version=version, origin=CATCH_UP)
         return tuple(found)
+
+    def found(self, db: str, table: str, view: View) -> None:
+        """A pull has found a table; the names may not know it yet, and may never."""
+        if self.on and view.record(db, table) is None:
+            self._ahead[db, table] = None
+
+    def vanished(self, version: int, view: View) -> tuple[Change, ...]:
+        """Return what pulls had found and the names do not know, though they are caught up."""
+        gone = [table for table in self._ahead if view.record(*table) is None]
+        self._ahead.clear()
+        return tuple(
+            Change(object=table_name(*table), kind=DROPPED, version=version, origin=CATCH_UP)
+            for table in gone
+        )
 
     def forget(self, topic: int) -> None:
         """``topic`` is not followed any more."""

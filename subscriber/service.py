@@ -153,6 +153,9 @@ class Service:
         self._show(NAMESPACE, (part.epoch, part.namespace_version))
         gone = NoSuchObject(table_name(*target[:2]))
         result = whole.result if part.found else gone
+        if part.found:
+            levels = self._following.levels
+            levels.journal.found(*target[:2], levels.view)
         if isinstance(result, Content):
             self._keep(part, result, target)
         return self._sent(effects + self.pulls.answer(part.request, result, now=now))

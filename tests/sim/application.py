@@ -137,7 +137,7 @@ class Application:
             seen = state_of(asked, effect.result)
             self.versions.answered(self.process.member, effect.result)
         self.said(asked, seen)
-        self.process.mirror.answered(asked, seen, self.process.member)
+        self.process.mirror.answered(asked, seen)
         if self.moments.shown(asked, seen):
             self.current[asked.table] = self.world.now
         return True

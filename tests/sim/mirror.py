@@ -16,8 +16,7 @@ class Mirror:
     """One subscriber's answers and changes, in the order in which they came.
 
     A topic that is followed at no level tells nothing: what was answered before is not counted,
-    nor what was before the subscriber was ready, nor of a table that a pull has found before the
-    names knew it: should they jump over all of its life, they say nothing of it.
+    nor what was before the subscriber was ready.
     """
 
     watches: Watches = field(default_factory=Watches)
@@ -38,11 +37,10 @@ class Mirror:
         self.watches.offer(changes)
         self._offered |= dict.fromkeys((one.object for one in changes), self._now)
 
-    def answered(self, asked: Asked, seen: State, member: Member) -> None:
+    def answered(self, asked: Asked, seen: State) -> None:
         """Take an answer: it is what is believed from now on."""
         self._now += 1
-        if seen is None or member.view.record(*asked.table) is not None:
-            self._answers.append((self._now, asked, seen))
+        self._answers.append((self._now, asked, seen))
 
     def stepped(self, member: Member) -> None:
         """Note which topics are followed at no level."""

@@ -201,6 +201,20 @@ def test_gap_is_told_of_tables_whose_names_are_still_to_come_back() -> None:
     assert sorted(told) == _all_of(world, topic)
 
 
+def test_table_that_a_pull_found_and_no_name_ever_told_of_is_told_as_dropped() -> None:
+    world = _watching(started())
+    levels = world.member._following.levels
+    journal, view = levels.journal, levels.view
+    journal.found("shop", "passed", view)
+    journal.found("shop", "sales", view)
+    told = [(change.object, change.kind, change.origin) for change in journal.vanished(9, view)]
+    assert told == [("shop.passed", "dropped", "catch-up")]
+    assert journal.vanished(9, view) == ()
+    world.handle(facts.Watching(False))
+    journal.found("shop", "passed", view)
+    assert journal.vanished(9, view) == ()
+
+
 def test_level_that_goes_live_above_the_one_before_it_is_a_gap() -> None:
     topic = shop().topic("shop", "sales")
     world = _watching(started())
