@@ -22,6 +22,7 @@ from .config import CONTROLS, DRY_RUN, OFF, ON
 LATE_S: Final = 60.0  # listing a table's files takes seconds; of tens of thousands, a minute
 SOON_S: Final = 2.0  # in which every session is looked at
 OWED_MAX: Final = 100_000  # 20 MB; of more changes the oldest are taken as settled
+UNKNOWN_S: Final = 0.1  # between two looks for tables that no session had at the last one
 LOOK_S: Final = 0.5  # between two looks while something is owed
 REREAD_S: Final = 1.0  # between two looks that only count what was read again
 
@@ -86,7 +87,7 @@ class _Session:
     settled: dict[str, int] = field(default_factory=dict)  # table -> number of the newest settled
     waiting: set[str] = field(default_factory=set)  # renewed, not read again yet
     recached: set[str] = field(default_factory=set)  # their data may be cached without a relation
-    relations: int = 0
+    cached: frozenset[str] = frozenset()
 
 
 class Refresher:
@@ -103,7 +104,7 @@ class Refresher:
         self._owed: dict[str, _Owed] = {}  # by table, database or all, in the order of numbers
         self._sessions: dict[str, _Session] = {}
         self._number = 0
-        self._news = False
+        self._news = self._urgent = False  # urgent: of what was cached at the last look
 
     @property
     def sessions(self) -> int:
@@ -113,14 +114,16 @@ class Refresher:
     @property
     def relations(self) -> int:
         """How many relations the sessions had at their last look."""
-        return sum(session.relations for session in self._sessions.values())
+        return sum(len(session.cached) for session in self._sessions.values())
 
     def pause_s(self) -> float | None:
         """Tell how long after the last turn the next one is due; None: not before a change."""
         if self.control == OFF:
             return None
-        if self._news:
+        if self._urgent:
             return 0.0
+        if self._news:
+            return UNKNOWN_S
         if self._owed:
             return LOOK_S
         return REREAD_S if any(one.waiting for one in self._sessions.values()) else None
@@ -165,7 +168,7 @@ class Refresher:
 
     def begin(self, sessions: Iterable[str], *, now: float) -> None:
         """Begin a turn: every one of ``sessions`` is looked at, others are forgotten."""
-        self._news = False
+        self._news = self._urgent = False
         left = set(sessions)
         for gone in [one for one in self._sessions if one not in left]:
             del self._sessions[gone]
@@ -182,7 +185,7 @@ class Refresher:
         if self.control == OFF:
             return ()
         seen = self._sessions.setdefault(session, _Session())
-        seen.relations = len(cached)
+        seen.cached = cached
         if self._refresh_cached:
             seen.recached |= cached
         again = seen.waiting & cached
@@ -225,6 +228,13 @@ class Refresher:
         if len(self._owed) > OWED_MAX:
             del self._owed[next(iter(self._owed))]
         self._news = True
+        self._urgent = self._urgent or self._is_cached(name)
+
+    def _is_cached(self, name: str) -> bool:
+        """Tell whether a session had a relation of ``name``, a table, at the last look."""
+        if "." not in name:
+            return True  # a database, or everything
+        return any(name in one.cached or name in one.recached for one in self._sessions.values())
 
     def _orders(self, session: str, seen: _Session, tables: frozenset[str]) -> list[Order]:
         orders: list[Order] = []

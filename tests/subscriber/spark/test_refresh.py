@@ -14,6 +14,7 @@ from topicast.subscriber.spark.refresh import (
     OWED_MAX,
     REREAD_S,
     SOON_S,
+    UNKNOWN_S,
     Existing,
     Order,
     Recache,
@@ -55,10 +56,22 @@ def renew(
 def test_changed_table_is_renewed_where_it_is_cached_and_nowhere_else() -> None:
     refresher = Refresher()
     refresher.changed(changed(), now=0.0)
-    assert refresher.pause_s() == 0.0
     found = turn(refresher, {"s": {ORDERS, OTHER}, "t": {OTHER}, "u": {ORDERS}})
     assert found == (renew(), renew(session="u"))
     assert (refresher.sessions, refresher.relations) == (3, 4)
+
+
+def test_what_was_cached_is_looked_for_at_once_and_what_was_not_less_often() -> None:
+    refresher = Refresher()
+    turn(refresher, {"s": {ORDERS}})
+    refresher.changed(changed(OTHER), now=0.0)
+    assert refresher.pause_s() == UNKNOWN_S
+    refresher.changed(changed(), now=0.0)
+    assert refresher.pause_s() == 0.0
+    turn(refresher, {"s": {ORDERS}})
+    assert refresher.pause_s() == LOOK_S
+    refresher.changed(changed("other_db", DROPPED), now=0.0)
+    assert refresher.pause_s() == 0.0
 
 
 def test_change_is_told_to_a_session_once() -> None:
