@@ -332,10 +332,8 @@ class Catalog:
 
     def _distrust(self, databases: set[str], tables: set[TableId]) -> None:
         """Read everything again, as new: events are missing."""
-        dirts: list[Dirt] = [DatabaseDirt(db=db) for db in sorted(databases)]
-        for db, table in sorted(tables):
-            dirts.append(TableDirt(db=db, table=table, whole=True, dropped=True))
-        self.loader.add(dirts, seq=self._gap_seq)
+        self.loader.add([DatabaseDirt(db=db) for db in sorted(databases)], seq=self._gap_seq)
+        self.loader.doubt(sorted(tables), seq=self._gap_seq)
 
     def _write(self, effects: tuple[reads.Effect, ...], now_us: int) -> None:
         for withdrawn in self._writer.perform(effects, now_us):

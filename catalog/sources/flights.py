@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from .pieces import Load
-from .reads import Need, Read, ReadDone, TableId
+from .reads import Need, Read, ReadDone, TableId, Want
 
 
 @dataclass(slots=True)
@@ -32,3 +32,15 @@ class Flight:
         asked = need.names if need else self.effect.wants[0].names
         if names is None or whole or any(name in asked for name in names):
             self.touched[table] = None
+
+
+def read_of(number: int, needs: dict[TableId, Need], *, few: bool) -> Read:
+    """Return the read for ``needs``; if they are not ``few``, without partitions."""
+    wants = []
+    for (db, name), need in needs.items():
+        if name:
+            names = () if need.whole else tuple(need.names)
+            whole = need.whole and few
+            wants.append(Want(db=db, table=name, obj=need.obj, whole=whole, names=names))
+    databases = tuple(db for db, name in needs if not name)
+    return Read(read=number, databases=databases, wants=tuple(wants))

@@ -9,11 +9,12 @@ because no event up to the end of the fence touches what was read. Without event
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, assert_never
 
 from .actions import DatabaseDirt, Dirt, PartitionDirt, TableDirt
-from .flights import Flight
+from .backlog import Backlog
+from .flights import Flight, read_of
 from .pieces import Load
 from .reads import (
     NEVER,
@@ -27,7 +28,6 @@ from .reads import (
     ReadFailed,
     TableId,
     TableRead,
-    Want,
     Withdraw,
 )
 
@@ -56,7 +56,7 @@ class Loader:
         self._dirty: dict[TableId, Need] = {}
         self._flights: dict[int, Flight] = {}
         self._loads: dict[TableId, Load] = {}
-        self._backlog: dict[TableId, None] = {}
+        self._backlog = Backlog()
         self._errors: dict[TableId, str] = {}  # of what was withdrawn, until it is read
         self._next_read = 1
         self.polls_begun = 0
@@ -77,7 +77,7 @@ class Loader:
 
     def unresolved(self) -> int:
         """Return the arrival number of the oldest event that is not published; NEVER if none."""
-        pending = [need.seq for need in self._dirty.values() if not need.load]
+        pending = [self._backlog.seq, *(n.seq for n in self._dirty.values() if not n.load)]
         for flight in self._flights.values():
             pending += [need.seq for need in flight.needs.values() if not need.load]
         return min(pending, default=NEVER)
@@ -111,15 +111,24 @@ class Loader:
                 case _:
                     assert_never(dirt)
 
+    def doubt(self, tables: Sequence[TableId], *, seq: int) -> None:
+        """Read ``tables`` again, as new, some at a time: events of them are missing."""
+        for table in tables:
+            self._touch(table, None)
+            self._loads.pop(table, None)
+        self._backlog.doubt(tables, seq=seq)
+
     def load(self, table: TableId, *, urgent: bool = False) -> None:
         """Load ``table`` in the background, or ``urgent``: now."""
+        if urgent and self._backlog.is_doubted(table):
+            self._need(table, self._backlog.take_one(table))
         if self.pending(table):
             return
         if urgent:
-            self._backlog.pop(table, None)
+            self._backlog.discard(table)
             self._need(table, Need(obj=True, whole=True, load=True, alone=True))
         else:
-            self._backlog[table] = None
+            self._backlog.add(table)
 
     def begin_load(
         self, table: TableId, names: tuple[str, ...] | None, *, refused: int = 0
@@ -145,19 +154,19 @@ class Loader:
     def forget(self, table: TableId) -> None:
         """Load ``table`` no more: it is gone."""
         self._loads.pop(table, None)
-        self._backlog.pop(table, None)
+        self._backlog.discard(table)
         self._errors.pop(table, None)
 
     def keep(self, wanted: Callable[[TableId], bool]) -> None:
         """Load in the background only what is ``wanted``; what is being read goes on."""
-        self._backlog = {table: None for table in self._backlog if wanted(table)}
+        self._backlog.keep(wanted)
 
     def reads(self, *, now: float) -> tuple[Read, ...]:
         """Order what may be read now."""
         self._asked_at = now
         if now < self._away_until:
             return ()
-        return (*self._event_reads(now), *self._load_reads(), *self._backlog_reads())
+        return (*self._event_reads(now), *self._load_reads(), *self._background_reads())
 
     def bring(self, *, now: float) -> tuple[Effect, ...]:
         """Return a slice of what was read of a large table, to be written in this turn.
@@ -185,8 +194,7 @@ class Loader:
         if flight is None:
             return ()
         self._away_s = RETRY_S
-        flight.done = fact
-        flight.fence = self.polls_begun + 1
+        flight.done, flight.fence = fact, self.polls_begun + 1
         load = flight.load
         piece = load is not None and not load.is_last(fact.tables.get(flight.table))
         return () if self._fenced and not piece else self._release(self._flights.pop(fact.read))
@@ -222,7 +230,7 @@ class Loader:
         if any(load.slices for load in self._loads.values()):
             return self._bring_at
         times = [need.retry_at for need in self._dirty.values()]
-        if self._dirty or self._backlog or self._loads:
+        if self._dirty or self.backlog:
             times.append(self._away_until)
         return min((time for time in times if time > self._asked_at), default=None)
 
@@ -241,7 +249,7 @@ class Loader:
     def _add_table(self, dirt: TableDirt, seq: int) -> None:
         table = (dirt.db, dirt.table)
         self._touch(table, None)
-        self._backlog.pop(table, None)
+        self._backlog.discard(table)
         if dirt.whole or dirt.dropped:
             self._loads.pop(table, None)
         whole = dirt.whole or not (self._loaded(table) or table in self._loads)
@@ -297,28 +305,21 @@ class Loader:
                 continue
             yield self._fly(Read(read=self._next_read, wants=(load.next(table),)), {}, load)
 
-    def _backlog_reads(self) -> Iterator[Read]:
+    def _background_reads(self) -> Iterator[Read]:
+        """Read what is in doubt, then what was never read."""
         while self._backlog and self._free() > READS_KEPT:
-            needs: dict[TableId, Need] = {}
-            while self._backlog and len(needs) < TABLES_PER_READ_MAX:
-                table = next(iter(self._backlog))
-                del self._backlog[table]
-                if not self.pending(table):
-                    needs[table] = Need(obj=True, whole=True, load=True)
+            needs = self._backlog.take(TABLES_PER_READ_MAX)
+            for table in list(filter(self.pending, needs)):
+                need = needs.pop(table)
+                if not need.load:
+                    self._need(table, need)
             if needs:
                 yield self._begin(needs, few=False)
 
     def _begin(self, needs: dict[TableId, Need], *, few: bool) -> Read:
-        wants = []
-        for (db, name), need in needs.items():
-            self._dirty.pop((db, name), None)
-            if name:
-                names = () if need.whole else tuple(need.names)
-                whole = need.whole and few
-                wants.append(Want(db=db, table=name, obj=need.obj, whole=whole, names=names))
-        databases = tuple(db for db, name in needs if not name)
-        read = Read(read=self._next_read, databases=databases, wants=tuple(wants))
-        return self._fly(read, needs, None)
+        for table in needs:
+            self._dirty.pop(table, None)
+        return self._fly(read_of(self._next_read, needs, few=few), needs, None)
 
     def _fly(self, effect: Read, needs: dict[TableId, Need], load: Load | None) -> Read:
         self._flights[effect.read] = Flight(effect, needs, load)
