@@ -62,6 +62,11 @@ class Commits:
                 if entry.key == key[1]:
                     self._own[key] = entry.version
 
+    @property
+    def alive(self) -> bool:
+        """Whether catalogd is there."""
+        return self._catalogd.alive
+
     def look(self, claims: Sequence[Claimed]) -> _Look:
         """Return what is so right now."""
         catalog, epoch = self._catalogd.catalog, self._catalogd.store.epoch
@@ -98,6 +103,7 @@ class Verdicts:
     def __init__(self, commits: Commits, ask: AskValidate) -> None:
         self.ask = ask
         self._commits = commits
+        self._alive = commits.alive  # else what it had in mind last may never have been durable
         self._before = commits.look(ask.claims)
         self._states = {
             (c.db, c.table): commits.state((c.db, c.table), whole=c.whole) for c in ask.claims
@@ -106,7 +112,7 @@ class Verdicts:
     def answered(self, stale: Sequence[int]) -> None:
         """Take the places of the stale claims."""
         before, after = self._before, self._commits.look(self.ask.claims)
-        if before.store != after.store:
+        if before.store != after.store or not self._alive:
             return  # the one may be older than the other: there is no order of instants
         for place, claim in enumerate(self.ask.claims):
             reason = self._reason(place, claim, before, after)
@@ -118,7 +124,7 @@ class Verdicts:
 
     def agrees(self, seen: dict[TableId, State]) -> None:
         """Take what the claims were made of, none of which was said to be stale."""
-        if self._before.store == self._commits.stores:
+        if self._before.store == self._commits.stores and self._alive:
             for table, state in seen.items():
                 if self._states[table] != state:
                     text = f"{'.'.join(table)}: {state} is said to be true"
