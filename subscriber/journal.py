@@ -17,6 +17,7 @@ from ..topics.objects.names import (
     DatabaseKey,
     parse_namespace_key,
     parse_table_key,
+    table_key,
     table_name,
 )
 from ..topics.sharding import NAMESPACE, table_topic
@@ -52,6 +53,7 @@ class Journal:
         self._before: dict[int, dict[bytes, Content | None]] = {}
         self._renewed: set[int] = set()
         self._ahead: dict[tuple[str, str], None] = {}  # tables that pulls found before the names
+        self._pulled: dict[int, dict[bytes, None]] = {}  # while the topic was behind, at full
 
     def applied(self, delta: Delta, swaps: Iterable[Swap]) -> tuple[Change, ...]:
         """Return what ``delta`` changed."""
@@ -122,19 +124,26 @@ class Journal:
     ) -> tuple[Change, ...]:
         """Return what the catch-up that ends now has changed; ``groups`` is what is held."""
         before = self._before.pop(topic, {})
+        pulled = self._pulled.pop(topic, {})
         if topic in self._renewed:
             self._renewed.discard(topic)
-            return tuple(_renewed(groups, version))
-        found: list[Change] = []
+            return tuple(_renewed({**pulled, **groups}, version))
+        found: list[Change] = list(_renewed(pulled, version))
         for group, content in before.items():
             swap = Swap(group, content, groups.get(group))
             found += _changes(topic, swap, version=version, origin=CATCH_UP)
         return tuple(found)
 
     def found(self, db: str, table: str, view: View) -> None:
-        """A pull has found a table; the names may not know it yet, and may never."""
-        if self.on and view.record(db, table) is None:
+        """A pull has found a table, of which names and content may be known here later only."""
+        if not self.on:
+            return
+        if view.record(db, table) is None:
             self._ahead[db, table] = None
+        topic = table_topic(db, table, view.num_topics)
+        held = view.topics.get(topic)
+        if held is not None and not held.partial and held.moment is None:
+            self._pulled.setdefault(topic, {})[table_key(db, table)] = None
 
     def vanished(self, version: int, view: View) -> tuple[Change, ...]:
         """Return what pulls had found and the names do not know, though they are caught up."""
@@ -148,6 +157,7 @@ class Journal:
     def forget(self, topic: int) -> None:
         """``topic`` is not followed any more."""
         self._before.pop(topic, None)
+        self._pulled.pop(topic, None)
         self._renewed.discard(topic)
 
 
@@ -212,7 +222,7 @@ def _table_changes(swap: Swap, *, version: int, origin: str) -> Iterable[Change]
     return [Change(object=name, kind=kind, version=version, origin=origin, files=files)]
 
 
-def _renewed(groups: Mapping[bytes, Content], version: int) -> Iterable[Change]:
+def _renewed(groups: Iterable[bytes], version: int) -> Iterable[Change]:
     return [
         Change(object=_table(group), kind=DATA_CHANGED, version=version, origin=CATCH_UP)
         for group in groups

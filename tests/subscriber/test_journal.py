@@ -215,6 +215,20 @@ def test_table_that_a_pull_found_and_no_name_ever_told_of_is_told_as_dropped() -
     assert journal.vanished(9, view) == ()
 
 
+def test_what_was_pulled_while_its_topic_was_behind_is_told_when_that_is_caught_up() -> None:
+    world = _watching(started())
+    levels = world.member._following.levels
+    journal, view = levels.journal, levels.view
+    topic = world.catalog.topic("shop", "sales")
+    journal.found("shop", "sales", view)
+    assert journal.caught_up(topic, 9, {}) == (), "memory has it as new as the pull"
+    for fate, told in ((lambda _topic: None, ["shop.sales"]), (journal.forget, [])):
+        view.shut(topic)
+        journal.found("shop", "sales", view)
+        fate(topic)
+        assert [change.object for change in journal.caught_up(topic, 9, {})] == told
+
+
 def test_level_that_goes_live_above_the_one_before_it_is_a_gap() -> None:
     topic = shop().topic("shop", "sales")
     world = _watching(started())
