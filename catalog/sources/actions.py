@@ -9,13 +9,13 @@ own JSON inside, objects as ``{"field id": {"type": value}}``.
 | CREATE, DROP, ALTER DATABASE | the database |
 | CREATE, DROP TABLE, RELOAD | the table as a whole; DROP ends its incarnation |
 | ALTER TABLE | its object; as a whole if name, columns, storage or partition keys changed |
-| ADD, DROP, ALTER PARTITION | the partitions named; after a rename, old and new |
+| ADD, DROP, ALTER PARTITION | the partitions named, data if dropped; after a rename, old and new |
 | INSERT | data of the table or of the partition |
 """
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ...topics.errors import UsageError, WireError
@@ -138,7 +138,7 @@ def _alter_table(event: Event) -> tuple[Dirt, ...]:
     return (TableDirt(db=new[0], table=new[1], whole=truncated or reshaped, data=rewritten),)
 
 
-def _named_partitions(event: Event) -> tuple[Dirt, ...]:
+def _named_partitions(event: Event) -> tuple[PartitionDirt, ...]:
     listed = event.body.get("partitions")
     if not isinstance(listed, list):
         raise WireError("partitions are not a list")
@@ -147,6 +147,11 @@ def _named_partitions(event: Event) -> tuple[Dirt, ...]:
     if not names:
         return ()  # MSCK with nothing to add
     return (PartitionDirt(db=_db(event), table=_table(event), names=names),)
+
+
+def _drop_partitions(event: Event) -> tuple[Dirt, ...]:
+    # Their files go, too: whoever has listed them would look for them when they are added again.
+    return tuple(replace(dirt, data=True) for dirt in _named_partitions(event))
 
 
 def _alter_partition(event: Event) -> tuple[Dirt, ...]:
@@ -182,7 +187,7 @@ _ACTIONS: Final[Mapping[str, Callable[[Event], tuple[Dirt, ...]]]] = {
     "ALTER_TABLE": _alter_table,
     "RELOAD": _reload,
     "ADD_PARTITION": _named_partitions,
-    "DROP_PARTITION": _named_partitions,
+    "DROP_PARTITION": _drop_partitions,
     "ALTER_PARTITION": _alter_partition,
     "INSERT": _insert,
 }

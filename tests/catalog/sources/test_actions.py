@@ -194,12 +194,12 @@ def test_renamed_partition_is_named_by_old_and_new_values(place: Place) -> None:
     assert found.names == ("zone=x/day=1", "zone=Y z/day=2")
 
 
-def test_dropped_partition_is_named(place: Place) -> None:
+def test_dropped_partition_is_named_and_its_data_is_gone(place: Place) -> None:
     table = place.table("t", "zone", "day")
     place.writes.add_partitions([make_partition(table, ["x", "1"])])
     drop = place.writes.drop_partition
     found = dirt_after(place, lambda: drop(place.db, "t", ["x", "1"], True))
-    assert found == [PartitionDirt(db=place.db, table="t", names=("zone=x/day=1",))]
+    assert found == [PartitionDirt(db=place.db, table="t", names=("zone=x/day=1",), data=True)]
 
 
 def test_insert_changes_data_of_the_table_or_of_the_partition(place: Place) -> None:
