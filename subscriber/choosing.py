@@ -212,7 +212,8 @@ class Choosing:
         left_bytes = levels.budget.limit_bytes - levels.budget.committed((NAMESPACE, FULL))
         for topic in self._by_hand:
             left_bytes -= max(levels.committed_bytes(topic), pinned.pop(topic, 0))
-        return max(left_bytes - sum(pinned.values()), 0)
+        room = levels.holdings.pinnable_bytes  # what does not fit there is given up, or never comes
+        return max(left_bytes - min(sum(pinned.values()), room), 0)
 
     def _situation(self, topic: int, pinned: int | None, now: float) -> Situation:
         """Return how a topic stands; bytes of what is ``pinned`` are taken at any level."""

@@ -1,7 +1,7 @@
 """What is pinned is pulled and kept, again and again, before anybody asks; what is banned never."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from topicast.subscriber import facts
@@ -355,6 +355,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(WHATS), st.sampled_from(NAMES)), max_
 
 
 @given(STEPS, st.integers(1500, 9000))
+@example([("read", "items")] * 15 + [("pin", "items"), ("name", "items"), ("read", "items")], 3203)
 @settings(max_examples=60)
 def test_what_is_pinned_and_held_stays_whatever_else_is_read(
     steps: list[tuple[str, str]], room: int
