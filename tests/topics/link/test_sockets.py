@@ -171,6 +171,7 @@ def test_stopped_reader_costs_64_mib_at_most_and_the_others_nothing():
 
 
 STOPPED = """
+import psutil
 from topicast.tests.topics.link.stopping import reader_that_stops
 from topicast.tests.waiting import until
 from topicast.topics.link import Link
