@@ -168,20 +168,20 @@ class AskSync:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskJoin:
-    """Follow ``topic`` at ``level``, minimal or full."""
+    """Follow all of ``topics`` at ``level``, minimal or full."""
 
     id: int
-    topic: int
+    topics: tuple[int, ...]
     level: int = FULL
     give_up_at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskDrop:
-    """Follow ``topic`` no longer."""
+    """Follow ``topics`` no longer."""
 
     id: int
-    topic: int
+    topics: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

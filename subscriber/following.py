@@ -4,6 +4,7 @@ welcomed ──first fit beacon──▶ joins everything, keeps what fits the b
 welcomed again ──▶ joins what is followed, from where it stands: no resync
 """
 
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Final
 
@@ -24,6 +25,7 @@ from ..topics.wire.messages import (
     TopicState,
     Welcome,
 )
+from .budget import Account
 from .facts import CONTROL, ConnectData, ConnectHub, Effect, Send
 from .hubs import Hubs
 from .joining import Joining
@@ -31,6 +33,7 @@ from .levels import Levels
 from .starts import Starts
 
 STATUS_S: Final = 1.0  # a word of life; the hub suspects after two
+NAMED_MAX: Final = 5  # topics in one error
 
 
 class Following:
@@ -59,7 +62,7 @@ class Following:
         self.evictions = 0
         self._joining = joining
         self._starts = starts
-        self._asked: set[int] = set()  # to be raised to full, not admitted yet
+        self._asked: dict[int, tuple[int, ...]] = {}  # to be raised to full, with which others
         self._failures: dict[int, TopicastError] = {}
         self._joins = False  # everything is asked for on this registration
         self._told = False  # and answered: the hub knows, and is told of every change
@@ -82,35 +85,38 @@ class Following:
         holds = known or bool(self.levels.standing.versions(accepted[0]))
         return self._starts.heard((epoch, start), holds=holds, now=now)
 
-    def join(self, topic: int, level: int, *, now: float) -> tuple[Effect, ...]:
-        """Set ``topic`` to minimal or full by hand; ``failure`` tells when that cannot be."""
-        self._failures.pop(topic, None)
-        if not is_topic(topic, self.num_topics) or (topic == NAMESPACE and level != FULL):
-            text = f"no topic {topic}: there are 0 to {self.num_topics - 1}"
-            if topic == NAMESPACE:
-                text = "the namespace is always joined in full: close the subscriber"
-            self._failures[topic] = UsageError(text)
-            return ()
+    def join(self, topics: Sequence[int], level: int, *, now: float) -> tuple[Effect, ...]:
+        """Set ``topics`` to minimal or full, all or none; ``failure`` tells why that cannot be."""
+        for topic in topics:
+            self._failures.pop(topic, None)
+        for topic in topics:
+            error = self.misnamed(topic, level)
+            if error is not None:
+                self._failures[topic] = error
+                return ()
         if level == MINIMAL:
-            self._asked.discard(topic)
-            return self.watch(topic, now=now)
-        if self.levels.wanted(topic) == FULL or topic in self._asked:
+            return self._watch(topics, now=now)
+        news = tuple(t for t in topics if self.levels.wanted(t) != FULL and t not in self._asked)
+        self._asked.update(dict.fromkeys(news, news))
+        if not news or not self._joins:
             return ()
-        self._asked.add(topic)
-        return self._joining.join((_nowhere(topic),), now=now) if self._joins else ()
+        return self._joining.join(map(_nowhere, news), now=now)
+
+    def misnamed(self, topic: int, level: int) -> UsageError | None:
+        """Return why ``topic`` cannot be asked for at ``level``, whatever there is room for."""
+        if topic == NAMESPACE and level != FULL:
+            return UsageError("the namespace is always joined in full: close the subscriber")
+        if not is_topic(topic, self.num_topics):
+            return UsageError(f"no topic {topic}: there are 0 to {self.num_topics - 1}")
+        return None
 
     def set_level(self, topic: int, level: int, *, now: float) -> tuple[Effect, ...]:
         """Bring ``topic`` to ``level``, as far as there is room."""
-        return self.drop(topic) if level == NONE else self.join(topic, level, now=now)
+        return self.drop(topic) if level == NONE else self.join((topic,), level, now=now)
 
     def watch(self, topic: int, *, now: float) -> tuple[Effect, ...]:
         """Follow ``topic`` at minimal, if these few bytes are there."""
-        budget = self.levels.budget
-        place = budget.free_bytes + budget.committed((topic, FULL))
-        if self.levels.level(topic) != MINIMAL and place < MINIMAL_BYTES:
-            self._failures[topic] = self._over(topic, MINIMAL_BYTES)
-            return ()
-        return self.levels.watch(topic, now=now)
+        return self._watch((topic,), now=now)
 
     def failure(self, topic: int) -> TopicastError | None:
         """Return why a join by hand has failed."""
@@ -118,7 +124,7 @@ class Following:
 
     def drop(self, topic: int) -> tuple[Effect, ...]:
         """Lower ``topic`` to none."""
-        self._asked.discard(topic)
+        self._asked.pop(topic, None)
         return self.levels.drop(topic) if topic in self.levels.followers else ()
 
     def on_welcome(self, welcome: Welcome, *, now: float) -> tuple[Effect, ...]:
@@ -165,9 +171,9 @@ class Following:
         for topic in [t for t, s in states.items() if s.level == MINIMAL]:
             effects += self._place(states.pop(topic), joined, fenced=fenced, now=now)
         chosen = self._plan(states) if self.planned is None else []
-        for topic in (*chosen, *(topic for topic in states if topic in self._asked)):
-            if self.levels.wanted(topic) != FULL:
-                self._admit(states[topic])
+        together = [(topic,) for topic in chosen] + self._asked_together(states)
+        for topics in together:
+            self._admit([states[t] for t in topics if self.levels.wanted(t) != FULL])
         followed = self.levels.followers
         if self.planned is None:
             self.planned = frozenset(followed)
@@ -231,8 +237,8 @@ class Following:
         """After each fact: tell the hub what had to go, and ask for what is wanted."""
         effects: tuple[Effect, ...] = ()
         for topic, needed_bytes in self.levels.evicted:
-            self._asked.discard(topic)
-            self._failures[topic] = self._over(topic, needed_bytes)
+            self._asked.pop(topic, None)
+            self._failures[topic] = self._over((topic,), needed_bytes)
             self.outgrown.append(topic)
             self.evictions += 1
             if topic != NAMESPACE:
@@ -293,25 +299,60 @@ class Following:
         namespace = states.get(NAMESPACE)
         full_bytes = namespace.full_bytes if namespace is not None else 0
         if not self.levels.holdings.fits((NAMESPACE, FULL), full_bytes):
-            self.levels.over = self._over(NAMESPACE, full_bytes)
+            self.levels.over = self._over((NAMESPACE,), full_bytes)
             return []
         if self._automatic:
             return [NAMESPACE] if namespace is not None else []
         return sorted(states, key=lambda t: (t != NAMESPACE, states[t].full_bytes, t))
 
-    def _admit(self, state: TopicState) -> None:
-        topic = state.topic
-        self._asked.discard(topic)
-        if state.answer == DENIED:
-            self._failures[topic] = _denied(topic, "full")
-        elif not self.levels.holdings.fits((topic, FULL), state.full_bytes):
-            self._failures[topic] = self._over(topic, state.full_bytes)
-            self.outgrown.append(topic)
-        else:
-            self.levels.admit(topic, state.full_bytes)
+    def _watch(self, topics: Sequence[int], *, now: float) -> tuple[Effect, ...]:
+        """Follow all of ``topics`` at minimal, or none of them."""
+        levels, budget = self.levels, self.levels.budget
+        news = [topic for topic in topics if levels.level(topic) != MINIMAL]
+        needed_bytes = MINIMAL_BYTES * len(news)
+        place = budget.free_bytes + sum(budget.committed((topic, FULL)) for topic in news)
+        if news and place < needed_bytes:
+            self._failures.update(dict.fromkeys(news, self._over(news, needed_bytes)))
+            return ()
+        effects: tuple[Effect, ...] = ()
+        for topic in sorted(topics, key=levels.level, reverse=True):  # the first make room
+            self._asked.pop(topic, None)
+            effects += levels.watch(topic, now=now)
+        return effects
 
-    def _over(self, topic: int, needed_bytes: int) -> OverBudget:
-        what = "the namespace" if topic == NAMESPACE else f"topic {topic}"
+    def _asked_together(self, states: Mapping[int, TopicState]) -> list[tuple[int, ...]]:
+        """Return the topics that are to be raised and have answers, as they were asked for."""
+        asked = dict.fromkeys(self._asked[topic] for topic in states if topic in self._asked)
+        return [tuple(t for t in topics if t in states and t in self._asked) for topics in asked]
+
+    def _admit(self, states: Sequence[TopicState]) -> None:
+        """Raise topics to full, all of them or none."""
+        needed_bytes = sum(state.full_bytes for state in states)
+        topics = [state.topic for state in states]
+        denied = [state.topic for state in states if state.answer == DENIED]
+        for topic in topics:
+            self._asked.pop(topic, None)
+        for topic in denied:
+            self._failures[topic] = _denied(topic, "full")
+        if denied or not topics:
+            return
+        if not self._makes_room((topics[0], FULL), needed_bytes):
+            self._failures.update(dict.fromkeys(topics, self._over(topics, needed_bytes)))
+            self.outgrown += topics
+            return
+        for state in states:
+            self.levels.admit(state.topic, state.full_bytes)
+
+    def _makes_room(self, account: Account, needed_bytes: int) -> bool:
+        """Give up what is pulled for what is to be held; nothing, if that would not do."""
+        holdings = self.levels.holdings
+        return needed_bytes <= holdings.spare_bytes and holdings.fits(account, needed_bytes)
+
+    def _over(self, topics: Sequence[int], needed_bytes: int) -> OverBudget:
+        names = ", ".join(map(str, topics[:NAMED_MAX])) + ", …" * (len(topics) > NAMED_MAX)
+        what = f"topic {names}" if len(topics) == 1 else f"a join of the topics {names}"
+        if topics[0] == NAMESPACE:
+            what = "the namespace"
         free_bytes = self.levels.budget.free_bytes
         return OverBudget(what, needed_bytes=needed_bytes, free_bytes=free_bytes)
 

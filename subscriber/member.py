@@ -71,6 +71,7 @@ from .hubs import Hubs
 from .joining import Joining
 from .levels import Levels
 from .marks import Marks
+from .manual import Manual
 from .outbox import Outbox
 from .pinning import Pinning
 from .pins import Pins
@@ -138,6 +139,7 @@ class Member:
         self.choosing, self.pinning = self._choosers(Marks(always, never), automatic=automatic)
         self._telling = Telling(
             self._following, self._service, choosing=self.choosing, pinning=self.pinning
+        self._manual = Manual(self._following, self.choosing)
         )
         self._handlers = self._by_message()
 
@@ -262,13 +264,11 @@ class Member:
             case AskTold():
                 return self._on_ask_told(ask)
             case AskJoin():
-                return self._on_ask_join(ask, now)
-            case AskDrop(id=number, topic=topic):
-                self.choosing.by_hand(topic)
-                if topic == NAMESPACE:
-                    error = UsageError("the namespace is always joined: close the subscriber")
-                    return (Fail(number, error),)
-                return *self._following.drop(topic), Answer(number, None)
+                effects, wait = self._manual.join(ask, now=now)
+                self._waits.add(wait)
+                return effects
+            case AskDrop():
+                return self._manual.drop(ask)
             case AskPin():
                 return self._on_ask_pin(ask)
             case AskUnpin(id=number, db=db, table=table):
@@ -313,21 +313,6 @@ class Member:
             )
         )
         return ()
-
-    def _on_ask_join(self, ask: AskJoin, now: float) -> tuple[Effect, ...]:
-        following, topic = self._following, ask.topic
-        self.choosing.by_hand(topic)
-        effects = following.join(topic, ask.level, now=now)
-        self._waits.add(
-            Wait(
-                id=ask.id,
-                give_up_at=ask.give_up_at,
-                done=lambda: following.levels.joined(topic, ask.level),
-                failure=lambda: following.failure(topic),
-                missing=following.missing,
-            )
-        )
-        return effects
 
     def _on_ask_pin(self, ask: AskPin) -> tuple[Effect, ...]:
         outcome = self.pinning.pin(ask)

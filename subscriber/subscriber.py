@@ -283,28 +283,34 @@ class Subscriber:
         found = self._calls.ask(lambda number, _: AskTopics(id=number))
         return cast(tuple[TopicInfo, ...], found)
 
-    def join(self, topic: int, level: str = LEVELS[FULL]) -> None:
-        """Follow ``topic`` at ``level``: full, minimal or none; return once it is so.
+    def join(self, topics: int | Iterable[int], level: str = LEVELS[FULL]) -> None:
+        """Follow a topic, or several, at ``level``: full, minimal or none; return once it is so.
 
         At full everything is held; at minimal what is pulled, until a change of it is heard of.
 
+        Several are one request: all are joined, or an error says why and none is.
         Raises:
-            OverBudget: it does not fit; says the bytes needed.
+            OverBudget: together they do not fit; says the bytes needed.
             UsageError: there is no such topic or level, or the level is not offered.
         """
         if level not in LEVELS:
             raise UsageError(f"level {level!r}: {', '.join(LEVELS)}")
-        number = LEVELS.index(level)
+        number, named = LEVELS.index(level), _named(topics)
         if number == NONE:
-            self.drop(topic)
+            self.drop(named)
             return
         self._calls.ask(
-            lambda ask, until: AskJoin(id=ask, topic=topic, level=number, give_up_at=until)
+            lambda ask, until: AskJoin(id=ask, topics=named, level=number, give_up_at=until)
         )
 
-    def drop(self, topic: int) -> None:
-        """Follow ``topic`` no longer; its tables are pulled when they are asked for."""
-        self._calls.ask(lambda number, _: AskDrop(id=number, topic=topic))
+    def drop(self, topics: int | Iterable[int]) -> None:
+        """Follow a topic, or several, no longer; their tables are pulled when asked for.
+
+        Raises:
+            UsageError: there is no such topic; nothing is dropped.
+        """
+        named = _named(topics)
+        self._calls.ask(lambda number, _: AskDrop(id=number, topics=named))
 
     def pin(self, name: str) -> None:
         """Hold the table ``name`` whole, pulled anew after each change; return once it is held.
@@ -366,3 +372,8 @@ class Subscriber:
         Latest state, not history: of an object that changes often the newest change is seen.
         """
         return self._calls.running().watch(pattern, timeout_s=self._settings.timeout_s)
+
+
+def _named(topics: int | Iterable[int]) -> tuple[int, ...]:
+    """Return the topics that are meant, each once."""
+    return (topics,) if isinstance(topics, int) else tuple(dict.fromkeys(topics))

@@ -86,12 +86,14 @@ class Application:
         """Set a topic to a level; nobody waits for it."""
         give_up_at = self.world.now + PATIENCE_S
         self.process.dropped.pop(topic, None)
-        self.process.ask(lambda n: AskJoin(id=n, topic=topic, level=level, give_up_at=give_up_at))
+        self.process.ask(
+            lambda n: AskJoin(id=n, topics=(topic,), level=level, give_up_at=give_up_at)
+        )
 
     def drop(self, topic: int) -> None:
         """Follow a topic no longer."""
         self.process.dropped[topic] = None
-        self.process.ask(lambda n: AskDrop(id=n, topic=topic))
+        self.process.ask(lambda n: AskDrop(id=n, topics=(topic,)))
 
     def sync(self) -> None:
         """Wait for everything that is committed by now."""

@@ -55,8 +55,8 @@ LEVEL_PLANTS = (
             Line(
                 Following,
                 "_admit",
-                "elif not self.levels.holdings.fits((topic, FULL), state.full_bytes):",
-                "elif False:",
+                "if not self._makes_room((topics[0], FULL), needed_bytes):",
+                "if False:",
             ),
         ),
     ),

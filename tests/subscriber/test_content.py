@@ -16,9 +16,9 @@ def at(level: int) -> World:
     world = started()
     for topic in range(world.catalog.num_topics):
         if level:
-            assert world.ask(facts.AskJoin, topic=topic, level=level) in world.answers
+            assert world.ask(facts.AskJoin, topics=(topic,), level=level) in world.answers
         else:
-            world.ask(facts.AskDrop, topic=topic)
+            world.ask(facts.AskDrop, topics=(topic,))
     return world
 
 

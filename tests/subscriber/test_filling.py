@@ -143,7 +143,7 @@ def test_reply_that_comes_when_the_topic_is_pushed_is_not_held_beside_it() -> No
     topic = world.without("orders")
     world.held_back = lambda _channel, message: isinstance(message, Pulled)
     number = world.table("shop.orders")
-    world.ask(facts.AskJoin, topic=topic)
+    world.ask(facts.AskJoin, topics=(topic,))
     world.release()
     assert columns_of(world.answers[number], "orders") == ("id",)
     assert info(world, "orders").bytes == world.catalog.live_bytes(topic)
@@ -153,14 +153,14 @@ def test_bytes_of_what_was_pulled_are_back_when_the_level_changes() -> None:
     world = withholding("orders")
     topic = world.catalog.topic("shop", "orders")
     world.table("shop.orders")
-    world.ask(facts.AskJoin, topic=topic, level=MINIMAL)
+    world.ask(facts.AskJoin, topics=(topic,), level=MINIMAL)
     assert info(world, "orders").bytes == 64
     world.table("shop.orders")
-    world.ask(facts.AskJoin, topic=topic, level=FULL)
+    world.ask(facts.AskJoin, topics=(topic,), level=FULL)
     world.pass_time(0.5)
     assert (info(world, "orders").level, world.columns("orders")) == ("full", None)
     world.table("shop.orders")
-    world.ask(facts.AskDrop, topic=topic)
+    world.ask(facts.AskDrop, topics=(topic,))
     assert info(world, "orders").bytes == 0
 
 

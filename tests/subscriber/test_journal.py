@@ -14,6 +14,7 @@ from topicast.tests.subscriber.world import World, started
 from topicast.topics.entries import FULL, MINIMAL, STUB, Entry
 from topicast.topics.follower import LIVE, Follower
 from topicast.topics.objects.names import database_key, table_key
+from topicast.topics.objects.rules import OFF, Rule
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import (
     SOURCE_EVENTS,
@@ -115,8 +116,8 @@ def test_value_after_a_stub_is_a_change_unless_it_was_loaded() -> None:
 
 def _at_minimal(topic: int) -> World:
     world = _watching(started())
-    world.ask(facts.AskDrop, topic=topic)
-    world.ask(facts.AskJoin, topic=topic, level=MINIMAL, give_up_at=inf)
+    world.ask(facts.AskDrop, topics=(topic,))
+    world.ask(facts.AskJoin, topics=(topic,), level=MINIMAL, give_up_at=inf)
     return world
 
 
@@ -150,16 +151,16 @@ def test_whoever_has_read_is_told_of_every_table_once_it_is_followed() -> None:
     topic = shop().topic("shop", "sales")
     world = _at_minimal(topic)
     assert sorted(_seen(world)) == _all_of(world, topic)  # it was at full, and read perhaps
-    world.ask(facts.AskDrop, topic=topic)
+    world.ask(facts.AskDrop, topics=(topic,))
     world.publish(world.catalog.put_partitions("shop", "sales", {"ds=001": {"n": "new"}}))
     assert _seen(world) == []
-    world.ask(facts.AskJoin, topic=topic, level=FULL, give_up_at=inf)
+    world.ask(facts.AskJoin, topics=(topic,), level=FULL, give_up_at=inf)
     assert sorted(_seen(world)) == _all_of(world, topic)
 
 
 def test_whoever_has_not_read_is_told_nothing_when_it_is_followed() -> None:
     world = _watching(started(automatic=True))
-    world.ask(facts.AskJoin, topic=shop().topic("shop", "sales"), level=MINIMAL, give_up_at=inf)
+    world.ask(facts.AskJoin, topics=(shop().topic("shop", "sales"),), level=MINIMAL, give_up_at=inf)
     assert _seen(world) == []
 
 
@@ -180,7 +181,7 @@ def test_new_epoch_tells_every_table_of_a_topic_that_was_followed_and_never_read
     world.catalog.create_database("shop")
     world.start()
     topic = world.catalog.topic("shop", "orders")
-    world.ask(facts.AskJoin, topic=topic, level=MINIMAL, give_up_at=inf)
+    world.ask(facts.AskJoin, topics=(topic,), level=MINIMAL, give_up_at=inf)
     _watching(world)
     replacement = Catalog(epoch=11, start=5)
     replacement.create_database("shop")

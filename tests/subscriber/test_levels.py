@@ -75,7 +75,7 @@ def test_explicit_join_beyond_the_budget_is_refused_with_the_bytes_needed() -> N
     big = catalog.topic("shop", "sales")
     world = World(catalog, budget_bytes=sum(map(catalog.live_bytes, catalog.topics)) - 1)
     world.start()
-    error = world.errors[world.ask(facts.AskJoin, topic=big)]
+    error = world.errors[world.ask(facts.AskJoin, topics=(big,))]
     assert isinstance(error, OverBudget)
     assert error.needed_bytes == catalog.size(big)
     assert len(world.said(CatchUp)) == 1  # nothing was asked for in vain
@@ -86,24 +86,24 @@ def test_dropped_topic_is_pulled_and_joined_again_from_memory() -> None:
     world = started()
     topic = world.catalog.topic("shop", "orders")
     held = world.stats().held_bytes
-    assert world.ask(facts.AskDrop, topic=topic) in world.answers
+    assert world.ask(facts.AskDrop, topics=(topic,)) in world.answers
     assert world.columns("orders") is None
     assert world.stats().held_bytes == held - world.catalog.live_bytes(topic)
     assert world.table("shop.orders") in world.answers
     assert world.columns("orders") is None
-    number = world.ask(facts.AskJoin, topic=topic)
+    number = world.ask(facts.AskJoin, topics=(topic,))
     world.run()
     assert number in world.answers
-    assert world.ask(facts.AskJoin, topic=topic) in world.answers  # joined already
+    assert world.ask(facts.AskJoin, topics=(topic,)) in world.answers  # joined already
     assert world.columns("orders") == ("id",)
     assert world.stats().held_bytes == held
 
 
 def test_join_of_no_topic_and_drop_of_the_namespace_are_refused() -> None:
     world = started()
-    assert isinstance(world.errors[world.ask(facts.AskJoin, topic=4)], UsageError)
-    assert isinstance(world.errors[world.ask(facts.AskDrop, topic=NAMESPACE)], UsageError)
-    assert world.ask(facts.AskDrop, topic=4) in world.answers
+    assert isinstance(world.errors[world.ask(facts.AskJoin, topics=(4,))], UsageError)
+    assert isinstance(world.errors[world.ask(facts.AskDrop, topics=(NAMESPACE,))], UsageError)
+    assert isinstance(world.errors[world.ask(facts.AskDrop, topics=(4,))], UsageError)
 
 
 def test_topic_that_outgrows_the_budget_is_dropped_largest_first() -> None:
@@ -136,9 +136,9 @@ def test_topic_that_grows_while_it_is_joined_gives_way_itself() -> None:
     topic = catalog.topic("shop", "sales")
     world = World(catalog, budget_bytes=sum(map(catalog.size, catalog.topics)) + 400)
     world.start()
-    world.ask(facts.AskDrop, topic=topic)
+    world.ask(facts.AskDrop, topics=(topic,))
     world.held_back = lambda channel, message: isinstance(message, Joined)
-    number = world.ask(facts.AskJoin, topic=topic)
+    number = world.ask(facts.AskJoin, topics=(topic,))
     catalog.put_partitions("shop", "sales", {f"ds=x{i:03}": {"n": "9" * 99} for i in range(90)})
     world.release()  # the hub spoke before the topic grew
     assert isinstance(world.errors[number], OverBudget)
@@ -174,9 +174,9 @@ def test_topic_that_grows_while_it_is_joined_spares_a_larger_one() -> None:
     name = next(n for n in NAMES if catalog.topic("shop", n) == small)
     world = World(catalog, budget_bytes=sum(map(catalog.size, catalog.topics)) + 200)
     world.start()
-    world.ask(facts.AskDrop, topic=small)
+    world.ask(facts.AskDrop, topics=(small,))
     world.held_back = lambda channel, message: isinstance(message, Joined)
-    number = world.ask(facts.AskJoin, topic=small)
+    number = world.ask(facts.AskJoin, topics=(small,))
     catalog.put_table("shop", name, columns=tuple(sha256(b"%d" % i).hexdigest() for i in range(20)))
     world.release()
     assert isinstance(world.errors[number], OverBudget)
@@ -213,7 +213,7 @@ def test_drop_in_the_middle_of_a_catch_up_cancels_what_nobody_waits_for() -> Non
     world.held_back = lambda channel, message: isinstance(message, Chunk)
     world.catalog.put_table("shop", "orders", columns=("id", "lost"))
     world.pass_time(0.3)
-    world.ask(facts.AskDrop, topic=topic)
+    world.ask(facts.AskDrop, topics=(topic,))
     assert len(world.said(Cancel)) == 1
     world.release()  # a part that was on its way
     assert len(world.said(Cancel)) == 2
@@ -233,7 +233,7 @@ def test_topic_that_is_denied_is_not_followed() -> None:
     world = started()
     topic = world.without("orders")
     world.held_back = lambda channel, message: isinstance(message, Joined)
-    number = world.ask(facts.AskJoin, topic=topic)
+    number = world.ask(facts.AskJoin, topics=(topic,))
     channel, message = world.kept.pop()
     assert isinstance(message, Joined)
     denied = replace(message, topics=(replace(message.topics[0], answer=DENIED),))
@@ -275,4 +275,4 @@ def test_room_for_growth_of_unknown_size_is_no_reason_to_drop_or_refuse() -> Non
     world.publish(*catalog.create_table("shop", "aaa"))
     assert world.stats().evictions == 0
     world.held_back = lambda channel, message: False
-    assert world.ask(facts.AskJoin, topic=topic) in world.answers
+    assert world.ask(facts.AskJoin, topics=(topic,)) in world.answers

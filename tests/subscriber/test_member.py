@@ -55,7 +55,7 @@ def test_leaving_says_goodbye() -> None:
 def test_asks_before_anything_is_there_wait_and_are_served() -> None:
     world = World(shop())
     number, names = world.table("shop.orders"), world.ask(facts.AskNamespace)
-    joined = world.ask(facts.AskJoin, topic=1)
+    joined = world.ask(facts.AskJoin, topics=(1,))
     assert isinstance(world.errors[joined], UsageError)  # how many there are is not known yet
     world.pass_time(1)
     assert number in world.answers

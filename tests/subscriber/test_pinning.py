@@ -219,7 +219,7 @@ def test_planner_is_given_what_pins_leave(monkeypatch: pytest.MonkeyPatch) -> No
         catalog.topic("shop", "sales"),
         catalog.topic("shop", "orders"),
     }
-    world.ask(facts.AskJoin, topic=catalog.topic("shop", "sales"), level=MINIMAL)
+    world.ask(facts.AskJoin, topics=(catalog.topic("shop", "sales"),), level=MINIMAL)
     world.pass_time(PLAN_S + 1)  # what is set by hand takes its bytes from the others too
     situations, budget = plans[-1]
     assert catalog.topic("shop", "sales") not in situations
@@ -254,7 +254,7 @@ def test_pinned_table_of_a_full_topic_is_not_pulled() -> None:
     world.pass_time(2)
     assert pulls(world) == []
     assert world.stats().pins == len(NAMES)
-    world.ask(facts.AskJoin, topic=world.catalog.topic("shop", "sales"), level=MINIMAL)
+    world.ask(facts.AskJoin, topics=(world.catalog.topic("shop", "sales"),), level=MINIMAL)
     world.pass_time(2)
     assert whole(world, "sales")
 
@@ -311,7 +311,7 @@ def test_banned_table_is_not_held_at_any_level(level: int) -> None:
     world = World(shop(), never=("shop.sales",))
     world.start()
     topic = world.catalog.topic("shop", "sales")
-    world.ask(facts.AskJoin, topic=topic, level=level)
+    world.ask(facts.AskJoin, topics=(topic,), level=level)
     world.pass_time(1)
     number = world.table("shop.sales", whole=True)
     assert number in world.answers
@@ -382,7 +382,7 @@ def test_what_is_pinned_and_held_stays_whatever_else_is_read(
         elif what == "join":
             topic = world.catalog.topic("shop", name)
             held = {one for one in held if world.catalog.topic("shop", one) != topic}
-            world.ask(facts.AskJoin, topic=topic)
+            world.ask(facts.AskJoin, topics=(topic,))
         world.pass_time(0.3 if what != "wait" else 6)  # each step is checked in the world
         pinned = {parse_table_key(group).table for group in world.member.pinning.pins.known}
         assert {name for name in held & pinned if not whole(world, name)} == set()

@@ -65,7 +65,7 @@ def test_after_a_pull_memory_waits_until_it_is_as_new() -> None:
     assert columns_of(world.answers[number], "orders") == ("id", "two")
     # A hub that lags brings the topic back one version behind.
     world.held_back = lambda channel, message: isinstance(message, Chunk)
-    world.ask(facts.AskJoin, topic=topic)
+    world.ask(facts.AskJoin, topics=(topic,))
     world.run()
     _, chunk = world.kept.pop(0)
     assert isinstance(chunk, Chunk)

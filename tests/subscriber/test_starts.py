@@ -165,7 +165,7 @@ def test_catalogd_that_moves_is_followed() -> None:
     world = started()
     world.catalog_address = "tcp://elsewhere:26000"
     topic = world.catalog.topic("shop", "orders")
-    world.ask(facts.AskDrop, topic=topic)
+    world.ask(facts.AskDrop, topics=(topic,))
     number = world.table("shop.orders")
     assert number not in world.answers
     world.pass_time(0.3)

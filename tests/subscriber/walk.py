@@ -77,10 +77,10 @@ class Walk:
             kind = self._dice.choice([facts.AskPin, facts.AskUnpin])
             world.ask(kind, db="shop", table=self._dice.choice(TABLES))
         elif what < 0.94:
-            world.ask(facts.AskDrop, topic=self._dice.randrange(2))
+            world.ask(facts.AskDrop, topics=(self._dice.randrange(2),))
         elif what < 0.98:
             level = self._dice.choice([MINIMAL, MINIMAL, FULL])
-            world.ask(facts.AskJoin, topic=self._dice.randrange(2), level=level)
+            world.ask(facts.AskJoin, topics=(self._dice.randrange(2),), level=level)
         else:
             world.ask(facts.AskSync)
 
@@ -175,6 +175,6 @@ class Walk:
         self.world.pass_time(8)
         self._see_pins()
         for topic in (0, 1, NAMESPACE):
-            self.world.ask(facts.AskJoin, topic=topic)
+            self.world.ask(facts.AskJoin, topics=(topic,))
         self.world.pass_time(4)
         self.world.member.check()

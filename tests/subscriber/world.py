@@ -202,7 +202,7 @@ class World:
     def without(self, name: str) -> int:
         """Drop the topic of ``shop.name``, so that it is pulled."""
         topic = self.catalog.topic("shop", name)
-        self.ask(facts.AskDrop, topic=topic)
+        self.ask(facts.AskDrop, topics=(topic,))
         return topic
 
     def last_pull(self) -> Pull:
