@@ -362,6 +362,10 @@ class Subscriber:
         """
         return self._writes.begin(wanted, partitions)
 
+    def flush(self, timeout_s: float = FLUSH_S) -> bool:
+        """Return within ``timeout_s`` whether every write is told."""
+        return self._writes.flush(timeout_s)
+
     def stats(self) -> Stats:
         """Return counters, and the state of the budget."""
         return cast(Stats, self._calls.ask(lambda number, _: AskStats(id=number)))

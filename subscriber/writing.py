@@ -51,11 +51,13 @@ class Writes:
         self._calls.running().write(write, timeout_s=self._calls.timeout_s)
         self._told = True
 
-    def flush(self, timeout_s: float) -> None:
-        """Wait until everything is told, or for so long, or until it is refused."""
-        if self._told and self._calls.loop is not None and self._calls.loop.running:
-            with suppress(TopicastError):
-                self.wait(EVERY, timeout_s)
+    def flush(self, timeout_s: float) -> bool:
+        """Return whether everything is told; wait for so long, or until it is refused."""
+        if not self._told:
+            return True
+        with suppress(TopicastError):
+            return self.wait(EVERY, timeout_s)
+        return False
 
     def wait(self, number: int, timeout_s: float) -> bool:
         """Wait until catalogd has the write ``number``; False if it has not in time."""
@@ -94,6 +96,14 @@ class Writing:
     def end(self, *, failed: bool = False) -> None:
         """Tell that the write is over."""
         self._writes.tell(self.told(FAILED if failed else WRITTEN))
+
+    def wait(self, timeout_s: float) -> bool:
+        """Return within ``timeout_s`` whether catalogd has what was told last.
+
+        Raises:
+            UsageError: catalogd follows another metastore.
+        """
+        return self._writes.wait(self.number, timeout_s)
 
     def abandon(self) -> None:
         """Tell that nothing was written."""

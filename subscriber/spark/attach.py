@@ -14,12 +14,14 @@ from typing import Final, Self
 from ...topics.errors import ConfigError, NotReady
 from ..subscriber import Subscriber
 from .catalyst import VERSIONS, Catalyst, Session, Unsupported
-from .config import Arguments, SparkSettings, control_of, settings_of
+from .config import OFF, Arguments, SparkSettings, control_of, settings_of
 from .guard import Guard
 from .hook import forget, listen, once
+from .plans import metastore_at_attach
 from .refresh import Refresher
+from .reporter import Reporter
 from .sessions import Sessions, made_before
-from .status import DETACHED, UNSUPPORTED, Status
+from .status import DETACHED, LIVE, UNSUPPORTED, Status
 from .worker import Worker, freshness_s
 
 SYNC_S: Final = 10.0
@@ -35,6 +37,7 @@ class Handle:
         self._sessions = Sessions()
         self._refresher = Refresher()
         self._worker: Worker | None = None
+        self._reporter: Reporter | None = None
         self._settings: SparkSettings | None = None
         self._spark = ""
         self._primitives = ""
@@ -77,6 +80,8 @@ class Handle:
             stale_reads_avoided=counts.reread,
             would_refresh=counts.would,
             losses=counts.losses,
+            writes=self._reporter.standing() if self._reporter is not None else "",
+            writes_reported=self._reporter.untold.count if self._reporter is not None else 0,
             errors=self._guard.errors,
             last_error=self._guard.last,
         )
@@ -113,6 +118,8 @@ class Handle:
         with self._guard("detach"):
             forget(self)
             self._deafen()
+            if self._reporter is not None:
+                self._reporter.stop()
             if self._worker is not None:
                 self._worker.stop()
 
@@ -137,6 +144,7 @@ class Handle:
             refresh_existing=settings.refresh_existing,
             refresh_cached=settings.refresh_cached,
         )
+        metastore = metastore_at_attach(session, conf=_conf_of(session), said=settings.metastore)
         name = f"{session._sc.applicationId}@{socket.gethostname()}:{os.getpid()}"
         worker = Worker(
             self._refresher,
@@ -148,12 +156,22 @@ class Handle:
                 budget=settings.budget,
                 timeout_s=SUBSCRIBER_TIMEOUT_S,
                 name=name,
+                metastore=metastore.uris,
             ),
         )
         self._deafen = listen(type(session), self.found)
         for found in made_before(type(session)):
             self._sessions.found(found)
         self._worker = worker
+        self._reporter = Reporter(
+            self._sessions,
+            guard=self._guard,
+            live=lambda: worker.subscriber if worker.state == LIVE else None,
+            metastore=metastore,
+            said=settings.metastore,
+            is_on=lambda: worker.control != OFF,
+        )
+        self._reporter.start(session)
         worker.start()
 
     def _state(self) -> str:
@@ -170,6 +188,7 @@ def attach(
     control: str | None = None,
     refresh_existing: bool | None = None,
     refresh_cached: bool | None = None,
+    metastore: str | None = None,
 ) -> Handle:
     """Return the handle of this process, whose sessions are refreshed by push from now on.
 
@@ -184,6 +203,7 @@ def attach(
         control: on, off, or dry-run.
         refresh_existing: Let DataFrames that exist see what others append, too.
         refresh_cached: Make cached data (CACHE TABLE, ``df.cache()``) of a changed table anew.
+        metastore: What this driver writes to, as catalogd names it; else hive.metastore.uris.
 
     Cost: the first contact with statestored, which is waited for up to half a second.
     """
@@ -193,6 +213,7 @@ def attach(
         control=control,
         refresh_existing=refresh_existing,
         refresh_cached=refresh_cached,
+        metastore=metastore,
     )
 
     def make() -> Handle:

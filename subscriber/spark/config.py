@@ -7,6 +7,7 @@
 | control | spark.topicast.control | TOPICAST_CONTROL |
 | refresh_existing | spark.topicast.refreshExisting | TOPICAST_REFRESH_EXISTING |
 | refresh_cached | spark.topicast.refreshCached | TOPICAST_REFRESH_CACHED |
+| metastore | spark.topicast.metastore | TOPICAST_METASTORE |
 """
 
 from collections.abc import Callable, Mapping
@@ -28,6 +29,7 @@ SETTINGS: Final = {  # of Spark -> of the environment
     "spark.topicast.control": "TOPICAST_CONTROL",
     "spark.topicast.refreshExisting": "TOPICAST_REFRESH_EXISTING",
     "spark.topicast.refreshCached": "TOPICAST_REFRESH_CACHED",
+    "spark.topicast.metastore": "TOPICAST_METASTORE",
 }
 _BOOLEANS: Final = {"true": True, "false": False, "1": True, "0": False}
 
@@ -37,7 +39,8 @@ class SparkSettings:
     """How a driver is attached.
 
     ``refresh_existing``: DataFrames that exist see new files, too. ``refresh_cached``: data that
-    the user has cached is made anew, too.
+    the user has cached is made anew, too. ``metastore``: what reports say that was written to,
+    empty: hive.metastore.uris.
     """
 
     statestores: str
@@ -45,6 +48,7 @@ class SparkSettings:
     control: str
     refresh_existing: bool
     refresh_cached: bool
+    metastore: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +60,7 @@ class Arguments:
     control: str | None = None
     refresh_existing: bool | None = None
     refresh_cached: bool | None = None
+    metastore: str | None = None
 
 
 def settings_of(
@@ -87,6 +92,7 @@ def settings_of(
             arguments.refresh_existing, said, key="spark.topicast.refreshExisting"
         ),
         refresh_cached=_boolean(arguments.refresh_cached, said, key="spark.topicast.refreshCached"),
+        metastore=_first(arguments.metastore, said("spark.topicast.metastore"), ""),
     )
 
 

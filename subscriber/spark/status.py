@@ -20,7 +20,8 @@ class Status:
     ``changes``: heard of; ``spared``: those that need no refresh. ``refreshes``: relations renewed;
     ``stale_reads_avoided``: those that were read again after it. ``would_refresh``: what a dry
     run would have renewed. ``losses``: how often all relations were renewed because changes may
-    have been missed. ``errors``: failures of ours, which ended in plain Spark; ``last_error``.
+    have been missed. ``writes``: reported, or why not; ``writes_reported``: how many. ``errors``:
+    failures of ours, which ended in plain Spark; ``last_error``.
     """
 
     state: str
@@ -38,6 +39,8 @@ class Status:
     stale_reads_avoided: int
     would_refresh: int
     losses: int
+    writes: str
+    writes_reported: int
     errors: int
     last_error: str
 

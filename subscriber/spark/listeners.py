@@ -1,0 +1,141 @@
+"""Listeners: what Spark's JVM tells that it executed, whoever asked it to.
+
+    listener bus ──QueryExecutionListener, StreamingQueryListener──▶ take: put it in a queue
+
+An adapter. Callbacks only hand over: the bus is shared, and a callback that takes long makes it
+drop what others are told. The callback server is Spark's, and never shut down.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from .plans import COMMANDS
+
+EXECUTED: Final = "executed"
+FAILED: Final = "failed"
+PROGRESS: Final = "progress"
+
+Take = Callable[[str, Any], None]  # what happened, and the object of the JVM that says more
+
+
+class Deaf(Exception):
+    """Callbacks do not arrive; says what was tried."""
+
+
+class Executions:
+    """Hears of every execution of one session, and of sessions cloned of it."""
+
+    def __init__(self, take: Take) -> None:
+        self._take = take
+
+    def onSuccess(self, name: str, execution: Any, _duration: int) -> None:  # noqa: N802 - Spark's
+        """Take a statement that was executed."""
+        if name in COMMANDS:
+            self._take(EXECUTED, execution)
+
+    def onFailure(self, name: str, execution: Any, _error: Any) -> None:  # noqa: N802 - Spark's
+        """Take a statement that failed while it was executed."""
+        if name in COMMANDS:
+            self._take(FAILED, execution)
+
+    class Java:
+        """What it is in the JVM."""
+
+        implements = ("org.apache.spark.sql.util.QueryExecutionListener",)
+
+
+class Batches:
+    """Hears of every batch of the streams of one session."""
+
+    def __init__(self, take: Take) -> None:
+        self._take = take
+
+    def onQueryStarted(self, _event: Any) -> None:  # noqa: N802 - Spark's
+        """A stream that starts has written nothing."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's
+        """Take a batch that is done."""
+        self._take(PROGRESS, event)
+
+    def onQueryIdle(self, _event: Any) -> None:  # noqa: N802 - Spark's
+        """A stream without a batch has written nothing."""
+
+    def onQueryTerminated(self, _event: Any) -> None:  # noqa: N802 - Spark's
+        """What a stream has written was told before."""
+
+    class Java:
+        """What it is in the JVM."""
+
+        implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
+
+
+class _Consumer:
+    """Proves that callbacks arrive."""
+
+    def __init__(self) -> None:
+        self.heard = False
+
+    def accept(self, _value: object) -> None:
+        """Take that it was called."""
+        self.heard = True
+
+    class Java:
+        """What it is in the JVM."""
+
+        implements = ("java.util.function.Consumer",)
+
+
+class States:
+    """Tells which sessions have their state: whoever makes it fixes what settings it has."""
+
+    def __init__(self) -> None:
+        self._field: Any = None
+
+    def has(self, session: Any) -> bool:
+        """Tell whether ``session`` has it."""
+        kind = session._jsparkSession.getClass()
+        while self._field is None and kind is not None:
+            for field in kind.getDeclaredFields():
+                if field.getName() == "sessionState":
+                    field.setAccessible(True)
+                    self._field = field
+            kind = kind.getSuperclass()
+        return self._field is not None and self._field.get(session._jsparkSession) is not None
+
+
+def prove_callbacks(session: Any) -> None:
+    """Start the callback server of this process, if nobody has, and prove that it is heard.
+
+    Raises:
+        Deaf: callbacks do not arrive.
+    """
+    from pyspark import java_gateway
+
+    java_gateway.ensure_callback_server_started(session._sc._gateway)  # type: ignore[no-untyped-call]  # PySpark's
+    consumer = _Consumer()
+    try:
+        session._jvm.java.util.Optional.of("").ifPresent(consumer)
+    except Exception as exc:
+        raise Deaf(f"callbacks of Spark's JVM do not arrive: {str(exc).splitlines()[0]}") from exc
+    if not consumer.heard:
+        raise Deaf("callbacks of Spark's JVM do not arrive")
+
+
+def listen(session: Any, take: Take) -> Callable[[], None]:
+    """Have ``take`` called with what ``session``, which has its state, executes from now on.
+
+    Returns the undoing, which needs what the JVM made of ours: of Python's objects each call
+    makes another.
+    """
+    java, streaming = session._jsparkSession, session._jvm.org.apache.spark.sql.streaming
+    manager, streams = java.listenerManager(), java.streams()
+    manager.register(Executions(take))
+    executions = manager.listListeners()[-1]
+    batches = streaming.PythonStreamingQueryListenerWrapper(Batches(take))
+    streams.addListener(batches)
+
+    def undo() -> None:
+        manager.unregister(executions)
+        streams.removeListener(batches)
+
+    return undo

@@ -1,0 +1,72 @@
+"""Metastores: of which metastore a session's tables are, and what a name in it means.
+
+A write is reported as one of a metastore that catalogd follows, or not at all.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from .statements import Target
+
+CATALOG: Final = "spark_catalog"
+IMPLEMENTATION: Final = "spark.sql.catalogImplementation"
+REPLACED: Final = "spark.sql.catalog."
+URIS: Final = "hive.metastore.uris"
+BUILT_IN: Final = ("", "builtin")
+
+Look = Callable[[str], str]  # a setting's value; empty: it is not set
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metastore:
+    """The ``uris`` that reports carry; or why writes are not reported."""
+
+    uris: str = ""
+    reason: str = ""
+
+
+def metastore_of(conf: Look, *, uris: str, said: str) -> Metastore:
+    """Return the metastore that a session writes to.
+
+    Args:
+        conf: Settings of the session.
+        uris: ``hive.metastore.uris`` of its Hadoop configuration.
+        said: ``spark.topicast.metastore``, which goes before it.
+    """
+    implementation = conf(IMPLEMENTATION)
+    if implementation != "hive":
+        return Metastore(reason=f"its catalog is {implementation or 'in-memory'}, not hive")
+    replaced = conf(REPLACED + CATALOG)
+    if replaced not in BUILT_IN:
+        return Metastore(reason=f"{CATALOG} is {replaced}, which has files of its own")
+    if not (said or uris):
+        return Metastore(reason=f"its metastore is embedded: {URIS} is not set")
+    return Metastore(uris=said or uris)
+
+
+def object_of(target: Target, *, catalog: str, database: str, conf: Look) -> str | None:
+    """Return what is told of ``target``, ``db.table`` or its path; None: of another catalog.
+
+    Args:
+        target: What is written.
+        catalog: The session's current one.
+        database: The current one in it.
+        conf: Settings of the session, to know other catalogs by.
+    """
+    if target.path:
+        return target.path
+    match target.name:
+        case (table,) if catalog == CATALOG:
+            db = database
+        case (_, path) if "/" in path:
+            return path  # parquet.`/w/orders`
+        case (first, table) if catalog == CATALOG and not conf(REPLACED + first):
+            db = first
+        case (first, db, table) if first.lower() == CATALOG:
+            pass
+        case _:
+            return None
+    if not db or "." in db + table:
+        return None
+    return f"{db}.{table}".lower()

@@ -1,0 +1,270 @@
+"""Reporter: tells catalogd what this driver writes.
+
+    wrapped method ──begin──▶ intent ──end──▶ written, or failed        in the user's thread
+    listener ──▶ queue ──▶ one thread of ours: what was it? ──▶ written  what no wrapper saw
+
+A wrapped write waits for catalogd, but for ACK_S at most: in the usual case whoever reads after
+it is fresh, and the report has left before the user's next statement, which may hold Python's
+lock for seconds. Told twice is told once; what can tell that it was told says nothing.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from queue import Empty, Full, Queue
+from typing import Any, Final
+from weakref import WeakSet
+
+from ...topics.errors import UsageError
+from ..subscriber import Subscriber
+from .guard import Guard
+from .listeners import FAILED, PROGRESS, Deaf, States, listen, prove_callbacks
+from .metastores import Metastore
+from .plans import Plans, empty_bus, mark_of, sunk, written
+from .sessions import Sessions
+from .statements import Target
+from .untold import Begun, Untold, Wrote
+from .writers import install
+
+ACK_S: Final = 0.003  # that a write is held up for; of 5 ms that it may cost
+FLUSH_S: Final = 2.0  # at the end of Spark, for what was written last
+MARK_S: Final = 0.05  # for a wrapped statement to say which execution was its own
+IDLE_S: Final = 0.2  # between two looks for sessions that have come into use
+QUEUE_MAX: Final = 10_000  # executions that wait to be looked at; each is held in the JVM
+REPORTED: Final = "reported"
+MARKS_MAX: Final = 1000
+
+log = logging.getLogger(__name__)
+
+
+class Reporter:
+    """``begin``, ``end`` and ``flush`` are for any thread, and raise nothing."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        *,
+        guard: Guard,
+        live: Callable[[], Subscriber | None],
+        metastore: Metastore,
+        said: str,
+        is_on: Callable[[], bool],
+    ) -> None:
+        """Make it; nothing is wrapped before ``start``.
+
+        Args:
+            sessions: Of the process; they are listened to once they are in use.
+            guard: Where failures end.
+            live: Who tells, at this moment.
+            metastore: What ``live`` says that it writes to.
+            said: The metastore that the settings name.
+            is_on: Whether anything is to be reported.
+        """
+        self.reason = metastore.reason
+        self.deaf = ""
+        self.untold = Untold(live)
+        self.missed = 0
+        self._sessions = sessions
+        self._guard = guard
+        self._live = live
+        self._uris = metastore.uris
+        self._said = said
+        self._is_on = is_on
+        self._pid = os.getpid()
+        self._jvm: Any = None
+        self._undo: Callable[[], None] = lambda: None
+        self._heard: WeakSet[Any] = WeakSet()  # sessions that are listened to
+        self._undoings: dict[str, Callable[[], None]] = {}  # by the session's id in the JVM
+        self._queue: Queue[tuple[str, Any]] = Queue(QUEUE_MAX)
+        self._open: dict[int, frozenset[str]] = {}  # what wrapped calls write at this moment
+        self._unmarked: dict[int, frozenset[str]] = {}  # and those that have not marked it yet
+        self._marks: dict[int, frozenset[str]] = {}
+        self._batches: dict[str, int] = {}
+        self._states = States()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="topicast-reports", daemon=True)
+
+    def start(self, session: Any) -> None:
+        """Wrap what writes, and start the thread."""
+        self._jvm = session._jvm
+        self._undo = install(self, session)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Undo what was wrapped, and tell what was written until now."""
+        self._undo()
+        if self._pid != os.getpid() or not self._thread.is_alive():
+            return
+        self.flush()
+        self._stopping.set()
+        for undo in tuple(self._undoings.values()):
+            with self._guard("listen no more", unless=lambda: not self._contexts()):
+                undo()
+        self._thread.join(FLUSH_S)
+
+    def begin(self, session: Any, found: tuple[Target, ...]) -> list[Begun]:
+        """Tell that what was ``found`` is being written in ``session``."""
+        begun: list[Begun] = []
+        if not found or self._pid != os.getpid():
+            return begun
+        with self._guard("tell that a write begins"):
+            plans = Plans(session._jsparkSession, session._jvm, said=self._said)
+            if self._is_reported(plans):
+                objects = plans.objects(found)
+                self._open[id(begun)] = self._unmarked[id(begun)] = frozenset(objects)
+                for name, partitions in objects.items():
+                    begun.append(self.untold.begin(name, partitions))
+        return begun
+
+    def end(self, begun: list[Begun], *, failed: bool, frame: Any = None) -> None:
+        """Tell how it ended; ``frame`` is what a statement returned."""
+        names = self._open.pop(id(begun), None)
+        for one in begun:
+            with self._guard("tell what was written"):
+                self.untold.end(one, failed=failed)
+        if names and frame is not None:
+            with self._guard("tell apart what was written"):
+                self._mark(mark_of(frame._jdf.queryExecution().analyzed(), self._jvm), names)
+        self._unmarked.pop(id(begun), None)
+        if begun:
+            with self._guard("wait for catalogd"):
+                self._await(begun[-1])
+
+    def standing(self) -> str:
+        """Return ``reported``, or why writes are not."""
+        return f"not reported: {self.reason}" if self.reason else self.deaf or REPORTED
+
+    def flush(self) -> None:
+        """Tell what was written until now, before Spark ends; wait for it, but not for long."""
+        if self._pid != os.getpid():
+            return
+        for context in self._contexts():
+            with self._guard("hear of the last writes"):
+                empty_bus(context)
+        done = threading.Event()
+        self._take("", done)
+        done.wait(FLUSH_S)
+        live = self._live()
+        if live is not None:
+            with self._guard("tell of the last writes"):
+                live.flush(FLUSH_S)
+
+    def _mark(self, mark: int, names: frozenset[str]) -> None:
+        """Note that an execution was told of."""
+        self._marks[mark] = names
+        if len(self._marks) > MARKS_MAX:
+            self._marks.pop(next(iter(self._marks)), None)
+
+    def _await(self, begun: Begun) -> None:
+        try:
+            self.untold.wait(begun, ACK_S)
+        except UsageError as error:
+            self._say(str(error))
+
+    def _is_reported(self, plans: Plans) -> bool:
+        """Whether what that session writes is reported; if not, the status says why."""
+        if not self._is_on():
+            return False
+        metastore = plans.metastore()
+        if not metastore.reason and metastore.uris != self._uris:
+            why = f"the metastore was {self._uris or 'not set'} at attach, and is {metastore.uris}"
+            metastore = Metastore(reason=f"{why}: set it before, or spark.topicast.metastore")
+        self._say(metastore.reason)
+        return not metastore.reason
+
+    def _say(self, reason: str) -> None:
+        if reason and reason != self.reason:
+            log.warning("writes are not reported: reason=%s", reason)
+        self.reason = reason
+
+    def _contexts(self) -> list[Any]:
+        """Return the contexts of the JVM that have not been stopped: one, or none."""
+        contexts = {id(one._sc): one._sc for one in self._sessions.alive() if one._sc is not None}
+        return [one._jsc.sc() for one in contexts.values() if one._jsc is not None]
+
+    def _take(self, what: str, of: Any) -> None:
+        """Hand over; called by Spark's listener bus."""
+        try:
+            self._queue.put_nowait((what, of))
+        except Full:
+            self.missed += 1
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            what, of = self._next()
+            if isinstance(of, threading.Event):
+                of.set()
+            elif of is not None:
+                with self._guard("read what was written"):
+                    self._hear(what, of)
+            if self._queue.empty():
+                with self._guard("listen to sessions"):
+                    self._listen()
+                with self._guard("tell what was written"):
+                    self.untold.settle()
+
+    def _next(self) -> tuple[str, Any]:
+        try:
+            return self._queue.get(timeout=IDLE_S)
+        except Empty:
+            return "", None
+
+    def _hear(self, what: str, of: Any) -> None:
+        told: frozenset[str] = frozenset()
+        if what == PROGRESS:
+            progress = of.progress()
+            found = sunk(progress) if self._is_new(progress) else ()
+            java = next((one._jsparkSession for one in self._sessions.alive()), None)
+        else:
+            plan, java = of.analyzed(), of.sparkSession()
+            found = written(plan)
+            if found:
+                told = self._told(mark_of(plan, self._jvm))
+        if not found or java is None:
+            return
+        plans = Plans(java, self._jvm, said=self._said)
+        if self._is_reported(plans):
+            told = told.union(*tuple(self._open.values()))  # whose end is told later
+            self.untold.wrote(
+                *(
+                    Wrote(object=name, partitions=partitions, failed=what == FAILED)
+                    for name, partitions in plans.objects(found).items()
+                    if name not in told
+                )
+            )
+
+    def _told(self, mark: int) -> frozenset[str]:
+        """Return what the wrapper of this execution has told; it may be about to say so."""
+        until = time.monotonic() + MARK_S
+        while mark not in self._marks and time.monotonic() < until and self._unmarked:
+            self._stopping.wait(MARK_S / 10)
+        return self._marks.pop(mark, frozenset())
+
+    def _is_new(self, progress: Any) -> bool:
+        """Whether a batch was not heard of: a stream that rests tells of the last one again."""
+        run, batch = str(progress.runId().toString()), int(progress.batchId())
+        before = self._batches.pop(run, -1)
+        self._batches[run] = batch
+        if len(self._batches) > MARKS_MAX:
+            del self._batches[next(iter(self._batches))]
+        return batch > before
+
+    def _listen(self) -> None:
+        """Listen to sessions that have come into use."""
+        for session in self._sessions.alive():
+            if session in self._heard or self.deaf or session._sc._jsc is None:
+                continue
+            if not self._states.has(session):
+                continue
+            self._heard.add(session)
+            name = str(session._jsparkSession.sessionUUID())
+            if name in self._undoings:
+                continue  # another object for the same one
+            try:
+                prove_callbacks(session)
+            except Deaf as error:
+                self.deaf = str(error)
+                raise
+            self._undoings[name] = listen(session, self._take)

@@ -1,0 +1,138 @@
+"""Writers: PySpark's own methods that write, wrapped: told before, and told how it ended.
+
+    DataFrame.write, DataFrame.writeTo, SparkSession.sql ──▶ begin ──▶ the method itself ──▶ end
+
+A wrapper adds nothing to what the method returns or raises. What it does not understand it lets
+pass: the listeners hear of it. Undoing leaves wrappers that somebody else has put over ours.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import Any, Final, Protocol
+from weakref import WeakKeyDictionary
+
+from .statements import Target, parts_of, targets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A call of a wrapped method of ``it``, which ``run`` makes."""
+
+    it: Any
+    args: tuple[Any, ...]
+    named: dict[str, Any]
+    run: Callable[[], Any]
+
+    def said(self, name: str, *, at: int = 0) -> Any:
+        """Return the argument ``name``, which stands ``at`` that place if it is not named."""
+        return self.args[at] if len(self.args) > at else self.named.get(name)
+
+
+Around = Callable[[Call], Any]
+
+_BY_PATH: Final = ("save", "parquet", "orc", "json", "csv", "text", "xml")
+_BY_TABLE: Final = {"insertInto": "tableName", "saveAsTable": "name"}
+_V2: Final = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
+
+
+class Reports(Protocol):
+    """Who is told; nothing of it raises."""
+
+    def begin(self, session: Any, found: tuple[Target, ...]) -> Any:
+        """Take that a write begins; return what ``end`` wants."""
+
+    def end(self, begun: Any, *, failed: bool, frame: Any = None) -> None:
+        """Take that it is over; ``frame`` is what a statement returned."""
+
+    def flush(self) -> None:
+        """Tell what there is to tell, before Spark ends."""
+
+
+def install(reports: Reports, session: Any) -> Callable[[], None]:
+    """Wrap what writes in the process of ``session``; return the undoing."""
+    from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
+
+    tables: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
+    def told(session: Any, found: tuple[Target, ...], call: Call) -> Any:
+        begun = reports.begin(session, found)
+        try:
+            result = call.run()
+        except BaseException:
+            reports.end(begun, failed=True)
+            raise
+        reports.end(begun, failed=False, frame=result)
+        return result
+
+    def run(call: Call) -> Any:
+        text = call.said("sqlQuery")
+        found = targets(text) if isinstance(text, str) else ()
+        return told(call.it, found, call) if found else call.run()
+
+    def write(name: str) -> Around:
+        return lambda call: told(call.it._spark, _target(name, call.said(name)), call)
+
+    def begin_v2(call: Call) -> None:
+        call.run()
+        tables[call.it] = call.said("table", at=1)
+
+    def write_v2(call: Call) -> Any:
+        return told(call.it._spark, _target("table", tables.get(call.it)), call)
+
+    def stop(call: Call) -> Any:
+        reports.flush()
+        return call.run()
+
+    undoings = [
+        wrap(type(session), "sql", run),
+        wrap(type(session._sc), "stop", stop),
+        wrap(DataFrameWriterV2, "__init__", begin_v2),
+        *(wrap(DataFrameWriter, method, write("path")) for method in _BY_PATH),
+        *(wrap(DataFrameWriter, method, write(name)) for method, name in _BY_TABLE.items()),
+        *(wrap(DataFrameWriterV2, method, write_v2) for method in _V2),
+    ]
+
+    def undo() -> None:
+        for one in undoings:
+            one()
+
+    return undo
+
+
+def wrap(kind: type, name: str, around: Around) -> Callable[[], None]:
+    """Let ``around`` call the method ``name`` of ``kind``, where there is one; return the undoing.
+
+    It is wrapped in the class that has it: what users derive of it is wrapped, too.
+    """
+    owner = next((one for one in kind.__mro__ if name in one.__dict__), None)
+    if owner is None:
+        return lambda: None
+    original: Callable[..., Any] = owner.__dict__[name]
+    on = True
+
+    @wraps(original)
+    def wrapped(self: Any, *args: Any, **named: Any) -> Any:
+        if not on:
+            return original(self, *args, **named)
+        run = partial(original, self, *args, **named)
+        return around(Call(it=self, args=args, named=named, run=run))
+
+    def undo() -> None:
+        nonlocal on
+        on = False
+        if owner.__dict__[name] is wrapped:
+            setattr(owner, name, original)
+
+    setattr(owner, name, wrapped)
+    return undo
+
+
+def _target(name: str, said: Any) -> tuple[Target, ...]:
+    """Return what an argument says is written; () if it says nothing that is understood."""
+    if not isinstance(said, str) or not said:
+        return ()
+    if name == "path":
+        return (Target(path=said),)
+    parts = parts_of(said)
+    return (Target(name=parts),) if parts else ()
