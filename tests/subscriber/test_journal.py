@@ -14,7 +14,6 @@ from topicast.tests.subscriber.world import World, started
 from topicast.topics.entries import FULL, MINIMAL, STUB, Entry
 from topicast.topics.follower import LIVE, Follower
 from topicast.topics.objects.names import database_key, table_key
-from topicast.topics.objects.rules import OFF, Rule
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import (
     SOURCE_EVENTS,
