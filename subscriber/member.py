@@ -70,8 +70,8 @@ from .following import Following
 from .hubs import Hubs
 from .joining import Joining
 from .levels import Levels
-from .marks import Marks
 from .manual import Manual
+from .marks import Marks
 from .outbox import Outbox
 from .pinning import Pinning
 from .pins import Pins
@@ -137,9 +137,9 @@ class Member:
             name=name,
         )
         self.choosing, self.pinning = self._choosers(Marks(always, never), automatic=automatic)
+        self._manual = Manual(self._following, self.choosing)
         self._telling = Telling(
             self._following, self._service, choosing=self.choosing, pinning=self.pinning
-        self._manual = Manual(self._following, self.choosing)
         )
         self._handlers = self._by_message()
 

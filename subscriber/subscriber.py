@@ -287,8 +287,8 @@ class Subscriber:
         """Follow a topic, or several, at ``level``: full, minimal or none; return once it is so.
 
         At full everything is held; at minimal what is pulled, until a change of it is heard of.
-
         Several are one request: all are joined, or an error says why and none is.
+
         Raises:
             OverBudget: together they do not fit; says the bytes needed.
             UsageError: there is no such topic or level, or the level is not offered.
