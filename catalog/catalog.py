@@ -145,7 +145,12 @@ class Catalog:
                 self._list_at = now + LISTING_RETRY_S
             case Asked():
                 self.desk.ask(
-                    fact.peer, fact.message, judge=self.judge, inspect=self._inspect, now=now
+                    fact.peer,
+                    fact.message,
+                    judge=self.judge,
+                    inspect=self._inspect,
+                    now=now,
+                    at_us=now_us,
                 )
             case Minted():
                 self.starts, self._mint_above = fact.starts, 0

@@ -2,6 +2,7 @@
 
     d NUL db NUL          the database's Thrift struct
     n NUL db NUL lower    up to 64 names with type and incarnation
+    c NUL drivers NUL     what operators want drivers to be: no name, but every driver follows it
 
 A table's incarnation is the version at which its name appeared, so a drop and a create within
 one second, or within one transaction, are told apart.
@@ -17,7 +18,9 @@ from ..topics.objects.names import (
     names_group,
     names_key,
     parse_namespace_key,
+    rules_key,
 )
+from ..topics.objects.rules import Rule, decode_rules, encode_rules
 from ..topics.objects.values import (
     NameRecord,
     decode_names,
@@ -25,6 +28,7 @@ from ..topics.objects.values import (
     encode_database_value,
 )
 from ..topics.sharding import NAMESPACE
+from ..topics.wire.messages import SOURCE_ORDERS
 from .ledger import GroupLeaves, Ledger
 from .sources.reads import TableId
 from .transactions import CREATED, DROPPED, SCHEMA, ChangeRow
@@ -68,6 +72,24 @@ class Namespace:
             return None
         records = _decoded(leaves.read(lower)[1])
         return next((record for record in records if record.name == table[1]), None)
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Return what operators want drivers to be, the newest last."""
+        entry = self._topic.get(rules_key())
+        return decode_rules(entry.value) if entry is not None and entry.value is not None else ()
+
+    def rule(self, rules: Sequence[Rule], *, at_us: int) -> None:
+        """Let ``rules`` hold instead of those that do."""
+        if tuple(rules) == self.rules():
+            return
+
+        def build(version: int) -> list[Entry]:
+            if not rules:
+                return [tombstone(rules_key(), version)]
+            value = encode_rules(rules)
+            return [Entry(rules_key(), version, version, version, len(value), value)]
+
+        self._ledger.write(NAMESPACE, build, source=SOURCE_ORDERS, at_us=at_us)
 
     def write(
         self,

@@ -15,6 +15,7 @@ from typing import Final
 from ..topics.entries import PREFIX, Entry, group_of
 from ..topics.objects.names import (
     DatabaseKey,
+    NamesKey,
     parse_namespace_key,
     parse_table_key,
     table_key,
@@ -187,7 +188,7 @@ def _stubbed(entries: Iterable[Entry], *, version: int, origin: str) -> tuple[Ch
 
 def _names_of(topic: int, group: bytes, block: Entry, *, num_topics: int) -> Iterable[str]:
     key = parse_namespace_key(group)
-    if isinstance(key, DatabaseKey):
+    if not isinstance(key, NamesKey):
         return []
     names = [record.name for record in read_names_entry(block)]
     return [table_name(key.db, n) for n in names if table_topic(key.db, n, num_topics) == topic]
@@ -199,6 +200,8 @@ def _namespace_kinds(swap: Swap) -> Iterable[tuple[str, str]]:
         if swap.before is None or swap.after is None:
             return [(key.db, CREATED if swap.after is not None else DROPPED)]
         return [(key.db, SCHEMA)]
+    if not isinstance(key, NamesKey):
+        return []
     old, new = differing(swap.before or NOTHING, swap.after or NOTHING)
     before, after = _incarnations(old), _incarnations(new)
     dropped = [(table_name(key.db, name), DROPPED) for name in before if name not in after]

@@ -34,6 +34,7 @@ from ..topics.wire.messages import (
 from .budget import Budget
 from .choosing import Choosing
 from .config import Settings
+from .driver import Driver
 from .facts import (
     BULK,
     CONTROL,
@@ -115,6 +116,7 @@ class Member:
         """
         ids, registration = count(1), new_id()
         self.view = View(heads_max=heads_within(budget_bytes))
+        self.driver = Driver(self.view)
         self.wire_errors = 0
         self.misses = 0
         self._max_staleness_s = max_staleness_s

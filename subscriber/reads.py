@@ -9,6 +9,7 @@ from ..topics.objects.blocks import decode_block
 from ..topics.objects.filters import parse
 from ..topics.objects.names import partition_values
 from ..topics.objects.reach import Span, reach
+from ..topics.objects.rules import Rule, decode_rules
 from ..topics.objects.tables import (
     Database,
     Partition,
@@ -58,6 +59,11 @@ def read_database_entry(entry: Entry) -> Database:
 def read_names_entry(entry: Entry) -> tuple[NameRecord, ...]:
     """Read a block of table names."""
     return decode_names(_value(entry))
+
+
+def read_rules_entry(entry: Entry) -> tuple[Rule, ...]:
+    """Read what operators want drivers to be."""
+    return decode_rules(_value(entry))
 
 
 def reach_of(

@@ -28,6 +28,7 @@ from ..topics.wire.messages import Claimed
 from .calls import Calls
 from .config import TIMEOUT_S, settings_of
 from .content import Content
+from .driver import Driver
 from .facts import (
     AskDrop,
     AskJoin,
@@ -369,6 +370,11 @@ class Subscriber:
     def stats(self) -> Stats:
         """Return counters, and the state of the budget."""
         return cast(Stats, self._calls.ask(lambda number, _: AskStats(id=number)))
+
+    @property
+    def driver(self) -> Driver:
+        """What operators want of the application here, and see of it."""
+        return self._member.driver
 
     def watch(self, pattern: str = "*") -> Watch:
         """Yield changes of the objects that match ``pattern``, from now on, until closed.

@@ -16,13 +16,21 @@ from typing import Final
 from weakref import ref
 
 from ..topics.entries import Entry, group_of
-from ..topics.errors import NoSuchObject
-from ..topics.objects.names import database_key, names_group, names_key, table_key, table_name
+from ..topics.errors import NoSuchObject, WireError
+from ..topics.objects.names import (
+    database_key,
+    names_group,
+    names_key,
+    rules_key,
+    table_key,
+    table_name,
+)
+from ..topics.objects.rules import Rule
 from ..topics.objects.tables import Database
 from ..topics.objects.values import NameRecord
 from ..topics.sharding import NAMESPACE, table_topic
 from .content import NOTHING, Content
-from .reads import read_database_entry, read_names_entry
+from .reads import read_database_entry, read_names_entry, read_rules_entry
 from .rows import entries
 
 HEADS_MAX: Final = 1024  # places for decoded tables, kept beside the budget,
@@ -69,6 +77,7 @@ class View:
         self._heads_max = heads_max
         self._heads: deque[ref[Content]] = deque()  # weak: what was replaced is gone
         self._hits: dict[int, int] = {}  # of what was forgotten
+        self._rules: tuple[Entry | None, tuple[Rule, ...]] = (None, ())  # the entry, and read
 
     # What the background thread does
 
@@ -236,6 +245,24 @@ class View:
             raise NoSuchObject(db)
         blocks = entries(content.rows)
         return tuple([record.name for block in blocks for record in read_names_entry(block)])
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Return what operators want drivers to be, the newest last; as it was last known.
+
+        Cost: a look into a dictionary, but for the first time after a change.
+        """
+        namespace = self.topics[NAMESPACE]
+        moment = namespace.moment
+        content = namespace.groups.get(rules_key())
+        if moment is None or namespace.moment is not moment:
+            return self._rules[1]  # it is being caught up: not all may be there again
+        entry = content.entry(rules_key()) if content is not None else None
+        if entry is not self._rules[0]:
+            try:
+                self._rules = (entry, read_rules_entry(entry) if entry is not None else ())
+            except WireError:  # a newer catalogd says what is not known here
+                self._rules = (entry, self._rules[1])
+        return self._rules[1]
 
     def _places(self) -> Iterator[tuple[int, TopicView]]:
         for topic, held in self.topics.items():

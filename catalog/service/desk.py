@@ -93,6 +93,7 @@ class Desk:
         judge: Callable[[Claim], bool],
         inspect: Callable[[str], Inspected | None],
         now: float,
+        at_us: int,
     ) -> None:
         """Take a request in."""
         match message:
@@ -105,7 +106,7 @@ class Desk:
             case Compare():
                 self._on_compare(peer, message, judge)
             case Order():
-                self._on_order(peer, message, now)
+                self._on_order(peer, message, now=now, at_us=at_us)
             case Report():
                 self._on_report(peer, message, now)
             case Inspect():
@@ -202,10 +203,10 @@ class Desk:
         rows = Inspected(request=asked.request, columns=found.columns, rows=found.rows)
         self._replies.append(Reply(peer=peer, message=rows))
 
-    def _on_order(self, peer: bytes, order: Order, now: float) -> None:
+    def _on_order(self, peer: bytes, order: Order, *, now: float, at_us: int) -> None:
         self.counts.orders += 1
         if self.serving or order.order == MODE:
-            self._orders.ask(peer, order, now=now)
+            self._orders.ask(peer, order, now=now, at_us=at_us)
         else:
             self._refuse_early(peer, order.request)
 

@@ -1,6 +1,6 @@
 """Orders: what operators tell catalogd to do, and who waits until it is done.
 
-    mode                   ▶ at once
+    mode, drivers          ▶ at once
     invalidate, refresh    ▶ a job, by steps ▶ done
 
 For a database, or for everything, the names are listed first.
@@ -14,6 +14,7 @@ from typing import Final
 
 from ...topics.errors import ConfigError, NoSuchObject, UsageError
 from ...topics.objects.names import check_partition_name, database_key, parse_table_name
+from ...topics.objects.rules import rule_of, with_rule
 from ...topics.offers import offers_in_words
 from ...topics.wire.messages import Inspected, Message, Order, Refused
 from ..facts import NamesFailed, NamesRead, ReadNames
@@ -26,7 +27,8 @@ from ..transactions import OrderRow
 from .jobs import INVALIDATE, REFRESH, Job, Jobs
 
 MODE: Final = "mode"
-ORDERS: Final = (MODE, INVALIDATE, REFRESH)
+DRIVERS: Final = "drivers"
+ORDERS: Final = (MODE, DRIVERS, INVALIDATE, REFRESH)
 
 JOBS_MAX: Final = 100
 STILL_S_MAX: Final = 60.0  # without a step forward: the metastore does not answer
@@ -72,13 +74,15 @@ class Orders:
         """Whether a turn has something to do without a new fact."""
         return any(job.tables is not None and job.seq is None for job in self._open.values())
 
-    def ask(self, peer: bytes, order: Order, *, now: float) -> None:
+    def ask(self, peer: bytes, order: Order, *, now: float, at_us: int) -> None:
         """Take an order in; what is wrong with it is answered at once."""
         if any((job.peer, job.request) == (peer, order.request) for job in self._open.values()):
             return  # asked again
         try:
             if order.order == MODE:
                 self._turn(peer, order)
+            elif order.order == DRIVERS:
+                self._rule(peer, order, at_us=at_us)
             elif order.order in ORDERS:
                 self._begin(peer, order, now=now)
             else:
@@ -162,6 +166,17 @@ class Orders:
             "topics_to_touch": self._offering.topics_left,
         }
         self._answer(peer, order.request, facts)
+
+    def _rule(self, peer: bytes, order: Order, *, at_us: int) -> None:
+        if len(order.arguments) > 2:
+            raise UsageError("drivers takes a state and a pattern of applications")
+        rules = self._namespace.rules()
+        if order.arguments:
+            rule = rule_of(*order.arguments)
+            rules = with_rule(rules, rule)
+            self._namespace.rule(rules, at_us=at_us)
+            self._given.append((order.who, DRIVERS, f"{rule.state} {rule.pattern}"))
+        self._answer(peer, order.request, {one.pattern: one.state for one in rules})
 
     def _begin(self, peer: bytes, order: Order, *, now: float) -> None:
         db, table, partition = self._object(order)

@@ -18,6 +18,8 @@ from typing import Any, Final, Protocol
 from ...topics.errors import StaleMetadata, TopicastError
 from ..subscriber import Subscriber
 from ..watch import Watch
+from .config import OFF
+from .control import least
 from .guard import Guard
 from .refresh import Existing, Order, Recache, Refresher
 from .sessions import Sessions
@@ -65,9 +67,11 @@ class Worker:
         sessions: Sessions,
         guard: Guard,
         make: Callable[[], Subscriber],
+        names: tuple[str, ...] = (),
     ) -> None:
+        """Begin without a thread; operators know the application by ``names``."""
         self.state = CONNECTING
-        self.control = refresher.control  # what it is to be; the thread obeys
+        self.control = refresher.control  # as the application says; operators may want less
         self.connected = threading.Event()
         self.subscriber: Subscriber | None = None
         self._refresher = refresher
@@ -75,10 +79,16 @@ class Worker:
         self._sessions = sessions
         self._guard = guard
         self._make = make
+        self._names = names
         self._stopping = threading.Event()
         self._asked: list[threading.Event] = []
         self._turned_at = self._started_at = 0.0
         self._thread = threading.Thread(target=self._run, name="topicast-spark", daemon=True)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether this is more than plain Spark, for all that is known."""
+        return OFF not in (self.control, self._refresher.control)
 
     def start(self) -> None:
         """Start the thread; return once there is contact, or after CONNECT_S without it."""
@@ -109,7 +119,7 @@ class Worker:
                     watch = subscriber.watch("*")
                     subscriber.sync(FOLLOW_S)  # from here on nothing changes unheard
                     retry_s = RETRY_S
-                    self._serve(watch)
+                    self._serve(watch, subscriber)
             if self.state == LIVE and not self._stopping.is_set():
                 log.warning("subscriber ended, driver is plain Spark: retry_s=%s", retry_s)
             self.state = CONNECTING
@@ -117,9 +127,10 @@ class Worker:
             retry_s = min(retry_s * 2, RETRY_S_MAX)
         self.state = DETACHED
 
-    def _serve(self, watch: Watch) -> None:
+    def _serve(self, watch: Watch, subscriber: Subscriber) -> None:
         """Refresh what was cached before, then what changes, until ``watch`` ends."""
         now = time.monotonic()
+        self._obey(subscriber)
         self._refresher.lost(now=now, late=now > self._started_at + CONNECT_S)
         self._turn()
         self.state = LIVE
@@ -128,13 +139,19 @@ class Worker:
         while not self._stopping.is_set() and not watch.closed:
             asked, self._asked = self._asked, []
             self._drain(watch, wait_s=0.0 if asked else IDLE_S)
-            if self.control != self._refresher.control:
-                self._refresher.turn(self.control, now=time.monotonic())
+            self._obey(subscriber)
             pause_s = self._refresher.pause_s()
             if asked or (pause_s is not None and time.monotonic() >= self._turned_at + pause_s):
                 self._turn()
             for done in asked:
                 done.set()
+
+    def _obey(self, subscriber: Subscriber) -> None:
+        """Be what the application says, or what operators want if that is less."""
+        control = least(self.control, subscriber.driver.wanted(*self._names))
+        if control != self._refresher.control:
+            self._refresher.turn(control, now=time.monotonic())
+            log.info("driver turned: control=%s", control)
 
     def _drain(self, watch: Watch, *, wait_s: float) -> None:
         """Take what has changed; wait for it, but not for long."""

@@ -7,10 +7,11 @@ from topicast.catalog.sources.reads import TableId
 from topicast.catalog.transactions import CREATED, DROPPED, SCHEMA, Transaction
 from topicast.tests.catalog.holding import NOW_US, Holding
 from topicast.topics.entries import PREFIX, TOMBSTONE, VALUE
-from topicast.topics.objects.names import database_key, names_group
+from topicast.topics.objects.names import database_key, names_group, rules_key
+from topicast.topics.objects.rules import Rule
 from topicast.topics.objects.values import NAMES_MAX
 from topicast.topics.sharding import NAMESPACE
-from topicast.topics.wire.messages import SOURCE_EVENTS
+from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_ORDERS
 
 
 @pytest.fixture
@@ -158,3 +159,20 @@ def test_many_names_split_over_blocks_and_are_found_after_a_restart(holding: Hol
     again = Namespace(holding.ledger)
     assert [record.name for record in again.tables("e")] == every[-1:]
     assert again.find(("e", every[-1])) == holding.namespace.find(("e", every[-1]))
+
+
+def test_rules_are_beside_the_names_and_found_after_a_restart(holding: Holding) -> None:
+    off = (Rule("a", "off"), Rule("b", "dry-run"))
+    holding.namespace.rule(off, at_us=NOW_US)
+    (done,) = holding.written()
+    assert (done.topic, done.source, done.changes) == (NAMESPACE, SOURCE_ORDERS, ())
+    assert [entry.key for entry in done.entries] == [rules_key()]
+    again = Namespace(holding.ledger)
+    assert again.rules() == off
+    assert (again.databases(), names(holding)) == (("d",), ["t", "u"])
+    holding.namespace.rule(off, at_us=NOW_US)
+    assert holding.written() == ()
+    holding.namespace.rule((), at_us=NOW_US)
+    assert again.rules() == ()
+    holding.namespace.rule((), at_us=NOW_US)
+    assert len(holding.written()) == 1

@@ -18,8 +18,10 @@ from topicast.topics.objects.names import (
     block_key,
     database_key,
     names_key,
+    rules_key,
     table_key,
 )
+from topicast.topics.objects.rules import Rule, encode_rules
 from topicast.topics.objects.values import (
     ABSENT,
     COMPLETE,
@@ -175,6 +177,12 @@ class Catalog:
         del self.names[db][name]
         gone = prefix_tombstone(table_key(db, name), self.next(topic))
         return [self._name_delta(db, self.next(NAMESPACE)), self.commit(topic, [gone])]
+
+    def rule(self, *rules: Rule) -> Delta:
+        """Let ``rules`` hold for drivers."""
+        version, value = self.next(NAMESPACE), encode_rules(rules)
+        entry = self.value(rules_key(), version, value) if rules else None
+        return self.commit(NAMESPACE, [entry or tombstone(rules_key(), version)])
 
     def size(self, topic: int) -> int:
         return self.topics[topic].held_bytes

@@ -14,6 +14,7 @@ from topicast.tests.subscriber.world import World, started
 from topicast.topics.entries import FULL, MINIMAL, STUB, Entry
 from topicast.topics.follower import LIVE, Follower
 from topicast.topics.objects.names import database_key, table_key
+from topicast.topics.objects.rules import OFF, Rule
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import (
     SOURCE_EVENTS,
@@ -275,6 +276,19 @@ def test_changed_database_is_told() -> None:
     changed = catalog.value(old.key, catalog.next(NAMESPACE), old.value)
     world.publish(catalog.commit(NAMESPACE, [changed]))
     assert _seen(world) == [("shop", "schema", "events")]
+
+
+def test_rules_for_drivers_are_no_change_of_an_object() -> None:
+    """P-RULES-1."""
+    world = _watching(started())
+    levels = world.member._following.levels
+    topic = world.catalog.topic("shop", "sales")
+    world.publish(world.catalog.rule(Rule("a", OFF)))
+    world.publish(world.catalog.rule(Rule("b", OFF)))
+    told = [(c.object, c.kind, c.origin) for c in levels.journal.gap(topic, 9, levels.view)]
+    assert sorted(told) == _all_of(world, topic)
+    world.publish(world.catalog.rule())
+    assert _seen(world) == []
 
 
 def test_dropped_topic_is_watched_no_more() -> None:

@@ -10,6 +10,7 @@ from topicast.subscriber.pins import Pins
 from topicast.subscriber.view import View, prepare
 from topicast.tests.subscriber.source import Catalog
 from topicast.topics.objects.names import parse_table_key, table_key
+from topicast.topics.objects.rules import OFF, Rule
 from topicast.topics.sharding import NAMESPACE
 
 
@@ -69,6 +70,14 @@ def test_names_that_match_are_pinned_as_they_come_and_forgotten_as_they_go() -> 
     names.drop("a1", "c")
     assert names.scan() == ["a0", "a2", "a3"]
     assert names.moved == ["a1", "a2", "a0", "a3", "a1"]
+
+
+def test_rules_for_drivers_are_no_names() -> None:
+    """P-RULES-1."""
+    names = Namespace("*.*")
+    names.catalog.rule(Rule("a", OFF))
+    names.hear()
+    assert not names.pins.scanning
 
 
 def test_scan_is_cut_into_turns(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ from topicast.subscriber.view import HEADS_MAX, TopicView, View, heads_within, p
 from topicast.tests.subscriber.source import Catalog, shop
 from topicast.topics.entries import STUB, Entry, prefix_tombstone, stub, tombstone
 from topicast.topics.errors import NoSuchObject, WireError
-from topicast.topics.objects.names import block_key, names_key, table_key
+from topicast.topics.objects.names import block_key, names_key, rules_key, table_key
+from topicast.topics.objects.rules import OFF, Rule
 from topicast.topics.objects.values import LOADING
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import Delta
@@ -71,6 +72,34 @@ def test_namespace_alone_says_that_a_table_does_not_exist() -> None:
         view.tables("nowhere")
     with pytest.raises(NoSuchObject, match="nowhere"):
         view.database("nowhere")
+
+
+def test_rules_are_told_as_last_known_and_are_no_name() -> None:
+    """P-RULES-1, P-RULES-3."""
+    catalog = shop()
+    view = _filled(catalog)
+    assert view.rules() == ()
+    _apply(view, catalog.rule(Rule("a", OFF)))
+    assert view.rules() == (Rule("a", OFF),)
+    assert view.databases() == ("shop",)
+    view.shut(NAMESPACE)
+    _apply(view, catalog.rule())
+    assert view.rules() == (Rule("a", OFF),), "not all of the names may be there yet"
+    view.open(NAMESPACE)
+    assert view.rules() == ()
+
+
+def test_rules_that_cannot_be_read_leave_those_that_were() -> None:
+    """P-RULES-4."""
+    catalog = shop()
+    view = _filled(catalog)
+    _apply(view, catalog.rule(Rule("a", OFF)))
+    view.rules()
+    newer = catalog.value(rules_key(), catalog.next(NAMESPACE), b"newer")
+    _apply(view, catalog.commit(NAMESPACE, [newer]))
+    assert view.rules() == (Rule("a", OFF),)
+    _apply(view, catalog.rule(Rule("b", OFF)))
+    assert view.rules() == (Rule("b", OFF),)
 
 
 def test_absent_table_of_a_topic_that_is_shut_does_not_exist_either() -> None:

@@ -24,6 +24,8 @@ NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 _BLOCK: Final = b"\x01"
 _DATABASE: Final = b"d"
 _NAMES: Final = b"n"
+_RULES: Final = b"c"
+_DRIVERS: Final = "drivers"
 
 # Hive 2.3, FileUtils.charToEscape; "}" is not in it.
 _ESCAPED: Final = str.maketrans(
@@ -64,6 +66,13 @@ class NamesKey:
     lower: str
 
 
+@dataclass(frozen=True, slots=True)
+class RulesKey:
+    """The key of what operators want one kind of member to be."""
+
+    of: str
+
+
 def table_key(db: str, table: str) -> bytes:
     """Return the key of a table, which is also the group of its blocks."""
     return _bounded(_part(db) + b"\0" + _part(table) + b"\0")
@@ -94,6 +103,11 @@ def names_group(db: str) -> bytes:
     return _bounded(_NAMES + b"\0" + _part(db) + b"\0")
 
 
+def rules_key(of: str = _DRIVERS) -> bytes:
+    """Return the key, a group of its own in the namespace topic, of the rules for ``of``."""
+    return _bounded(_RULES + b"\0" + _part(of) + b"\0")
+
+
 def split(key: bytes) -> tuple[bytes, bytes, bytes]:
     """Return what stands before the first NUL of ``key``, before the second, and the rest.
 
@@ -120,7 +134,7 @@ def parse_table_key(key: bytes) -> TableKey | BlockKey:
     return BlockKey(_text(db), _text(table), _text(rest[1:]))
 
 
-def parse_namespace_key(key: bytes) -> DatabaseKey | NamesKey:
+def parse_namespace_key(key: bytes) -> DatabaseKey | NamesKey | RulesKey:
     """Read a key of the namespace topic.
 
     Raises:
@@ -129,9 +143,9 @@ def parse_namespace_key(key: bytes) -> DatabaseKey | NamesKey:
     kind, db, rest = split(key)
     if kind == _NAMES:
         return NamesKey(_text(db), _text(rest))
-    if kind != _DATABASE or rest:
+    if kind not in (_DATABASE, _RULES) or rest:
         raise WireError(f"key {key[:64]!r} is of no known kind")
-    return DatabaseKey(_text(db))
+    return DatabaseKey(_text(db)) if kind == _DATABASE else RulesKey(_text(db))
 
 
 def table_name(db: str, table: str) -> str:

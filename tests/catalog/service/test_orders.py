@@ -9,9 +9,11 @@ from topicast.catalog.sources.loader import READS_KEPT
 from topicast.catalog.sources.reads import Read
 from topicast.tests.catalog.core import PEER, Core, loaded
 from topicast.tests.catalog.service.ordering import REQUEST, given, is_loaded, quiet, refused, say
+from topicast.topics.entries import TOMBSTONE
 from topicast.topics.errors import SourceError
 from topicast.topics.wire.messages import (
     SELECT_BLOCKS,
+    SOURCE_ORDERS,
     Bye,
     Order,
     Pull,
@@ -70,7 +72,7 @@ def test_mode_that_is_none_is_refused_and_nothing_changes(
 def test_unknown_order_is_refused_and_names_those_there_are() -> None:
     assert refused(loaded(), "explode") == (
         "ORDER",
-        "no order 'explode': mode, invalidate, refresh",
+        "no order 'explode': mode, drivers, invalidate, refresh",
     )
 
 
@@ -108,6 +110,65 @@ def test_mode_minimal_stops_what_is_being_loaded_in_the_background() -> None:
     assert core.catalog.loader.backlog == 1, "one read at a time, which is under way"
     say(core, "mode", "minimal", turns=1)
     assert core.catalog.loader.backlog == 0
+
+
+# drivers
+
+
+def test_rules_for_drivers_are_kept_in_the_namespace_with_who_ordered_them() -> None:
+    """P-RULES-1."""
+    core = loaded()
+    version = core.catalog.namespace.version
+    assert say(core, "drivers") == {}
+    assert say(core, "drivers", "off", "etl-*", turns=1) == {"etl-*": "off"}
+    assert list(say(core, "drivers", "dry-run", "web")) == ["etl-*", "web"], "the newest last"
+    assert say(core, "drivers") == {"etl-*": "off", "web": "dry-run"}
+    assert core.catalog.namespace.version == version + 2
+    assert core.published()[-1].source == SOURCE_ORDERS
+    assert [(row.who, row.order, row.object) for row in given(core)] == [
+        ("ann@host", "drivers", "off etl-*"),
+        ("ann@host", "drivers", "dry-run web"),
+    ]
+    assert say(core, "drivers", "on") == {}
+    assert core.published()[-1].entries[0].kind == TOMBSTONE
+
+
+def test_rule_that_holds_already_is_no_transaction() -> None:
+    core = loaded()
+    say(core, "drivers", "off")
+    versions = core.catalog.ledger.versions()
+    assert say(core, "drivers", "off") == {"*": "off"}
+    assert core.catalog.ledger.versions() == versions
+
+
+def test_rules_are_no_database() -> None:
+    """P-RULES-1."""
+    core = loaded()
+    before = core.catalog.namespace.databases()
+    say(core, "drivers", "off")
+    assert core.catalog.namespace.databases() == before
+    assert core.catalog.status().databases == len(before)
+    say(core, "refresh")
+    say(core, "invalidate")
+    core.turn(20)
+    assert say(core, "drivers") == {"*": "off"}, "names that are read again leave them"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("maybe",), "drivers cannot be 'maybe': off, dry-run, on"),
+        (("off", ""), "1 to 200 characters"),
+        (("off", "a", "b"), "a state and a pattern"),
+    ],
+)
+def test_rule_that_is_none_is_refused(arguments: tuple[str, ...], said: str) -> None:
+    """P-ORDER-1."""
+    core = loaded()
+    code, message = refused(core, "drivers", *arguments)
+    assert code == "ORDER"
+    assert said in message
+    assert given(core) == []
 
 
 # of what

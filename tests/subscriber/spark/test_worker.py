@@ -18,6 +18,7 @@ from topicast.tests.subscriber.source import Catalog, shop
 from topicast.tests.subscriber.spark.spark_stub import Session, Stub
 from topicast.tests.subscriber.stand import Publisher, free_ports, stand
 from topicast.tests.waiting import until
+from topicast.topics.objects.rules import DRY_RUN, Rule
 
 ORDERS = "shop.orders"
 ITEMS = "shop.items"
@@ -40,6 +41,7 @@ class Attached:
             sessions=self.sessions,
             guard=self.guard,
             make=lambda: Subscriber(address, budget="1MB", timeout_s=WAIT_S),
+            names=("nightly", "app-1"),
         )
 
     def heard(self) -> None:
@@ -148,6 +150,45 @@ def test_off_is_obeyed_and_on_again_everything_is_suspect() -> None:
         assert found.spark.renewed == []
         found.worker.control = ON
         until(lambda: len(found.spark.renewed) == 2, timeout_s=WAIT_S)
+
+
+def test_operators_switch_it_off_on_and_to_a_dry_run_by_name() -> None:
+    session = Session("s")
+    with attached(session) as (found, publisher):
+        session.tables = {ORDERS}
+
+        def order(*rules: Rule, then: str) -> None:
+            publisher.commit(lambda catalog: catalog.rule(*rules))
+            until(lambda: found.refresher.control == then, timeout_s=WAIT_S, what=then)
+
+        order(Rule("*", OFF), Rule("web-*", ON), then=OFF)
+        assert not found.worker.is_on
+        widen(publisher, column="a")
+        found.heard()
+        assert found.spark.renewed == []
+        order(Rule("night*", DRY_RUN), then=DRY_RUN)
+        widen(publisher, column="b")
+        found.heard()
+        assert found.spark.renewed == []
+        assert found.refresher.counts.would > 0
+        order(Rule("*", OFF), Rule("app-1", ON), then=ON)
+        until(lambda: found.spark.renewed == [("s", ORDERS)], timeout_s=WAIT_S)
+        assert found.worker.is_on
+        found.worker.control = OFF
+        until(lambda: found.refresher.control == OFF, timeout_s=WAIT_S)
+        assert found.worker.state == LIVE, "it still follows"
+
+
+def test_driver_that_attaches_later_obeys_before_it_touches_anything() -> None:
+    session = Session("s", ORDERS)
+    with stand(shop()) as (publisher, hubs):
+        publisher.commit(lambda catalog: catalog.rule(Rule("app-*", OFF)))
+        found = Attached(hubs[0].address, session)
+        found.worker.start()
+        found.heard()
+        found.worker.stop()
+    assert found.refresher.control == OFF
+    assert found.spark.renewed == []
 
 
 def test_subscriber_that_ends_is_replaced_and_everything_is_suspect(

@@ -24,6 +24,14 @@ def test_keys_of_the_namespace_come_back(db, lower):
     key = names.names_key(db, lower)
     assert names.parse_namespace_key(key) == names.NamesKey(db, lower)
     assert group_of(key) == names.names_group(db)
+    key = names.rules_key(db)
+    assert names.parse_namespace_key(key) == names.RulesKey(db)
+    assert group_of(key) == key
+
+
+def test_rules_for_drivers_are_one_group():
+    """P-RULES-1."""
+    assert names.rules_key() == b"c\0drivers\0"
 
 
 @given(some, st.lists(plain, unique=True, min_size=2))
@@ -40,7 +48,7 @@ def test_bytes_that_are_no_table_key_are_refused(key):
 
 
 @pytest.mark.parametrize(
-    "key", [b"d", b"d\0b", b"x\0b\0", b"d\0b\0rest", b"n\0\xff\0", b"n\0b\0c\0"]
+    "key", [b"d", b"d\0b", b"x\0b\0", b"d\0b\0rest", b"n\0\xff\0", b"n\0b\0c\0", b"c\0a\0b"]
 )
 def test_bytes_that_are_no_namespace_key_are_refused(key):
     with pytest.raises(WireError):
