@@ -5,6 +5,7 @@ from typing import Final
 import click
 
 from .commands import look, members, order, setup
+from .commands.run import run as run_application
 from .flags import settings, version_option
 from .output import EXIT_CODES, run
 
@@ -19,6 +20,7 @@ def topicast() -> None:
 
 for command in (
     setup.quickstart,
+    run_application,
     look.status,
     members.topics,
     members.subscribers,

@@ -65,7 +65,7 @@ class Catalyst:
         """
         java = getattr(session, "_jsparkSession", None)
         if java is None:
-            raise Unsupported("a Spark Connect session: attach where its server runs")
+            raise Unsupported("a Spark Connect session: it has no JVM here to refresh")
         try:
             state = _field(java.getClass(), "sessionState")
             loader = java.getClass().getClassLoader()

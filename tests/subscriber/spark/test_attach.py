@@ -21,10 +21,10 @@ def handle() -> Iterator[Handle]:
     found.detach()
 
 
-def test_connect_session_is_told_where_to_attach(handle: Handle) -> None:
+def test_connect_session_is_told_that_it_cannot_be_attached(handle: Handle) -> None:
     status = handle.status()
     assert (status.state, status.errors) == ("unsupported", 1)
-    assert "attach where its server runs" in status.reason
+    assert "no JVM here" in status.reason
     with pytest.raises(Unsupported):
         Catalyst.probe(ConnectSession())  # type: ignore[arg-type]  # as above
 

@@ -1,0 +1,111 @@
+"""Run: a Spark application as it is, attached."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import click
+
+from ...topics.errors import UsageError
+from ..flags import option, settings
+
+LOADED_S: Final = 20.0  # after which a Python that has not loaded us is taken to be another one
+NOT_FOUND: Final = 127  # what a shell says of a command that is not there
+CLUSTER: Final = "cluster"
+
+_HOW: Final = "call attach(spark) there, with --conf spark.topicast.statestores=ADDRESSES"
+
+_WHY: Final = "python -E or -I, or an environment that was reset"
+
+
+@click.command(
+    context_settings=settings(ignore_unknown_options=True, allow_interspersed_args=False)
+)
+@option("statestores", default=None, metavar="ADDRESSES", help="Addresses of statestoreds.")
+@option("control", default=None, help="on; dry-run: only count; off: plain Spark.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def run(command: tuple[str, ...], statestores: str | None, control: str | None) -> None:
+    """Run a Spark application, attached: its drivers read what others change without REFRESH.
+
+    COMMAND stands behind two dashes: topicast run -- spark-submit app.py. It may be python,
+    pyspark, ipython or jupyter as well. What is not said here is taken from spark.topicast.* and
+    TOPICAST_*. The command's exit code is ours.
+    """
+    if _is_cluster(command):
+        raise UsageError(f"with deploy mode cluster the driver runs elsewhere: {_HOW}")
+    from ...subscriber.spark import launch
+
+    said = {"statestores": statestores, "control": control}
+    with tempfile.TemporaryDirectory(prefix="topicast-run-") as name:
+        folder = Path(name)
+        launch.prepare(folder, {key: value for key, value in said.items() if value is not None})
+        code = _run(command, folder)
+    sys.exit(code)
+
+
+def _run(command: tuple[str, ...], folder: Path) -> int:
+    path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
+    try:
+        child = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
+    except OSError as exc:
+        click.echo(f"error: {command[0]}: {exc.strerror}", err=True)
+        return NOT_FOUND
+    warned = False
+    with _passing_on(child):
+        try:
+            code = child.wait(LOADED_S)
+        except subprocess.TimeoutExpired:
+            warned = _warn(folder, ended=False)
+            code = child.wait()
+    if not warned:
+        _warn(folder, ended=True)
+    return code if code >= 0 else 128 - code
+
+
+@contextmanager
+def _passing_on(child: "subprocess.Popen[bytes]") -> Iterator[None]:
+    """Leave Ctrl-C, which reaches the child by itself, to it; pass on what ends us alone."""
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: child.terminate()),
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _warn(folder: Path, *, ended: bool) -> bool:
+    """Say why nothing is attached, where that is known; tell whether something was said."""
+    from ...subscriber.spark import launch
+
+    noted = launch.notes(folder)
+    if launch.LOADED not in noted:
+        text = (
+            "not attached: no Python loaded us (python -E or -I, or an environment that was reset)"
+        )
+    elif launch.FAILED in noted:
+        text = f"not attached: {noted[launch.FAILED]}"
+    elif ended and launch.ATTACHED not in noted:
+        text = "not attached: no Spark session was made"
+    else:
+        return False
+    click.echo(f"topicast: {text}", err=True)
+    return True
+
+
+def _is_cluster(command: Sequence[str]) -> bool:
+    pairs = zip(command, (*command[1:], ""), strict=True)
+    return any(
+        (word == "--deploy-mode" and following == CLUSTER)
+        or word in {f"--deploy-mode={CLUSTER}", f"spark.submit.deployMode={CLUSTER}"}
+        or word == f"--conf=spark.submit.deployMode={CLUSTER}"
+        for word, following in pairs
+    )

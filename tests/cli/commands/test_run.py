@@ -1,0 +1,67 @@
+"""``topicast run``: the command is what it was, and whoever is not attached hears why."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from topicast.tests.cli.processes import command
+from topicast.tests.waiting import until
+
+
+def run(*words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command("main", "run", *words), capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_output_and_exit_code_are_the_commands_own() -> None:
+    done = run(
+        "--", sys.executable, "-c", "import sys; print('hello', *sys.argv[1:]); sys.exit(7)", "-x"
+    )
+    assert (done.returncode, done.stdout) == (7, "hello -x\n")
+    assert done.stderr == "topicast: not attached: no Spark session was made\n"
+
+
+@pytest.mark.parametrize("flag", ["-E", "-I"])
+def test_python_that_hears_nothing_of_us_is_told_of(flag: str) -> None:
+    done = run("--", sys.executable, flag, "-c", "pass")
+    assert "no Python loaded us (python -E or -I" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--deploy-mode", "cluster"),
+        ("--deploy-mode=cluster",),
+        ("--conf", "spark.submit.deployMode=cluster"),
+        ("--conf=spark.submit.deployMode=cluster",),
+    ],
+)
+def test_driver_that_runs_elsewhere_is_refused_with_what_works(words: tuple[str, ...]) -> None:
+    done = run("--", "spark-submit", *words, "app.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "spark.topicast.statestores" in done.stderr
+
+
+def test_command_that_is_not_there_is_named() -> None:
+    done = run("--", "no-such-command")
+    assert (done.returncode, done.stderr) == (
+        127,
+        "error: no-such-command: No such file or directory\n",
+    )
+
+
+def test_signal_that_ends_us_ends_the_command(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    code = f"import pathlib, signal; pathlib.Path({str(there)!r}).touch(); signal.pause()"
+    process = subprocess.Popen(
+        command("main", "run", "--", sys.executable, "-c", code), stderr=subprocess.PIPE
+    )
+    until(there.exists, timeout_s=30, what="the command")
+    os.kill(process.pid, signal.SIGTERM)
+    _, said = process.communicate(timeout=30)
+    assert (process.returncode, b"no Spark session" in said) == (128 + signal.SIGTERM, True)
