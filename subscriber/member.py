@@ -250,7 +250,9 @@ class Member:
 
     def _on_inspect(self, asked: Inspect, *, now: float) -> tuple[Effect, ...]:
         topics = partial(self._telling.topics, now)
-        told = answer(asked, topics=topics, stats=lambda: self._stats(now))
+        told = answer(
+            asked, topics=topics, stats=lambda: self._stats(now), driver=self.driver.facts()
+        )
         return (Send(CONTROL, told),)
 
     def _on_ask(self, ask: Ask, now: float) -> tuple[Effect, ...]:  # noqa: C901 - dispatch by match

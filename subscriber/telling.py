@@ -1,16 +1,19 @@
 """Telling: what an operator, through the hub, asks a subscriber about itself.
 
-Tables: ``topics``, each with its level and why it has it, and ``stats``.
+Tables: ``topics``, each with its level and why it has it, ``stats``, and ``driver``: what the
+application tells of itself, where it does, with some of the others.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from math import inf, isinf
 
-from ..topics.entries import LEVELS
+from ..topics.entries import LEVELS, MINIMAL
 from ..topics.sharding import topic_ids
+from ..topics.wire.control import TEXT_MAX
 from ..topics.wire.messages import Inspect, Inspected, Refused
 from .choosing import Choosing
+from .driver import Facts
 from .facts import Stats, TopicInfo
 from .following import Following
 from .pinning import Pinning
@@ -82,6 +85,7 @@ def answer(
     *,
     topics: Callable[[], tuple[TopicInfo, ...]],
     stats: Callable[[], Stats],
+    driver: Facts | None = None,
 ) -> Inspected | Refused:
     """Return the table that is asked for; what would be infinite is empty."""
     match asked.what:
@@ -92,12 +96,27 @@ def answer(
             columns = ("name", "value")
             names = [field.name for field in fields(Stats)]
             rows = tuple(zip(names, map(_cell, _values(stats())), strict=True))
+        case "driver" if driver is not None:
+            columns = ("name", "value")
+            known = {**driver, **_summary(topics(), stats())}
+            rows = tuple((name, _cell(value)) for name, value in known.items())
         case _:
             message = f"no table {asked.what!r} of a subscriber: topics, stats"
             return Refused(
                 request=asked.request, code="INSPECT", message=message, retry_ms=0, topic=-1
             )
     return Inspected(request=asked.request, columns=columns, rows=rows)
+
+
+def _summary(topics: Iterable[TopicInfo], stats: Stats) -> Facts:
+    """Return what operators see of any driver beside what its application tells."""
+    levels = [one.level for one in topics]
+    return {
+        **{f"{level}_topics": levels.count(level) for level in reversed(LEVELS[MINIMAL:])},
+        "budget_bytes": stats.budget_bytes,
+        "held_bytes": stats.held_bytes,
+        "freshness_s": stats.age_s,
+    }
 
 
 def _values(record: TopicInfo | Stats) -> tuple[Cell, ...]:
@@ -107,4 +126,6 @@ def _values(record: TopicInfo | Stats) -> tuple[Cell, ...]:
 def _cell(value: Cell) -> Cell:
     if isinstance(value, float):
         return None if isinf(value) else round(value, 3)
+    if isinstance(value, str):  # an application's, which may hold anything
+        return value.encode(errors="replace").decode()[:TEXT_MAX]
     return value

@@ -12,9 +12,11 @@ from types import TracebackType
 from typing import Final, Self
 
 from ...topics.errors import ConfigError, NotReady
+from ..driver import Facts
 from ..subscriber import Subscriber
 from .catalyst import VERSIONS, Catalyst, Session, Unsupported
-from .config import OFF, Arguments, SparkSettings, control_of, settings_of
+from .config import Arguments, SparkSettings, control_of, settings_of
+from .control import Application, facts_of
 from .guard import Guard
 from .hook import forget, listen, once
 from .plans import metastore_at_attach
@@ -145,19 +147,21 @@ class Handle:
             refresh_cached=settings.refresh_cached,
         )
         metastore = metastore_at_attach(session, conf=_conf_of(session), said=settings.metastore)
-        name = f"{session._sc.applicationId}@{socket.gethostname()}:{os.getpid()}"
+        application = Application(
+            application=str(session._sc.appName),
+            application_id=str(session._sc.applicationId),
+            user=str(session._sc.sparkUser()),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            spark=self._spark,
+        )
         worker = Worker(
             self._refresher,
             caches=catalyst,
             sessions=self._sessions,
             guard=self._guard,
-            make=lambda: Subscriber(
-                settings.statestores,
-                budget=settings.budget,
-                timeout_s=SUBSCRIBER_TIMEOUT_S,
-                name=name,
-                metastore=metastore.uris,
-            ),
+            make=lambda: self._subscriber(settings, application, metastore=metastore.uris),
+            names=application.names,
         )
         self._deafen = listen(type(session), self.found)
         for found in made_before(type(session)):
@@ -169,10 +173,35 @@ class Handle:
             live=lambda: worker.subscriber if worker.state == LIVE else None,
             metastore=metastore,
             said=settings.metastore,
-            is_on=lambda: worker.control != OFF,
+            is_on=lambda: worker.is_on,
         )
         self._reporter.start(session)
         worker.start()
+
+    def _subscriber(
+        self, settings: SparkSettings, application: Application, *, metastore: str
+    ) -> Subscriber:
+        """Return one that operators can ask about this driver; it is not open yet."""
+        subscriber = Subscriber(
+            settings.statestores,
+            budget=settings.budget,
+            timeout_s=SUBSCRIBER_TIMEOUT_S,
+            name=f"{application.application_id}@{application.host}:{application.pid}",
+            metastore=metastore,
+        )
+        subscriber.driver.tells(lambda: self._facts(application))
+        return subscriber
+
+    def _facts(self, application: Application) -> Facts:
+        told = self._reporter.untold.count if self._reporter is not None else 0
+        guard = self._guard
+        return facts_of(
+            application,
+            self._refresher,
+            writes_reported=told,
+            errors=guard.errors,
+            last_error=guard.last,
+        )
 
     def _state(self) -> str:
         if self._pid != os.getpid():

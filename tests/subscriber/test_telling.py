@@ -3,6 +3,7 @@
 from topicast.subscriber import facts
 from topicast.tests.subscriber.test_choosing import driver, read
 from topicast.tests.subscriber.world import World
+from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages import Inspect, Inspected, Message, Refused
 
 
@@ -32,6 +33,36 @@ def test_stats_are_told_by_name() -> None:
     answer = told(world, "stats")
     assert isinstance(answer, Inspected)
     assert dict(answer.rows)["budget_bytes"] == world.stats().budget_bytes  # type: ignore[arg-type]
+
+
+def test_driver_is_told_as_its_application_says_with_topics_and_budget() -> None:
+    world = driver()
+    read(world, "orders")
+    world.member.driver.tells(lambda: {"application": "etl", "refreshes": 3, "problem": None})
+    answer = told(world, "driver")
+    assert isinstance(answer, Inspected)
+    assert answer.columns == ("name", "value")
+    rows = {str(name): value for name, value in answer.rows}
+    assert (rows["application"], rows["refreshes"], rows["problem"]) == ("etl", 3, None)
+    assert (rows["full_topics"], rows["minimal_topics"]) == (1, 1)
+    stats = world.stats()
+    assert (rows["budget_bytes"], rows["held_bytes"]) == (stats.budget_bytes, stats.held_bytes)
+    assert isinstance(rows["freshness_s"], float)
+
+
+def test_whatever_an_application_tells_can_be_sent() -> None:
+    world = driver()
+    world.member.driver.tells(lambda: {"last_error": "\udcff" + "x" * 5000})
+    answer = told(world, "driver")
+    assert isinstance(answer, Inspected)
+    assert decode(encode(answer)) == answer
+    assert dict(answer.rows)["last_error"] == "?" + "x" * 4095  # type: ignore[arg-type]
+
+
+def test_who_is_no_application_of_spark_is_no_driver() -> None:
+    answer = told(driver(), "driver")
+    assert isinstance(answer, Refused)
+    assert answer.code == "INSPECT"
 
 
 def test_what_it_does_not_know_is_refused() -> None:
