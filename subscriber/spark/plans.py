@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from ...topics.objects.names import partition_name
+from ..writing import checked, named
 from .metastores import CATALOG, IMPLEMENTATION, URIS, Metastore, metastore_of, object_of
 from .statements import Target
 
@@ -52,7 +53,11 @@ class Plans:
         return metastore_of(self._conf, uris=hadoop.get(URIS) or "", said=self._said)
 
     def objects(self, targets: tuple[Target, ...]) -> dict[str, tuple[str, ...]]:
-        """Return what is told of ``targets``, each with its partitions."""
+        """Return what is told of ``targets``, each with its partitions.
+
+        Raises:
+            UsageError: one of them has a name that cannot be told.
+        """
         found: dict[str, tuple[str, ...]] = {}
         for target in targets:
             catalog = database = ""
@@ -63,11 +68,11 @@ class Plans:
             told = object_of(target, catalog=catalog, database=database, conf=self._conf)
             if told is not None:
                 name = self._qualified(told) if "/" in told or target.path else told
-                found[name] = target.partitions if name not in found else ()
+                found[checked(name)] = named(target.partitions) if name not in found else ()
         return found
 
     def _conf(self, key: str) -> str:
-        return str(self._java.conf().get(key, ""))
+        return str(self._java.conf().get(key, None) or "")  # which checks any other default
 
     def _qualified(self, path: str) -> str:
         """Return ``path`` with the file system that Spark takes for it."""

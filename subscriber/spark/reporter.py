@@ -63,6 +63,7 @@ class Reporter:
             is_on: Whether anything is to be reported.
         """
         self.reason = metastore.reason
+        self.refusal = ""
         self.deaf = ""
         self.untold = Untold(live)
         self.missed = 0
@@ -134,7 +135,8 @@ class Reporter:
 
     def standing(self) -> str:
         """Return ``reported``, or why writes are not."""
-        return f"not reported: {self.reason}" if self.reason else self.deaf or REPORTED
+        why = self.reason or self.refusal
+        return f"not reported: {why}" if why else self.deaf or REPORTED
 
     def flush(self) -> None:
         """Tell what was written until now, before Spark ends; wait for it, but not for long."""
@@ -158,10 +160,14 @@ class Reporter:
             self._marks.pop(next(iter(self._marks)), None)
 
     def _await(self, begun: Begun) -> None:
+        """Wait until catalogd has what ended, but not for long."""
         try:
-            self.untold.wait(begun, ACK_S)
+            if self.untold.wait(begun, ACK_S):
+                self.refusal = ""
         except UsageError as error:
-            self._say(str(error))
+            if self.refusal != str(error):
+                log.warning("writes are refused: reason=%s", error)
+            self.refusal = str(error)
 
     def _is_reported(self, plans: Plans) -> bool:
         """Whether what that session writes is reported; if not, the status says why."""

@@ -82,14 +82,13 @@ class Untold:
         finally:
             self._keep(wrote)
 
-    def wait(self, begun: Begun, timeout_s: float) -> None:
-        """Wait for so long until catalogd has a write that has ended.
+    def wait(self, begun: Begun, timeout_s: float) -> bool:
+        """Return within ``timeout_s`` whether catalogd has a write that has ended.
 
         Raises:
             UsageError: the metastore is not the one that is followed; or no subscriber is open.
         """
-        if begun.writing is not None:
-            begun.writing.wait(timeout_s)
+        return begun.writing is not None and begun.writing.wait(timeout_s)
 
     def wrote(self, *writes: Wrote) -> None:
         """Tell of writes that are over."""

@@ -10,16 +10,12 @@ from typing import Any
 
 import pytest
 
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
 from topicast.tests.integration.daemons import Daemons
-from topicast.tests.spark.applications import Application, applications
+from topicast.tests.spark.applications import Application
+from topicast.tests.spark.conftest import Drivers
 
-# The writer tells by statistics of what leaves no event otherwise; reports are not built yet.
+# The writer is not attached: it tells by statistics of what leaves no event otherwise.
 STATISTICS = "spark.sql.statistics.size.autoUpdate.enabled"
-WRITER = {
-    STATISTICS: "true",
-    "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
-}
 SYNC_S = 60
 KINDS = {
     "parquet": "USING parquet",
@@ -96,17 +92,9 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    folder = tmp_path_factory.mktemp("drivers")
-    daemons = Daemons(folder, hive.uri)
-    try:
-        daemons.start("statestored")
-        daemons.start("catalogd")
-        with applications(folder, hive.uri, writer=WRITER, reader={}) as both:
-            both["reader"].do("from topicast.subscriber.spark import attach")
-            yield Scene(both["writer"], both["reader"], daemons.hub_address, daemons)
-    finally:
-        daemons.close()
+def scene(drivers: Drivers) -> Scene:
+    drivers.writer.sql(f"SET {STATISTICS}=true")
+    return Scene(drivers.writer, drivers.reader, drivers.daemons.hub_address, drivers.daemons)
 
 
 @pytest.fixture(scope="module")

@@ -3,19 +3,25 @@
 The tables have no statistics, so the metastore is told nothing of what is written to them.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
 from topicast.tests.integration.daemons import Daemons
-from topicast.tests.spark.applications import Application, applications
+from topicast.tests.spark.applications import Application
+from topicast.tests.spark.conftest import Drivers
 from topicast.tests.waiting import until
 
 WAIT_S = 60
-WRITER = {"spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict"}
+KINDS = {
+    "parquet": "USING parquet",
+    "csv": "USING csv",
+    "orc": "USING orc",
+    "orc_by_day": "USING orc PARTITIONED BY (ds)",
+    "hive_parquet": "STORED AS parquet",
+    "hive_text": "STORED AS textfile",
+}
 DAYS = "USING parquet PARTITIONED BY (ds)"
 BEFORE = [[1, "a"]]
 INSERTED, OVERWRITTEN = [[1, "a"], [2, "a"]], [[2, "a"]]
@@ -45,17 +51,47 @@ WRITES = {  # table -> how it is written, and the rows that there are then
         OVERWRITTEN,
     ),
     "batch": ("batches('{t}').start().awaitTermination()", INSERTED),
+    "sink": (  # of which readers take what its own log lists
+        "stream('sink').partitionBy('ds').start(where + '/sink').awaitTermination()",
+        OVERWRITTEN,
+    ),
+    "failed": ("fails(\"INSERT OVERWRITE {t} SELECT raise_error('no'), 'a'\")", []),
+    "recreated": ("spark.sql('DROP TABLE {t}') and recreate('{t}')", [[2, "a"]]),
+    "repaired": (
+        "put_by_hand(where + '/repaired/ds=a') or spark.sql('MSCK REPAIR TABLE {t}')",
+        INSERTED,
+    ),
 }
 PREPARE = """
+import shutil
+from pathlib import Path
+
 two = spark.sql("SELECT 2 id, 'a' ds")
 two.createOrReplaceTempView("view_of_two")
 two.write.json(where + "/json")
 
-def batches(table):
+def stream(name):
     rows = spark.readStream.schema("id INT, ds STRING").json(where + "/json")
     stream = rows.writeStream.trigger(availableNow=True)
-    stream = stream.option("checkpointLocation", where + "/checkpoint")
-    return stream.foreachBatch(lambda batch, _: batch.write.insertInto(table))
+    return stream.option("checkpointLocation", where + "/checkpoint/" + name)
+
+def batches(table):
+    return stream("batches").foreachBatch(lambda batch, _: batch.write.insertInto(table))
+
+def fails(statement):
+    try:
+        spark.sql(statement)
+    except Exception:
+        return
+    raise AssertionError("it did not fail")
+
+def recreate(table):
+    two.write.format("orc").saveAsTable(table)
+
+def put_by_hand(folder):
+    two.select("id").coalesce(1).write.parquet(where + "/elsewhere")
+    for file in Path(where.removeprefix("file:") + "/elsewhere").glob("*.parquet"):
+        shutil.copy(file, folder.removeprefix("file:"))
 """
 
 
@@ -111,29 +147,22 @@ class Pair:
 
 
 @pytest.fixture(scope="module")
-def pair(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    folder = tmp_path_factory.mktemp("reports")
-    daemons = Daemons(folder, hive.uri)
-    try:
-        daemons.start("statestored")
-        daemons.start("catalogd")
-        with applications(folder, hive.uri, writer=WRITER, reader={}) as both:
-            for one in both.values():
-                one.do("from topicast.subscriber.spark import attach")
-            yield Pair(both["writer"], both["reader"], daemons)
-    finally:
-        daemons.close()
+def pair(drivers: Drivers) -> Pair:
+    drivers.writer.sql("SET spark.sql.statistics.size.autoUpdate.enabled=false")
+    for one in (drivers.writer, drivers.reader):
+        one.do("'handle' in globals() and handle.detach()")
+    return Pair(drivers.writer, drivers.reader, drivers.daemons)
 
 
 @pytest.fixture(scope="module")
 def plain(pair: Pair) -> dict[str, Any]:
     """What two drivers of plain Spark make of a write."""
     tables = ("append", "overwrite")
-    pair.create("plain", tables)
-    pair.read("plain", tables)
-    pair.writer.sql("INSERT INTO plain.append VALUES (2, 'a')")
-    pair.writer.sql("INSERT OVERWRITE plain.overwrite VALUES (2, 'a')")
-    return pair.read("plain", tables)
+    pair.create("unreported", tables)
+    pair.read("unreported", tables)
+    pair.writer.sql("INSERT INTO unreported.append VALUES (2, 'a')")
+    pair.writer.sql("INSERT OVERWRITE unreported.overwrite VALUES (2, 'a')")
+    return pair.read("unreported", tables)
 
 
 @pytest.fixture(scope="module")
@@ -160,3 +189,74 @@ def test_every_way_to_write_is_seen_by_the_other_driver(attached: Pair) -> None:
         writer.do(f"_ = {how.format(t=f'reported.{table}')}")
     pair.sees("reported", {table: rows for table, (_, rows) in WRITES.items()})
     assert (pair.status("errors"), pair.status("writes")) == (0, "reported")
+
+
+def test_every_kind_of_table_is_seen_and_what_exists_of_it(attached: Pair) -> None:
+    pair, reader = attached, attached.reader
+    pair.writer.sql("CREATE DATABASE kinds")
+    for kind, how in KINDS.items():
+        pair.writer.sql(f"CREATE TABLE kinds.{kind} (id INT, ds STRING) {how}")
+    pair.writer.side_by_side(*(f"INSERT INTO kinds.{one} VALUES (1, 'a')" for one in KINDS))
+    pair.is_settled("kinds", dict.fromkeys(KINDS, BEFORE))
+    reader.do("frame = spark.table('kinds.parquet'); frame.createOrReplaceTempView('of_frame')")
+    reader.do("other = spark.newSession(); other.table('kinds.parquet').collect()")
+    pair.writer.side_by_side(*(f"INSERT INTO kinds.{one} VALUES (2, 'a')" for one in KINDS))
+    pair.sees("kinds", dict.fromkeys(KINDS, INSERTED))
+    pair.writer.side_by_side(*(f"INSERT OVERWRITE kinds.{one} VALUES (2, 'a')" for one in KINDS))
+    pair.sees("kinds", dict.fromkeys(KINDS, OVERWRITTEN))
+    existing = ("frame.select('*')", "spark.table('of_frame')", "other.table('kinds.parquet')")
+    frames = {str(at): frame for at, frame in enumerate(existing)}
+    until(
+        lambda: reader.read(**frames) == dict.fromkeys(frames, OVERWRITTEN),
+        timeout_s=WAIT_S,
+        what="existing frames",
+    )
+
+
+def test_what_is_written_while_catalogd_is_away_is_told_when_it_is_back(attached: Pair) -> None:
+    pair, tables = attached, ("sql", "java")
+    pair.create("no_catalogd", tables)
+    pair.is_settled("no_catalogd", dict.fromkeys(tables, BEFORE))
+    pair.daemons.kill("catalogd")
+    pair.writer.sql("INSERT OVERWRITE no_catalogd.sql VALUES (2, 'a')")
+    pair.writer.do(
+        "_ = spark._jsparkSession.sql(\"INSERT OVERWRITE no_catalogd.java VALUES (2, 'a')\")"
+    )
+    assert pair.status("errors") == 0
+    pair.daemons.start("catalogd")
+    pair.sees("no_catalogd", dict.fromkeys(tables, OVERWRITTEN))
+
+
+def test_what_was_written_last_is_told_before_spark_stops(attached: Pair) -> None:
+    pair, writer = attached, attached.writer
+    pair.create("ended", ("java", "later"))
+    pair.is_settled("ended", dict.fromkeys(("java", "later"), BEFORE))
+    writer.do("conf = dict(spark.sparkContext.getConf().getAll())")
+    writer.do(
+        "_ = spark._jsparkSession.sql(\"INSERT INTO ended.java VALUES (2, 'a')\"); spark.stop()"
+    )
+    pair.sees("ended", {"java": INSERTED, "later": BEFORE})
+    writer.do("from pyspark.sql import SparkSession")
+    writer.do("spark = SparkSession.builder.config(map=conf).getOrCreate()")
+    writer.sql("INSERT INTO ended.later VALUES (2, 'a')")
+    pair.sees("ended", {"java": INSERTED, "later": INSERTED})
+    assert pair.status("errors") == 0
+
+
+def test_detached_driver_is_as_it_was_and_tells_nothing(attached: Pair) -> None:
+    pair, writer = attached, attached.writer
+    pair.create("let_go", ("t",))
+    pair.is_settled("let_go", {"t": BEFORE})
+    writer.do("handle.detach()")
+    writer.do("from pyspark.sql import SparkSession")
+    assert writer.do("hasattr(SparkSession.sql, '__wrapped__')") is False
+    assert writer.do("len(spark._jsparkSession.listenerManager().listListeners())") == 0
+    assert writer.do("len(spark._jsparkSession.streams().listListeners())") == 0
+    writer.sql("INSERT INTO let_go.t VALUES (2, 'a')")
+    pair.reader.do(f"handle.sync({WAIT_S})")
+    assert pair.read("let_go", ["t"]) == {"t": BEFORE}
+    pair.attach(writer)
+    writer.do("_ = spark._jsparkSession.sql(\"INSERT INTO let_go.t VALUES (3, 'a')\")")
+    writer.do("SparkSession.stop = lambda self: None")
+    writer.end()  # so that it is atexit that tells what the listener has just heard
+    pair.sees("let_go", {"t": [*INSERTED, [3, "a"]]})

@@ -1,0 +1,36 @@
+"""What tests of Spark share: two drivers on one metastore, with the daemons between them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.tests.integration.daemons import Daemons
+from topicast.tests.spark.applications import Application, applications
+
+
+@dataclass
+class Drivers:
+    """Two applications; each module attaches them as it needs, and uses databases of its own."""
+
+    writer: Application
+    reader: Application
+    daemons: Daemons
+
+
+@pytest.fixture(scope="session")
+def drivers(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
+    """Start them once: a JVM takes seconds."""
+    folder = tmp_path_factory.mktemp("drivers")
+    daemons = Daemons(folder, hive.uri)
+    writer = {"spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict"}
+    try:
+        daemons.start("statestored")
+        daemons.start("catalogd")
+        with applications(folder, hive.uri, writer=writer, reader={}) as both:
+            for one in both.values():
+                one.do("from topicast.subscriber.spark import attach")
+            yield Drivers(both["writer"], both["reader"], daemons)
+    finally:
+        daemons.close()
