@@ -15,7 +15,8 @@ from collections.abc import Callable
 from math import inf
 from typing import Any, Final, Protocol
 
-from ...topics.errors import StaleMetadata, TopicastError
+from ...topics.entries import LEVELS, NONE
+from ...topics.errors import NotReady, StaleMetadata, TopicastError
 from ..subscriber import Subscriber
 from ..watch import Watch
 from .config import OFF
@@ -26,7 +27,8 @@ from .sessions import Sessions
 from .status import CONNECTING, DETACHED, LIVE
 
 CONNECT_S: Final = 0.5  # that an application waits for the first contact
-FOLLOW_S: Final = 10.0  # for every topic to be followed
+FOLLOW_S: Final = 20.0  # for every topic to be followed
+FOLLOW_TURN_S: Final = 0.02
 IDLE_S: Final = 0.1  # between two looks whether somebody wants something of us
 TURN_S: Final = 0.01  # between two turns: 1,000 changes a second cost 100 looks
 DRAIN_MAX: Final = 100_000  # changes of one turn: all that a watch holds
@@ -117,6 +119,7 @@ class Worker:
                 subscriber = self.subscriber = self._make()
                 with subscriber:
                     watch = subscriber.watch("*")
+                    self._await_topics(subscriber)
                     subscriber.sync(FOLLOW_S)  # from here on nothing changes unheard
                     retry_s = RETRY_S
                     self._serve(watch, subscriber)
@@ -126,6 +129,15 @@ class Worker:
             self._stopping.wait(retry_s)
             retry_s = min(retry_s * 2, RETRY_S_MAX)
         self.state = DETACHED
+
+    def _await_topics(self, subscriber: Subscriber) -> None:
+        """Wait until each topic is followed; that takes a while where only full is offered."""
+        give_up_at = time.monotonic() + FOLLOW_S
+        while left := sum(topic.level == LEVELS[NONE] for topic in subscriber.topics()):
+            if time.monotonic() > give_up_at:
+                why = "the budget is too small, or level minimal is not offered"
+                raise NotReady(f"topics that are not followed: {left}; {why}")
+            self._stopping.wait(FOLLOW_TURN_S)
 
     def _serve(self, watch: Watch, subscriber: Subscriber) -> None:
         """Refresh what was cached before, then what changes, until ``watch`` ends."""

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from topicast.subscriber import Subscriber
+from topicast.subscriber import Subscriber, Watch
 from topicast.subscriber.spark import worker as worker_module
 from topicast.subscriber.spark.config import OFF, ON
 from topicast.subscriber.spark.guard import Guard
@@ -215,6 +215,29 @@ def test_without_a_hub_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     found.worker.stop()
     assert found.worker.state == DETACHED
     assert (found.spark.renewed, found.guard.errors) == ([], 0)
+
+
+class Deaf(Subscriber):
+    """A subscriber that does not follow one topic, as where there is no room for it."""
+
+    def watch(self, pattern: str = "*") -> Watch:
+        found = super().watch(pattern)
+        self.drop(0)
+        return found
+
+
+def test_where_a_topic_is_not_followed_the_driver_is_plain_spark_and_says_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker_module, "FOLLOW_S", 0.1)
+    with stand(shop()) as (_, hubs):
+        found = Attached(hubs[0].address, Session("s", ORDERS))
+        found.worker._make = lambda: Deaf(hubs[0].address, timeout_s=WAIT_S)
+        found.worker.start()
+        until(lambda: found.guard.errors, timeout_s=WAIT_S)
+        assert "topics that are not followed: 1;" in found.guard.last
+        assert (found.worker.state, found.spark.renewed) == (CONNECTING, [])
+        found.worker.stop()
 
 
 def test_changes_that_were_lost_make_everything_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
