@@ -5,6 +5,7 @@ from typing import Final
 import click
 
 from .commands import look, members, order, setup
+from .commands.drivers import drivers
 from .commands.run import run as run_application
 from .flags import settings, version_option
 from .output import EXIT_CODES, run
@@ -24,6 +25,7 @@ for command in (
     look.status,
     members.topics,
     members.subscribers,
+    drivers,
     look.tables,
     look.describe,
     look.partitions,

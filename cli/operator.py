@@ -6,7 +6,7 @@ Hello ──▶ Welcome (hub, epoch, catalogd's address)     Inspect(what) ─�
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -37,6 +37,7 @@ from ..topics.wire.messages import (
     Welcome,
 )
 
+READERS_MAX: Final = 128  # asked at once: a hub remembers 256 questions of all operators
 ANSWER_TIMEOUT_S: Final = 3.0  # a hub answers within milliseconds; a stopped one never does
 HUB: Final = "hub"
 CATALOG: Final = "catalog"
@@ -91,6 +92,13 @@ class Operator:
             UsageError: the hub does not know ``what``.
         """
         return self._inspect(HUB, what, str(self.address))
+
+    def readers(self, what: str, registrations: Sequence[str]) -> dict[str, Facts | TopicastError]:
+        """Return the table ``what`` of each reader, or how it was refused; who is silent lacks."""
+        found: dict[str, Facts | TopicastError] = {}
+        for begin in range(0, len(registrations), READERS_MAX):
+            found |= self._readers(what, registrations[begin : begin + READERS_MAX])
+        return found
 
     def catalog(self, what: str) -> Facts:
         """Return catalogd's table ``what``; raises as ``hub``, and LinkError if none is known."""
@@ -147,6 +155,22 @@ class Operator:
         self._request += 1
         self._say(name, Inspect(request=self._request, what=what))
         return _facts(self._hear(name, Inspected, where))
+
+    def _readers(self, what: str, registrations: Sequence[str]) -> dict[str, Facts | TopicastError]:
+        asked: dict[int, str] = {}
+        for registration in registrations:
+            self._request += 1
+            asked[self._request] = registration
+            self._say(HUB, Inspect(request=self._request, what=f"{what}@{registration}"))
+        found: dict[str, Facts | TopicastError] = {}
+        deadline = time.monotonic() + self._timeout_s
+        while asked and (left_s := deadline - time.monotonic()) > 0:
+            for received in self._link.poll(left_s):
+                told = _read(received.frame, str(self.address))
+                if isinstance(told, Inspected | Refused) and told.request in asked:
+                    who = asked.pop(told.request)
+                    found[who] = _facts(told) if isinstance(told, Inspected) else _error(told, who)
+        return found
 
     def _say(self, name: str, message: Message) -> None:
         self._link.send(name, wire.encode(message))

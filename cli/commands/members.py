@@ -41,12 +41,12 @@ def topics(why: str | None, statestores: str, output: str) -> int:
         with Operator(addresses) as visit:
             _print_topics(visit.hub("topics"), Output(output), output)
         return DONE
-    found, failures = at_each(addresses, _readers)
-    _complain(failures)
+    found, failures = at_each(addresses, readers_of)
+    complain_of(failures)
     reader = _meant([one for readers in found for one in readers], why)
     with Operator(parse_addresses(reader["statestored"])) as visit:
         _print_reasons(visit, reader, output)
-    return _code(failures)
+    return code_of(failures)
 
 
 @click.command(context_settings=settings(), epilog=EXIT_CODES)
@@ -57,14 +57,30 @@ def subscribers(*, by_topic: bool, statestores: str, output: str) -> int:
     """Show who is connected to each statestored, and how far behind each one is."""
     addresses = parse_addresses(statestores, setting="statestores")
     found, failures = at_each(addresses, _by_level if by_topic else _members)
-    _complain(failures)
+    complain_of(failures)
     records = [one for records in found for one in records]
     apart = {"statestored"} if len(addresses) == 1 and output != "json" else set()
     columns = [name for name in (records[0] if records else BY_LEVEL) if name not in apart]
     if output != "json":
         records = [_shown(one) for one in records]
     Output(output).rows(columns, [[one[name] for name in columns] for one in records])
-    return _code(failures)
+    return code_of(failures)
+
+
+def readers_of(visit: Operator) -> list[Record]:
+    """Return the readers of a hub, each with what the hub knows of it."""
+    return [one for one in _members(visit) if one["role"] == "reader"]
+
+
+def complain_of(failures: list[LinkError]) -> None:
+    """Say which hubs did not answer."""
+    for error in failures:
+        complain(str(error))
+
+
+def code_of(failures: list[LinkError]) -> int:
+    """Return what a command ends with, that got answers from the other hubs."""
+    return exit_code(failures[-1]) if failures else DONE
 
 
 def _print_topics(facts: Facts, printed: Output, output: str) -> None:
@@ -124,7 +140,7 @@ def _meant(readers: list[Record], named: str) -> Record:
 
 def _by_level(visit: Operator) -> list[Record]:
     """Return one record for each level at which a reader follows something."""
-    return [one for reader in _readers(visit) for one in _levels_of(visit, reader)]
+    return [one for reader in readers_of(visit) for one in _levels_of(visit, reader)]
 
 
 def _levels_of(visit: Operator, reader: Record) -> list[Record]:
@@ -144,10 +160,6 @@ def _levels_of(visit: Operator, reader: Record) -> list[Record]:
     ]
 
 
-def _readers(visit: Operator) -> list[Record]:
-    return [one for one in _members(visit) if one["role"] == "reader"]
-
-
 def _members(visit: Operator) -> list[Record]:
     told = _records(visit.hub("subscribers"))
     return [{**one, "statestored": str(visit.address)} for one in told]
@@ -163,15 +175,6 @@ def _shown(record: Record) -> Record:
         return record
     short = {"registration": record["registration"][:8], "topics": _ranges(record["topics"])}
     return {**record, **short}
-
-
-def _complain(failures: list[LinkError]) -> None:
-    for error in failures:
-        complain(str(error))
-
-
-def _code(failures: list[LinkError]) -> int:
-    return exit_code(failures[-1]) if failures else DONE
 
 
 def _ranges(topics: Iterable[int]) -> str:

@@ -49,9 +49,9 @@ def mode(name: str | None, overrides: str | None, output: str, **where: Any) -> 
     The tables of an override to minimal are never sent, only pulled. Readers that have joined stay.
     """
     if name is None and overrides is not None:
-        name = str(_as_facts(_ordered("mode", (), **where))["mode"])
+        name = str(_as_facts(ordered("mode", (), **where))["mode"])
     arguments = [text for text in (name, overrides) if text is not None]
-    facts = _as_facts(_ordered("mode", tuple(arguments), **where))
+    facts = _as_facts(ordered("mode", tuple(arguments), **where))
     _print(facts, output)
 
 
@@ -82,20 +82,19 @@ def refresh(name: str | None, output: str, **where: Any) -> int:
     return _obeyed("refresh", name, output, **where)
 
 
-def _obeyed(order: str, name: str | None, output: str, **where: Any) -> int:
-    if name == "":  # a script's variable that is not set is not to mean everything
-        raise UsageError(f"{order} '': name an object, or leave it out for everything")
-    facts = _as_facts(_ordered(order, () if name is None else (name,), **where))
-    _print(facts, output)
-    return FAILED if facts["failed"] else 0
-
-
-def _ordered(
-    order: str, arguments: tuple[str, ...], *, statestores: str, timeout_s: float
-) -> Facts:
+def ordered(order: str, arguments: tuple[str, ...], *, statestores: str, timeout_s: float) -> Facts:
+    """Give catalogd an order in the name of whoever runs this; return its answer."""
     addresses = parse_addresses(statestores, setting="statestores")
     with Operator(addresses, timeout_s=timeout_s) as visit:
         return visit.order(order, arguments, who=f"{getpass.getuser()}@{socket.gethostname()}")
+
+
+def _obeyed(order: str, name: str | None, output: str, **where: Any) -> int:
+    if name == "":  # a script's variable that is not set is not to mean everything
+        raise UsageError(f"{order} '': name an object, or leave it out for everything")
+    facts = _as_facts(ordered(order, () if name is None else (name,), **where))
+    _print(facts, output)
+    return FAILED if facts["failed"] else 0
 
 
 def _as_facts(facts: Facts) -> dict[str, Any]:

@@ -1,0 +1,129 @@
+"""Drivers: the command that shows attached Spark drivers, and switches them off and on."""
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+import click
+
+from ...topics.objects.rules import EVERY, STATES
+from ...topics.settings import parse_addresses
+from ..flags import option, settings, statestores_option, timeout_option
+from ..operator import Facts, Operator, at_each
+from ..output import DONE, EXIT_CODES, Output, output_option
+from .members import code_of, complain_of, readers_of
+from .order import ordered
+
+UNREACHABLE: Final = "unreachable"
+SHOWN: Final = (  # to eyes; in JSON there is more
+    "application",
+    "application_id",
+    "user",
+    "host",
+    "spark",
+    "state",
+    "full_topics",
+    "minimal_topics",
+    "budget_bytes",
+    "held_bytes",
+    "freshness_s",
+    "refreshes",
+    "stale_reads_avoided",
+    "would_refresh",
+)
+TOLD: Final = (*SHOWN, "pid", "sessions", "writes_reported", "errors", "last_error")
+KNOWN: Final = ("name", "registration", "statestored", "problem")
+
+Record = dict[str, Any]
+
+
+@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@click.argument("state", type=click.Choice(STATES), required=False)
+@option(
+    "app",
+    metavar="PATTERN",
+    help="Only applications whose name or id matches, such as 'etl-*'.",
+    show_default="all",
+)
+@click.option("--rules", is_flag=True, help="Show what was ordered, the newest last.")
+@statestores_option("each is asked; an order goes through the first that answers")
+@timeout_option()
+@output_option()
+def drivers(
+    *,
+    state: str | None,
+    app: str | None,
+    rules: bool,
+    statestores: str,
+    timeout_s: float,
+    output: str,
+) -> int:
+    """Show attached Spark drivers, or switch them off, on, or to a dry run.
+
+    off is plain Spark, dry-run only counts what would be refreshed. Drivers obey within a second,
+    and who attaches later obeys too: the order is kept until another one takes its place. The
+    newest that fits an application holds; 'on' without --app ends all of them. A subscriber that
+    does not answer is shown, for it may be a driver.
+    """
+    if state is not None or rules:
+        given = () if state is None else (state, EVERY if app is None else app)
+        facts = ordered("drivers", given, statestores=statestores, timeout_s=timeout_s)
+        _print_rules(facts, output)
+        return DONE
+    addresses = parse_addresses(statestores, setting="statestores")
+    found, failures = at_each(addresses, _drivers)
+    complain_of(failures)
+    records = [one for one in _each_once(found) if app is None or _matches(one, app)]
+    columns = (*TOLD, *KNOWN) if output == "json" else SHOWN
+    Output(output).rows(columns, [[one.get(name) for name in columns] for one in records])
+    return code_of(failures)
+
+
+def _print_rules(facts: Facts, output: str) -> None:
+    if not facts.rows and output != "json":
+        Output(output).document({}, text="no rules hold: every driver is on")
+        return
+    Output(output).rows(("applications", "state"), facts.rows)
+
+
+def _drivers(visit: Operator) -> list[Record]:
+    """Return one record for each reader of a hub that is a driver, or may be one."""
+    readers = readers_of(visit)
+    heard = [one["registration"] for one in readers if one["state"] != "LOST"]
+    told = visit.readers("driver", heard)
+    records: list[Record] = []
+    for reader in readers:
+        answer = told.get(reader["registration"])
+        known: Record = {name: reader[name] for name in KNOWN if name in reader}
+        if isinstance(answer, Facts):
+            records.append(known | {str(name): value for name, value in answer.rows})
+        elif answer is None:
+            records.append(_unreachable(reader) | known)
+    return records
+
+
+def _unreachable(reader: Record) -> Record:
+    """Return what is known of a reader that does not answer: its name, as drivers are named."""
+    application_id, _, where = reader["name"].rpartition("@")
+    why = "it is stopped, or too busy" if reader["state"] != "LOST" else "its hub hears nothing"
+    return {
+        "application_id": application_id or reader["name"],
+        "host": where.rpartition(":")[0] if application_id else None,
+        "state": UNREACHABLE,
+        "problem": f"{why}; {reader['lag_s']} s",
+    }
+
+
+def _each_once(found: Iterable[list[Record]]) -> list[Record]:
+    """Return each driver where it answers; one that moved on is unreachable through its old hub."""
+    records: dict[str, Record] = {}
+    for record in (one for records_of_hub in found for one in records_of_hub):
+        before = records.get(record["registration"])
+        if before is None or before["state"] == UNREACHABLE:
+            records[record["registration"]] = record
+    return list(records.values())
+
+
+def _matches(record: Record, pattern: str) -> bool:
+    names = (record.get("application"), record.get("application_id"))
+    return any(fnmatchcase(name, pattern) for name in names if name)

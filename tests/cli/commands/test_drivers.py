@@ -1,0 +1,126 @@
+"""Drivers as operators see and switch them; they are subscribers of this process, without Spark."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from topicast.cli.commands.drivers import _each_once, _unreachable
+from topicast.cli.operator import Operator
+from topicast.subscriber import Subscriber
+from topicast.tests.cli.conftest import Served
+from topicast.tests.cli.processes import topicast
+from topicast.tests.waiting import until
+from topicast.topics.settings import parse_addresses
+
+ETL = {
+    "application": "etl-7",
+    "application_id": "app-1",
+    "user": "ann",
+    "host": "node1",
+    "spark": "4.3.0",
+    "state": "on",
+    "refreshes": 3,
+    "stale_reads_avoided": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def etl(served: Served) -> Iterator[Subscriber]:
+    """A driver."""
+    with Subscriber(served.statestores, name="app-1@node1:7", timeout_s=30) as made:
+        made.driver.tells(lambda: {**ETL, "state": made.driver.wanted("etl-7", "app-1")})
+        yield made
+
+
+def said(served: Served, *words: str) -> str:
+    done = topicast("drivers", *words, f"--statestores={served.statestores}", "--timeout_s=60")
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def listed(served: Served, *words: str) -> dict[str, dict[str, Any]]:
+    return {one["name"]: one for one in json.loads(said(served, *words, "--output=json"))}
+
+
+def test_drivers_are_listed_with_what_they_tell_and_others_are_not(
+    served: Served, etl: Subscriber
+) -> None:
+    with Subscriber(served.statestores, name="explorer", timeout_s=30):
+        found = listed(served)
+    assert sorted(found) == ["app-1@node1:7"]
+    (row,) = found.values()
+    assert {name: row[name] for name in ETL} == ETL
+    assert (row["full_topics"], row["minimal_topics"]) == (1, 0)
+    stats = etl.stats()
+    assert row["budget_bytes"] == stats.budget_bytes
+    assert row["held_bytes"] > 0
+    assert row["freshness_s"] < 60
+    assert row["statestored"] == served.statestores
+    head, line = (text.split() for text in said(served).splitlines())
+    assert line[:6] == ["etl-7", "app-1", "ann", "node1", "4.3.0", "on"]
+    assert (head[5], len(head), len(line)) == ("state", 14, 14)
+    assert list(listed(served, "--app=app-?")) == ["app-1@node1:7"]
+    assert list(listed(served, "--app=etl-*")) == ["app-1@node1:7"]
+    assert listed(served, "--app=web") == {}
+
+
+def test_drivers_are_switched_by_name_at_once_and_rules_are_shown(
+    served: Served, etl: Subscriber
+) -> None:
+    def obeyed(state: str) -> Callable[[], bool]:
+        return lambda: etl.driver.wanted("etl-7", "app-1") == state
+
+    assert said(served, "--rules") == "no rules hold: every driver is on\n"
+    assert json.loads(said(served, "--rules", "--output=json")) == []
+    try:
+        assert said(served, "off").split() == ["applications", "state", "*", "off"]
+        until(obeyed("off"), timeout_s=20, what="the order")
+        assert listed(served)["app-1@node1:7"]["state"] == "off"
+        shown = json.loads(said(served, "dry-run", "--app=etl-*", "--output=json"))
+        assert shown[0] == {"applications": "*", "state": "off"}
+        assert shown[1] == {"applications": "etl-*", "state": "dry-run"}
+        until(obeyed("dry-run"), timeout_s=20, what="the canary")
+        with Subscriber(served.statestores, timeout_s=30) as later:
+            assert later.driver.wanted("other") == "off", "who comes later obeys, too"
+            assert later.driver.wanted("etl-8") == "dry-run"
+            assert "\0drivers" not in "".join(later.databases())
+    finally:
+        said(served, "on")
+    until(obeyed("on"), timeout_s=20, what="the end of all rules")
+
+
+def test_order_for_no_application_is_refused(served: Served) -> None:
+    done = topicast("drivers", "off", "--app=", f"--statestores={served.statestores}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "1 to 200 characters" in done.stderr
+
+
+def test_reader_that_does_not_answer_may_be_a_driver(served: Served, etl: Subscriber) -> None:
+    addresses = parse_addresses(served.statestores)
+    with Operator(addresses, timeout_s=30) as visit:
+        members = visit.hub("subscribers")
+        (registration,) = [row[1] for row in members.rows if row[0] == "app-1@node1:7"]
+        told = visit.readers("driver", [str(registration), "00" * 16])
+        assert sorted(told) == sorted([str(registration), "00" * 16])
+        assert "nobody" in str(told["00" * 16])
+        visit._timeout_s = 0.0
+        assert visit.readers("driver", [str(registration)]) == {}
+
+
+def test_unreachable_driver_is_shown_by_its_name_and_once() -> None:
+    reader = {"name": "app-1@node1:7", "state": "LIVE", "lag_s": 3.0}
+    silent = _unreachable(reader) | {"registration": "0a"}
+    assert (silent["application_id"], silent["host"]) == ("app-1", "node1")
+    assert (silent["state"], silent["problem"]) == (
+        "unreachable",
+        "it is stopped, or too busy; 3.0 s",
+    )
+    lost = _unreachable({"name": "node1:7", "state": "LOST", "lag_s": 9.0})
+    assert (lost["application_id"], lost["host"]) == ("node1:7", None)
+    assert "hears nothing" in lost["problem"]
+    heard = {"registration": "0a", "state": "on"}
+    other = {"registration": "0b", "state": "off"}
+    assert _each_once([[silent, other], [heard]]) == [heard, other]
+    assert _each_once([[heard], [silent]]) == [heard]
