@@ -28,7 +28,7 @@ from .status import CONNECTING, DETACHED, LIVE
 
 CONNECT_S: Final = 0.5  # that an application waits for the first contact
 FOLLOW_S: Final = 20.0  # for every topic to be followed
-FOLLOW_TURN_S: Final = 0.02
+FOLLOW_TURN_S: Final = 0.1
 IDLE_S: Final = 0.1  # between two looks whether somebody wants something of us
 TURN_S: Final = 0.01  # between two turns: 1,000 changes a second cost 100 looks
 DRAIN_MAX: Final = 100_000  # changes of one turn: all that a watch holds
@@ -119,8 +119,7 @@ class Worker:
                 subscriber = self.subscriber = self._make()
                 with subscriber:
                     watch = subscriber.watch("*")
-                    self._await_topics(subscriber)
-                    subscriber.sync(FOLLOW_S)  # from here on nothing changes unheard
+                    self._await_topics(subscriber)  # from here on nothing changes unheard
                     retry_s = RETRY_S
                     self._serve(watch, subscriber)
             if self.state == LIVE and not self._stopping.is_set():
@@ -131,9 +130,13 @@ class Worker:
         self.state = DETACHED
 
     def _await_topics(self, subscriber: Subscriber) -> None:
-        """Wait until each topic is followed; that takes a while where only full is offered."""
+        """Wait until each topic is followed and current; a level may be denied meanwhile."""
         give_up_at = time.monotonic() + FOLLOW_S
-        while left := sum(topic.level == LEVELS[NONE] for topic in subscriber.topics()):
+        while True:
+            subscriber.sync(FOLLOW_S)
+            left = sum(topic.level == LEVELS[NONE] for topic in subscriber.topics())
+            if not left:
+                return
             if time.monotonic() > give_up_at:
                 why = "the budget is too small, or level minimal is not offered"
                 raise NotReady(f"topics that are not followed: {left}; {why}")
