@@ -18,6 +18,7 @@ from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.catalog.fake_metastore import make_table
 from topicast.tests.cli.processes import command
@@ -25,6 +26,8 @@ from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.marked import marked
 from topicast.tests.integration.relay import Relay
 from topicast.tests.waiting import until
+from topicast.topics.errors import LinkError
+from topicast.topics.settings import parse_addresses
 
 NOWHERE: Final = "thrift://127.0.0.1:1"
 
@@ -62,6 +65,21 @@ def is_held(catalog: Subscriber) -> bool:
     before = catalog.stats().pulls
     seen(catalog)
     return catalog.stats().pulls == before
+
+
+def drivers(daemons: Daemons, *arguments: str) -> None:
+    """Order what drivers are to be, as soon as the hub knows catalogd."""
+    (hub,) = parse_addresses(daemons.hub_address, setting="statestores")
+
+    def ordered() -> bool:
+        try:
+            with Operator((hub,)) as visit:
+                visit.order("drivers", arguments, who="test")
+        except LinkError:  # it is starting
+            return False
+        return True
+
+    until(ordered, timeout_s=40, what=f"{arguments}")
 
 
 class Looker:
@@ -145,7 +163,10 @@ def test_only_hub_that_is_frozen_is_caught_up_with_afterwards(
 def test_all_may_be_killed_at_once_and_come_back_in_every_order(
     hive: EmbeddedMetastore, client: HMSClient, tmp_path: Path
 ) -> None:
-    """Given hub, catalogd and metastore gone, then each order of their return ends well."""
+    """Given hub, catalogd and metastore gone, then each order of their return ends well.
+
+    What drivers were ordered holds throughout (P-RULES-3), and can be changed without a metastore.
+    """
     with Relay(hive.uri) as relay, ExitStack() as up:
         daemons = Daemons(tmp_path, relay.uri)
         up.callback(daemons.close)
@@ -158,6 +179,8 @@ def test_all_may_be_killed_at_once_and_come_back_in_every_order(
         }
         catalog = up.enter_context(Subscriber(daemons.hub_address, budget="16MB", timeout_s=30))
         looker = up.enter_context(Looker(catalog))
+        drivers(daemons, "off", "etl-*")
+        until(lambda: catalog.driver.wanted("etl-1") == "off", timeout_s=20, what="the rule")
         for rev, order in enumerate(permutations(back), start=1):
             relay.lead_to(NOWHERE)
             for name in ("statestored", "catalogd"):
@@ -167,6 +190,14 @@ def test_all_may_be_killed_at_once_and_come_back_in_every_order(
             for name in order:
                 back[name]()
             until(lambda rev=rev: seen(catalog) == rev, timeout_s=40, what=f"{order}")
+            assert catalog.driver.wanted("etl-1") == "off"
+        with Subscriber(daemons.hub_address, budget="16MB", timeout_s=30) as later:
+            assert later.driver.wanted("etl-1") == "off", "who comes later hears of it, too"
+        relay.lead_to(NOWHERE)
+        daemons.kill("catalogd")
+        daemons.start("catalogd")
+        drivers(daemons, "on")
+        until(lambda: catalog.driver.wanted("etl-1") == "on", timeout_s=20, what="no rule")
     assert looker.back == []
 
 
