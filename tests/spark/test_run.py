@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pyspark
@@ -31,7 +32,11 @@ def test_application_is_attached_without_code_and_its_workers_are_not(tmp_path: 
     done = subprocess.run(
         command("main", "run", *words),
         cwd=tmp_path,
-        env={**os.environ, **spark_environment(java_home_for_spark(cache_folder()))},
+        env={
+            **os.environ,
+            **spark_environment(java_home_for_spark(cache_folder())),
+            "PYSPARK_PYTHON": sys.executable,
+        },
         capture_output=True,
         text=True,
         timeout=100,
