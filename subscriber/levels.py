@@ -5,8 +5,9 @@
       └─drop────┴───────────────────────────────────────────────────────────────────────┘
 
 A follower is LIVE, or BEHIND until it is placed (minimal) or caught up (full). A topic is open to
-readers while its follower is LIVE, of one epoch with the namespace, and has reached what was
-shown of it. A level goes live only at or above the position of the one that it replaces.
+readers while its follower is LIVE, of one epoch with the namespace, and has reached what was shown
+of it; LIVE below that, only what was pulled at or above it is. A level goes live only at or above
+the position of the one that it replaces.
 Invariant: the bytes held never exceed the budget; room is made first, by giving up what was
 pulled, then by lowering the largest topics. The namespace is never lowered for another.
 """
@@ -16,14 +17,7 @@ from collections.abc import Callable, Iterable
 from ..topics.bulk import CREDIT_DEFAULT, REFUSAL_COST, STUBS_BYTES_MAX, chunk_cost
 from ..topics.entries import FULL, MINIMAL, NONE
 from ..topics.errors import OverBudget
-from ..topics.follower import (
-    LIVE,
-    Ahead,
-    Follower,
-    StreamLost,
-    Tick,
-    Want,
-)
+from ..topics.follower import LIVE, Ahead, Follower, StreamLost, Tick, Want
 from ..topics.follower import Effect as Step
 from ..topics.follower import Fact as Told
 from ..topics.sharding import NAMESPACE
@@ -225,7 +219,7 @@ class Levels:
         if self.standing.settled(topic):
             self.view.open(topic, self.standing.position(topic))
         else:
-            self.view.shut(topic)
+            self.view.shut(topic, floor=self.standing.floor(topic, self.view.pulled(topic)))
 
     def keep(self, topic: int, group: bytes, content: Content, *, epoch: int) -> None:
         """Keep what was pulled, where stubs tell when it is stale, if it fits."""
@@ -236,6 +230,7 @@ class Levels:
             place.epoch = epoch  # it came before its follower's position
         if place.epoch == epoch and content.at >= place.horizon:
             self.holdings.keep(topic, group, content)
+            self.gate(topic)
 
     def joined(self, topic: int, level: int) -> bool:
         """Tell whether ``topic`` is LIVE at ``level``, with nothing coming."""
@@ -263,6 +258,8 @@ class Levels:
         for topic in self.followers:
             held = self.view.topics[topic]
             assert (held.moment is not None) is self.standing.settled(topic), topic
+            floor = self.standing.floor(topic, self.view.pulled(topic))
+            assert held.floor in (None, floor), topic
             of_minimal, of_full = (self.budget.held((topic, at)) for at in (MINIMAL, FULL))
             staged = self._staged.get(topic)
             if held.partial:

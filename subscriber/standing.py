@@ -10,6 +10,7 @@ from ..topics.sharding import NAMESPACE
 from ..topics.wire.messages import Position
 from .budget import Account
 from .shown import Shown
+from .view import TopicView
 
 
 class Standing:
@@ -72,6 +73,19 @@ class Standing:
         if namespace is None or not self.reached(topic, self._shown.of(topic)):
             return False
         return self.followers[topic].epoch == namespace.epoch
+
+    def floor(self, topic: int, pulled: TopicView | None) -> tuple[int, int] | None:
+        """Return from where on what was ``pulled`` is answered while ``topic`` is not settled.
+
+        A reply is often ahead of the hub: it need not be fetched again until the hub is there.
+        Stubs come, and what is as new as all that was shown is not too old.
+        """
+        follower, namespace = self.followers.get(topic), self.followers.get(NAMESPACE)
+        if follower is None or follower.state != LIVE or pulled is None or namespace is None:
+            return None
+        shown = self._shown.of(topic)
+        same = shown[0] == follower.epoch == namespace.epoch == pulled.epoch
+        return shown if same else None
 
     def versions(self, epoch: int) -> tuple[tuple[int, int], ...]:
         """Return (topic, version) of everything shown, held or queued in ``epoch``, sorted."""

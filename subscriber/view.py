@@ -2,10 +2,11 @@
 
     topic ── moment: open | shut        group (a table, a database's names) ── Content
 
-A table is swapped whole, by one assignment. While a topic is shut, memory does not answer for
-it. A reader takes the topic's moment, reads, and looks whether the moment is still the same:
-so what it got was put in place while the topic was open. Whether a table exists, the namespace
-topic alone says; content answers only under the incarnation that stands there.
+A table is swapped whole, by one assignment. While a topic is shut, memory answers only for
+what was pulled at or above its floor, if it has one: all that was shown of it. A reader takes the
+topic's moment (or floor), reads, and looks whether it is still the same: so what it got was put in
+place while the topic was open. Whether a table exists, the namespace topic alone says; content
+answers only under the incarnation that stands there.
 """
 
 from collections import deque
@@ -53,6 +54,7 @@ class TopicView:
 
     ``partial``: only what was pulled is held, and changes of anything else say nothing.
     ``epoch`` and ``horizon``: what was pulled of another epoch, or before, is not held.
+    ``floor``: epoch and version from which on what was pulled is answered while the topic is shut.
     ``aside``: partial, beside what is held in full: pulled tables of which only stubs are sent.
     """
 
@@ -64,6 +66,7 @@ class TopicView:
     partial: bool = False
     epoch: int = 0
     horizon: int = 0
+    floor: tuple[int, int] | None = None
     aside: "TopicView | None" = None
 
 
@@ -85,14 +88,19 @@ class View:
         """Let memory answer for ``topic`` from now on: it has ``reached`` epoch and version."""
         held = self.topics.setdefault(topic, TopicView())
         held.reached = reached
+        held.floor = None
         if held.moment is None:
             held.moment = object()
 
-    def shut(self, topic: int) -> None:
-        """Let memory answer for ``topic`` no more; what is held stays."""
+    def shut(self, topic: int, *, floor: tuple[int, int] | None = None) -> None:
+        """Let memory answer for ``topic`` no more, but for what was pulled at or above ``floor``.
+
+        What is held stays. While the floor stays where it is, it stays the same object.
+        """
         held = self.topics.get(topic)
         if held is not None:
             held.moment = None
+            held.floor = held.floor if held.floor == floor else floor
 
     def forget(self, topic: int) -> None:
         """Shut ``topic`` and give back all its memory."""
@@ -275,9 +283,11 @@ class View:
         return None if names is None else names.covering(names_key(db, table))
 
     def _settled(self, held: TopicView, group: bytes) -> Content | None:
-        moment = held.moment
+        moment, floor = held.moment, held.floor
         content = _content(held, group)
-        if moment is None or held.moment is not moment:
+        if moment is not None:
+            return content if held.moment is moment else None
+        if floor is None or content is None or content.at < floor[1] or held.floor is not floor:
             return None
         return content
 

@@ -1,7 +1,8 @@
 """A random walk: a world that loses, delays and restarts, and a reader that never looks away.
 
 Each state of a table has a number of its own, so what a reader sees says when it was true. Seen
-states of one table never go back, and once nothing is lost any more the last one is seen.
+states of one table never go back, nor behind what was seen of another table of its topic, and
+once nothing is lost any more the last one is seen.
 """
 
 import random
@@ -39,6 +40,8 @@ class Walk:
             self.world.withheld.add("a")
         self.world.held_back = self._held_back
         self._history: dict[str, list[str | None]] = {name: [None] for name in TABLES}
+        self._since: dict[str, list[int]] = {name: [0] for name in TABLES}  # in order, of all
+        self._shown = dict.fromkeys(range(catalog.num_topics), 0)  # by topic, of what was seen
         self._seen = dict.fromkeys(TABLES, 0)
         self._number = 0
         self._loss = 0.0
@@ -88,18 +91,23 @@ class Walk:
         catalog, name = self.world.catalog, self._dice.choice(TABLES)
         exists = name in catalog.names["shop"]
         if exists and self._dice.random() < 0.25:
-            self._history[name].append(None)
+            self._becomes(name, None)
             self.world.publish(*catalog.drop_table("shop", name))
             return
         self._number += 1
         column = f"c{self._number}"
         if not exists:
             deltas = catalog.create_table("shop", name)
-            self._history[name] += ["id", column]
+            self._becomes(name, "id", column)
             self.world.publish(*deltas, catalog.put_table("shop", name, columns=(column,)))
             return
-        self._history[name].append(column)
+        self._becomes(name, column)
         self.world.publish(catalog.put_table("shop", name, columns=(column,)))
+
+    def _becomes(self, name: str, *states: str | None) -> None:
+        for state in states:
+            self._history[name].append(state)
+            self._since[name].append(sum(map(len, self._since.values())))
 
     def _read(self) -> None:
         if self._dice.random() < 0.5:
@@ -136,6 +144,16 @@ class Walk:
         later = [at for at in range(seen, len(history)) if history[at] == value]
         assert later, f"{name}: {where} says {value} after {history[seen]}: {history}"
         self._seen[name] = later[0]
+        if value is not None:  # that there is none, the names say
+            self._see_beside(name, later, where)
+
+    def _see_beside(self, name: str, places: list[int], where: str) -> None:
+        """Look whether a state was true when the newest was that was seen of its topic."""
+        since, topic = self._since[name], self.world.catalog.topic("shop", name)
+        shown = self._shown[topic]
+        fit = [at for at in places if at + 1 == len(since) or since[at + 1] > shown]
+        assert fit, f"{name}: {where} says what was over when others were as they were seen"
+        self._shown[topic] = max(shown, since[fit[0]])
 
     def _held_back(self, channel: str, message: Message) -> bool:
         if self._dice.random() < self._loss:
