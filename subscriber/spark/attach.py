@@ -23,7 +23,7 @@ from .plans import metastore_at_attach
 from .refresh import Refresher
 from .reporter import Reporter
 from .sessions import Sessions, made_before
-from .status import DETACHED, LIVE, UNSUPPORTED, Status
+from .status import DETACHED, UNSUPPORTED, Status
 from .worker import Worker, freshness_s
 
 SYNC_S: Final = 10.0
@@ -170,12 +170,13 @@ class Handle:
         self._reporter = Reporter(
             self._sessions,
             guard=self._guard,
-            live=lambda: worker.subscriber if worker.state == LIVE else None,
+            live=lambda: worker.subscriber,
             metastore=metastore,
             said=settings.metastore,
             is_on=lambda: worker.is_on,
         )
-        self._reporter.start(session)
+        with self._guard("report writes"):
+            self._reporter.start(session)
         worker.start()
 
     def _subscriber(

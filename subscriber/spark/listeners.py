@@ -14,6 +14,7 @@ from .plans import COMMANDS
 EXECUTED: Final = "executed"
 FAILED: Final = "failed"
 PROGRESS: Final = "progress"
+DEAF: Final = "only from Python's DataFrameWriter and sql: callbacks of the JVM do not arrive"
 
 Take = Callable[[str, Any], None]  # what happened, and the object of the JVM that says more
 
@@ -116,9 +117,9 @@ def prove_callbacks(session: Any) -> None:
     try:
         session._jvm.java.util.Optional.of("").ifPresent(consumer)
     except Exception as exc:
-        raise Deaf(f"callbacks of Spark's JVM do not arrive: {str(exc).splitlines()[0]}") from exc
+        raise Deaf(f"{DEAF}: {str(exc).splitlines()[0]}") from exc
     if not consumer.heard:
-        raise Deaf("callbacks of Spark's JVM do not arrive")
+        raise Deaf(DEAF)
 
 
 def listen(session: Any, take: Take) -> Callable[[], None]:

@@ -80,7 +80,6 @@ class Reporter:
         self._undoings: dict[str, Callable[[], None]] = {}  # by the session's id in the JVM
         self._queue: Queue[tuple[str, Any]] = Queue(QUEUE_MAX)
         self._open: dict[int, frozenset[str]] = {}  # what wrapped calls write at this moment
-        self._unmarked: dict[int, frozenset[str]] = {}  # and those that have not marked it yet
         self._marks: dict[int, frozenset[str]] = {}
         self._batches: dict[str, int] = {}
         self._states = States()
@@ -114,29 +113,33 @@ class Reporter:
             plans = Plans(session._jsparkSession, session._jvm, said=self._said)
             if self._is_reported(plans):
                 objects = plans.objects(found)
-                self._open[id(begun)] = self._unmarked[id(begun)] = frozenset(objects)
+                self._open[id(begun)] = frozenset(objects)
                 for name, partitions in objects.items():
                     begun.append(self.untold.begin(name, partitions))
         return begun
 
     def end(self, begun: list[Begun], *, failed: bool, frame: Any = None) -> None:
         """Tell how it ended; ``frame`` is what a statement returned."""
-        names = self._open.pop(id(begun), None)
         for one in begun:
             with self._guard("tell what was written"):
                 self.untold.end(one, failed=failed)
+        names = self._open.get(id(begun))
         if names and frame is not None:
             with self._guard("tell apart what was written"):
                 self._mark(mark_of(frame._jdf.queryExecution().analyzed(), self._jvm), names)
-        self._unmarked.pop(id(begun), None)
+        self._open.pop(id(begun), None)
         if begun:
             with self._guard("wait for catalogd"):
                 self._await(begun[-1])
 
     def standing(self) -> str:
-        """Return ``reported``, or why writes are not."""
-        why = self.reason or self.refusal
-        return f"not reported: {why}" if why else self.deaf or REPORTED
+        """Return ``reported``, and with what exception, or why writes are not."""
+        why, lost = self.reason or self.refusal, self.missed + self.untold.lost
+        if why:
+            return f"not reported: {why}"
+        if self.deaf or lost:
+            return f"{REPORTED}, but {self.deaf or f'{lost} were lost'}"
+        return REPORTED
 
     def flush(self) -> None:
         """Tell what was written until now, before Spark ends; wait for it, but not for long."""
@@ -218,7 +221,8 @@ class Reporter:
             return "", None
 
     def _hear(self, what: str, of: Any) -> None:
-        told: frozenset[str] = frozenset()
+        """Tell what a listener heard was written, unless a wrapper has told it."""
+        plan = None
         if what == PROGRESS:
             progress = of.progress()
             found = sunk(progress) if self._is_new(progress) else ()
@@ -226,25 +230,27 @@ class Reporter:
         else:
             plan, java = of.analyzed(), of.sparkSession()
             found = written(plan)
-            if found:
-                told = self._told(mark_of(plan, self._jvm))
         if not found or java is None:
             return
         plans = Plans(java, self._jvm, said=self._said)
-        if self._is_reported(plans):
-            told = told.union(*tuple(self._open.values()))  # whose end is told later
-            self.untold.wrote(
-                *(
-                    Wrote(object=name, partitions=partitions, failed=what == FAILED)
-                    for name, partitions in plans.objects(found).items()
-                    if name not in told
-                )
+        if not self._is_reported(plans):
+            return
+        objects = plans.objects(found)
+        told = frozenset() if plan is None else self._told(mark_of(plan, self._jvm), set(objects))
+        self.untold.wrote(
+            *(
+                Wrote(object=name, partitions=partitions, failed=what == FAILED)
+                for name, partitions in objects.items()
+                if name not in told
             )
+        )
 
-    def _told(self, mark: int) -> frozenset[str]:
+    def _told(self, mark: int, names: set[str]) -> frozenset[str]:
         """Return what the wrapper of this execution has told; it may be about to say so."""
         until = time.monotonic() + MARK_S
-        while mark not in self._marks and time.monotonic() < until and self._unmarked:
+        while mark not in self._marks and time.monotonic() < until:
+            if not any(names & one for one in tuple(self._open.values())):
+                break
             self._stopping.wait(MARK_S / 10)
         return self._marks.pop(mark, frozenset())
 

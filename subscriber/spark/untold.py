@@ -5,8 +5,8 @@ wrote ──▶ kept ──▶ the subscriber of now ──told──▶ forgott
 """
 
 import threading
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -77,10 +77,9 @@ class Untold:
         if begun.writing is None or self._live() is not begun.teller:
             self.wrote(wrote)
             return
-        try:
+        with self._telling():
             begun.writing.end(failed=failed)
-        finally:
-            self._keep(wrote)
+        self._keep(wrote)
 
     def wait(self, begun: Begun, timeout_s: float) -> bool:
         """Return within ``timeout_s`` whether catalogd has a write that has ended.
@@ -93,12 +92,11 @@ class Untold:
     def wrote(self, *writes: Wrote) -> None:
         """Tell of writes that are over."""
         live = self._of_now()
-        try:
-            if live is not None and live is self._last:
+        if live is not None and live is self._last:
+            with self._telling():
                 for write in writes:
                     live.wrote(write.object, write.partitions, failed=write.failed)
-        finally:
-            self._keep(*writes)
+        self._keep(*writes)
 
     def settle(self) -> None:
         """Tell a new subscriber what is kept; forget what is told."""
@@ -110,9 +108,10 @@ class Untold:
         if live is not self._last:
             with self._lock:
                 kept = tuple(self._kept.values())
-            for write in kept:
-                live.wrote(write.object, write.partitions, failed=write.failed)
             self._last = live
+            with self._telling():
+                for write in kept:
+                    live.wrote(write.object, write.partitions, failed=write.failed)
         elif live.flush(0.0):
             with self._lock:
                 for number in [one for one in self._kept if one <= last]:
@@ -124,6 +123,14 @@ class Untold:
         if not self._kept and live is not None:
             self._last = live
         return live
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Tell in the block; a subscriber that is not open (yet, or any more) is told later."""
+        try:
+            yield
+        except (LinkError, UsageError):
+            self._last = None
 
     def _keep(self, *writes: Wrote) -> None:
         with self._lock:

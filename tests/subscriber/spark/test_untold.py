@@ -119,11 +119,25 @@ def test_subscriber_that_has_just_ended_loses_nothing(has_begun: bool) -> None:
     first.open = has_begun
     begun = now.untold.begin(T.object, T.partitions)
     first.open = False
-    with pytest.raises(UsageError):
-        now.untold.end(begun, failed=False)
+    now.untold.end(begun, failed=False)
+    now.untold.wrote(U)
+    now.untold.settle()
+    assert len(now.untold) == 2
     now.teller = second
     now.untold.settle()
-    assert second.told == [T]
+    assert second.told == [T, U]
+
+
+def test_subscriber_that_opens_late_is_told_then() -> None:
+    now = Now(Teller())
+    assert now.teller is not None
+    now.teller.open = False
+    now.teller.has_told = True  # nothing, as it has nothing to tell
+    now.untold.wrote(T)
+    now.untold.settle()
+    now.teller.open = True
+    now.untold.settle()
+    assert now.teller.told == [T]
 
 
 def test_no_more_is_kept_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
