@@ -16,7 +16,9 @@ WRONG = (
     ("mode", "minimal", "*.t=minimal", "more"),
     ("invalidate", "a.t/ds=0"),
     ("forget", "a.t"),
+    ("drivers", "none"),
 )
+RULES = (("off",), ("off", "x"), ("dry-run", "x"), ("on",))
 
 
 class Operator:
@@ -51,7 +53,9 @@ class Operator:
 
     def _draw(self) -> tuple[str, ...]:
         rng = self._world.rng
-        order = rng.choice(("invalidate", "refresh", "refresh", "mode"))
+        order = rng.choice(("invalidate", "refresh", "refresh", "mode", "drivers"))
+        if order == "drivers":
+            return order, *rng.choice(RULES)
         if order == "mode":
             mode = rng.choice(MODES)
             overrides = ",".join(f"{one.pattern}={one.mode}" for one in mode.overrides)

@@ -26,7 +26,7 @@ FAULTS_S = 5.0  # of trouble
 HEALED_S = 14.0  # until everything must be as the metastore is
 STEP_S = 0.2  # between two looks whether it is
 OPERATIONS = 24
-NAMES_BYTES = 1600  # the namespace takes 1382 of them at most
+NAMES_BYTES = 1950  # the namespace takes 1732 of them at most
 THREADS = 2  # of an application: their reads overlap
 
 
@@ -154,7 +154,7 @@ class Run:
                     return f"{reader.name} has not converged on {'.'.join(table)}"
         if world.catalogd.store.policy != POLICY_DEFAULT:
             return "something that was withheld is not touched yet"
-        return self._unfollowed() or self._unlike()
+        return self._unfollowed() or self._unruled() or self._unlike()
 
     def _unfollowed(self) -> str:
         """Say whose followers are not where catalogd is."""
@@ -165,6 +165,13 @@ class Run:
                 if one.state != LIVE or (one.epoch, one.version) != place:
                     return f"{reader.name} has not converged in topic {topic}"
         return ""
+
+    def _unruled(self) -> str:
+        """Say which driver does not know what operators want."""
+        catalog = self.world.catalogd.catalog
+        rules = catalog.namespace.rules() if catalog is not None else ()
+        unlike = [one.name for one in self.world.readers if one.member.view.rules() != rules]
+        return f"{unlike} have not heard {rules}" if unlike else ""
 
     def _unlike(self) -> str:
         """Say which hub does not hold what catalogd does."""

@@ -25,7 +25,7 @@ AMBUSHES = (
     *("catalogd dies in a join", "catalogd dies in a pull"),
     *("mode turns in a join", "mode turns in a pull"),
 )
-ORDERS = ("mode obeyed", "invalidate obeyed", "refresh obeyed", "orders refused")
+ORDERS = ("mode obeyed", "drivers obeyed", "invalidate obeyed", "refresh obeyed", "orders refused")
 SESSIONS = ("reading", "confirmed", "moved since", "validate", "stale claims", "names", "parts")
 KINDS = (
     *(*FAULTS, *AMBUSHES, *PRESSURE, *ORDERS, *SESSIONS),
