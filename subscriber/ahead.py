@@ -24,11 +24,10 @@ from .content import Content
 from .facts import Answer, AskTable, Effect, Fail, PinsOver
 from .levels import Levels
 from .pins import Pin, Pins
-from .uses import Uses
+from .uses import HOT_PER_S, Uses
 
 OUTSTANDING_MAX: Final = 4  # of the 16 pulls that a subscriber may have under way
 AGAIN_S: Final = 1.0
-HOT_PER_S: Final = 1 / 60  # reads of a table, decayed: it is in somebody's loop
 RETRY_S: Final = 5.0  # after a pull that failed
 OVER_RETRY_S: Final = 60.0  # after one that brought more than there is room for
 TIMEOUT_S: Final = 10.0

@@ -122,7 +122,7 @@ class Choosing:
         if entry.kind == PREFIX:
             self.uses.gone(entry.key)
         else:
-            self.uses.changed(group_of(entry.key), size=entry.size)
+            self.uses.changed(group_of(entry.key), size=entry.size, version=entry.version)
 
     def tick(self, *, now: float) -> tuple[Effect, ...]:
         """Count what was read, and plan when it is time."""

@@ -4,8 +4,9 @@
                └──── too many of these ──▶ forgotten ◀───────────────────────────┘
 
 The count is the same whatever the level: a read *misses* if it is the first of its table, or if
-the table has changed since. So a topic's worth does not jump when its level does. What was read
-again is the working set; a scan of many tables, each read once, leaves none and ends none.
+the table has changed since, unless it is hot and was pulled ahead of the read. So a topic's worth
+does not jump when its level does. What was read again is the working set; a scan of many tables,
+each read once, leaves none and ends none.
 Invariant: ``working_bytes`` of a topic is the sum over its tables that were read again.
 """
 
@@ -19,6 +20,7 @@ HALF_LIFE_S: Final = 1200.0  # of every rate: longer than a job's pauses, shorte
 WINDOW_S: Final = 3600.0  # a table that was not read for so long is not in use
 AGAIN_MAX: Final = 4096  # tables remembered, of 250 bytes each
 ONCE_MAX: Final = 1024  # few, so that a scan passes through
+HOT_PER_S: Final = 1 / 60  # reads of a table: it is in somebody's loop, and pulled ahead of it
 FIRST_SHARE: Final = 0.25  # what a first read counts: it may stay the only one
 
 _PER_S: Final = log(2) / HALF_LIFE_S
@@ -47,6 +49,8 @@ class _Table:
     read_at: float
     reads: float  # as of then, decayed
     stale_bytes: int = 0
+    changes: int = 0  # since then
+    changed_at: int = 0  # version of the last
 
 
 @dataclass(slots=True)
@@ -96,8 +100,8 @@ class Uses:
         weight = times - 1 + FIRST_SHARE
         if table is not None:
             weight = times
-            missed_bytes = min(table.stale_bytes, size)
-            missed = 1.0 if table.stale_bytes else 0.0
+            waits = table.stale_bytes and not self._is_ahead(table, now)
+            missed, missed_bytes = (1.0, min(table.stale_bytes, size)) if waits else (0.0, 0.0)
         rates.reads += weight
         rates.read_bytes += weight * size
         rates.misses += missed
@@ -106,11 +110,13 @@ class Uses:
         before = 0.0 if table is None else table.reads * _share(table.read_at, now)
         self._put(group, _Table(topic, size, now, before + weight), again=again)
 
-    def changed(self, group: bytes, *, size: int) -> None:
+    def changed(self, group: bytes, *, size: int, version: int) -> None:
         """Take that ``size`` bytes of a table are stale, or would be if it were cached."""
         table = self._again.get(group) or self._once.get(group)
         if table is not None:
             table.stale_bytes += max(size, 1)
+            table.changes += version != table.changed_at
+            table.changed_at = version
 
     def gone(self, group: bytes) -> None:
         """Take that a table was dropped."""
@@ -156,6 +162,11 @@ class Uses:
         assert working == {topic: rates.working_bytes for topic, rates in self._rates.items()}
         known = {table.topic for table in chain(self._once.values(), self._again.values())}
         assert known <= self._rates.keys()
+
+    def _is_ahead(self, table: _Table, now: float) -> bool:
+        """Tell whether what changed was pulled before this read: once for each read (ahead.py)."""
+        rate = table.reads * _PER_S * _share(table.read_at, now)
+        return rate >= HOT_PER_S and table.changes == 1
 
     def _expire(self, now: float) -> None:
         self._expire_at = inf

@@ -5,8 +5,8 @@ from math import log
 from random import Random
 
 from topicast.subscriber import facts
-from topicast.subscriber.ahead import AGAIN_S, FILTERS_MAX, HOT_PER_S, OUTSTANDING_MAX
-from topicast.subscriber.uses import HALF_LIFE_S
+from topicast.subscriber.ahead import AGAIN_S, FILTERS_MAX, OUTSTANDING_MAX
+from topicast.subscriber.uses import HALF_LIFE_S, HOT_PER_S
 from topicast.tests.subscriber.source import Catalog, shop
 from topicast.tests.subscriber.world import World
 from topicast.topics.objects.names import table_key

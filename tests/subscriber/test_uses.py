@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.subscriber import uses as module
-from topicast.subscriber.uses import FIRST_SHARE, HALF_LIFE_S, WINDOW_S, Use, Uses
+from topicast.subscriber.uses import FIRST_SHARE, HALF_LIFE_S, HOT_PER_S, WINDOW_S, Use, Uses
 
 PER_S = 0.6931471805599453 / HALF_LIFE_S
 
@@ -49,23 +49,45 @@ def test_read_after_a_change_is_a_miss_of_the_bytes_that_changed() -> None:
     uses = Uses()
     uses.read(7, b"a", size=1000, now=0.0)
     before = uses.of(7, now=0.0)
-    uses.changed(b"a", size=100)
-    uses.changed(b"a", size=200)
+    uses.changed(b"a", size=100, version=1)
+    uses.changed(b"a", size=200, version=2)
     uses.read(7, b"a", size=1000, now=0.0)
     uses.read(7, b"a", size=1000, now=0.0)  # pulled by then
     after = uses.of(7, now=0.0)
     assert after.misses - before.misses == pytest.approx(PER_S)
     assert after.missed_bytes - before.missed_bytes == pytest.approx(300 * PER_S)
-    uses.changed(b"a", size=10**9)
+    uses.changed(b"a", size=10**9, version=3)
     uses.read(7, b"a", size=1000, now=0.0)
     more = uses.of(7, now=0.0)
     assert more.missed_bytes - after.missed_bytes == pytest.approx(1000 * PER_S)
     uses.check()
 
 
+def test_read_of_a_hot_table_that_was_pulled_ahead_of_it_is_no_miss() -> None:
+    uses, hot = Uses(), int(2 * HOT_PER_S / PER_S)
+    uses.read(7, b"a", size=1000, now=0.0, times=hot)
+    before = uses.of(7, now=0.0)
+    uses.changed(b"a", size=100, version=5)
+    uses.changed(b"a", size=100, version=5)  # another entry of the same change
+    uses.read(7, b"a", size=1000, now=0.0)
+    after = uses.of(7, now=0.0)
+    assert (after.misses, after.missed_bytes) == (before.misses, before.missed_bytes)
+    assert after.reads > before.reads
+
+
+def test_read_of_a_hot_table_that_changes_faster_than_it_is_read_is_a_miss() -> None:
+    uses, hot = Uses(), int(2 * HOT_PER_S / PER_S)
+    uses.read(7, b"a", size=1000, now=0.0, times=hot)
+    before = uses.of(7, now=0.0)
+    for version in (5, 6):
+        uses.changed(b"a", size=100, version=version)
+    uses.read(7, b"a", size=1000, now=0.0)
+    assert uses.of(7, now=0.0).misses - before.misses == pytest.approx(PER_S)
+
+
 def test_change_of_a_table_that_nobody_reads_counts_nothing() -> None:
     uses = Uses()
-    uses.changed(b"a", size=100)
+    uses.changed(b"a", size=100, version=1)
     assert len(uses) == 0
 
 
@@ -73,7 +95,7 @@ def test_tombstone_without_bytes_is_a_change_too() -> None:
     uses = Uses()
     uses.read(7, b"a", size=1000, now=0.0, times=2)
     before = uses.of(7, now=0.0)
-    uses.changed(b"a", size=0)
+    uses.changed(b"a", size=0, version=1)
     uses.read(7, b"a", size=1000, now=0.0)
     assert uses.of(7, now=0.0).misses - before.misses == pytest.approx(PER_S)
 
@@ -146,12 +168,12 @@ def test_sums_hold_and_misses_are_never_more_than_reads(
     facts: list[tuple[tuple[str, bytes, int, int], float]],
 ) -> None:
     uses, now = Uses(), 0.0
-    for (what, group, size, times), passed in facts:
+    for version, ((what, group, size, times), passed) in enumerate(facts, 1):
         now += passed
         if what == "read":
             uses.read(group[0] % 3, group, size=size, now=now, times=times)
         elif what == "changed":
-            uses.changed(group, size=size)
+            uses.changed(group, size=size, version=version)
         else:
             uses.gone(group)
         uses.check()

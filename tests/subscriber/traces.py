@@ -12,7 +12,7 @@ from math import inf
 from random import Random
 
 from topicast.subscriber.planner import Plan, Planner, Situation
-from topicast.subscriber.uses import Uses
+from topicast.subscriber.uses import HOT_PER_S, Uses
 from topicast.topics.entries import FULL, MINIMAL, NONE
 
 MINIMAL_BYTES = 64
@@ -49,7 +49,9 @@ class Driver:
     joins: int = 0  # none to minimal and back
     moves: int = 0  # to and from full
     returns: int = 0  # to full, less than an hour after it was left
+    changes: int = 0
     cache: OrderedDict[int, int] = field(default_factory=OrderedDict)
+    next_at: dict[int, float] = field(default_factory=dict)  # when a hot table may be pulled again
 
     def __post_init__(self) -> None:
         self.places = [Place() for _ in range(self.topics)]
@@ -106,10 +108,16 @@ class Driver:
             self.cached[topic] += size
             self.make_room()
 
-    def change(self, table: int) -> None:
-        """Apply a stub, or a delta."""
-        self.uses.changed(b"%d" % table, size=self.sizes[table] // 8)
-        self.forget(table)
+    def change(self, table: int, now: float) -> None:
+        """Apply a stub, or a delta; what is hot is pulled again at once, if it may be."""
+        group = b"%d" % table
+        rate = self.uses.rate(group, now=now)
+        self.changes += 1
+        self.uses.changed(group, size=self.sizes[table] // 8, version=self.changes)
+        if table in self.cache and rate >= HOT_PER_S and now >= self.next_at.get(table, 0.0):
+            self.next_at[table] = now + 1 / rate
+        else:
+            self.forget(table)
 
     def situations(self, now: float) -> list[Situation]:
         """Return what the planner is told."""
@@ -160,7 +168,7 @@ class Driver:
                 self.plan(plan_at)
                 plan_at += every_s
             if changed:
-                self.change(table)
+                self.change(table, now)
             else:
                 self.read(table, now)
 
