@@ -11,10 +11,12 @@ full      the most that we held, beside a driver that holds everything and never
 
 One driver of production cores in virtual time: a pull is answered at once, a delta comes after
 50 ms. A read is of a table with all its partitions. One change for 20 reads, by the same law.
-Run: make bench ARGS=tests/bench/bench_zipf.py
+Run: make bench ARGS=tests/bench/bench_zipf.py, or for other times than four virtual hours:
+.venv/bin/python tests/bench/bench_zipf.py 2
 """
 
 import random
+import sys
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,7 +31,7 @@ SEED: Final = 5
 TABLES: Final = 20_000
 PARTITIONS: Final = 1_000_000
 SKEWS: Final = (1.2, 1.5)
-HOURS: Final = 4.0
+HOURS: Final = 4
 READS_PER_S: Final = 10.0
 CHANGES_PER_S: Final = 0.5
 COLD_S: Final = 600.0
@@ -56,7 +58,7 @@ class Tally:
         return self.hits / max(self.reads, 1)
 
 
-def trace(skew: float) -> list[Fact]:
+def trace(skew: float, hours: int) -> list[Fact]:
     """Return who reads and who writes, in an order of tables that has nothing to do with size."""
     rng = random.Random(SEED)
     tables = list(range(TABLES))
@@ -64,18 +66,18 @@ def trace(skew: float) -> list[Fact]:
     weights = list(accumulate(1 / rank**skew for rank in range(1, TABLES + 1)))
     facts: list[Fact] = []
     for per_s, changes in ((READS_PER_S, False), (CHANGES_PER_S, True)):
-        count = int(per_s * HOURS * 3600)
+        count = int(per_s * hours * 3600)
         drawn = rng.choices(tables, cum_weights=weights, k=count)
-        facts += [(rng.uniform(0, HOURS * 3600), table, changes) for table in drawn]
+        facts += [(rng.uniform(0, hours * 3600), table, changes) for table in drawn]
     return sorted(facts)
 
 
-def windows(now: float) -> Iterator[str]:
-    """Yield the names of the times that ``now`` is in."""
+def windows(now: float, end: float) -> Iterator[str]:
+    """Yield the names of the times that ``now`` is in; at ``end`` all is over."""
     yield "all"
     if now < COLD_S:
         yield "cold"
-    if now >= HOURS * 1800:
+    if now >= end / 2:
         yield "warm"
 
 
@@ -97,7 +99,7 @@ def best_static(
             left -= sizes[table]
     found = tallies()
     for now, table, changes in facts:
-        for name in () if changes else windows(now):
+        for name in () if changes else windows(now, facts[-1][0]):
             found[name].reads += 1
             found[name].hits += table in chosen
     return found
@@ -115,7 +117,7 @@ def ttl(facts: Sequence[Fact], sizes: Sequence[int], *, budget_bytes: int) -> di
             continue
         since, version = held.get(table, (-TTL_S, -1))
         hit = now < since + TTL_S
-        for name in windows(now):
+        for name in windows(now, facts[-1][0]):
             found[name].reads += 1
             found[name].hits += hit
             found[name].stale += hit and version < changed[table]
@@ -146,7 +148,7 @@ def ours(facts: Sequence[Fact], driver: Driver) -> dict[str, Tally]:
             changed.add(table)
             continue
         content, hit = driver.read(table)
-        for name in windows(now):
+        for name in windows(now, facts[-1][0]):
             one = found[name]
             one.reads += 1
             one.hits += hit
@@ -159,23 +161,24 @@ def ours(facts: Sequence[Fact], driver: Driver) -> dict[str, Tally]:
     return found
 
 
-def measure(skew: float) -> None:
+def measure(skew: float, hours: int) -> None:
     lake = Lake(TABLES, partitions=PARTITIONS, seed=SEED)
     everything = Driver(lake, budget_bytes=1 << 40, automatic=False)
     everything.start()
     full_bytes = everything.held_bytes
     budget_bytes = int(BUDGET_SHARE * full_bytes)
-    facts = trace(skew)
+    facts = trace(skew, hours)
     best = best_static(facts, lake.sizes, budget_bytes=budget_bytes)
     cached = ttl(facts, lake.sizes, budget_bytes=budget_bytes)["all"]
     driver = Driver(lake, budget_bytes=budget_bytes, automatic=True)
     driver.start()
     found = ours(facts, driver)
-    report(f"skew_{skew}", found, best, cached)
+    name = f"skew_{skew}" + f"_{hours}h" * (hours != HOURS)
+    report(name, found, best, cached)
     most = driver.held_most
     facts_of = beside("everything", ours=most, its=full_bytes)
     facts_of |= {"partitions": sum(lake.counts), "full_topics": driver.levels()[FULL]}
-    say("zipf", f"skew_{skew}_full", bytes=most, **facts_of, **target(most, at_most=budget_bytes))
+    say("zipf", f"{name}_full", bytes=most, **facts_of, **target(most, at_most=budget_bytes))
 
 
 def report(name: str, found: dict[str, Tally], best: dict[str, Tally], cached: Tally) -> None:
@@ -196,5 +199,6 @@ def report(name: str, found: dict[str, Tally], best: dict[str, Tally], cached: T
 
 
 if __name__ == "__main__":
-    for law in SKEWS:
-        measure(law)
+    for long in map(int, sys.argv[1:] or (HOURS,)):
+        for law in SKEWS:
+            measure(law, long)
