@@ -15,12 +15,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...topics.errors import ConfigError
+from ...topics.objects.rules import ON, STATES
 from ...topics.settings import parse_addresses, parse_size
 
-OFF: Final = "off"  # plain Spark
-ON: Final = "on"
-DRY_RUN: Final = "dry-run"  # only count what would have been refreshed
-CONTROLS: Final = (OFF, ON, DRY_RUN)
 BUDGET: Final = "64MB"  # a driver that only refreshes holds the names, and 64 bytes a topic
 
 SETTINGS: Final = {  # of Spark -> of the environment
@@ -102,8 +99,8 @@ def control_of(text: str) -> str:
     Raises:
         ConfigError: it is none of them.
     """
-    if text not in CONTROLS:
-        raise ConfigError("spark.topicast.control", text, ", ".join(CONTROLS))
+    if text not in STATES:
+        raise ConfigError("spark.topicast.control", text, ", ".join(STATES))
     return text
 
 

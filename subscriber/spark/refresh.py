@@ -15,9 +15,9 @@ from enum import Enum
 from typing import Final
 
 from ...topics.errors import UsageError
+from ...topics.objects.rules import DRY_RUN, OFF, ON, STATES
 from ..facts import DATA_CHANGED, SCHEMA, Change
 from ..journal import CATCH_UP
-from .config import CONTROLS, DRY_RUN, OFF, ON
 
 LATE_S: Final = 60.0  # listing a table's files takes seconds; of tens of thousands, a minute
 SOON_S: Final = 2.0  # in which every session is looked at
@@ -158,8 +158,8 @@ class Refresher:
         Raises:
             UsageError: it is none of them.
         """
-        if control not in CONTROLS:
-            raise UsageError(f"control {control!r}: {', '.join(CONTROLS)}")
+        if control not in STATES:
+            raise UsageError(f"control {control!r}: {', '.join(STATES)}")
         before, self.control = self.control, control
         if control == OFF:
             self._owed.clear()

@@ -17,9 +17,9 @@ from typing import Any, Final, Protocol
 
 from ...topics.entries import LEVELS, NONE
 from ...topics.errors import NotReady, StaleMetadata, TopicastError
+from ...topics.objects.rules import OFF
 from ..subscriber import Subscriber
 from ..watch import Watch
-from .config import OFF
 from .control import least
 from .guard import Guard
 from .refresh import Existing, Order, Recache, Refresher

@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from topicast.cli.operator import Facts, Operator
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.spark.applications import Application
 from topicast.tests.spark.conftest import Drivers
+from topicast.tests.waiting import until
+from topicast.topics.settings import parse_addresses
 
 # The writer is not attached: it tells by statistics of what leaves no event otherwise.
 STATISTICS = "spark.sql.statistics.size.autoUpdate.enabled"
@@ -307,6 +310,32 @@ def test_dry_run_counts_what_off_ignores_and_on_cures(attached: Scene) -> None:
     scene.reader.do("handle.control('on')")
     scene.heard()
     assert scene.tables("turned", ["parquet"])["parquet"] == [*FIRST, [2, "a"], [2, "a"]]
+
+
+def test_operators_see_the_driver_and_switch_it(attached: Scene) -> None:
+    scene = attached
+    name = scene.reader.do("spark.sparkContext.applicationId")
+
+    def turned(order: str) -> dict[str, Any]:
+        with Operator(parse_addresses(scene.hub), timeout_s=SYNC_S) as visit:
+            visit.order("drivers", (order, name), who="test")
+            until(lambda: scene.status("control") == order, timeout_s=20, what=order)
+            members = visit.hub("subscribers")
+            (registration,) = [row[1] for row in members.rows if str(row[0]).startswith(f"{name}@")]
+            (told,) = visit.readers("driver", [str(registration)]).values()
+        assert isinstance(told, Facts)
+        return dict(told.rows)  # type: ignore[arg-type]  # of two columns
+
+    try:
+        told = turned("off")
+        assert scene.reader.do("handle.status().state") == "live"
+    finally:
+        told = turned("on")
+    assert (told["application_id"], told["state"]) == (name, "on")
+    for field in ("application", "user", "host", "pid", "spark"):
+        assert told[field]
+    assert told["refreshes"] == scene.status("refreshes")
+    assert told["budget_bytes"] == 64 << 20
 
 
 def test_what_changed_while_the_hub_was_away_is_refreshed_when_it_is_back(attached: Scene) -> None:

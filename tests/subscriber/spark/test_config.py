@@ -4,14 +4,12 @@ import pytest
 
 from topicast.subscriber.spark.config import (
     BUDGET,
-    DRY_RUN,
-    OFF,
-    ON,
     Arguments,
     SparkSettings,
     settings_of,
 )
 from topicast.topics.errors import ConfigError
+from topicast.topics.objects.rules import DRY_RUN, OFF, ON
 
 HUB = "tcp://127.0.0.1:24000"
 

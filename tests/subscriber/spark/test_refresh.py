@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.subscriber.facts import CREATED, DATA_CHANGED, DROPPED, SCHEMA, Change
-from topicast.subscriber.spark.config import CONTROLS, DRY_RUN, OFF, ON
 from topicast.subscriber.spark.refresh import (
     LATE_S,
     LOOK_S,
@@ -22,6 +21,7 @@ from topicast.subscriber.spark.refresh import (
     Renew,
 )
 from topicast.topics.errors import UsageError
+from topicast.topics.objects.rules import DRY_RUN, OFF, ON, STATES
 
 ORDERS = "shop.orders"
 OTHER = "shop.other"
@@ -245,7 +245,7 @@ def test_turning_makes_suspect_what_was_not_refreshed(
 
 
 def test_control_that_is_none_is_refused() -> None:
-    with pytest.raises(UsageError, match="off, on, dry-run"):
+    with pytest.raises(UsageError, match="off, dry-run, on"):
         Refresher().turn("away", now=0.0)
 
 
@@ -262,7 +262,7 @@ STEPS = st.lists(
         st.tuples(st.just("change"), st.sampled_from(["d.a", "d.b", "e.a", "d"])),
         st.tuples(st.just("read"), st.sampled_from(["d.a", "d.b", "e.a"])),
         st.tuples(st.just("lost"), st.just("")),
-        st.tuples(st.just("turn"), st.sampled_from(CONTROLS)),
+        st.tuples(st.just("turn"), st.sampled_from(STATES)),
         st.tuples(st.just("look"), st.just("")),
     ),
     max_size=40,

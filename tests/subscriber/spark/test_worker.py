@@ -8,7 +8,6 @@ import pytest
 
 from topicast.subscriber import Subscriber, Watch
 from topicast.subscriber.spark import worker as worker_module
-from topicast.subscriber.spark.config import OFF, ON
 from topicast.subscriber.spark.guard import Guard
 from topicast.subscriber.spark.refresh import Refresher
 from topicast.subscriber.spark.sessions import Sessions
@@ -18,7 +17,7 @@ from topicast.tests.subscriber.source import Catalog, shop
 from topicast.tests.subscriber.spark.spark_stub import Session, Stub
 from topicast.tests.subscriber.stand import Publisher, free_ports, stand
 from topicast.tests.waiting import until
-from topicast.topics.objects.rules import DRY_RUN, Rule
+from topicast.topics.objects.rules import DRY_RUN, OFF, ON, Rule
 
 ORDERS = "shop.orders"
 ITEMS = "shop.items"
