@@ -14,7 +14,9 @@ from .plans import COMMANDS
 EXECUTED: Final = "executed"
 FAILED: Final = "failed"
 PROGRESS: Final = "progress"
-DEAF: Final = "only from Python's DataFrameWriter and sql: callbacks of the JVM do not arrive"
+DEAF: Final = "only from Python: the JVM's callbacks do not arrive (Py4J's callback server)"
+
+PROOF_S: Final = 5  # for a callback; it takes 1 ms
 
 Take = Callable[[str, Any], None]  # what happened, and the object of the JVM that says more
 
@@ -70,20 +72,20 @@ class Batches:
         implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
 
 
-class _Consumer:
+class _Proof:
     """Proves that callbacks arrive."""
 
     def __init__(self) -> None:
         self.heard = False
 
-    def accept(self, _value: object) -> None:
+    def run(self) -> None:
         """Take that it was called."""
         self.heard = True
 
     class Java:
         """What it is in the JVM."""
 
-        implements = ("java.util.function.Consumer",)
+        implements = ("java.lang.Runnable",)
 
 
 class States:
@@ -113,12 +115,13 @@ def prove_callbacks(session: Any) -> None:
     from pyspark import java_gateway
 
     java_gateway.ensure_callback_server_started(session._sc._gateway)  # type: ignore[no-untyped-call]  # PySpark's
-    consumer = _Consumer()
-    try:
-        session._jvm.java.util.Optional.of("").ifPresent(consumer)
+    proof, concurrent = _Proof(), session._jvm.java.util.concurrent
+    try:  # on another thread of the JVM: on this one's a callback would take the call's way back
+        called = concurrent.CompletableFuture.runAsync(proof)
+        called.get(PROOF_S, concurrent.TimeUnit.SECONDS)
     except Exception as exc:
-        raise Deaf(f"{DEAF}: {str(exc).splitlines()[0]}") from exc
-    if not consumer.heard:
+        raise Deaf(DEAF) from exc
+    if not proof.heard:
         raise Deaf(DEAF)
 
 

@@ -55,6 +55,10 @@ WRITES = {  # table -> how it is written, and the rows that there are then
         "stream('sink').partitionBy('ds').start(where + '/sink').awaitTermination()",
         OVERWRITTEN,
     ),
+    "to_table": (
+        "stream('to_table').partitionBy('ds').toTable('{t}').awaitTermination()",
+        OVERWRITTEN,
+    ),
     "failed": ("fails(\"INSERT OVERWRITE {t} SELECT raise_error('no'), 'a'\")", []),
     "recreated": ("spark.sql('DROP TABLE {t}') and recreate('{t}')", [[2, "a"]]),
     "repaired": (
