@@ -118,6 +118,10 @@ class Ahead:
         heat = self._uses.rate(to, now=self._now)
         return self._uses.rate(victim, now=self._now) < heat
 
+    def rate(self, group: bytes) -> float:
+        """Return how often in a second a table is read, as of the last look."""
+        return self._uses.rate(group, now=self._now)
+
     def settle(self, effects: tuple[Effect, ...], *, now: float) -> tuple[Effect, ...]:
         """Take the answers that are its own out of ``effects``, and add what is to be done."""
         self._now = now

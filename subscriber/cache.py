@@ -13,7 +13,7 @@ without a lock; the mark is looked at, and wiped, when room is needed. So a scan
 each used once, pushes out no table in use. Source: docs/design/0005-room.md.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -149,6 +149,18 @@ class Cache:
         rest = self._probation if self._probation.places else self._protected
         return rest.first() if rest.places else None
 
+    def cheapest(self, size: int) -> Iterator[tuple[Key, int]]:
+        """Yield the keys, with their bytes, that ``size`` bytes would cost, were no mark left.
+
+        Cost: O(n log n).
+        """
+        for part in (self._probation, self._protected):
+            for key, place in sorted(part.places.items(), key=_rank_of):
+                if size <= 0:
+                    return
+                size -= place.size
+                yield key, place.size
+
     def check(self) -> None:
         """Assert every invariant."""
         assert not self._probation.places.keys() & self._protected.places.keys()
@@ -159,3 +171,7 @@ class Cache:
         """Tell whether more than its share is protected, and not one large table alone."""
         share = PROTECTED_SHARE * self.held_bytes
         return self._protected.held_bytes > share and len(self._protected.places) > 1
+
+
+def _rank_of(item: tuple[Key, _Place]) -> _Rank:
+    return item[1].rank

@@ -62,7 +62,7 @@ class Stats:
 
     ``age_s``: since catalogd was last heard of, infinite before the first time.
     ``evictions``: topics lowered, and pulled tables given up, to make room; ``oversize``: tables
-    pulled and not kept, larger than all the room there is.
+    pulled and not kept, larger than all the room there is, or than it was worth.
     ``stale_rejected``: pulls that were older than what had been shown, and were made again.
     ``ahead``: of the pulls, those made before anybody asked, for tables that are pinned or hot.
     ``pins``: pinned tables that there are; ``pins_over``: of these, those that did not fit.

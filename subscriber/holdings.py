@@ -14,11 +14,13 @@ from typing import Final
 from ..topics.entries import FULL, MINIMAL, MINIMAL_BYTES, Entry
 from ..topics.sharding import NAMESPACE
 from .budget import Account, Budget
-from .cache import Cache, Key
+from .cache import EVEN_BYTES, Cache, Key
 from .content import HEAD_ONLY, Content, content_of
 from .rows import entries, put
+from .uses import ONCE_PER_S
 from .view import Swap, TopicView, View, prepare
 
+LARGE_SHARE: Final = 0.125  # of the room for what is pulled: a table beyond has to be worth it
 PINNED_SHARE: Final = 0.9  # of what the namespace leaves; the rest is for it to grow, and for use
 
 
@@ -30,11 +32,12 @@ class Holdings:
         self.budget = budget
         self.cache = Cache(self._used)
         self.evicted = 0  # pulled tables given up for others
-        self.oversize = 0  # pulled, and larger than all that is free for them
+        self.oversize = 0  # pulled, and larger than all that is free for them, or not worth it
         self.pins: dict[Key, int] = {}  # bytes of what was pulled and is pinned: not in the cache
         self.pinned_bytes = 0
         self.pinned: Callable[[bytes], bool] = lambda _group: False
         self.yields: Callable[[bytes, bytes], bool] = lambda _victim, _to: True
+        self.rate: Callable[[bytes], float] = lambda _group: 0.0  # at which a table is read
         self._slack: set[Account] = set()  # whose reservation is a guess
 
     @property
@@ -166,7 +169,7 @@ class Holdings:
             content.used = content.used or before.used
         growth = content.held_bytes - (before.held_bytes if before is not None else 0)
         pinned = self.pinned(group)
-        if growth > self.spare_bytes:
+        if growth > self.spare_bytes or not (pinned or self._is_worth(group, growth)):
             self.oversize += not pinned
             return False
         beside = self.pinned_bytes - self.pins.get((topic, group), 0)
@@ -229,6 +232,18 @@ class Holdings:
         assert len(self.cache) + len(self.pins) == len(pulled)
         assert all((key in self.cache) is not (key in self.pins) for key in pulled)
         assert all(self.pinned(key[1]) is (key in self.pins) for key in pulled)
+
+    def _is_worth(self, group: bytes, growth: int) -> bool:
+        """Tell whether a large table saves as much waiting as those that it would push out."""
+        spare_bytes = self.spare_bytes
+        if growth <= LARGE_SHARE * spare_bytes:
+            return True
+        needed = growth - (spare_bytes - self.cache.held_bytes)
+        victims = tuple(self.cache.cheapest(needed))
+        if len(victims) < 2:
+            return True  # one for one: what is new takes the place of the least
+        lost = sum(self.rate(one) * (1 + size / EVEN_BYTES) for (_, one), size in victims)
+        return lost <= max(self.rate(group), ONCE_PER_S) * (1 + growth / EVEN_BYTES)
 
     def _forget_pulled(self, topic: int) -> None:
         place = self.view.pulled(topic)

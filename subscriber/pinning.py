@@ -36,6 +36,7 @@ class Pinning:
         self.ahead = Ahead(levels, pins, choosing.uses, pull=pull, follow=choosing.follow_pinned)
         levels.holdings.pinned = pins.known.__contains__
         levels.holdings.yields = self.ahead.yields
+        levels.holdings.rate = self.ahead.rate
         levels.filling.marks = pins.marks
         levels.filling.changed = self._on_change
         levels.filling.named = pins.named

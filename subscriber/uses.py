@@ -24,6 +24,7 @@ HOT_PER_S: Final = 1 / 60  # reads of a table: it is in somebody's loop, and pul
 FIRST_SHARE: Final = 0.25  # what a first read counts: it may stay the only one
 
 _PER_S: Final = log(2) / HALF_LIFE_S
+ONCE_PER_S: Final = FIRST_SHARE * _PER_S  # the rate of a table that was read for the first time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.subscriber.cache import PROTECTED_SHARE, STALE_MAX, Cache, Key
+from topicast.subscriber.content import Content
+from topicast.tests.subscriber.source import shop
+from topicast.tests.subscriber.world import World
+from topicast.topics.sharding import NAMESPACE
 
 
 class Marks:
@@ -178,3 +182,56 @@ def test_sums_are_right_and_a_victim_is_one_that_is_kept(steps: list[tuple[str, 
         cache.check()
         assert len(cache) == len(kept)
         assert all(one in cache for one in kept)
+
+
+def test_what_would_be_given_up_is_named_in_its_order_and_left() -> None:
+    marks = Marks()
+    cache = Cache(marks)
+    for number in range(4):
+        cache.note(key(number), 10)
+    marks.marked.add(key(0))
+    assert cache.victim() == key(1)  # 0 was used: it is protected
+    marks.marked.add(key(2))
+    assert list(cache.cheapest(25)) == [(key(1), 10), (key(2), 10), (key(3), 10)]
+    assert [one for one, _ in cache.cheapest(1000)] == [key(1), key(2), key(3), key(0)]
+    assert list(cache.cheapest(0)) == []
+    assert len(cache) == 4
+    assert marks.marked == {key(2)}
+
+
+def crowded(*, reads: int) -> World:
+    """Return a world whose cache is full of small tables, each read so many times."""
+    catalog = shop()
+    small = [f"t{number}" for number in range(12)]
+    for name in small:
+        catalog.create_table("shop", name)
+    world = World(catalog, automatic=True, budget_bytes=catalog.live_bytes(NAMESPACE) + 7_000)
+    world.start()
+    for name in small:
+        world.table(f"shop.{name}")
+        world.member.choosing.reads.extend([("shop", name, False)] * reads)
+    world.pass_time(1.1)
+    return world
+
+
+def kept(world: World) -> set[str]:
+    return {name for name in world.catalog.names["shop"] if world.columns(name) is not None}
+
+
+def test_large_table_read_once_pushes_out_no_small_ones_that_are_hot() -> None:
+    world = crowded(reads=50)
+    before = kept(world)
+    assert len(before) == 12
+    number = world.partitions("shop.sales")
+    assert isinstance(world.answers[number], Content)
+    assert kept(world) == before
+    assert world.stats().oversize == 1
+
+
+def test_large_table_takes_the_room_of_small_ones_that_are_read_less() -> None:
+    world = crowded(reads=2)
+    world.member.choosing.reads.extend([("shop", "sales", True)] * 50)
+    world.pass_time(1.1)
+    world.partitions("shop.sales")
+    assert "sales" in kept(world)
+    assert world.stats().evictions > 0
