@@ -175,12 +175,18 @@ class Operator:
     def _say(self, name: str, message: Message) -> None:
         self._link.send(name, wire.encode(message))
 
+    def _is_late(self, message: Inspected | Refused) -> bool:
+        """Tell whether it answers what was given up; a refusal may name no request."""
+        return message.request not in (0, self._request)
+
     def _hear(self, name: str, kind: type[M], where: str) -> M:
         """Return the next message of ``kind``; what else the peer says is passed over."""
         deadline = time.monotonic() + self._timeout_s
         while (left_s := deadline - time.monotonic()) > 0:
             for received in self._link.poll(left_s):
                 message = _read(received.frame, where) if received.name == name else None
+                if isinstance(message, Inspected | Refused) and self._is_late(message):
+                    continue
                 if isinstance(message, Refused):
                     raise _error(message, where)
                 if isinstance(message, kind):

@@ -7,6 +7,7 @@ import pytest
 
 from topicast.catalog.metastore.embedded import EmbeddedMetastore
 from topicast.tests.cli.processes import Running, running
+from topicast.tests.waiting import until
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,4 +47,5 @@ def served(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) ->
             f"--state_dir={folder / 'state'}",
         ) as catalogd,
     ):
+        until(lambda: statestored.health()[0] == 200, timeout_s=30, what="the hub to be seeded")
         yield Served(statestored, catalogd)

@@ -107,6 +107,14 @@ def test_reader_that_does_not_answer_may_be_a_driver(served: Served, etl: Subscr
         assert "nobody" in str(told["00" * 16])
         visit._timeout_s = 0.0
         assert visit.readers("driver", [str(registration)]) == {}
+        visit._timeout_s = 30
+        with Operator(addresses, timeout_s=30) as other:  # answered after what comes late
+            assert list(other.readers("driver", [str(registration)])) == [registration]
+        assert "watermark" in dict(visit.hub("status").rows), "what comes late is passed over"
+        visit._timeout_s = 0.0
+        assert visit.readers("driver", [str(registration)]) == {}
+        visit._timeout_s = 30
+        assert list(visit.readers("driver", [str(registration)])) == [registration]
 
 
 def test_unreachable_driver_is_shown_by_its_name_and_once() -> None:

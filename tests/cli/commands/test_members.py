@@ -32,7 +32,9 @@ def told(served: Served, reader: Subscriber) -> str:
     """Where the hub is, once it has heard the reader's word on what it holds."""
     with Operator(parse_addresses(served.statestores), timeout_s=30) as visit:
         until(
-            lambda: any("spark-7" in row and row[-1] for row in visit.hub("subscribers").rows),
+            lambda: any(
+                "spark-7" in row and all(row[-2:]) for row in visit.hub("subscribers").rows
+            ),
             timeout_s=20,
             what="the reader's status",
         )
