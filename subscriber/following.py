@@ -183,7 +183,7 @@ class Following:
 
     def on_barrier(self, barrier: Barrier, *, now: float) -> tuple[Effect, ...]:
         """Subscriptions are active: what is behind is placed, or may catch up."""
-        fenced, effects = self._joining.on_barrier(barrier.nonce)
+        fenced, effects = self._joining.on_barrier(barrier.nonce, now=now)
         unplaced = [_nowhere(t, MINIMAL) for t in self.levels.unplaced() if (t, MINIMAL) in fenced]
         if unplaced:
             effects += self._joining.join(unplaced, now=now, fenced=True)

@@ -5,8 +5,9 @@
 
 At full the bytes are known before anything is subscribed to. At minimal a Joined that was asked
 for behind the barrier is a position: every later delta comes. One Join and one barrier serve many
-topics. With another hub, or the same after a restart, everything that is followed is joined and
-subscribed to again; what is LIVE answers meanwhile.
+topics; one barrier is under way at a time, and what is new meanwhile waits for the next. With
+another hub, or the same after a restart, everything that is followed is joined and subscribed to
+again; what is LIVE answers meanwhile.
 """
 
 from collections.abc import Callable, Iterable
@@ -38,7 +39,8 @@ class Joining:
         self._subscribed: set[Account] = set()
         self._fenced: set[Account] = set()
         self._nonce = b""
-        self._fencing: set[Account] = set()
+        self._fencing: set[Account] = set()  # by the barrier under way,
+        self._unfenced: set[Account] = set()  # and by the next
         self._again_at = 0.0
 
     @property
@@ -59,6 +61,7 @@ class Joining:
             self._subscribed.clear()
             self._fenced.clear()
             self._fencing.clear()
+            self._unfenced.clear()
             self._nonce = b""
 
     def join(
@@ -76,13 +79,13 @@ class Joining:
     def settle(self, wanted: Iterable[Account], *, now: float) -> tuple[Effect, ...]:
         """Subscribe to what is ``wanted`` and to nothing else; tell the hub what is dropped.
 
-        What is new is fenced with one barrier. Should the hub not hear, it counts us wrongly.
+        What is new is fenced together. Should the hub not hear, it counts us wrongly.
         """
         wanted = set(wanted)
         gone = sorted(self._subscribed - wanted)
         news = sorted(wanted - self._subscribed)
         effects: list[Effect] = [Unsubscribe(prefix(*account)) for account in gone]
-        for held in (self._subscribed, self._fenced, self._fencing):
+        for held in (self._subscribed, self._fenced, self._fencing, self._unfenced):
             held.difference_update(gone)
         topics = {topic for topic, _ in wanted}
         dropped = sorted({topic for topic, _ in gone if topic not in topics})
@@ -90,20 +93,23 @@ class Joining:
             effects += self.drop(dropped)
         if news:
             self._subscribed.update(news)
-            self._fencing.update(news)
+            self._unfenced.update(news)
             effects += [Subscribe(prefix(*account)) for account in news]
-            effects += self._barrier(now)
+            effects += () if self._nonce else self._barrier(now)
         return tuple(effects)
 
-    def on_barrier(self, nonce: bytes) -> tuple[tuple[Account, ...], tuple[Effect, ...]]:
-        """Return what is fenced now."""
+    def on_barrier(
+        self, nonce: bytes, *, now: float
+    ) -> tuple[tuple[Account, ...], tuple[Effect, ...]]:
+        """Return what is fenced now; what is new since the barrier began gets the next."""
         if not self._nonce or nonce != self._nonce:
             return (), ()
         fenced = tuple(sorted(self._fencing))
         self._fenced.update(fenced)
         self._fencing.clear()
         self._nonce = b""
-        return fenced, (Unsubscribe(barrier_prefix(nonce)),)
+        effects: tuple[Effect, ...] = (Unsubscribe(barrier_prefix(nonce)),)
+        return fenced, effects + (self._barrier(now) if self._unfenced else ())
 
     def drop(self, topics: Iterable[int]) -> tuple[Effect, ...]:
         """Tell the hub that ``topics`` are not followed."""
@@ -120,6 +126,8 @@ class Joining:
 
     def _barrier(self, now: float) -> tuple[Effect, ...]:
         old = (Unsubscribe(barrier_prefix(self._nonce)),) if self._nonce else ()
+        self._fencing |= self._unfenced
+        self._unfenced.clear()
         self._nonce = self._new_nonce()
         self._again_at = now + BARRIER_AGAIN_S
         return *old, Subscribe(barrier_prefix(self._nonce))
