@@ -15,6 +15,7 @@ class Status:
     """How an attached driver stands; counters since it was attached.
 
     ``state``: connecting, live, unsupported or detached; ``reason`` says why it is not live.
+    ``control``: the less of what the application says and of what operators want.
     ``freshness_s``: since catalogd was last heard of, infinite before the first time.
     ``sessions``, ``relations``: looked after, and what they had cached at the last look.
     ``changes``: heard of; ``spared``: those that need no refresh. ``refreshes``: relations renewed;
