@@ -39,18 +39,21 @@ _SPEC_OF: Final = {  # command -> the partition that it is about, as far as it s
 
 
 class Plans:
-    """Reads for one session, ``java``, what its names mean."""
+    """Reads for one session, ``java``, what its names mean; keeps what cannot change."""
 
     def __init__(self, java: Any, jvm: Any, *, said: str) -> None:
         """``said``: the metastore that the settings name, empty if none."""
-        self._java = java
         self._jvm = jvm
         self._said = said
+        self._settings = java.conf()
+        self._catalog = java.catalog()
+        self._hadoop = java.sparkContext().hadoopConfiguration()
+        self._fixed = {IMPLEMENTATION: str(self._settings.get(IMPLEMENTATION, None) or "")}
+        self._uris = str(self._hadoop.get(URIS) or "")
 
     def metastore(self) -> Metastore:
         """Return the metastore that it writes to."""
-        hadoop = self._java.sparkContext().hadoopConfiguration()
-        return metastore_of(self._conf, uris=hadoop.get(URIS) or "", said=self._said)
+        return metastore_of(self._conf, uris=self._uris, said=self._said)
 
     def objects(self, targets: tuple[Target, ...]) -> dict[str, tuple[str, ...]]:
         """Return what is told of ``targets``, each with its partitions.
@@ -62,9 +65,9 @@ class Plans:
         for target in targets:
             catalog = database = ""
             if len(target.name) in {1, 2}:
-                catalog = str(self._java.catalog().currentCatalog())
+                catalog = str(self._catalog.currentCatalog())
             if len(target.name) == 1:
-                database = str(self._java.catalog().currentDatabase())
+                database = str(self._catalog.currentDatabase())
             told = object_of(target, catalog=catalog, database=database, conf=self._conf)
             if told is not None:
                 name = self._qualified(told) if "/" in told or target.path else told
@@ -72,13 +75,14 @@ class Plans:
         return found
 
     def _conf(self, key: str) -> str:
-        return str(self._java.conf().get(key, None) or "")  # which checks any other default
+        if key in self._fixed:
+            return self._fixed[key]
+        return str(self._settings.get(key, None) or "")  # which checks any other default
 
     def _qualified(self, path: str) -> str:
         """Return ``path`` with the file system that Spark takes for it."""
         found = self._jvm.org.apache.hadoop.fs.Path(path)
-        hadoop = self._java.sparkContext().hadoopConfiguration()
-        return str(found.getFileSystem(hadoop).makeQualified(found).toString())
+        return str(found.getFileSystem(self._hadoop).makeQualified(found).toString())
 
 
 def metastore_at_attach(session: Any, *, conf: Callable[[str], str | None], said: str) -> Metastore:
@@ -91,9 +95,12 @@ def metastore_at_attach(session: Any, *, conf: Callable[[str], str | None], said
     return metastore_of(lambda key: conf(key) or assumed.get(key, ""), uris=uris, said=said)
 
 
-def mark_of(plan: Any, jvm: Any) -> int:
-    """Return what tells the analysed ``plan`` of one execution from those of others."""
-    return int(jvm.java.lang.System.identityHashCode(plan))
+def mark_of(plan: Any, system: Any) -> int:
+    """Return what tells the analysed ``plan`` of one execution from those of others.
+
+    ``system`` is java.lang.System: to find it takes longer than to call it.
+    """
+    return int(system.identityHashCode(plan))
 
 
 def written(plan: Any) -> tuple[Target, ...]:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from queue import Empty, Full, Queue
 from typing import Any, Final
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from ...topics.errors import UsageError
 from ..subscriber import Subscriber
@@ -75,6 +75,8 @@ class Reporter:
         self._is_on = is_on
         self._pid = os.getpid()
         self._jvm: Any = None
+        self._system: Any = None
+        self._plans: WeakKeyDictionary[Any, Plans] = WeakKeyDictionary()
         self._undo: Callable[[], None] = lambda: None
         self._heard: WeakSet[Any] = WeakSet()  # sessions that are listened to
         self._undoings: dict[str, Callable[[], None]] = {}  # by the session's id in the JVM
@@ -89,6 +91,7 @@ class Reporter:
     def start(self, session: Any) -> None:
         """Wrap what writes, and start the thread."""
         self._jvm = session._jvm
+        self._system = self._jvm.java.lang.System
         self._undo = install(self, session)
         self._thread.start()
 
@@ -110,7 +113,10 @@ class Reporter:
         if not found or self._pid != os.getpid():
             return begun
         with self._guard("tell that a write begins"):
-            plans = Plans(session._jsparkSession, session._jvm, said=self._said)
+            plans = self._plans.get(session)
+            if plans is None:
+                plans = Plans(session._jsparkSession, self._jvm, said=self._said)
+                self._plans[session] = plans
             if self._is_reported(plans):
                 objects = plans.objects(found)
                 self._open[id(begun)] = frozenset(objects)
@@ -126,7 +132,7 @@ class Reporter:
         names = self._open.get(id(begun))
         if names and frame is not None:
             with self._guard("tell apart what was written"):
-                self._mark(mark_of(frame._jdf.queryExecution().analyzed(), self._jvm), names)
+                self._mark(mark_of(frame._jdf.queryExecution().analyzed(), self._system), names)
         self._open.pop(id(begun), None)
         if begun:
             with self._guard("wait for catalogd"):
@@ -236,7 +242,9 @@ class Reporter:
         if not self._is_reported(plans):
             return
         objects = plans.objects(found)
-        told = frozenset() if plan is None else self._told(mark_of(plan, self._jvm), set(objects))
+        told = (
+            frozenset() if plan is None else self._told(mark_of(plan, self._system), set(objects))
+        )
         self.untold.wrote(
             *(
                 Wrote(object=name, partitions=partitions, failed=what == FAILED)
