@@ -110,7 +110,7 @@ class Reporter:
     def begin(self, session: Any, found: tuple[Target, ...]) -> list[Begun]:
         """Tell that what was ``found`` is being written in ``session``."""
         begun: list[Begun] = []
-        if not found or self._pid != os.getpid():
+        if not found or self._pid != os.getpid() or not self._is_on():
             return begun
         with self._guard("tell that a write begins"):
             plans = self._plans.get(session)

@@ -1,0 +1,72 @@
+"""What a reporter says of itself, and when it asks Spark nothing; tests/spark has the rest."""
+
+import os
+
+import pytest
+
+from topicast.subscriber.spark.guard import Guard
+from topicast.subscriber.spark.metastores import Metastore
+from topicast.subscriber.spark.reporter import Reporter
+from topicast.subscriber.spark.sessions import Sessions
+from topicast.subscriber.spark.statements import Target
+from topicast.subscriber.spark.untold import KEPT_MAX, Wrote
+
+T = (Target(name=("d", "t")),)
+NO_SESSION = object()  # whoever asks it anything fails, and is counted
+
+
+class Made:
+    """A reporter that is not started, and what it stands on."""
+
+    def __init__(self, metastore: Metastore = Metastore(uris="thrift://m:1")) -> None:  # noqa: B008 - it is frozen
+        self.guard = Guard()
+        self.is_on = True
+        self.reporter = Reporter(
+            Sessions(),
+            guard=self.guard,
+            live=lambda: None,
+            metastore=metastore,
+            said="",
+            is_on=lambda: self.is_on,
+        )
+
+
+def test_status_says_why_writes_are_not_reported() -> None:
+    assert Made().reporter.standing() == "reported"
+    found = Made(Metastore(reason="its catalog is in-memory, not hive")).reporter
+    assert found.standing() == "not reported: its catalog is in-memory, not hive"
+    found = Made().reporter
+    found.deaf = "only from Python"
+    assert found.standing() == "reported, but only from Python"
+    found.refusal = "another metastore"
+    assert found.standing() == "not reported: another metastore"
+
+
+def test_status_says_what_was_lost() -> None:
+    reporter = Made().reporter
+    write = Wrote(object="d.t", partitions=(), failed=False)
+    reporter.untold.wrote(*[write] * (KEPT_MAX + 2))
+    assert reporter.standing() == "reported, but 2 were lost"
+
+
+def test_failure_of_ours_is_counted_and_the_write_goes_on() -> None:
+    made = Made()
+    begun = made.reporter.begin(NO_SESSION, T)
+    made.reporter.end(begun, failed=False)
+    assert (begun, made.guard.errors) == ([], 1)
+
+
+def test_spark_is_asked_nothing_where_nothing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Made()
+    assert made.reporter.begin(NO_SESSION, ()) == []
+    made.is_on = False
+    assert made.reporter.begin(NO_SESSION, T) == []
+    made.is_on = True
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert made.reporter.begin(NO_SESSION, T) == []
+    made.reporter.flush()
+    assert made.guard.errors == 0
+
+
+def test_reporter_that_was_never_started_stops_at_once() -> None:
+    Made().reporter.stop()
