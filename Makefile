@@ -7,6 +7,8 @@ PYTHON ?= python3
 ARGS ?=
 SEED ?=
 KEEP ?=
+OWN_SPARK := $(shell sed -n 's/^pyspark==//p' constraints.txt)
+SPARKS ?= 3.5.8 4.0.2 4.1.1 $(OWN_SPARK)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-color -c constraints.txt
 PROGRESS := sed -un 's/^ *\(Collecting [^ ]*\|Building wheel[^:]*\|Installing collected\).*/      \1/p'
@@ -14,11 +16,11 @@ PROGRESS := sed -un 's/^ *\(Collecting [^ ]*\|Building wheel[^:]*\|Installing co
 # The stamp names what was installed: while these files and the folder are the same, nothing is downloaded.
 STAMP := .venv/installed-$(shell { cat setup.cfg pyproject.toml constraints.txt; pwd; } | cksum | cut -d ' ' -f 1)
 
-.PHONY: help install run test check lint types sim bench dist clean
+.PHONY: help install run test compat-spark check lint types sim bench dist clean
 
 help:  ## list the targets
 	@echo "usage: make TARGET [PYTHON=python3.12]"
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
 install: $(STAMP)  ## set up .venv (downloads once)
 
@@ -43,6 +45,14 @@ sim: $(STAMP)  ## simulate ten times the seeds of the suite; SEED=7 replays one
 bench: $(STAMP)  ## run every benchmark beside what is recorded; ARGS=tests/bench/bench_wire.py runs one, KEEP=1 records
 	@$(BIN)/python tests/bench/run.py $(if $(KEEP),--keep) $(ARGS)
 
+# Each version is put before the .venv's own; the drivers that the tests start inherit it.
+compat-spark: $(STAMP) $(patsubst %,.venv/spark-%/installed,$(filter-out $(OWN_SPARK),$(SPARKS)))  ## run Spark's tests with each of its versions; SPARKS=3.5.8 with one
+	@failed=; for version in $(SPARKS); do \
+	  echo "Spark $$version"; export PYTHONPATH='$(CURDIR)/.venv/spark-'$$version; \
+	  $(BIN)/python -c "import pyspark as it; assert it.__version__ == '$$version', it.__file__" \
+	  && $(BIN)/python -m pytest tests/spark tests/subscriber/spark $(ARGS) || failed+=" $$version"; \
+	done; [ -z "$$failed" ] || { echo "failed with Spark$$failed" >&2; exit 1; }
+
 dist: $(STAMP)  ## build the wheel and the source archive into dist/
 	@$(BIN)/python -c 'from setuptools.build_meta import build_sdist, build_wheel; build_sdist("dist"); build_wheel("dist")'
 	@ls dist
@@ -50,6 +60,12 @@ dist: $(STAMP)  ## build the wheel and the source archive into dist/
 clean:  ## remove what was built, not .venv
 	@rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
 	@find . -path ./.venv -prune -o -type d -name __pycache__ -prune -exec rm -rf {} +
+
+.venv/spark-%/installed: | $(STAMP)
+	@echo "installing Spark $* into $(@D) (about 450 MB)"
+	@rm -rf '$(@D)'
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-color --target '$(@D)' 'pyspark==$*' | $(PROGRESS)
+	@touch $@
 
 # A .venv that was moved with its checkout holds another folder's paths: it is made anew.
 $(STAMP):

@@ -193,12 +193,9 @@ def _field(of: Any, name: str) -> Any:
 
 
 def _constructor(jvm: Any, loader: Any) -> Any:
-    for name in _QUALIFIED:
-        try:
-            loader.loadClass(f"org.apache.spark.sql.catalyst.{name}")
-        except Py4JJavaError:
-            continue
-        return getattr(jvm.org.apache.spark.sql.catalyst, name)
+    for name in _QUALIFIED:  # nothing is thrown: PySpark 4.1 makes the state for a Java exception
+        if loader.getResource(f"org/apache/spark/sql/catalyst/{name}.class") is not None:
+            return getattr(jvm.org.apache.spark.sql.catalyst, name)
     raise Unsupported(f"none of {', '.join(_QUALIFIED)}")
 
 

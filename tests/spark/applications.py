@@ -12,11 +12,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import pyspark
 
 from topicast.catalog.metastore.java import cache_folder, java_home_for_spark
 from topicast.cli.quickstart.spark_settings import spark_environment, spark_settings
 
+SPARK: Final = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 END_S = 20
 THREADS = 3
 
@@ -99,7 +102,7 @@ def applications(
             started[name] = Application(folder / name, uri, conf)
             stack.callback(started[name].end)
         for application in started.values():
-            application.do("None")
+            assert application.do("spark.version") == pyspark.__version__, "another PySpark"
         yield started
 
 
@@ -140,10 +143,10 @@ def _main(conf: dict[str, str]) -> None:
     }
     for line in sys.stdin:
         try:
-            answer = {"value": _run(json.loads(line)["code"], names)}
+            answer = json.dumps({"value": _run(json.loads(line)["code"], names)})
         except Exception as error:  # noqa: BLE001 - whatever it was, it is the answer
-            answer = {"error": _name_of(error)}
-        print(json.dumps(answer), file=said, flush=True)
+            answer = json.dumps({"error": _name_of(error)})
+        print(answer, file=said, flush=True)
     names["threads"].shutdown()
     SparkSession.builder.getOrCreate().stop()
 

@@ -12,7 +12,7 @@ import pytest
 
 from topicast.cli.operator import Facts, Operator
 from topicast.tests.integration.daemons import Daemons
-from topicast.tests.spark.applications import Application
+from topicast.tests.spark.applications import SPARK, Application
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.waiting import until
 from topicast.topics.settings import parse_addresses
@@ -32,6 +32,8 @@ KINDS = {
 DATA_SOURCE = [kind for kind, how in KINDS.items() if how.startswith("USING")]
 FIRST = [[1, "a"]]
 OVERWRITTEN = [[30, "a"], [40, "a"], [50, "a"]]
+# What plain Spark says of a file that it lists and is not there; 3.5 has no condition for it.
+GONE = "FILE_NOT_EXIST" if SPARK >= (4, 0) else "SparkFileNotFoundException"
 
 
 @dataclass
@@ -108,7 +110,7 @@ def untouched(scene: Scene) -> dict[str, Any]:
     scene.reader.do(f"handle = attach(spark, {scene.hub!r})")
     scene.heard()
     found = {
-        "state": scene.reader.do("field.get(spark._jsparkSession)"),
+        "state": scene.reader.do("field.get(spark._jsparkSession) is not None"),
         "again": scene.reader.do("attach(spark) is handle"),
         "sessions": scene.reader.do(
             f"other = spark.newSession(); handle.sync({SYNC_S}); handle.status().sessions"
@@ -145,7 +147,7 @@ def attached(scene: Scene, plain: object) -> Scene:
 
 def test_attaching_makes_nothing_of_the_sessions_state(untouched: dict[str, Any]) -> None:
     """Whoever makes it fixes what metastore it has; so nothing was asked of one either."""
-    assert untouched["state"] is None
+    assert untouched["state"] is False
     assert untouched["again"] is True
     assert (untouched["sessions"], untouched["status"], untouched["detached"]) == (
         2,
@@ -159,8 +161,8 @@ def test_plain_spark_reads_old_rows_and_then_fails(
     plain: dict[str, dict[str, Any]], kind: str
 ) -> None:
     assert plain["append"][kind] == FIRST
-    assert "FILE_NOT_EXIST" in plain["overwrite"][kind]
-    assert "FILE_NOT_EXIST" in plain["overwrite, again"][kind], "a retry is no cure"
+    assert GONE in plain["overwrite"][kind]
+    assert GONE in plain["overwrite, again"][kind], "a retry is no cure"
     if kind in DATA_SOURCE:
         assert "UNRESOLVED_COLUMN" in plain["add a column"][kind]
 
