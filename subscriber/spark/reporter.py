@@ -126,6 +126,7 @@ class Reporter:
 
     def end(self, begun: list[Begun], *, failed: bool, frame: Any = None) -> None:
         """Tell how it ended; ``frame`` is what a statement returned."""
+        until = time.monotonic() + ACK_S
         for one in begun:
             with self._guard("tell what was written"):
                 self.untold.end(one, failed=failed)
@@ -136,7 +137,7 @@ class Reporter:
         self._open.pop(id(begun), None)
         if begun:
             with self._guard("wait for catalogd"):
-                self._await(begun[-1])
+                self._await(begun[-1], max(until - time.monotonic(), 0.0))
 
     def standing(self) -> str:
         """Return ``reported``, and with what exception, or why writes are not."""
@@ -168,10 +169,10 @@ class Reporter:
         if len(self._marks) > MARKS_MAX:
             self._marks.pop(next(iter(self._marks)), None)
 
-    def _await(self, begun: Begun) -> None:
-        """Wait until catalogd has what ended, but not for long."""
+    def _await(self, begun: Begun, timeout_s: float) -> None:
+        """Wait for so long until catalogd has what ended."""
         try:
-            if self.untold.wait(begun, ACK_S):
+            if self.untold.wait(begun, timeout_s):
                 self.refusal = ""
         except UsageError as error:
             if self.refusal != str(error):

@@ -63,14 +63,19 @@ busy = threading.Event()
 def count():
     return spark.sql("SELECT * FROM bench.t").count()
 
+def is_cached():
+    return spark._jsparkSession.sessionState().catalog().getCachedTable(key) is not None
+
 def look():
-    cache = spark._jsparkSession.sessionState().catalog()
-    while cache.getCachedTable(key) is not None:
+    while is_cached():
         pass
     seen.append(time.time_ns())
 
 def begin():
     global seen, looking
+    handle.sync(60)
+    while not is_cached():
+        count()
     seen, looking = [], threading.Thread(target=look)
     looking.start()
 
