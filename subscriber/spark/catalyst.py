@@ -7,6 +7,7 @@ What is called here takes no lock of Spark's and asks the metastore nothing, but
 Names of 3.5, 4.0, 4.1 and 4.3; which of them there are is found out once, by ``probe``.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -21,7 +22,9 @@ VERSIONS: Final = ("3.5", "4.0", "4.1", "4.3")  # with these it was tried
 FORMER_MAX: Final = 8  # relations of one table that DataFrames may still hold
 
 _SESSION_CATALOG: Final = "org.apache.spark.sql.catalyst.catalog.SessionCatalog"
-_QUALIFIED: Final = ("FullQualifiedTableName", "QualifiedTableName")  # 3.5, then later ones
+_METHODS: Final = ("getCachedTable", "invalidateCachedTable")
+_KEY: Final = re.compile(r"\.getCachedTable\(([\w.]+)\)")  # how it names its parameter's class
+_NAMES: Final = "(java.lang.String,java.lang.String,java.lang.String)"  # what such a key is made of
 
 
 class Session(Protocol):
@@ -69,8 +72,9 @@ class Catalyst:
         try:
             state = _field(java.getClass(), "sessionState")
             loader = java.getClass().getClassLoader()
-            relations = _field(loader.loadClass(_SESSION_CATALOG), "tableRelationCache")
-            return Catalyst(state, relations, _constructor(session._jvm, loader))
+            catalog = _class(loader, _SESSION_CATALOG)
+            relations = _field(catalog, "tableRelationCache")
+            return Catalyst(state, relations, _key_of(catalog, session._jvm, loader))
         except Py4JError as exc:
             raise Unsupported(_reason(exc)) from exc
 
@@ -192,11 +196,25 @@ def _field(of: Any, name: str) -> Any:
     raise Unsupported(f"{of.getName()} has no field {name}")
 
 
-def _constructor(jvm: Any, loader: Any) -> Any:
-    for name in _QUALIFIED:  # nothing is thrown: PySpark 4.1 makes the state for a Java exception
-        if loader.getResource(f"org/apache/spark/sql/catalyst/{name}.class") is not None:
-            return getattr(jvm.org.apache.spark.sql.catalyst, name)
-    raise Unsupported(f"none of {', '.join(_QUALIFIED)}")
+def _class(loader: Any, name: str) -> Any:
+    """Return a class of Java; nothing is thrown in the JVM: PySpark 4.1 then makes the state."""
+    if loader.getResource(f"{name.replace('.', '/')}.class") is None:
+        raise Unsupported(f"there is no class {name}")
+    return loader.loadClass(name)
+
+
+def _key_of(catalog: Any, jvm: Any, loader: Any) -> Any:
+    """Return the class of what ``catalog`` finds relations by, made of three names."""
+    text = jvm.scala.runtime.ScalaRunTime.stringOf  # of the whole array in one call
+    methods = text(catalog.getMethods())
+    for name in _METHODS:
+        if f".{name}(" not in methods:
+            raise Unsupported(f"{catalog.getName()} has no method {name}")
+    found = _KEY.search(methods)
+    kind = found[1] if found is not None else ""
+    if not kind or _NAMES not in text(_class(loader, kind).getConstructors()):
+        raise Unsupported(f"{catalog.getName()} does not find relations by three names")
+    return getattr(jvm, kind)
 
 
 def _quoted(table: str) -> str:
