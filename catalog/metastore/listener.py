@@ -17,9 +17,8 @@ from ...topics.errors import ConfigError, SourceError
 
 JAR: Final = "hive-hcatalog-server-extensions-2.3.10.jar"
 JAR_SHA256: Final = "53e4576e6770356dbe3117d25baaaf7a7054d2af4f63acebf38bd26087ab4063"
-JAR_URL: Final = (
-    f"https://repo1.maven.org/maven2/org/apache/hive/hcatalog/{JAR.rsplit('-', 1)[0]}/2.3.10/{JAR}"
-)
+GROUP: Final = "org.apache.hive.hcatalog"
+ARTIFACT, _, VERSION = JAR.removesuffix(".jar").rpartition("-")
 FETCH_TIMEOUT_S: Final = 120.0
 
 
@@ -69,7 +68,7 @@ def fetch_by_ivy(folder: Path, *, cache: Path, java: Path, options: Sequence[str
     if ivy is None:
         raise _not_fetched(cache / JAR, "PySpark has no Ivy")
     command = [str(java), *options, "-jar", str(ivy), "-cache", str(cache / "ivy")]
-    command += ["-dependency", "org.apache.hive.hcatalog", JAR.rsplit("-", 1)[0], "2.3.10"]
+    command += ["-dependency", GROUP, ARTIFACT, VERSION]
     command += ["-notransitive", "-types", "jar", "-confs", "default"]
     command += ["-retrieve", str(folder / "[artifact]-[revision].[ext]")]
     try:
@@ -91,7 +90,7 @@ def _check(jar: Path) -> None:
 def _not_fetched(jar: Path, reason: str) -> SourceError:
     return SourceError(
         f"Hive's notification listener could not be fetched ({reason}): "
-        f"download {JAR_URL} elsewhere and put it at {jar}"
+        f"download {GROUP}:{ARTIFACT}:{VERSION} (from Maven Central) elsewhere and put it at {jar}"
     )
 
 

@@ -73,7 +73,9 @@ def test_offline_says_which_file_to_put_where(tmp_path: Path) -> None:
         listener_jar(tmp_path, fetch=fetch)
     said = str(caught.value)
     assert "could not be fetched (Host repo1 not found.)" in said
-    assert f"download {listener.JAR_URL} elsewhere and put it at {tmp_path / JAR}" in said
+    wanted = "org.apache.hive.hcatalog:hive-hcatalog-server-extensions:2.3.10"
+    put = f"download {wanted} (from Maven Central) elsewhere and put it at {tmp_path / JAR}"
+    assert put in said
 
 
 @pytest.mark.parametrize("script", ["exit 0", "sleep 9"])
