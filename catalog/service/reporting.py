@@ -124,17 +124,19 @@ class Reporting:
         """Apply what may be applied, and take for written what lapsed."""
         for asker in (*self._polls.answer(unresolved), *self._polls.expire(now)):
             self._ready[asker] = self._waiting.pop(asker)
-        paths = any(is_path(w.object) for one in self._ready.values() for w in one.writes)
+        of_paths = {asker: one for asker, one in self._ready.items() if _names_path(one)}
         lapses = self.deadline is not None and now >= self.deadline
-        if (paths or lapses) and self._reports.locations.advance():
-            return  # a topic a turn
-        ready, self._ready = self._ready, {}
+        current = not (of_paths or lapses) or self._reports.locations.catch_up()
+        ready, self._ready = self._ready, {} if current else of_paths
         for (peer, request), report in ready.items():
+            if (peer, request) in self._ready:
+                continue
             verdicts = self._reports.apply(report, now=now, at_us=at_us)
             epoch, start = self._position()
             told = Reported(request=request, epoch=epoch, start=start, verdicts=verdicts)
             self._answers.append((peer, told))
-        self._reports.lapse(now=now, at_us=at_us)
+        if current:
+            self._reports.lapse(now=now, at_us=at_us)
 
     def answers(self) -> list[tuple[bytes, Message]]:
         """Hand over the answers, which may leave once everything is committed."""
@@ -153,6 +155,10 @@ class Reporting:
     ) -> None:
         refused = Refused(request=report.request, code=code, message=why, retry_ms=retry_ms)
         self._answers.append((peer, refused))
+
+
+def _names_path(report: Report) -> bool:
+    return any(is_path(write.object) for write in report.writes)
 
 
 def places(uris: str) -> frozenset[str]:

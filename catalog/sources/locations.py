@@ -2,7 +2,7 @@
 
     file:///w/shop.db/orders/ds=1/part-0   ──▶   shop.orders, ds=1
 
-Follows the topics by their versions, one topic a step, so that its cost is what changed.
+Follows the topics by their versions, so that its cost is what changed.
 """
 
 from bisect import bisect_left
@@ -31,15 +31,18 @@ class Locations:
         self._places: Sequence[str] = ()  # sorted; () where it is to be sorted anew
         self._of: dict[TableId, str] = {}
 
-    def advance(self) -> bool:
-        """Look at the next topic that changed; False if none did. Cost: O(changed)."""
-        for number, topic in self._topics.items():
-            if self._seen[number] != (topic.epoch, topic.version):
-                epoch, version = self._seen[number]
-                self._learn(topic, version if epoch == topic.epoch else 0)
-                self._seen[number] = topic.epoch, topic.version
-                return True
-        return False
+    def catch_up(self) -> bool:
+        """Look at what changed, of all topics; False while one was never looked at: call again.
+
+        Cost: O(changed); for the first time one topic a call.
+        """
+        changed = [n for n, t in self._topics.items() if self._seen[n] != (t.epoch, t.version)]
+        anew = [n for n in changed if self._seen[n][0] != self._topics[n].epoch]
+        for number in anew[:1] or changed:
+            topic, (epoch, version) = self._topics[number], self._seen[number]
+            self._learn(topic, version if epoch == topic.epoch else 0)
+            self._seen[number] = topic.epoch, topic.version
+        return not anew
 
     def find(self, path: str) -> dict[TableId, str]:
         """Return the tables that a write to ``path`` touches, with what it touches of each.

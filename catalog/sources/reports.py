@@ -101,7 +101,7 @@ class Reports:
     def knows(self, report: Report) -> bool:
         """Whether every object of ``report`` is known; if not, a poll may bring it.
 
-        Paths are found once ``Locations.advance`` said False.
+        Paths are found once ``Locations.catch_up`` said True.
         """
         driver = self._drivers.get(report.driver, _Driver())
         return all(

@@ -101,6 +101,23 @@ def test_path_is_found_however_many_topics_are_looked_through_first() -> None:
     assert verdict.version > 0
 
 
+def test_path_is_found_and_names_do_not_wait_however_much_changes_meanwhile() -> None:
+    core = loaded()
+    table = core.create("d", "busy", "ds")
+    core.turn(20)
+    core.ask(report("file:/w/d/t", request=1))
+    core.ask(report("d.t", request=2, number=7))
+    answered: list[int] = []
+    for number in range(12):  # each turn has a change in some topic
+        core.catalog.contents.raise_data(
+            ("d", table.tableName), partitions=(), source=SOURCE_REPORTS, at_us=0
+        )
+        core.turn()
+        answered += [one.request for one in core.replies() if isinstance(one, Reported)]
+        assert number or answered == [2], "what is named is not held up"
+    assert answered == [2, 1]
+
+
 def test_report_that_is_repeated_while_it_waits_is_answered_once() -> None:
     core = loaded()
     core.ask(report("d.none"))

@@ -46,7 +46,7 @@ def located(holding: Holding, name: str, location: str) -> None:
 
 def current(holding: Holding, locations: Locations | None = None) -> Locations:
     locations = locations or Locations(holding.topics)
-    while locations.advance():
+    while not locations.catch_up():
         pass
     return locations
 
@@ -101,10 +101,14 @@ def test_only_what_changed_is_looked_at() -> None:
     holding = Holding()
     located(holding, "t", "/w/a")
     locations = current(holding)
-    assert not locations.advance()
+    looked_at: list[int] = []
+    for number, topic in holding.topics.items():
+        since = topic.since
+        topic.since = lambda version, n=number, f=since: looked_at.append(n) or f(version)
     located(holding, "t", "/w/b")
-    assert locations.advance()
-    assert not locations.advance()
+    assert locations.catch_up()
+    assert len(looked_at) == 1
+    assert locations.find("/w/b") == {("d", "t"): ""}
 
 
 def test_new_epoch_is_looked_at_from_its_beginning() -> None:
@@ -113,6 +117,6 @@ def test_new_epoch_is_looked_at_from_its_beginning() -> None:
     locations = current(holding)
     for topic in holding.topics.values():
         topic.epoch += 1
-    assert locations.advance()
+    assert not locations.catch_up(), "a topic a call"
     current(holding, locations)
     assert locations.find("/w/a") == {("d", "t"): ""}

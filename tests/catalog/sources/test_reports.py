@@ -47,7 +47,7 @@ class Stand:
         report = Report(
             request=1, driver=driver, metastore="", settled=settled, writes=tuple(writes)
         )
-        while self.reports.locations.advance():
+        while not self.reports.locations.catch_up():
             pass
         verdicts = self.reports.apply(report, now=self.now, at_us=NOW_US)
         self.reports.check()
