@@ -3,7 +3,6 @@
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +23,6 @@ WRITERS = 4
 OPERATIONS = 500
 EACH_KIND = 10
 KILLS = 6
-
-
-@pytest.fixture
-def daemons(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[Daemons]:
-    found = Daemons(tmp_path, hive.uri)
-    found.start("statestored")
-    found.start("catalogd")
-    yield found
-    found.close()
 
 
 @pytest.mark.timeout(300)

@@ -47,15 +47,6 @@ def client(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[HMSClient]:
         found.drop_database("members", False, True)
 
 
-@pytest.fixture
-def daemons(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[Daemons]:
-    found = Daemons(tmp_path, hive.uri)
-    found.start("statestored")
-    found.start("catalogd")
-    yield found
-    found.close()
-
-
 def visit(daemons: Daemons) -> Operator:
     return Operator(parse_addresses(daemons.hub_address), timeout_s=60)
 

@@ -38,15 +38,6 @@ def client(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[HMSClient]:
         found.drop_database("modes", False, True)
 
 
-@pytest.fixture
-def daemons(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[Daemons]:
-    found = Daemons(tmp_path, hive.uri)
-    found.start("statestored")
-    found.start("catalogd")
-    yield found
-    found.close()
-
-
 def order(daemons: Daemons, *words: str) -> dict[str, object]:
     with Operator(parse_addresses(daemons.hub_address), timeout_s=60.0) as visit:
         return {str(k): v for k, v in visit.order(words[0], words[1:], who="test").rows}

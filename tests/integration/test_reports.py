@@ -27,15 +27,6 @@ def client(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[HMSClient]:
         found.drop_database("reports", False, True)
 
 
-@pytest.fixture
-def daemons(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[Daemons]:
-    found = Daemons(tmp_path, hive.uri)
-    found.start("statestored")
-    found.start("catalogd")
-    yield found
-    found.close()
-
-
 def heard(watch: Watch) -> Callable[[], list[Change]]:
     """Return what takes the changes of data that came since."""
     found: list[Change] = []
