@@ -142,5 +142,5 @@ def test_offline_and_not_cached_says_which_file_goes_where(
     ) as running:
         assert ended(running, timeout_s=90) == 1
     error = next(line for line in running.said().splitlines() if line.startswith("error: "))
-    assert "https://" in error
+    assert "org.apache.hive.hcatalog:hive-hcatalog-server-extensions:2.3.10" in error
     assert str(tmp_path / "cache" / "topicast") in error
