@@ -151,7 +151,7 @@ class Content:
         if entry is None or entry.value is None:
             return None
         known = self._head
-        if known is None or known[0] is not entry:
+        if known is None or known[0] != entry:
             self._head = known = (entry, read_head(entry))
         return known[1]
 

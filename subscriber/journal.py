@@ -34,7 +34,7 @@ from ..topics.wire.messages import (
 from .content import NOTHING, Content
 from .facts import CREATED, DATA_CHANGED, DROPPED, SCHEMA, Change
 from .reads import read_names_entry
-from .rows import Rows, entries
+from .rows import Leaf, Rows, entries
 from .view import Swap, View
 
 ORIGINS: Final = {
@@ -246,12 +246,12 @@ def _incarnations(blocks: Iterable[Entry]) -> dict[str, int]:
 def differing(before: Content, after: Content) -> tuple[list[Entry], list[Entry]]:
     """Return the entries of each that the other has not; leaves that both share cost nothing."""
     old, new = _leaves(before.rows), _leaves(after.rows)
-    ours = {entry.key: entry for at, leaf in old.items() if at not in new for entry in leaf}
-    theirs = {entry.key: entry for at, leaf in new.items() if at not in old for entry in leaf}
-    gone = [entry for key, entry in ours.items() if theirs.get(key) is not entry]
-    come = [entry for key, entry in theirs.items() if ours.get(key) is not entry]
+    ours = {row[0]: row for at, leaf in old.items() if at not in new for row in leaf}
+    theirs = {row[0]: row for at, leaf in new.items() if at not in old for row in leaf}
+    gone = [Entry._make(row) for key, row in ours.items() if theirs.get(key) is not row]
+    come = [Entry._make(row) for key, row in theirs.items() if ours.get(key) is not row]
     return gone, come
 
 
-def _leaves(rows: Rows) -> dict[int, tuple[Entry, ...]]:
+def _leaves(rows: Rows) -> dict[int, Leaf]:
     return {id(leaf): leaf for leaf in rows}

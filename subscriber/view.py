@@ -188,7 +188,7 @@ class View:
             if _name_record(block, table) is None:
                 raise NoSuchObject(table_name(db, table))
             return None
-        if content.confirmed is not block and not self._confirm(content, block, (db, table)):
+        if content.confirmed != block and not self._confirm(content, block, (db, table)):
             return None
         held.hits += 1
         content.used = True
@@ -265,7 +265,7 @@ class View:
         if moment is None or namespace.moment is not moment:
             return self._rules[1]  # it is being caught up: not all may be there again
         entry = content.entry(rules_key()) if content is not None else None
-        if entry is not self._rules[0]:
+        if entry != self._rules[0]:
             try:
                 self._rules = (entry, read_rules_entry(entry) if entry is not None else ())
             except WireError:  # a newer catalogd says what is not known here

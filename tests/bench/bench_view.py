@@ -15,6 +15,7 @@ from itertools import count
 
 from topicast.subscriber.content import Content
 from topicast.subscriber.reads import reach_of, read_partitions
+from topicast.subscriber.rows import entries
 from topicast.subscriber.view import TopicView, View, prepare
 from topicast.tests.bench.bench_representation import (
     KEYS,
@@ -105,7 +106,7 @@ def bench_memory(travelled: list[bytes]) -> View:
     tracemalloc.stop()
     content = view.table("db", "events")
     assert content is not None
-    rows = [entry for leaf in content.rows for entry in leaf]
+    rows = list(entries(content.rows))
     raw = sum(len(entry.key) + len(entry.value or b"") for entry in rows)
     accounted = sum(map(accounted_bytes, rows))
     ours, few = held / PARTITIONS, dict(structs(FEW)).values()

@@ -1,3 +1,4 @@
+import gc
 import random
 
 from hypothesis import given
@@ -93,3 +94,10 @@ def _apply(model: dict[bytes, Entry], change: Entry) -> None:
 
 def test_of_two_changes_of_one_key_the_newer_stands() -> None:
     assert put(EMPTY, [_entry("a", 5), _entry("a", 4)]) == put(EMPTY, [_entry("a", 5)])
+
+
+def test_garbage_collector_leaves_what_is_held_alone() -> None:
+    rows = put(EMPTY, [_entry(f"{i:03}", i) for i in range(700)])
+    rows = put(rows, [_entry("350", 1000)])
+    gc.collect()
+    assert not any(gc.is_tracked(row) for leaf in rows for row in leaf)
