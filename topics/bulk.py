@@ -11,9 +11,11 @@ into parts.
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, dropwhile, groupby, pairwise
+from operator import itemgetter
 from typing import Final
 
-from .entries import MINIMAL, PREFIX, Entry, stub
+from .entries import MINIMAL, Entry, stub
 from .topic import Topic
 from .wire.codec import row_bytes
 from .wire.header import CHUNK_BYTES_MAX
@@ -27,6 +29,8 @@ RETRY_MS: Final = 100
 REFUSAL_COST: Final = 128
 CHUNK_COST: Final = 128  # beside its rows: header, place, ZeroMQ's own frames
 STUBS_BYTES_MAX: Final = 60 * 1024  # stubs that fit a PUB frame; more are told as a horizon
+
+_place = itemgetter(1, 0)  # of an entry in a stream: version and key
 
 Part = tuple[int, Message]
 Shown = Callable[[int, Sequence[Entry]], Sequence[Entry]]
@@ -202,17 +206,16 @@ def _cut(
     else:
         snapshot = not known or told < topic.floor
     horizon = one.level == MINIMAL and snapshot
-    entries = [] if horizon else topic.since(0 if snapshot else told)
+    entries = iter(()) if horizon else topic.since(0 if snapshot else told)
     if resumed and not snapshot:
         after = (one.resume_version, one.resume_key)
-        entries = [entry for entry in entries if (entry.version, entry.key) > after]
-    entries = list(shown(one.topic, entries))
+        entries = dropwhile(lambda entry: _place(entry) <= after, entries)
+    pieces = _pieces(shown(one.topic, tuple(twins)) for _, twins in groupby(entries, _place))
     if one.level == MINIMAL:
-        entries = [stub(entry) for entry in entries]
-        if sum(map(row_bytes, entries)) > STUBS_BYTES_MAX:
-            entries, horizon = [], True
-    yield from _slices(
-        entries,
+        stubs = _stubs(pieces)
+        pieces, horizon = iter([stubs or ()]), stubs is None or horizon
+    yield from _numbered(
+        pieces,
         Chunk(
             topic=one.topic,
             level=one.level,
@@ -233,43 +236,45 @@ def _cut(
     )
 
 
-def _slices(entries: list[Entry], like: Chunk) -> Iterator[Chunk]:
-    """Cut ``entries`` into chunks like ``like``; what shares (version, key) stays together."""
-    begin, sequence = 0, 0
-    while True:
-        end = _end(entries, begin)
-        last = end == len(entries)
-        token = entries[end - 1] if end > begin else None
+def _numbered(pieces: Iterable[Sequence[Entry]], like: Chunk) -> Iterator[Chunk]:
+    """Yield a chunk like ``like`` for each of ``pieces``."""
+    for sequence, (piece, after) in enumerate(pairwise(chain(pieces, (None,)))):
+        assert piece is not None  # only the last is, which ends the row
+        token = piece[-1] if piece else None
         yield replace(
             like,
             sequence=sequence,
             resume_version=token.version if token else 0,
             resume_key=token.key if token else b"",
-            entries=tuple(entries[begin:end]),
+            entries=tuple(piece),
             first=sequence == 0,
-            last=last,
+            last=after is None,
             snapshot=like.snapshot and sequence == 0,
         )
-        if last:
-            return
-        begin, sequence = end, sequence + 1
 
 
-def _end(entries: list[Entry], begin: int) -> int:
-    """Return where the chunk that begins at ``begin`` ends: at least one entry and its twin."""
-    end, size = begin, 0
-    while end < len(entries):
-        after = end + 2 if _twins(entries, end) else end + 1
-        size += sum(map(row_bytes, entries[end:after]))
-        if size > CHUNK_BYTES_MAX and end > begin:
-            break
-        end = after
-    return end
+def _pieces(units: Iterable[Sequence[Entry]]) -> Iterator[Sequence[Entry]]:
+    """Yield ``units`` in pieces of at most a chunk's size, each at least one unit; one if none.
+
+    A unit is what shares (version, key): a PREFIX and the table's own entry of one transaction.
+    """
+    piece: list[Entry] = []
+    size = 0
+    for unit in units:
+        cost = sum(map(row_bytes, unit))
+        if piece and size + cost > CHUNK_BYTES_MAX:
+            yield piece
+            piece, size = [], 0
+        piece += unit
+        size += cost
+    yield piece
 
 
-def _twins(entries: list[Entry], at: int) -> bool:
-    """Tell whether a PREFIX and the table's own entry of the same transaction stand here."""
-    if entries[at].kind != PREFIX or at + 1 == len(entries):
-        return False
-    one, other = entries[at], entries[at + 1]
-    return one.version == other.version and one.key == other.key
+def _stubs(pieces: Iterable[Sequence[Entry]]) -> Sequence[Entry] | None:
+    """Return the stubs of all ``pieces``; None if they are too many to be told one by one."""
+    stubs: list[Entry] = []
+    for piece in pieces:
+        stubs += map(stub, piece)
+        if sum(map(row_bytes, stubs)) > STUBS_BYTES_MAX:
+            return None
+    return stubs

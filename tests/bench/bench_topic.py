@@ -56,7 +56,7 @@ def file_changes(topic: Topic, rng: random.Random, blocks: int) -> float:
     begin = perf_counter()
     for change in changes:
         topic.file((change,))
-        assert len(topic.since(change.version - 1)) == 1
+        assert len(list(topic.since(change.version - 1))) == 1
     seconds = perf_counter() - begin
     topic.version += CHANGES
     return seconds / CHANGES
@@ -82,12 +82,12 @@ def bench_file(topic: Topic, rng: random.Random) -> None:
 
 
 def bench_since(topic: Topic) -> None:
-    whole = best_us(lambda: topic.since(0))
-    say("topic", "since_0", us=whole, found=len(topic.since(0)))
+    whole = best_us(lambda: list(topic.since(0)))
+    say("topic", "since_0", us=whole, found=len(list(topic.since(0))))
     for name, changed in (("since_1pct", ENTRIES // 100), ("since_10", 10), ("since_none", 0)):
         known = topic.version - changed
-        us = best_us(lambda known=known: topic.since(known))
-        found = len(topic.since(known))
+        us = best_us(lambda known=known: list(topic.since(known)))
+        found = len(list(topic.since(known)))
         say("topic", name, us=us, found=found, **beside("since_0", ours=us, its=whole))
 
 

@@ -100,7 +100,7 @@ def _vectors(store: Kept) -> list[Vector]:
 
 
 def _picture(store: Kept) -> dict[int, tuple[int, int, int, list[Entry]]]:
-    return {n: (t.epoch, t.version, t.floor, t.since(0)) for n, t in store.load().items()}
+    return {n: (t.epoch, t.version, t.floor, list(t.since(0))) for n, t in store.load().items()}
 
 
 def test_new_store_has_every_topic_at_version_0_and_one_start(store: Kept) -> None:
@@ -117,7 +117,7 @@ def test_what_was_committed_is_there_at_the_next_start(store: Kept) -> None:
     store.commit((transaction(NAMESPACE, 1, stub(value(b"d\0a\0", 1))),), PLACE)
     store.begin(2)
     assert store.place == PLACE
-    assert store.load()[0].since(1) == [second]
+    assert list(store.load()[0].since(1)) == [second]
     assert _picture(store)[NAMESPACE][1] == 1
     assert _vectors(store) == [(1, [0, 0, 0]), (2, [2, 0, 1])]
 
@@ -136,7 +136,7 @@ def test_later_entries_replace_and_tombstones_delete(store: Kept) -> None:
     topics = store.load()
     assert [(e.key, e.version) for e in topics[0].rows(TABLE)] == [(TABLE, 2)]
     assert [e.version for e in topics[0].since(0)] == [2, 2]
-    assert topics[1].since(1) == [prefix_tombstone(TABLE, 2), value(TABLE, 2)]
+    assert list(topics[1].since(1)) == [prefix_tombstone(TABLE, 2), value(TABLE, 2)]
     assert topics[1].get(BLOCK) is None
 
 

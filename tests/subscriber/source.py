@@ -189,7 +189,7 @@ class Catalog:
 
     def live_bytes(self, topic: int) -> int:
         """Return what a reader holds of ``topic``: all but tombstones."""
-        rows = self.topics[topic].since(0)
+        rows = list(self.topics[topic].since(0))
         return sum(accounted_bytes(row) for row in rows if row.kind in (VALUE, STUB))
 
     def versions(self) -> tuple[int, ...]:

@@ -41,7 +41,7 @@ class Namespace:
         """Apply what has changed since, and say so."""
         place = self.view.topics[NAMESPACE]
         topic = self.catalog.topics[NAMESPACE]
-        swaps, growth = prepare(place, topic.since(self._version))
+        swaps, growth = prepare(place, list(topic.since(self._version)))
         self._version = topic.version
         self.view.install(place, swaps, growth)
         self.pins.named(swaps)

@@ -31,7 +31,7 @@ def _apply(view: View, *deltas: Delta) -> None:
 def _filled(catalog: Catalog, **settings: int) -> View:
     view = View(catalog.num_topics, **settings)
     for topic, held in catalog.topics.items():
-        put(view, topic, held.since(0))
+        put(view, topic, list(held.since(0)))
         view.open(topic)
     view.check()
     return view

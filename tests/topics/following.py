@@ -233,7 +233,7 @@ class World:
         hub.version = self.writer.version
         hub.forget(self.writer.floor)
         hub.check()
-        assert hub.since(hub.floor) == self.writer.since(hub.floor)
+        assert list(hub.since(hub.floor)) == list(self.writer.since(hub.floor))
 
     def deliver_a_delta(self, pick: Pick) -> None:
         if self.log:
