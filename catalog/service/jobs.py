@@ -1,6 +1,7 @@
 """Jobs: orders that take more than a turn, gone on with a step at a time.
 
     names listed ▶ forgotten, or read again, some tables a step ▶ what is read is published
+    data changed ▶ the data versions of what is known rise ▶ done
 
 Invariant: what a job has read again is published before its next step.
 """
@@ -22,7 +23,7 @@ from ..sources.reads import TableId
 INVALIDATE: Final = "invalidate"
 REFRESH: Final = "refresh"
 
-FORGOTTEN_MAX: Final = 50  # tables of a step: 20 µs each, and their rows in the commit
+TOUCHED_MAX: Final = 50  # tables of a step: 20 µs each, and their rows in the commit
 
 Listing = Mapping[str, tuple[bytes, tuple[tuple[str, str], ...]]]
 
@@ -31,6 +32,7 @@ Listing = Mapping[str, tuple[bytes, tuple[tuple[str, str], ...]]]
 class Job:
     """One order that takes more than a turn.
 
+    ``data``: only the data has changed, not what the metastore says of it.
     ``tables``: still to be done; None: the names are being listed. ``seq``: what is read again
     up to this arrival number is waited for; None: nothing is.
     """
@@ -42,6 +44,7 @@ class Job:
     db: str = ""
     table: str = ""
     partition: str = ""
+    data: bool = False
     still_since: float
     tables: deque[TableId] | None = None
     found: frozenset[TableId] = frozenset()
@@ -102,9 +105,16 @@ class Jobs:
         job.seq = None
         if job.tables and job.order == INVALIDATE:
             self._forget_some(job, at_us)
-        elif job.tables:
+        elif job.tables and job.data and not self.missing(job):
+            self._raise_some(job, at_us)
+        elif job.tables:  # it may have just come, and no event has told of it yet
             self._refresh_some(job)
         return not job.tables and job.seq is None
+
+    def know(self, job: Job) -> None:
+        """Let ``job``, which is for a database that is known, begin without a listing."""
+        tables = ((job.db, row.name) for row in self._namespace.tables(job.db))
+        job.tables = deque(sorted(tables))
 
     def missing(self, job: Job) -> bool:
         """Whether there is nothing of the name that ``job`` is for."""
@@ -118,7 +128,7 @@ class Jobs:
     def _forget_some(self, job: Job, at_us: int) -> None:
         assert job.tables is not None
         dirts: list[Dirt] = []
-        for table in _take(job.tables, FORGOTTEN_MAX):
+        for table in _take(job.tables, TOUCHED_MAX):
             known = self._namespace.find(table) is not None
             if known:
                 self._loader.overtake(table)
@@ -129,6 +139,15 @@ class Jobs:
                 dirts.append(TableDirt(db=table[0], table=table[1], dropped=known))
         if dirts:
             self._read(job, dirts)
+
+    def _raise_some(self, job: Job, at_us: int) -> None:
+        assert job.tables is not None
+        named = (job.partition,) if job.partition else ()
+        for table in _take(job.tables, TOUCHED_MAX):
+            if self._namespace.find(table) is None:
+                continue  # dropped since the order began
+            self._contents.raise_data(table, partitions=named, source=SOURCE_ORDERS, at_us=at_us)
+            job.done += 1
 
     def _refresh_some(self, job: Job) -> None:
         assert job.tables is not None

@@ -3,7 +3,7 @@
     mode, drivers          ▶ at once
     invalidate, refresh    ▶ a job, by steps ▶ done
 
-For a database, or for everything, the names are listed first.
+For a database, or for everything, the names are listed first, unless only data has changed.
 Invariant: an order is refused before anything is changed, or obeyed to its end.
 """
 
@@ -29,6 +29,7 @@ from .jobs import INVALIDATE, REFRESH, Job, Jobs
 MODE: Final = "mode"
 DRIVERS: Final = "drivers"
 ORDERS: Final = (MODE, DRIVERS, INVALIDATE, REFRESH)
+DATA: Final = "data"  # behind the object that is refreshed
 
 JOBS_MAX: Final = 100
 STILL_S_MAX: Final = 60.0  # without a step forward: the metastore does not answer
@@ -193,26 +194,36 @@ class Orders:
             db=db,
             table=table,
             partition=partition,
+            data=len(order.arguments) > 1,
             still_since=now,
         )
         self._open[job.number] = job
-        self._given.append((order.who, order.order, job.object))
+        self._given.append(
+            (order.who, order.order, f"{job.object} {DATA}" if job.data else job.object)
+        )
         if table:
             job.tables, job.found = deque([(db, table)]), frozenset([(db, table)])
+        elif job.data and self._namespace.knows(db):
+            self._jobs.know(job)
         else:
             self._to_list.append(ReadNames(job=job.number, db=db))
 
     def _object(self, order: Order) -> tuple[str, str, str]:
-        if len(order.arguments) > 1:
+        _, *more = order.arguments or ("",)
+        if more and (order.order, more) != (REFRESH, [DATA]):
             raise UsageError(f"{order.order} takes one object, or none: everything")
         db, table, partition = _parts(order.arguments[0] if order.arguments else "")
         if partition and order.order == INVALIDATE:
             raise UsageError(f"a table is invalidated as a whole: name {db}.{table}")
+        if more and not db:
+            raise UsageError("data of everything: name a database, a table or a partition")
         if db and not self._hands.follows(db):
             raise UsageError(f"database {db} is left out (--blacklisted_dbs)")
         must_be = table and (partition or order.order == INVALIDATE)
         if must_be and self._namespace.find((db, table)) is None:
-            raise NoSuchObject(f"{db}.{table}")
+            if not more:
+                raise NoSuchObject(f"{db}.{table}")
+            partition = ""  # a table that is as new as this is read as a whole
         return db, table, partition
 
     def _done(self, job: Job) -> None:

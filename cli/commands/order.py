@@ -70,16 +70,27 @@ def invalidate(name: str | None, output: str, **where: Any) -> int:
 
 @click.command(context_settings=settings(), epilog=EXIT_CODES)
 @click.argument("name", metavar="[DATABASE[.TABLE[/PARTITION]]]", required=False)
+@click.option(
+    "--data",
+    is_flag=True,
+    help="Only files have changed: tell readers, and ask the metastore nothing.",
+)
 @statestores_option()
 @timeout_option()
 @output_option()
-def refresh(name: str | None, output: str, **where: Any) -> int:
+def refresh(name: str | None, output: str, *, data: bool, **where: Any) -> int:
     """Let catalogd read a partition, a table, a database or everything again from the metastore.
 
     It is answered when what was read is published. Of a database, or of everything, only what
     catalogd holds is read again, and the names.
+
+    With --data it is a step of a scheduler behind a write that nobody tells of: Spark drivers
+    list the files anew, of a database those of all its tables. What catalogd does not know yet
+    is read first.
     """
-    return _obeyed("refresh", name, output, **where)
+    if data and name is None:
+        raise UsageError("refresh --data: name a database, a table or a partition")
+    return _obeyed("refresh", name, output, *(("data",) if data else ()), **where)
 
 
 def ordered(order: str, arguments: tuple[str, ...], *, statestores: str, timeout_s: float) -> Facts:
@@ -89,10 +100,10 @@ def ordered(order: str, arguments: tuple[str, ...], *, statestores: str, timeout
         return visit.order(order, arguments, who=f"{getpass.getuser()}@{socket.gethostname()}")
 
 
-def _obeyed(order: str, name: str | None, output: str, **where: Any) -> int:
+def _obeyed(order: str, name: str | None, output: str, *more: str, **where: Any) -> int:
     if name == "":  # a script's variable that is not set is not to mean everything
         raise UsageError(f"{order} '': name an object, or leave it out for everything")
-    facts = _as_facts(ordered(order, () if name is None else (name,), **where))
+    facts = _as_facts(ordered(order, () if name is None else (name, *more), **where))
     _print(facts, output)
     return FAILED if facts["failed"] else 0
 

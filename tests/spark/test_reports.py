@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from topicast.tests.cli.processes import topicast
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.spark.applications import Application
 from topicast.tests.spark.conftest import Drivers
@@ -215,6 +216,26 @@ def test_every_kind_of_table_is_seen_and_what_exists_of_it(attached: Pair) -> No
         timeout_s=WAIT_S,
         what="existing frames",
     )
+
+
+COPY = """
+(made,) = Path(where.removeprefix("file:").replace("reported", "by_hand")).glob("t/*/part*")
+_ = shutil.copy(made, made.with_name("copy-{number}.parquet"))
+"""
+
+
+def test_what_nobody_tells_of_is_read_behind_a_step_of_a_scheduler(attached: Pair) -> None:
+    pair = attached
+    pair.create("by_hand", ("t",))
+    pair.is_settled("by_hand", {"t": BEFORE})
+    for number, of in enumerate(("by_hand.t/ds=a", "by_hand.t", "by_hand"), start=1):
+        pair.writer.do(COPY.format(number=number))
+        pair.reader.do(f"handle.sync({WAIT_S})")
+        assert pair.read("by_hand", ["t"]) == {"t": BEFORE * number}, "plain Spark"
+        where = f"--statestores={pair.daemons.hub_address}"
+        done = topicast("refresh", of, "--data", where, f"--timeout_s={WAIT_S}")
+        assert (done.returncode, done.stderr) == (0, "")
+        pair.sees("by_hand", {"t": BEFORE * (number + 1)})
 
 
 def test_what_is_written_while_catalogd_is_away_is_told_when_it_is_back(attached: Pair) -> None:

@@ -3,12 +3,12 @@
 import pytest
 
 from topicast.catalog.facts import ReadNames
-from topicast.catalog.service.jobs import FORGOTTEN_MAX
+from topicast.catalog.service.jobs import TOUCHED_MAX
 from topicast.catalog.sources.reading import perform
 from topicast.catalog.sources.reads import Read, ReadFailed
-from topicast.tests.catalog.core import loaded, part
+from topicast.tests.catalog.core import Core, loaded, part
 from topicast.tests.catalog.service.ordering import REQUEST, given, is_loaded, quiet, say
-from topicast.topics.entries import STUB
+from topicast.topics.entries import STUB, Entry
 from topicast.topics.objects.names import table_key
 from topicast.topics.wire.messages import (
     SOURCE_ORDERS,
@@ -16,6 +16,13 @@ from topicast.topics.wire.messages import (
     Order,
     Refused,
 )
+
+
+def entry(core: Core) -> Entry:
+    found = core.catalog.contents.entry(("d", "t"))
+    assert found is not None
+    return found
+
 
 # invalidate
 
@@ -72,7 +79,7 @@ def test_table_that_is_loading_is_forgotten_too() -> None:
 
 
 def test_everything_is_invalidated_some_tables_a_turn_and_the_names_are_listed() -> None:
-    core = quiet(FORGOTTEN_MAX + 10)
+    core = quiet(TOUCHED_MAX + 10)
     core.create_database("new")
     core.create("new", "x")
     core.metastore.drop_table("d", "t1", False)
@@ -81,11 +88,11 @@ def test_everything_is_invalidated_some_tables_a_turn_and_the_names_are_listed()
     assert answer == {
         "order": "invalidate",
         "object": "",
-        "tables": FORGOTTEN_MAX + 10,
+        "tables": TOUCHED_MAX + 10,
         "failed": 0,
     }
     unloaded = [c for one in core.committed[before:] for c in one.changes if c.kind == "unloaded"]
-    assert len(unloaded) == FORGOTTEN_MAX + 10
+    assert len(unloaded) == TOUCHED_MAX + 10
     assert core.tables("new") == ["x"]
     assert "t1" not in core.tables("d")
 
@@ -187,6 +194,61 @@ def test_table_that_no_event_told_of_is_found_by_its_name() -> None:
     core.create("new", "x")
     assert say(core, "refresh", "new.x")["tables"] == 1  # type: ignore[index]
     assert core.tables("new") == ["x"]
+
+
+# data that has changed
+
+
+def reads_of(core: Core) -> int:
+    return len([effect for effect in core.effects if isinstance(effect, Read | ReadNames)])
+
+
+@pytest.mark.parametrize(
+    ("named", "noted"), [("d.t", "d.t"), ("D.T/ds=1", "d.t/ds=1"), ("d", "d.t")]
+)
+def test_changed_data_of_what_is_known_raises_its_data_version_and_reads_nothing(
+    named: str, noted: str
+) -> None:
+    """P-ORDER-3."""
+    core = quiet()
+    before, reads, commits = entry(core), reads_of(core), len(core.committed)
+    answer = say(core, "refresh", named, "data")
+    assert isinstance(answer, dict)
+    assert (answer["tables"], answer["failed"]) == (1, 0)
+    (one,) = core.committed[commits:]
+    assert (one.source, [row.object for row in one.changes]) == (SOURCE_ORDERS, [noted])
+    after = entry(core)
+    assert after.data_version == after.version == before.version + 1
+    assert (after.schema_version, after.value) == (before.schema_version, before.value)
+    assert reads_of(core) == reads
+    assert [row.object for row in given(core)] == [f"{answer['object']} data"]
+
+
+def test_changed_data_of_a_database_is_that_of_every_table_some_a_turn() -> None:
+    core = quiet(TOUCHED_MAX + 10)
+    core.create_database("e")
+    core.create("e", "t")
+    say(core, "refresh", "e.t")
+    before = len(core.committed)
+    assert say(core, "refresh", "d", "data")["tables"] == TOUCHED_MAX + 10  # type: ignore[index]
+    changed = [row.object for one in core.committed[before:] for row in one.changes]
+    assert sorted(changed) == sorted(f"d.t{number or ''}" for number in range(TOUCHED_MAX + 10))
+
+
+def test_changed_data_of_what_is_not_known_yet_is_looked_for_first() -> None:
+    core = quiet()
+    core.add(core.metastore.get_table("d", "t"), "3")
+    assert say(core, "refresh", "d.t/ds=3", "data")["tables"] == 1  # type: ignore[index]
+    assert core.partitions("d", "t") == ["ds=1", "ds=2", "ds=3"]
+    core.create_database("new")
+    core.create("new", "x")
+    assert say(core, "refresh", "new.x", "data")["tables"] == 1  # type: ignore[index]
+    core.add(core.create("new", "y", "ds"), "1")
+    assert say(core, "refresh", "new.y/ds=1", "data")["object"] == "new.y"  # type: ignore[index]
+    assert core.partitions("new", "y") == ["ds=1"]
+    core.create_database("newer")
+    assert say(core, "refresh", "newer", "data")["tables"] == 0  # type: ignore[index]
+    assert core.catalog.namespace.databases() == ("d", "default", "new", "newer")
 
 
 def test_dropped_table_is_gone_once_it_is_refreshed() -> None:

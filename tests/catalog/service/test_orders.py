@@ -198,8 +198,24 @@ def test_order_for_what_there_is_not_is_refused(order: str, named: str, code: st
     assert named.split("/", maxsplit=1)[0].split(".", maxsplit=1)[0] in message
 
 
-def test_order_takes_one_object() -> None:
-    assert refused(loaded(), "refresh", "d.t", "d.u")[0] == "ORDER"
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("refresh", "d.t", "d.u"),
+        ("refresh", "d.t", "data", "data"),
+        ("refresh", "", "data"),
+        ("invalidate", "d.t", "data"),
+    ],
+)
+def test_order_takes_one_object(words: tuple[str, ...]) -> None:
+    assert refused(loaded(), *words)[0] == "ORDER"
+
+
+@pytest.mark.parametrize("named", ["none", "d.none", "none.t", "d.t/ds=9", "d.none/ds=1"])
+def test_data_of_what_there_is_not_is_refused(named: str) -> None:
+    """P-ORDER-1."""
+    code, message = refused(loaded(), "refresh", named, "data")
+    assert (code, message in f"no such object: {named}") == ("NO_OBJECT", True)
 
 
 # what goes wrong

@@ -77,6 +77,8 @@ def test_orders_say_what_they_did(served: Served, hive: EmbeddedMetastore) -> No
         "tables": 0,
         "failed": 0,
     }
+    changed = {"order": "refresh", "object": "obeyed", "tables": 0, "failed": 0}
+    assert ordered(served, "refresh", "obeyed", "--data") == changed
     assert ordered(served, "invalidate")["failed"] == 0
     assert ordered(served, "refresh")["object"] == ""
     where = f"--statestores={served.statestores}"
@@ -94,6 +96,11 @@ def test_orders_say_what_they_did(served: Served, hive: EmbeddedMetastore) -> No
         (("invalidate", "sys"), 2, "--blacklisted_dbs"),
         (("invalidate", ""), 2, "leave it out for everything"),
         (("refresh", ""), 2, "leave it out for everything"),
+        (("refresh", "", "--data"), 2, "name an object"),
+        (("refresh", "--data"), 2, "refresh --data: name a database, a table or a partition"),
+        (("refresh", "no.table", "--data"), 1, "no such object: no.table"),
+        (("refresh", "default.a/ds", "--data"), 2, "'ds'"),
+        (("refresh", "sys", "--data"), 2, "--blacklisted_dbs"),
         (("mode", "mixed", "--overrides=a.b=mixed"), 2, "PATTERN=full or PATTERN=minimal"),
     ],
 )
