@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, assert_never
 
 from ..topics.errors import WireError
-from ..topics.link import Inbox, Link, Received
+from ..topics.link import Inbox, Link, LinkCounts, Received
 from ..topics.topic import Topic
 from ..topics.wire.codec import decode, encode
 from ..topics.wire.messages import BULK_CHANNEL, CONTROL_CHANNEL, Bye, Message
@@ -108,9 +108,9 @@ class Catalogd:
         self.status: Status = catalog.status()
 
     @property
-    def dropped(self) -> int:
-        """How many messages of more than one part came; from any thread."""
-        return self._link.counts.dropped
+    def counts(self) -> LinkCounts:
+        """What its sockets have carried, refused and dropped; from any thread."""
+        return self._link.counts
 
     def run(self) -> None:
         """Serve until ``stop``."""

@@ -22,6 +22,7 @@ import click
 from ..catalog.config import CatalogdConfig
 from ..statestore.config import StatestoredConfig
 from ..topics.errors import ConfigError, TopicastError
+from ..topics.link import LinkCounts
 from ..topics.offers import offers_in_words
 from .flags import F, config_from, flags_of, option, settings, version_option
 from .logs import log_to_stderr
@@ -65,8 +66,8 @@ class Daemon(Protocol):
     turned_at: float
 
     @property
-    def dropped(self) -> int:
-        """How many messages were dropped unread."""
+    def counts(self) -> LinkCounts:
+        """What its sockets have carried, refused and dropped."""
 
     def run(self) -> None:
         """Serve until ``stop``."""
@@ -176,7 +177,12 @@ def sources_of(
         silent_s = max(time.monotonic() - daemon.turned_at, 0.0)
         found = _facts(told())
         problem = health.trouble(str(found.get("problem", "")), silent_s=silent_s)
-        of_the_shell = {"dropped": daemon.dropped, "loop_silent_s": round(silent_s, 3)}
+        counts = daemon.counts
+        of_the_shell = {
+            "dropped": counts.dropped,
+            "strangers": counts.strangers,
+            "loop_silent_s": round(silent_s, 3),
+        }
         return {**found, "problem": problem, **of_the_shell}
 
     def shown() -> Facts:

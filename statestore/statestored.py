@@ -12,7 +12,7 @@ from typing import Final
 
 from ..topics.bulk import Send
 from ..topics.errors import WireError
-from ..topics.link import Link, Received
+from ..topics.link import Link, LinkCounts, Received
 from ..topics.wire.codec import decode, encode
 from ..topics.wire.header import DELTA_KIND
 from .config import StatestoredConfig
@@ -53,9 +53,9 @@ class Statestored:
         self.status: Status = hub.status(now=clock())
 
     @property
-    def dropped(self) -> int:
-        """How many messages of more than one part came; from any thread."""
-        return self._link.counts.dropped
+    def counts(self) -> LinkCounts:
+        """What its sockets have carried, refused and dropped; from any thread."""
+        return self._link.counts
 
     def run(self) -> None:
         """Serve until ``stop``."""

@@ -42,6 +42,7 @@ STATESTORED: Final[Table] = {
     "lost": (COUNTER, "Members that fell silent"),
     "undecodable": (COUNTER, "Frames that were not of the protocol"),
     "dropped": (COUNTER, "Messages of more than one part, or no subscriptions, dropped unread"),
+    "strangers": (COUNTER, "Connections that never spoke ZeroMQ: garbage, or a probe of the port"),
     "unreachable": (COUNTER, "Messages that found no peer or a full queue"),
     "subscriptions_odd": (COUNTER, "Subscriptions to what does not exist"),
 }
@@ -80,6 +81,7 @@ CATALOGD: Final[Table] = {
     "refused": (COUNTER, "Requests that were refused"),
     "garbled": (COUNTER, "Frames that were not of the protocol"),
     "dropped": (COUNTER, "Messages of more than one part, dropped unread"),
+    "strangers": (COUNTER, "Connections that never spoke ZeroMQ: garbage, or a probe of the port"),
     "unreachable": (COUNTER, "Answers that found no peer or a full queue"),
 }
 

@@ -1,6 +1,7 @@
 """Rubbish at the sockets of real daemons, by real ZeroMQ: refused, counted, and nothing else."""
 
 import random
+import socket
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -98,10 +99,10 @@ class Stranger:
 @contextmanager
 def stranger(stage: Stage, name: str, *greeting: Hello) -> Iterator[Stranger]:
     """Connect a raw DEALER to a daemon's port; ``greeting`` makes it a member of a hub."""
-    with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
-        socket.linger = 0
-        socket.connect(stage.daemons.of(name).ready["address"])
-        found = Stranger(socket)
+    with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
+        dealer.linger = 0
+        dealer.connect(stage.daemons.of(name).ready["address"])
+        found = Stranger(dealer)
         for hello in greeting:
             found.say(hello)
             assert isinstance(found.hears(), Welcome)
@@ -174,6 +175,15 @@ def test_garbage_is_refused_with_what_is_wrong(stage: Stage, name: str, count: s
                 reason = peer.is_refused(code)
                 assert said in reason
                 assert reason.endswith(("upgrade one side", "see docs/protocol.md"))
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_who_does_not_speak_zeromq_is_counted(stage: Stage, name: str) -> None:
+    host, _, port = stage.daemons.of(name).ready["address"].removeprefix("tcp://").rpartition(":")
+    with undisturbed(stage), counted(stage, name, strangers=2):
+        for said in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 64):
+            with socket.create_connection((host, int(port)), timeout=20) as raw:
+                raw.sendall(said)
 
 
 @pytest.mark.parametrize("name", BOTH)

@@ -28,6 +28,12 @@ BATCH_MAX: Final = 200  # messages of one socket a turn: under 2 ms of reading a
 POLL_S_MAX: Final = 3600.0  # the longest sleep: infinite deadlines end here, and poll counts in int
 WAKES_MAX: Final = 4096  # wakes read at once; more than one means the same as one
 
+STRANGERS: Final = (
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+)
+
 NO_PEER: Final = b""
 
 
@@ -51,6 +57,7 @@ class LinkCounts:
     sent: int = 0
     refused: int = 0  # not sent: the peer is unknown, gone or full
     dropped: int = 0  # not delivered: another shape than the socket's
+    strangers: int = 0  # connections to a bound socket that never spoke ZeroMQ: garbage, a probe
 
 
 @dataclass(slots=True)
@@ -77,6 +84,7 @@ class Link:
         self._poller = zmq.Poller()
         self._ports: dict[str, _Port] = {}
         self._by_socket: dict[object, _Port] = {}
+        self._monitors: dict[object, zmq.Socket[bytes]] = {}  # of bound sockets
         self._waker, self._woken = socket.socketpair()
         self._waker.settimeout(0)
         self._woken.settimeout(0)
@@ -129,6 +137,11 @@ class Link:
         del self._ports[name]
         del self._by_socket[port.socket]
         self._poller.unregister(port.socket)
+        monitor = self._monitors.pop(port.socket, None)
+        if monitor is not None:
+            self._poller.unregister(monitor)
+            port.socket.disable_monitor()
+            monitor.close(linger=0)
         port.socket.close(linger=0)
 
     def subscribe(self, name: str, prefix: bytes) -> None:
@@ -157,10 +170,12 @@ class Link:
         received: list[Received] = []
         for ready, _ in self._poller.poll(timeout_ms):
             port = self._by_socket.get(ready)
-            if port is None:
-                self._forget_wakes()
-            else:
+            if port is not None:
                 self._drain(port, received)
+            elif isinstance(ready, zmq.Socket):
+                self._count_strangers(ready)
+            else:
+                self._forget_wakes()
         self.counts.received += len(received)
         return received
 
@@ -233,6 +248,8 @@ class Link:
             made.close(linger=0)
             raise refusal(address, exc) from exc
         self._adopt(name, role, made)
+        monitor = self._monitors[made] = made.get_monitor_socket(STRANGERS)
+        self._poller.register(monitor, zmq.POLLIN)
         return bound.rstrip("\0")
 
     def _connect(self, name: str, role: Role, address: str) -> None:
@@ -293,6 +310,14 @@ class Link:
                 self.counts.dropped += 1
             else:
                 into.append(message)
+
+    def _count_strangers(self, monitor: zmq.Socket[bytes]) -> None:
+        for _ in range(BATCH_MAX):
+            try:
+                monitor.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            self.counts.strangers += 1
 
     def _forget_wakes(self) -> None:
         try:
