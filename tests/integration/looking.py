@@ -13,8 +13,8 @@ Revision = tuple[int, ...]
 class Looker:
     """Calls ``look`` for each of ``names`` from ``with`` to its end.
 
-    ``back`` holds what was seen after something newer, ``over`` what was held above the budget,
-    ``failures`` the error that ended it.
+    ``wrong`` lists what was seen after something newer, what was held above the budget, and the
+    error that ended it.
     """
 
     def __init__(
@@ -24,9 +24,7 @@ class Looker:
         *,
         look: Callable[[Subscriber, str], Revision],
     ) -> None:
-        self.back: list[object] = []
-        self.over: list[int] = []
-        self.failures: list[Exception] = []
+        self.wrong: list[object] = []
         self.reads = 0
         self._catalog = catalog
         self._names = names
@@ -54,12 +52,12 @@ class Looker:
                 try:
                     found, stats = self._look_at(self._catalog, name), self._catalog.stats()
                 except Exception as error:  # noqa: BLE001 - a thread of a test tells it
-                    self.failures.append(error)
+                    self.wrong.append(error)
                     return
                 self.reads += 1
                 if stats.held_bytes > stats.budget_bytes:
-                    self.over.append(stats.held_bytes)
+                    self.wrong.append(f"held_bytes={stats.held_bytes}")
                 before = newest.get(name, found)
                 if any(one < other for one, other in zip(found, before, strict=True)):
-                    self.back.append((name, before, found))
+                    self.wrong.append((name, before, found))
                 newest[name] = tuple(map(max, found, before))

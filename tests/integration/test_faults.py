@@ -5,13 +5,11 @@ import os
 import random
 import signal
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import permutations
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import pytest
 from hmsclient import HMSClient
@@ -23,6 +21,7 @@ from topicast.subscriber import Subscriber
 from topicast.tests.catalog.fake_metastore import make_table
 from topicast.tests.cli.processes import command
 from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.looking import Looker, Revision
 from topicast.tests.integration.marked import marked
 from topicast.tests.integration.relay import Relay
 from topicast.tests.waiting import until
@@ -82,44 +81,15 @@ def drivers(daemons: Daemons, *arguments: str) -> None:
     until(ordered, timeout_s=40, what=f"{arguments}")
 
 
-class Looker:
-    """Reads what the subscriber holds, again and again, from ``with`` to its end.
+def looking(catalog: Subscriber, *, one_epoch: bool = True) -> Looker:
+    """Return who looks at the table, once it is held: at content, and in one epoch versions too."""
 
-    ``back`` holds what was seen after something newer: content, and in one epoch versions too.
-    """
+    def look(catalog: Subscriber, name: str) -> Revision:
+        table = catalog.table(name)
+        return int(table.parameters.get("rev", "0")), table.version if one_epoch else 0
 
-    def __init__(self, catalog: Subscriber, *, one_epoch: bool = True) -> None:
-        self.back: list[tuple[tuple[int, int], tuple[int, int]]] = []
-        self.reads = 0
-        self._catalog = catalog
-        self._one_epoch = one_epoch
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-
-    def __enter__(self) -> Self:
-        until(lambda: is_held(self._catalog), what="the table to be held")
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._done.set()
-        self._thread.join(20)
-
-    def _look(self) -> None:
-        newest = (0, 0)
-        while not self._done.wait(0.002):
-            table = self._catalog.table("faults.t")
-            version = table.version if self._one_epoch else 0
-            found = (int(table.parameters.get("rev", "0")), version)
-            self.reads += 1
-            if found[0] < newest[0] or found[1] < newest[1]:
-                self.back.append((newest, found))
-            newest = max(newest, found)
+    until(lambda: is_held(catalog), timeout_s=20, what="the table to be held")
+    return Looker(catalog, ("faults.t",), look=look)
 
 
 def test_frozen_hub_is_left_for_another_and_nothing_goes_back(
@@ -129,7 +99,7 @@ def test_frozen_hub_is_left_for_another_and_nothing_goes_back(
         daemons.start(name)
     with (
         Subscriber(daemons.hub_address, budget="16MB", timeout_s=30) as catalog,
-        Looker(catalog) as looker,
+        looking(catalog) as looker,
     ):
         daemons.freeze("statestored")
         revise(client, 1)
@@ -137,7 +107,7 @@ def test_frozen_hub_is_left_for_another_and_nothing_goes_back(
         daemons.thaw("statestored")
         revise(client, 2)
         until(lambda: seen(catalog) == 2, timeout_s=20, what="a change after it")
-    assert looker.back == []
+    assert looker.wrong == []
     assert looker.reads > 10
 
 
@@ -148,7 +118,7 @@ def test_only_hub_that_is_frozen_is_caught_up_with_afterwards(
     daemons.start("catalogd")
     with (
         Subscriber(daemons.hub_address, budget="16MB", timeout_s=30) as catalog,
-        Looker(catalog) as looker,
+        looking(catalog) as looker,
     ):
         daemons.freeze("statestored")
         revise(client, 1)
@@ -157,7 +127,7 @@ def test_only_hub_that_is_frozen_is_caught_up_with_afterwards(
         assert seen(catalog) == 0
         daemons.thaw("statestored")
         until(lambda: seen(catalog) == 1, timeout_s=20, what="the change")
-    assert looker.back == []
+    assert looker.wrong == []
 
 
 def test_all_may_be_killed_at_once_and_come_back_in_every_order(
@@ -178,7 +148,7 @@ def test_all_may_be_killed_at_once_and_come_back_in_every_order(
             "metastore": lambda: relay.lead_to(hive.uri),
         }
         catalog = up.enter_context(Subscriber(daemons.hub_address, budget="16MB", timeout_s=30))
-        looker = up.enter_context(Looker(catalog))
+        looker = up.enter_context(looking(catalog))
         drivers(daemons, "off", "etl-*")
         until(lambda: catalog.driver.wanted("etl-1") == "off", timeout_s=20, what="the rule")
         for rev, order in enumerate(permutations(back), start=1):
@@ -198,7 +168,7 @@ def test_all_may_be_killed_at_once_and_come_back_in_every_order(
         daemons.start("catalogd")
         drivers(daemons, "on")
         until(lambda: catalog.driver.wanted("etl-1") == "on", timeout_s=20, what="no rule")
-    assert looker.back == []
+    assert looker.wrong == []
 
 
 def test_killed_reader_disturbs_nobody(client: HMSClient, daemons: Daemons, tmp_path: Path) -> None:
@@ -206,7 +176,7 @@ def test_killed_reader_disturbs_nobody(client: HMSClient, daemons: Daemons, tmp_
     daemons.start("catalogd")
     with (
         Subscriber(daemons.hub_address, budget="16MB", timeout_s=30) as catalog,
-        Looker(catalog) as looker,
+        looking(catalog) as looker,
     ):
         watch = command("main", "watch", "*", f"--statestores={daemons.hub_address}")
         with marked(watch, tmp_path / "watch", cwd=tmp_path, environment=os.environ) as other:
@@ -216,7 +186,7 @@ def test_killed_reader_disturbs_nobody(client: HMSClient, daemons: Daemons, tmp_
             os.kill(other.process.pid, signal.SIGKILL)
         revise(client, 2)
         until(lambda: seen(catalog) == 2, timeout_s=20, what="a change after it")
-    assert looker.back == []
+    assert looker.wrong == []
 
 
 def test_old_store_that_is_restored_is_outgrown(client: HMSClient, daemons: Daemons) -> None:
@@ -229,13 +199,13 @@ def test_old_store_that_is_restored_is_outgrown(client: HMSClient, daemons: Daem
         for rev in range(1, 6):
             revise(client, rev)
             until(lambda rev=rev: seen(catalog) == rev, timeout_s=20, what=f"revision {rev}")
-        with Looker(catalog, one_epoch=False) as looker:
+        with looking(catalog, one_epoch=False) as looker:
             daemons.kill("catalogd")
             daemons.restore_store(copy)
             daemons.start("catalogd")
             revise(client, 6)
             until(lambda: seen(catalog) == 6, timeout_s=40, what="the change after the restore")
-    assert looker.back == []
+    assert looker.wrong == []
 
 
 def _throw(address: str, *payloads: bytes) -> None:
