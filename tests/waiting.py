@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+PATIENCE = 2  # times what is asked for: what comes ends the wait, and a slow machine is no failure
 T = TypeVar("T")
 
 
@@ -13,8 +14,9 @@ def until(
     """Return the first true answer of ``condition``, asked every ``interval_s``.
 
     Raises:
-        AssertionError: none came within ``timeout_s``; says ``what`` was waited for.
+        AssertionError: none came within PATIENCE x ``timeout_s``; says ``what`` was waited for.
     """
+    timeout_s *= PATIENCE
     deadline = time.monotonic() + timeout_s
     while not (answer := condition()):
         assert time.monotonic() < deadline, f"{what or condition}: not within {timeout_s} s"
