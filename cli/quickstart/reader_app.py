@@ -1,9 +1,10 @@
 """The reader: a Spark driver with a subscriber inside, that says what it sees and when.
 
     python -m topicast.cli.quickstart.reader_app FOLDER STATESTORES
-    in:  metastore URI, then "begin"     out: one JSON object a line
+    in:  metastore URI, "begin", what a report reads, an empty line     out: one JSON object a line
 
-Its own Spark starts in the background, behind the writer's, and answers one query at the end.
+Its own Spark starts in the background, behind the writer's. It answers one query at the end, then
+the report's: Topicast has no part in it, it is as plain as the writer's.
 """
 
 import json
@@ -13,6 +14,7 @@ import sys
 import time
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +22,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from ...subscriber import Subscriber
+from . import orders_report_app
 from .spark_settings import spark_settings
 from .steps import QUERY, STEPS
 
@@ -70,6 +73,7 @@ def _follow(catalog: Subscriber, spark: "Future[SparkSession]") -> None:
         _say(step=number, seen_us=time.time_ns() // 1000, saw=saw)
     rows, days = spark.result().sql(QUERY).collect()[0]
     _say(answer=f"{rows} orders of {days} days")
+    orders_report_app.main(takewhile(str.strip, sys.stdin))
     for change in changes:
         _say(object=change.object, kind=change.kind, version=change.version)
 

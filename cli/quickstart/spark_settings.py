@@ -32,6 +32,16 @@ def spark_settings(folder: Path) -> dict[str, str]:
     }
 
 
+def write_settings(folder: Path, metastore_uri: str) -> Path:
+    """Write what an ordinary application finds for itself; return where (SPARK_CONF_DIR)."""
+    settings = {**spark_settings(folder), "spark.hadoop.hive.metastore.uris": metastore_uri}
+    found = folder / "conf"
+    found.mkdir(parents=True, exist_ok=True)
+    text = "".join(f"{name} {value}\n" for name, value in settings.items())
+    (found / "spark-defaults.conf").write_text(text, encoding="utf-8")
+    return found
+
+
 def spark_environment(java_home: Path) -> dict[str, str]:
     """Return what Spark's launcher reads from the environment."""
     return {

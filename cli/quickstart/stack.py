@@ -153,6 +153,16 @@ class Stack:
         for name in reversed(self._children):
             self.end_one(name)
 
+    def finish(self, *names: str) -> None:
+        """End children that read their standard input to its end, side by side."""
+        for name in names:
+            self._ended_by_us.add(self._children[name].process.pid)
+            self._close_input(name)
+        for name in names:
+            with suppress(subprocess.TimeoutExpired):
+                self._children[name].process.wait(TERM_TIMEOUT_S)
+            self.end_one(name)
+
     def end_one(self, name: str) -> None:
         """End the child ``name`` and what it has started; nothing more is heard of it."""
         process = self._children[name].process
@@ -169,9 +179,13 @@ class Stack:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             _is_over(process.pid, KILL_TIMEOUT_S)
-        assert process.stdin is not None
+        self._close_input(name)
+
+    def _close_input(self, name: str) -> None:
+        pipe = self._children[name].process.stdin
+        assert pipe is not None
         with suppress(OSError):
-            process.stdin.close()
+            pipe.close()
 
     def _listen(self, child: _Child) -> None:
         """Pass on what a child says until both its outputs are closed, then that it has ended."""

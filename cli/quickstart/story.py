@@ -1,30 +1,29 @@
 """Story: what the quickstart shows, in the order in which things happen.
 
 metastore, statestored, writer, reader start side by side
-──▶ catalogd ──▶ one change after another: committed, seen ──▶ summary ──▶ until Ctrl-C
+──▶ catalogd ──▶ one change after another: committed, seen ──▶ summary ──▶ explorer
+──▶ job and report: plain in the writer's and the reader's Spark, and attached ──▶ until Ctrl-C
 """
 
 import json
-import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any, Final, NoReturn
 
 from ...catalog.metastore.java import cache_folder, java_home_for_spark
 from ...topics.errors import NotReady
 from ...topics.settings import parse_addresses
 from ..operator import Operator
-from ..output import aligned
 from .chapters import BEGIN, CHAPTERS, STAY, TURNS, followed, lines_of
 from .ports import usual_or_any
-from .spark_settings import spark_environment
+from .rounds import ATTACHED, JOB, PLAIN, ROUNDS, Answered, Round
+from .spark_settings import spark_environment, write_settings
 from .stack import Ended, Line, Stack
 from .steps import QUERY, STEPS
+from .wording import Seen, commands, read_ready, shortened, width
 
 METASTORE: Final = "metastore"
 STATESTORED: Final = "statestored"
@@ -32,6 +31,7 @@ CATALOGD: Final = "catalogd"
 WRITER: Final = "writer"
 READER: Final = "reader"
 EXPLORER: Final = "explorer"
+REPORT: Final = "report"
 
 PORTS: Final = {  # the usual ones; statestored takes the next one for data as well
     METASTORE: 9083,
@@ -42,19 +42,10 @@ PORTS: Final = {  # the usual ones; statestored takes the next one for data as w
 }
 START_TIMEOUT_S: Final = 240.0  # the first start of all fetches a jar and prepares a database
 STEP_TIMEOUT_S: Final = 30.0
+RIGHT_S: Final = 10.0  # for the attached report to answer right; it is asked again and again
 TURN_S: Final = 1.0
-WIDTH_MAX: Final = 96
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """One step as it went: what was done, how long after the commit it was visible."""
-
-    title: str
-    saw: str
-    after_s: float
 
 
 class Story:
@@ -65,7 +56,9 @@ class Story:
         self._folder = folder
         self._say = say
         self._begun = time.monotonic()
-        self._facts: dict[str, list[dict[str, Any]]] = {WRITER: [], READER: [], EXPLORER: []}
+        self._facts: dict[str, list[dict[str, Any]]] = {
+            name: [] for name in (WRITER, READER, EXPLORER, JOB, REPORT)
+        }
         self.addresses: dict[str, dict[str, str]] = {}
 
     def begin(self) -> None:
@@ -135,9 +128,36 @@ class Story:
             yield lines_of(title, told, all_bytes=self._bytes_at_full())
         self._stack.tell(EXPLORER, STAY)
 
-    def end_writer(self) -> None:
-        """Let the writer go: its work is done, and its Spark needs half a gigabyte."""
-        self._stack.end_one(WRITER)
+    def start_applications(self) -> None:
+        """Start the job and the report attached, and the same scripts in writer and reader."""
+        self._start_attached(JOB, ATTACHED)
+        self._start_attached(REPORT)
+        self._stack.tell(WRITER, JOB)
+        for job in (WRITER, JOB):
+            self._stack.tell(job, ROUNDS[0].step)
+        self._stack.tell(REPORT, QUERY)  # the first query of a driver takes seconds
+
+    def compare(self) -> Iterator[Answered]:
+        """Yield each round: the jobs write, the reports are asked, the plain one last."""
+        self._until(lambda: self._said(REPORT, "answered"), what="the report's Spark")
+        for number, one in enumerate(ROUNDS):
+            for job in (WRITER, JOB):
+                if number:
+                    self._stack.tell(job, one.step)
+                self._await_step(job, one.step)
+            done_at = time.monotonic()
+            attached = self._ask_until_right(one)
+            after_s = time.monotonic() - done_at
+            plain = self._ask(READER, one.query.format(PLAIN))
+            yield Answered(round=one, plain=plain, attached=attached, after_s=after_s)
+
+    def end_applications(self) -> None:
+        """Let job, report and writer go: their work is done, and each takes half a gigabyte.
+
+        The reader stops its Spark and goes on telling what it sees.
+        """
+        self._stack.tell(READER, "")
+        self._stack.finish(REPORT, JOB, WRITER)
 
     def keep_up(self) -> NoReturn:
         """Show every further change, until somebody interrupts."""
@@ -155,6 +175,15 @@ class Story:
             self._tell(name, f"waits: {news['trouble']}")
         elif "follows" in news:
             self._tell(name, followed(news))
+
+    def what_next(self) -> list[str]:
+        """Return what to try, as commands that work when pasted."""
+        return commands(
+            self.statestores,
+            metastore_uri=self.metastore_uri,
+            web=self.addresses[STATESTORED]["web"],
+            usual=self.statestores.endswith(f":{PORTS[STATESTORED]}"),
+        )
 
     @property
     def metastore_uri(self) -> str:
@@ -193,6 +222,40 @@ class Story:
         command = [sys.executable, "-m", module, str(folder), *more]
         self._stack.start(name, command, environment=environment)
 
+    def _start_attached(self, name: str, *arguments: str) -> None:
+        script = Path(__file__).with_name(f"orders_{name}_app.py")
+        words = " ".join(("topicast run -- python", script.name, *arguments))
+        self._tell(name, f"starts: {words}")
+        folder = self._folder / name
+        (folder / "scratch").mkdir(parents=True, exist_ok=True)
+        run = [sys.executable, "-m", "topicast.cli.main", "run", "--statestores", self.statestores]
+        command = ["nice", *run, "--", sys.executable, str(script), *arguments]
+        settings = {"SPARK_CONF_DIR": str(write_settings(folder, self.metastore_uri))}
+        environment = spark_environment(java_home_for_spark(cache_folder()))
+        self._stack.start(name, command, environment=environment | settings)
+
+    def _await_step(self, job: str, step: str) -> None:
+        self._until(lambda: self._said(job, "did", step), what=f"the {job}'s step {step!r}")
+
+    def _ask_until_right(self, one: Round) -> str:
+        """Return what the attached report answers, at once or later."""
+        deadline = time.monotonic() + RIGHT_S
+        while True:
+            answer = self._ask(REPORT, one.query.format(ATTACHED))
+            if answer == one.right or time.monotonic() > deadline:
+                return answer
+
+    def _ask(self, report: str, query: str) -> str:
+        answers = self._facts[report]
+        known = len(answers)
+        self._stack.tell(report, query)
+        self._until(
+            lambda: any("answered" in fact for fact in answers[known:]),
+            what=f"the {report}'s answer to {query}",
+            timeout_s=STEP_TIMEOUT_S,
+        )
+        return str(next(f["answered"] for f in answers[known:] if "answered" in f))
+
     def _order(self, *words: str) -> None:
         with Operator(parse_addresses(self.statestores), timeout_s=STEP_TIMEOUT_S) as visit:
             visit.order(words[0], words[1:], who="quickstart")
@@ -214,8 +277,8 @@ class Story:
         )
         committed, saw = self._fact(WRITER, "step", number), self._fact(READER, "step", number)
         after_s = max(0, saw["seen_us"] - committed["committed_us"]) / 1e6
-        self._tell(WRITER, shortened(step.statement))
-        self._tell(READER, f"{after_s:.3f} s later: {shortened(saw['saw'])}")
+        self._tell(WRITER, shortened(step.statement, width()))
+        self._tell(READER, shortened(f"{after_s:.3f} s later: {saw['saw']}", width()))
         return Seen(title=step.title, saw=saw["saw"], after_s=after_s)
 
     def _until(
@@ -258,64 +321,3 @@ class Story:
         self._tell(ended.name, str(self._stack.failure(ended)))
         command = " ".join(self._stack.command(ended.name))
         self._tell(ended.name, f"start it again: {command}")
-
-
-def summary(seen: Sequence[Seen]) -> list[str]:
-    """Return the small table of times, and what they come to."""
-    rows = [("what the writer did", "seen after its call returned")]
-    rows += [(one.title, f"{one.after_s:.3f} s") for one in seen]
-    times = [one.after_s for one in seen]
-    return [
-        *aligned(rows),
-        "",
-        f"{len(seen)} changes made in one Spark driver were seen in another one:",
-        f"half of them within {median(times):.2f} s, all within {max(times):.2f} s.",
-    ]
-
-
-def what_next(story: Story) -> list[str]:
-    """Return what to try, as commands that work when pasted."""
-    topicast = _command("topicast")
-    usual = story.statestores.endswith(f":{PORTS[STATESTORED]}")
-    where = "" if usual else f" --statestores={story.statestores}"
-    spark_sql = (
-        f"PYSPARK_PYTHON={_near(Path(sys.executable))} SPARK_LOCAL_IP=127.0.0.1 "
-        f"JAVA_HOME={java_home_for_spark(cache_folder())} {_command('spark-sql')} "
-        f"--conf spark.hadoop.hive.metastore.uris={story.metastore_uri}"
-    )
-    return [
-        f"{topicast} status{where}",
-        f"{topicast} tables{where}",
-        f"{topicast} describe shop.orders{where}",
-        f"{topicast} partitions shop.orders \"ds >= '2026-11-03'\"{where}",
-        f"{topicast} topics --why=explorer{where}",
-        f"{topicast} mode minimal{where}",
-        f"{topicast} mode mixed{where}",
-        f"{topicast} watch '*'{where}",
-        f'{spark_sql} -e "ALTER TABLE shop.orders ADD COLUMNS (channel STRING)"',
-        f"curl {story.addresses[STATESTORED]['web']}/metrics",
-    ]
-
-
-def read_ready(line: str) -> dict[str, str]:
-    """Return the addresses of a line ``ready name=address …``."""
-    return dict(word.split("=", 1) for word in line.split() if "=" in word)
-
-
-def shortened(text: str) -> str:
-    """Return ``text`` so that it fits beside the time and the name."""
-    return text if len(text) <= WIDTH_MAX else f"{text[: WIDTH_MAX - 1]}…"
-
-
-def _command(name: str) -> str:
-    """Return how the command ``name`` of this Python is called from where the user stands."""
-    beside = Path(sys.executable).parent / name
-    if not beside.exists():  # a tree that was not installed
-        return f"{sys.executable} -m topicast.cli.main"
-    return name if shutil.which(name) == str(beside) else _near(beside)
-
-
-def _near(path: Path) -> str:
-    """Return ``path`` as seen from the current folder, if it lies below it."""
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

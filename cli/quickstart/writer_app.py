@@ -1,18 +1,21 @@
 """The writer: a Spark application that changes the catalog, and knows nothing of Topicast.
 
 python -m topicast.cli.quickstart.writer_app FOLDER
-in:  metastore URI, then the number of a step     out: one JSON object a line
+in:  metastore URI, numbers of steps, JOB, then what the job reads     out: one JSON object a line
 """
 
 import json
 import signal
 import sys
 import time
+from itertools import takewhile
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from . import orders_job_app
+from .rounds import JOB, PLAIN
 from .spark_settings import spark_settings
 from .steps import FORGET, STEPS
 
@@ -27,10 +30,11 @@ def main(folder: Path) -> None:
         spark = SparkSession(context)
         spark.sql(FORGET)
         _say(ready=True)
-        for asked in sys.stdin:
+        for asked in takewhile(lambda line: line.strip() != JOB, sys.stdin):
             number = int(asked)
             spark.sql(STEPS[number].statement)
             _say(step=number, committed_us=time.time_ns() // 1000)
+        orders_job_app.main(PLAIN, sys.stdin)
     finally:
         context.stop()
 

@@ -17,7 +17,8 @@ from typing import Final
 import pytest
 
 from topicast.catalog.metastore.java import cache_folder, java_home_for_spark
-from topicast.cli.quickstart.story import PORTS, read_ready
+from topicast.cli.quickstart.story import PORTS
+from topicast.cli.quickstart.wording import read_ready
 from topicast.tests.integration.marked import Marked, marked
 from topicast.tests.waiting import until
 

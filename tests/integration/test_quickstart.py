@@ -17,7 +17,7 @@ from topicast.cli.quickstart.chapters import CHAPTERS
 from topicast.cli.quickstart.explorer_app import TABLES
 from topicast.cli.quickstart.ports import LOOPBACK
 from topicast.cli.quickstart.steps import STEPS
-from topicast.cli.quickstart.story import PORTS
+from topicast.cli.quickstart.story import PORTS, RIGHT_S
 from topicast.tests.integration import offline
 from topicast.tests.integration.marked import Marked, marked
 from topicast.tests.waiting import until
@@ -76,7 +76,9 @@ def test_once_works_without_a_network_and_without_java(
     first = next(line for line in said.splitlines() if "CREATE DATABASE" in line)
     assert float(first.split()[0]) < FIRST_CHANGE_S
     assert list((tmp_path / "cwd").iterdir()) == [], "nothing is left where it was started"
-    check_explorer(said.partition("The explorer is a driver")[2])
+    explored, _, compared = said.partition("Two ordinary Spark applications")
+    check_explorer(explored.partition("The explorer is a driver")[2])
+    check_applications(compared)
 
 
 def check_explorer(said: str) -> None:
@@ -96,6 +98,20 @@ def check_explorer(said: str) -> None:
     compared = re.findall(r"(\d+) answers compared with the metastore.* (\d+) differ", said)
     assert [different for _, different in compared] == ["0", "0"]
     assert all(int(count) >= TABLES for count, _ in compared)
+
+
+def check_applications(said: str) -> None:
+    """Plain Spark answers wrong after each write; the same scripts under topicast run do not."""
+    found = re.findall(
+        r"^(?:appends|overwrites|adds).*\?  +(\S.*\S)  +(\S+) +([\d.]+) s$", said, re.MULTILINE
+    )
+    assert [plain.strip() for plain, _, _ in found] == [
+        "2,000: old",
+        "FILE_NOT_EXIST",
+        "UNRESOLVED_COLUMN",
+    ]
+    assert [attached for _, attached, _ in found] == ["3,000", "500", "20"]
+    assert all(0 < float(after) < RIGHT_S for _, _, after in found)
 
 
 def levels(said: str) -> list[set[str]]:

@@ -112,6 +112,18 @@ def test_end_reaches_what_an_ended_child_left_behind(tmp_path: Path) -> None:
     until(lambda: is_gone(grandchild), what="the grandchild's end")
 
 
+def test_children_that_read_on_may_end_by_themselves(stack: Stack, tmp_path: Path) -> None:
+    """Given children that write a file at the end of their input, then both files are there."""
+    for name in ("one", "two"):
+        code = f"import sys; sys.stdin.read(); open({str(tmp_path / name)!r}, 'w').close()"
+        stack.start(name, python(code))
+    stack.finish("one", "two")
+    assert stack.pids() == {}
+    assert (tmp_path / "one").exists()
+    assert (tmp_path / "two").exists()
+    assert stack.next(0.2) is None
+
+
 def test_child_ended_by_us_is_no_event(stack: Stack) -> None:
     stack.start("one", python("import signal; print('up', flush=True); signal.pause()"))
     said(stack)

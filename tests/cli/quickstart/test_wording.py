@@ -1,4 +1,13 @@
-from topicast.cli.quickstart.story import WIDTH_MAX, Seen, read_ready, shortened, summary
+from topicast.cli.quickstart.wording import (
+    BEFORE,
+    WIDTH_MAX,
+    WIDTH_MIN,
+    Seen,
+    commands,
+    read_ready,
+    shortened,
+    summary,
+)
 
 
 def test_ready_line_is_read_as_addresses() -> None:
@@ -26,3 +35,17 @@ def test_summary_is_a_table_of_times_and_a_sentence() -> None:
 def test_long_text_is_cut_and_says_so() -> None:
     assert shortened("a" * WIDTH_MAX) == "a" * WIDTH_MAX
     assert shortened("a" * (WIDTH_MAX + 1)) == "a" * (WIDTH_MAX - 1) + "…"
+
+
+def test_text_is_cut_to_a_narrow_terminal_but_not_to_nothing() -> None:
+    assert len(shortened("a" * 96, columns=80)) == 80 - BEFORE
+    assert len(shortened("a" * 96, columns=10)) == WIDTH_MIN
+
+
+def test_commands_name_the_statestored_only_where_nobody_would_look() -> None:
+    """But an application is always told which one: it has no usual place."""
+    hub = "tcp://127.0.0.1:24000"
+    usual = commands(hub, metastore_uri="thrift://h:1", web="http://h:2", usual=True)
+    assert [line for line in usual if hub in line] == [line for line in usual if " run " in line]
+    other = commands(hub, metastore_uri="thrift://h:1", web="http://h:2", usual=False)
+    assert all(hub in line for line in other if "topicast" in line.split()[0])

@@ -1,0 +1,40 @@
+"""The job: an ordinary Spark application that writes orders; nothing here knows of Topicast.
+
+python orders_job_app.py DATABASE
+in:  the name of a step, one a line     out: one JSON object a line
+"""
+
+import json
+import sys
+from collections.abc import Iterable
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+STEPS: Final = {
+    "create": (
+        "DROP DATABASE IF EXISTS {0} CASCADE",
+        "CREATE DATABASE {0}",
+        "CREATE TABLE {0}.orders USING parquet AS SELECT id, amount FROM shop.orders",
+    ),
+    "append": ("INSERT INTO {0}.orders SELECT id, 10.0 FROM range(3000, 4000)",),
+    "overwrite": ("INSERT OVERWRITE {0}.orders SELECT id, 10.0 FROM range(500)",),
+    "column": (
+        "ALTER TABLE {0}.orders ADD COLUMNS (tip DOUBLE)",
+        "INSERT INTO {0}.orders SELECT id, 10.0, 1.5 FROM range(500, 520)",
+    ),
+}
+
+
+def main(database: str, lines: Iterable[str]) -> None:
+    """Do the steps that are asked for."""
+    spark = SparkSession.builder.appName("orders job").enableHiveSupport().getOrCreate()
+    for line in lines:
+        for statement in STEPS[line.strip()]:
+            spark.sql(statement.format(database))
+        print(json.dumps({"did": line.strip()}), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.stdin)

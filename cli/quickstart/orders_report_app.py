@@ -1,0 +1,31 @@
+"""The report: an ordinary Spark application that reads; nothing here knows of Topicast.
+
+python orders_report_app.py
+in:  a query, one a line     out: one JSON object a line
+"""
+
+import json
+import re
+import sys
+from collections.abc import Iterable
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+
+def main(queries: Iterable[str]) -> None:
+    """Answer ``queries``, each by one value or by what Spark calls the error."""
+    spark = SparkSession.builder.appName("orders report").enableHiveSupport().getOrCreate()
+    for query in queries:
+        try:
+            answer = str(spark.sql(query).collect()[0][0])
+        except (PySparkException, Py4JJavaError) as error:
+            named = re.search(r"\[([A-Z_.]+)\]", str(error))
+            answer = named[1] if named else type(error).__name__
+        print(json.dumps({"answered": answer}), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.stdin)

@@ -1,0 +1,115 @@
+"""Rounds: what a job writes and what a report then answers, in plain Spark and attached. Pure.
+
+job: a step ──▶ report: a question ──▶ plain: whatever it is; attached: right, or it fails
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from textwrap import fill
+from typing import Final
+
+from ..output import aligned
+
+BEGINNING: Final = (
+    "Two ordinary Spark applications: a job that writes orders, and a report that reads them. No "
+    "line of theirs knows of Topicast, and nobody types REFRESH. They run as they are, in the "
+    "writer's and the reader's Spark, and a second time under 'topicast run'."
+)
+ENDING: Final = (
+    "Each report was asked once the job was done, the plain one last; 'after' is how long after "
+    "the write the answer under 'topicast run' was there."
+)
+TEXT_WIDTH_MAX: Final = 78
+HEAD: Final = ("the job", "the report asks", "plain Spark", "topicast run", "after")
+JOB: Final = "job"  # the word after which the writer runs the job
+PLAIN: Final = "plain"  # databases, and how they are written
+ATTACHED: Final = "attached"
+COUNT: Final = "SELECT count(*) FROM {}.orders"
+LONG: Final = ("FAILED_READ_FILE.", ".WITH_SUGGESTION")  # around the names of two errors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """A step of the job, what the report is asked after it, and what is right."""
+
+    step: str
+    did: str
+    asks: str
+    query: str
+    right: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """What came of a round; ``after_s``: from the job's word that it is done to the answer."""
+
+    round: Round
+    plain: str
+    attached: str
+    after_s: float
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the attached report answered right."""
+        return self.attached == self.round.right
+
+
+ROUNDS: Final = (
+    Round(step="create", did="makes 2,000 orders", asks="how many?", query=COUNT, right="2000"),
+    Round(step="append", did="appends 1,000", asks="how many?", query=COUNT, right="3000"),
+    Round(step="overwrite", did="overwrites: 500", asks="how many?", query=COUNT, right="500"),
+    Round(
+        step="column",
+        did="adds a column, tip",
+        asks="how many tips?",
+        query="SELECT count(tip) FROM {}.orders",
+        right="20",
+    ),
+)
+
+
+def lines_of(rounds: Sequence[Answered], *, width: int) -> list[str]:
+    """Return a table, or where that is too wide a paragraph for each round."""
+    right = [one.round.right for one in rounds]
+    rows = [_row(one, before) for one, before in zip(rounds, ["", *right], strict=False)]
+    table = aligned([HEAD, *rows])
+    if max(map(len, table)) <= width:
+        return table
+    return [line for row in rows for line in _paragraph(row)]
+
+
+def wrapped(text: str, *, width: int) -> str:
+    """Return ``text`` in lines that fit."""
+    return fill(text, min(width, TEXT_WIDTH_MAX))
+
+
+def verdict(rounds: Iterable[Answered]) -> str:
+    """Return what is wrong with the attached report's answers; empty: nothing."""
+    wrong = [
+        f"after the job {one.round.did} it answered {one.attached}, not {one.round.right}"
+        for one in rounds
+        if not one.is_right
+    ]
+    return "; ".join(wrong)
+
+
+def _row(one: Answered, before: str) -> tuple[str, ...]:
+    plain, attached = (_shown(text, one.round, before) for text in (one.plain, one.attached))
+    return one.round.did, one.round.asks, plain, attached, f"{one.after_s:.2f} s"
+
+
+def _shown(answer: str, asked: Round, before: str) -> str:
+    """Return an answer in short, and whether it is what was right before, or plainly wrong."""
+    if not answer.isdecimal():
+        return answer.removeprefix(LONG[0]).removesuffix(LONG[1])
+    remark = "" if answer == asked.right else ": old" if answer == before else ": wrong"
+    return f"{int(answer):,}{remark}"
+
+
+def _paragraph(row: Sequence[str]) -> list[str]:
+    did, asks, plain, attached, after = row
+    return [
+        f"The job {did}. {asks.capitalize()}",
+        f"  plain Spark   {plain}",
+        f"  topicast run  {attached}, {after} after it",
+    ]

@@ -1,0 +1,84 @@
+"""What the job did and both reports answered, in plain words and in few columns."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from topicast.cli.quickstart import orders_job_app, orders_report_app
+from topicast.cli.quickstart.rounds import (
+    BEGINNING,
+    ENDING,
+    ROUNDS,
+    Answered,
+    lines_of,
+    verdict,
+    wrapped,
+)
+
+PLAIN = ("2000", "2000", "FAILED_READ_FILE.FILE_NOT_EXIST", "UNRESOLVED_COLUMN.WITH_SUGGESTION")
+TABLE = [
+    "the job             the report asks  plain Spark        topicast run  after",
+    "makes 2,000 orders  how many?        2,000              2,000         0.25 s",
+    "appends 1,000       how many?        2,000: old         3,000         0.25 s",
+    "overwrites: 500     how many?        FILE_NOT_EXIST     500           0.25 s",
+    "adds a column, tip  how many tips?   UNRESOLVED_COLUMN  20            0.25 s",
+]
+
+
+def answered(*attached: str) -> list[Answered]:
+    return [
+        Answered(round=one, plain=plain, attached=answer, after_s=0.25)
+        for one, plain, answer in zip(ROUNDS, PLAIN, attached, strict=False)
+    ]
+
+
+RIGHT = answered(*(one.right for one in ROUNDS))
+
+
+def test_table_fits_a_usual_terminal() -> None:
+    assert lines_of(RIGHT, width=80) == TABLE
+    assert verdict(RIGHT) == ""
+
+
+def test_narrow_terminal_gets_paragraphs() -> None:
+    lines = lines_of(RIGHT, width=60)
+    assert lines[3:6] == [
+        "The job appends 1,000. How many?",
+        "  plain Spark   2,000: old",
+        "  topicast run  3,000, 0.25 s after it",
+    ]
+    assert max(map(len, lines)) <= 48
+
+
+def test_wrong_answers_of_the_attached_report_are_said() -> None:
+    wrong = answered("2000", "2000", "7")
+    assert [line.split()[-3] for line in lines_of(wrong, width=80)[2:]] == ["old", "wrong"]
+    assert verdict(wrong) == (
+        "after the job appends 1,000 it answered 2000, not 3000; "
+        "after the job overwrites: 500 it answered 7, not 500"
+    )
+
+
+def test_text_is_wrapped_to_what_there_is_and_never_long() -> None:
+    for text in (BEGINNING, ENDING):
+        assert max(map(len, wrapped(text, width=200).splitlines())) <= 78
+        assert max(map(len, wrapped(text, width=50).splitlines())) <= 50
+
+
+@pytest.mark.parametrize("module", [orders_job_app, orders_report_app])
+def test_applications_are_ordinary_ones(module: object) -> None:
+    """They import nothing of ours, and refresh nothing: their text may be pasted anywhere."""
+    text = Path(str(module.__file__)).read_text(encoding="utf-8")  # type: ignore[attr-defined]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom):
+            assert not node.level
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            assert "topicast" not in ast.unparse(node)
+    _, _, code = text.partition('"""\n')
+    assert "refresh" not in code.lower()
+    assert "topicast" not in code.lower()
+
+
+def test_job_knows_every_step() -> None:
+    assert list(orders_job_app.STEPS) == [one.step for one in ROUNDS]
