@@ -30,6 +30,7 @@ class Change:
     ``kind`` is created, schema, data or dropped; ``version`` that of the object's topic.
     ``origin`` says who saw it first: events, reports, reconcile, orders; catch-up when it is lost.
     ``files``: whether what it held may read differently; else partitions came or went.
+    ``overwritten``: files that it had are known to be gone.
     """
 
     object: str
@@ -37,6 +38,7 @@ class Change:
     version: int
     origin: str
     files: bool = True
+    overwritten: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ content is withheld stubs come and go; each later one is a change.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from ..topics.entries import PREFIX, Entry, group_of
@@ -26,6 +27,7 @@ from ..topics.wire.messages import (
     SOURCE_EVENTS,
     SOURCE_LOAD,
     SOURCE_ORDERS,
+    SOURCE_OVERWRITES,
     SOURCE_RECONCILE,
     SOURCE_REPORTS,
     Chunk,
@@ -41,6 +43,7 @@ ORIGINS: Final = {
     SOURCE_EVENTS: "events",
     SOURCE_ORDERS: "orders",
     SOURCE_REPORTS: "reports",
+    SOURCE_OVERWRITES: "reports",
     SOURCE_RECONCILE: "reconcile",
 }
 CATCH_UP: Final = "catch-up"
@@ -64,14 +67,14 @@ class Journal:
         found: list[Change] = []
         for swap in swaps:
             found += _changes(delta.topic, swap, version=delta.to_version, origin=origin)
-        return tuple(found)
+        return _marked(found, delta)
 
     def stubbed(self, delta: Delta) -> tuple[Change, ...]:
         """Return what ``delta`` says has changed, where nothing is held to compare with."""
         if not self.on or delta.source == SOURCE_LOAD:
             return ()
         origin = ORIGINS.get(delta.source, CATCH_UP)
-        return _stubbed(delta.entries, version=delta.to_version, origin=origin)
+        return _marked(_stubbed(delta.entries, version=delta.to_version, origin=origin), delta)
 
     def missed(self, chunk: Chunk) -> tuple[Change, ...]:
         """Return what a catch-up says has changed, where nothing is held to compare with."""
@@ -160,6 +163,13 @@ class Journal:
         self._before.pop(topic, None)
         self._pulled.pop(topic, None)
         self._renewed.discard(topic)
+
+
+def _marked(changes: Iterable[Change], delta: Delta) -> tuple[Change, ...]:
+    """Return ``changes``, that of files which are gone marked as such."""
+    if delta.source != SOURCE_OVERWRITES:
+        return tuple(changes)
+    return tuple(replace(change, overwritten=True) for change in changes)
 
 
 def _changes(topic: int, swap: Swap, *, version: int, origin: str) -> Iterable[Change]:

@@ -15,6 +15,7 @@ from ..topics.requests import RETRY_S, Requests
 from ..topics.wire.messages import (
     ABANDONED,
     INTENT,
+    OVERWRITTEN,
     WRITTEN,
     Refused,
     Report,
@@ -25,6 +26,7 @@ from ..topics.wire.messages import (
 BATCH_MAX: Final = 256  # writes in a report; catalogd remembers as many of a driver
 QUEUE_MAX: Final = 10_000  # that wait while catalogd is away; then those of a table are one
 RENEW_S: Final = 10.0  # catalogd takes an intent for written after 30 s without a word
+DONE: Final = (WRITTEN, OVERWRITTEN)
 HOPELESS: Final = ("METASTORE",)  # refusals that no time mends
 
 
@@ -66,7 +68,7 @@ class Outbox:
         if begun is not None and begun.state != INTENT:
             return
         self._queue.pop(write.number, None)
-        self._put(write if write.state in (INTENT, WRITTEN) else replace(write, partitions=()))
+        self._put(write if write.state in (INTENT, *DONE) else replace(write, partitions=()))
 
     def is_told(self, number: int) -> bool:
         """Whether catalogd has the write ``number``, 0: all, as it is now, or never will."""
@@ -132,16 +134,21 @@ class Outbox:
     def _merge(self) -> None:
         """Make the ended writes of each object one, of anything in it."""
         last: dict[str, int] = {}
+        overwritten: set[str] = set()
         for number, write in tuple(self._queue.items()):
             if write.state in (INTENT, ABANDONED):
                 continue
+            if write.state == OVERWRITTEN:
+                overwritten.add(write.object)
             before = last.get(write.object)
             if before is not None:
                 del self._queue[before]
                 self.merged += 1
             last[write.object] = number
-        for number in last.values():
-            self._queue[number] = replace(self._queue[number], partitions=())
+        for name, number in last.items():
+            write = self._queue[number]
+            state = OVERWRITTEN if name in overwritten else write.state
+            self._queue[number] = replace(write, partitions=(), state=state)
 
     def _begin_report(self, now: float) -> None:
         writes = tuple(self._queue.values())[:BATCH_MAX]

@@ -337,6 +337,7 @@ class Subscriber:
         partitions: Iterable[str] = (),
         *,
         failed: bool = False,
+        overwritten: bool = False,
         wait_s: float = 0.0,
     ) -> bool:
         """Tell everybody that data of the table or path ``wanted`` was written.
@@ -344,13 +345,14 @@ class Subscriber:
         Only for what the metastore is not told: an ``INSERT`` into partitions that are there,
         files put under a table's location. ``partitions``: their names, or with a slash at the
         end how they begin; none: any of them. ``failed``: it ended in an error.
+        ``overwritten``: files that were there are gone.
 
         Returns within ``wait_s`` whether catalogd has it; if not, it is told until it has.
 
         Raises:
             UsageError: ``wanted`` is neither a table nor a path, or a partition's name is none.
         """
-        number = self._writes.done(wanted, partitions, failed=failed)
+        number = self._writes.done(wanted, partitions, failed=failed, overwritten=overwritten)
         return wait_s > 0 and self._writes.wait(number, wait_s)
 
     def writing(self, wanted: str, partitions: Iterable[str] = ()) -> Writing:

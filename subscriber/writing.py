@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from ..topics.errors import NotReady, TopicastError
 from ..topics.objects.names import check_partition_name, parse_table_name
-from ..topics.wire.messages import ABANDONED, FAILED, INTENT, WRITTEN, Write
+from ..topics.wire.messages import ABANDONED, FAILED, INTENT, OVERWRITTEN, WRITTEN, Write
 from .calls import Calls
 from .facts import AskTold
 
@@ -34,12 +34,18 @@ class Writes:
         self.tell(writing.told(INTENT))
         return writing
 
-    def done(self, wanted: str, partitions: Iterable[str] = (), *, failed: bool = False) -> int:
+    def done(
+        self,
+        wanted: str,
+        partitions: Iterable[str] = (),
+        *,
+        failed: bool = False,
+        overwritten: bool = False,
+    ) -> int:
         """Tell of a write that is over; return its number."""
-        state = FAILED if failed else WRITTEN
         write = Write(
             number=next(self._numbers),
-            state=state,
+            state=_ended(failed=failed, overwritten=overwritten),
             object=checked(wanted),
             partitions=named(partitions),
         )
@@ -93,9 +99,9 @@ class Writing:
     ) -> None:
         self.end(failed=error is not None)
 
-    def end(self, *, failed: bool = False) -> None:
-        """Tell that the write is over."""
-        self._writes.tell(self.told(FAILED if failed else WRITTEN))
+    def end(self, *, failed: bool = False, overwritten: bool = False) -> None:
+        """Tell that the write is over; ``overwritten``: files that were there are gone."""
+        self._writes.tell(self.told(_ended(failed=failed, overwritten=overwritten)))
 
     def wait(self, timeout_s: float) -> bool:
         """Return within ``timeout_s`` whether catalogd has what was told last.
@@ -114,6 +120,12 @@ class Writing:
         return Write(
             number=self.number, state=state, object=self._object, partitions=self.partitions
         )
+
+
+def _ended(*, failed: bool, overwritten: bool) -> int:
+    if failed:
+        return FAILED  # which may have changed anything
+    return OVERWRITTEN if overwritten else WRITTEN
 
 
 def checked(wanted: str) -> str:

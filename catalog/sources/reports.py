@@ -20,6 +20,8 @@ from ...topics.wire.messages import (
     ABANDONED,
     FAILED,
     INTENT,
+    OVERWRITTEN,
+    SOURCE_OVERWRITES,
     SOURCE_REPORTS,
     WRITTEN,
     Report,
@@ -36,7 +38,7 @@ LEASE_S: Final = 30.0  # without a word of a driver, its intents are taken for w
 DRIVERS_MAX: Final = 1000  # beyond, the writes of who was silent longest are forgotten
 OPEN_MAX: Final = 1000  # intents of one driver
 DONE_MAX: Final = 256  # writes of one driver remembered, to recognise what is repeated
-STATES: Final = (INTENT, WRITTEN, FAILED, ABANDONED)
+STATES: Final = (INTENT, WRITTEN, FAILED, ABANDONED, OVERWRITTEN)
 
 NO_OBJECT: Final = "NO_OBJECT"
 MALFORMED: Final = "MALFORMED"
@@ -192,7 +194,8 @@ class Reports:
         return Verdict(number=one.number, topic=0, version=0, problem=problem)
 
     def _finish(self, name: bytes, one: Write, at_us: int) -> Verdict:
-        topic, version = self._raise(one.object, one.partitions, at_us)
+        source = SOURCE_OVERWRITES if one.state == OVERWRITTEN else SOURCE_REPORTS
+        topic, version = self._raise(one.object, one.partitions, at_us, source=source)
         if version:
             self.tally.writes += 1
             self._close(name, one, at_us, topic=topic, version=version)
@@ -213,14 +216,16 @@ class Reports:
         if not driver.done:
             del self._drivers[name]
 
-    def _raise(self, wanted: str, partitions: tuple[str, ...], at_us: int) -> tuple[int, int]:
+    def _raise(
+        self, wanted: str, partitions: tuple[str, ...], at_us: int, *, source: int = SOURCE_REPORTS
+    ) -> tuple[int, int]:
         """Raise the data version of what a write touched; return the last topic and version."""
         topic = version = 0
         for table, below in self._targets(wanted).items():
             topic, version = self._contents.raise_data(
                 table,
                 partitions=(below + "/",) if below else partitions,
-                source=SOURCE_REPORTS,
+                source=source,
                 at_us=at_us,
             )
         return topic, version

@@ -5,6 +5,7 @@ needs its state, which whoever writes has made, or is about to make.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ...topics.objects.names import partition_name
@@ -36,6 +37,20 @@ _SPEC_OF: Final = {  # command -> the partition that it is about, as far as it s
     "LoadDataCommand": "partition",
     "TruncateTableCommand": "partitionSpec",
 }
+_OVERWRITES: Final = {  # command -> what tells, and how, whether files that are there go
+    "InsertIntoHadoopFsRelationCommand": ("mode", "Overwrite"),
+    "InsertIntoHiveTable": ("overwrite", "True"),
+    "InsertIntoHiveDirCommand": ("overwrite", "True"),
+    "LoadDataCommand": ("isOverwrite", "True"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What a write does to one object: in which ``partitions``, and if files there are gone."""
+
+    partitions: tuple[str, ...] = ()
+    overwrites: bool = False
 
 
 class Plans:
@@ -55,13 +70,13 @@ class Plans:
         """Return the metastore that it writes to."""
         return metastore_of(self._conf, uris=self._uris, said=self._said)
 
-    def objects(self, targets: tuple[Target, ...]) -> dict[str, tuple[str, ...]]:
-        """Return what is told of ``targets``, each with its partitions.
+    def objects(self, targets: tuple[Target, ...]) -> dict[str, Touched]:
+        """Return what is told of ``targets``, by name.
 
         Raises:
             UsageError: one of them has a name that cannot be told.
         """
-        found: dict[str, tuple[str, ...]] = {}
+        found: dict[str, Touched] = {}
         for target in targets:
             catalog = database = ""
             if len(target.name) in {1, 2}:
@@ -71,7 +86,10 @@ class Plans:
             told = object_of(target, catalog=catalog, database=database, conf=self._conf)
             if told is not None:
                 name = self._qualified(told) if "/" in told or target.path else told
-                found[checked(name)] = named(target.partitions) if name not in found else ()
+                before = found.get(name)
+                partitions = () if before is not None else named(target.partitions)
+                overwrites = target.overwrites or (before is not None and before.overwrites)
+                found[checked(name)] = Touched(partitions, overwrites)
         return found
 
     def _conf(self, key: str) -> str:
@@ -144,12 +162,15 @@ def _target(command: Any) -> Target | None:
     kind = str(command.getClass().getSimpleName())
     if kind == "InsertIntoHiveDirCommand":
         location = _of(command.storage().locationUri())
-        return None if location is None else Target(path=str(location.toString()))
+        if location is None:
+            return None
+        return Target(path=str(location.toString()), overwrites=_overwrites(command, kind))
     if kind not in _TABLE_OF:
         return None
     table = _of(getattr(command, _TABLE_OF[kind])())
     if table is None:
-        return Target(path=str(command.outputPath().toString()))
+        path = str(command.outputPath().toString())
+        return Target(path=path, overwrites=_overwrites(command, kind))
     columns: list[str] = []
     identifier = table
     if table.getClass().getSimpleName() == "CatalogTable":
@@ -163,7 +184,18 @@ def _target(command: Any) -> Target | None:
     if len(name) == 2:
         name = (CATALOG, *name)  # these commands are of no other one
     spec = _spec(_of(getattr(command, _SPEC_OF[kind])())) if kind in _SPEC_OF else {}
-    return Target(name=name, partitions=partitions_of(columns, spec))
+    return Target(
+        name=name,
+        partitions=partitions_of(columns, spec),
+        overwrites=_overwrites(command, kind),
+    )
+
+
+def _overwrites(command: Any, kind: str) -> bool:
+    if kind not in _OVERWRITES:
+        return kind == "TruncateTableCommand"
+    method, said = _OVERWRITES[kind]
+    return str(getattr(command, method)()) == said
 
 
 def _spec(of: Any) -> dict[str, str]:

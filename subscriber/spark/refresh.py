@@ -79,6 +79,7 @@ class Counts:
 class _Owed:
     number: int
     reshaped: int  # number of the newest change of more than its data
+    overwritten: int  # of the newest one of which is known that files are gone
     until: float
 
 
@@ -141,7 +142,12 @@ class Refresher:
             return
         # After a catch-up nobody knows what has changed of a table, its columns included.
         reshaped = change.kind != DATA_CHANGED or change.origin == CATCH_UP
-        self._owe(change.object, reshaped=reshaped, until=now + LATE_S)
+        self._owe(
+            change.object,
+            reshaped=reshaped,
+            overwritten=change.overwritten,
+            until=now + LATE_S,
+        )
 
     def lost(self, *, now: float, late: bool) -> None:
         """Take that changes may have been missed: all relations are suspect.
@@ -220,11 +226,15 @@ class Refresher:
         for seen in self._sessions.values():
             assert all(number <= self._number for number in seen.settled.values())
 
-    def _owe(self, name: str, *, reshaped: bool, until: float) -> None:
-        old = self._owed.pop(name, None)
+    def _owe(self, name: str, *, reshaped: bool, until: float, overwritten: bool = False) -> None:
+        old = self._owed.pop(name, _Owed(0, 0, 0, 0.0))
         self._number += 1
-        before = old.reshaped if old is not None else 0
-        self._owed[name] = _Owed(self._number, self._number if reshaped else before, until)
+        self._owed[name] = _Owed(
+            self._number,
+            self._number if reshaped else old.reshaped,
+            self._number if overwritten else old.overwritten,
+            until,
+        )
         if len(self._owed) > OWED_MAX:
             del self._owed[next(iter(self._owed))]
         self._news = True
@@ -244,7 +254,9 @@ class Refresher:
                 continue
             seen.settled[table] = owed.number
             kind = Recache if self._refresh_cached else Renew
-            existing = Existing.NEVER if owed.reshaped > settled else self._existing
+            existing = Existing.ALWAYS if owed.overwritten > settled else self._existing
+            if owed.reshaped > settled:
+                existing = Existing.NEVER
             orders.append(kind(session=session, table=table, existing=existing))
         return orders
 
@@ -254,4 +266,9 @@ class Refresher:
         if not found:
             return None
         newest = max(found, key=lambda owed: owed.number)
-        return _Owed(newest.number, max(owed.reshaped for owed in found), newest.until)
+        return _Owed(
+            newest.number,
+            max(owed.reshaped for owed in found),
+            max(owed.overwritten for owed in found),
+            newest.until,
+        )

@@ -120,16 +120,19 @@ class Reporter:
             if self._is_reported(plans):
                 objects = plans.objects(found)
                 self._open[id(begun)] = frozenset(objects)
-                for name, partitions in objects.items():
-                    begun.append(self.untold.begin(name, partitions))
+                for name, touched in objects.items():
+                    one = self.untold.begin(name, touched.partitions, overwrites=touched.overwrites)
+                    begun.append(one)
         return begun
 
-    def end(self, begun: list[Begun], *, failed: bool, frame: Any = None) -> None:
+    def end(
+        self, begun: list[Begun], *, failed: bool, overwritten: bool = False, frame: Any = None
+    ) -> None:
         """Tell how it ended; ``frame`` is what a statement returned."""
         until = time.monotonic() + ACK_S
         for one in begun:
             with self._guard("tell what was written"):
-                self.untold.end(one, failed=failed)
+                self.untold.end(one, failed=failed, overwritten=overwritten or one.overwrites)
         names = self._open.get(id(begun))
         if names and frame is not None:
             with self._guard("tell apart what was written"):
@@ -248,8 +251,13 @@ class Reporter:
         )
         self.untold.wrote(
             *(
-                Wrote(object=name, partitions=partitions, failed=what == FAILED)
-                for name, partitions in objects.items()
+                Wrote(
+                    object=name,
+                    partitions=touched.partitions,
+                    failed=what == FAILED,
+                    overwritten=touched.overwrites,
+                )
+                for name, touched in objects.items()
                 if name not in told
             )
         )

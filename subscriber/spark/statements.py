@@ -40,11 +40,13 @@ class Target:
     """What is written: a table, by the parts of its name, or a path.
 
     ``partitions``: names, or with a slash at the end how they begin; none: any of them.
+    ``overwrites``: files that are there go.
     """
 
     name: tuple[str, ...] = ()
     path: str = ""
     partitions: tuple[str, ...] = ()
+    overwrites: bool = False
 
 
 def targets(sql: str) -> tuple[Target, ...]:
@@ -146,32 +148,44 @@ def _tokens(text: str) -> Iterator[Token]:
         yield kind, token
 
 
-def _table(words: _Words) -> Target | None:
+def _table(words: _Words, *, overwrites: bool = False) -> Target | None:
     name = words.name()
-    return Target(name=name, partitions=words.partitions()) if name else None
+    if not name:
+        return None
+    return Target(name=name, partitions=words.partitions(), overwrites=overwrites)
 
 
 def _insert(words: _Words) -> Target | None:
     """Read on behind INSERT."""
-    if not words.skip("INTO", "OVERWRITE"):
+    overwrites = words.skip("OVERWRITE")
+    if not (overwrites or words.skip("INTO")):
         return None
     is_local = words.skip("LOCAL")
     if words.skip("DIRECTORY"):
         kind, path = words.here
-        return Target(path=f"file:{path}" if is_local else path) if kind == "text" else None
+        place = f"file:{path}" if is_local else path
+        return Target(path=place, overwrites=overwrites) if kind == "text" else None
     words.skip("TABLE")
-    return _table(words)
+    return _table(words, overwrites=overwrites)
 
 
 def _load(words: _Words) -> Target | None:
     """Read on behind LOAD."""
-    for _ in words.each("INTO"):
-        return _table(words) if words.skip("TABLE") else None
+    for _ in words.each("INPATH"):
+        words.take()
+        overwrites = words.skip("OVERWRITE")
+        is_table = words.skip("INTO") and words.skip("TABLE")
+        return _table(words, overwrites=overwrites) if is_table else None
     return None
 
 
+def _truncate(words: _Words) -> Target | None:
+    """Read on behind TRUNCATE."""
+    return _table(words, overwrites=True) if words.skip("TABLE") else None
+
+
 def _repair(words: _Words) -> Target | None:
-    """Read on behind TRUNCATE, MSCK or REPAIR: it says of what the files are to be looked at."""
+    """Read on behind MSCK or REPAIR: it says of what the files are to be looked at."""
     words.skip("REPAIR")
     return _table(words) if words.skip("TABLE") else None
 
@@ -206,7 +220,7 @@ def _alter(words: _Words) -> Target | None:
 _READERS: Final = {
     "INSERT": _insert,
     "LOAD": _load,
-    "TRUNCATE": _repair,
+    "TRUNCATE": _truncate,
     "MSCK": _repair,
     "REPAIR": _repair,
     "CREATE": _create,

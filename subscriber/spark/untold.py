@@ -22,7 +22,14 @@ class Teller(Protocol):
     def writing(self, wanted: str, partitions: Iterable[str] = ()) -> Writing:
         """Tell that a write begins."""
 
-    def wrote(self, wanted: str, partitions: Iterable[str] = (), *, failed: bool = False) -> object:
+    def wrote(
+        self,
+        wanted: str,
+        partitions: Iterable[str] = (),
+        *,
+        failed: bool = False,
+        overwritten: bool = False,
+    ) -> object:
         """Tell of a write that is over."""
 
     def flush(self, timeout_s: float) -> bool:
@@ -36,16 +43,21 @@ class Wrote:
     object: str
     partitions: tuple[str, ...]
     failed: bool
+    overwritten: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """A write that has begun; ``writing`` is None if nobody could be told of it."""
+    """A write that has begun; ``writing`` is None if nobody could be told of it.
+
+    ``overwrites``: if it succeeds, files that were there are gone.
+    """
 
     object: str
     partitions: tuple[str, ...]
     writing: Writing | None
     teller: Teller | None
+    overwrites: bool = False
 
 
 class Untold:
@@ -62,23 +74,34 @@ class Untold:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def begin(self, wanted: str, partitions: tuple[str, ...]) -> Begun:
+    def begin(self, wanted: str, partitions: tuple[str, ...], *, overwrites: bool = False) -> Begun:
         """Tell that a write begins, if there is a subscriber."""
         writing = None
         live = self._of_now()
         if live is not None:
             with suppress(LinkError, UsageError):  # it has just ended: the write's end is told
                 writing = live.writing(wanted, partitions)
-        return Begun(object=wanted, partitions=partitions, writing=writing, teller=live)
+        return Begun(
+            object=wanted,
+            partitions=partitions,
+            writing=writing,
+            teller=live,
+            overwrites=overwrites,
+        )
 
-    def end(self, begun: Begun, *, failed: bool) -> None:
+    def end(self, begun: Begun, *, failed: bool, overwritten: bool = False) -> None:
         """Tell how a write ended."""
-        wrote = Wrote(object=begun.object, partitions=begun.partitions, failed=failed)
+        wrote = Wrote(
+            object=begun.object,
+            partitions=begun.partitions,
+            failed=failed,
+            overwritten=overwritten,
+        )
         if begun.writing is None or self._live() is not begun.teller:
             self.wrote(wrote)
             return
         with self._telling():
-            begun.writing.end(failed=failed)
+            begun.writing.end(failed=failed, overwritten=overwritten)
         self._keep(wrote)
 
     def wait(self, begun: Begun, timeout_s: float) -> bool:
@@ -95,7 +118,7 @@ class Untold:
         if live is not None and live is self._last:
             with self._telling():
                 for write in writes:
-                    live.wrote(write.object, write.partitions, failed=write.failed)
+                    _tell(live, write)
         self._keep(*writes)
 
     def settle(self) -> None:
@@ -111,7 +134,7 @@ class Untold:
             self._last = live
             with self._telling():
                 for write in kept:
-                    live.wrote(write.object, write.partitions, failed=write.failed)
+                    _tell(live, write)
         elif live.flush(0.0):
             with self._lock:
                 for number in [one for one in self._kept if one <= last]:
@@ -140,3 +163,7 @@ class Untold:
             while len(self._kept) > KEPT_MAX:
                 del self._kept[next(iter(self._kept))]
                 self.lost += self._live() is None
+
+
+def _tell(live: Teller, write: Wrote) -> None:
+    live.wrote(write.object, write.partitions, failed=write.failed, overwritten=write.overwritten)

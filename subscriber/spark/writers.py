@@ -6,7 +6,7 @@ A wrapper adds nothing to what the method returns or raises. What it does not un
 pass: the listeners hear of it. Undoing leaves wrappers that somebody else has put over ours.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, Final, Protocol
@@ -17,9 +17,10 @@ from .statements import Target, parts_of, targets
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A call of a wrapped method of ``it``, which ``run`` makes."""
+    """A call of the wrapped method ``name`` of ``it``, which ``run`` makes."""
 
     it: Any
+    name: str
     args: tuple[Any, ...]
     named: dict[str, Any]
     run: Callable[[], Any]
@@ -34,6 +35,7 @@ Around = Callable[[Call], Any]
 _BY_PATH: Final = ("save", "parquet", "orc", "json", "csv", "text", "xml")
 _BY_TABLE: Final = {"insertInto": "tableName", "saveAsTable": "name"}
 _V2: Final = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
+_V2_OVERWRITES: Final = frozenset({"overwrite", "overwritePartitions"})
 
 
 class Reports(Protocol):
@@ -42,8 +44,13 @@ class Reports(Protocol):
     def begin(self, session: Any, found: tuple[Target, ...]) -> Any:
         """Take that a write begins; return what ``end`` wants."""
 
-    def end(self, begun: Any, *, failed: bool, frame: Any = None) -> None:
-        """Take that it is over; ``frame`` is what a statement returned."""
+    def end(
+        self, begun: Any, *, failed: bool, overwritten: bool = False, frame: Any = None
+    ) -> None:
+        """Take that it is over; ``frame`` is what a statement returned.
+
+        ``overwritten``: files that were there are gone, as its beginning may have said.
+        """
 
     def flush(self) -> None:
         """Tell what there is to tell, before Spark ends."""
@@ -54,6 +61,7 @@ def install(reports: Reports, session: Any) -> Callable[[], None]:
     from pyspark.sql.readwriter import DataFrameWriter, DataFrameWriterV2
 
     tables: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+    modes: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
     def told(session: Any, found: tuple[Target, ...], call: Call) -> Any:
         begun = reports.begin(session, found)
@@ -62,7 +70,10 @@ def install(reports: Reports, session: Any) -> Callable[[], None]:
         except BaseException:
             reports.end(begun, failed=True)
             raise
-        reports.end(begun, failed=False, frame=result)
+        # of a writer the mode is known once it has run: its last argument may have been one
+        mode = str(modes.get(call.it, "")).lower()
+        overwritten = mode == "overwrite" or call.name in _V2_OVERWRITES
+        reports.end(begun, failed=False, overwritten=overwritten, frame=result)
         return result
 
     def run(call: Call) -> Any:
@@ -72,10 +83,6 @@ def install(reports: Reports, session: Any) -> Callable[[], None]:
 
     def write(name: str) -> Around:
         return lambda call: told(call.it._spark, _target(name, call.said(name)), call)
-
-    def begin_v2(call: Call) -> None:
-        call.run()
-        tables[call.it] = call.said("table", at=1)
 
     def write_v2(call: Call) -> Any:
         return told(call.it._spark, _target("table", tables.get(call.it)), call)
@@ -87,7 +94,8 @@ def install(reports: Reports, session: Any) -> Callable[[], None]:
     undoings = [
         wrap(type(session), "sql", run),
         wrap(type(session._sc), "stop", stop),
-        wrap(DataFrameWriterV2, "__init__", begin_v2),
+        wrap(DataFrameWriter, "mode", _noted(modes, "saveMode")),
+        wrap(DataFrameWriterV2, "__init__", _noted(tables, "table", at=1)),
         *(wrap(DataFrameWriter, method, write("path")) for method in _BY_PATH),
         *(wrap(DataFrameWriter, method, write(name)) for method, name in _BY_TABLE.items()),
         *(wrap(DataFrameWriterV2, method, write_v2) for method in _V2),
@@ -116,7 +124,7 @@ def wrap(kind: type, name: str, around: Around) -> Callable[[], None]:
         if not on:
             return original(self, *args, **named)
         run = partial(original, self, *args, **named)
-        return around(Call(it=self, args=args, named=named, run=run))
+        return around(Call(it=self, name=name, args=args, named=named, run=run))
 
     def undo() -> None:
         nonlocal on
@@ -126,6 +134,17 @@ def wrap(kind: type, name: str, around: Around) -> Callable[[], None]:
 
     setattr(owner, name, wrapped)
     return undo
+
+
+def _noted(into: MutableMapping[Any, Any], name: str, *, at: int = 0) -> Around:
+    """Return what notes the argument ``name`` of a method for the object that it is called of."""
+
+    def note(call: Call) -> Any:
+        result = call.run()
+        into[call.it] = call.said(name, at=at)
+        return result
+
+    return note
 
 
 def _target(name: str, said: Any) -> tuple[Target, ...]:

@@ -39,6 +39,10 @@ WRITES = {  # table -> how it is written, and the rows that there are then
     "insert_over": ("two.write.insertInto('{t}', overwrite=True)", OVERWRITTEN),
     "save_as": ("two.write.mode('append').partitionBy('ds').saveAsTable('{t}')", INSERTED),
     "save": ("two.write.mode('append').partitionBy('ds').save(where + '/save')", INSERTED),
+    "save_over": (
+        "two.write.mode('overwrite').partitionBy('ds').save(where + '/save_over')",
+        OVERWRITTEN,
+    ),
     "path": ("two.drop('ds').write.mode('append').parquet(where + '/path/ds=a')", INSERTED),
     "current": ("spark.sql('USE reported') and two.write.insertInto('current')", INSERTED),
     "session": ("spark.newSession().sql(\"INSERT INTO {t} VALUES (2, 'a')\")", INSERTED),
@@ -67,6 +71,9 @@ WRITES = {  # table -> how it is written, and the rows that there are then
         INSERTED,
     ),
 }
+# DataFrames that exist over these, partitioned tables see that their old files are gone …
+GONE = ("over", "truncate", "insert_over", "save_over", "java_over")
+KEPT = ("insert", "save_as", "java")  # … and over these go on reading what they have listed
 PREPARE = """
 import shutil
 from pathlib import Path
@@ -190,9 +197,12 @@ def test_every_way_to_write_is_seen_by_the_other_driver(attached: Pair) -> None:
     writer.do(f"where = {find}")
     writer.do(PREPARE)
     pair.is_settled("reported", dict.fromkeys(WRITES, BEFORE))
+    pair.reader.do(f"held = {{t: spark.table('reported.' + t) for t in {GONE + KEPT}}}")
     for table, (how, _) in WRITES.items():
         writer.do(f"_ = {how.format(t=f'reported.{table}')}")
     pair.sees("reported", {table: rows for table, (_, rows) in WRITES.items()})
+    held = pair.reader.read(**{table: f"held[{table!r}].select('*')" for table in GONE + KEPT})
+    assert held == {table: WRITES[table][1] for table in GONE} | dict.fromkeys(KEPT, BEFORE)
     assert (pair.status("errors"), pair.status("writes")) == (0, "reported")
 
 

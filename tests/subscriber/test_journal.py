@@ -20,6 +20,8 @@ from topicast.topics.wire.messages import (
     SOURCE_EVENTS,
     SOURCE_LOAD,
     SOURCE_ORDERS,
+    SOURCE_OVERWRITES,
+    SOURCE_REPORTS,
     Chunk,
     Delta,
     Joined,
@@ -119,6 +121,17 @@ def _at_minimal(topic: int) -> World:
     world.ask(facts.AskDrop, topics=(topic,))
     world.ask(facts.AskJoin, topics=(topic,), level=MINIMAL, give_up_at=inf)
     return world
+
+
+@pytest.mark.parametrize("level", [FULL, MINIMAL])
+def test_watcher_is_told_of_files_that_are_gone(level: int) -> None:
+    world = _watching(started()) if level == FULL else _at_minimal(shop().topic("shop", "sales"))
+    _seen(world)
+    for source, overwritten in ((SOURCE_REPORTS, False), (SOURCE_OVERWRITES, True)):
+        world.publish(world.catalog.put_table("shop", "sales", source=source))
+        (change,) = world.changes
+        assert (change.origin, change.overwritten) == ("reports", overwritten)
+        world.changes.clear()
 
 
 def _all_of(world: World, topic: int) -> list[tuple[str, str, str]]:

@@ -12,6 +12,7 @@ from topicast.topics.wire.messages import (
     ABANDONED,
     FAILED,
     INTENT,
+    OVERWRITTEN,
     WRITTEN,
     Refused,
     Report,
@@ -150,6 +151,14 @@ def test_write_that_ends_while_its_intent_is_under_way_is_told_after_it() -> Non
     assert (ended.state, ended.partitions) == (WRITTEN, ("ds=2",))
 
 
+def test_overwrite_is_told_with_its_partitions() -> None:
+    stand = Stand()
+    number = stand.begin("d.t")
+    stand.end(number, OVERWRITTEN, "d.t", "ds=2")
+    (ended,) = stand.one().writes
+    assert (ended.state, ended.partitions) == (OVERWRITTEN, ("ds=2",))
+
+
 def test_second_end_changes_nothing() -> None:
     stand = Stand()
     number = stand.wrote("d.t")
@@ -229,10 +238,14 @@ def test_queue_that_is_full_makes_the_writes_of_a_table_one(
     for number in range(20):
         stand.wrote("d.t", f"ds={number}")
         stand.wrote("d.u")
+        if number == 10:
+            stand.last += 1
+            stand.end(stand.last, OVERWRITTEN, "d.u", "ds=1")
     assert len(stand.outbox) <= 4
     stand.wrote("d.v")
     writes = stand.one().writes
-    assert {write.object for write in writes} == {"d.t", "d.u", "d.v"}
+    states = {write.object: write.state for write in writes}
+    assert states == {"d.t": WRITTEN, "d.u": OVERWRITTEN, "d.v": WRITTEN}
     assert writes[0].number == begun
     assert writes[0].state == INTENT
     assert stand.outbox.merged >= 36

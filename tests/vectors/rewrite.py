@@ -330,6 +330,7 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
                     object="s3a://lake/sales/orders",
                     partitions=("ds=2026-11-01/",),
                 ),
+                m.Write(number=8, state=m.OVERWRITTEN, object="sales.returns"),
             ),
         ),
     ),

@@ -15,6 +15,7 @@ INTENT: Final = 0  # states of a Write: it begins; catalogd takes it for done if
 WRITTEN: Final = 1
 FAILED: Final = 2  # it ended in an error: what it changed is not known
 ABANDONED: Final = 3  # it never began, or changed nothing
+OVERWRITTEN: Final = 4  # done, and files that were there are gone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from ..offers import ALL_OFFERED
 # isort: off
 from .asked import (
     ABANDONED as ABANDONED,
+    OVERWRITTEN as OVERWRITTEN,
     FAILED as FAILED,
     INTENT as INTENT,
     SELECT_BLOCKS as SELECT_BLOCKS,
@@ -59,6 +60,7 @@ SOURCE_REPORTS: Final = 2
 SOURCE_RECONCILE: Final = 3
 SOURCE_ORDERS: Final = 4
 SOURCE_CATCH_UP: Final = 5  # several of them: what a hub was brought at once
+SOURCE_OVERWRITES: Final = 6  # a report that files which were there are gone
 
 CURRENT: Final = 0  # answers in JOINED
 BEHIND: Final = 1

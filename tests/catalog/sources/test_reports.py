@@ -17,6 +17,8 @@ from topicast.topics.wire.messages import (
     ABANDONED,
     FAILED,
     INTENT,
+    OVERWRITTEN,
+    SOURCE_OVERWRITES,
     SOURCE_REPORTS,
     WRITTEN,
     Report,
@@ -85,6 +87,15 @@ def test_written_table_rises_in_version_and_data_version_alone() -> None:
     assert [(row.object, row.kind, row.before) for row in transaction.changes] == [
         ("d.t", DATA, before.version)
     ]
+
+
+def test_of_what_was_overwritten_is_told_that_files_are_gone() -> None:
+    """P-REPORT-7."""
+    stand = Stand()
+    for number, state in enumerate((WRITTEN, OVERWRITTEN, FAILED), start=1):
+        stand.tell(write(number, state))
+    sources = [transaction.source for transaction in stand.written()]
+    assert sources == [SOURCE_REPORTS, SOURCE_OVERWRITES, SOURCE_REPORTS]
 
 
 def test_table_of_which_nothing_is_held_becomes_a_stub() -> None:

@@ -102,6 +102,17 @@ def test_relation_of_another_shape_is_never_refreshed_in_place(kind: str) -> Non
     assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.ALWAYS),)
 
 
+def test_existing_dataframes_are_refreshed_where_their_files_are_known_to_be_gone() -> None:
+    refresher, gone = Refresher(), replace(changed(), overwritten=True)
+    refresher.changed(gone, now=0.0)
+    refresher.changed(changed(), now=0.0)  # an append after it
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.ALWAYS),)
+    refresher.changed(changed(), now=0.0)
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.IF_GONE),)
+    refresher.changed(replace(gone, kind=SCHEMA), now=0.0)
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.NEVER),)
+
+
 def test_what_a_catch_up_tells_may_be_of_another_shape() -> None:
     refresher = Refresher(refresh_existing=True)
     refresher.changed(replace(changed(), origin="catch-up"), now=0.0)

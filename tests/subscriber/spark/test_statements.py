@@ -1,5 +1,7 @@
 """What SQL texts say that they write; what Spark says is in tests/spark."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from topicast.subscriber.spark.statements import (
 
 T = Target(name=("d", "t"))
 DAY = Target(name=("d", "t"), partitions=("ds=2026-11-01/",))
+GONE, DAY_GONE = replace(T, overwrites=True), replace(DAY, overwrites=True)
 
 
 @pytest.mark.parametrize(
@@ -21,8 +24,8 @@ DAY = Target(name=("d", "t"), partitions=("ds=2026-11-01/",))
     [
         ("INSERT INTO d.t VALUES (1)", T),
         ("insert into table d.t select * from d.u", T),
-        ("INSERT OVERWRITE d.t SELECT 1", T),
-        ("INSERT OVERWRITE TABLE `d`.`t` TABLE d.u", T),
+        ("INSERT OVERWRITE d.t SELECT 1", GONE),
+        ("INSERT OVERWRITE TABLE `d`.`t` TABLE d.u", GONE),
         ("-- why\n /* INSERT INTO x */ INSERT INTO d.t VALUES (1)", T),
         ("INSERT INTO t VALUES (1)", Target(name=("t",))),
         ("INSERT INTO c.d.`a``b.c` VALUES (1)", Target(name=("c", "d", "a`b.c"))),
@@ -33,13 +36,17 @@ DAY = Target(name=("d", "t"), partitions=("ds=2026-11-01/",))
         ("INSERT INTO d.t PARTITION (ds) SELECT 1", T),
         ("INSERT INTO d.t PARTITION (ds = DATE '2026-11-01') SELECT 1", T),
         ("INSERT INTO d.t PARTITION (ds = -1) SELECT 1", T),
-        ("INSERT OVERWRITE DIRECTORY '/w/t' USING parquet SELECT 1", Target(path="/w/t")),
-        ("INSERT OVERWRITE LOCAL DIRECTORY '/w' SELECT 1", Target(path="file:/w")),
+        (
+            "INSERT OVERWRITE DIRECTORY '/w/t' USING parquet SELECT 1",
+            Target(path="/w/t", overwrites=True),
+        ),
+        ("INSERT OVERWRITE LOCAL DIRECTORY '/w' SELECT 1", Target(path="file:/w", overwrites=True)),
         (
             "LOAD DATA INPATH 'into.x' OVERWRITE INTO TABLE d.t PARTITION (ds='2026-11-01')",
-            DAY,
+            DAY_GONE,
         ),
-        ("TRUNCATE TABLE d.t PARTITION (ds='2026-11-01')", DAY),
+        ("LOAD DATA LOCAL INPATH 'overwrite' INTO TABLE d.t", T),
+        ("TRUNCATE TABLE d.t PARTITION (ds='2026-11-01')", DAY_GONE),
         ("MSCK REPAIR TABLE d.t", T),
         ("REPAIR TABLE d.t", T),
         ("CREATE TABLE IF NOT EXISTS d.t USING csv AS SELECT 1", T),
@@ -88,7 +95,7 @@ def test_what_writes_nothing_or_is_not_understood_is_nothing(sql: str) -> None:
 
 
 def test_each_table_of_a_multi_insert_is_found() -> None:
-    u = Target(name=("d", "u"), partitions=("ds=1/",))
+    u = Target(name=("d", "u"), partitions=("ds=1/",), overwrites=True)
     for lead in ("FROM d.s", "WITH q AS (SELECT 1) FROM q"):
         sql = (
             f"{lead} INSERT INTO d.t SELECT a INSERT OVERWRITE TABLE d.u PARTITION (ds=1) SELECT b"

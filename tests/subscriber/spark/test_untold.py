@@ -22,10 +22,23 @@ class Teller:
         self.told: list[Wrote] = []
         self.has_told = False
 
-    def wrote(self, wanted: str, partitions: Iterable[str] = (), *, failed: bool = False) -> bool:
+    def wrote(
+        self,
+        wanted: str,
+        partitions: Iterable[str] = (),
+        *,
+        failed: bool = False,
+        overwritten: bool = False,
+    ) -> bool:
         if not self.open:
             raise UsageError("the subscriber is not open")
-        self.told.append(Wrote(object=wanted, partitions=tuple(partitions), failed=failed))
+        write = Wrote(
+            object=wanted,
+            partitions=tuple(partitions),
+            failed=failed,
+            overwritten=overwritten,
+        )
+        self.told.append(write)
         return False
 
     def writing(self, wanted: str, partitions: Iterable[str] = ()) -> "Begun":
@@ -48,8 +61,8 @@ class Begun(Writing):
         self.partitions = partitions
         self.waited_s = 0.0
 
-    def end(self, *, failed: bool = False) -> None:
-        self._teller.wrote(self._wanted, self.partitions, failed=failed)
+    def end(self, *, failed: bool = False, overwritten: bool = False) -> None:
+        self._teller.wrote(self._wanted, self.partitions, failed=failed, overwritten=overwritten)
 
     def wait(self, timeout_s: float) -> bool:
         self.waited_s = timeout_s
@@ -74,6 +87,19 @@ def test_write_is_told_when_it_begins_and_when_it_ends() -> None:
     assert (teller.told, untold.count) == ([U], 1)
     assert isinstance(begun.writing, Begun)
     assert begun.writing.waited_s == 0.5
+
+
+def test_overwrite_is_told_as_one_by_whoever_tells_it() -> None:
+    gone = Wrote(object="d.t", partitions=(), failed=False, overwritten=True)
+    now = Now(Teller())
+    begun = now.untold.begin(T.object, T.partitions, overwrites=True)
+    assert begun.overwrites
+    now.untold.end(begun, failed=False, overwritten=True)
+    assert now.teller is not None
+    assert now.teller.told == [gone]
+    now.teller = Teller()
+    now.untold.settle()
+    assert now.teller.told == [gone]
 
 
 def test_what_is_told_is_forgotten_and_told_once() -> None:
