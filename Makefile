@@ -16,7 +16,7 @@ PROGRESS := sed -un 's/^ *\(Collecting [^ ]*\|Building wheel[^:]*\|Installing co
 # The stamp names what was installed: while these files and the folder are the same, nothing is downloaded.
 STAMP := .venv/installed-$(shell { cat setup.cfg pyproject.toml constraints.txt; pwd; } | cksum | cut -d ' ' -f 1)
 
-.PHONY: help install run test compat-spark check lint types sim bench dist clean
+.PHONY: help install run test compat-spark check lint types sim soak bench dist clean
 
 help:  ## list the targets
 	@echo "usage: make TARGET [PYTHON=python3.12]"
@@ -41,6 +41,9 @@ types: $(STAMP)  ## mypy --strict, settings in setup.cfg
 
 sim: $(STAMP)  ## simulate ten times the seeds of the suite; SEED=7 replays one
 	@SIM_SCALE=10 SIM_SEED=$(SEED) $(BIN)/python -m pytest tests/sim --timeout=1800 $(ARGS)
+
+soak: $(STAMP)  ## let Spark drivers write and read at once; SOAK_S=300 for so long
+	@SOAK_S=$${SOAK_S:-60} $(BIN)/python -m pytest -q -s tests/spark/test_refresh_concurrent.py $(ARGS)
 
 bench: $(STAMP)  ## run every benchmark beside what is recorded; ARGS=tests/bench/bench_wire.py runs one, KEEP=1 records
 	@$(BIN)/python tests/bench/run.py $(if $(KEEP),--keep) $(ARGS)

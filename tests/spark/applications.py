@@ -6,9 +6,10 @@ Application ──{"code": …}──▶ python applications.py ──{"value": 
 import ast
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -29,14 +30,16 @@ class Failed(Exception):
 
 
 class Application:
-    """A driver whose name space holds ``spark``; it starts in the background."""
+    """A driver whose name space holds ``spark``; it starts in the background, by ``under``."""
 
-    def __init__(self, folder: Path, uri: str, settings: dict[str, str]) -> None:
+    def __init__(
+        self, folder: Path, uri: str, settings: dict[str, str], *, under: Sequence[str] = ()
+    ) -> None:
         (folder / "scratch").mkdir(parents=True)
         self._log = (folder / "log").open("wb")
         conf = {**spark_settings(folder), "spark.hadoop.hive.metastore.uris": uri, **settings}
         self._process = subprocess.Popen(
-            [sys.executable, __file__, json.dumps(conf)],
+            [*under, sys.executable, __file__, json.dumps(conf)],
             env={**os.environ, **spark_environment(java_home_for_spark(cache_folder()))},
             cwd=folder,
             stdin=subprocess.PIPE,
@@ -78,6 +81,13 @@ class Application:
         """Return the sorted rows of ``query``, or what the error says that it ends in."""
         return self.read(it=f"spark.sql({query!r})")["it"]
 
+    def kill(self) -> None:
+        """Let it die on the spot, and its JVM."""
+        pids = self.do("[os.getpid(), spark._jvm.java.lang.ProcessHandle.current().pid()]")
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        self._process.wait(END_S)
+
     def end(self) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -93,20 +103,20 @@ class Application:
 
 @contextmanager
 def applications(
-    folder: Path, uri: str, **settings: dict[str, str]
+    folder: Path, uri: str, *, under: Sequence[str] = (), **settings: dict[str, str]
 ) -> Iterator[dict[str, Application]]:
     """Run an application for each name, with its settings; they start side by side."""
     with ExitStack() as stack:
         started = {}
         for name, conf in settings.items():
-            started[name] = Application(folder / name, uri, conf)
+            started[name] = Application(folder / name, uri, conf, under=under)
             stack.callback(started[name].end)
         for application in started.values():
             assert application.do("spark.version") == pyspark.__version__, "another PySpark"
         yield started
 
 
-def _name_of(error: Exception) -> str:
+def name_of(error: Exception) -> str:
     """Return what Spark calls an error, else its class."""
     for named in ("getCondition", "getErrorClass"):
         if hasattr(error, named) and (found := getattr(error, named)()):
@@ -119,7 +129,7 @@ def _read(frame: Callable[[], Any]) -> Any:
     try:
         return sorted([list(row) for row in frame().collect()], key=str)
     except Exception as error:  # noqa: BLE001 - whatever it was, it is what a user sees
-        return _name_of(error)
+        return name_of(error)
 
 
 def _run(code: str, names: dict[str, Any]) -> Any:
@@ -145,7 +155,7 @@ def _main(conf: dict[str, str]) -> None:
         try:
             answer = json.dumps({"value": _run(json.loads(line)["code"], names)})
         except Exception as error:  # noqa: BLE001 - whatever it was, it is the answer
-            answer = json.dumps({"error": _name_of(error)})
+            answer = json.dumps({"error": name_of(error)})
         print(answer, file=said, flush=True)
     names["threads"].shutdown()
     SparkSession.builder.getOrCreate().stop()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.tests.cli.processes import command
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.spark.applications import Application, applications
 
@@ -34,3 +35,14 @@ def drivers(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -
             yield Drivers(both["writer"], both["reader"], daemons)
     finally:
         daemons.close()
+
+
+@pytest.fixture(scope="session")
+def more(
+    drivers: Drivers, hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Application]]:
+    """Run two more, of the same daemons, attached by nothing but how they are started."""
+    run = command("main", "run", f"--statestores={drivers.daemons.hub_address}", "--")
+    folder = tmp_path_factory.mktemp("more")
+    with applications(folder, hive.uri, under=run, writer={}, reader={}) as both:
+        yield both

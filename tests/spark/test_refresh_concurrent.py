@@ -1,0 +1,83 @@
+"""Two drivers write and two read at once: nothing is stale, and what fails could not but fail.
+
+`make soak` takes longer, and shows what was found.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import pytest
+
+from topicast.tests.spark.applications import Application
+from topicast.tests.spark.conftest import Drivers
+from topicast.tests.spark.soaking import WRITERS, Note
+from topicast.tests.spark.verdicts import CROSSED, FRESH, OLD, WRONG, judge, shown
+
+SOAK_S: Final = float(os.environ.get("SOAK_S", "4"))
+LATE_S_MAX: Final = 1.0
+WAIT_S: Final = 60
+
+
+@pytest.fixture(scope="module")
+def four(drivers: Drivers, more: dict[str, Application]) -> list[Application]:
+    """Two writers, two readers; two are attached by a call, two by how they were started."""
+    four = [drivers.writer, more["writer"], drivers.reader, more["reader"]]
+    for one in four:
+        one.do("from topicast.subscriber.spark import attach")
+        if one not in more.values():
+            one.do("'handle' in globals() and handle.detach()")
+            one.do(f"handle = attach(spark, {drivers.daemons.hub_address!r})")
+        one.do(f"handle = attach(spark); handle.sync({WAIT_S})")
+        one.do("from topicast.tests.spark import soaking")
+    return four
+
+
+@pytest.mark.timeout(SOAK_S + 180)
+def test_while_two_write_two_read_nothing_stale(four: list[Application]) -> None:
+    four[0].do("soaking.prepare(spark, threads)")
+    works = [f"write(spark, {writer}, seconds={SOAK_S})" for writer in WRITERS]
+    works += [f"read(spark, {seed}, seconds={SOAK_S})" for seed in (1, 2)]
+    with ThreadPoolExecutor(len(four)) as threads:
+        notes = list(threads.map(lambda one, work: one.do(f"soaking.{work}"), four, works))
+    first, second, *reads = ([Note(**one) for one in of] for of in notes)
+    verdicts = judge(first + second, reads[0] + reads[1])
+    print("", shown(verdicts), sep="\n")
+    assert {one.kind for one in verdicts} >= {FRESH}
+    assert [one for one in verdicts if one.kind == WRONG] == []
+    assert [one for one in verdicts if one.late_s > LATE_S_MAX] == []
+    for one in four:
+        assert one.do("[handle.status().errors, handle.status().losses]") == [0, 1]
+
+
+def write(number: int, begin: float, end: float, *files: str, removes: bool = True) -> Note:
+    return Note(object="t", begin=begin, end=end, number=number, files=list(files), removes=removes)
+
+
+def query(begin: float, end: float, number: int | None, *files: str) -> Note:
+    return Note(object="t", begin=begin, end=end, number=number, files=list(files), error="gone")
+
+
+WRITTEN = (write(0, 0, 0, "a"), write(1, 10, 11, "b"), write(2, 20, 21, "c"))
+
+
+@pytest.mark.parametrize(
+    ("read", "kind", "late_s"),
+    [
+        (query(12, 13, 1), FRESH, 0),
+        (query(10.5, 13, 0), FRESH, 0),
+        (query(9, 10, 1), FRESH, 0),
+        (query(9, 9.5, 1), WRONG, 0),
+        (query(13, 14, 0), OLD, 2),
+        (query(22, 24, 0), OLD, 11),
+        (query(12, 13, None), WRONG, 1),
+        (query(10.5, 13, None), CROSSED, 0),
+        (query(9, 13, None, "a"), CROSSED, 0),
+        (query(19, 22, None, "b"), CROSSED, 0),
+        (query(19, 22, None, "a"), WRONG, 8),
+        (query(19, 22, None, "none of them"), CROSSED, 0),
+    ],
+)
+def test_query_is_judged_by_what_ran_beside_it(read: Note, kind: str, late_s: float) -> None:
+    (verdict,) = judge(WRITTEN, [read])
+    assert (verdict.kind, verdict.late_s) == (kind, late_s)
