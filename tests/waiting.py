@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def until(
-    condition: Callable[[], T], *, timeout_s: float = 10, what: str = "", interval_s: float = 0.01
+    condition: Callable[[], T], *, timeout_s: float = 30, what: str = "", interval_s: float = 0.01
 ) -> T:
     """Return the first true answer of ``condition``, asked every ``interval_s``.
 

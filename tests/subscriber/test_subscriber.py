@@ -229,7 +229,7 @@ def test_catalogd_that_restarts_is_compared_and_followed() -> None:
 
 def test_silent_catalogd_bounds_what_memory_answers() -> None:
     with _joined(max_staleness_s=0.5) as (catalog, _, hubs):
-        assert catalog.stats().age_s < 0.5
+        until(lambda: catalog.stats().age_s < 0.5, what="a beacon")
         hubs[0].stop()
         until(lambda: catalog.stats().age_s > 0.5, what="the age")
         with pytest.raises(LinkError, match="max_staleness_s"):
