@@ -2,13 +2,12 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar, cast
 
 from ..topics.errors import LinkError, UsageError
 from ..topics.objects.filters import parse
-from ..topics.sharding import NAMESPACE
 from ..topics.wire.messages import Claimed
 from .config import Settings
 from .content import Content
@@ -18,6 +17,7 @@ from .member import Member
 from .pulls import Result
 from .reading import Pinned
 from .targets import cover_of
+from .versions import Version
 from .view import View
 
 T = TypeVar("T")
@@ -84,24 +84,19 @@ class Calls:
     def pinned(self, name: tuple[str, str]) -> Pinned:
         """Get a table whole, and the version up to which that is known to be current."""
         view = self.view()
-        _, reached = view.reached(*name)
-        content = view.partitions(*name)
-        if content is None:
-            content, reached = self._pull(*name, whole=True), 0
-        return Pinned(content, max(content.at, content.version, reached))
+        epoch, reached = view.reached(*name)
+        content = view.partitions(*name) or self._pull(*name, whole=True)
+        number = max(content.at, content.version, reached if epoch == content.epoch else 0)
+        return Pinned(content, Version(number, content.epoch))
 
-    def epoch(self) -> int:
-        """Return the epoch of the namespace."""
-        return self.names(lambda view: view.topics[NAMESPACE].reached[0] or None)
-
-    def validate(self, epoch: int, claims: tuple[Claimed, ...]) -> tuple[int, ...]:
-        """Return the places of the ``claims`` that are stale."""
+    def validate(self, epoch: int, claims: tuple[Claimed, ...]) -> Mapping[int, Version]:
+        """Return the places of the ``claims`` that are stale, and where their tables stand now."""
         found = self.ask(
             lambda number, until: AskValidate(
                 id=number, epoch=epoch, claims=claims, give_up_at=until
             )
         )
-        return cast(tuple[int, ...], found)
+        return cast(Mapping[int, Version], found)
 
     def names(self, read: Callable[[View], T | None]) -> T:
         """Read the namespace, as soon as it answers."""

@@ -28,9 +28,9 @@ class Content:
     """Entries of one group; ``version`` is the highest of them ever seen.
 
     ``held_bytes`` is what they count in a budget, ``stubs`` how many have their value elsewhere.
-    ``covers``: the selections whose blocks are all here, and since which topic version; None: every
-    block is here. ``at``: the topic version at which it was pulled. ``used``: a reader was answered
-    from it; wiped by the cache.
+    ``epoch`` is the one that its versions count in. ``covers``: the selections whose blocks are all
+    here, and since which topic version; None: every block is here. ``at``: the topic version at
+    which it was pulled. ``used``: a reader was answered from it; wiped by the cache.
     """
 
     __slots__ = (
@@ -39,6 +39,7 @@ class Content:
         "at",
         "confirmed",
         "covers",
+        "epoch",
         "held_bytes",
         "rows",
         "stubs",
@@ -51,6 +52,7 @@ class Content:
         rows: Rows = EMPTY,
         *,
         version: int = 0,
+        epoch: int = 0,
         held_bytes: int = 0,
         stubs: int = 0,
         covers: Covers | None = None,
@@ -61,6 +63,7 @@ class Content:
         self.used = False
         self.rows = rows
         self.version = version
+        self.epoch = epoch
         self.held_bytes = held_bytes
         self.stubs = stubs
         self.confirmed: Entry | None = None  # the block of names that knows this incarnation
@@ -69,8 +72,8 @@ class Content:
     def __len__(self) -> int:
         return sum(map(len, self.rows))
 
-    def changed(self, changes: Sequence[Entry]) -> "Content":
-        """Return the content after ``changes``, of this group and sorted by version.
+    def changed(self, changes: Sequence[Entry], *, epoch: int) -> "Content":
+        """Return the content after ``changes``, of this group and ``epoch`` and sorted by version.
 
         Cost: O(changes + sqrt(entries)); O(changes) for a PREFIX above all that is held.
         """
@@ -85,14 +88,20 @@ class Content:
             base, prefixes = NOTHING, []
         rows = put(base.rows, changes)
         if prefixes:
-            return content_of(rows, version, covers=covers, at=self.at)
+            return content_of(rows, version, epoch=epoch, covers=covers, at=self.at)
         held_bytes, stubs = base.held_bytes, base.stubs
         for key in {change.key for change in changes}:
             old, new = find(base.rows, key), find(rows, key)
             held_bytes += _weight(new) - _weight(old)
             stubs += _is_stub(new) - _is_stub(old)
         after = Content(
-            rows, version=version, held_bytes=held_bytes, stubs=stubs, covers=covers, at=self.at
+            rows,
+            version=version,
+            epoch=epoch,
+            held_bytes=held_bytes,
+            stubs=stubs,
+            covers=covers,
+            at=self.at,
         )
         after._head = base._head
         after.used = self.used
@@ -152,7 +161,7 @@ class Content:
             return None
         known = self._head
         if known is None or known[0] != entry:
-            self._head = known = (entry, read_head(entry))
+            self._head = known = (entry, read_head(entry, epoch=self.epoch))
         return known[1]
 
     def head_of(self, db: str, table: str) -> Head:
@@ -172,11 +181,14 @@ class Content:
         self._head = None
 
 
-def content_of(rows: Rows, version: int, *, covers: Covers | None = None, at: int = 0) -> Content:
+def content_of(
+    rows: Rows, version: int, *, epoch: int = 0, covers: Covers | None = None, at: int = 0
+) -> Content:
     """Return the content of ``rows``, counted from the start."""
     return Content(
         rows,
         version=version,
+        epoch=epoch,
         held_bytes=sum(map(accounted_bytes, entries(rows))),
         stubs=sum(map(_is_stub, entries(rows))),
         covers=covers,

@@ -152,7 +152,10 @@ class AskTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskValidate:
-    """Get the places of those ``claims``, made in ``epoch``, that are true no more."""
+    """Get the places of those ``claims``, made in ``epoch``, that are true no more.
+
+    As a mapping, to the versions at which their tables are now.
+    """
 
     id: int
     epoch: int

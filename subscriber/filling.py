@@ -48,8 +48,9 @@ class Filling:
         """Take a step of a follower at full; ``fresh``: it never was LIVE, so nothing changes."""
         holdings, journal = self._holdings, self._journal
         match step:
-            case Reset(topic=topic):
+            case Reset(topic=topic, epoch=epoch):
                 self._reset(topic, place, live=live)
+                place.epoch = epoch
                 return ()
             case File(chunk=chunk):
                 account = (chunk.topic, FULL)

@@ -270,15 +270,15 @@ class Holdings:
         return used
 
 
-def merged(base: Content | None, head: Entry, *, at: int) -> Content:
-    """Return ``base`` with the table's own entry as pulled at topic version ``at``."""
+def merged(base: Content | None, head: Entry, *, at: int, epoch: int) -> Content:
+    """Return ``base`` with the table's own entry as pulled at topic version ``at`` of ``epoch``."""
     if base is None:
-        return content_of(put((), [head]), head.version, covers=HEAD_ONLY, at=at)
+        return content_of(put((), [head]), head.version, epoch=epoch, covers=HEAD_ONLY, at=at)
     if base.entry(head.key) == head:
         return base
     rows = sorted([head, *(e for e in entries(base.rows) if e.key != head.key)], key=_version)
     version = max(base.version, head.version)
-    return content_of(put((), rows), version, covers=base.covers, at=base.at)
+    return content_of(put((), rows), version, epoch=epoch, covers=base.covers, at=base.at)
 
 
 def _version(entry: Entry) -> int:

@@ -162,7 +162,7 @@ class Pulls:
         if part.cursor:
             return None, self._continue(part, now=now)
         self.costs.note(pull.came_bytes - pull.counted_bytes, now - pull.sent_at)
-        return Whole(part, _result(pull, at=part.topic_version)), ()
+        return Whole(part, _result(pull, part)), ()
 
     def target(self, request: int) -> Target | None:
         """Return what an open request is about."""
@@ -362,7 +362,7 @@ def _message(request: int, pull: _Pull) -> Pull:
     )
 
 
-def _result(pull: _Pull, *, at: int) -> Result:
+def _result(pull: _Pull, last: Pulled) -> Result:
     """Return what a complete reply comes to: what was held and is still so, and what came."""
     if pull.target.names_only:
         return tuple(chain.from_iterable(page.listings for page in pull.pages))
@@ -370,10 +370,10 @@ def _result(pull: _Pull, *, at: int) -> Result:
     rows = {key: entry for key, entry in pull.held.items() if key not in set(gone)}
     rows.update((entry.key, entry) for page in pull.pages for entry in page.entries)
     version = max((entry.version for entry in rows.values()), default=0)
+    at = last.topic_version
     covers = _covers(pull, at) if pull.target.selector != SELECT_BLOCKS else None
-    return content_of(
-        put(EMPTY, sorted(rows.values(), key=_version)), version, covers=covers, at=at
-    )
+    came = put(EMPTY, sorted(rows.values(), key=_version))
+    return content_of(came, version, epoch=last.epoch, covers=covers, at=at)
 
 
 def _covers(pull: _Pull, at: int) -> Covers:

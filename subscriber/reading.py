@@ -6,7 +6,7 @@ confirm() ──▶ still current, or StaleMetadata: plan again
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,11 +16,12 @@ from ..topics.objects.tables import Partition, Table
 from ..topics.wire.messages import Claimed
 from .content import Content
 from .reads import reach_of, read_partitions
+from .versions import Version, claims_of
 
 TABLES_MAX: Final = 1000  # of one reading
 
 Name = tuple[str, str]  # db, table
-Validate = Callable[[int, tuple[Claimed, ...]], tuple[int, ...]]
+Validate = Callable[[int, tuple[Claimed, ...]], Collection[int]]  # places of what is stale
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +29,13 @@ class Pinned:
     """A table with its partitions; nothing that changed after ``version`` of its topic is in it."""
 
     content: Content
-    version: int
+    version: Version
 
 
 class Snapshot:
     """Tables as they were at one moment; it does not change, whatever is written meanwhile."""
 
-    def __init__(self, epoch: int, pinned: Mapping[Name, Pinned], validate: Validate) -> None:
-        self._epoch = epoch
+    def __init__(self, pinned: Mapping[Name, Pinned], validate: Validate) -> None:
         self._pinned = pinned
         self._validate = validate
 
@@ -64,7 +64,7 @@ class Snapshot:
         Raises:
             StaleMetadata: some are not; says which. Retriable: read and plan again.
         """
-        stale = stale_of(self._epoch, self._pinned, self._validate)
+        stale = stale_of(self._pinned, self._validate)
         if stale:
             names = ", ".join(table_name(*name) for name in stale)
             raise StaleMetadata(f"changed since they were read: {names}")
@@ -92,7 +92,6 @@ def pin(
     names: tuple[Name, ...],
     read: Callable[[Name], Pinned],
     *,
-    epoch: Callable[[], int],
     validate: Validate,
     give_up_at: float,
 ) -> Snapshot:
@@ -102,25 +101,19 @@ def pin(
         NotReady: they changed faster than they could be read.
     """
     pinned: dict[Name, Pinned] = {}
-    missing, of = names, epoch()
+    missing = names
     while True:
         for name in missing:
             pinned[name] = read(name)
-        if epoch() != of:
-            missing, of = names, epoch()
-            continue
-        missing = stale_of(of, pinned, validate)
+        missing = stale_of(pinned, validate)
         if not missing:
-            return Snapshot(of, pinned, validate)
+            return Snapshot(pinned, validate)
         if time.monotonic() >= give_up_at:
             raise NotReady(f"{table_name(*missing[0])} changes faster than it can be read")
 
 
-def stale_of(epoch: int, pinned: Mapping[Name, Pinned], validate: Validate) -> tuple[Name, ...]:
+def stale_of(pinned: Mapping[Name, Pinned], validate: Validate) -> tuple[Name, ...]:
     """Return the names whose pinned version is not the newest."""
     names = tuple(pinned)
-    claims = tuple(
-        Claimed(db=db, table=table, version=pinned[db, table].version, whole=True)
-        for db, table in names
-    )
-    return tuple(names[place] for place in validate(epoch, claims) if place < len(names))
+    claims = claims_of(((name, pinned[name].version) for name in names), whole=True)
+    return tuple(names[place] for place in validate(*claims) if place < len(names))

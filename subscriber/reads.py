@@ -26,6 +26,7 @@ from ..topics.objects.values import (
     decode_names,
     decode_table_value,
 )
+from .versions import Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +39,10 @@ class Head:
     templates: tuple[bytes, ...]
 
 
-def read_head(entry: Entry) -> Head:
-    """Read a table's entry."""
+def read_head(entry: Entry, *, epoch: int = 0) -> Head:
+    """Read a table's entry, whose version counts in ``epoch``."""
     value = decode_table_value(_value(entry))
-    table = read_table(value.thrift, entry.version)
+    table = read_table(value.thrift, Version(entry.version, epoch))
     plain = value.partitions == ABSENT and not table.partition_columns
     return Head(
         table=table,

@@ -31,6 +31,7 @@ from .pulls import Pulls, Whole
 from .shown import Shown
 from .starts import Starts
 from .targets import Target
+from .versions import Version
 
 
 class Service:
@@ -54,7 +55,7 @@ class Service:
         self._starts = starts
         self._shown = shown
         self._next_id = next_id
-        self.verdicts: dict[int, tuple[int, ...]] = {}  # by validation's ask: what is stale
+        self.verdicts: dict[int, dict[int, Version]] = {}  # by validation's ask: what is stale
         self._syncs: Requests[AskSync | AskValidate] = Requests(next_id)
         self._address = ""
 
@@ -135,7 +136,8 @@ class Service:
             return ()
         ask = self._syncs.close(validated.request)
         if ask is not None:
-            self.verdicts[ask.id] = validated.stale
+            epoch = validated.epoch
+            self.verdicts[ask.id] = {at: Version(now_at, epoch) for at, now_at in validated.stale}
         return ()
 
     def on_pulled(self, part: Pulled, *, now: float) -> tuple[Effect, ...]:
@@ -212,7 +214,7 @@ class Service:
             _, _, base = self._base(*target[:2])
             if head is None:
                 return
-            content = merged(base, head, at=part.topic_version)
+            content = merged(base, head, at=part.topic_version, epoch=part.epoch)
         self._following.levels.keep(part.topic, key, content, epoch=part.epoch)
 
     def _show(self, topic: int, place: tuple[int, int]) -> None:

@@ -24,7 +24,6 @@ from ..topics.objects.names import (
     table_name,
 )
 from ..topics.objects.tables import Database, Partition, Table
-from ..topics.wire.messages import Claimed
 from .calls import Calls
 from .config import TIMEOUT_S, settings_of
 from .content import Content
@@ -46,6 +45,7 @@ from .member import Member
 from .reading import Snapshot, names_of, pin
 from .reads import reach_of, read_partition_names, read_partitions
 from .targets import selection
+from .versions import Version, claims_of
 from .watch import Watch
 from .writing import Writes, Writing
 
@@ -245,23 +245,25 @@ class Subscriber:
             lambda number, until: AskSync(id=number, give_up_at=until), timeout_s=timeout_s
         )
 
-    def validate(self, known: Iterable[tuple[str, int]]) -> tuple[str, ...]:
+    def validate(self, known: Iterable[tuple[str, int]]) -> dict[str, Version]:
         """Return those of the tables ``known``, by name and version, that have changed since.
 
-        One round trip, however many. It is the table's own entry that is looked at. Versions from
-        before catalogd lost its store, or was given an old one, may not be told from those after
-        it: ``reading`` notices that.
+        With each the version at which it is now, 0 if there is none, or none that is known. One
+        round trip, however many. It is the table's own entry that is looked at. What cannot be
+        confirmed counts as changed: a version of another epoch, or a number without one.
 
         Raises:
             UsageError: a name is none.
             LinkError: catalogd did not answer in time.
         """
-        claims = tuple(
-            Claimed(db=db, table=table, version=version, whole=False)
-            for (db, table), version in ((parse_table_name(name), at) for name, at in known)
-        )
-        stale = self._calls.validate(self._calls.epoch(), claims) if claims else ()
-        return tuple(table_name(claims[at].db, claims[at].table) for at in stale)
+        asked = ((parse_table_name(name), version) for name, version in known)
+        epoch, claims = claims_of(asked, whole=False)
+        stale = self._calls.validate(epoch, claims) if claims else {}
+        return {
+            table_name(claims[at].db, claims[at].table): version
+            for at, version in stale.items()
+            if at < len(claims)
+        }
 
     def reading(self, *names: str, timeout_s: float | None = None) -> Snapshot:
         """Return the tables ``names`` with their partitions, as they were at one moment.
@@ -274,7 +276,6 @@ class Subscriber:
         return pin(
             names_of(names),
             self._calls.pinned,
-            epoch=self._calls.epoch,
             validate=self._calls.validate,
             give_up_at=time.monotonic() + limit_s,
         )

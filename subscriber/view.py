@@ -53,7 +53,7 @@ class TopicView:
     """What is held of one topic; ``hits`` is counted without a lock, so it may miss a few.
 
     ``partial``: only what was pulled is held, and changes of anything else say nothing.
-    ``epoch`` and ``horizon``: what was pulled of another epoch, or before, is not held.
+    ``epoch``: of all that is held. ``horizon``: what was pulled before it is not held.
     ``floor``: epoch and version from which on what was pulled is answered while the topic is shut.
     ``aside``: partial, beside what is held in full: pulled tables of which only stubs are sent.
     """
@@ -332,7 +332,7 @@ def prepare(held: TopicView, changes: Iterable[Entry]) -> tuple[list[Swap], int]
         before = held.groups.get(group)
         if before is None and held.partial:
             continue
-        after: Content | None = (before or NOTHING).changed(of_group)
+        after: Content | None = (before or NOTHING).changed(of_group, epoch=held.epoch)
         if after is not None and (not after.rows or (held.partial and after.stubs == len(after))):
             after = None
         growth += (after.held_bytes if after else 0) - (before.held_bytes if before else 0)

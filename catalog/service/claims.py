@@ -8,29 +8,34 @@ from ..namespace import Namespace
 
 def stale(
     namespace: Namespace, contents: Contents, asked: Validate, *, epoch: int
-) -> tuple[int, ...]:
+) -> tuple[tuple[int, int], ...]:
     """Return the places of the claims that are true no more, or that nothing here can confirm.
+
+    With each the lowest version of which its claim would be true now; 0: of none.
 
     Cost: O(claims), whatever the tables hold.
     """
-    return tuple(
-        place
-        for place, claim in enumerate(asked.claims)
-        if asked.epoch != epoch or not _holds(namespace, contents, claim)
-    )
+    found = []
+    for place, claim in enumerate(asked.claims):
+        least, newest = _true(namespace, contents, claim)
+        if asked.epoch != epoch or not 0 < least <= claim.version <= newest:
+            found.append((place, least))
+    return tuple(found)
 
 
-def _holds(namespace: Namespace, contents: Contents, claim: Claimed) -> bool:
+def _true(namespace: Namespace, contents: Contents, claim: Claimed) -> tuple[int, int]:
+    """Return of which versions a claim about this table is true, from the first to the last.
+
+    What is above the last is of a store that was lost: the epoch is another, whatever is said.
+    """
     table = (claim.db, claim.table)
     record, value, entry = namespace.find(table), contents.value(table), contents.entry(table)
     if record is None or value is None or entry is None:
-        return False
+        return 0, 0
     if value.incarnation != record.incarnation:
-        return False
+        return 0, 0
     _, topic = contents.topic_of(table)
-    if claim.version > topic.version:
-        return False  # of a store that was lost: the epoch is another, whatever the claim says
     if not claim.whole:
-        return entry.version <= claim.version
-    forgotten = claim.version < topic.floor  # what was deleted since is not remembered
-    return not forgotten and topic.changed_at(table_key(*table)) <= claim.version
+        return entry.version, topic.version
+    changed = topic.changed_at(table_key(*table))
+    return max(changed, topic.floor), topic.version  # what was deleted below it is forgotten

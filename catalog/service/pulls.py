@@ -71,8 +71,8 @@ class Pulls:
         cut = listed if pull.names_only else blocks
         return cut(selection, like, bytes_max=pull.bytes_max)
 
-    def stale(self, asked: Validate) -> tuple[int, ...]:
-        """Return the places of the claims that are true no more."""
+    def stale(self, asked: Validate) -> tuple[tuple[int, int], ...]:
+        """Return the places of the claims that are true no more, and of what version they were."""
         return stale(self._namespace, self._contents, asked, epoch=self._place()[0])
 
     def _stands(self, pull: Pull, epoch: int) -> bool:

@@ -51,7 +51,7 @@ def validated(catalog: Catalog, asked: Validate) -> Validated:
         if not claim.whole:
             newest = entry.version if entry is not None else newest
         if asked.epoch != catalog.epoch or entry is None or newest > claim.version:
-            stale.append(place)
+            stale.append((place, newest if entry is not None else 0))
     return Validated(
         request=asked.request, epoch=catalog.epoch, start=catalog.start, stale=tuple(stale)
     )

@@ -309,7 +309,7 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
             claims=(m.Claimed(db="sales", table="orders", version=42, whole=True),),
         ),
     ),
-    ("validated", m.Validated(request=8, epoch=EPOCH, start=START, stale=(0,))),
+    ("validated", m.Validated(request=8, epoch=EPOCH, start=START, stale=((0, 43),))),
     ("inspect", m.Inspect(request=6, what="subscribers")),
     (
         "order",

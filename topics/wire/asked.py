@@ -117,12 +117,15 @@ class Validate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validated:
-    """The answer to Validate: the places of the stale claims, as of one moment."""
+    """The answer to Validate: places of stale claims with versions, as of one moment.
+
+    A claim of that version, made in ``epoch``, would be true; 0: there is none that would be.
+    """
 
     request: int
     epoch: int
     start: int
-    stale: tuple[int, ...]
+    stale: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -353,7 +353,11 @@ _TABLE: Final[tuple[tuple[int, type, dict[str, Check]], ...]] = (
     (22, Inspect, {"request": U64, "what": TEXT}),
     (23, Inspected, {"request": U64, "columns": _many(TEXT), "rows": _many(_many(CELL))}),
     (24, Validate, {"request": U64, "epoch": U64, "claims": _many(CLAIM)}),
-    (25, Validated, {"request": U64, "epoch": U64, "start": U64, "stale": _many(U64)}),
+    (
+        25,
+        Validated,
+        {"request": U64, "epoch": U64, "start": U64, "stale": _many(_pair(U64, U64))},
+    ),
     (26, Order, {"request": U64, "who": TEXT, "order": TEXT, "arguments": _many(TEXT)}),
     (
         27,

@@ -1,5 +1,7 @@
 """A claim is confirmed only while nothing that it speaks of has changed."""
 
+from dataclasses import replace
+
 import pytest
 
 from topicast.catalog.service.claims import stale
@@ -25,9 +27,13 @@ def claim(found: Holding, *, whole: bool, table: str = "t", back: int = 0) -> Cl
     return Claimed(db="d", table=table, version=version, whole=whole)
 
 
-def judged(found: Holding, *claims: Claimed, epoch: int = EPOCH) -> tuple[int, ...]:
+def named(found: Holding, *claims: Claimed, epoch: int = EPOCH) -> tuple[tuple[int, int], ...]:
     asked = Validate(request=1, epoch=epoch, claims=claims)
     return stale(found.namespace, found.contents, asked, epoch=EPOCH)
+
+
+def judged(found: Holding, *claims: Claimed, epoch: int = EPOCH) -> tuple[int, ...]:
+    return tuple(place for place, _ in named(found, *claims, epoch=epoch))
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -83,8 +89,24 @@ def test_what_cannot_be_confirmed_is_stale() -> None:
     assert topic.changed_at(table_key("d", "never")) == 0
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_version_that_is_named_is_the_lowest_that_would_be_true(whole: bool) -> None:
+    """P-VALID-2."""
+    found = holding()
+    mine = claim(found, whole=whole)
+    found.whole(struct(T, "ds", columns=1), parts("1", "2"))
+    found.change({"ds=1": None, **dict(parts("3"))})
+    found.contents.topic_of(T)[1].floor = mine.version
+    for asked, epoch in ((mine, EPOCH), (mine, EPOCH - 1), (claim(found, whole=whole), EPOCH - 1)):
+        ((place, version),) = named(found, asked, epoch=epoch)
+        assert place == 0
+        assert judged(found, replace(mine, version=version)) == ()
+        assert judged(found, replace(mine, version=version - 1)) == (0,)
+    assert named(found, claim(found, whole=whole, table="none")) == ((0, 0),)
+
+
 def test_content_of_another_incarnation_confirms_nothing() -> None:
     found = holding()
     found.namespace.write({}, {T: None}, source=SOURCE_EVENTS, at_us=NOW_US)
     found.namespace.write({}, {T: "EXTERNAL_TABLE"}, source=SOURCE_EVENTS, at_us=NOW_US)
-    assert judged(found, claim(found, whole=False)) == (0,)
+    assert named(found, claim(found, whole=False)) == ((0, 0),)

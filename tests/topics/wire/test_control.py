@@ -23,7 +23,7 @@ FIELDS: dict[type, list[Any]] = {
     m.CatchUp: [1, 100, [[7, 2, 5, 3, 2, KEY, 4]]],
     m.Compared: [1, True, 5, 6],
     m.Validate: [1, 5, [["db", "t", 3, True]]],
-    m.Validated: [1, 5, 9, [0]],
+    m.Validated: [1, 5, 9, [[0, 4]]],
     m.Report: [1, bytes(16), "h:9083", 3, [[3, 1, "db.t", ["ds=1"]]]],
     m.Reported: [1, 5, 9, [[3, 7, 42, ""]]],
     m.Pull: [
