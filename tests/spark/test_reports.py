@@ -3,6 +3,7 @@
 The tables have no statistics, so the metastore is told nothing of what is written to them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from topicast.tests.cli.processes import topicast
 from topicast.tests.integration.daemons import Daemons
-from topicast.tests.spark.applications import Application
+from topicast.tests.spark.applications import Application, Failed
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.waiting import until
 
@@ -24,6 +25,7 @@ KINDS = {
     "hive_text": "STORED AS textfile",
 }
 DAYS = "USING parquet PARTITIONED BY (ds)"
+NO_KINDS: Mapping[str, str] = {}
 BEFORE = [[1, "a"]]
 INSERTED, OVERWRITTEN = [[1, "a"], [2, "a"]], [[2, "a"]]
 WRITES = {  # table -> how it is written, and the rows that there are then
@@ -65,12 +67,52 @@ WRITES = {  # table -> how it is written, and the rows that there are then
         OVERWRITTEN,
     ),
     "failed": ("fails(\"INSERT OVERWRITE {t} SELECT raise_error('no'), 'a'\")", []),
-    "recreated": ("spark.sql('DROP TABLE {t}') and recreate('{t}')", [[2, "a"]]),
+    "recreated": ("drop('{t}') and recreate('{t}')", [[2, "a"]]),
     "repaired": (
         "put_by_hand(where + '/repaired/ds=a') or spark.sql('MSCK REPAIR TABLE {t}')",
         INSERTED,
     ),
 }
+OTHERS = {  # table -> what it is, how it is written, and the rows that there are then
+    "load": (
+        "STORED AS parquet",
+        "spark.sql(f\"LOAD DATA LOCAL INPATH '{{files}}' INTO TABLE {t}\")",
+        INSERTED,
+    ),
+    "load_over": (
+        "STORED AS parquet",
+        "spark.sql(f\"LOAD DATA LOCAL INPATH '{{files}}' OVERWRITE INTO TABLE {t}\")",
+        OVERWRITTEN,
+    ),
+    "truncated": ("USING orc", "spark.sql('TRUNCATE TABLE {t}')", []),
+    "column": (
+        "USING csv",
+        "spark.sql('ALTER TABLE {t} ADD COLUMNS (note STRING)')",
+        [[1, "a", None]],
+    ),
+    "moved": (
+        "USING parquet",
+        "spark.sql(f\"ALTER TABLE {t} SET LOCATION '{{files}}'\")",
+        OVERWRITTEN,
+    ),
+    "day_moved": (
+        DAYS,
+        "spark.sql(f\"ALTER TABLE {t} PARTITION (ds = 'a') SET LOCATION '{{files}}'\")",
+        OVERWRITTEN,
+    ),
+    "made": (
+        "USING csv",
+        "drop('{t}') and spark.sql('CREATE TABLE {t} USING orc AS TABLE view_of_two')",
+        OVERWRITTEN,
+    ),
+    "write_to": (
+        DAYS,
+        "drop('{t}') and two.writeTo('{t}').using('orc').create()",
+        OVERWRITTEN,
+    ),
+}
+# What Spark itself refuses for tables of this catalog: nothing is written, or to be told.
+REFUSED = ("append()", "overwritePartitions()", "using('parquet').createOrReplace()")
 # DataFrames that exist over these, partitioned tables see that their old files are gone …
 GONE = ("over", "truncate", "insert_over", "save_over", "java_over")
 KEPT = ("insert", "save_as", "java")  # … and over these go on reading what they have listed
@@ -81,6 +123,8 @@ from pathlib import Path
 two = spark.sql("SELECT 2 id, 'a' ds")
 two.createOrReplaceTempView("view_of_two")
 two.write.json(where + "/json")
+files = where + "/files"
+two.coalesce(1).write.parquet(files)
 
 def stream(name):
     rows = spark.readStream.schema("id INT, ds STRING").json(where + "/json")
@@ -96,6 +140,9 @@ def fails(statement):
     except Exception:
         return
     raise AssertionError("it did not fail")
+
+def drop(table):
+    return spark.sql("DROP TABLE " + table)
 
 def recreate(table):
     two.write.format("orc").saveAsTable(table)
@@ -115,11 +162,14 @@ class Pair:
     reader: Application
     daemons: Daemons
 
-    def create(self, db: str, tables: Any, how: str = DAYS) -> None:
+    def create(self, db: str, tables: Any, kinds: Mapping[str, str] = NO_KINDS) -> None:
         """Make a database with tables of one row, of which the metastore has no statistics."""
         self.writer.sql(f"CREATE DATABASE {db}")
         self.writer.side_by_side(
-            *(f"CREATE TABLE {db}.{one} (id INT, ds STRING) {how}" for one in tables)
+            *(
+                f"CREATE TABLE {db}.{one} (id INT, ds STRING) {kinds.get(one, DAYS)}"
+                for one in tables
+            )
         )
         self.writer.side_by_side(*(f"INSERT INTO {db}.{one} VALUES (1, 'a')" for one in tables))
 
@@ -206,12 +256,24 @@ def test_every_way_to_write_is_seen_by_the_other_driver(attached: Pair) -> None:
     assert (pair.status("errors"), pair.status("writes")) == (0, "reported")
 
 
+def test_what_needs_a_table_of_another_kind_is_seen_too(attached: Pair) -> None:
+    pair, writer = attached, attached.writer
+    pair.create("others", OTHERS, {table: kind for table, (kind, _, _) in OTHERS.items()})
+    pair.is_settled("others", dict.fromkeys(OTHERS, BEFORE))
+    pair.reader.do("held = spark.table('others.load_over')")
+    for table, (_, how, _) in OTHERS.items():
+        writer.do(f"_ = {how.format(t=f'others.{table}')}")
+    pair.sees("others", {table: rows for table, (_, _, rows) in OTHERS.items()})
+    assert pair.reader.read(it="held.select('*')") == {"it": OVERWRITTEN}
+    for how in REFUSED:
+        with pytest.raises(Failed):
+            writer.do(f"two.writeTo('others.made').{how}")
+    assert pair.status("errors") == 0
+
+
 def test_every_kind_of_table_is_seen_and_what_exists_of_it(attached: Pair) -> None:
     pair, reader = attached, attached.reader
-    pair.writer.sql("CREATE DATABASE kinds")
-    for kind, how in KINDS.items():
-        pair.writer.sql(f"CREATE TABLE kinds.{kind} (id INT, ds STRING) {how}")
-    pair.writer.side_by_side(*(f"INSERT INTO kinds.{one} VALUES (1, 'a')" for one in KINDS))
+    pair.create("kinds", KINDS, KINDS)
     pair.is_settled("kinds", dict.fromkeys(KINDS, BEFORE))
     reader.do("frame = spark.table('kinds.parquet'); frame.createOrReplaceTempView('of_frame')")
     reader.do("other = spark.newSession(); other.table('kinds.parquet').collect()")
