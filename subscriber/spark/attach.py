@@ -12,10 +12,12 @@ from types import TracebackType
 from typing import Final, Self
 
 from ...topics.errors import ConfigError, NotReady
+from ...topics.objects.rules import ON
 from ..driver import Facts
 from ..subscriber import Subscriber
 from .catalyst import VERSIONS, Catalyst, Session, Unsupported
 from .config import Arguments, SparkSettings, control_of, settings_of
+from .connect import Connect
 from .control import Application, facts_of
 from .guard import Guard
 from .hook import forget, listen, once
@@ -38,6 +40,7 @@ class Handle:
         self._guard = Guard()
         self._sessions = Sessions()
         self._refresher = Refresher()
+        self._connect: Connect | None = None
         self._worker: Worker | None = None
         self._reporter: Reporter | None = None
         self._settings: SparkSettings | None = None
@@ -75,6 +78,7 @@ class Handle:
             statestores=self._settings.statestores if self._settings is not None else "",
             freshness_s=freshness_s(worker.subscriber if worker is not None and here else None),
             sessions=self._refresher.sessions,
+            connect_sessions=len(self._connect) if self._connect is not None else 0,
             relations=self._refresher.relations,
             changes=counts.changes,
             spared=counts.spared,
@@ -155,10 +159,12 @@ class Handle:
             pid=os.getpid(),
             spark=self._spark,
         )
+        connect = self._connect = self._clients(catalyst)
         worker = Worker(
             self._refresher,
             caches=catalyst,
             sessions=self._sessions,
+            others=connect,
             guard=self._guard,
             make=lambda: self._subscriber(settings, application, metastore=metastore.uris),
             names=application.names,
@@ -178,6 +184,15 @@ class Handle:
         with self._guard("report writes"):
             self._reporter.start(session)
         worker.start()
+
+    def _clients(self, catalyst: Catalyst) -> Connect:
+        """Return what finds the sessions of clients of Spark Connect."""
+        return Connect(
+            self._sessions,
+            guard=self._guard,
+            renew=catalyst.renew_all,
+            is_on=lambda: self._refresher.control == ON,
+        )
 
     def _subscriber(
         self, settings: SparkSettings, application: Application, *, metastore: str

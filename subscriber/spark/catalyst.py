@@ -131,6 +131,12 @@ class Catalyst:
         self.renew(session, table, existing=existing)
         session._jsparkSession.catalog().refreshTable(f"{CATALOG}.{_quoted(table)}")
 
+    def renew_all(self, session: Session) -> None:
+        """Forget every relation of ``session``."""
+        caches = self._found(session)
+        if caches.catalog is not None:
+            caches.catalog.invalidateAllCachedTables()
+
     def keep(self, ids: set[str]) -> None:
         """Forget what was kept of every session but these."""
         self._former = {key: held for key, held in self._former.items() if key[0] in ids}

@@ -125,17 +125,19 @@ def prove_callbacks(session: Any) -> None:
         raise Deaf(DEAF)
 
 
-def listen(session: Any, take: Take) -> Callable[[], None]:
+def listen(session: Any, take: Take, *, streaming: bool = True) -> Callable[[], None]:
     """Have ``take`` called with what ``session``, which has its state, executes from now on.
 
     Returns the undoing, which needs what the JVM made of ours: of Python's objects each call
-    makes another.
+    makes another. ``streaming``: batches, too, for which Spark makes what lives as long as itself.
     """
-    java, streaming = session._jsparkSession, session._jvm.org.apache.spark.sql.streaming
-    manager, streams = java.listenerManager(), java.streams()
+    java, manager = session._jsparkSession, session._jsparkSession.listenerManager()
     manager.register(Executions(take))
     executions = manager.listListeners()[-1]
-    batches = streaming.PythonStreamingQueryListenerWrapper(Batches(take))
+    if not streaming:
+        return lambda: manager.unregister(executions)
+    streams, wrapper = java.streams(), session._jvm.org.apache.spark.sql.streaming
+    batches = wrapper.PythonStreamingQueryListenerWrapper(Batches(take))
     streams.addListener(batches)
 
     def undo() -> None:

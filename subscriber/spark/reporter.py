@@ -15,10 +15,11 @@ import time
 from collections.abc import Callable
 from queue import Empty, Full, Queue
 from typing import Any, Final
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 from ...topics.errors import UsageError
 from ..subscriber import Subscriber
+from .connect import Hosted
 from .guard import Guard
 from .listeners import FAILED, PROGRESS, Deaf, States, listen, prove_callbacks
 from .metastores import Metastore
@@ -80,6 +81,7 @@ class Reporter:
         self._undo: Callable[[], None] = lambda: None
         self._heard: WeakSet[Any] = WeakSet()  # sessions that are listened to
         self._undoings: dict[str, Callable[[], None]] = {}  # by the session's id in the JVM
+        self._hosted: dict[str, ref[Any]] = {}  # of these those of Spark Connect, which go again
         self._queue: Queue[tuple[str, Any]] = Queue(QUEUE_MAX)
         self._open: dict[int, frozenset[str]] = {}  # what wrapped calls write at this moment
         self._marks: dict[int, frozenset[str]] = {}
@@ -281,7 +283,10 @@ class Reporter:
         return batch > before
 
     def _listen(self) -> None:
-        """Listen to sessions that have come into use."""
+        """Listen to sessions that have come into use, and to clients' no longer than they last."""
+        for name in [name for name, one in self._hosted.items() if one() is None]:
+            del self._hosted[name]
+            self._undoings.pop(name)()
         for session in self._sessions.alive():
             if session in self._heard or self.deaf or session._sc._jsc is None:
                 continue
@@ -296,4 +301,7 @@ class Reporter:
             except Deaf as error:
                 self.deaf = str(error)
                 raise
-            self._undoings[name] = listen(session, self._take)
+            hosted = isinstance(session, Hosted)
+            self._undoings[name] = listen(session, self._take, streaming=not hosted)
+            if hosted:
+                self._hosted[name] = ref(session)

@@ -1,4 +1,4 @@
-"""Sessions: the classic sessions of this process, tracked weakly, wherever they are made."""
+"""Sessions: those of this process, classic or found by `connect`, tracked weakly."""
 
 import gc
 import os

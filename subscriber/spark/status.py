@@ -17,7 +17,8 @@ class Status:
     ``state``: connecting, live, unsupported or detached; ``reason`` says why it is not live.
     ``control``: the less of what the application says and of what operators want.
     ``freshness_s``: since catalogd was last heard of, infinite before the first time.
-    ``sessions``, ``relations``: looked after, and what they had cached at the last look.
+    ``sessions``, ``relations``: looked after, and what they had cached at the last look;
+    ``connect_sessions``: how many of them are of clients of Spark Connect.
     ``changes``: heard of; ``spared``: those that need no refresh. ``refreshes``: relations renewed;
     ``stale_reads_avoided``: those that were read again after it. ``would_refresh``: what a dry
     run would have renewed. ``losses``: how often all relations were renewed because changes may
@@ -33,6 +34,7 @@ class Status:
     statestores: str
     freshness_s: float
     sessions: int
+    connect_sessions: int
     relations: int
     changes: int
     spared: int

@@ -58,6 +58,19 @@ class Caches(Protocol):
         """Forget what was kept of every session but these."""
 
 
+class Others(Protocol):
+    """Sessions that Python has not made: those of clients of Spark Connect."""
+
+    def poll(self, *, at_once: bool) -> bool:
+        """Tell whether some came; look for them if it is time to, or ``at_once``."""
+
+    def renewed(self, session: Any) -> None:
+        """Take that a relation of ``session`` was forgotten."""
+
+    def let_go(self) -> None:
+        """Hold none any more."""
+
+
 class Worker:
     """Runs ``refresher`` on the sessions; ``make`` gives a subscriber that is not open yet."""
 
@@ -67,6 +80,7 @@ class Worker:
         *,
         caches: Caches,
         sessions: Sessions,
+        others: Others,
         guard: Guard,
         make: Callable[[], Subscriber],
         names: tuple[str, ...] = (),
@@ -79,6 +93,7 @@ class Worker:
         self._refresher = refresher
         self._caches = caches
         self._sessions = sessions
+        self._others = others
         self._guard = guard
         self._make = make
         self._names = names
@@ -122,6 +137,7 @@ class Worker:
                     self._await_topics(subscriber)  # from here on nothing changes unheard
                     retry_s = RETRY_S
                     self._serve(watch, subscriber)
+            self._others.let_go()
             if self.state == LIVE and not self._stopping.is_set():
                 log.warning("subscriber ended, driver is plain Spark: retry_s=%s", retry_s)
             self.state = CONNECTING
@@ -155,8 +171,10 @@ class Worker:
             asked, self._asked = self._asked, []
             self._drain(watch, wait_s=0.0 if asked else IDLE_S)
             self._obey(subscriber)
+            came = self._others.poll(at_once=bool(asked))
             pause_s = self._refresher.pause_s()
-            if asked or (pause_s is not None and time.monotonic() >= self._turned_at + pause_s):
+            due = pause_s is not None and time.monotonic() >= self._turned_at + pause_s
+            if asked or came or due:
                 self._turn()
             for done in asked:
                 done.set()
@@ -204,6 +222,7 @@ class Worker:
         with self._guard(f"refresh {order.table}"):
             renew = self._caches.recache if isinstance(order, Recache) else self._caches.renew
             renew(session, order.table, existing=order.existing)
+            self._others.renewed(session)
             done = True
         if done:
             self._refresher.done(order)

@@ -24,6 +24,29 @@ ITEMS = "shop.items"
 WAIT_S = 20
 
 
+class Clients:
+    """Sessions of clients, which come when they are looked for."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self.coming: list[Session] = []
+        self.renewed_of: list[str] = []
+        self.looks = 0
+        self._sessions = sessions
+
+    def poll(self, *, at_once: bool) -> bool:
+        self.looks += at_once
+        came, self.coming = self.coming, []
+        for session in came:
+            self._sessions.found(session)
+        return bool(came)
+
+    def renewed(self, session: Session) -> None:
+        self.renewed_of.append(session.name)
+
+    def let_go(self) -> None:
+        self.looks = -1
+
+
 class Attached:
     """A worker, and what it works on."""
 
@@ -31,6 +54,7 @@ class Attached:
         self.refresher = Refresher(refresh_cached=refresh_cached)
         self.spark = Stub()
         self.sessions = Sessions()
+        self.clients = Clients(self.sessions)
         self.guard = Guard()
         for session in sessions:
             self.sessions.found(session)
@@ -38,6 +62,7 @@ class Attached:
             self.refresher,
             caches=self.spark,
             sessions=self.sessions,
+            others=self.clients,
             guard=self.guard,
             make=lambda: Subscriber(address, budget="1MB", timeout_s=WAIT_S),
             names=("nightly", "app-1"),
@@ -111,6 +136,18 @@ def test_session_that_ended_is_left_alone_and_one_that_came_is_not() -> None:
         widen(publisher)
         found.heard()
         assert found.spark.renewed == [("new", ORDERS)]
+
+
+def test_session_of_a_client_is_looked_at_when_it_comes_and_told_of_each_refresh() -> None:
+    client = Session("client", ORDERS)
+    with attached() as (found, publisher):
+        widen(publisher)
+        found.heard()
+        assert found.clients.looks > 0, "sync looks at once"
+        found.clients.coming = [client]
+        until(lambda: found.spark.renewed == [("client", ORDERS)], timeout_s=WAIT_S)
+        until(lambda: found.clients.renewed_of == ["client"], timeout_s=WAIT_S)
+    assert found.clients.looks == -1, "none is held any more"
 
 
 def test_refresh_that_fails_is_counted_and_made_as_soon_as_it_can_be() -> None:
