@@ -62,3 +62,4 @@ class Readers:
     def _work(self, orders: "SimpleQueue[Order | None]") -> None:
         while (order := orders.get()) is not None:
             self._deliver(perform(self._pool.mine(), order))
+        self._pool.leave()

@@ -24,8 +24,14 @@ class Pool:
                 self._made.append(found)
         return found
 
+    def leave(self) -> None:
+        """Close the calling thread's connection, even one made since ``close``; it asks no more."""
+        found: Metastore | None = getattr(self._own, "metastore", None)
+        if found is not None:
+            found.close()
+
     def close(self) -> None:
-        """Close every connection; call it when the threads have ended."""
+        """Close every connection; a thread that still asks may make another, until it leaves."""
         with self._lock:
             made, self._made = self._made, []
         for metastore in made:

@@ -126,3 +126,6 @@ def test_load_that_hangs_does_not_keep_its_owner_from_closing() -> None:
         stand.readers.close()
         assert stand.made[0].calls[-1] == "close"
     assert isinstance(stand.fact(), NamesRead), "its answer is nobody's any more"
+    calls = stand.made[0].calls
+    what = "the end of what it connected to again"
+    until(lambda: calls.count("close") == 2, timeout_s=WAIT_S, what=what)

@@ -102,7 +102,10 @@ class ThriftServer:
             self.called.append(name)
             known = self._answers.get(name)
             answer = known() if known else self._otherwise(name)
-            if answer is None:
-                connection.shutdown(socket.SHUT_RDWR)
+            try:
+                if answer is None:
+                    connection.shutdown(socket.SHUT_RDWR)
+                    return
+                connection.sendall(answer)
+            except OSError:  # whoever asked is gone, or this server is
                 return
-            connection.sendall(answer)
