@@ -6,6 +6,7 @@ import click
 
 from .commands import look, members, order, setup
 from .commands.drivers import drivers
+from .commands.hook import hook
 from .commands.run import run as run_application
 from .flags import settings, version_option
 from .output import EXIT_CODES, run
@@ -26,6 +27,7 @@ for command in (
     members.topics,
     members.subscribers,
     drivers,
+    hook,
     look.tables,
     look.describe,
     look.partitions,

@@ -7,7 +7,6 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
 import click
@@ -19,9 +18,13 @@ LOADED_S: Final = 20.0  # after which a Python that has not loaded us is taken t
 NOT_FOUND: Final = 127  # what a shell says of a command that is not there
 CLUSTER: Final = "cluster"
 
-_HOW: Final = "call attach(spark) there, with --conf spark.topicast.statestores=ADDRESSES"
-
-_WHY: Final = "python -E or -I, or an environment that was reset"
+_HOW: Final = (
+    "run 'topicast hook install' of its Python, once, and set"
+    " --conf spark.yarn.appMasterEnv.TOPICAST_STATESTORES=ADDRESSES, on Kubernetes"
+    " --conf spark.kubernetes.driverEnv.TOPICAST_STATESTORES=ADDRESSES; or call attach(spark)"
+    " in the application, with --conf spark.topicast.statestores=ADDRESSES"
+)
+_WHY: Final = "python -E or -I, an environment that was reset, or a driver on another machine"
 
 
 @click.command(
@@ -42,15 +45,14 @@ def run(command: tuple[str, ...], statestores: str | None, control: str | None) 
     from ...subscriber.spark import launch
 
     said = {"statestores": statestores, "control": control}
-    with tempfile.TemporaryDirectory(prefix="topicast-run-") as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory(prefix="topicast-run-") as folder:
         launch.prepare(folder, {key: value for key, value in said.items() if value is not None})
         code = _run(command, folder)
     sys.exit(code)
 
 
-def _run(command: tuple[str, ...], folder: Path) -> int:
-    path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
+def _run(command: tuple[str, ...], folder: str) -> int:
+    path = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
     try:
         child = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
     except OSError as exc:
@@ -82,15 +84,13 @@ def _passing_on(child: "subprocess.Popen[bytes]") -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _warn(folder: Path, *, ended: bool) -> bool:
+def _warn(folder: str, *, ended: bool) -> bool:
     """Say why nothing is attached, where that is known; tell whether something was said."""
     from ...subscriber.spark import launch
 
     noted = launch.notes(folder)
     if launch.LOADED not in noted:
-        text = (
-            "not attached: no Python loaded us (python -E or -I, or an environment that was reset)"
-        )
+        text = f"not attached: no Python loaded us ({_WHY})"
     elif launch.FAILED in noted:
         text = f"not attached: {noted[launch.FAILED]}"
     elif ended and launch.ATTACHED not in noted:

@@ -1,30 +1,34 @@
 """Launch: attach without code, from the start of Python; this file is read by its path.
 
-    topicast run ──PYTHONPATH──▶ sitecustomize ──▶ begin ──▶ pyspark.sql.session is imported
-                          and the user's own ◀──┘                 │ its class is wrapped
-                                    attach ◀──the first session──┘
+    topicast run ──PYTHONPATH──▶ sitecustomize ─┐
+    topicast hook install ─────▶ topicast.pth ──┴▶ begin ──▶ pyspark.sql.session is imported
+                                                                │ its class is wrapped
+                                   attach ◀──the first session──┘
 
-It is read by every Python that the command starts, so it imports nothing but the standard library;
-of ours nothing is loaded before there is a session. In Python workers of executors it does nothing.
+It is read by every Python that the command starts, or that has the .pth and an address in its
+environment: so it imports little at first, and nothing of ours before there is a session. In
+Python workers of executors it takes itself, and our settings, out of sight, and that is all.
 What went on is noted in the folder of the sitecustomize, for whoever started the command.
 """
 
-import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import wraps
+from functools import update_wrapper
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import module_from_spec
-from pathlib import Path
+from itertools import pairwise
 from types import ModuleType
 from typing import Any, Final
 
 SESSION: Final = "pyspark.sql.session"
-SITE: Final = "sitecustomize"
+CONTEXTS: Final = ("pyspark.core.context", "pyspark.context")  # from Spark 4 on, and before
+WORKERS: Final = ("pyspark.daemon", "pyspark.worker")
 WORKER: Final = "PYTHON_WORKER_FACTORY"  # how variables begin that Spark sets for a Python worker
+OURS: Final = "TOPICAST_"  # how variables begin that are settings
+SITE: Final = "sitecustomize"
 SETTINGS: Final = "settings.json"  # arguments of attach
 LOADED: Final = "loaded"  # notes
 ATTACHED: Final = "attached"
@@ -35,42 +39,57 @@ import importlib.util
 _spec = importlib.util.spec_from_file_location("_topicast_launch", {path!r})
 _launch = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_launch)
-_launch.begin({folder!r}, {package!r})
+_launch.begin({package!r}, {folder!r})
 """
 
 
-def prepare(folder: Path, arguments: dict[str, Any]) -> None:
+def prepare(folder: str, arguments: dict[str, Any]) -> None:
     """Write into ``folder`` what Python is to load from there."""
+    import json
+
     package = __name__.rpartition(".")[0]
-    text = TEXT.format(path=__file__, folder=str(folder), package=package)
-    (folder / f"{SITE}.py").write_text(text, encoding="utf-8")
-    (folder / SETTINGS).write_text(json.dumps(arguments), encoding="utf-8")
+    _write(folder, f"{SITE}.py", TEXT.format(path=__file__, folder=folder, package=package))
+    _write(folder, SETTINGS, json.dumps(arguments))
 
 
-def notes(folder: Path) -> dict[str, str]:
+def notes(folder: str) -> dict[str, str]:
     """Return what was noted in ``folder``: by its kind, what was said last."""
+    from pathlib import Path
+
     found = {}
     for kind in (LOADED, ATTACHED, FAILED):
-        for file in sorted(folder.glob(f"{kind}.*")):
+        for file in sorted(Path(folder).glob(f"{kind}.*")):
             found[kind] = file.read_text("utf-8")
     return found
 
 
-def begin(folder: str, package: str) -> None:
-    """Wait for Spark to be imported; whatever fails, Python starts."""
-    _chain(folder)
-    if any(name.startswith(WORKER) for name in os.environ):
-        return
-    _note(folder, LOADED, "")
-    sys.meta_path.insert(0, _Finder(folder, package))
+def begin(package: str, folder: str = "") -> None:
+    """Wait for Spark to be imported; whatever fails, Python starts.
+
+    ``folder`` is that of the sitecustomize. It takes the place of the .pth, which came before it:
+    a driver is attached once, and as ``topicast run`` was told.
+    """
+    try:
+        if _is_worker():
+            _hide(folder)
+            sys.path[:] = [one for one in sys.path if not folder or one != folder]
+            return
+        _note(folder, LOADED, "")
+        sys.meta_path[:] = [one for one in sys.meta_path if not hasattr(one, "is_topicast")]
+        sys.meta_path.insert(0, _Finder(package, folder))
+    finally:
+        if folder:
+            _chain(folder)
 
 
 class _Finder:
     """Finds one module, as it would be found, and has its class wrapped."""
 
-    def __init__(self, folder: str, package: str) -> None:
-        self._folder = folder
+    is_topicast: Final = True
+
+    def __init__(self, package: str, folder: str) -> None:
         self._package = package
+        self._folder = folder
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -81,7 +100,7 @@ class _Finder:
             sys.meta_path.remove(self)
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
-            loader = _Loader(spec.loader, self._folder, self._package)
+            loader = _Loader(spec.loader, self._package, self._folder)
             spec.loader = loader  # type: ignore[assignment]  # it has what a loader needs
         return spec
 
@@ -89,10 +108,10 @@ class _Finder:
 class _Loader:
     """Loads one module by the loader that it has, which it is given back."""
 
-    def __init__(self, inner: Any, folder: str, package: str) -> None:
+    def __init__(self, inner: Any, package: str, folder: str) -> None:
         self._inner = inner
-        self._folder = folder
         self._package = package
+        self._folder = folder
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         found: ModuleType | None = self._inner.create_module(spec)
@@ -104,32 +123,63 @@ class _Loader:
             module.__spec__.loader = self._inner
         self._inner.exec_module(module)
         with suppress(Exception):  # plain Spark, and no note that it is attached
-            _hide(self._folder)
-            _wrap(module.SparkSession, self._folder, self._package)
+            _leave_path(self._folder)
+            _wrap(module.SparkSession, self._package, self._folder)
+            _shield()
 
 
-def _wrap(kind: type, folder: str, package: str) -> None:
+def _wrap(kind: type, package: str, folder: str) -> None:
     original = kind.__dict__["__init__"]
     first = [True]
 
-    @wraps(original)
     def init(self: object, *args: Any, **named: Any) -> None:
         original(self, *args, **named)
         if first:
             first.clear()
-            _attach(self, folder, package)
+            _attach(self, package, folder)
 
-    setattr(kind, "__init__", init)  # noqa: B010 - mypy allows it this way only
+    _replace(kind, original, init)
 
 
-def _attach(session: object, folder: str, package: str) -> None:
+def _shield() -> None:
+    """Start the JVM without our settings: its Python workers inherit what it has."""
+    modules = (sys.modules.get(name) for name in CONTEXTS)
+    kind: type = next(one.SparkContext for one in modules if one and hasattr(one, "SparkContext"))
+    original = kind.__dict__["_ensure_initialized"].__func__
+
+    def start(cls: Any, *args: Any, **named: Any) -> Any:
+        if cls._gateway is not None:
+            return original(cls, *args, **named)
+        hidden = _hide("")
+        try:
+            return original(cls, *args, **named)
+        finally:
+            os.environ.update(hidden)
+
+    _replace(kind, original, classmethod(start))
+
+
+def _replace(kind: type, original: Callable[..., Any], ours: Any) -> None:
+    """Put ``ours`` in the place of a method, by whose name it goes."""
+    update_wrapper(getattr(ours, "__func__", ours), original)
+    setattr(kind, original.__name__, ours)
+
+
+def _attach(session: object, package: str, folder: str) -> None:
     try:
-        arguments = json.loads(Path(folder, SETTINGS).read_text("utf-8"))
+        import json
+
+        arguments = json.loads(_read(folder, SETTINGS) if folder else "{}")
         status = import_module(package).attach(session, **arguments).status()
         failed = status.state == "unsupported"
         _note(folder, FAILED if failed else ATTACHED, status.reason)
     except Exception as exc:  # noqa: BLE001 - whatever it is, the application goes on
-        _note(folder, FAILED, f"{type(exc).__name__}: {exc}")
+        why = f"{type(exc).__name__}: {exc}"
+        _note(folder, FAILED, why)
+        if not folder:
+            import logging
+
+            logging.getLogger("topicast").warning("driver is plain Spark: reason=%s", why)
 
 
 def _chain(folder: str) -> None:
@@ -141,8 +191,22 @@ def _chain(folder: str) -> None:
         spec.loader.exec_module(module)
 
 
-def _hide(folder: str) -> None:
-    """Take us out of what processes inherit that this one starts: the JVM, and its workers."""
+def _is_worker() -> bool:
+    """Whether this is a Python worker: Spark sets a variable, and names its module."""
+    named = any(flag == "-m" and name in WORKERS for flag, name in pairwise(sys.orig_argv))
+    return named or any(name.startswith(WORKER) for name in os.environ)
+
+
+def _hide(folder: str) -> dict[str, str]:
+    """Take us out of what this process's children inherit; return what settings there were."""
+    _leave_path(folder)
+    names = [name for name in os.environ if name.startswith(OURS)]
+    return {name: os.environ.pop(name) for name in names}
+
+
+def _leave_path(folder: str) -> None:
+    if not folder:
+        return
     left = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one != folder]
     os.environ.pop("PYTHONPATH", None)
     if any(left):
@@ -150,5 +214,18 @@ def _hide(folder: str) -> None:
 
 
 def _note(folder: str, kind: str, text: str) -> None:
-    with suppress(OSError):
-        Path(folder, f"{kind}.{os.getpid()}").write_text(text, "utf-8")
+    if folder:
+        with suppress(OSError):  # whoever wanted to know it has ended
+            _write(folder, f"{kind}.{os.getpid()}", text)
+
+
+def _read(folder: str, name: str) -> str:
+    from pathlib import Path
+
+    return Path(folder, name).read_text("utf-8")
+
+
+def _write(folder: str, name: str, text: str) -> None:
+    from pathlib import Path
+
+    Path(folder, name).write_text(text, "utf-8")

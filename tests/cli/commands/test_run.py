@@ -26,9 +26,13 @@ def test_output_and_exit_code_are_the_commands_own() -> None:
     assert done.stderr == "topicast: not attached: no Spark session was made\n"
 
 
-@pytest.mark.parametrize("flag", ["-E", "-I"])
-def test_python_that_hears_nothing_of_us_is_told_of(flag: str) -> None:
-    done = run("--", sys.executable, flag, "-c", "pass")
+@pytest.mark.parametrize(
+    "words",
+    [(sys.executable, "-E"), (sys.executable, "-I"), ("env", "-i", sys.executable)],
+    ids=["-E", "-I", "env -i"],
+)
+def test_python_that_hears_nothing_of_us_is_told_of(words: tuple[str, ...]) -> None:
+    done = run("--", *words, "-c", "pass")
     assert "no Python loaded us (python -E or -I" in done.stderr
 
 
@@ -44,7 +48,10 @@ def test_python_that_hears_nothing_of_us_is_told_of(flag: str) -> None:
 def test_driver_that_runs_elsewhere_is_refused_with_what_works(words: tuple[str, ...]) -> None:
     done = run("--", "spark-submit", *words, "app.py")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "spark.topicast.statestores" in done.stderr
+    assert "topicast hook install" in done.stderr
+    assert "spark.yarn.appMasterEnv.TOPICAST_STATESTORES=" in done.stderr
+    assert "spark.kubernetes.driverEnv.TOPICAST_STATESTORES=" in done.stderr
+    assert "spark.topicast.statestores=" in done.stderr
 
 
 def test_command_that_is_not_there_is_named() -> None:

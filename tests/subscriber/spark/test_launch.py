@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
     """What ``topicast run`` prepares, beside a Spark and a sitecustomize that a user has."""
     found = tmp_path / "run"
     found.mkdir()
-    launch.prepare(found, {"statestores": "tcp://127.0.0.1:1"})
+    launch.prepare(str(found), {"statestores": "tcp://127.0.0.1:1"})
     package = tmp_path / "libraries" / "pyspark" / "sql"
     package.mkdir(parents=True)
     (package.parent / "__init__.py").touch()
@@ -69,7 +69,7 @@ def test_first_session_is_attached_and_python_is_as_it_was(folder: Path) -> None
     assert said["path"] == str(folder.parent / "libraries"), "processes started by it have no hook"
     assert said["chained"], "the user's own sitecustomize is run"
     assert "topicast.subscriber.spark.attach" in said["ours"]
-    noted = launch.notes(folder)
+    noted = launch.notes(str(folder))
     assert "Spark Connect" in noted[launch.FAILED], "this Spark has no JVM, and the user hears it"
     assert len(list(folder.glob(f"{launch.FAILED}.*"))) == 1
 
@@ -77,26 +77,26 @@ def test_first_session_is_attached_and_python_is_as_it_was(folder: Path) -> None
 def test_python_that_makes_no_session_loads_nothing_of_ours(folder: Path) -> None:
     code = "import json, sys; print(json.dumps([m for m in sys.modules if 'topicast.' in m]))"
     assert run(folder, code) == []
-    assert launch.notes(folder) == {launch.LOADED: ""}
+    assert launch.notes(str(folder)) == {launch.LOADED: ""}
 
 
 def test_python_worker_of_an_executor_is_left_alone(folder: Path) -> None:
     said = run(folder, PYTHON_WORKER_FACTORY_SECRET="x")
     assert (said["names"], said["ours"], said["chained"]) == (["first", "second"], [], True)
-    assert launch.notes(folder) == {}
+    assert launch.notes(str(folder)) == {}
 
 
 def test_attach_that_cannot_even_be_loaded_leaves_the_application_alone(folder: Path) -> None:
     site = folder / "sitecustomize.py"
     site.write_text(site.read_text().replace("'topicast.subscriber.spark'", "'not.there'"))
     assert run(folder)["names"] == ["first", "second"]
-    assert "ModuleNotFoundError" in launch.notes(folder)[launch.FAILED]
+    assert "ModuleNotFoundError" in launch.notes(str(folder))[launch.FAILED]
 
 
 def test_another_module_of_that_name_is_left_alone(folder: Path) -> None:
     (folder.parent / "libraries" / "pyspark" / "sql" / "session.py").write_text("x = 1")
     run(folder, "import pyspark.sql.session")
-    assert launch.notes(folder) == {launch.LOADED: ""}
+    assert launch.notes(str(folder)) == {launch.LOADED: ""}
 
 
 def test_spark_that_is_not_there_is_not_found(folder: Path) -> None:
@@ -114,7 +114,7 @@ def test_finder_and_loader_are_what_python_takes_them_for(
     monkeypatch.setenv("PYTHONPATH", str(folder))
     for name in ("sitecustomize", "users_own"):
         monkeypatch.setitem(sys.modules, name, sys)  # which is put back at the end
-    launch.begin(str(folder), "not.there")
+    launch.begin("not.there", str(folder))
     finder = sys.meta_path[0]
     assert finder.find_spec("json", None) is None
     spec = finder.find_spec("pyspark.sql.session", [f"{folder.parent}/libraries/pyspark/sql"])
@@ -127,4 +127,4 @@ def test_finder_and_loader_are_what_python_takes_them_for(
     spec.loader.exec_module(module)
     assert "PYTHONPATH" not in os.environ
     assert [module.SparkSession().name, module.SparkSession("b").name] == ["first", "b"]
-    assert "No module named 'not'" in launch.notes(folder)[launch.FAILED]
+    assert "No module named 'not'" in launch.notes(str(folder))[launch.FAILED]

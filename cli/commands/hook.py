@@ -1,0 +1,144 @@
+"""Hook: every driver of a Python is attached, by a line that Python itself reads at its start.
+
+topicast.pth in site-packages ──TOPICAST_STATESTORES is set──▶ subscriber/spark/launch.py: begin
+
+Where the variable is not set the line looks for it, and that is all. Topicast is looked for when
+the line is read: it may be installed anew, elsewhere, or not at all.
+"""
+
+import os
+import site
+import subprocess
+import sys
+import sysconfig
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import click
+
+from ...topics.errors import TopicastError, UsageError
+from ..flags import settings
+from ..output import DONE, EXIT_CODES, FAILED, Output, output_option
+
+VARIABLE: Final = "TOPICAST_STATESTORES"
+NAME: Final = "topicast.pth"
+LOOK_S: Final = 60.0  # for a Python to start
+
+_CODE: Final = """
+try:
+    from importlib import util
+    found = util.find_spec("topicast").submodule_search_locations[0]
+    spec = util.spec_from_file_location("_topicast_launch", found + "/subscriber/spark/launch.py")
+    launch = util.module_from_spec(spec)
+    spec.loader.exec_module(launch)
+    launch.begin("topicast.subscriber.spark")
+except Exception:
+    pass
+"""
+LINE: Final = f"import os; os.environ.get({VARIABLE!r}) and exec({_CODE!r}, {{}})\n"
+
+_LOOK: Final = "import sys; sys.exit(not any(hasattr(one, 'is_topicast') for one in sys.meta_path))"
+_INSTEAD: Final = "or start drivers by 'topicast run -- COMMAND'"
+
+
+@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@click.argument("what", type=click.Choice(["install", "remove", "status"]), default="status")
+@click.option("--user", is_flag=True, help="Install it for yourself, beside your own packages.")
+@output_option()
+def hook(*, what: str, user: bool, output: str) -> int:
+    """Attach every Spark driver of this Python, wherever TOPICAST_STATESTORES is set.
+
+    install writes a line for Python's start, topicast.pth in site-packages, and tries it; remove
+    takes it away. status ends with 1 if drivers are not attached. Python workers of executors, and
+    Pythons without the variable, are left alone.
+    """
+    if what == "install":
+        _install(_folder(user=user) / NAME)
+    found = _found()
+    if what == "remove":
+        for file in found:
+            _remove(file)
+        found = []
+    works = bool(found) and _is_read()
+    state = "installed" if works else "broken" if found else "not installed"
+    files = [str(file) for file in found]
+    facts = {"python": sys.executable, "state": state, "files": files}
+    Output(output).document(facts, text=" ".join([f"{state}:", *(files or [sys.executable])]))
+    return DONE if works or what == "remove" else FAILED
+
+
+def _install(file: Path) -> None:
+    from ...subscriber.spark import launch
+
+    if not Path(launch.__file__).is_file():
+        raise UsageError(
+            f"Topicast is run from an archive, {launch.__file__}, which Python does not look into"
+            f" at its start: install it with pip in the driver's Python, {_INSTEAD}"
+        )
+    if file.exists() and not _is_ours(file):
+        raise UsageError(f"{file} is not ours: it is left as it is; move it away, {_INSTEAD}")
+    if sys.prefix == sys.base_prefix:
+        click.echo("note: no virtual environment: all programs of this Python read it", err=True)
+    before = file.read_text("utf-8") if file.exists() else None
+    _write(file, LINE)
+    if not _is_read():
+        _remove(file) if before is None else _write(file, before)
+        raise UsageError(
+            f"{sys.executable} does not read {file.parent} at its start, or finds no Topicast"
+            f" there: run 'topicast hook install' of the driver's Python, {_INSTEAD}"
+        )
+
+
+def _write(file: Path, text: str) -> None:
+    """Replace ``file`` at once: a Python that starts reads all of it, or none."""
+    beside = file.with_suffix(f".{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text(text, "utf-8")
+        beside.replace(file)
+    except OSError as exc:
+        with suppress(OSError):
+            beside.unlink()
+        raise _denied(file, exc) from exc
+
+
+def _remove(file: Path) -> None:
+    try:
+        file.unlink(missing_ok=True)
+    except OSError as exc:
+        raise _denied(file, exc) from exc
+
+
+def _denied(file: Path, exc: OSError) -> TopicastError:
+    return TopicastError(
+        f"{file}: {exc.strerror}: run it as who may write there, with --user for yourself, in a"
+        f" virtual environment, {_INSTEAD}"
+    )
+
+
+def _folder(*, user: bool) -> Path:
+    return Path(site.getusersitepackages() if user else sysconfig.get_path("purelib"))
+
+
+def _found() -> list[Path]:
+    """Return what was installed, wherever this Python may look for it."""
+    folders = dict.fromkeys([_folder(user=False), *map(Path, site.getsitepackages())])
+    folders[_folder(user=True)] = None
+    return [folder / NAME for folder in folders if _is_ours(folder / NAME)]
+
+
+def _is_ours(file: Path) -> bool:
+    try:
+        return f"get({VARIABLE!r})" in file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _is_read() -> bool:
+    """Start a Python as a driver would be, and see whether the line did what it is for."""
+    environ = {**os.environ, VARIABLE: "tcp://127.0.0.1:1"}
+    done = subprocess.run(
+        [sys.executable, "-c", _LOOK], env=environ, capture_output=True, timeout=LOOK_S, check=False
+    )
+    return done.returncode == DONE

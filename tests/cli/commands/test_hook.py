@@ -1,0 +1,147 @@
+"""``topicast hook``: drivers of a Python are attached by a variable; Spark is a few lines here."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from topicast.cli.commands import hook
+from topicast.subscriber.spark import launch
+from topicast.tests.cli.homes import ROOT, Home
+from topicast.tests.subscriber.spark.test_launch import APPLICATION
+from topicast.topics.errors import TopicastError, UsageError
+
+ADDRESS = "tcp://127.0.0.1:1"
+SEEN = """
+import json, os, sys
+print(json.dumps({
+    "ours": [name for name in (*sys.modules, *os.environ) if "topicast" in name.lower()],
+    "finders": len([one for one in sys.meta_path if hasattr(one, "is_topicast")]),
+    "path": [one for one in sys.path if "run" in one],
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """Where the hook has been installed."""
+    home = Home(tmp_path_factory.mktemp("home"))
+    done = home.hook("install")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"installed: {home.site / hook.NAME}\n"
+    return home
+
+
+def test_driver_is_attached_by_a_variable(home: Home) -> None:
+    said = home.seen(APPLICATION, "-E", **{hook.VARIABLE: ADDRESS})
+    assert said["names"] == ["first", "second"]
+    assert "topicast.subscriber.spark.attach" in said["ours"]
+    assert "Spark Connect" in said["said"], "this Spark has no JVM, and the log says so"
+
+
+@pytest.mark.parametrize("value", [{}, {hook.VARIABLE: ""}], ids=["unset", "empty"])
+def test_python_without_the_variable_is_left_alone(home: Home, value: dict[str, str]) -> None:
+    seen = home.seen(SEEN, **value)
+    assert (seen["ours"], seen["finders"], seen["said"]) == (list(value), 0, "")
+
+
+def test_python_worker_sees_no_setting_of_ours(home: Home) -> None:
+    worker = {hook.VARIABLE: ADDRESS, "PYTHON_WORKER_FACTORY_SECRET": "x"}
+    seen = home.seen(SEEN, **worker, TOPICAST_CONTROL="on")
+    assert (seen["ours"], seen["finders"], seen["said"]) == ([], 0, "")
+
+
+def test_driver_with_both_hooks_is_attached_once_and_as_it_was_run(
+    home: Home, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    launch.prepare(str(folder), {})
+    environ = {hook.VARIABLE: ADDRESS, "PYTHONPATH": str(folder)}
+    assert home.seen(SEEN, **environ)["finders"] == 1
+    said = home.seen(APPLICATION, **environ)["said"]
+    assert said.count("Spark Connect") == 1
+    assert "Spark Connect" in launch.notes(str(folder))[launch.FAILED]
+    worker = home.seen(SEEN, PYTHON_WORKER_FACTORY_SECRET="x", **environ)
+    assert (worker["ours"], worker["finders"], worker["path"]) == ([], 0, [])
+
+
+def test_topicast_that_is_gone_or_broken_harms_nothing(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    (home.site / hook.NAME).write_text(hook.LINE)
+    (home.libraries / "topicast").unlink()
+    environ = {hook.VARIABLE: ADDRESS}
+    assert home.seen(SEEN, **environ)["said"] == ""
+    broken = home.libraries / "topicast" / "subscriber" / "spark"
+    broken.mkdir(parents=True)
+    (broken / "launch.py").write_text("1 / 0")
+    assert home.seen(SEEN, **environ)["said"] == ""
+
+
+def test_removing_leaves_nothing(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    before = sorted(home.site.iterdir())
+    assert home.hook("install").returncode == 0
+    assert sorted(home.site.iterdir()) == sorted([*before, home.site / hook.NAME])
+    done = home.hook("remove")
+    assert (done.returncode, done.stdout[:14]) == (0, "not installed:")
+    assert sorted(home.site.iterdir()) == before
+    assert home.hook("status").returncode == 1
+
+
+def invoke(*words: str) -> BaseException | None:
+    return CliRunner().invoke(hook.hook, words).exception
+
+
+def test_folder_that_may_not_be_written_is_named_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hook.sysconfig, "get_path", lambda _: "/dev/null/site-packages")
+    error = invoke("install")
+    assert isinstance(error, TopicastError)
+    assert str(error).startswith("/dev/null/site-packages/topicast.pth: Not a directory: ")
+    assert "--user" in str(error)
+    assert "topicast run" in str(error)
+
+
+def test_folder_that_python_does_not_read_is_left_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(hook.sysconfig, "get_path", lambda _: str(tmp_path / "new"))
+    error = invoke("install")
+    assert isinstance(error, UsageError)
+    assert f"{sys.executable} does not read {tmp_path / 'new'}" in str(error)
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_file_that_is_not_ours_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(hook.sysconfig, "get_path", lambda _: str(tmp_path))
+    (tmp_path / hook.NAME).write_text("/somewhere\n")
+    assert "is not ours" in str(invoke("install"))
+    invoke("remove")
+    assert (tmp_path / hook.NAME).read_text() == "/somewhere\n"
+
+
+def test_topicast_in_an_archive_is_told_what_to_do(tmp_path: Path) -> None:
+    archive = tmp_path / "topicast.zip"
+    with zipfile.ZipFile(archive, "w") as zipped:
+        for folder in ("", "cli", "topics", "subscriber", "catalog"):
+            for path in sorted((ROOT / folder).glob("**/*.py" if folder else "*.py")):
+                zipped.write(path, Path("topicast") / path.relative_to(ROOT))
+    done = subprocess.run(
+        [sys.executable, "-m", "topicast.cli.main", "hook", "install"],
+        env={**os.environ, "PYTHONPATH": str(archive)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "is run from an archive" in done.stderr
+    assert "pip" in done.stderr
