@@ -35,11 +35,13 @@ from ..topics.wire.messages import (
     SELECT_NAMES,
     SELECT_TABLE,
     Cancel,
+    Claimed,
     Credit,
     Pull,
     Pulled,
     Refused,
 )
+from .beside import still_true
 from .content import HEAD_ONLY, Content, Covers, content_of
 from .costs import Costs
 from .facts import PULLS, Answer, AskTable, Effect, Fail, Send
@@ -59,7 +61,7 @@ COVERS_MAX: Final = 64  # selections remembered of one table, the newest
 COVER_MAX: Final = 4096  # characters of one that is remembered
 
 Result = Content | tuple[bytes, ...]  # what was pulled, or listings of names
-Base = Callable[[str, str], tuple[int, int, Content | None]]
+Base = Callable[[str, str], tuple[int, int, Content | None, tuple[Claimed, ...]]]
 
 
 @dataclass(slots=True)
@@ -82,6 +84,7 @@ class _Pull:
     epoch: int  # of ``base``
     base: Content | None
     held: dict[bytes, Entry]
+    beside: tuple[Claimed, ...] = ()
     refused: str = ""  # the last time that it was
     sent_at: float = 0.0
     came_bytes: int = 0
@@ -91,16 +94,17 @@ class _Pull:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A complete reply: its last part, and what all of them come to."""
+    """A complete reply: its last part, what all of them come to, and what holds beside it."""
 
     last: Pulled
     result: Result
+    confirmed: tuple[Claimed, ...] = ()
 
 
 class Pulls:
     """What is asked of catalogd and who waits.
 
-    ``base`` gives the topic of a table, the epoch that is accepted, and what is held of that.
+    ``base`` gives a table's topic, the epoch accepted, what is held of it, claims beside it.
     """
 
     def __init__(
@@ -162,7 +166,8 @@ class Pulls:
         if part.cursor:
             return None, self._continue(part, now=now)
         self.costs.note(pull.came_bytes - pull.counted_bytes, now - pull.sent_at)
-        return Whole(part, _result(pull, part)), ()
+        confirmed = still_true(pull.beside, part) if part.epoch == pull.epoch else ()
+        return Whole(part, _result(pull, part), confirmed), ()
 
     def target(self, request: int) -> Target | None:
         """Return what an open request is about."""
@@ -272,8 +277,8 @@ class Pulls:
 
     def _open(self, target: Target, asks: list[AskTable], now: float) -> int:
         db, table = target[:2]
-        topic, epoch, base = self._base(db, table)
-        pull = _Pull(target, asks, epoch, base, _held(base, target))
+        topic, epoch, base, beside = self._base(db, table)
+        pull = _Pull(target, asks, epoch, base, _held(base, target), beside)
         request = self._requests.open(pull, now=now)
         self._running[target] = request
         self.fence.begin(topic, table_key(db, table))
@@ -357,8 +362,9 @@ def _message(request: int, pull: _Pull) -> Pull:
         names=target.names,
         names_only=target.names_only,
         after=page.after,
-        epoch=page.at[0],
+        epoch=page.at[0] or pull.epoch,
         version=page.at[1],
+        beside=pull.beside if page.at[0] in (0, pull.epoch) else (),
     )
 
 

@@ -12,6 +12,7 @@ from ..topics.requests import RETRY_S, Requests
 from ..topics.sharding import NAMESPACE, table_topic, topic_ids
 from ..topics.wire.messages import (
     SELECT_TABLE,
+    Claimed,
     Compared,
     Pulled,
     Refused,
@@ -22,6 +23,7 @@ from ..topics.wire.messages import (
     Validated,
     Write,
 )
+from .beside import claims_beside, confirm
 from .content import Content
 from .facts import SERVICE, AskSync, AskTable, AskValidate, ConnectCatalog, Effect, Send
 from .following import Following
@@ -32,6 +34,7 @@ from .shown import Shown
 from .starts import Starts
 from .targets import Target
 from .versions import Version
+from .view import TopicView
 
 
 class Service:
@@ -151,6 +154,7 @@ class Service:
         assert target is not None
         if self._stale(whole, target[:2]):
             return self._sent(effects + self.pulls.again(part, now=now))
+        self._confirm(whole)
         self._show(part.topic, (part.epoch, part.topic_version))
         self._show(NAMESPACE, (part.epoch, part.namespace_version))
         gone = NoSuchObject(table_name(*target[:2]))
@@ -199,21 +203,46 @@ class Service:
         incarnation = record.incarnation if record is not None else 0
         return (record is not None) != part.found or incarnation != part.incarnation
 
-    def _base(self, db: str, table: str) -> tuple[int, int, Content | None]:
-        """Return a table's topic, the accepted epoch, and what was pulled of the table in it."""
+    def _base(self, db: str, table: str) -> tuple[int, int, Content | None, tuple[Claimed, ...]]:
+        """Return a table's topic, the accepted epoch, and what was pulled of the table in it.
+
+        And what is to be claimed of others of the topic.
+        """
         topic, epoch = table_topic(db, table, self._following.num_topics), self._starts.accepted[0]
+        held, group = self._pulled(topic, epoch), table_key(db, table)
+        if held is None:
+            return topic, epoch, None, ()
+        beside = claims_beside(held, group, reached=self._reached(topic, epoch))
+        return topic, epoch, held.groups.get(group), beside
+
+    def _pulled(self, topic: int, epoch: int) -> TopicView | None:
         held = self._following.levels.view.pulled(topic)
-        if held is None or held.epoch != epoch:
-            return topic, epoch, None
-        return topic, epoch, held.groups.get(table_key(db, table))
+        return None if held is None or held.epoch != epoch else held
+
+    def _reached(self, topic: int, epoch: int) -> int:
+        """Return the version of ``epoch`` up to which stubs of ``topic`` have hit what is held."""
+        standing = self._following.levels.standing
+        if not standing.reached(topic, (epoch, 0)):
+            return 0
+        of, version = standing.position(topic)
+        return version if of == epoch else 0
+
+    def _confirm(self, whole: Whole) -> None:
+        """Let what was pulled before be as new as a reply that says that it has not changed."""
+        part = whole.last
+        held = self._pulled(part.topic, part.epoch)
+        if held is not None:
+            reached = self._reached(part.topic, part.epoch)
+            confirm(held, whole.confirmed, at=part.topic_version, reached=reached)
 
     def _keep(self, part: Pulled, content: Content, target: Target) -> None:
         key = table_key(*target[:2])
         if target.selector == SELECT_TABLE:
             head = content.entry(key)
-            _, _, base = self._base(*target[:2])
+            held = self._pulled(part.topic, part.epoch)
             if head is None:
                 return
+            base = held.groups.get(key) if held is not None else None
             content = merged(base, head, at=part.topic_version, epoch=part.epoch)
         self._following.levels.keep(part.topic, key, content, epoch=part.epoch)
 

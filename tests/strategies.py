@@ -194,6 +194,8 @@ _OF_CLASS: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (m.Pulled, "names"): st.binary(max_size=40),
     (m.Validate, "claims"): _many(_claims),
     (m.Validated, "stale"): _many(st.tuples(u64, u64)),
+    (m.Pull, "beside"): _many(_claims),
+    (m.Pulled, "stale"): _many(u64),
     (m.Refused, "topic"): st.integers(-1, 65_535),
     (m.Have, "versions"): _many(u64),
     (m.Synced, "versions"): _many(u64),

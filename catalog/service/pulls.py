@@ -62,6 +62,7 @@ class Pulls:
             incarnation=record.incarnation if record else 0,
             gone=(),
             entries=(),
+            stale=self._stale_beside(pull, epoch),
         )
         if record is None:
             return iter([(pulled_cost(like), like)])
@@ -74,6 +75,13 @@ class Pulls:
     def stale(self, asked: Validate) -> tuple[tuple[int, int], ...]:
         """Return the places of the claims that are true no more, and of what version they were."""
         return stale(self._namespace, self._contents, asked, epoch=self._place()[0])
+
+    def _stale_beside(self, pull: Pull, epoch: int) -> tuple[int, ...]:
+        if not pull.beside:
+            return ()
+        asked = Validate(request=0, epoch=pull.epoch, claims=pull.beside)
+        found = stale(self._namespace, self._contents, asked, epoch=epoch)
+        return tuple([place for place, _ in found])
 
     def _stands(self, pull: Pull, epoch: int) -> bool:
         """Tell whether nothing of the table has changed since the version that is asked for."""

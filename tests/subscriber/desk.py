@@ -92,6 +92,7 @@ def pulled(catalog: Catalog, pull: Pull) -> Pulled:
     shown = [] if moved else later[:cut]
     blocks = [row for row in shown if row.key != key]
     only = pull.names_only
+    beside = validated(catalog, Validate(request=0, epoch=pull.epoch, claims=pull.beside))
     return Pulled(
         request=pull.request,
         sequence=0,
@@ -108,4 +109,5 @@ def pulled(catalog: Catalog, pull: Pull) -> Pulled:
         names=encode_listing([n for row in blocks for n in _names(row, pull)]) if only else b"",
         cursor=later[cut].key if later[cut:] and not moved else b"",
         moved=moved,
+        stale=tuple(place for place, _ in beside.stale),
     )

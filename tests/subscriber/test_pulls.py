@@ -19,7 +19,7 @@ from topicast.topics.wire.messages import Cancel, Pull, Refused
 
 
 def _pulls() -> Pulls:
-    return Pulls(count(1).__next__, base=lambda _db, _table: (0, 0, None), fence=Fence())
+    return Pulls(count(1).__next__, base=lambda _db, _table: (0, 0, None, ()), fence=Fence())
 
 
 def _ask(number: int, table: str = "orders", give_up_at: float = 10.0) -> facts.AskTable:
@@ -110,7 +110,7 @@ def test_reply_of_another_epoch_than_what_is_held_is_pulled_again_with_nothing_h
     key = table_key("shop", "orders")
     rows = source.topics[source.topic("shop", "orders")].rows(key)
     held = content_of(put(EMPTY, rows), 1, covers=HEAD_ONLY)
-    bases = [(0, source.epoch - 1, held), (0, source.epoch, None)]
+    bases = [(0, source.epoch - 1, held, ()), (0, source.epoch, None, ())]
     machine = Pulls(count(1).__next__, base=lambda _db, _table: bases.pop(0), fence=Fence())
     (pull,) = _sent(machine.ask(_ask(1), now=0.0))
     assert key in dict(pull.held)
@@ -188,7 +188,7 @@ def test_names_alone_are_asked_for_without_what_is_held() -> None:
     rows = source.topics[source.topic("shop", "sales")].rows(table_key("shop", "sales"))
     held = content_of(put(EMPTY, rows[:2]), 1, covers=HEAD_ONLY)
     machine = Pulls(
-        count(1).__next__, base=lambda _db, _table: (0, source.epoch, held), fence=Fence()
+        count(1).__next__, base=lambda _db, _table: (0, source.epoch, held, ()), fence=Fence()
     )
     assert _begin(machine, names_only=True).held == ()
     assert _begin(machine).held
@@ -224,7 +224,7 @@ def test_refused_pull_comes_again_when_it_was_told_to_and_not_with_all_others() 
     times = set()
     for name in ("a", "b", "c", "d"):
         machine = Pulls(
-            count(1).__next__, base=lambda _db, _table: (0, 0, None), fence=Fence(), name=name
+            count(1).__next__, base=lambda _db, _table: (0, 0, None, ()), fence=Fence(), name=name
         )
         pull = _begin(machine)
         busy = Refused(request=pull.request, code="BUSY", message="later", retry_ms=4000)

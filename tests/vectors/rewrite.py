@@ -230,6 +230,8 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
             credit=1 << 20,
             held=((BLOCK, 41),),
             filter="ds >= '2026-11-01'",
+            epoch=EPOCH,
+            beside=(m.Claimed(db="sales", table="returns", version=40, whole=True),),
         ),
     ),
     (
@@ -274,6 +276,7 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
             incarnation=3,
             gone=(TABLE + b"\x01ds=2026-10-01",),
             entries=(VALUE, BLOCK_VALUE),
+            stale=(0,),
         ),
     ),
     (

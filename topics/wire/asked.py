@@ -47,6 +47,7 @@ class Pull:
     partitions, and nothing of their content. ``bytes_max``: at most about so much, 0: what
     catalogd gives at most. ``after``: the cursor of the answer to be continued. ``version``: not
     0: only if nothing of the table has changed since this version of its topic, in ``epoch``.
+    ``beside``: claims made in ``epoch``, about other tables of the topic.
     """
 
     request: int
@@ -63,6 +64,7 @@ class Pull:
     after: bytes = b""
     epoch: int = 0
     version: int = 0
+    beside: tuple["Claimed", ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +75,8 @@ class Pulled:
     that exist no more, or are stale and not selected; those held that are neither here nor in
     ``entries`` are current. ``names``: where only names were asked for, packed
     (topics/objects/listing.py). ``cursor``: of the last part, from where to continue; empty:
-    nothing is left. ``moved``: the table is not as it was at the version asked for.
+    nothing is left. ``moved``: the table is not as it was at the version asked for. ``stale``:
+    the places of the claims beside that are not true at ``topic_version``.
     """
 
     request: int
@@ -91,6 +94,7 @@ class Pulled:
     names: bytes = b""
     cursor: bytes = b""
     moved: bool = False
+    stale: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

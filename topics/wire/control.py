@@ -321,6 +321,7 @@ _TABLE: Final[tuple[tuple[int, type, dict[str, Check]], ...]] = (
             "after": KEY,
             "epoch": U64,
             "version": U64,
+            "beside": _many(CLAIM),
         },
     ),
     (
@@ -342,6 +343,7 @@ _TABLE: Final[tuple[tuple[int, type, dict[str, Check]], ...]] = (
             "names": CONTENT,
             "cursor": KEY,
             "moved": FLAG,
+            "stale": _many(U64),
         },
     ),
     (20, Sync, {"request": U64}),

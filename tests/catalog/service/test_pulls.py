@@ -24,6 +24,7 @@ from topicast.topics.wire.messages import (
     SELECT_FILTER,
     SELECT_TABLE,
     SOURCE_EVENTS,
+    Claimed,
     Pull,
 )
 
@@ -230,3 +231,32 @@ def test_condition_that_cannot_be_confirmed_counts_as_moved(change: str) -> None
         names = desk.holding.namespace
         names.write({}, {T: "VIEW"}, renewed=[T], source=SOURCE_EVENTS, at_us=NOW_US)
     assert desk.one(still).moved
+
+
+# -- claims beside
+
+
+def test_every_part_says_which_claims_beside_are_stale_as_of_its_version() -> None:
+    """P-PULL-17."""
+    desk = Desk()
+    days(desk)
+    mates = ("d", "other"), ("d", "more")
+    names = dict.fromkeys(mates, "EXTERNAL_TABLE")
+    desk.holding.namespace.write({}, names, source=SOURCE_EVENTS, at_us=NOW_US)
+    for mate in mates:
+        record = desk.holding.namespace.find(mate)
+        assert record is not None
+        desk.holding.whole(struct(mate), {}, table=mate, incarnation=record.incarnation)
+    versions = [desk.holding.contents.topic_of(mate)[1].version for mate in mates]
+    beside = tuple(
+        Claimed(db=db, table=table, version=version, whole=True)
+        for (db, table), version in zip(mates, versions, strict=True)
+    )
+    asked = replace(pull(), epoch=PLACE[0], beside=beside)
+    assert {part.stale for part in desk.answer(asked)} == {()}
+    assert {part.stale for part in desk.answer(replace(asked, epoch=PLACE[0] - 1))} == {(0, 1)}
+    more = {"table": mates[1], "incarnation": record.incarnation}
+    desk.holding.whole(struct(mates[1], columns=1), {}, **more)
+    assert {part.stale for part in desk.answer(asked)} == {(1,)}
+    (moved,) = desk.answer(replace(asked, version=1))
+    assert (moved.moved, moved.stale) == (True, (1,))

@@ -28,11 +28,11 @@ FIELDS: dict[type, list[Any]] = {
     m.Reported: [1, 5, 9, [[3, 7, 42, ""]]],
     m.Pull: [
         *(1, "db", "t", 1, 100, [[KEY, 3]], "ds = 'x'"),
-        *(["ds=x"], ["x", ""], True, 1000, KEY, 5, 3),
+        *(["ds=x"], ["x", ""], True, 1000, KEY, 5, 3, [["db", "u", 3, True]]),
     ],
     m.Pulled: [
         *(1, 0, True, True, 5, 6, 7, 3, 2, 1, [KEY], [[KEY, 3, 2, 1, b"v"]]),
-        *(b"names", KEY, False),
+        *(b"names", KEY, False, [0]),
     ],
     m.Synced: [1, 5, 6, 9, [1, 2]],
     m.Inspected: [1, ["c"], [[None, 1, -1, 0.5, True, "x"]]],
