@@ -1,0 +1,238 @@
+"""A real server of Spark Connect in an attached driver, and a real client of it, without a JVM.
+
+The client never says REFRESH. What plain Spark answers it is shown first, in the same run.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from topicast.tests.spark import applications
+from topicast.tests.spark.applications import SPARK, Application
+from topicast.tests.spark.conftest import Drivers
+from topicast.tests.waiting import until
+
+if SPARK < (4, 0):
+    pytest.skip(
+        "PySpark 3.5 as pip installs it has no jar of Spark Connect's server",
+        allow_module_level=True,
+    )
+
+STATISTICS = "spark.sql.statistics.size.autoUpdate.enabled"
+WAIT_S = 60
+KINDS = {
+    "parquet": "USING parquet",
+    "parquet_by_day": "USING parquet PARTITIONED BY (ds)",
+    "hive_parquet": "STORED AS parquet",
+}
+PLAIN = {kind: KINDS[kind] for kind in ("parquet",)}  # tests/spark/test_refresh.py has all
+DBS = {"plain_connect": PLAIN, "connected": KINDS}
+FIRST = [[1, "a"]]
+OVERWRITTEN = [[30, "a"], [40, "a"], [50, "a"]]
+NO_SERVER = "Service.seek(spark) is None"
+SERVE = """
+settings = spark.sparkContext._jsc.sc().conf()
+settings.set("spark.connect.grpc.binding.address", "127.0.0.1")
+settings.set("spark.connect.grpc.binding.port", "0")
+service = getattr(spark._jvm.org.apache.spark.sql.connect.service, "SparkConnectService$")
+service = getattr(service, "MODULE$")
+service.start(spark.sparkContext._jsc.sc())
+"""
+
+
+class Client(Application):
+    """An application without a JVM; what is written here is of how it starts."""
+
+    def __init__(self, folder: Path, address: str) -> None:
+        self._log = (folder / "log").open("wb")
+        self._process = subprocess.Popen(
+            [sys.executable, applications.__file__, json.dumps({"spark.remote": address})],
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+
+
+@dataclass
+class Place:
+    """The driver that hosts the server, the client, and another application that writes."""
+
+    host: Application
+    client: Application
+    writer: Application
+    hub: str
+    address: str
+
+    def heard(self) -> None:
+        """Wait until the host has heard of all that was written, and refreshed it."""
+        self.host.do(f"handle.sync({WAIT_S})")
+
+    def status(self, field: str) -> Any:
+        return self.host.do(f"handle.status().{field}")
+
+    def tables(self, db: str, columns: str = "*") -> dict[str, Any]:
+        """Return what the client reads of each table."""
+        queries = {kind: f"spark.sql('SELECT {columns} FROM {db}.{kind}')" for kind in DBS[db]}
+        return self.client.read(**queries)
+
+    def create(self, db: str) -> None:
+        self.writer.sql(f"CREATE DATABASE {db}")
+        self._each(db, "CREATE TABLE {table} {how} AS SELECT 1 AS id, 'a' AS ds")
+        assert self.tables(db) == dict.fromkeys(DBS[db], FIRST)
+
+    def append(self, db: str) -> None:
+        self._each(db, "INSERT INTO {table} VALUES (2, 'a')")
+
+    def overwrite(self, db: str) -> None:
+        self._each(db, "INSERT OVERWRITE {table} VALUES (30, 'a'), (40, 'a'), (50, 'a')")
+
+    def widen(self, db: str) -> None:
+        self._each(db, "ALTER TABLE {table} ADD COLUMNS (note STRING)")
+
+    def _each(self, db: str, statement: str) -> None:
+        tables = {f"{db}.{kind}": how for kind, how in DBS[db].items()}
+        self.writer.side_by_side(*(statement.format(table=t, how=h) for t, h in tables.items()))
+
+
+@pytest.fixture(scope="module")
+def unserved(drivers: Drivers) -> dict[str, Any]:
+    """What an attached driver is before it hosts a server."""
+    host, hub = drivers.reader, drivers.daemons.hub_address
+    host.do("from topicast.subscriber.spark.connect import Service")
+    for one in (drivers.reader, drivers.writer):
+        one.do("attach(spark).detach()")  # whatever was attached in other modules
+    drivers.writer.sql(f"SET {STATISTICS}=true")
+    host.do(f"handle = attach(spark, {hub!r}); handle.sync({WAIT_S})")
+    found = {
+        "not loaded": host.do(NO_SERVER),
+        "connect_sessions": host.do("handle.status().connect_sessions"),
+        "errors": host.do("handle.status().errors"),
+    }
+    host.do("handle.detach()")
+    return found
+
+
+@pytest.fixture(scope="module")
+def place(drivers: Drivers, unserved: object, tmp_path_factory: Any) -> Iterator[Place]:
+    """A client of a server in a driver that is not attached yet."""
+    drivers.reader.do(SERVE)
+    address = f"sc://127.0.0.1:{drivers.reader.do('service.localPort()')}"
+    client = Client(tmp_path_factory.mktemp("client"), address)
+    try:
+        hub = drivers.daemons.hub_address
+        yield Place(drivers.reader, client, drivers.writer, hub, address)
+    finally:
+        client.end()
+
+
+@pytest.fixture(scope="module")
+def plain(place: Place) -> dict[str, dict[str, Any]]:
+    """What the client is answered by plain Spark after each change, by kind of table."""
+    found = {}
+    place.create("plain_connect")
+    place.append("plain_connect")
+    found["append"] = place.tables("plain_connect")
+    place.overwrite("plain_connect")
+    found["overwrite"] = place.tables("plain_connect")
+    place.widen("plain_connect")
+    found["widen"] = place.tables("plain_connect", "note")
+    return found
+
+
+@pytest.fixture(scope="module")
+def attached(place: Place, plain: object) -> Place:
+    place.host.do(f"handle = attach(spark, {place.hub!r})")
+    place.heard()
+    return place
+
+
+def test_without_a_server_none_of_its_classes_is_loaded(unserved: dict[str, Any]) -> None:
+    assert unserved == {"not loaded": True, "connect_sessions": 0, "errors": 0}
+
+
+def test_client_of_plain_spark_reads_old_rows_and_then_fails(
+    plain: dict[str, dict[str, Any]],
+) -> None:
+    assert plain["append"]["parquet"] == FIRST
+    assert "FILE_NOT_EXIST" in plain["overwrite"]["parquet"]
+    assert "UNRESOLVED_COLUMN" in plain["widen"]["parquet"]
+
+
+def test_client_that_was_there_before_is_right_once_the_driver_is_attached(
+    attached: Place,
+) -> None:
+    assert attached.tables("plain_connect", "id, ds") == {"parquet": OVERWRITTEN}
+    assert (attached.status("connect_sessions"), attached.status("errors")) == (1, 0)
+
+
+def test_client_sees_each_change(attached: Place) -> None:
+    place = attached
+    place.create("connected")
+    place.client.do("frame = spark.table('connected.parquet').select('id'); frame.columns")
+    place.append("connected")
+    place.heard()
+    assert place.tables("connected") == {kind: [*FIRST, [2, "a"]] for kind in KINDS}
+    assert place.client.read(it="frame") == {"it": [[1], [2]]}, "its plan is not kept either"
+    place.overwrite("connected")
+    place.heard()
+    assert place.tables("connected") == dict.fromkeys(KINDS, OVERWRITTEN)
+    place.widen("connected")
+    place.heard()
+    without = [[number, None] for number, _ in OVERWRITTEN]
+    assert place.tables("connected", "id, note") == dict.fromkeys(KINDS, without)
+    assert place.client.read(it="frame") == {"it": [[30], [40], [50]]}
+    assert place.status("errors") == 0
+
+
+def test_session_is_let_go_when_its_client_ends_it(attached: Place) -> None:
+    place = attached
+    place.client.do("from pyspark.sql import SparkSession")
+    place.client.do(f"other = SparkSession.builder.remote({place.address!r}).create()")
+    place.client.do("_ = other.sql('SELECT * FROM plain_connect.parquet').collect()")
+    until(lambda: place.status("connect_sessions") == 2, timeout_s=WAIT_S)
+    place.host.do(
+        "import gc; java = spark._jvm; weak = "
+        "[java.java.lang.ref.WeakReference(one._jsparkSession) "
+        "for one in handle._connect._hosted.values()][-1]"
+    )
+    place.client.do("other.stop()")
+    until(lambda: place.status("connect_sessions") == 1, timeout_s=WAIT_S)
+    gone = "gc.collect(), java.java.lang.System.gc(), weak.get() is None"
+    until(lambda: place.host.do(gone)[-1], timeout_s=WAIT_S, what="nobody holds it")
+    assert place.status("errors") == 0
+
+
+def test_what_a_client_writes_without_an_event_another_driver_reads(attached: Place) -> None:
+    place, table = attached, "told.by_client"
+    place.writer.sql(
+        f"SET {STATISTICS}=false",
+        "CREATE DATABASE told",
+        f"CREATE TABLE {table} (id INT) USING parquet",
+        f"INSERT INTO {table} VALUES (1)",
+    )
+    place.writer.do(f"handle = attach(spark, {place.hub!r}); handle.sync({WAIT_S})")
+    rows = [[1]]
+    assert place.writer.rows(f"SELECT * FROM {table}") == rows
+    for number, write in enumerate(
+        (
+            f"spark.sql('INSERT INTO {table} VALUES (2)')",
+            f"spark.createDataFrame([(3,)], 'id INT').write.insertInto('{table}')",
+            f"spark.createDataFrame([(4,)], 'id INT').write.mode('append').saveAsTable('{table}')",
+        ),
+        start=2,
+    ):
+        place.client.do(f"_ = {write}")
+        rows = [*rows, [number]]
+        until(
+            lambda wanted=rows: place.writer.rows(f"SELECT * FROM {table}") == wanted,  # type: ignore[misc]  # of this turn
+            timeout_s=WAIT_S,
+        )
+    place.writer.do("handle.detach()")
