@@ -10,13 +10,13 @@ calls a second. A session is held as long as the server has it, and POLL_S more.
 
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol
 
 from .guard import Guard
 from .sessions import Sessions
 
-POLL_S: Final = 0.1  # 30 µs each; what a client writes before it is found is not heard of
-SEEK_S: Final = 1.0  # 0.2 ms each
+POLL_S: Final = 0.1  # what a client writes before it is found is not heard of
+SEEK_S: Final = 1.0
 RETRY_S: Final = 2.0  # after a failure
 
 _SERVICE: Final = "org.apache.spark.sql.connect.service.SparkConnectService$"
@@ -63,24 +63,6 @@ class Service:
         self._module = self._value(self._fields["MODULE$"], None)
         self._store: Any = None
 
-    @classmethod
-    def seek(cls, base: Any) -> Self | None:
-        """Return it if its class is loaded; ``base`` is any session of this JVM."""
-        lang, array = base._jvm.java.lang, base._sc._gateway.new_array
-        kinds, names = array(lang.Class, 1), array(lang.Object, 1)
-        kinds[0], names[0] = lang.Class.forName("java.lang.String"), _SERVICE
-        find = lang.Class.forName("java.lang.ClassLoader").getDeclaredMethod(
-            "findLoadedClass", kinds
-        )
-        find.setAccessible(True)  # Spark opens java.lang to itself
-        loader = lang.Thread.currentThread().getContextClassLoader()
-        while loader is not None:
-            found = find.invoke(loader, names)
-            if found is not None:
-                return cls(found)
-            loader = loader.getParent()
-        return None
-
     def sessions(self) -> Any:
         """Return the live map from keys to holders of sessions; None: it has had none yet."""
         if self._store is None and _MANAGER in self._fields:
@@ -105,6 +87,37 @@ class Service:
         return field.get(of)
 
 
+class Seeker:
+    """Looks for the server's class among those that are loaded."""
+
+    def __init__(self) -> None:
+        self._look: Callable[[Any], Any] | None = None
+        self._loaders: list[Any] = []
+
+    def __call__(self, base: Any) -> Server | None:
+        """Return the server if there may be one; ``base`` is any session of this JVM."""
+        if self._look is None:
+            self._look = self._prepared(base)
+        for loader in self._loaders:
+            found = self._look(loader)
+            if found is not None:
+                return Service(found)
+        return None
+
+    def _prepared(self, base: Any) -> Callable[[Any], Any]:
+        lang, array = base._jvm.java.lang, base._sc._gateway.new_array
+        kinds, names = array(lang.Class, 1), array(lang.Object, 1)
+        kinds[0], names[0] = lang.Class.forName("java.lang.String"), _SERVICE
+        of = lang.Class.forName("java.lang.ClassLoader")
+        find = of.getDeclaredMethod("findLoadedClass", kinds)
+        find.setAccessible(True)  # Spark opens java.lang to itself
+        loader = lang.Thread.currentThread().getContextClassLoader()
+        while loader is not None:
+            self._loaders.append(loader)
+            loader = loader.getParent()
+        return lambda loader: find.invoke(loader, names)
+
+
 class Connect:
     """Tracks the clients' sessions in ``sessions``, beside the classic ones. For one thread."""
 
@@ -115,7 +128,7 @@ class Connect:
         guard: Guard,
         renew: Callable[[Any], None],
         is_on: Callable[[], bool],
-        seek: Callable[[Any], Server | None] = Service.seek,
+        seek: Callable[[Any], Server | None] | None = None,
     ) -> None:
         """Hold nothing yet.
 
@@ -124,13 +137,13 @@ class Connect:
             guard: Where failures end.
             renew: Forgets every relation of a session.
             is_on: Whether that is wanted; once it is again, all relations are suspect anyway.
-            seek: Finds the server, given a classic session.
+            seek: Finds the server, given a classic session; else a ``Seeker``.
         """
         self._sessions = sessions
         self._guard = guard
         self._renew = renew
         self._is_on = is_on
-        self._seek = seek
+        self._seek = seek or Seeker()
         self._server: Server | None = None
         self._hosted: dict[str, Hosted] = {}  # by the session's id
         self._hash: int | None = 0  # of the map when it was read last; None: to be read again

@@ -35,7 +35,7 @@ PLAIN = {kind: KINDS[kind] for kind in ("parquet",)}  # tests/spark/test_refresh
 DBS = {"plain_connect": PLAIN, "connected": KINDS}
 FIRST = [[1, "a"]]
 OVERWRITTEN = [[30, "a"], [40, "a"], [50, "a"]]
-NO_SERVER = "Service.seek(spark) is None"
+NO_SERVER = "Seeker()(spark) is None"
 SERVE = """
 settings = spark.sparkContext._jsc.sc().conf()
 settings.set("spark.connect.grpc.binding.address", "127.0.0.1")
@@ -106,7 +106,7 @@ class Place:
 def unserved(drivers: Drivers) -> dict[str, Any]:
     """What an attached driver is before it hosts a server."""
     host, hub = drivers.reader, drivers.daemons.hub_address
-    host.do("from topicast.subscriber.spark.connect import Service")
+    host.do("from topicast.subscriber.spark.connect import Seeker")
     for one in (drivers.reader, drivers.writer):
         one.do("attach(spark).detach()")  # whatever was attached in other modules
     drivers.writer.sql(f"SET {STATISTICS}=true")
@@ -190,6 +190,10 @@ def test_client_sees_each_change(attached: Place) -> None:
     assert place.tables("connected", "id, note") == dict.fromkeys(KINDS, without)
     assert place.client.read(it="frame") == {"it": [[30], [40], [50]]}
     assert place.status("errors") == 0
+
+
+def test_server_is_among_what_is_loaded(attached: Place) -> None:
+    assert attached.host.do(NO_SERVER) is False, "so that it means something above"
 
 
 def test_session_is_let_go_when_its_client_ends_it(attached: Place) -> None:
