@@ -1,11 +1,22 @@
-"""What all tests share: one real Hive metastore for the session, properties without a clock."""
+"""What all tests share: one real Hive metastore for a process, properties without a clock.
 
+``make test`` runs two processes side by side: a file's tests stay together and in their order.
+"""
+
+import fcntl
+import os
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from topicast.catalog.metastore.embedded import EmbeddedMetastore
+
+ROOT = Path(__file__).resolve().parent.parent
+SPARK = "tests/spark/"
+SLOW = (SPARK, "tests/integration", "tests/cli")  # the one that takes longest is the first
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -15,6 +26,58 @@ settings.load_profile("shared")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let what is recorded in files be written as it is now; the diff is read like code."""
     parser.addoption("--rewrite", action="store_true", help="write tests/sim/scenarios/*.txt anew")
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Deal out whole files, in the order of the collection; those of Spark share its drivers."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    if config.getoption("dist") != "load":  # another way was asked for
+        return None
+
+    class Files(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return SPARK if file.startswith(SPARK) else file
+
+    config.option.loadscopereorder = False
+    return Files(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Beside another process, begin with what takes long, and end with what runs alone."""
+    if not _beside(config):
+        return
+    alone = {item.path for item in items if item.get_closest_marker("alone")}
+    slow = [ROOT / folder for folder in SLOW]
+
+    def rank(item: pytest.Item) -> int:
+        if item.path in alone:
+            return len(slow) + 1
+        places = (i for i, folder in enumerate(slow) if folder in item.path.parents)
+        return next(places, len(slow))
+
+    items.sort(key=rank)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """While a test that is marked as ``alone`` runs, with its fixtures, no other one does."""
+    if not (folder := _beside(item.config)):
+        return (yield)
+    room = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(room, fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH)
+        return (yield)
+    finally:
+        os.close(room)
+
+
+def _beside(config: pytest.Config) -> Path | None:
+    """Return the folder of all processes of this run, if there are several."""
+    return Path(config.option.basetemp).parent if hasattr(config, "workerinput") else None
 
 
 @pytest.fixture(scope="session")

@@ -56,6 +56,7 @@ def ended(running: Marked, *, timeout_s: float) -> int:
     return running.process.wait(timeout_s)
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(220)
 def test_once_works_without_a_network_and_without_java(
     hive: EmbeddedMetastore, offline_command: list[str], tmp_path: Path

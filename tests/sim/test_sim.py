@@ -53,6 +53,7 @@ def found() -> tuple[int, Counter[str]]:
     return sum(seeds for seeds, _ in results), sum((c for _, c in results), Counter[str]())
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(120 * SCALE)
 @pytest.mark.skipif(bool(os.environ.get("SIM_SEED")), reason="one seed is replayed")
 def test_no_seed_finds_a_violation(found: tuple[int, Counter[str]]) -> None:
