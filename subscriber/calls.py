@@ -75,7 +75,8 @@ class Calls:
         if ask.filter is not None:
             parse(ask.filter)
         self._reads.append((ask.db, ask.table, True))
-        held = self.view().partitions(ask.db, ask.table, cover_of(ask.filter, ask.names))
+        cover = cover_of(ask.filter, ask.names, ask.values)
+        held = self.view().partitions(ask.db, ask.table, cover)
         if held is not None:
             return held
         found = self.ask(lambda number, until: replace(ask, id=number, give_up_at=until))

@@ -135,8 +135,9 @@ class AskNamespace:
 class AskTable:
     """Get the Content of a table; ``whole``: with its blocks, or those that are selected.
 
-    Selected by ``filter`` or by ``names``; both None: all. ``names_only``: from catalogd only
-    the names of what is selected are wanted; listings of them come, as a tuple of bytes.
+    Selected by ``filter``, ``names`` or first ``values``; all None: all. ``names_only``: from
+    catalogd only the names of what is selected are wanted; listings of them come, as a tuple of
+    bytes.
     """
 
     id: int
@@ -146,6 +147,7 @@ class AskTable:
     give_up_at: float
     filter: str | None = None
     names: tuple[str, ...] | None = None
+    values: tuple[str, ...] | None = None
     names_only: bool = False
     bytes_max: float = inf
 

@@ -288,7 +288,7 @@ class Member:
     def _on_ask_table(self, ask: AskTable, now: float) -> tuple[Effect, ...]:
         try:
             if ask.whole:
-                cover = cover_of(ask.filter, ask.names)
+                cover = cover_of(ask.filter, ask.names, ask.values)
                 content = self.view.partitions(ask.db, ask.table, cover)
             else:
                 content = self.view.table(ask.db, ask.table)

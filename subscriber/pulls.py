@@ -32,7 +32,6 @@ from ..topics.objects.names import table_key, table_name
 from ..topics.requests import RETRY_S, Requests
 from ..topics.wire.messages import (
     SELECT_BLOCKS,
-    SELECT_NAMES,
     SELECT_TABLE,
     Cancel,
     Claimed,
@@ -47,7 +46,7 @@ from .costs import Costs
 from .facts import PULLS, Answer, AskTable, Effect, Fail, Send
 from .fence import Fence
 from .rows import EMPTY, put
-from .targets import Target, cover_of, target_of
+from .targets import Target, cover_of_target, target_of
 
 PULLS_MAX: Final = 16  # at once: as many streams as catalogd gives one peer; others wait
 WAITING_MAX: Final = 1000  # asks; beyond, the application is told to come again
@@ -360,6 +359,7 @@ def _message(request: int, pull: _Pull) -> Pull:
         held=tuple((key, entry.version) for key, entry in pull.held.items()),
         filter=target.filter,
         names=target.names,
+        values=target.values,
         names_only=target.names_only,
         after=page.after,
         epoch=page.at[0] or pull.epoch,
@@ -388,7 +388,7 @@ def _covers(pull: _Pull, at: int) -> Covers:
     if target.selector == SELECT_TABLE:
         return HEAD_ONLY
     before = pull.base.covers if pull.base is not None else None
-    cover = cover_of(target.filter, target.names if target.selector == SELECT_NAMES else None)
+    cover = cover_of_target(target)
     news = {cover: at} if cover is not None and len(cover) <= COVER_MAX else {}
     covers = {**(before or {}), **news}
     return dict(sorted(covers.items(), key=itemgetter(1))[-COVERS_MAX:])

@@ -1,14 +1,14 @@
 """Reads: what a user gets, made of the entries that are held. The way from bytes to objects."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ..topics.entries import Entry
 from ..topics.errors import WireError
 from ..topics.objects.blocks import decode_block
 from ..topics.objects.filters import parse
-from ..topics.objects.names import partition_values
-from ..topics.objects.reach import Span, reach
+from ..topics.objects.names import has_values, partition_values
+from ..topics.objects.reach import Span, reach, reach_of_values
 from ..topics.objects.rules import Rule, decode_rules
 from ..topics.objects.tables import (
     Database,
@@ -68,15 +68,22 @@ def read_rules_entry(entry: Entry) -> tuple[Rule, ...]:
 
 
 def reach_of(
-    head: Head, text: str | None, names: Iterable[str] | None = None
+    head: Head,
+    text: str | None,
+    names: Iterable[str] | None = None,
+    *,
+    values: Sequence[str] | None = None,
 ) -> tuple[Span, ...] | None:
     """Return between which names lies what matches the filter ``text``, or is one of ``names``.
 
-    None: that is unknown.
+    Or has these first ``values``. None: that is unknown.
 
     Raises:
-        UsageError: ``text`` is no filter.
+        UsageError: ``text`` is no filter, or ``values`` are more than there are columns.
     """
+    if values is not None:
+        span = reach_of_values(values, head.table.partition_columns)
+        return None if span is None else (span,)
     if names is not None:
         return tuple([(name, name + "\0") for name in sorted(set(names))])
     return None if text is None else reach(parse(text), head.table.partition_columns)
@@ -88,17 +95,20 @@ def read_partitions(
     text: str | None = None,
     *,
     names: Iterable[str] | None = None,
+    values: Sequence[str] | None = None,
 ) -> tuple[Partition, ...]:
     """Read the partitions in ``blocks`` that match the filter ``text``, or have one of ``names``.
 
-    Sorted by name.
+    Or these first ``values``. Sorted by name.
 
     Raises:
         UsageError: ``text`` is no filter, or not one for this table.
 
     Cost: O(blocks) to tell which match, by their names, and O(matching) to build them.
     """
-    matches = _matching(head, text) if names is None else frozenset(names).__contains__
+    matches = _matching(head, text, values)
+    if names is not None:
+        matches = frozenset(names).__contains__
     reader = PartitionReader(head.templates)
     found: list[Partition] = []
     for entry in blocks:
@@ -113,18 +123,28 @@ def read_partitions(
 
 
 def read_partition_names(
-    head: Head, blocks: Iterable[Entry], text: str | None = None
+    head: Head,
+    blocks: Iterable[Entry],
+    text: str | None = None,
+    *,
+    values: Sequence[str] | None = None,
 ) -> tuple[str, ...]:
     """Read the names of the partitions in ``blocks`` that match the filter ``text``, sorted.
+
+    Or have these first ``values``.
 
     Raises:
         UsageError: ``text`` is no filter, or not one for this table.
     """
     names = [name for one in blocks for name in decode_block(_value(one), one.version).names]
-    return tuple(filter(_matching(head, text), names))
+    return tuple(filter(_matching(head, text, values), names))
 
 
-def _matching(head: Head, text: str | None) -> Callable[[str], bool] | None:
+def _matching(
+    head: Head, text: str | None, values: Sequence[str] | None
+) -> Callable[[str], bool] | None:
+    if values is not None:
+        return has_values(values)
     if text is None:
         return None
     predicate = parse(text).bind(head.table.partition_columns)

@@ -16,17 +16,10 @@ from typing import Final, Self, cast
 from ..topics.entries import FULL, LEVELS, NONE
 from ..topics.errors import UsageError
 from ..topics.link import Link
-from ..topics.objects.listing import decode_listing
-from ..topics.objects.names import (
-    check_partition_name,
-    parse_table_name,
-    table_key,
-    table_name,
-)
+from ..topics.objects.names import parse_table_name, table_name
 from ..topics.objects.tables import Database, Partition, Table
 from .calls import Calls
 from .config import TIMEOUT_S, settings_of
-from .content import Content
 from .driver import Driver
 from .facts import (
     AskDrop,
@@ -42,9 +35,8 @@ from .facts import (
 )
 from .loop import Loop
 from .member import Member
+from .partitions import Values, partition_names, partitions
 from .reading import Snapshot, names_of, pin
-from .reads import reach_of, read_partition_names, read_partitions
-from .targets import selection
 from .versions import Version, claims_of
 from .watch import Watch
 from .writing import Writes, Writing
@@ -196,30 +188,29 @@ class Subscriber:
         filter: str | None = None,  # noqa: A002 - the word of HMS and Spark
         *,
         names: Iterable[str] | None = None,
+        values: Values | None = None,
     ) -> tuple[Partition, ...]:
         """Return the partitions of ``name`` that match ``filter``, all without one; by name.
 
         The grammar of ``filter`` is that of Hive and Spark: ``ds >= '2026-11-01' and hour = 3``.
-        ``names`` instead asks for those of these names, as ``ds=2026-11-01/hour=3``, that exist.
+        ``names`` instead asks for those of these names, as ``ds=2026-11-01/hour=3``, that exist,
+        ``values`` for those that have them, as ``{"ds": "2026-11-01"}`` or, in order of the
+        columns, ``("2026-11-01", 3)``; "" is any, and so are the last ones that are left out.
 
         Raises:
             NoSuchObject: there is no such table.
-            UsageError: ``filter`` is none, or not one for this table; or a name is none.
+            UsageError: ``filter``, ``names`` or ``values`` are none, or not for this table.
             LinkError, SourceError: as ``table``.
         """
-        wanted = None if names is None else tuple(names)
-        if wanted is not None and filter is not None:
-            raise UsageError("partitions are asked for by filter or by names, not by both")
-        for one in wanted or ():
-            check_partition_name(one)
-        db, table = parse_table_name(name)
-        found = self._calls.select(selection(db, table, filter, names=wanted))
-        assert isinstance(found, Content)
-        head = found.head_of(db, table)
-        blocks = found.blocks(table_key(db, table), reach_of(head, filter, wanted))
-        return read_partitions(head, blocks, filter, names=wanted)
+        return partitions(self._calls, name, filter, names=names, values=values)
 
-    def partition_names(self, name: str, filter: str | None = None) -> tuple[str, ...]:  # noqa: A002
+    def partition_names(
+        self,
+        name: str,
+        filter: str | None = None,  # noqa: A002
+        *,
+        values: Values | None = None,
+    ) -> tuple[str, ...]:
         """Return the sorted names of the partitions that ``partitions`` would return.
 
         Where they are not held, only names come, a few bytes each, and are not kept.
@@ -227,13 +218,7 @@ class Subscriber:
         Raises:
             NoSuchObject, UsageError, LinkError, SourceError: as ``partitions``.
         """
-        db, table = parse_table_name(name)
-        found = self._calls.select(selection(db, table, filter, names_only=True))
-        if not isinstance(found, Content):
-            return tuple([one for listing in found for one in decode_listing(listing)])
-        head = found.head_of(db, table)
-        blocks = found.blocks(table_key(db, table), reach_of(head, filter))
-        return read_partition_names(head, blocks, filter)
+        return partition_names(self._calls, name, filter, values=values)
 
     def sync(self, timeout_s: float | None = None) -> None:
         """Return once everything that HMS had committed before the call is visible here.

@@ -4,7 +4,13 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from ..topics.wire.control import TEXT_MAX
-from ..topics.wire.messages import SELECT_BLOCKS, SELECT_FILTER, SELECT_NAMES, SELECT_TABLE
+from ..topics.wire.messages import (
+    SELECT_BLOCKS,
+    SELECT_FILTER,
+    SELECT_NAMES,
+    SELECT_TABLE,
+    SELECT_VALUES,
+)
 from .facts import AskTable
 
 NAMES_BYTES_MAX: Final = 256 << 10  # of the partitions that one pull names, in characters
@@ -18,21 +24,24 @@ class Target(NamedTuple):
     selector: int
     filter: str = ""
     names: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
     names_only: bool = False
 
 
 def target_of(ask: AskTable) -> Target:
     """Return what to pull for ``ask``; a selection too long for a message becomes all blocks."""
-    db, table = ask.db, ask.table
+    db, table, only = ask.db, ask.table, ask.names_only
     if not ask.whole:
         return Target(db, table, SELECT_TABLE)
     if ask.names is not None:
         if _fit(ask.names):
             return Target(db, table, SELECT_NAMES, names=tuple(sorted(set(ask.names))))
+    elif ask.values is not None:
+        if _fit(ask.values):
+            return Target(db, table, SELECT_VALUES, values=ask.values, names_only=only)
     elif ask.filter is None:
-        return Target(db, table, SELECT_BLOCKS, names_only=ask.names_only)
+        return Target(db, table, SELECT_BLOCKS, names_only=only)
     elif len(ask.filter) <= TEXT_MAX:
-        only = ask.names_only
         return Target(db, table, SELECT_FILTER, filter=ask.filter, names_only=only)
     return Target(db, table, SELECT_BLOCKS)
 
@@ -43,11 +52,12 @@ def selection(
     text: str | None,
     *,
     names: tuple[str, ...] | None = None,
+    values: tuple[str, ...] | None = None,
     names_only: bool = False,
 ) -> AskTable:
     """Return the ask for partitions that match the filter ``text``, or have one of ``names``.
 
-    Its id and time are for who asks.
+    Or these first ``values``. Its id and time are for who asks.
     """
     return AskTable(
         id=0,
@@ -57,13 +67,28 @@ def selection(
         give_up_at=0.0,
         filter=text,
         names=names,
+        values=values,
         names_only=names_only,
     )
 
 
-def cover_of(text: str | None, names: Iterable[str] | None) -> str | None:
-    """Return under what is remembered that a selection is held; None: everything."""
+def cover_of(
+    text: str | None, names: Iterable[str] | None, values: Iterable[str] | None = None
+) -> str | None:
+    """Return under what is remembered that a selection is held; None: everything.
+
+    With a NUL in front unless it is a filter; no partition's name is empty.
+    """
+    if values is not None:
+        return "\0\0" + "\0".join(values)
     return text if names is None else "\0" + "\0".join(sorted(set(names)))
+
+
+def cover_of_target(target: Target) -> str | None:
+    """Return under what is remembered that what ``target`` selects is held."""
+    names = target.names if target.selector == SELECT_NAMES else None
+    values = target.values if target.selector == SELECT_VALUES else None
+    return cover_of(target.filter, names, values)
 
 
 def _fit(names: tuple[str, ...]) -> bool:

@@ -12,7 +12,7 @@ from ...topics.entries import VALUE, Entry
 from ...topics.errors import UsageError
 from ...topics.objects.blocks import decode_block
 from ...topics.objects.filters import parse
-from ...topics.objects.names import block_lead, partition_values, table_key
+from ...topics.objects.names import block_lead, has_values, partition_values, table_key
 from ...topics.objects.reach import Span, reach, reach_of_values
 from ...topics.objects.tables import Column
 from ...topics.topic import Topic
@@ -107,7 +107,7 @@ def _places(
             return names.__contains__, sorted(floors)
         case messages.SELECT_VALUES:
             span = reach_of_values(pull.values, columns)
-            return _has_values(pull.values), None if span is None else _within([span], bounds)
+            return has_values(pull.values), None if span is None else _within([span], bounds)
         case _:
             raise UsageError(f"no selector {pull.selector}")
 
@@ -123,16 +123,6 @@ def _within(spans: Iterable[Span], bounds: Sequence[str]) -> Sequence[int]:
         begin = max(bisect_right(bounds, low) - 1, 0)
         places.update(dict.fromkeys(range(begin, bisect_left(bounds, high))))
     return tuple(places)
-
-
-def _has_values(values: Sequence[str]) -> Matches:
-    wanted = [(at, value) for at, value in enumerate(values) if value]
-
-    def matches(name: str) -> bool:
-        found = partition_values(name)
-        return all(found[at] == value for at, value in wanted)
-
-    return matches
 
 
 def _stands(topic: Topic, key: bytes, version: int) -> bool:

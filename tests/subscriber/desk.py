@@ -5,13 +5,14 @@ from topicast.topics.entries import Entry
 from topicast.topics.objects.blocks import decode_block
 from topicast.topics.objects.filters import parse
 from topicast.topics.objects.listing import encode_listing
-from topicast.topics.objects.names import partition_values, table_key
+from topicast.topics.objects.names import has_values, partition_values, table_key
 from topicast.topics.objects.tables import Column
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import (
     SELECT_FILTER,
     SELECT_NAMES,
     SELECT_TABLE,
+    SELECT_VALUES,
     Compare,
     Compared,
     Message,
@@ -64,6 +65,8 @@ def _names(row: Entry, pull: Pull) -> list[str]:
     if pull.selector == SELECT_FILTER:
         predicate = parse(pull.filter).bind([Column("ds", "string", "")])
         return [name for name in names if predicate(partition_values(name))]
+    if pull.selector == SELECT_VALUES:
+        return [name for name in names if has_values(pull.values)(name)]
     if pull.selector == SELECT_NAMES:
         return [name for name in names if name in pull.names]
     return list(names)

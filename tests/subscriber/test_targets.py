@@ -3,9 +3,22 @@
 import pytest
 
 from topicast.subscriber import facts
-from topicast.subscriber.targets import NAMES_BYTES_MAX, Target, cover_of, selection, target_of
+from topicast.subscriber.targets import (
+    NAMES_BYTES_MAX,
+    Target,
+    cover_of,
+    cover_of_target,
+    selection,
+    target_of,
+)
 from topicast.topics.wire.control import TEXT_MAX
-from topicast.topics.wire.messages import SELECT_BLOCKS, SELECT_FILTER, SELECT_NAMES, SELECT_TABLE
+from topicast.topics.wire.messages import (
+    SELECT_BLOCKS,
+    SELECT_FILTER,
+    SELECT_NAMES,
+    SELECT_TABLE,
+    SELECT_VALUES,
+)
 
 MANY = tuple(f"ds={number:05d}" for number in range(NAMES_BYTES_MAX // 10))
 
@@ -36,15 +49,26 @@ def test_same_names_are_the_same_target_in_any_order() -> None:
         selection("d", "t", "x" * (TEXT_MAX + 1), names_only=True),
         selection("d", "t", None, names=MANY),
         selection("d", "t", None, names=("x" * (TEXT_MAX + 1),)),
+        selection("d", "t", None, values=("x" * (TEXT_MAX + 1),)),
     ],
-    ids=["filter", "names by filter", "names", "name"],
+    ids=["filter", "names by filter", "names", "name", "value"],
 )
 def test_what_is_too_long_for_a_message_brings_all_blocks(ask: facts.AskTable) -> None:
     """P-LIM-6."""
     assert target_of(ask) == Target("d", "t", SELECT_BLOCKS)
 
 
+@pytest.mark.parametrize("names_only", [False, True])
+def test_values_are_pulled_by_their_selector(*, names_only: bool) -> None:
+    ask = selection("d", "t", None, values=("1", "", "2"), names_only=names_only)
+    target = Target("d", "t", SELECT_VALUES, values=("1", "", "2"), names_only=names_only)
+    assert target_of(ask) == target
+    assert cover_of_target(target) == cover_of(None, None, ask.values)
+    assert cover_of_target(target) != cover_of_target(target._replace(values=("1", "2")))
+
+
 def test_no_filter_is_remembered_as_names_are() -> None:
     assert cover_of(None, None) is None
     assert cover_of("a", None) == "a"
-    assert len({cover_of("a", None), cover_of(None, ("a",)), cover_of(None, ())}) == 3
+    every = [cover_of("a", None), cover_of(None, ("a",)), cover_of(None, ())]
+    assert len({*every, cover_of(None, None, ("a",)), cover_of(None, None, ("", "a"))}) == 5
