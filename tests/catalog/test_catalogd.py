@@ -191,11 +191,8 @@ def test_change_is_seen_by_whoever_synced_after_it(world: World, real_place: Pla
             block = next(e for e in answer.entries if e.key == block_key(real_place.db, "t", ""))
             assert answer.topic_version >= synced.versions[answer.topic], "others may load still"
             assert f"ds={number}" in decode_block(block.value or b"", block.version).names
-        pulled = answer.topic, answer.topic_version
-        what = "a hub as new"
-        until(
-            lambda: dict(versions(world.hub))[pulled[0]] >= pulled[1], timeout_s=WAIT_S, what=what
-        )
+        topic, version = answer.topic, answer.topic_version
+        until(lambda: dict(versions(world.hub))[topic] >= version, timeout_s=WAIT_S)
         until(lambda: world.hub.status.watermark >= synced.event_id, timeout_s=WAIT_S)
 
 
@@ -225,10 +222,8 @@ def test_hub_that_is_ahead_costs_an_epoch_and_is_filled_anew(
     with world.catalogd() as newer:
         world.agreed(newer)
     with world.catalogd(state_dir=older) as catalogd:
-        above = newer.status.epoch
-        until(lambda: catalogd.status.epoch > above, timeout_s=WAIT_S, what="an epoch above")
-        epoch = catalogd.status.epoch
-        until(lambda: world.hub.status.epoch == epoch, timeout_s=WAIT_S, what="a hub of it")
+        until(lambda: catalogd.status.epoch > newer.status.epoch, timeout_s=WAIT_S)
+        until(lambda: world.hub.status.epoch == catalogd.status.epoch, timeout_s=WAIT_S)
         world.agreed(catalogd)
         answer = world.client().ask(pull(real_place), Pulled)
         assert answer.epoch == catalogd.status.epoch
