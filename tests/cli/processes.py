@@ -47,8 +47,9 @@ class Running:
 
 
 def command(module: str, *arguments: object) -> list[str]:
-    """Return the command line of one of our entry points."""
-    return [sys.executable, "-m", f"topicast.cli.{module}", *map(str, arguments)]
+    """Return the command line of one of our entry points, or of a ``module`` with its path."""
+    path = module if "." in module else f"topicast.cli.{module}"
+    return [sys.executable, "-m", path, *map(str, arguments)]
 
 
 def topicast(*arguments: object, **environment: str) -> "subprocess.CompletedProcess[str]":

@@ -12,7 +12,9 @@ from topicast.tests.cli.processes import Running, running, steady_port
 class Daemons:
     """Hubs ``statestored``, ``statestored2`` …, and ``catalogd``; each is started by name."""
 
-    def __init__(self, folder: Path, metastore: str) -> None:
+    def __init__(self, folder: Path, metastore: str, *, module: str = "daemons") -> None:
+        """``module`` runs them, as `hasty` does."""
+        self._module = module
         self._folder = folder
         self._metastore = metastore
         self._stacks: dict[str, ExitStack] = {}
@@ -41,7 +43,7 @@ class Daemons:
                 f"--state_dir={self._folder / 'state'}",
             ]
         log = self._folder / f"{name}.log"
-        daemon = running(log, "daemons", command, "--webserver_port=0", *flags)
+        daemon = running(log, self._module, command, "--webserver_port=0", *flags)
         self._running[name] = stack.enter_context(daemon)
         address = self._running[name].ready["address"]
         if command == "statestored":

@@ -21,6 +21,9 @@ from topicast.catalog.metastore.java import cache_folder, java_home_for_spark
 from topicast.cli.quickstart.spark_settings import spark_environment, spark_settings
 
 SPARK: Final = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+STARTED: Final = (
+    "import os; spark.version, os.getpid(), spark._jvm.java.lang.ProcessHandle.current().pid()"
+)
 END_S = 20
 THREADS = 3
 
@@ -35,6 +38,7 @@ class Application:
     def __init__(
         self, folder: Path, uri: str, settings: dict[str, str], *, under: Sequence[str] = ()
     ) -> None:
+        self.pids: list[int] = []  # of its Python and of its JVM, once it has started
         (folder / "scratch").mkdir(parents=True)
         self._log = (folder / "log").open("wb")
         conf = {**spark_settings(folder), "spark.hadoop.hive.metastore.uris": uri, **settings}
@@ -50,10 +54,18 @@ class Application:
 
     def do(self, code: str) -> Any:
         """Run statements; return the value of the last one, if it is an expression."""
+        self.tell(code)
+        return self.hear()
+
+    def tell(self, code: str) -> None:
+        """Have statements run."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"code": code}) + "\n")
         self._process.stdin.flush()
+
+    def hear(self) -> Any:
+        """Return the value of the statements that it was told last."""
+        assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, Path(self._log.name).read_text("utf-8")[-3000:]
         answer = json.loads(line)
@@ -83,9 +95,12 @@ class Application:
 
     def kill(self) -> None:
         """Let it die on the spot, and its JVM."""
-        pids = self.do("[os.getpid(), spark._jvm.java.lang.ProcessHandle.current().pid()]")
-        for pid in pids:
+        for pid in self.pids:
             os.kill(pid, signal.SIGKILL)
+        self.is_dead()
+
+    def is_dead(self) -> None:
+        """Wait until it has died."""
         self._process.wait(END_S)
 
     def end(self) -> None:
@@ -112,7 +127,8 @@ def applications(
             started[name] = Application(folder / name, uri, conf, under=under)
             stack.callback(started[name].end)
         for application in started.values():
-            assert application.do("spark.version") == pyspark.__version__, "another PySpark"
+            version, *application.pids = application.do(STARTED)
+            assert version == pyspark.__version__, "another PySpark"
         yield started
 
 

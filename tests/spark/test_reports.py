@@ -3,19 +3,16 @@
 The tables have no statistics, so the metastore is told nothing of what is written to them.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from topicast.tests.cli.processes import topicast
-from topicast.tests.integration.daemons import Daemons
-from topicast.tests.spark.applications import Application, Failed
+from topicast.tests.spark.applications import Failed
 from topicast.tests.spark.conftest import Drivers
+from topicast.tests.spark.pair import BEFORE, DAYS, WAIT_S, Pair
 from topicast.tests.waiting import until
 
-WAIT_S = 60
 KINDS = {
     "parquet": "USING parquet",
     "csv": "USING csv",
@@ -24,9 +21,6 @@ KINDS = {
     "hive_parquet": "STORED AS parquet",
     "hive_text": "STORED AS textfile",
 }
-DAYS = "USING parquet PARTITIONED BY (ds)"
-NO_KINDS: Mapping[str, str] = {}
-BEFORE = [[1, "a"]]
 INSERTED, OVERWRITTEN = [[1, "a"], [2, "a"]], [[2, "a"]]
 WRITES = {  # table -> how it is written, and the rows that there are then
     "insert": ("spark.sql(\"INSERT INTO {t} VALUES (2, 'a')\")", INSERTED),
@@ -152,60 +146,6 @@ def put_by_hand(folder):
     for file in Path(where.removeprefix("file:") + "/elsewhere").glob("*.parquet"):
         shutil.copy(file, folder.removeprefix("file:"))
 """
-
-
-@dataclass
-class Pair:
-    """Two drivers, and the daemons between them."""
-
-    writer: Application
-    reader: Application
-    daemons: Daemons
-
-    def create(self, db: str, tables: Any, kinds: Mapping[str, str] = NO_KINDS) -> None:
-        """Make a database with tables of one row, of which the metastore has no statistics."""
-        self.writer.sql(f"CREATE DATABASE {db}")
-        self.writer.side_by_side(
-            *(
-                f"CREATE TABLE {db}.{one} (id INT, ds STRING) {kinds.get(one, DAYS)}"
-                for one in tables
-            )
-        )
-        self.writer.side_by_side(*(f"INSERT INTO {db}.{one} VALUES (1, 'a')" for one in tables))
-
-    def read(self, db: str, tables: Any) -> dict[str, Any]:
-        return self.reader.read(**{t: f"spark.sql('SELECT * FROM {db}.{t}')" for t in tables})
-
-    def sees(self, db: str, wanted: dict[str, Any]) -> None:
-        """Wait until the reader reads what it should; its first answer is usually right."""
-        found: dict[str, Any] = {}
-
-        def is_right() -> bool:
-            found.update(self.read(db, wanted))
-            return found == wanted
-
-        try:
-            until(is_right, timeout_s=WAIT_S)
-        except AssertionError:
-            assert found == wanted
-            raise
-
-    def is_settled(self, db: str, wanted: dict[str, Any]) -> None:
-        """Let the reader hold relations of tables that have just been made.
-
-        What it reads soon after a change is renewed once; what it reads then stays.
-        """
-        for _ in range(2):
-            self.sees(db, wanted)
-            self.reader.do(f"handle.sync({WAIT_S})")
-        assert self.read(db, wanted) == wanted
-
-    def status(self, field: str) -> Any:
-        return self.writer.do(f"handle.status().{field}")
-
-    def attach(self, driver: Application) -> None:
-        driver.do(f"handle = attach(spark, {self.daemons.hub_address!r})")
-        driver.do(f"handle.sync({WAIT_S})")
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,68 @@
+"""Pair: two drivers of which one writes what the metastore is not told, and the other reads it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from topicast.tests.integration.daemons import Daemons
+from topicast.tests.spark.applications import Application
+from topicast.tests.waiting import until
+
+WAIT_S: Final = 60
+DAYS: Final = "USING parquet PARTITIONED BY (ds)"
+BEFORE: Final = [[1, "a"]]
+NO_KINDS: Mapping[str, str] = {}
+
+
+@dataclass
+class Pair:
+    """Two drivers, and the daemons between them."""
+
+    writer: Application
+    reader: Application
+    daemons: Daemons
+
+    def create(self, db: str, tables: Any, kinds: Mapping[str, str] = NO_KINDS) -> None:
+        """Make a database with tables of one row, of which the metastore has no statistics."""
+        self.writer.sql(f"CREATE DATABASE {db}")
+        self.writer.side_by_side(
+            *(
+                f"CREATE TABLE {db}.{one} (id INT, ds STRING) {kinds.get(one, DAYS)}"
+                for one in tables
+            )
+        )
+        self.writer.side_by_side(*(f"INSERT INTO {db}.{one} VALUES (1, 'a')" for one in tables))
+
+    def read(self, db: str, tables: Any) -> dict[str, Any]:
+        return self.reader.read(**{t: f"spark.sql('SELECT * FROM {db}.{t}')" for t in tables})
+
+    def sees(self, db: str, wanted: dict[str, Any]) -> None:
+        """Wait until the reader reads what it should; its first answer is usually right."""
+        found: dict[str, Any] = {}
+
+        def is_right() -> bool:
+            found.update(self.read(db, wanted))
+            return found == wanted
+
+        try:
+            until(is_right, timeout_s=WAIT_S)
+        except AssertionError:
+            assert found == wanted
+            raise
+
+    def is_settled(self, db: str, wanted: dict[str, Any]) -> None:
+        """Let the reader hold relations of tables that have just been made.
+
+        What it reads soon after a change is renewed once; what it reads then stays.
+        """
+        for _ in range(2):
+            self.sees(db, wanted)
+            self.reader.do(f"handle.sync({WAIT_S})")
+        assert self.read(db, wanted) == wanted
+
+    def status(self, field: str) -> Any:
+        return self.writer.do(f"handle.status().{field}")
+
+    def attach(self, driver: Application) -> None:
+        driver.do(f"handle = attach(spark, {self.daemons.hub_address!r})")
+        driver.do(f"handle.sync({WAIT_S})")

@@ -1,0 +1,176 @@
+"""What goes wrong around real drivers: plain Spark meanwhile, and right afterwards."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.tests.integration.daemons import Daemons
+from topicast.tests.spark.applications import Application
+from topicast.tests.spark.conftest import Drivers
+from topicast.tests.spark.pair import BEFORE, WAIT_S, Pair
+from topicast.tests.waiting import until
+
+INSERTED: Final = [[1, "a"], [2, "a"]]
+OVERWRITTEN: Final = [[2, "a"]]
+SILENT_S: Final = float(os.environ.get("SILENT_S", "3"))  # of which 2 make a hub suspect, 8 lost
+
+
+@dataclass
+class Scene(Pair):
+    """A pair, with daemons of its own, and two drivers that may die."""
+
+    victims: tuple[Application, Application]
+
+    def settled(self, db: str, *tables: str) -> None:
+        """Make tables that the reader holds."""
+        self.create(db, tables)
+        self.is_settled(db, dict.fromkeys(tables, BEFORE))
+
+    def location(self, db: str) -> str:
+        query = f"spark.sql('DESCRIBE DATABASE {db}').where(\"info_name = 'Location'\")"
+        return str(self.writer.do(f"{query}.first()[1]")).removeprefix("file:")
+
+    def insert(self, table: str, *, by: str = "spark") -> None:
+        self.writer.do(f"_ = {by}.sql(\"INSERT INTO {table} VALUES (2, 'a')\")")
+
+
+@pytest.fixture(scope="module")
+def scene(
+    drivers: Drivers,
+    more: dict[str, Application],
+    hive: EmbeddedMetastore,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Scene]:
+    folder = tmp_path_factory.mktemp("faults")
+    daemons = Daemons(folder, hive.uri, module="topicast.tests.integration.hasty")
+    try:
+        daemons.start("statestored")
+        daemons.start("catalogd")
+        scene = Scene(drivers.writer, drivers.reader, daemons, (more["writer"], more["reader"]))
+        scene.writer.sql("SET spark.sql.statistics.size.autoUpdate.enabled=false")
+        for one in (drivers.writer, drivers.reader, *more.values()):
+            one.do("import os; from topicast.subscriber.spark import attach")
+            one.do("attach(spark).detach()")
+            scene.attach(one)
+        yield scene
+        for one in (drivers.writer, drivers.reader):
+            one.do("handle.detach()")
+    finally:
+        daemons.close()
+
+
+def test_what_killed_drivers_may_have_written_is_read_once_their_leases_lapse(scene: Scene) -> None:
+    """One dies in the middle of an overwrite, one between the end of it and its report."""
+    scene.settled("killed", "midway", "unsaid")
+    folder = Path(scene.location("killed"), "midway")
+    midway, unsaid = scene.victims
+    forever = "PARTITION (ds = 'a') SELECT id % 9 FROM range(1000000000000)"
+    midway.tell(f'spark.sql("INSERT OVERWRITE killed.midway {forever}")')
+    until(lambda: not [*folder.glob("ds=a/part-*")], timeout_s=WAIT_S, what="the old files' end")
+    midway.kill()
+    unsaid.do("handle._reporter.end = lambda *_, **__: os.kill(os.getpid(), 9)")
+    unsaid.tell("spark.sql(\"INSERT OVERWRITE killed.unsaid VALUES (2, 'a')\")")
+    unsaid.is_dead()
+    scene.sees("killed", {"midway": [], "unsaid": OVERWRITTEN})
+
+
+def test_hub_that_is_silent_leaves_plain_spark_and_is_caught_up_with(scene: Scene) -> None:
+    scene.settled("silent", "t")
+    counted = "[handle.status().refreshes, handle.status().errors]"
+    refreshes, errors = scene.reader.do(counted)
+    scene.daemons.freeze("statestored")
+    try:
+        scene.insert("silent.t")
+        age = "handle.status().freshness_s"
+        until(lambda: scene.reader.do(age) > SILENT_S, timeout_s=SILENT_S + WAIT_S, what="silence")
+        assert scene.read("silent", ["t"]) == {"t": BEFORE}
+        assert scene.reader.do(counted) == [refreshes, errors]
+    finally:
+        scene.daemons.thaw("statestored")
+    scene.sees("silent", {"t": INSERTED})
+    assert scene.reader.do("handle.status().errors") == errors
+
+
+def test_path_that_is_no_table_yet_and_another_metastore_are_told_in_vain(scene: Scene) -> None:
+    scene.settled("vain", "t")
+    where, writer = scene.location("vain"), scene.writer
+    writer.do(f"spark.sql(\"SELECT 2 id, 'a' ds\").write.parquet('file:{where}/later')")
+    writer.sql(f"CREATE TABLE vain.later USING parquet LOCATION 'file:{where}/later'")
+    scene.sees("vain", {"later": OVERWRITTEN})
+    writer.do("handle.detach()")
+    try:
+        elsewhere = "metastore='thrift://elsewhere:9083'"
+        writer.do(f"handle = attach(spark, {scene.daemons.hub_address!r}, {elsewhere})")
+        writer.do(f"handle.sync({WAIT_S})")
+        scene.insert("vain.t")
+        until(lambda: "elsewhere" in scene.status("writes"), timeout_s=WAIT_S, what="why not")
+        assert scene.writer.rows("SELECT * FROM vain.t") == INSERTED
+        assert scene.read("vain", ["t"]) == {"t": BEFORE}, "nobody was told"
+    finally:
+        writer.do("handle.detach()")
+        scene.attach(writer)
+    scene.insert("vain.t")
+    scene.sees("vain", {"t": [*INSERTED, [2, "a"]]})
+
+
+def test_clocks_that_jump_decide_nothing(scene: Scene) -> None:
+    scene.settled("clocks", "t")
+    rows: list[list[Any]] = [*BEFORE]
+    for one in (scene.writer, scene.reader):
+        one.do("import time; clocks = time.time, time.time_ns")
+    for years in (30, -30):
+        jump = years * 365 * 86400
+        for one in (scene.writer, scene.reader):
+            one.do(f"time.time = lambda: clocks[0]() + {jump}")
+            one.do(f"time.time_ns = lambda: clocks[1]() + {jump} * 10**9")
+        scene.insert("clocks.t")
+        rows.append([2, "a"])
+        scene.sees("clocks", {"t": rows})
+    for one in (scene.writer, scene.reader):
+        one.do("time.time, time.time_ns = clocks")
+
+
+HOLD: Final = "libc.read(os.open({fifo!r}, os.O_RDONLY), byte, 1)"  # and holds Python's lock
+
+
+def test_driver_that_holds_pythons_lock_is_late_and_loses_nothing(
+    scene: Scene, tmp_path: Path
+) -> None:
+    scene.settled("held", "read", "python", "java")
+    fifos = [tmp_path / one for one in ("reader", "writer")]
+    for one, fifo in zip((scene.reader, scene.writer), fifos, strict=True):
+        os.mkfifo(fifo)
+        one.do("import ctypes; libc, byte = ctypes.PyDLL(None), ctypes.create_string_buffer(1)")
+    scene.reader.tell(HOLD.format(fifo=str(fifos[0])))
+    with fifos[0].open("wb") as reader:  # it is in the call, or about to be
+        scene.insert("held.read")
+        reader.write(b"x")
+    assert scene.reader.hear() == 1
+    scene.sees("held", {"read": INSERTED})
+    insert = "spark{by}.sql(\"INSERT INTO held.{t} VALUES (2, 'a')\")"
+    both = insert.format(by="", t="python"), insert.format(by="._jsparkSession", t="java")
+    scene.writer.tell("; ".join((*both, HOLD.format(fifo=str(fifos[1])))))
+    with fifos[1].open("wb") as writer:
+        writer.write(b"x")
+    assert scene.writer.hear() == 1
+    scene.sees("held", {"python": INSERTED, "java": INSERTED})
+
+
+def test_version_of_spark_that_was_not_tried_is_said(scene: Scene) -> None:
+    reader = scene.reader
+    reader.do("import sys; module = sys.modules['topicast.subscriber.spark.attach']")
+    reader.do("handle.detach(); had = module.VERSIONS; module.VERSIONS = ('9.8', '9.9')")
+    try:
+        scene.attach(reader)
+        assert reader.do("[handle.status().state, handle.status().reason]") == [
+            "live",
+            "tried with Spark 9.8, 9.9 only",
+        ]
+    finally:
+        reader.do("module.VERSIONS = had; handle.detach()")
+        scene.attach(reader)
