@@ -103,7 +103,7 @@ class Jobs:
     def step(self, job: Job, *, at_us: int) -> bool:
         """Go on with ``job``, which does not wait; whether it is done."""
         job.seq = None
-        if job.tables and job.order == INVALIDATE:
+        if job.tables and job.order == INVALIDATE and not job.partition:
             self._forget_some(job, at_us)
         elif job.tables and job.data and not self.missing(job):
             self._raise_some(job, at_us)

@@ -213,8 +213,6 @@ class Orders:
         if more and (order.order, more) != (REFRESH, [DATA]):
             raise UsageError(f"{order.order} takes one object, or none: everything")
         db, table, partition = _parts(order.arguments[0] if order.arguments else "")
-        if partition and order.order == INVALIDATE:
-            raise UsageError(f"a table is invalidated as a whole: name {db}.{table}")
         if more and not db:
             raise UsageError("data of everything: name a database, a table or a partition")
         if db and not self._hands.follows(db):

@@ -56,7 +56,7 @@ def mode(name: str | None, overrides: str | None, output: str, **where: Any) -> 
 
 
 @click.command(context_settings=settings(), epilog=EXIT_CODES)
-@click.argument("name", metavar="[DATABASE[.TABLE]]", required=False)
+@click.argument("name", metavar="[DATABASE[.TABLE[/PARTITION]]]", required=False)
 @statestores_option()
 @timeout_option()
 @output_option()
@@ -64,6 +64,7 @@ def invalidate(name: str | None, output: str, **where: Any) -> int:
     """Let catalogd forget what it holds of a table, of a database, or of everything.
 
     Readers are told at once; the content is read again when it is asked for, or in the background.
+    One partition is read again at once, as by refresh: its table stays.
     """
     return _obeyed("invalidate", name, output, **where)
 

@@ -164,23 +164,28 @@ def test_refresh_of_a_table_tells_that_its_data_may_have_changed() -> None:
     assert after.schema_version == before.schema_version
 
 
-def test_refreshed_partition_is_read_alone() -> None:
+@pytest.mark.parametrize("order", ["refresh", "invalidate"])
+def test_refreshed_partition_is_read_alone(order: str) -> None:
+    """Nothing else of its table is forgotten, either."""
     core = quiet()
     table = core.metastore.get_table("d", "t")
     changed = [part(table, value, note="new") for value in ("1", "2")]
     core.metastore.alter_partitions("d", "t", changed)
     reads = len([e for e in core.effects if isinstance(e, Read)])
-    say(core, "refresh", "d.t/ds=1")
+    answer = say(core, order, "d.t/ds=1")
+    assert answer == {"order": order, "object": "d.t/ds=1", "tables": 1, "failed": 0}
+    assert is_loaded(core)
     (read,) = [e for e in core.effects if isinstance(e, Read)][reads:]
     assert read.wants[0].names == ("ds=1",)
     assert not read.wants[0].obj
 
 
+@pytest.mark.parametrize("order", ["refresh", "invalidate"])
 @pytest.mark.parametrize("name", ["ds=0", "ds=9", "hour=1"])
-def test_partition_that_is_nowhere_is_no_object_and_changes_nothing(name: str) -> None:
+def test_partition_that_is_nowhere_is_no_object_and_changes_nothing(name: str, order: str) -> None:
     core = quiet()
     before = core.catalog.contents.entry(("d", "t"))
-    answer = say(core, "refresh", f"d.t/{name}")
+    answer = say(core, order, f"d.t/{name}")
     assert isinstance(answer, Refused)
     assert (answer.code, answer.message) == ("NO_OBJECT", f"no such object: d.t/{name}")
     after = core.catalog.contents.entry(("d", "t"))

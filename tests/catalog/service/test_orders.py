@@ -179,7 +179,7 @@ def test_rule_that_is_none_is_refused(arguments: tuple[str, ...], said: str) -> 
     [
         ("invalidate", "d.none", "NO_OBJECT"),
         ("invalidate", "none", "NO_OBJECT"),
-        ("invalidate", "d.t/ds=1", "ORDER"),
+        ("invalidate", "d.none/ds=1", "NO_OBJECT"),
         ("invalidate", "sys.t", "ORDER"),
         ("invalidate", "a.b.c", "ORDER"),
         ("refresh", "d.none/ds=1", "NO_OBJECT"),
