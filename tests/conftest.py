@@ -16,7 +16,6 @@ from topicast.catalog.metastore.embedded import EmbeddedMetastore
 
 ROOT = Path(__file__).resolve().parent.parent
 SPARK = "tests/spark/"
-SLOW = (SPARK, "tests/integration", "tests/cli")  # the one that takes longest is the first
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -47,19 +46,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Beside another process, begin with what takes long, and end with what runs alone."""
-    if not _beside(config):
-        return
-    alone = {item.path for item in items if item.get_closest_marker("alone")}
-    slow = [ROOT / folder for folder in SLOW]
-
-    def rank(item: pytest.Item) -> int:
-        if item.path in alone:
-            return len(slow) + 1
-        places = (i for i, folder in enumerate(slow) if folder in item.path.parents)
-        return next(places, len(slow))
-
-    items.sort(key=rank)
+    """Beside another process, begin with Spark's, which take longest, and end with the alone."""
+    if _beside(config):
+        alone = {item.path for item in items if item.get_closest_marker("alone")}
+        spark = ROOT / SPARK
+        items.sort(key=lambda item: (item.path in alone, spark not in item.path.parents))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
