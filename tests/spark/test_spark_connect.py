@@ -176,7 +176,9 @@ def test_client_that_was_there_before_is_right_once_the_driver_is_attached(
 def test_client_sees_each_change(attached: Place) -> None:
     place = attached
     place.create("connected")
-    place.client.do("frame = spark.table('connected.parquet').select('id'); frame.columns")
+    place.client.do(
+        "frame = spark.table('connected.parquet').na.fill(0).select('id'); frame.columns"
+    )
     place.append("connected")
     place.heard()
     assert place.tables("connected") == {kind: [*FIRST, [2, "a"]] for kind in KINDS}
