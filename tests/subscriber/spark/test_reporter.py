@@ -1,9 +1,15 @@
 """What a reporter says of itself, and when it asks Spark nothing; tests/spark has the rest."""
 
+import gc
 import os
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from topicast.subscriber.spark import reporter as reporter_module
+from topicast.subscriber.spark.connect import Hosted
 from topicast.subscriber.spark.guard import Guard
 from topicast.subscriber.spark.metastores import Metastore
 from topicast.subscriber.spark.reporter import Reporter
@@ -20,9 +26,10 @@ class Made:
 
     def __init__(self, metastore: Metastore = Metastore(uris="thrift://m:1")) -> None:  # noqa: B008 - it is frozen
         self.guard = Guard()
+        self.sessions = Sessions()
         self.is_on = True
         self.reporter = Reporter(
-            Sessions(),
+            self.sessions,
             guard=self.guard,
             live=lambda: None,
             metastore=metastore,
@@ -70,3 +77,30 @@ def test_spark_is_asked_nothing_where_nothing_is_reported(monkeypatch: pytest.Mo
 
 def test_reporter_that_was_never_started_stops_at_once() -> None:
     Made().reporter.stop()
+
+
+def test_session_of_a_client_is_listened_to_no_longer_than_it_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server has thousands of them, one after the other."""
+    heard: list[bool] = []
+    undone: list[str] = []
+
+    def listen(_session: Any, _take: Any, *, streaming: bool) -> Callable[[], None]:
+        heard.append(streaming)
+        return lambda: undone.append("1")
+
+    monkeypatch.setattr(reporter_module, "listen", listen)
+    monkeypatch.setattr(reporter_module, "prove_callbacks", lambda _session: None)
+    made = Made()
+    monkeypatch.setattr(made.reporter._states, "has", lambda _session: True)
+    base = SimpleNamespace(_sc=SimpleNamespace(_jsc=object()), _jvm=None)
+    hosted = Hosted(base, SimpleNamespace(sessionUUID=lambda: "1"), None)
+    made.sessions.found(hosted)
+    for _turn in range(2):
+        made.reporter._listen()
+    assert (heard, undone) == ([False], [])
+    del hosted
+    gc.collect()
+    made.reporter._listen()
+    assert (undone, made.reporter._undoings) == (["1"], {})
