@@ -14,7 +14,7 @@ from ..topics.objects.names import parse_table_key, table_key
 from ..topics.wire.messages import Claimed, Pulled
 from .view import TopicView
 
-BESIDE_MAX: Final = 32  # claims in one pull, of what was pulled last: they make it 1.5 KB longer
+BESIDE_MAX: Final = 16  # claims in one pull, of what was pulled last: 0.8 KB, 0.1 ms at catalogd
 
 
 def claims_beside(place: TopicView, group: bytes, *, reached: int) -> tuple[Claimed, ...]:

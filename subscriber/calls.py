@@ -86,7 +86,9 @@ class Calls:
         """Get a table whole, and the version up to which that is known to be current."""
         view = self.view()
         epoch, reached = view.reached(*name)
-        content = view.partitions(*name) or self._pull(*name, whole=True)
+        content = view.partitions(*name)
+        if content is None:
+            content = self._pull(*name, whole=True)
         number = max(content.at, content.version, reached if epoch == content.epoch else 0)
         return Pinned(content, Version(number, content.epoch))
 
