@@ -17,7 +17,8 @@ from .sessions import Sessions
 
 POLL_S: Final = 0.1  # what a client writes before it is found is not heard of
 SEEK_S: Final = 1.0
-RETRY_S: Final = 2.0  # after a failure
+RETRY_S: Final = 2.0  # after a failure; doubled up to
+RETRY_S_MAX: Final = 60.0
 
 _SERVICE: Final = "org.apache.spark.sql.connect.service.SparkConnectService$"
 _MANAGER: Final = "sessionManager"  # of 4.x
@@ -148,6 +149,7 @@ class Connect:
         self._hosted: dict[str, Hosted] = {}  # by the session's id
         self._hash: int | None = 0  # of the map when it was read last; None: to be read again
         self._due = 0.0
+        self._retry_s = RETRY_S
 
     def __len__(self) -> int:
         return len(self._hosted)
@@ -157,8 +159,7 @@ class Connect:
         now = time.monotonic()
         if now < self._due and not at_once:
             return False
-        self._due = now + RETRY_S  # unless all goes well
-        came = False
+        came, pause_s = False, None
         with self._guard("look for sessions of Spark Connect"):
             base = self._base()
             if base is None:
@@ -166,10 +167,12 @@ class Connect:
             elif self._server is None:
                 self._server = self._seek(base)
             if base is None or self._server is None:
-                self._due = now + SEEK_S
+                pause_s = SEEK_S
             else:
                 came = self._look(base, self._server)
-                self._due = now + (POLL_S if self._hash is not None else RETRY_S)
+                pause_s = POLL_S if self._hash is not None else None
+        self._due = now + (pause_s or self._retry_s)
+        self._retry_s = RETRY_S if pause_s else min(self._retry_s * 2, RETRY_S_MAX)
         return came
 
     def renewed(self, session: Any) -> None:

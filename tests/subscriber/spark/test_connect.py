@@ -172,6 +172,29 @@ def test_nothing_is_asked_more_often_than_it_may_be(monkeypatch: pytest.MonkeyPa
     assert host.connect.poll()
 
 
+def test_what_fails_is_tried_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(connect_module.time, "monotonic", lambda: now)
+    host = Host()
+    store = host.serve(ann="1", bob="2")
+    host.failing = "1"
+    for pause_s in (2, 4, 8, 16, 32, 60, 60):
+        host.connect.poll()
+        errors = host.guard.errors
+        now += pause_s - 1
+        host.connect.poll()
+        assert host.guard.errors == errors, pause_s
+        now += 1
+    host.failing = ""
+    assert host.connect.poll()
+    host.failing = store["carl"] = "3"
+    now += connect_module.POLL_S
+    host.connect.poll()
+    host.failing = ""
+    now += connect_module.RETRY_S
+    assert host.connect.poll(), "soon again after it went well"
+
+
 def test_after_the_context_ended_nothing_is_held_and_in_a_new_one_sessions_are_found() -> None:
     host = Host()
     host.serve(ann="1")
