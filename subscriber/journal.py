@@ -185,11 +185,12 @@ def _stubbed(entries: Iterable[Entry], *, version: int, origin: str) -> tuple[Ch
         if entry.kind == PREFIX:
             continue
         group = group_of(entry.key)
-        kind, files = kinds.get(_table(group), (DATA_CHANGED, False))
+        name = _table(group)
+        kind, files = kinds.get(name, (DATA_CHANGED, False))
         if entry.key == group:
             kind = SCHEMA if entry.schema_version == entry.version else kind
             files = True
-        kinds[_table(group)] = kind, files
+        kinds[name] = kind, files
     return tuple(
         Change(object=name, kind=kind, version=version, origin=origin, files=files)
         for name, (kind, files) in kinds.items()

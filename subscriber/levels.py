@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from ..topics.bulk import CREDIT_DEFAULT, REFUSAL_COST, STUBS_BYTES_MAX, chunk_cost
 from ..topics.entries import FULL, MINIMAL, NONE
 from ..topics.errors import OverBudget
-from ..topics.follower import LIVE, Ahead, Follower, StreamLost, Tick, Want
+from ..topics.follower import LIVE, Ahead, Apply, Follower, StreamLost, Tick, Want
 from ..topics.follower import Effect as Step
 from ..topics.follower import Fact as Told
 from ..topics.sharding import NAMESPACE
@@ -143,7 +143,11 @@ class Levels:
 
     def on_delta(self, delta: Delta, *, now: float) -> tuple[Effect, ...]:
         """Take a delta of an accepted start."""
-        return self._tell((delta.topic, delta.level), delta, now=now)
+        if not self.standing.step(delta):
+            return self._tell((delta.topic, delta.level), delta, now=now)
+        changes = self.filling.minimal(Apply(delta), self.view.topics[delta.topic], live=True)
+        self.gate(delta.topic)
+        return (Changed(changes),) if changes else ()
 
     def on_chunk(self, chunk: Chunk, *, now: float) -> tuple[Effect, ...]:
         """Take a part of a catch-up of an accepted start."""

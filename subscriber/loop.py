@@ -12,14 +12,14 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from itertools import count
 from typing import Final, assert_never
 
 from ..topics.errors import LinkError, NotReady, UsageError, WireError
-from ..topics.link import Inbox, Link
+from ..topics.link import Inbox, Link, Received
 from ..topics.wire import decode, encode
 from ..topics.wire.messages import Write
 from .facts import (
@@ -55,6 +55,11 @@ POLL_S_MAX: Final = 1.0
 GRACE_S: Final = 1.0  # the member gives up by itself; this is for a thread that is held up
 GOODBYE_S: Final = 0.02
 STOP_S: Final = 5.0  # for the thread to end
+FLOOD_S: Final = 0.02  # between two polls that bring deltas, under a flood of them
+FLOOD_POLLS: Final = 10  # after so many it is one, and not the two or three deltas of a write
+REST_S: Final = 0.01  # for which they gather then, instead of waking us one by one
+TOGETHER: Final = 20  # facts that are settled at once; what comes of them waits for the last
+FEW: Final = 50  # of more frames at once it is the work that takes the time
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +81,8 @@ class Loop:
         self._connected: set[str] = set()
         self._bulk: deque[bytes] = deque()  # one a turn: a delta waits for one chunk, not for all
         self._watches = Watches()
+        self._heard_at = -FLOOD_S  # deltas
+        self._polls = 0  # that brought deltas, one soon after the other
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="topicast-subscriber", daemon=True)
 
@@ -130,24 +137,47 @@ class Loop:
 
     def run_once(self) -> None:
         """Read one batch, let the member decide, perform what it decided."""
-        pause_s = min(self.member.deadline - self._clock(), POLL_S_MAX)
-        for received in self._link.poll(0.0 if self._bulk else pause_s):
+        deadline = self.member.deadline
+        pause_s = min(deadline - self._clock(), POLL_S_MAX)
+        batch = self._link.poll(0.0 if self._bulk else pause_s)
+        facts: list[Fact] = []
+        for received in batch:
             if received.name == BULK:
                 self._bulk.append(received.frame)  # bounded by the credit that was granted
             else:
-                self._perform(self._hear(received.name, received.frame))
+                facts.append(_read(received.name, received.frame))
         if self._bulk:
-            self._perform(self._hear(BULK, self._bulk.popleft()))
+            facts.append(_read(BULK, self._bulk.popleft()))
+        for begin in range(0, len(facts), TOGETHER):
+            some = facts[begin : begin + TOGETHER]
+            self._perform(self.member.handle_all(some, now=self._clock()))
         for fact in self._inbox.take():
             self._perform(self.member.handle(fact, now=self._clock()))
         now = self._clock()
-        if now >= self.member.deadline:
+        if now >= deadline:
             self._perform(self.member.handle(Tick(), now=now))
+        self._notice(batch, now)
+
+    def _notice(self, batch: Sequence[Received], now: float) -> None:
+        """See whether deltas come faster than it is worth to wake up for each."""
+        if not batch:
+            self._polls = 0
+        if not batch or batch[-1].name != DATA:
+            return
+        again = now < self._heard_at + FLOOD_S and len(batch) <= FEW
+        self._polls = self._polls + 1 if again else 0
+        self._heard_at = now
+
+    def _may_rest(self) -> bool:
+        """Tell whether a flood goes on, and nobody waits for us."""
+        return self._polls > FLOOD_POLLS and not (self._futures or self._bulk)
 
     def _run(self) -> None:
         try:
             while not self._stopping:
                 self.run_once()
+                if self._may_rest():
+                    self._link.rest(REST_S)
             self._perform(self.member.handle(Leave(), now=self._clock()))
             self._link.poll(GOODBYE_S)  # what arrives is of no use; what was said goes out
         finally:
@@ -162,17 +192,12 @@ class Loop:
             raise UsageError("the subscriber is closed, or was never opened")
         self._inbox.put(fact, timeout_s=timeout_s)
 
-    def _hear(self, channel: str, frame: bytes) -> tuple[Effect, ...]:
-        now = self._clock()
-        try:
-            message = decode(frame)
-        except WireError:
-            return self.member.handle(Garbled(), now=now)
-        return self.member.handle(Heard(channel, message), now=now)
-
     def _perform(self, effects: Iterable[Effect]) -> None:  # noqa: C901 - dispatch by match
         for effect in effects:
             match effect:
+                case Changed(changes=changes):  # by far the most, where everything is watched
+                    if not self._watches.offer(changes):
+                        self.member.handle(Watching(on=False), now=self._clock())
                 case Send(channel=channel, message=message):
                     if channel in self._connected:  # what is lost is asked again
                         self._link.send(channel, encode(message))
@@ -186,9 +211,6 @@ class Loop:
                     self._settle(number, result)
                 case Fail(id=number, error=error):
                     self._settle(number, error)
-                case Changed(changes=changes):
-                    if not self._watches.offer(changes):
-                        self.member.handle(Watching(on=False), now=self._clock())
                 case PinsOver(tables=tables, needed_bytes=needed, room_bytes=room):
                     text = "pins do not fit: tables=%d needed_bytes=%d room_bytes=%d"
                     log.warning(text, tables, needed, room)
@@ -232,6 +254,13 @@ class Loop:
         future = self._futures.pop(number, None)
         if future is not None:
             _settle(future, outcome)
+
+
+def _read(channel: str, frame: bytes) -> Fact:
+    try:
+        return Heard(channel, decode(frame))
+    except WireError:
+        return Garbled()
 
 
 def _settle(future: Future[object], outcome: object) -> None:

@@ -7,9 +7,9 @@ Invariant: whatever is answered is at or above everything that was answered befo
 topic; memory answers only for topics that are open (levels.py), pulls only what passed the fence.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from typing import Self, assert_never
 
 from ..topics.errors import NoSuchObject, UsageError
@@ -169,7 +169,11 @@ class Member:
 
     def handle(self, fact: Fact, *, now: float) -> tuple[Effect, ...]:
         """Decide what ``fact`` means."""
-        effects = self._decide(fact, now)
+        return self.handle_all((fact,), now=now)
+
+    def handle_all(self, facts: Iterable[Fact], *, now: float) -> tuple[Effect, ...]:
+        """Decide what ``facts``, which came at once, mean; what they lead to is settled once."""
+        effects = tuple(chain.from_iterable(self._decide(fact, now) for fact in facts))
         effects += self._following.settle(now=now)
         effects += self._service.settle(now=now)
         effects = self.pinning.ahead.settle(effects, now=now)

@@ -5,9 +5,10 @@ One follower for each topic that is followed, and one more, coming, while its le
 
 from collections.abc import Iterator
 
+from ..topics.entries import MINIMAL
 from ..topics.follower import LIVE, Follower
 from ..topics.sharding import NAMESPACE
-from ..topics.wire.messages import Position
+from ..topics.wire.messages import Delta, Position
 from .budget import Account
 from .shown import Shown
 from .view import TopicView
@@ -34,6 +35,18 @@ class Standing:
         follower = self.at(account)
         assert follower is not None, account
         return follower
+
+    def step(self, delta: Delta) -> bool:
+        """Move a topic at minimal over a delta that just follows, and tell whether it did.
+
+        The hot path of who watches everything: nothing else can come of such a delta.
+        """
+        follower = self.followers.get(delta.topic)
+        if follower is None or not follower.level == delta.level == MINIMAL:
+            return False
+        if delta.topic in self.coming:
+            return False
+        return follower.step(delta.epoch, delta.from_version, delta.to_version)
 
     def accounts(self) -> Iterator[Account]:
         """Yield each topic with each level at which it is followed right now."""

@@ -1,7 +1,7 @@
 """Watch: changes on their way to one consumer; of each object only the latest waits."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Final
@@ -11,6 +11,7 @@ from ..topics.errors import StaleMetadata
 from .facts import DATA_CHANGED, SCHEMA, Change
 
 WAITING_MAX: Final = 100_000  # objects: every table of a large metastore once
+ALL: Final = "*"
 
 
 class Watch(Iterator[Change]):
@@ -26,6 +27,7 @@ class Watch(Iterator[Change]):
         self._waiting: dict[str, Change] = {}
         self._lost = False
         self._closed = False
+        self._rouses: Callable[[str], bool] | None = None  # while somebody rests
 
     def __next__(self) -> Change:
         """Wait for the next change."""
@@ -41,13 +43,27 @@ class Watch(Iterator[Change]):
             StaleMetadata: changes were lost: read again, then go on.
         """
         with self._ready:
-            self._ready.wait_for(self._has_news, timeout_s)
-            if self._lost:
-                self._lost = False
-                raise StaleMetadata(f"more than {WAITING_MAX} changes waited: read again")
+            self._await_news(timeout_s)
             if not self._waiting:
                 return None
             return self._waiting.pop(next(iter(self._waiting)))
+
+    def all_within(self, timeout_s: float) -> tuple[Change, ...]:
+        """Return everything that waits, once there is anything; else as ``next_within``."""
+        with self._ready:
+            self._await_news(timeout_s)
+            waiting, self._waiting = self._waiting, {}
+        return tuple(waiting.values())
+
+    def rest(self, timeout_s: float, *, unless: Callable[[str], bool]) -> None:
+        """Wait so long, or until there is news that does not wait: an object of ``unless``.
+
+        Other changes do not even wake this thread. ``unless`` is called by another one meanwhile.
+        """
+        with self._ready:
+            self._rouses = unless
+            self._ready.wait_for(self._is_roused, timeout_s)
+            self._rouses = None
 
     @property
     def closed(self) -> bool:
@@ -62,13 +78,17 @@ class Watch(Iterator[Change]):
 
     def offer(self, changes: tuple[Change, ...]) -> None:
         """Add what matches; the newest of an object stands, and a schema change outlasts data."""
-        matching = [one for one in changes if fnmatchcase(one.object, self._pattern)]
+        matching = changes
+        if self._pattern != ALL:
+            matching = tuple(one for one in changes if fnmatchcase(one.object, self._pattern))
         if not matching:
             return
         with self._ready:
             for change in matching:
                 self._add(change)
-            self._ready.notify_all()
+            rouses = self._rouses
+            if rouses is None or self._lost or any(rouses(one.object) for one in matching):
+                self._ready.notify_all()
 
     def _add(self, change: Change) -> None:
         old = self._waiting.pop(change.object, None)
@@ -79,6 +99,17 @@ class Watch(Iterator[Change]):
         if len(self._waiting) > WAITING_MAX:
             self._waiting.clear()
             self._lost = True
+
+    def _await_news(self, timeout_s: float | None) -> None:
+        self._ready.wait_for(self._has_news, timeout_s)
+        if self._lost:
+            self._lost = False
+            raise StaleMetadata(f"more than {WAITING_MAX} changes waited: read again")
+
+    def _is_roused(self) -> bool:
+        rouses = self._rouses
+        assert rouses is not None
+        return self._lost or self._closed or any(map(rouses, self._waiting))
 
     def _has_news(self) -> bool:
         return bool(self._waiting) or self._lost or self._closed
@@ -94,29 +125,32 @@ class Watches:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._watches: list[ref[Watch]] = []
+        self._watches: list[ref[Watch]] = []  # replaced, never changed: read without the lock
 
     def add(self, pattern: str) -> Watch:
         """Return a new watch."""
         watch = Watch(pattern)
         with self._lock:
-            self._watches.append(ref(watch))
+            self._watches = [*self._watches, ref(watch)]
         return watch
 
     def offer(self, changes: tuple[Change, ...]) -> bool:
         """Offer ``changes`` to all; False if nobody watches any more."""
-        for watch in self._alive():
-            watch.offer(changes)
+        for held in self._watches:
+            watch = held()
+            if watch is None or watch.closed:
+                self._forget(held)
+            else:
+                watch.offer(changes)
         return bool(self._watches)
 
     def close(self) -> None:
         """Close all."""
-        for watch in self._alive():
-            watch.close()
+        for held in self._watches:
+            watch = held()
+            if watch is not None:
+                watch.close()
 
-    def _alive(self) -> list[Watch]:
+    def _forget(self, gone: "ref[Watch]") -> None:
         with self._lock:
-            held = [(one, one()) for one in self._watches]
-            alive = [(one, watch) for one, watch in held if watch is not None and not watch.closed]
-            self._watches = [one for one, _ in alive]
-        return [watch for _, watch in alive]
+            self._watches = [one for one in self._watches if one is not gone]

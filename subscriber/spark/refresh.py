@@ -129,6 +129,17 @@ class Refresher:
             return LOOK_S
         return REREAD_S if any(one.waiting for one in self._sessions.values()) else None
 
+    @property
+    def patient(self) -> bool:
+        """Whether a turn is due soon, so that changes of what is not cached may wait for it."""
+        return self.pause_s() == UNKNOWN_S
+
+    def is_cached(self, name: str) -> bool:
+        """Tell whether a session had a relation of ``name``, a table, at the last look."""
+        if "." not in name:
+            return True  # a database, or everything
+        return any(name in one.cached or name in one.recached for one in self._sessions.values())
+
     def changed(self, change: Change, *, now: float) -> None:
         """Take that an object differs."""
         self.counts.changes += 1
@@ -238,13 +249,7 @@ class Refresher:
         if len(self._owed) > OWED_MAX:
             del self._owed[next(iter(self._owed))]
         self._news = True
-        self._urgent = self._urgent or self._is_cached(name)
-
-    def _is_cached(self, name: str) -> bool:
-        """Tell whether a session had a relation of ``name``, a table, at the last look."""
-        if "." not in name:
-            return True  # a database, or everything
-        return any(name in one.cached or name in one.recached for one in self._sessions.values())
+        self._urgent = self._urgent or self.is_cached(name)
 
     def _orders(self, session: str, seen: _Session, tables: frozenset[str]) -> list[Order]:
         orders: list[Order] = []

@@ -22,7 +22,7 @@ from ..subscriber import Subscriber
 from ..watch import Watch
 from .control import least
 from .guard import Guard
-from .refresh import Existing, Order, Recache, Refresher
+from .refresh import UNKNOWN_S, Existing, Order, Recache, Refresher
 from .sessions import Sessions
 from .status import CONNECTING, DETACHED, LIVE
 
@@ -31,7 +31,6 @@ FOLLOW_S: Final = 20.0  # for every topic to be followed
 FOLLOW_TURN_S: Final = 0.1
 IDLE_S: Final = 0.1  # between two looks whether somebody wants something of us
 TURN_S: Final = 0.01  # between two turns: 1,000 changes a second cost 100 looks
-DRAIN_MAX: Final = 100_000  # changes of one turn: all that a watch holds
 RETRY_S: Final = 1.0  # doubled up to
 RETRY_S_MAX: Final = 30.0
 STOP_S: Final = 5.0
@@ -169,6 +168,8 @@ class Worker:
         log.info("driver attached: sessions=%s", len(self._sessions.alive()))
         while not self._stopping.is_set() and not watch.closed:
             asked, self._asked = self._asked, []
+            if not asked:
+                self._rest(watch)
             self._drain(watch, wait_s=0.0 if asked else IDLE_S)
             self._obey(subscriber)
             came = self._others.poll(at_once=bool(asked))
@@ -186,19 +187,23 @@ class Worker:
             self._refresher.turn(control, now=time.monotonic())
             log.info("driver turned: control=%s", control)
 
+    def _rest(self, watch: Watch) -> None:
+        """Let changes of what is not cached gather: they wait for the next turn in any case."""
+        left_s = self._turned_at + UNKNOWN_S - time.monotonic()
+        if left_s > 0 and self._refresher.patient:
+            watch.rest(left_s, unless=self._refresher.is_cached)
+
     def _drain(self, watch: Watch, *, wait_s: float) -> None:
         """Take what has changed; wait for it, but not for long."""
         self._stopping.wait(max(self._turned_at + TURN_S - time.monotonic(), 0.0))
-        for _ in range(DRAIN_MAX):
-            try:
-                change = watch.next_within(wait_s)
-            except StaleMetadata:
-                self._refresher.lost(now=time.monotonic(), late=True)
-                return
-            if change is None:
-                return
-            self._refresher.changed(change, now=time.monotonic())
-            wait_s = 0.0
+        try:
+            changes = watch.all_within(wait_s)
+        except StaleMetadata:
+            self._refresher.lost(now=time.monotonic(), late=True)
+            return
+        now = time.monotonic()
+        for change in changes:
+            self._refresher.changed(change, now=now)
 
     def _turn(self) -> None:
         """Look at each session, and do what is to be done there."""

@@ -2,16 +2,18 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from itertools import count
 
 import pytest
 
-from topicast.subscriber.facts import AskStats, ConnectCatalog, PinsOver, Stats, Subscribe
-from topicast.subscriber.loop import Loop
+from topicast.subscriber.facts import DATA, AskStats, ConnectCatalog, PinsOver, Stats, Subscribe
+from topicast.subscriber.loop import FEW, FLOOD_POLLS, FLOOD_S, TOGETHER, Loop
 from topicast.subscriber.member import Member
 from topicast.tests.waiting import until
 from topicast.topics.errors import NotReady, UsageError
-from topicast.topics.link import Link
+from topicast.topics.link import Link, Received
 
 
 @pytest.fixture
@@ -48,9 +50,73 @@ def test_loop_that_never_started_refuses_and_closes(loop: Loop) -> None:
     assert not loop.running
 
 
-def test_frame_that_is_no_message_is_counted(loop: Loop) -> None:
-    loop._perform(loop._hear("data", b"garbage of a stranger"))
-    assert loop.member.wire_errors == 1
+class Frames(Link):
+    """A link on which batches arrive that a test has made; it notes the rests."""
+
+    def __init__(self, *batches: list[Received]) -> None:
+        super().__init__()
+        self.batches = list(batches)
+        self.rests = 0
+
+    def poll(self, timeout_s: float) -> list[Received]:
+        return self.batches.pop(0) if self.batches else []
+
+    def rest(self, timeout_s: float) -> None:
+        self.rests += 1
+
+
+GARBAGE = Received(DATA, b"", b"garbage of a stranger")
+
+
+def looped(*batches: list[Received], clock: Callable[[], float]) -> Loop:
+    hubs = ("tcp://127.0.0.1:1",)
+    member = Member(hubs, budget_bytes=1000, name="test", new_id=lambda: bytes(16))
+    return Loop(member, Frames(*batches), hubs=hubs, clock=clock)
+
+
+def test_frames_that_are_no_message_are_counted_all_of_them() -> None:
+    loop = looped([GARBAGE] * (2 * TOGETHER + 1), clock=time.monotonic)
+    loop.run_once()
+    assert loop.member.wire_errors == 2 * TOGETHER + 1
+    loop.stop()
+
+
+@pytest.mark.parametrize(
+    ("apart_s", "at_once", "rests"),
+    [
+        (FLOOD_S / 2, 1, True),
+        (FLOOD_S * 2, 1, False),  # seldom: each is heard at once
+        (FLOOD_S / 2, FEW + 1, False),  # many at once: none wakes us for itself alone
+    ],
+)
+def test_deltas_gather_where_one_comes_soon_after_the_other(
+    apart_s: float, at_once: int, rests: bool
+) -> None:
+    now = count()
+    batches = [[GARBAGE] * at_once for _ in range(FLOOD_POLLS + 3)]
+    loop = looped(*batches, clock=lambda: loop_at[0])
+    loop_at = [0.0]
+    found = []
+    for _ in batches:
+        loop_at[0] = next(now) * apart_s
+        loop.run_once()
+        found.append(loop._may_rest())
+    assert found[-1] is rests
+    assert not any(found[:FLOOD_POLLS]), "a write makes two or three deltas, and is no flood"
+    loop.run_once()
+    assert not loop._may_rest(), "nothing came: it is over"
+    loop.stop()
+
+
+def test_nobody_who_asks_waits_for_deltas_to_gather() -> None:
+    loop = looped(*[[GARBAGE]] * (FLOOD_POLLS + 3), clock=lambda: 0.0)
+    for _ in range(FLOOD_POLLS + 3):
+        loop.run_once()
+    assert loop._may_rest()
+    loop._futures[1] = Future()
+    assert not loop._may_rest()
+    loop._futures.clear()
+    loop.stop()
 
 
 def test_pins_that_do_not_fit_are_warned_of(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,8 +1,12 @@
 """What memory answers while a topic is placed, or behind a reply: what is new enough."""
 
+from dataclasses import replace
+
 from topicast.subscriber import facts
 from topicast.tests.subscriber.source import Catalog
 from topicast.tests.subscriber.world import World, columns_of
+from topicast.topics.entries import FULL, MINIMAL
+from topicast.topics.follower import Follower
 from topicast.topics.wire.messages import Barrier, Delta, Joined, Message, Pull
 
 
@@ -134,3 +138,21 @@ def test_topic_that_is_behind_answers_nothing_of_what_was_pulled() -> None:
     assert world.columns("orders") is None
     world.release()
     assert world.columns("orders") == ("id",)
+
+
+def test_delta_that_just_follows_at_minimal_is_taken_the_short_way_and_no_other() -> None:
+    world = driver()
+    world.table("shop.orders")
+    standing = world.member._following.levels.standing
+    at = standing.position(0)[1]
+    delta = world.catalog.put_table("shop", "orders", columns=("id", "new"))
+    stubbed = replace(delta, level=MINIMAL, stubbed=True)
+    assert not standing.step(delta), "it is of another level"
+    assert not standing.step(replace(stubbed, from_version=at + 1)), "one is missing"
+    assert not standing.step(replace(stubbed, topic=7)), "it is not followed"
+    standing.coming[0] = Follower(0, FULL)
+    assert not standing.step(stubbed), "its level changes"
+    del standing.coming[0]
+    assert standing.step(stubbed)
+    assert standing.position(0)[1] == at + 1
+    assert not standing.step(stubbed), "it was taken"

@@ -6,6 +6,7 @@ import pytest
 from topicast.subscriber import watch as watch_module
 from topicast.subscriber.facts import Change
 from topicast.subscriber.watch import Watch, Watches
+from topicast.tests.waiting import until
 from topicast.topics.errors import StaleMetadata
 
 
@@ -83,3 +84,49 @@ def test_change_of_files_outlasts_partitions_that_come_and_go() -> None:
         seen = watch.next_within(0)
         assert seen is not None
         assert seen.files is (first.files or second.files)
+
+
+def test_everything_that_waits_is_taken_at_once() -> None:
+    watch = Watch("*")
+    assert watch.all_within(0) == ()
+    changes = (_change("a.b", "data"), _change("a.c", "data"))
+    watch.offer(changes)
+    assert watch.all_within(0) == changes
+    assert watch.all_within(0) == ()
+
+
+def test_loss_is_told_to_who_takes_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch_module, "WAITING_MAX", 1)
+    watch = Watch("*")
+    watch.offer((_change("a.b", "data"), _change("a.c", "data")))
+    with pytest.raises(StaleMetadata):
+        watch.all_within(0)
+
+
+def test_who_rests_is_not_roused_by_what_may_wait_and_finds_it_afterwards() -> None:
+    watch = Watch("*")
+    asked: list[str] = []
+
+    def is_urgent(name: str) -> bool:
+        asked.append(name)
+        return name == "a.hot"
+
+    thread = threading.Thread(target=lambda: watch.rest(60, unless=is_urgent))
+    thread.start()
+    until(lambda: watch._rouses is not None, what="a thread that rests")
+    watch.offer((_change("a.b", "data"),))
+    assert thread.is_alive()
+    assert asked[-1] == "a.b"
+    watch.offer((_change("a.hot", "data"),))
+    thread.join(20)
+    assert not thread.is_alive()
+    assert [one.object for one in watch.all_within(0)] == ["a.b", "a.hot"]
+
+
+def test_nobody_rests_while_something_urgent_waits_or_at_the_end() -> None:
+    watch = Watch("*")
+    watch.offer((_change("a.hot", "data"),))
+    watch.rest(60, unless=lambda name: name == "a.hot")
+    watch.all_within(0)
+    watch.close()
+    watch.rest(60, unless=lambda name: False)

@@ -74,6 +74,17 @@ def test_what_was_cached_is_looked_for_at_once_and_what_was_not_less_often() -> 
     assert refresher.pause_s() == 0.0
 
 
+def test_news_of_what_is_not_cached_may_gather_and_of_what_is_may_not() -> None:
+    refresher = Refresher()
+    assert not refresher.patient, "the first that comes is looked at"
+    refresher.changed(changed(), now=0.0)
+    assert refresher.patient
+    turn(refresher, {"s": {ORDERS}})
+    assert [refresher.is_cached(name) for name in (ORDERS, OTHER, "shop")] == [True, False, True]
+    refresher.changed(changed(), now=0.0)
+    assert not refresher.patient
+
+
 def test_change_is_told_to_a_session_once() -> None:
     refresher = Refresher()
     refresher.changed(changed(), now=0.0)

@@ -7,6 +7,7 @@ from math import inf
 import pytest
 
 from topicast.subscriber import Subscriber, Watch
+from topicast.subscriber.spark import refresh as refresh_module
 from topicast.subscriber.spark import worker as worker_module
 from topicast.subscriber.spark.guard import Guard
 from topicast.subscriber.spark.refresh import Refresher
@@ -274,6 +275,26 @@ def test_where_a_topic_is_not_followed_the_driver_is_plain_spark_and_says_why(
         assert "topics that are not followed: 1;" in found.guard.last
         assert (found.worker.state, found.spark.renewed) == (CONNECTING, [])
         found.worker.stop()
+
+
+def test_change_of_what_is_cached_does_not_wait_with_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Given that changes of other tables gather for a minute, when its own changes, then not."""
+    session = Session("mine")
+    with attached(session) as (found, publisher):
+        session.tables = {ORDERS}
+        found.heard()
+        session.tables = {ORDERS}
+        found.heard()
+        found.spark.renewed.clear()
+        assert found.refresher.is_cached(ORDERS)
+        for module in (worker_module, refresh_module):
+            monkeypatch.setattr(module, "UNKNOWN_S", 60.0)
+        widen(publisher, "items")
+        until(lambda: found.refresher.patient, timeout_s=WAIT_S)
+        widen(publisher)
+        until(lambda: found.spark.renewed == [("mine", ORDERS)], timeout_s=WAIT_S)
 
 
 def test_changes_that_were_lost_make_everything_suspect(monkeypatch: pytest.MonkeyPatch) -> None:

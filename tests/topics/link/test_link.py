@@ -239,6 +239,22 @@ def test_wake_ends_a_poll_without_end(hub):
     assert polled == [[]]
 
 
+def test_frames_gather_while_a_link_rests_and_a_wake_ends_it(hub, reader):
+    address = hub.bind_router("router", ANY)
+    reader.connect_dealer("dealer", address)
+    reader.send("dealer", b"early")
+    hub.rest(0.01)
+    assert until(lambda: hub.poll(0.1))[0].frame == b"early"
+    thread = threading.Thread(target=lambda: hub.rest(3600))
+    thread.start()
+    reader.send("dealer", b"late")
+    assert thread.is_alive()
+    hub.wake()
+    thread.join(timeout=10)
+    assert not thread.is_alive()
+    assert until(lambda: hub.poll(0.1))[0].frame == b"late"
+
+
 def test_many_wakes_are_one_and_none_blocks(hub):
     for _ in range(100_000):  # more than any buffer holds
         hub.wake()
