@@ -74,7 +74,7 @@ def _follow(catalog: Subscriber, spark: "Future[SparkSession]") -> None:
     rows, days = spark.result().sql(QUERY).collect()[0]
     _say(answer=f"{rows} orders of {days} days")
     orders_report_app.main(takewhile(str.strip, sys.stdin))
-    for change in changes:
+    for change in catalog.watch("*"):  # from now on: what the story told is told
         _say(object=change.object, kind=change.kind, version=change.version)
 
 
