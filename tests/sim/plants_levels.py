@@ -8,7 +8,7 @@ from topicast.catalog.catalog import Catalog
 from topicast.catalog.service import claims
 from topicast.catalog.service import pulls as catalog_pulls
 from topicast.statestore import intake
-from topicast.subscriber import subscriber
+from topicast.subscriber import reading
 from topicast.subscriber.calls import Calls
 from topicast.subscriber.content import Content
 from topicast.subscriber.fence import Fence
@@ -202,7 +202,7 @@ LEVEL_PLANTS = (
     Plant(
         "a table that has changed is stale",
         BY_SEED,
-        (Line(claims, "_holds", "return entry.version <= claim.version", "return True"),),
+        (Line(claims, "_true", "return entry.version, topic", "return 1, topic"),),
     ),
     Plant(
         "a table of which something has changed is stale",
@@ -210,9 +210,9 @@ LEVEL_PLANTS = (
         (
             Line(
                 claims,
-                "_holds",
-                "topic.changed_at(table_key(*table)) <= claim.version",
-                "entry.version <= claim.version",
+                "_true",
+                "topic.changed_at(table_key(*table))",
+                "entry.version",
             ),
         ),
     ),
@@ -223,7 +223,7 @@ LEVEL_PLANTS = (
             Line(
                 Calls,
                 "pinned",
-                "max(content.at, content.version, reached)",
+                "max(content.at, content.version, reached if epoch == content.epoch else 0)",
                 "max(content.at, content.version, reached) + 3",
             ),
         ),
@@ -231,7 +231,7 @@ LEVEL_PLANTS = (
     Plant(
         "several tables are as of one moment",
         BY_SEED,
-        (Line(subscriber, "pin", "missing = stale_of(of, pinned, validate)", "missing = ()"),),
+        (Line(reading, "pin", "missing = stale_of(pinned, validate)", "missing = ()"),),
     ),
     Plant(
         "what has moved since is not confirmed",
