@@ -57,8 +57,9 @@ class Tally:
 
 @dataclass(slots=True)
 class _Driver:
-    """The writes of one driver, by number."""
+    """The writes of one driver, by number; what is below ``settled`` comes late, if at all."""
 
+    settled: int = 0
     open: dict[int, WriteRow] = field(default_factory=dict)
     done: dict[int, WriteRow] = field(default_factory=dict)
 
@@ -109,6 +110,7 @@ class Reports:
         return all(
             one.state in (INTENT, ABANDONED)
             or one.number in driver.done
+            or one.number < driver.settled
             or bool(_fault(one) or self._targets(one.object))
             for one in report.writes
         )
@@ -117,15 +119,14 @@ class Reports:
         """Take ``report`` for true; return a verdict for each of its writes."""
         driver = self._drivers.pop(report.driver, None) or _Driver()
         self._drivers[report.driver] = driver
-        for number in [one for one in driver.done if one < report.settled]:
+        driver.settled = max(driver.settled, report.settled)
+        for number in [one for one in driver.done if one < driver.settled]:
             self._forget(report.driver, number)
         verdicts = tuple(self._apply(report.driver, one, at_us) for one in report.writes)
         if driver.open:
             self._heard[report.driver] = now
         else:
             self._heard.pop(report.driver, None)
-        if not driver.open and not driver.done:
-            del self._drivers[report.driver]
         self._bound()
         return verdicts
 
@@ -150,7 +151,6 @@ class Reports:
     def check(self) -> None:
         """Assert every invariant."""
         for name, driver in self._drivers.items():
-            assert driver.open or driver.done
             assert not driver.open.keys() & driver.done.keys()
             assert all(row.open for row in driver.open.values())
             assert not any(row.open for row in driver.done.values())
@@ -159,6 +159,9 @@ class Reports:
 
     def _apply(self, name: bytes, one: Write, at_us: int) -> Verdict:
         driver = self._drivers[name]
+        if one.number < driver.settled:
+            self.tally.repeated += 1
+            return Verdict(number=one.number, topic=0, version=0)
         done = driver.done.get(one.number)
         if done is not None:
             self.tally.repeated += 1
@@ -213,8 +216,6 @@ class Reports:
             self._raise(row.object, row.partitions, at_us)
             self._gone.append((name, row.number))
         driver.open.clear()
-        if not driver.done:
-            del self._drivers[name]
 
     def _raise(
         self, wanted: str, partitions: tuple[str, ...], at_us: int, *, source: int = SOURCE_REPORTS

@@ -181,6 +181,18 @@ def test_settled_writes_are_forgotten_here_and_in_the_store() -> None:
     assert gone == ((DRIVER, 1), (DRIVER, 2))
 
 
+def test_write_that_comes_late_has_no_second_effect_once_it_is_settled() -> None:
+    """P-REPORT-2: asked again while the first answer was on its way."""
+    stand = Stand()
+    stand.tell(write(1), write(2))
+    stand.tell(write(3, WRITTEN, "d.gone"), settled=3)
+    stand.written()
+    late = stand.tell(write(1), write(2, INTENT))
+    assert late == tuple(Verdict(number=n, topic=0, version=0) for n in (1, 2))
+    assert stand.written() == ()
+    assert stand.reports.intents == 0
+
+
 def test_intent_changes_nothing_until_it_is_written() -> None:
     stand = Stand()
     assert stand.tell(write(1, INTENT)) == (Verdict(number=1, topic=0, version=0),)
