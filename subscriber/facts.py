@@ -69,7 +69,8 @@ class Stats:
     ``ahead``: of the pulls, those made before anybody asked, for tables that are pinned or hot.
     ``pins``: pinned tables that there are; ``pins_over``: of these, those that did not fit.
     ``writes_told``: that catalogd has; ``writes_unknown``: of tables that it does not know;
-    ``writes_lost``: that were too many to be kept while it was away.
+    ``writes_lost``: that were too many to be kept while it was away; ``writes_delay``: why
+    catalogd takes those that wait later, such as too many of one driver, else empty.
     """
 
     budget_bytes: int
@@ -89,6 +90,7 @@ class Stats:
     writes_waiting: int
     writes_unknown: int
     writes_lost: int
+    writes_delay: str
     age_s: float
     hub: str
     ready: bool

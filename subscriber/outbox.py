@@ -43,6 +43,7 @@ class Outbox:
         self._renew_at: float | None = None
         self._requests: Requests[Report] = Requests(next_id)
         self.refusal = ""  # why nothing is told any more
+        self.delay = ""  # why what waits is told later
         self.told = 0
         self.unknown = 0
         self.merged = 0
@@ -85,6 +86,7 @@ class Outbox:
         report = self._requests.close(reported.request)
         if report is None:
             return
+        self.delay = ""
         verdicts = {one.number: one for one in reported.verdicts}
         for write in report.writes:
             verdict = verdicts.get(write.number)
@@ -105,8 +107,9 @@ class Outbox:
             self._requests.clear()
             self._queue.clear()
             self._open.clear()
-            self._renew_at, self.refusal = None, refused.message
+            self._renew_at, self.refusal, self.delay = None, refused.message, ""
             return
+        self.delay = refused.message
         pause_s = max(refused.retry_ms / 1000, RETRY_S)
         self._requests.put_off(refused.request, until=now + pause_s)
 

@@ -74,6 +74,7 @@ class Telling:
             writes_waiting=len(outbox),
             writes_unknown=outbox.unknown,
             writes_lost=outbox.lost,
+            writes_delay=outbox.delay,
             age_s=inf if heard_at is None else max(now - heard_at, 0.0),
             hub=following.hubs.address,
             ready=following.ready(),

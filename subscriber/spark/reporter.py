@@ -13,11 +13,12 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty, Full, Queue
 from typing import Any, Final
 from weakref import WeakKeyDictionary, WeakSet, ref
 
-from ...topics.errors import UsageError
+from ...topics.errors import TopicastError, UsageError
 from ..subscriber import Subscriber
 from .connect import Hosted
 from .guard import Guard
@@ -66,6 +67,7 @@ class Reporter:
         self.reason = metastore.reason
         self.refusal = ""
         self.deaf = ""
+        self.delay = ""
         self.untold = Untold(live)
         self.missed = 0
         self._sessions = sessions
@@ -149,9 +151,8 @@ class Reporter:
         why, lost = self.reason or self.refusal, self.missed + self.untold.lost
         if why:
             return f"not reported: {why}"
-        if self.deaf or lost:
-            return f"{REPORTED}, but {self.deaf or f'{lost} were lost'}"
-        return REPORTED
+        but = self.deaf or self.delay or (f"{lost} were lost" if lost else "")
+        return f"{REPORTED}, but {but}" if but else REPORTED
 
     def flush(self) -> None:
         """Tell what was written until now, before Spark ends; wait for it, but not for long."""
@@ -225,6 +226,17 @@ class Reporter:
                     self._listen()
                 with self._guard("tell what was written"):
                     self.untold.settle()
+                    self._note_delay()
+
+    def _note_delay(self) -> None:
+        """Note whether catalogd puts off what it is told."""
+        live, why = self._live() if len(self.untold) else None, ""
+        if live is not None:
+            with suppress(TopicastError):  # it has just ended
+                why = live.stats().writes_delay
+        if why and not self.delay:
+            log.warning("writes are told later: reason=%s", why)
+        self.delay = f"later: {why}" if why else ""
 
     def _next(self) -> tuple[str, Any]:
         try:

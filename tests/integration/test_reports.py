@@ -1,5 +1,8 @@
 """Writes that leave no event, on real processes: told by one subscriber, heard by another."""
 
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -79,3 +82,60 @@ def test_report_of_another_metastore_is_refused_and_said(
         with pytest.raises(UsageError, match=r"elsewhere.*spark\.topicast\.metastore"):
             it.wrote("reports.t", wait_s=20)
         assert it.table("reports.t").name == "t", "it reads on"
+
+
+FLOOD = """
+import sys
+from topicast.subscriber import Subscriber
+
+hub, metastore = sys.argv[1:]
+delay = ""
+with Subscriber(hub, timeout_s=60, metastore=metastore, name="flood") as it:
+    while not delay:
+        for _ in range(100):
+            it.wrote("reports.t")
+        delay = it.stats().writes_delay
+    print(delay, flush=True)
+    while not it.flush(0.0):
+        it.wrote("reports.t")
+        print("flood", flush=True)
+"""
+
+
+def test_flood_of_one_driver_is_put_off_and_others_are_not(
+    hive: EmbeddedMetastore, client: HMSClient, daemons: Daemons
+) -> None:
+    hub = daemons.hub_address
+    with (
+        Subscriber(hub, timeout_s=60, metastore=hive.uri, name="writer") as writer,
+        Subscriber(hub, timeout_s=60, name="reader") as reader,
+        closing(reader.watch("reports.u")) as watch,
+    ):
+
+        def told_ms() -> list[float]:
+            found = []
+            for _ in range(30):
+                begin = time.perf_counter()
+                assert writer.wrote("reports.u", wait_s=60)
+                found.append((time.perf_counter() - begin) * 1000)
+            return sorted(found)
+
+        reader.sync()
+        quiet = told_ms()
+        flood = subprocess.Popen(
+            [sys.executable, "-c", FLOOD, hub, hive.uri], stdout=subprocess.PIPE, text=True
+        )
+        try:
+            assert flood.stdout is not None
+            said = flood.stdout.readline()
+            assert "more than 200 writes a second of one driver: send fewer" in said
+            beside = told_ms()
+            assert flood.poll() is None, "it goes on"
+        finally:
+            flood.kill()
+            flood.communicate()
+        print(f"told within ms: alone {quiet[15]:.1f} {quiet[-1]:.1f}", end=", ")
+        print(f"beside a flood {beside[15]:.1f} {beside[-1]:.1f}")
+        take = heard(watch)
+        until(lambda: writer.wrote("reports.u", wait_s=60) and take(), timeout_s=30, what="u")
+        assert writer.stats().writes_delay == ""

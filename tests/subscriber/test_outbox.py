@@ -115,6 +115,15 @@ def test_answer_to_nothing_is_ignored() -> None:
     assert stand.outbox.refusal == ""
 
 
+def test_why_a_report_is_put_off_is_said_until_it_is_answered() -> None:
+    stand = Stand()
+    stand.wrote("d.t")
+    stand.refuse(stand.one(), "RATE", retry_ms=1000)
+    assert stand.outbox.delay == "why"
+    stand.answer(stand.one(RETRY_S + 1))
+    assert stand.outbox.delay == ""
+
+
 def test_intent_that_ends_before_it_is_told_is_told_as_it_ended() -> None:
     stand = Stand()
     number = stand.begin("d.t")

@@ -43,6 +43,8 @@ def test_status_says_why_writes_are_not_reported() -> None:
     found = Made(Metastore(reason="its catalog is in-memory, not hive")).reporter
     assert found.standing() == "not reported: its catalog is in-memory, not hive"
     found = Made().reporter
+    found.delay = "later: send fewer"
+    assert found.standing() == "reported, but later: send fewer"
     found.deaf = "only from Python"
     assert found.standing() == "reported, but only from Python"
     found.refusal = "another metastore"
