@@ -56,6 +56,7 @@ from .faults import Told, hello_fault, no
 from .inspecting import Inspecting
 from .intake import Broadcast, Intake, Order
 from .members import MEMBERS_MAX, Member, Members
+from .pace import Pace
 from .readers import Readers
 from .subscriptions import Subscriptions
 
@@ -103,13 +104,13 @@ class Hub:
         self._began_at: float | None = None
         self._now = 0.0
         self._ticked = (0.0, 0)  # one moment: now, and the wall clock in µs
-        self._watch_at = self._beacon_at = 0.0
+        self._watch_at, self._pace = 0.0, Pace(beacon_ms / 1000)
         self._sequence = 0
 
     @property
     def deadline(self) -> float:
         """The time at which a Tick has work to do at the latest."""
-        return min(self._watch_at, self._beacon_at)
+        return min(self._watch_at, self._pace.at)
 
     @property
     def sending(self) -> bool:
@@ -125,6 +126,7 @@ class Hub:
             case Put(peer=peer, frame=frame):
                 return (*map(Broadcast, self.put(peer, frame, now=now)), *self._take_later())
             case Subscription(frame=frame):
+                self._pace.heard(frame, now=now)
                 barrier = self._subscriptions.take(frame)
                 return (Broadcast(barrier),) if barrier else ()
             case Undecodable(peer=peer, error=error):
@@ -312,7 +314,7 @@ class Hub:
             self._watch_at = now + WATCH_S
             self._watch()
         effects += self._perform((*self._intake.acknowledge(), *self._intake.ask(now=now)))
-        if now >= self._beacon_at:
+        if now >= self._pace.at:
             effects += (Broadcast(self._beacon()),)
         return effects
 
@@ -326,8 +328,7 @@ class Hub:
         self._intake.watch(now=self._now)
 
     def _beacon(self) -> bytes:
-        period_s = self._identity.beacon_ms / 1000
-        self._beacon_at = max(self._beacon_at + period_s, self._now + period_s / 2)
+        self._pace.sent(now=self._now)
         self._sequence += 1
         beacon = answers.beacon(
             self._identity,
