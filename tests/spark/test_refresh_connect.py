@@ -44,6 +44,11 @@ service = getattr(spark._jvm.org.apache.spark.sql.connect.service, "SparkConnect
 service = getattr(service, "MODULE$")
 service.start(spark.sparkContext._jsc.sc())
 """
+CLOSE = """
+none = spark._jvm.scala.Option.empty()
+service.stop(none, none)
+handle.detach()
+"""
 
 
 class Client(Application):
@@ -131,6 +136,7 @@ def place(drivers: Drivers, unserved: object, tmp_path_factory: Any) -> Iterator
         yield Place(drivers.reader, client, drivers.writer, hub, address)
     finally:
         client.end()
+        drivers.reader.do(CLOSE)
 
 
 @pytest.fixture(scope="module")
