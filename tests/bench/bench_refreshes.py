@@ -88,7 +88,7 @@ def main() -> None:
         one = stack.enter_context(applications(folder, NOWHERE, driver=IN_MEMORY))["driver"]
         one.do(DRIVER.format(hub=hub.ready["address"]))
         while (state := one.do("handle.status().state")) != LIVE:
-            assert state == CONNECTING, one.do("handle.status()")
+            assert state == CONNECTING, one.do("str(handle.status())")
             catalogd.turn(0.1)
         flood(catalogd, lake, per_s=PER_S)  # what is warm is measured
         rounds = [
