@@ -44,6 +44,14 @@ class _Caches:
     relations: Any = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Former:
+    """What lists the files of a relation that was forgotten, as long as a DataFrame holds it."""
+
+    weak: Any
+    shape: str
+
+
 class Unsupported(Exception):
     """This Spark lacks what is needed; says what."""
 
@@ -57,7 +65,8 @@ class Catalyst:
         self._qualified = qualified
         self.primitives = "getCachedTable, invalidateCachedTable, refresh"
         self._caches: WeakKeyDictionary[Any, _Caches] = WeakKeyDictionary()
-        self._former: dict[tuple[str, str], list[Any]] = {}
+        self._former: dict[tuple[str, str], list[_Former]] = {}
+        self._shapes: dict[tuple[str, str], str] = {}  # what DataFrames may go on reading by
 
     @staticmethod
     def probe(session: Session) -> "Catalyst":
@@ -104,21 +113,21 @@ class Catalyst:
         """Forget the relation of ``table``, so that the next plan lists its files anew.
 
         DataFrames go on holding relations that were forgotten, now or before: these are refreshed
-        in place as ``existing`` says.
+        in place as ``existing`` says, if they read the same columns and place as the newest.
         """
         caches = self._found(session)
         if caches.catalog is None:
             return
         key = self._key(table)
         relation = caches.catalog.getCachedTable(key)
+        known = (caches.id, table)
         if relation is not None:
             caches.catalog.invalidateCachedTable(key)
-        if existing is Existing.NEVER:
-            self._former.pop((caches.id, table), None)
+            self._shapes[known] = self._remember(session, relation, known)
+        if existing is Existing.NEVER:  # its own shape may be of before or after the change
+            self._shapes.pop(known, None)
             return
-        if relation is not None:
-            self._remember(session, table, relation, id=caches.id)
-        for held in self._formers(caches.id, table):
+        for held in self._formers(known):
             if existing is Existing.ALWAYS or self._is_gone(session, held):
                 held.refresh()
 
@@ -140,6 +149,7 @@ class Catalyst:
     def keep(self, ids: set[str]) -> None:
         """Forget what was kept of every session but these."""
         self._former = {key: held for key, held in self._former.items() if key[0] in ids}
+        self._shapes = {key: shape for key, shape in self._shapes.items() if key[0] in ids}
 
     def _found(self, session: Session) -> _Caches:
         self.id_of(session)
@@ -156,14 +166,8 @@ class Catalyst:
         db, _, name = table.partition(".")
         return self._qualified(CATALOG, db, name)
 
-    def _is_gone(self, session: Session, relation: Any) -> bool:
-        """Tell whether a relation that lists its files itself lists one that is not there."""
-        if relation.getClass().getSimpleName() != "LogicalRelation":
-            return False
-        base = relation.relation()
-        if base.getClass().getSimpleName() != "HadoopFsRelation":
-            return False
-        location = base.location()
+    def _is_gone(self, session: Session, location: Any) -> bool:
+        """Tell whether what lists all files of a table lists one that is not there."""
         if location.getClass().getSimpleName() != "InMemoryFileIndex":
             return False  # of a partitioned table: it lists what a query asks for
         try:
@@ -176,18 +180,38 @@ class Catalyst:
         except Py4JJavaError:
             return False  # a file system that does not answer: then new plans only
 
-    def _formers(self, id: str, table: str) -> Iterator[Any]:  # noqa: A002 - it is one
-        for weak in list(self._former.get((id, table), ())):
-            former = weak.get()
+    def _formers(self, known: tuple[str, str]) -> Iterator[Any]:
+        """Return what lists files and is still held, of relations of the shape that is known."""
+        for one in list(self._former.get(known, ())):
+            if one.shape != self._shapes.get(known):
+                continue
+            former = one.weak.get()
             if former is None:
-                self._former[id, table].remove(weak)
+                self._former[known].remove(one)
             else:
                 yield former
 
-    def _remember(self, session: Session, table: str, relation: Any, *, id: str) -> None:  # noqa: A002 - as above
-        held = self._former.setdefault((id, table), [])
-        held.append(session._jvm.java.lang.ref.WeakReference(relation))
+    def _remember(self, session: Session, relation: Any, known: tuple[str, str]) -> str:
+        """Keep what lists the files of ``relation`` while somebody else does; return its shape.
+
+        DataFrames over tables of Hive hold copies of a relation, which share this.
+        """
+        held = self._former.setdefault(known, [])
+        lister, shape = _read_by(relation)
+        held.append(_Former(session._jvm.java.lang.ref.WeakReference(lister), shape))
         del held[:-FORMER_MAX]
+        return shape
+
+
+def _read_by(relation: Any) -> tuple[Any, str]:
+    """Return what lists the files of a relation, else itself; and which columns are read where."""
+    lister, where = relation, ""
+    if relation.getClass().getSimpleName() == "LogicalRelation":
+        base = relation.relation()
+        if base.getClass().getSimpleName() == "HadoopFsRelation":
+            lister = base.location()
+            where = str(lister.rootPaths().toString())
+    return lister, f"{relation.schema().json()} {where}"
 
 
 def _field(of: Any, name: str) -> Any:
