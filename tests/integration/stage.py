@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from topicast.subscriber import Subscriber
 from topicast.tests.catalog.fake_metastore import make_table
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.waiting import until
-from topicast.topics.errors import TopicastError
 from topicast.topics.settings import parse_addresses
 
 
@@ -62,14 +61,6 @@ class Stage:
         versions = [dict(zip(topics.columns, row, strict=True))["version"] for row in topics.rows]
         return {"hub": versions, "seen": self.seen(), "databases": self.catalog.databases()}
 
-    def rests(self) -> None:
-        """Wait until all is loaded, what other tests have left too: what is asked for was read."""
-        for db in self.catalog.databases():
-            for table in self.catalog.tables(db):
-                with suppress(TopicastError):  # it cannot be read: this is known as well
-                    self.catalog.table(f"{db}.{table}")
-        until(lambda: not self.facts()["tables_to_load"], timeout_s=40, what="all partitions")
-
     def told(self) -> dict[str, Any]:
         """Return what ``topicast status`` tells of catalogd."""
         with self.operator() as operator:
@@ -94,5 +85,4 @@ def staged(metastore: EmbeddedMetastore, uri: str, folder: Path) -> Iterator[Sta
         catalog = Subscriber(daemons.hub_address, budget="16MB", levels="full", timeout_s=30)
         stage = Stage(daemons, up.enter_context(catalog), client)
         until(stage.is_well, timeout_s=30, what="health")
-        stage.rests()
         yield stage

@@ -37,6 +37,13 @@ def silent(_name: str) -> bytes:
 
 
 @pytest.fixture(scope="module")
+def hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
+    """One for this module: what other tests have left would still be loaded for a while."""
+    with EmbeddedMetastore(tmp_path_factory.mktemp("hive"), durable=False) as metastore:
+        yield metastore
+
+
+@pytest.fixture(scope="module")
 def relay(hive: EmbeddedMetastore) -> Iterator[Relay]:
     with Relay(hive.uri) as found:
         yield found
