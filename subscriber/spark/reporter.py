@@ -20,9 +20,10 @@ from weakref import WeakKeyDictionary, WeakSet, ref
 
 from ...topics.errors import TopicastError, UsageError
 from ..subscriber import Subscriber
+from .callbacks import Callbacks, Deaf
 from .connect import Hosted
 from .guard import Guard
-from .listeners import FAILED, PROGRESS, Deaf, States, listen, prove_callbacks
+from .listeners import FAILED, PROGRESS, States, listen
 from .metastores import Metastore
 from .plans import Plans, empty_bus, mark_of, sunk, written
 from .sessions import Sessions
@@ -34,6 +35,7 @@ ACK_S: Final = 0.003  # that a write is held up for; of 5 ms that it may cost
 FLUSH_S: Final = 2.0  # at the end of Spark, for what was written last
 MARK_S: Final = 0.05  # for a wrapped statement to say which execution was its own
 IDLE_S: Final = 0.2  # between two looks for sessions that have come into use
+PROVE_S: Final = 10.0  # between two proofs that callbacks arrive: their server may be taken or end
 QUEUE_MAX: Final = 10_000  # executions that wait to be looked at; each is held in the JVM
 REPORTED: Final = "reported"
 MARKS_MAX: Final = 1000
@@ -89,6 +91,8 @@ class Reporter:
         self._marks: dict[int, frozenset[str]] = {}
         self._batches: dict[str, int] = {}
         self._states = States()
+        self._callbacks = Callbacks()
+        self._prove_at = 0.0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="topicast-reports", daemon=True)
 
@@ -106,10 +110,8 @@ class Reporter:
             return
         self.flush()
         self._stopping.set()
-        for undo in tuple(self._undoings.values()):
-            with self._guard("listen no more", unless=lambda: not self._contexts()):
-                undo()
         self._thread.join(FLUSH_S)
+        self._listen_no_more()
 
     def begin(self, session: Any, found: tuple[Target, ...]) -> list[Begun]:
         """Tell that what was ``found`` is being written in ``session``."""
@@ -299,21 +301,46 @@ class Reporter:
         for name in [name for name, one in self._hosted.items() if one() is None]:
             del self._hosted[name]
             self._undoings.pop(name)()
-        for session in self._sessions.alive():
-            if session in self._heard or self.deaf or session._sc._jsc is None:
-                continue
-            if not self._states.has(session):
+        used = [one for one in self._sessions.alive() if self._is_used(one)]
+        if not used or not self._hears(used[0]):
+            return
+        for session in used:
+            if session in self._heard:
                 continue
             self._heard.add(session)
             name = str(session._jsparkSession.sessionUUID())
             if name in self._undoings:
                 continue  # another object for the same one
-            try:
-                prove_callbacks(session)
-            except Deaf as error:
-                self.deaf = str(error)
-                raise
             hosted = isinstance(session, Hosted)
             self._undoings[name] = listen(session, self._take, streaming=not hosted)
             if hosted:
                 self._hosted[name] = ref(session)
+
+    def _is_used(self, session: Any) -> bool:
+        """Whether ``session`` has its state, which is not ours to make, and has not ended."""
+        if session._sc._jsc is None:
+            return False
+        return session in self._heard or self._states.has(session)
+
+    def _hears(self, session: Any) -> bool:
+        """Whether callbacks arrive; while they do not, the JVM has no listener of ours."""
+        if time.monotonic() >= self._prove_at:
+            try:
+                self._callbacks.prove(session)
+                self.deaf = ""
+            except Deaf as error:
+                if not self.deaf:
+                    self._guard.failed("hear what the JVM executes", error)
+                self.deaf = str(error)
+                self._listen_no_more()
+            self._prove_at = time.monotonic() + PROVE_S
+        return not self.deaf
+
+    def _listen_no_more(self) -> None:
+        """Take every listener away."""
+        undoings, self._undoings = self._undoings, {}
+        self._heard.clear()
+        self._hosted.clear()
+        for undo in undoings.values():
+            with self._guard("listen no more", unless=lambda: not self._contexts()):
+                undo()

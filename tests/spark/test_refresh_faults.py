@@ -18,6 +18,7 @@ from topicast.tests.waiting import until
 INSERTED: Final = [[1, "a"], [2, "a"]]
 OVERWRITTEN: Final = [[2, "a"]]
 SILENT_S: Final = float(os.environ.get("SILENT_S", "3"))  # of which 2 make a hub suspect, 8 lost
+PYTHON_ONLY: Final = "reported, but only from Python"
 
 
 @dataclass
@@ -77,6 +78,48 @@ def test_what_killed_drivers_may_have_written_is_read_once_their_leases_lapse(sc
     unsaid.tell("spark.sql(\"INSERT OVERWRITE killed.unsaid VALUES (2, 'a')\")")
     unsaid.is_dead()
     scene.sees("killed", {"midway": [], "unsaid": OVERWRITTEN})
+
+
+CALLBACKS: Final = """
+import socket, sys
+server = spark.sparkContext._gateway.java_gateway_server
+sys.modules["topicast.subscriber.spark.reporter"].PROVE_S = 0.2
+sys.modules["topicast.subscriber.spark.callbacks"].PROOF_S = 1
+handle._reporter._prove_at = 0.0
+def calls(port):
+    before = server.getCallbackClient()
+    server.resetCallbackClient(before.getAddress(), port)
+    return before.getPort()
+"""
+
+
+@pytest.mark.parametrize("how", ["dead", "taken"])
+def test_callbacks_that_do_not_arrive_cost_no_more_than_what_they_say(
+    scene: Scene, how: str
+) -> None:
+    """Given that Spark's JVM calls somebody else, Python's own writes are told; later all are."""
+    scene.settled(how, "python", "java", "later")
+    writer = scene.writer
+    writer.do(CALLBACKS)
+    writer.do("other = socket.create_server(('127.0.0.1', 0))")  # it never answers
+    if how == "dead":
+        writer.do("other.close()")
+    else:
+        writer.do("handle.detach()")
+    port = writer.do(f"calls({1 if how == 'dead' else 'other.getsockname()[1]'})")
+    try:
+        if how == "taken":
+            scene.attach(writer)
+        until(lambda: scene.status("writes").startswith(PYTHON_ONLY), timeout_s=WAIT_S)
+        scene.insert(f"{how}.java", by="spark._jsparkSession")
+        scene.insert(f"{how}.python")
+        scene.sees(how, {"python": INSERTED})
+        assert writer.do("len(spark._jsparkSession.listenerManager().listListeners())") == 0
+    finally:
+        writer.do(f"other.close(); calls({port}); server, other = None, None")
+    until(lambda: scene.status("writes") == "reported", timeout_s=WAIT_S)
+    scene.insert(f"{how}.later", by="spark._jsparkSession")
+    scene.sees(how, {"later": INSERTED})
 
 
 def test_hub_that_is_silent_leaves_plain_spark_and_is_caught_up_with(scene: Scene) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from topicast.subscriber.spark import reporter as reporter_module
+from topicast.subscriber.spark.callbacks import Deaf
 from topicast.subscriber.spark.connect import Hosted
 from topicast.subscriber.spark.guard import Guard
 from topicast.subscriber.spark.metastores import Metastore
@@ -93,8 +94,8 @@ def test_session_of_a_client_is_listened_to_no_longer_than_it_lasts(
         return lambda: undone.append("1")
 
     monkeypatch.setattr(reporter_module, "listen", listen)
-    monkeypatch.setattr(reporter_module, "prove_callbacks", lambda _session: None)
     made = Made()
+    monkeypatch.setattr(made.reporter._callbacks, "prove", lambda _session: None)
     monkeypatch.setattr(made.reporter._states, "has", lambda _session: True)
     base = SimpleNamespace(_sc=SimpleNamespace(_jsc=object()), _jvm=None)
     hosted = Hosted(base, SimpleNamespace(sessionUUID=lambda: "1"), None)
@@ -106,3 +107,34 @@ def test_session_of_a_client_is_listened_to_no_longer_than_it_lasts(
     gc.collect()
     made.reporter._listen()
     assert (undone, made.reporter._undoings) == (["1"], {})
+
+
+def test_while_callbacks_do_not_arrive_the_jvm_has_no_listener_of_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard: list[str] = []
+    deaf = iter((False, True, True, False))
+
+    def listen(_session: Any, _take: Any, *, streaming: bool) -> Callable[[], None]:
+        heard.append("listened")
+        return lambda: heard.append("undone")
+
+    def prove(_session: Any) -> None:
+        if next(deaf):
+            raise Deaf("only from Python")
+
+    monkeypatch.setattr(reporter_module, "listen", listen)
+    monkeypatch.setattr(reporter_module, "PROVE_S", 0.0)
+    made = Made()
+    monkeypatch.setattr(made.reporter._callbacks, "prove", prove)
+    monkeypatch.setattr(made.reporter._states, "has", lambda _session: True)
+    base = SimpleNamespace(_sc=SimpleNamespace(_jsc=object()), _jvm=None)
+    hosted = Hosted(base, SimpleNamespace(sessionUUID=lambda: "1"), None)
+    made.sessions.found(hosted)
+    for _turn in range(3):
+        made.reporter._listen()
+    assert made.reporter.standing() == "reported, but only from Python"
+    assert (heard, made.guard.errors) == (["listened", "undone"], 1)
+    made.reporter._listen()
+    assert made.reporter.standing() == "reported"
+    assert heard == ["listened", "undone", "listened"]
