@@ -8,7 +8,7 @@ Names of 3.5, 4.0, 4.1 and 4.3; which of them there are is found out once, by ``
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from weakref import WeakKeyDictionary
@@ -79,11 +79,14 @@ class Catalyst:
         if java is None:
             raise Unsupported("a Spark Connect session: it has no JVM here to refresh")
         try:
-            state = _field(java.getClass(), "sessionState")
-            loader = java.getClass().getClassLoader()
+            kind = java.getClass()
+            text = in_one_text(session)
+            state = _field(kind, "sessionState", text)
+            loader = kind.getClassLoader()
             catalog = _class(loader, _SESSION_CATALOG)
-            relations = _field(catalog, "tableRelationCache")
-            return Catalyst(state, relations, _key_of(catalog, session._jvm, loader))
+            relations = _field(catalog, "tableRelationCache", text)
+            key = _key_of(catalog, text)
+            return Catalyst(state, relations, getattr(session._jvm, key))
         except Py4JError as exc:
             raise Unsupported(_reason(exc)) from exc
 
@@ -214,16 +217,29 @@ def _read_by(relation: Any) -> tuple[Any, str]:
     return lister, f"{relation.schema().json()} {where}"
 
 
-def _field(of: Any, name: str) -> Any:
-    """Return a private field of a Java class, or of one that it extends."""
-    where = of
+def in_one_text(session: Session) -> Callable[[Any], str]:
+    """Return what makes one text of a whole array of Java's, in one call."""
+    text: Callable[[Any], str] = session._jvm.scala.runtime.ScalaRunTime.stringOf
+    return text
+
+
+def field_of(kind: Any, name: str, text: Callable[[Any], str]) -> Any:
+    """Return a private field of a Java class, or of one that it extends; None: there is none."""
+    where = kind
     while where is not None:
-        for field in where.getDeclaredFields():
-            if field.getName() == name:
-                field.setAccessible(True)
-                return field
+        if re.search(rf"\.{name}[,)]", text(where.getDeclaredFields())):
+            field = where.getDeclaredField(name)
+            field.setAccessible(True)
+            return field
         where = where.getSuperclass()
-    raise Unsupported(f"{of.getName()} has no field {name}")
+    return None
+
+
+def _field(of: Any, name: str, text: Callable[[Any], str]) -> Any:
+    field = field_of(of, name, text)
+    if field is None:
+        raise Unsupported(f"{of.getName()} has no field {name}")
+    return field
 
 
 def _class(loader: Any, name: str) -> Any:
@@ -233,18 +249,18 @@ def _class(loader: Any, name: str) -> Any:
     return loader.loadClass(name)
 
 
-def _key_of(catalog: Any, jvm: Any, loader: Any) -> Any:
+def _key_of(catalog: Any, text: Callable[[Any], str]) -> str:
     """Return the class of what ``catalog`` finds relations by, made of three names."""
-    text = jvm.scala.runtime.ScalaRunTime.stringOf  # of the whole array in one call
     methods = text(catalog.getMethods())
     for name in _METHODS:
         if f".{name}(" not in methods:
             raise Unsupported(f"{catalog.getName()} has no method {name}")
     found = _KEY.search(methods)
     kind = found[1] if found is not None else ""
+    loader = catalog.getClassLoader()
     if not kind or _NAMES not in text(_class(loader, kind).getConstructors()):
         raise Unsupported(f"{catalog.getName()} does not find relations by three names")
-    return getattr(jvm, kind)
+    return kind
 
 
 def _quoted(table: str) -> str:

@@ -9,6 +9,7 @@ drop what others are told. The callback server is Spark's, and never shut down.
 from collections.abc import Callable
 from typing import Any, Final
 
+from .catalyst import field_of, in_one_text
 from .plans import COMMANDS
 
 EXECUTED: Final = "executed"
@@ -96,13 +97,9 @@ class States:
 
     def has(self, session: Any) -> bool:
         """Tell whether ``session`` has it."""
-        kind = session._jsparkSession.getClass()
-        while self._field is None and kind is not None:
-            for field in kind.getDeclaredFields():
-                if field.getName() == "sessionState":
-                    field.setAccessible(True)
-                    self._field = field
-            kind = kind.getSuperclass()
+        if self._field is None:
+            kind = session._jsparkSession.getClass()
+            self._field = field_of(kind, "sessionState", in_one_text(session))
         return self._field is not None and self._field.get(session._jsparkSession) is not None
 
 
