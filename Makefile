@@ -27,7 +27,7 @@ install: $(STAMP)  ## set up .venv (downloads once)
 run: $(STAMP)  ## start the whole stack and a demonstration; ARGS=--once ends by itself
 	@$(BIN)/topicast quickstart $(ARGS)
 
-test: $(STAMP)  ## run the whole suite; ARGS="tests/topics -k sizes" runs a part
+test: $(STAMP)  ## run the whole suite; ARGS="tests/topics -k settings" runs a part
 	@$(BIN)/python -m pytest $(ARGS)
 
 check: lint types test  ## everything that must pass before a merge
