@@ -3,7 +3,7 @@
     listener bus ──QueryExecutionListener, StreamingQueryListener──▶ take: put it in a queue
 
 An adapter. Callbacks only hand over: the bus is shared, and a callback that takes long makes it
-drop what others are told. The callback server is Spark's, and never shut down.
+drop what others are told. Whether they arrive: `callbacks`.
 """
 
 from collections.abc import Callable
@@ -15,15 +15,8 @@ from .plans import COMMANDS
 EXECUTED: Final = "executed"
 FAILED: Final = "failed"
 PROGRESS: Final = "progress"
-DEAF: Final = "only from Python: the JVM's callbacks do not arrive (Py4J's callback server)"
-
-PROOF_S: Final = 5  # for a callback; it takes 1 ms
 
 Take = Callable[[str, Any], None]  # what happened, and the object of the JVM that says more
-
-
-class Deaf(Exception):
-    """Callbacks do not arrive; says what was tried."""
 
 
 class Executions:
@@ -73,22 +66,6 @@ class Batches:
         implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
 
 
-class _Proof:
-    """Proves that callbacks arrive."""
-
-    def __init__(self) -> None:
-        self.heard = False
-
-    def run(self) -> None:
-        """Take that it was called."""
-        self.heard = True
-
-    class Java:
-        """What it is in the JVM."""
-
-        implements = ("java.lang.Runnable",)
-
-
 class States:
     """Tells which sessions have their state: whoever makes it fixes what settings it has."""
 
@@ -101,25 +78,6 @@ class States:
             kind = session._jsparkSession.getClass()
             self._field = field_of(kind, "sessionState", in_one_text(session))
         return self._field is not None and self._field.get(session._jsparkSession) is not None
-
-
-def prove_callbacks(session: Any) -> None:
-    """Start the callback server of this process, if nobody has, and prove that it is heard.
-
-    Raises:
-        Deaf: callbacks do not arrive.
-    """
-    from pyspark import java_gateway
-
-    java_gateway.ensure_callback_server_started(session._sc._gateway)  # type: ignore[no-untyped-call]  # PySpark's
-    proof, concurrent = _Proof(), session._jvm.java.util.concurrent
-    try:  # on another thread of the JVM: on this one's a callback would take the call's way back
-        called = concurrent.CompletableFuture.runAsync(proof)
-        called.get(PROOF_S, concurrent.TimeUnit.SECONDS)
-    except Exception as exc:
-        raise Deaf(DEAF) from exc
-    if not proof.heard:
-        raise Deaf(DEAF)
 
 
 def listen(session: Any, take: Take, *, streaming: bool = True) -> Callable[[], None]:
