@@ -1,42 +1,58 @@
-"""An ordinary application under ``topicast run -- spark-submit``: attached, else as it was."""
+"""An ordinary application under ``topicast run -- spark-submit``: attached, else as it was.
+
+So is one that is typed into ``pyspark``.
+"""
 
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyspark
+import pytest
 
 from topicast.catalog.metastore.java import cache_folder, java_home_for_spark
 from topicast.cli.quickstart.spark_settings import spark_environment
 from topicast.tests.cli.processes import command
 
+BIN = Path(pyspark.__file__).parent / "bin"
 APPLICATION = """
-import sys
+import os, sys
+OURS = ("topicast.", "topicast_")
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 from topicast.subscriber.spark import attach
 status = attach(spark).status()
 print("it is", status.state, status.statestores, status.control)
-def ours(_):
-    return [name for name in sys.modules if name.startswith("topicast.")]
-print("workers", spark.sparkContext.parallelize([1], 1).map(ours).collect())
+ours = lambda _: [one for one in (*sys.modules, *os.environ) if one.lower().startswith(OURS)]
+path = lambda _: [one for one in (*sys.path, os.environ["PYTHONPATH"]) if "topicast-run" in one]
+print("workers", spark.sparkContext.parallelize([1], 1).map(lambda x: (ours(x), path(x))).collect())
+print("settings", os.environ.get("TOPICAST_BUDGET"))
 sys.exit(3)
 """
 
 
-def test_application_is_attached_without_code_and_its_workers_are_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [(BIN / "spark-submit", "app.py"), (BIN / "pyspark", "--master", "local[1]")],
+    ids=["spark-submit", "pyspark"],
+)
+def test_application_is_attached_without_code_and_its_workers_are_not(
+    words: Sequence[str | Path], tmp_path: Path
+) -> None:
     (tmp_path / "app.py").write_text(APPLICATION)
-    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-    words = ["--control=dry-run", "--statestores=tcp://127.0.0.1:1", "--", str(submit), "app.py"]
+    run = ["--control=dry-run", "--statestores=tcp://127.0.0.1:1", "--", *map(str, words)]
     done = subprocess.run(
-        command("main", "run", *words),
+        command("main", "run", *run),
         cwd=tmp_path,
         env={
             **os.environ,
             **spark_environment(java_home_for_spark(cache_folder())),
             "PYSPARK_PYTHON": sys.executable,
+            "TOPICAST_BUDGET": "32MB",
         },
+        input=APPLICATION,
         capture_output=True,
         text=True,
         timeout=100,
@@ -44,5 +60,6 @@ def test_application_is_attached_without_code_and_its_workers_are_not(tmp_path: 
     )
     assert done.returncode == 3, done.stderr[-2000:]
     assert "it is connecting tcp://127.0.0.1:1 dry-run" in done.stdout
-    assert "workers [[]]" in done.stdout
+    assert "workers [([], [])]" in done.stdout
+    assert "settings 32MB" in done.stdout
     assert "not attached" not in done.stderr

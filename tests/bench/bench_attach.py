@@ -1,0 +1,121 @@
+"""What it costs a driver to be attached: once, and on each query while nothing changes.
+
+attach    to a session that is in use, until the call returns; worst: of all
+live      until its state is live; beside both, a query that reads nothing
+query     short queries of a driver that is attached, and of the same one that is not: they take
+          turns, and the ratio is the median of those of neighbours
+
+Run: make bench ARGS=tests/bench/bench_attach.py
+"""
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.tests.bench.report import beside, quantile, say, target
+from topicast.tests.integration.daemons import Daemons
+from topicast.tests.spark.applications import Application, applications
+
+ATTACHES = 20
+PAIRS = 16
+QUERIES = 30  # of a turn
+ATTACH_MS_MAX = 150.0
+RATIO_MAX = 1.01
+PREPARE = """
+import time
+from topicast.subscriber.spark import attach
+
+def ms(work):
+    begin = time.perf_counter()
+    work()
+    return (time.perf_counter() - begin) * 1000
+
+def select():
+    spark.sql("SELECT 1").collect()
+
+def read():
+    spark.sql("SELECT * FROM bench.t").collect()
+
+def on():
+    global handle
+    handle = attach(spark, HUB)
+
+def live():
+    while handle.status().state != "live":
+        time.sleep(0.0005)
+
+def attached():
+    begin = time.perf_counter()
+    on()
+    returned = time.perf_counter()
+    live()
+    found = [(returned - begin) * 1000, (time.perf_counter() - begin) * 1000]
+    return found
+
+def turn(work, *, attached):
+    if attached:
+        on()
+        live()
+        handle.sync(60)
+        work()
+        handle.sync(60)
+    for _ in range(10):
+        work()
+    times = sorted(ms(work) for _ in range(QUERIES))
+    if attached:
+        handle.detach()
+    return times[len(times) // 2]
+"""
+
+
+def bench_attach(driver: Application) -> None:
+    returned, live = [], []
+    for _ in range(ATTACHES):
+        first, second = driver.do("attached()")
+        returned.append(first)
+        live.append(second)
+        driver.do("handle.detach()")
+    its = quantile([float(driver.do("ms(select)")) for _ in range(ATTACHES)], 0.5)
+    for name, times in (("attach", returned), ("live", live)):
+        p50 = quantile(times, 0.5)
+        against = beside("spark.sql('SELECT 1').collect(), ms", ours=p50, its=its)
+        worst = max(times)
+        reached = target(worst, at_most=ATTACH_MS_MAX) if name == "attach" else {}
+        say("attach", name, n=ATTACHES, p50_ms=p50, worst_ms=worst, **against, **reached)
+
+
+def bench_query(driver: Application, work: str) -> None:
+    pairs = []
+    for number in range(PAIRS):
+        first = bool(number % 2)  # so that what drifts falls on both
+        times = {on: float(driver.do(f"turn({work}, attached={on})")) for on in (first, not first)}
+        pairs.append((times[True], times[False]))
+    ours, its = (quantile([pair[at] for pair in pairs], 0.5) for at in (0, 1))
+    ratio = quantile([mine / other for mine, other in pairs], 0.5)
+    against = {**beside("one that is not attached, ms", ours=ours, its=its), "ratio": ratio}
+    reached = target(ratio, at_most=RATIO_MAX)
+    say("attach", f"query_{work}", n=PAIRS * QUERIES, p50_ms=ours, **against, **reached)
+
+
+def main() -> None:
+    with ExitStack() as started:
+        folder = Path(started.enter_context(tempfile.TemporaryDirectory()))
+        hive = started.enter_context(EmbeddedMetastore(folder / "hive", durable=False))
+        daemons = Daemons(folder, hive.uri)
+        started.callback(daemons.close)
+        daemons.start("statestored")
+        daemons.start("catalogd")
+        driver = started.enter_context(applications(folder, hive.uri, driver={}))["driver"]
+        driver.do(f"HUB, QUERIES = {daemons.hub_address!r}, {QUERIES}")
+        driver.do(PREPARE)
+        driver.sql("CREATE DATABASE bench", "CREATE TABLE bench.t (id INT) USING parquet")
+        driver.sql("INSERT INTO bench.t VALUES (1)")
+        driver.do("for _ in range(100): read(); select()")
+        bench_attach(driver)
+        for work in ("select", "read"):
+            bench_query(driver, work)
+
+
+if __name__ == "__main__":
+    main()
