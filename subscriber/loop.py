@@ -52,6 +52,8 @@ from .member import Member
 from .watch import Watch, Watches
 
 POLL_S_MAX: Final = 1.0
+TURN_S: Final = 0.002  # for what applications ask, before the sockets are looked at again
+LARGE: Final = (BULK, PULLS)  # channels of which a frame may take a millisecond
 GRACE_S: Final = 1.0  # the member gives up by itself; this is for a thread that is held up
 GOODBYE_S: Final = 0.02
 STOP_S: Final = 5.0  # for the thread to end
@@ -79,7 +81,9 @@ class Loop:
         self._inbox: Inbox[Fact] = Inbox(link.wake)
         self._futures: dict[int, Future[object]] = {}
         self._connected: set[str] = set()
-        self._bulk: deque[bytes] = deque()  # one a turn: a delta waits for one chunk, not for all
+        # One a turn: a delta waits for one, not for all; bounded by the credit that was granted
+        self._large: deque[tuple[str, bytes]] = deque()
+        self._asked: deque[Fact] = deque()  # of the inbox, taken and left to the next turn
         self._watches = Watches()
         self._heard_at = -FLOOD_S  # deltas
         self._polls = 0  # that brought deltas, one soon after the other
@@ -139,21 +143,23 @@ class Loop:
         """Read one batch, let the member decide, perform what it decided."""
         deadline = self.member.deadline
         pause_s = min(deadline - self._clock(), POLL_S_MAX)
-        batch = self._link.poll(0.0 if self._bulk else pause_s)
+        batch = self._link.poll(0.0 if self._large or self._asked else pause_s)
         facts: list[Fact] = []
         for received in batch:
-            if received.name == BULK:
-                self._bulk.append(received.frame)  # bounded by the credit that was granted
+            if received.name in LARGE:
+                self._large.append((received.name, received.frame))
             else:
                 facts.append(_read(received.name, received.frame))
-        if self._bulk:
-            facts.append(_read(BULK, self._bulk.popleft()))
+        if self._large:
+            facts.append(_read(*self._large.popleft()))
         for begin in range(0, len(facts), TOGETHER):
             some = facts[begin : begin + TOGETHER]
             self._perform(self.member.handle_all(some, now=self._clock()))
-        for fact in self._inbox.take():
-            self._perform(self.member.handle(fact, now=self._clock()))
-        now = self._clock()
+        self._asked.extend(() if self._asked else self._inbox.take())
+        now = began = self._clock()
+        while self._asked and now < began + TURN_S:
+            self._perform(self.member.handle(self._asked.popleft(), now=now))
+            now = self._clock()
         if now >= deadline:
             self._perform(self.member.handle(Tick(), now=now))
         self._notice(batch, now)
@@ -170,7 +176,7 @@ class Loop:
 
     def _may_rest(self) -> bool:
         """Tell whether a flood goes on, and nobody waits for us."""
-        return self._polls > FLOOD_POLLS and not (self._futures or self._bulk)
+        return self._polls > FLOOD_POLLS and not (self._futures or self._large)
 
     def _run(self) -> None:
         try:
@@ -235,8 +241,8 @@ class Loop:
     def _reconnect(self, names: tuple[str, ...], address: str) -> None:
         """Open sockets anew; to an address that is none, which a peer may tell us, not at all."""
         for name in names:
-            if name == BULK:
-                self._bulk.clear()
+            if name in LARGE:
+                self._large = deque(one for one in self._large if one[0] != name)
             if name in self._connected:
                 self._link.disconnect(name)
                 self._connected.discard(name)

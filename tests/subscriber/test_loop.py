@@ -8,8 +8,17 @@ from itertools import count
 
 import pytest
 
-from topicast.subscriber.facts import DATA, AskStats, ConnectCatalog, PinsOver, Stats, Subscribe
-from topicast.subscriber.loop import FEW, FLOOD_POLLS, FLOOD_S, TOGETHER, Loop
+from topicast.subscriber.facts import (
+    BULK,
+    DATA,
+    PULLS,
+    AskStats,
+    ConnectCatalog,
+    PinsOver,
+    Stats,
+    Subscribe,
+)
+from topicast.subscriber.loop import FEW, FLOOD_POLLS, FLOOD_S, TOGETHER, TURN_S, Loop
 from topicast.subscriber.member import Member
 from topicast.tests.waiting import until
 from topicast.topics.errors import NotReady, UsageError
@@ -78,6 +87,35 @@ def test_frames_that_are_no_message_are_counted_all_of_them() -> None:
     loop = looped([GARBAGE] * (2 * TOGETHER + 1), clock=time.monotonic)
     loop.run_once()
     assert loop.member.wire_errors == 2 * TOGETHER + 1
+    loop.stop()
+
+
+@pytest.mark.parametrize("channel", [BULK, PULLS])
+def test_of_large_frames_one_is_dealt_with_a_turn(channel: str) -> None:
+    frames = [Received(channel, b"", b"garbage")] * 3
+    loop = looped([], [*frames, GARBAGE], clock=time.monotonic)
+    loop.run_once()  # connects
+    counts = []
+    for _ in range(4):
+        loop.run_once()
+        counts.append(loop.member.wire_errors)
+    assert counts == [2, 3, 4, 4], "what is small waits for one"
+    loop.stop()
+
+
+def test_what_applications_ask_gets_a_share_of_each_turn() -> None:
+    ticks = count()
+    loop = looped(*[[GARBAGE]] * 9, clock=lambda: next(ticks) * TURN_S / 2)
+    futures = [Future[object]() for _ in range(8)]
+    for number, future in enumerate(futures):
+        loop._futures[number] = future
+        loop._inbox.put(AskStats(id=number), timeout_s=1)
+    answered = []
+    for _ in range(5):
+        loop.run_once()
+        answered.append(sum(future.done() for future in futures))
+    assert answered == [2, 4, 6, 8, 8]
+    assert loop.member.wire_errors == 5, "sockets were looked at in between"
     loop.stop()
 
 
