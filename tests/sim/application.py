@@ -7,7 +7,7 @@ from functools import partial
 
 from topicast.subscriber.content import Content
 from topicast.subscriber.facts import Answer, AskDrop, AskJoin, AskSync, AskTable, Fail
-from topicast.tests.sim.checkers import Asked, Moments, Versions, state_of
+from topicast.tests.sim.checkers import Asked, Moments, Place, Versions, state_of
 from topicast.tests.sim.metastore import PARTS, State, TableId
 from topicast.tests.sim.reader import ReaderProcess
 from topicast.tests.sim.sessions import TABLES_MAX, Session
@@ -31,6 +31,7 @@ class Application:
     versions: Versions
     counts: Counter[str]
     current: dict[TableId, float]  # when an answer was last as the metastore is
+    places: dict[TableId, Place]  # the data version of the last answer
     said: Callable[[Asked, State], None] = lambda _asked, _seen: None
     session: Callable[[], Session] | None = None
     talks: Session | None = None
@@ -45,20 +46,25 @@ class Application:
         if self.asked is not None or (self.talks is not None and not self.talks.over):
             return
         if calm:
-            tables = self.world.metastore.history
-            oldest = min(tables, key=lambda table: self.current.get(table, 0.0))
-            self.read(oldest, whole=True)
+            self.calm()
         elif rng.random() < (0.01 if self.process.setup.automatic else 0.1):
             self.turn(rng.randrange(NUM_TOPICS))
         elif rng.random() < 0.15:
             self.sync()
-        elif self.session is not None and rng.random() < 0.15:
+        elif self.session is not None and rng.random() < 0.4:
             self.talk()
         else:
             table = rng.choice(list(self.world.metastore.history))
             whole = rng.random() < 0.7
             part = rng.choice(PARTS) if whole and rng.random() < 0.4 else None
             self.read(table, whole=whole, part=part)
+
+    def calm(self) -> None:
+        """Read what was as it is the longest time ago; seldom what has been since all is calm."""
+        tables = self.world.metastore.history
+        oldest = min(tables, key=lambda table: self.current.get(table, 0.0))
+        if self.current.get(oldest, 0.0) <= self.world.healed or self.world.rng.random() < 0.2:
+            self.read(oldest, whole=True)
 
     def talk(self) -> None:
         """Use the public class for a while."""
@@ -68,7 +74,9 @@ class Application:
         tables = list(self.world.metastore.history)
         self.talks.tables = tuple(rng.sample(tables, rng.randint(1, TABLES_MAX)))
         self.talks.pause_s = rng.uniform(0, 0.3)
-        self.talks.begin(rng.choice(("reading", "reading", "validate", "names", "parts")))
+        self.talks.begin(
+            rng.choice(("reading", "reading", "reading", "validate", "names", "parts", "writing"))
+        )
 
     def turn(self, topic: int) -> None:
         """Join a topic, or drop it, and perhaps think better of it a moment later."""
@@ -133,13 +141,15 @@ class Application:
         self.counts["reads checked"] += 1
         self.counts["filters checked"] += asked.part is not None
         seen: State = None
+        place = 0, 0
         if isinstance(effect, Answer):
             assert isinstance(effect.result, Content)
             self._look(asked)
             seen = state_of(asked, effect.result)
-            self.versions.answered(self.process.member, effect.result)
+            place = self.versions.answered(self.process.member, effect.result)
+            self.places[asked.table] = place
         self.said(asked, seen)
-        self.process.mirror.answered(asked, seen)
+        self.process.mirror.answered(asked, seen, place)
         if self.moments.shown(asked, seen):
             self.current[asked.table] = self.world.now
         return True

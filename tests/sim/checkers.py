@@ -11,7 +11,7 @@ from topicast.subscriber.reads import reach_of, read_partitions
 from topicast.subscriber.rows import entries
 from topicast.tests.sim.metastore import State, TableId
 from topicast.tests.sim.violation import Violation
-from topicast.topics.entries import VALUE, group_of
+from topicast.topics.entries import VALUE, Entry, group_of
 from topicast.topics.follower import LIVE
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.tables import read_table
@@ -20,6 +20,8 @@ from topicast.topics.sharding import NAMESPACE, table_topic
 from topicast.topics.wire.messages import Delta
 
 LOOK_EVERY = 7
+Place = tuple[int, int]  # epoch and version
+Places = dict[tuple[int, bytes], tuple[int, int]]  # by epoch and key: version and data version
 History = Mapping[TableId, Sequence[tuple[int, State]]]
 
 
@@ -87,8 +89,8 @@ class Versions:
     """One subscriber's versions: of topics as they are answered and followed, and of answers."""
 
     _positions: dict[object, tuple[int, int]] = field(default_factory=dict)
-    _entries: dict[tuple[int, bytes], int] = field(default_factory=dict)
-    _held: dict[tuple[int, bytes], int] = field(default_factory=dict)
+    _entries: Places = field(default_factory=dict)
+    _held: Places = field(default_factory=dict)
     _steps: int = 0
 
     def stepped(self, member: Member) -> None:
@@ -120,21 +122,19 @@ class Versions:
 
     def _rises(self, epoch: int, content: Content) -> None:
         for entry in entries(content.rows):
-            before = self._held.get((epoch, entry.key), 0)
-            if entry.version < before:
-                text = f"{entry.key!r} is held at {entry.version} after {before}"
-                raise Violation(f"{text} in epoch {epoch}")
-            self._held[epoch, entry.key] = entry.version
+            _rise(self._held, epoch, entry, "held")
 
-    def answered(self, member: Member, content: Content) -> None:
-        """Take an answer: within an epoch no entry of it is older than it was before."""
-        epoch = _epoch_of(member, content)
+    def answered(self, member: Member, content: Content) -> Place:
+        """Take an answer: within an epoch no entry of it is older than it was before.
+
+        Returns epoch and data version of the table.
+        """
+        epoch, data_version = _epoch_of(member, content), 0
         for entry in entries(content.rows):
-            before = self._entries.get((epoch, entry.key), 0)
-            if entry.version < before:
-                text = f"{entry.key!r} is answered at {entry.version} after {before}"
-                raise Violation(f"{text} in epoch {epoch}")
-            self._entries[epoch, entry.key] = entry.version
+            _rise(self._entries, epoch, entry, "answered")
+            if entry.key == group_of(entry.key):
+                data_version = entry.data_version
+        return epoch, data_version
 
 
 class Incarnations:
@@ -200,6 +200,14 @@ def same(asked: Asked, seen: State, state: State) -> bool:
         return seen[0] == state[0]
     parts = state[1] if asked.part is None else [p for p in state[1] if p[0] == asked.part]
     return seen == (state[0], tuple(parts))
+
+
+def _rise(known: Places, epoch: int, entry: Entry, how: str) -> None:
+    """Neither an entry's version nor its data version goes back."""
+    before, place = known.get((epoch, entry.key), (0, 0)), (entry.version, entry.data_version)
+    if place[0] < before[0] or place[1] < before[1]:
+        raise Violation(f"{entry.key!r} is {how} at {place} after {before} in epoch {epoch}")
+    known[epoch, entry.key] = place
 
 
 def _epoch_of(member: Member, content: Content) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from topicast.subscriber.facts import Change
 from topicast.subscriber.member import Member
 from topicast.subscriber.watch import Watch, Watches
-from topicast.tests.sim.checkers import Asked, same
+from topicast.tests.sim.checkers import Asked, Place, same
 from topicast.tests.sim.metastore import State, TableId
 from topicast.tests.sim.violation import Violation
 from topicast.topics.sharding import table_topic
@@ -23,10 +23,11 @@ class Mirror:
     watch: Watch = field(init=False)
     _now: int = 0
     _is_open: bool = False
-    _answers: list[tuple[int, Asked, State]] = field(default_factory=list)
+    _answers: list[tuple[int, Asked, State, Place]] = field(default_factory=list)
     _offered: dict[str, int] = field(default_factory=dict)
     _heard: dict[str, int] = field(default_factory=dict)
     _deaf: dict[int, int] = field(default_factory=dict)
+    _raised: dict[str, Place] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.watch = self.watches.add("*")
@@ -37,10 +38,18 @@ class Mirror:
         self.watches.offer(changes)
         self._offered |= dict.fromkeys((one.object for one in changes), self._now)
 
-    def answered(self, asked: Asked, seen: State) -> None:
-        """Take an answer: it is what is believed from now on."""
+    def raised(self, name: str, place: Place) -> None:
+        """Take that data of a table was written, of which nothing but ``place`` is seen."""
+        self._raised[name] = place
+
+    def restored(self) -> None:
+        """The store is another one, which may know of no such write."""
+        self._raised.clear()
+
+    def answered(self, asked: Asked, seen: State, place: Place) -> None:
+        """Take an answer: it is what is believed from now on; ``place`` is its data version."""
         self._now += 1
-        self._answers.append((self._now, asked, seen))
+        self._answers.append((self._now, asked, seen, place))
 
     def stepped(self, member: Member) -> None:
         """Note which topics are followed at no level."""
@@ -65,9 +74,11 @@ class Mirror:
     def calm(self, history: dict[TableId, list[tuple[int, State]]], num_topics: int) -> None:
         """Everything has arrived: nobody may believe what is not so, unless he was told."""
         self.listen()
-        for at, asked, seen in self._answers:
+        for at, asked, seen, place in self._answers:
             name, topic = ".".join(asked.table), table_topic(*asked.table, num_topics)
-            if same(asked, seen, history[asked.table][-1][1]):
+            now = self._raised.get(name, (0, 0))
+            written = now[0] == place[0] and now > place
+            if same(asked, seen, history[asked.table][-1][1]) and not written:
                 continue
             if max(self._heard.get(name, 0), self._deaf.get(topic, 0)) < at:
                 raise Violation(f"{asked}: {seen} is so no more, and nobody was told")

@@ -14,7 +14,7 @@ WRONG = (
     ("mode", "mixed", "*.t"),
     ("mode", "mixed", "*.t=mixed"),
     ("mode", "minimal", "*.t=minimal", "more"),
-    ("invalidate", "a.t/ds=0"),
+    ("invalidate", "a.t/ds"),
     ("forget", "a.t"),
     ("drivers", "none"),
 )
@@ -62,7 +62,7 @@ class Operator:
             return order, mode.name, overrides
         db, name = rng.choice(tuple(self._world.metastore.history))
         objects = ["", db, f"{db}.{name}", f"{db}.{name}"]
-        if order == "refresh":
+        if rng.random() < 0.6:
             objects.append(f"{db}.{name}/{rng.choice(PARTS)}")
         return order, rng.choice(objects)
 

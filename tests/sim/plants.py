@@ -23,7 +23,7 @@ from topicast.tests.sim.planting import Line, Plant
 from topicast.topics import bulk
 from topicast.topics.follower import Follower
 
-SEEDS = range(100)  # each fault that has no scenario is found by one of the first few
+SEEDS = range(200)  # each fault that has no scenario is found by one of the first few
 BY_SEED = ""
 
 # Not here, for nothing can be seen without it: a pull that contradicts an equal namespace is pulled

@@ -8,7 +8,7 @@ from topicast.catalog.catalog import Catalog
 from topicast.catalog.service import claims
 from topicast.catalog.service import pulls as catalog_pulls
 from topicast.statestore import intake
-from topicast.subscriber import reading
+from topicast.subscriber import subscriber
 from topicast.subscriber.calls import Calls
 from topicast.subscriber.content import Content
 from topicast.subscriber.fence import Fence
@@ -231,7 +231,7 @@ LEVEL_PLANTS = (
     Plant(
         "several tables are as of one moment",
         BY_SEED,
-        (Line(reading, "pin", "missing = stale_of(pinned, validate)", "missing = ()"),),
+        (Line(subscriber, "pin", "missing = stale_of(pinned, validate)", "missing = ()"),),
     ),
     Plant(
         "what has moved since is not confirmed",

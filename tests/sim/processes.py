@@ -24,7 +24,7 @@ from topicast.catalog.sources.notifications import Window
 from topicast.catalog.sources.poller import Poll
 from topicast.catalog.sources.reading import perform
 from topicast.catalog.sources.reads import Read
-from topicast.catalog.transactions import Transaction
+from topicast.catalog.transactions import Transaction, WriteRow
 from topicast.statestore import facts as hub_facts
 from topicast.statestore.hub import Hub
 from topicast.statestore.intake import Broadcast
@@ -32,9 +32,8 @@ from topicast.tests.sim.checkers import check_withheld
 from topicast.tests.sim.metastore import Port
 from topicast.tests.sim.store import SimStore
 from topicast.tests.sim.violation import Violation
-from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import DELTA_KIND
-from topicast.topics.wire.messages import Message, Order
+from topicast.topics.wire.messages import Message, Order, Reported
 
 if TYPE_CHECKING:
     from topicast.tests.sim.world import World
@@ -67,6 +66,8 @@ class CatalogProcess:
         self.catalog: Catalog | None = None
         self.lines = [0] * HUBS
         self.committed: Callable[[tuple[Transaction, ...]], None] = lambda _: None
+        self.wrote: Callable[[tuple[WriteRow, ...]], None] = lambda _: None
+        self.reported: Callable[[bytes, Reported], None] = lambda _peer, _reported: None
         self.restored: Callable[[], None] = lambda: None
         self.ordered: Callable[[Message], None] = lambda _: None
         self.start()
@@ -96,6 +97,7 @@ class CatalogProcess:
             window=Window(place, now=world.now) if place else None,
             settings=Settings(reads_max=4),
             policy=policy,
+            writes=tuple(self.store.writes.values()),
         )
         if self.mode != policy.mode:
             raise Violation(f"{self.mode} holds after a restart, {policy.mode} was stored")
@@ -136,7 +138,8 @@ class CatalogProcess:
         for fact in facts:
             catalog.handle(fact, now=world.now, now_us=world.now_us)
         for effect in catalog.flush(now=world.now, now_us=world.now_us):
-            if world.chance(0.0005):
+            told = isinstance(effect, Reply) and isinstance(effect.message, Reported)
+            if world.chance(0.02 if told else 0.0005):  # of a report it is not known whether
                 world.counts["catalogd crashes in a turn"] += 1
                 self.crash()
                 world.at(world.rng.uniform(0.1, 0.8), self.revive)
@@ -178,6 +181,8 @@ class CatalogProcess:
                 world.at(world.rng.uniform(0.001, 0.06), lambda: self._ask(effect, life))
             case Commit(transactions=transactions, place=place, policy=policy):
                 self.store.commit(transactions, place)
+                self.store.note(effect.writes, effect.settled)
+                self.wrote(effect.writes)
                 if policy is not None:
                     self.store.policy, self.standing.mode = policy, policy.mode
                 self.committed(transactions)
@@ -191,7 +196,9 @@ class CatalogProcess:
             case Reply(peer=peer, message=message) if peer.startswith(b"o/"):
                 self.ordered(message)
             case Reply(peer=peer, message=message):
-                self._reply(peer, encode(message))
+                if isinstance(message, Reported):
+                    self.reported(peer, message)
+                self._reply(peer, self.world.frames.write(message))
 
     def _ask(self, order: Poll | Read | ReadNames, life: int) -> None:
         if not self.alive or life != self.life:
@@ -218,7 +225,9 @@ class CatalogProcess:
             )
             check_withheld(delta, self.mode)
             for number in range(HUBS):
-                fact = publishing.Committed(one.topic, one.to_version, encode(delta))
+                fact = publishing.Committed(
+                    one.topic, one.to_version, self.world.frames.write(delta)
+                )
                 self.tell(number, fact)
 
     def mint(self, at_least: int) -> None:
@@ -246,7 +255,7 @@ class CatalogProcess:
                 case publishing.Put(frame=frame):
                     self._to_hub(number, 2, frame)
                 case publishing.Send(channel=channel, message=message):
-                    self._to_hub(number, channel, encode(message))
+                    self._to_hub(number, channel, self.world.frames.write(message))
                 case publishing.Reconnect():
                     self.lines[number] += 1
                 case publishing.Ahead(epoch=epoch):
@@ -265,14 +274,15 @@ class CatalogProcess:
     def take_hub(self, place: bytes, frame: bytes) -> None:
         _, number, channel, life, line, _ = place.decode().split("/")
         if self.alive and int(life) == self.life and int(line) == self.lines[int(number)]:
-            self.tell(int(number), publishing.Heard(int(channel), decode(frame)))
+            self.tell(int(number), publishing.Heard(int(channel), self.world.frames.read(frame)))
 
     def take_asked(self, peer: bytes, frame: bytes) -> None:
         if self.alive and peer.endswith(b"/%d" % self.life):
-            self.turn((Asked(peer=peer, message=decode(frame)),))
+            self.turn((Asked(peer=peer, message=self.world.frames.read(frame)),))
 
     def _reply(self, peer: bytes, frame: bytes) -> None:
-        reader = self.world.readers[int(peer.split(b"/")[1])]
+        kind, number, *_ = peer.split(b"/")
+        reader = self.world.driver if kind == b"w" else self.world.readers[int(number)]
         way = (self.name, reader.name)
         slow_s = self.world.chance(0.1) * self.world.rng.uniform(0, 0.4)  # it is far away
         self.world.carry(
@@ -325,7 +335,9 @@ class HubProcess:
         if frame[4] == DELTA_KIND:
             self._perform(self.hub.handle(hub_facts.Put(place, frame), now=now))
         else:
-            self._perform(self.hub.handle(hub_facts.Heard(place, decode(frame)), now=now))
+            self._perform(
+                self.hub.handle(hub_facts.Heard(place, self.world.frames.read(frame)), now=now)
+            )
         self._perform(self.hub.handle(hub_facts.Tick(self.world.now_us), now=now))
         self.world.check(self.hub)
 
@@ -344,7 +356,7 @@ class HubProcess:
             if isinstance(effect, Broadcast):
                 self._broadcast(effect.frame)
             else:
-                self._send(effect.peer, encode(effect.message))
+                self._send(effect.peer, self.world.frames.write(effect.message))
 
     def _broadcast(self, frame: bytes) -> None:
         for place, prefixes in self.subscriptions.items():

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
 from topicast.subscriber import facts as member_facts
@@ -10,8 +11,7 @@ from topicast.tests.sim.holding import check_credit, watch_closely
 from topicast.tests.sim.mirror import Mirror
 from topicast.tests.sim.processes import HUBS, TICK_S, HubProcess
 from topicast.tests.sim.workers import Worker
-from topicast.topics.wire import decode, encode
-from topicast.topics.wire.messages import CatchUp, Credit
+from topicast.topics.wire.messages import CatchUp, Credit, Write
 
 if TYPE_CHECKING:
     from topicast.tests.sim.world import World
@@ -62,6 +62,8 @@ class ReaderProcess:
         self.mirror = Mirror()
         self.dropped: dict[int, None] = {}  # topics, by hand
         self.workers: list[Worker] = []
+        self.numbers = count(1)  # of its writes
+        self.noted: Callable[[bytes, Write], None] = lambda _driver, _write: None
         if setup.watching:
             world.at(0.0, lambda: self.hear(member_facts.Watching(on=True)))
         world.at(0.0, self._tick)
@@ -70,6 +72,16 @@ class ReaderProcess:
         self.next_id += 1
         self.hear(make(self.next_id))
         return self.next_id
+
+    @property
+    def driver(self) -> bytes:
+        """What its writes are known by."""
+        return self.member._service.outbox._driver
+
+    def write(self, write: Write) -> None:
+        """Take what an application tells of a write."""
+        self.noted(self.driver, write)
+        self.hear(member_facts.Reporting(write))
 
     def hear(self, fact: object) -> None:
         world = self.world
@@ -88,7 +100,7 @@ class ReaderProcess:
         match effect:
             case member_facts.Send(channel=channel, message=message):
                 self._look(message)
-                self._send(channel, encode(message))
+                self._send(channel, self.world.frames.write(message))
             case member_facts.Subscribe(prefix=prefix):
                 self.prefixes[prefix] = None
                 self._subscribe(b"\1" + prefix)
@@ -161,20 +173,21 @@ class ReaderProcess:
         _, _, line, number, life = place.decode().split("/")
         hub = self.world.hubs[int(number)]
         if int(line) == self.lines["data"] and int(life) == hub.life:
-            self._late(lambda: self.hear(member_facts.Heard(member_facts.DATA, decode(frame))))
+            self._heard(member_facts.DATA, frame)
 
     def take_hub(self, place: bytes, frame: bytes) -> None:
         _, _, channel, line, _, _ = place.decode().split("/")
         if int(line) == self.lines["hub"]:
-            self._late(lambda: self.hear(member_facts.Heard(channel, decode(frame))))
+            self._heard(channel, frame)
 
     def take_service(self, place: bytes, frame: bytes) -> None:
         _, _, channel, line, _ = place.decode().split("/")
         if int(line) == self.lines["catalog"]:
-            self._late(lambda: self.hear(member_facts.Heard(channel, decode(frame))))
+            self._heard(channel, frame)
 
-    def _late(self, act: Callable[[], None]) -> None:
+    def _heard(self, channel: str, frame: bytes) -> None:
+        fact = member_facts.Heard(channel, self.world.frames.read(frame))
         if self.slow:
-            self.world.at(self.slow, act)
+            self.world.at(self.slow, lambda: self.hear(fact))
         else:
-            act()
+            self.hear(fact)

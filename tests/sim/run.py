@@ -8,7 +8,8 @@ from topicast.catalog.transactions import Transaction
 from topicast.subscriber.facts import Answer, Fail
 from topicast.subscriber.member import Member
 from topicast.tests.sim.application import Application
-from topicast.tests.sim.checkers import Incarnations, Moments, Versions
+from topicast.tests.sim.checkers import Incarnations, Moments, Place, Versions
+from topicast.tests.sim.drivers import registration
 from topicast.tests.sim.holding import count_held
 from topicast.tests.sim.metastore import TableId
 from topicast.tests.sim.operator import Operator
@@ -20,13 +21,18 @@ from topicast.tests.sim.trouble import Trouble
 from topicast.tests.sim.verdicts import Commits
 from topicast.tests.sim.violation import Violation
 from topicast.tests.sim.world import World
+from topicast.tests.sim.writes import Written, reported
 from topicast.topics.follower import LIVE
+from topicast.topics.wire.messages import Reported
 
-FAULTS_S = 5.0  # of trouble
+FAULTS_S = 2.0  # of trouble
 HEALED_S = 14.0  # until everything must be as the metastore is
-STEP_S = 0.2  # between two looks whether it is
-OPERATIONS = 24
-NAMES_BYTES = 1950  # the namespace takes 1732 of them at most
+STEP_S = 0.1  # between two looks whether it is
+OPERATIONS = 18
+READS_S = 0.06, 0.4  # between two reads of a thread, at least and at most
+CALM_READS_S = 0.03, 0.1
+NAMES_BYTES = 2200  # the namespace takes 1732 of them at most, and some to grow
+READERS = 2  # of a run
 THREADS = 2  # of an application: their reads overlap
 
 
@@ -40,7 +46,9 @@ class Run:
         self.counts: Counter[str] = Counter()
         self.current: dict[int, dict[TableId, float]] = {}
         self.done = False
+        self.places: list[dict[TableId, Place]] = []
         self.commits = Commits(self.world.catalogd)
+        self.written = Written(self.world, self.counts)
         self._record()
         self.trouble = Trouble(self.world, self.counts)
         self.threads = [one for process in self.world.readers for one in self._threads(process)]
@@ -68,6 +76,7 @@ class Run:
     def _go(self) -> None:
         world = self.world
         world.at(0.05, self._write)
+        world.at(0.3, world.driver.begin)
         world.at(0.4, self.trouble.begin)
         world.at(0.6, Operator(world, self.counts).begin)
         for thread in self.threads:
@@ -75,8 +84,7 @@ class Run:
         world.run(world.now + FAULTS_S)
         self.done = True
         self.trouble.heal()
-        healed = world.now
-        while (missing := self._missing(healed)) and world.now < healed + HEALED_S:
+        while (missing := self._missing()) and world.now < world.healed + HEALED_S:
             world.run(world.now + STEP_S)
         assert not missing, missing
         for reader in world.readers:
@@ -102,9 +110,11 @@ class Run:
         metastore = self.world.metastore
         moments, versions = Moments(metastore.history), Versions()
         databases = Moments(metastore.databases_history)
-        current = self.current[process.number] = {}
+        current, places = {}, {}
+        self.current[process.number] = current
+        self.places.append(places)
         threads = [
-            Application(self.world, process, moments, versions, self.counts, current)
+            Application(self.world, process, moments, versions, self.counts, current, places)
             for _ in range(THREADS)
         ]
 
@@ -131,27 +141,51 @@ class Run:
         def committed(transactions: tuple[Transaction, ...]) -> None:
             incarnations.committed(transactions)
             commits.committed(transactions)
+            for table, version in reported(transactions):
+                for reader in self.world.readers:
+                    reader.mirror.raised(table, (self.world.catalogd.store.epoch, version))
 
         def restored() -> None:
             incarnations.forget()
             commits.forget()
+            self.written.restored()
+            for reader in self.world.readers:
+                reader.mirror.restored()
 
         self.world.catalogd.committed, self.world.catalogd.restored = committed, restored
+        self._record_writes()
+
+    def _record_writes(self) -> None:
+        """Have everything that is told of writes looked at."""
+        world, written = self.world, self.written
+
+        def answered(peer: bytes, told: Reported) -> None:
+            kind, number, *_ = peer.split(b"/")
+            life = int(number)
+            if kind == b"w":
+                written.answered(registration(life), told)
+            else:
+                written.answered(world.readers[life].driver, told)
+
+        world.catalogd.wrote, world.catalogd.reported = written.committed, answered
+        for process in (world.driver, *world.readers):
+            process.noted = written.noted
+        world.driver.died = written.died
 
     def _read(self, thread: Application) -> None:
         thread.act(calm=self.done)
-        pause_s = (
-            self.world.rng.uniform(0.03, 0.1) if self.done else self.world.rng.uniform(0.06, 0.4)
-        )
+        pause_s = self.world.rng.uniform(*(CALM_READS_S if self.done else READS_S))
         self.world.at(pause_s, lambda: self._read(thread))
 
-    def _missing(self, healed: float) -> str:
+    def _missing(self) -> str:
         """Say who has not come to what the metastore holds since the trouble ended."""
         world = self.world
         for reader in world.readers:
             for table in world.metastore.history:
-                if self.current[reader.number].get(table, 0.0) <= healed:
+                if self.current[reader.number].get(table, 0.0) <= world.healed:
                     return f"{reader.name} has not converged on {'.'.join(table)}"
+        if missing := self.written.missing(self.places):
+            return missing
         if world.catalogd.store.policy != POLICY_DEFAULT:
             return "something that was withheld is not touched yet"
         return self._unfollowed() or self._unruled() or self._unlike()
@@ -186,8 +220,9 @@ class Run:
 
 
 def _setups(rng: Random) -> tuple[Setup, ...]:
-    """Return a reader with room for all, one that chooses by use, and one that may."""
-    return Setup(), _tight(rng, automatic=True), _tight(rng, automatic=rng.random() < 0.5)
+    """Return two of: a reader with room for all, one that chooses by use, and one that may."""
+    found = Setup(), _tight(rng, automatic=True), _tight(rng, automatic=rng.random() < 0.5)
+    return tuple(rng.sample(found, READERS))
 
 
 def _tight(rng: Random, *, automatic: bool) -> Setup:

@@ -283,7 +283,7 @@ class Script:
         for number in ("", "/2"):
             name = process.name + number
             counts: Counter[str] = Counter()
-            one = Application(self.world, process, moments, versions, counts, {})
+            one = Application(self.world, process, moments, versions, counts, {}, {})
             one.said = lambda asked, seen, name=name: self._show(name, asked, seen)
             self._threads[name] = one
             threads.append((name, one))

@@ -7,6 +7,7 @@ from topicast.subscriber.facts import Ask, AskValidate
 from topicast.subscriber.reading import Snapshot
 from topicast.subscriber.subscriber import Subscriber
 from topicast.tests.sim.checkers import Asked, Moments
+from topicast.tests.sim.drivers import what
 from topicast.tests.sim.metastore import DBS, PARTS, State, TableId
 from topicast.tests.sim.reader import ReaderProcess
 from topicast.tests.sim.verdicts import Commits, Verdicts
@@ -15,6 +16,7 @@ from topicast.topics.errors import LinkError, NoSuchObject, SourceError, StaleMe
 from topicast.topics.sharding import NAMESPACE
 
 TABLES_MAX = 3
+PATIENCE_S = 3.0
 
 
 @dataclass(slots=True)
@@ -39,6 +41,7 @@ class Session:
             "validate": self._validate,
             "names": self._names,
             "parts": self._parts,
+            "writing": self._writing,
         }[kind]
 
         def talk(subscriber: Subscriber) -> None:
@@ -152,6 +155,17 @@ class Session:
             seen = (0, tuple((p.name, int(p.parameters["rev"])) for p in found))
             asked = Asked("picked", table, whole=True, moment=0, part=" ".join(picked))
             self.moments.shown(asked, seen, least=self.least[table])
+
+    def _writing(self, subscriber: Subscriber) -> None:
+        wanted, rng = what(self.process.world), self.process.world.rng
+        if rng.random() < 0.3:
+            told = subscriber.wrote(wanted, overwritten=rng.random() < 0.3, wait_s=PATIENCE_S)
+        else:
+            writing = subscriber.writing(wanted, [rng.choice(PARTS)])
+            self._pause()
+            writing.end(failed=rng.random() < 0.2)
+            told = writing.wait(PATIENCE_S)
+        self.counts["writes waited for"] += told
 
     def _pause(self) -> None:
         assert self.worker is not None

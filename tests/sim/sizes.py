@@ -2,19 +2,32 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from math import log
 from types import SimpleNamespace
 from unittest.mock import patch
 
-from topicast.catalog import deltas
+from topicast.catalog import contents, deltas, writing
 from topicast.catalog.service import cutting
-from topicast.catalog.sources import pieces, reading
+from topicast.catalog.sources import locations, pieces, reading, reports
 from topicast.statestore import asking, derived
-from topicast.subscriber import ahead, calls, choosing, levels, planner, streams, subscriber, uses
+from topicast.subscriber import (
+    ahead,
+    calls,
+    choosing,
+    levels,
+    outbox,
+    planner,
+    streams,
+    subscriber,
+    uses,
+)
 from topicast.subscriber import pulls as subscriber_pulls
 from topicast.subscriber import reading as subscriber_reading
+from topicast.tests.sim import checkers
 from topicast.topics import bulk
 from topicast.topics.objects.blocks import PartitionKind
+from topicast.topics.objects.tables import read_table
 
 # A row of a table is about 180 bytes, of a block 80, of names 60, a stub 40.
 SIZES = (
@@ -43,17 +56,22 @@ TIMES = (
     (ahead, "RETRY_S", 0.2),
     (ahead, "TIMEOUT_S", 1.0),
     (ahead, "SWEEP_S", 0.05),
-    (choosing, "PLAN_S", 0.3),
+    (choosing, "PLAN_S", 0.15),
     (choosing, "DRAIN_S", 0.1),
-    (planner, "IDLE_S", 1.5),
-    (planner, "DWELL_S", 0.4),
-    (planner, "PACE_S", 0.2),
-    (planner, "PAUSE_S", 0.3),
-    (planner, "PAUSE_S_MAX", 1.0),
-    (uses, "HALF_LIFE_S", 1.0),
-    (uses, "_PER_S", log(2)),
-    (uses, "WINDOW_S", 1.5),
+    (planner, "IDLE_S", 0.8),
+    (planner, "DWELL_S", 0.2),
+    (planner, "PACE_S", 0.1),
+    (planner, "PAUSE_S", 0.15),
+    (planner, "PAUSE_S_MAX", 0.5),
+    (uses, "HALF_LIFE_S", 0.5),
+    (uses, "_PER_S", log(2) / 0.5),
+    (uses, "WINDOW_S", 0.8),
+    (outbox, "RENEW_S", 0.15),
+    (reports, "LEASE_S", 0.5),
 )
+
+# One table is read from the same bytes by many, again and again: a tenth of a run.
+READERS = (checkers, contents, locations, reading, writing)
 
 
 @contextmanager
@@ -64,4 +82,7 @@ def small(clock: Callable[[], float]) -> Iterator[None]:
             stack.enter_context(patch.object(waiting, "time", SimpleNamespace(monotonic=clock)))
         for module, name, size in (*SIZES, *TIMES):
             stack.enter_context(patch.object(module, name, size))
+        read_once = lru_cache(1000)(read_table)
+        for module in READERS:
+            stack.enter_context(patch.object(module, "read_table", read_once))
         yield

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from topicast.catalog.modes import POLICY_DEFAULT, Policy
 from topicast.catalog.sources.notifications import WindowState
 from topicast.catalog.starts import StartRecord
-from topicast.catalog.transactions import Transaction
+from topicast.catalog.transactions import Transaction, WriteId, WriteRow
 from topicast.topics.entries import Entry
 from topicast.topics.sharding import topic_ids
 from topicast.topics.topic import Topic
@@ -28,6 +28,7 @@ class SimStore:
     )
     floors: dict[int, int] = field(default_factory=dict)
     policy: Policy = POLICY_DEFAULT
+    writes: dict[WriteId, WriteRow] = field(default_factory=dict)
 
     def copy(self) -> "SimStore":
         """Return what a copy of the file would be: nothing in it is ever changed in place."""
@@ -36,6 +37,7 @@ class SimStore:
             versions=dict(self.versions),
             entries=dict(self.entries),
             floors=dict(self.floors),
+            writes=dict(self.writes),
         )
 
     def begin(self, start: int) -> None:
@@ -50,6 +52,12 @@ class SimStore:
             self.versions[one.topic] = one.to_version
             self.entries[one.topic] += one.entries
         self.place = place
+
+    def note(self, writes: tuple[WriteRow, ...], settled: tuple[WriteId, ...]) -> None:
+        """Make durable what drivers reported, in the same commit."""
+        self.writes |= {(one.driver, one.number): one for one in writes}
+        for one in settled:
+            self.writes.pop(one, None)
 
     def load(self) -> dict[int, Topic]:
         """Return the topics as they are stored."""

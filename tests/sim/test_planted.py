@@ -7,11 +7,12 @@ from topicast.tests.sim.model import MODEL
 from topicast.tests.sim.planting import Plant
 from topicast.tests.sim.plants import PLANTS, SEEDS
 from topicast.tests.sim.plants_levels import LEVEL_PLANTS
+from topicast.tests.sim.plants_writes import WRITE_PLANTS
 from topicast.tests.sim.run import Run
 from topicast.tests.sim.test_scenarios import FOLDER
 from topicast.tests.sim.violation import Violation
 
-EVERY = (*PLANTS, *LEVEL_PLANTS)
+EVERY = (*PLANTS, *LEVEL_PLANTS, *WRITE_PLANTS)
 
 
 def _fails(plant: Plant, text: str) -> bool:

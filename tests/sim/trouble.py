@@ -12,6 +12,8 @@ from topicast.tests.sim.store import SimStore
 from topicast.tests.sim.world import World
 from topicast.topics.entries import FULL
 
+PAUSE_S = 0.15, 0.8  # between two faults, at least and at most
+
 
 @dataclass(frozen=True, slots=True)
 class Ambush:
@@ -53,12 +55,13 @@ class Trouble:
             self._slow,
             self._away,
             self._ambush,
+            self._kill_driver,
         )
-        fault = rng.choices(faults, [3, 1, 1, 3, 3, 1, 1, 4])[0]
+        fault = rng.choices(faults, [3, 1, 1, 3, 3, 1, 1, 4, 2])[0]
         self.counts[fault.__name__.removeprefix("_")] += 1
         self.world.note(fault.__name__)
         fault()
-        self.world.at(rng.uniform(0.3, 1.5), self.begin)
+        self.world.at(rng.uniform(*PAUSE_S), self.begin)
 
     def stepped(self, process: ReaderProcess) -> None:
         """Look whether somebody who waits in ambush has found what he waits for."""
@@ -76,12 +79,15 @@ class Trouble:
         """Let nothing fail any more, and everything run."""
         world = self.world
         world.faults = False
+        world.healed = world.now
         world.metastore.away = False
         world.cut.clear()
         for reader in world.readers:
             reader.slow = 0.0
         world.catalogd.revive()
         world.catalogd.turn_mode(MODE_DEFAULT)
+        if world.rng.random() < 0.5:
+            self._kill_driver()  # for good
         for hub in world.hubs:
             hub.revive()
         world.note("healed")
@@ -97,7 +103,15 @@ class Trouble:
         catalogd = self.world.catalogd
         if catalogd.alive:
             catalogd.crash()
-            self.world.at(self.world.rng.uniform(0.05, 0.8), catalogd.revive)
+            away_s = 2.0 if self.world.chance(0.1) else 0.8
+            self.world.at(self.world.rng.uniform(0.05, away_s), catalogd.revive)
+
+    def _kill_driver(self) -> None:
+        driver = self.world.driver
+        if driver.alive:
+            driver.crash()
+            if self.world.faults:
+                self.world.at(self.world.rng.uniform(0.05, 1.0), driver.revive)
 
     def _restore_old(self) -> None:
         catalogd = self.world.catalogd
@@ -131,6 +145,8 @@ class Trouble:
         rng, cut = self.world.rng, self.world.cut
         one = rng.choice([f"hub-{n}" for n in range(HUBS)])
         other = rng.choice([r.name for r in self.world.readers] + ["catalogd"])
+        if rng.random() < 0.1:
+            one, other = "driver", "catalogd"
         pair = {(one, other), (other, one)}
         cut |= pair
         self.world.at(rng.uniform(0.2, 1.5), lambda: cut.difference_update(pair))

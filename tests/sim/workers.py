@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from topicast.subscriber.calls import Calls
 from topicast.subscriber.facts import Answer, Ask, Fail
 from topicast.subscriber.subscriber import Subscriber
+from topicast.subscriber.writing import Writes
+from topicast.topics.wire.messages import Write
 
 if TYPE_CHECKING:
     from topicast.tests.sim.reader import ReaderProcess
@@ -62,6 +64,8 @@ class Worker:
         found = Subscriber("tcp://hub:1", budget=setup.budget_bytes, name=name, timeout_s=3.0)
         found._calls = Calls(self.process.member, found._settings)
         found._calls.loop = self  # type: ignore[assignment]  # as a Loop
+        found._writes = Writes(found._calls)
+        found._writes._numbers = self.process.numbers
         return found
 
     # what the worker's own thread calls
@@ -84,6 +88,11 @@ class Worker:
         assert isinstance(outcome, Answer)
         self._told(made[0], outcome.result)
         return outcome.result
+
+    def write(self, write: Write, *, timeout_s: float) -> None:
+        """Hand a write to the member; nothing waits."""
+        assert timeout_s > 0
+        self.process.write(write)
 
     def pause(self, seconds: float) -> None:
         """Let virtual time pass."""

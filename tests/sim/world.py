@@ -15,10 +15,11 @@ from topicast.catalog.catalog import Catalog
 from topicast.catalog.publisher import Publisher
 from topicast.statestore.hub import Hub
 from topicast.subscriber.member import Member
+from topicast.tests.sim.drivers import DriverProcess
+from topicast.tests.sim.frames import Frames
 from topicast.tests.sim.metastore import SimMetastore
 from topicast.tests.sim.processes import HUBS, CatalogProcess, HubProcess
 from topicast.tests.sim.reader import ReaderProcess, Setup
-from topicast.topics.wire import decode
 from topicast.topics.wire.header import CONTROL_KIND
 from topicast.topics.wire.messages import (
     Announce,
@@ -31,7 +32,10 @@ from topicast.topics.wire.messages import (
     Hello,
     Join,
     Joined,
+    Message,
     Pull,
+    Report,
+    Reported,
     Status,
     Sync,
     Synced,
@@ -45,7 +49,7 @@ SETUPS = (Setup(), Setup(automatic=True), Setup())
 # What is asked, or said, again where a connection was lost, with its answers: it may come twice.
 AGAIN = (
     Hello | Welcome | Announce | Have | Filed | Join | Joined | Drop | Dropped | Status | Pull
-) | (Sync | Synced | Compare | Compared | Validate | Validated)
+) | (Sync | Synced | Report | Reported | Compare | Compared | Validate | Validated)
 
 
 @dataclass(slots=True)
@@ -61,11 +65,10 @@ class Order:
     hold: bool
     left: int
 
-    def is_for(self, way: tuple[str, str], frame: bytes) -> bool:
-        """Tell whether ``frame`` on ``way`` is meant; counts it."""
+    def is_for(self, way: tuple[str, str], message: Message) -> bool:
+        """Tell whether ``message`` on ``way`` is meant; counts it."""
         if way != self.way or not self.left:
             return False
-        message = decode(frame)
         if self.kind not in ("*", type(message).__name__):
             return False
         if self.topic not in (None, getattr(message, "topic", None)):
@@ -81,6 +84,7 @@ class World:
         self.rng = rng
         self.now = 1000.0
         self.faults = True
+        self.healed = 0.0  # when the trouble ended
         self.counts: Counter[str] = Counter()
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._number = 0
@@ -89,12 +93,14 @@ class World:
         self.trace: list[str] = []
         self._fifo: dict[tuple[object, ...], float] = {}
         self.cut: set[tuple[str, str]] = set()
+        self.frames = Frames()
         self.orders: list[Order] = []
         self.held: list[Callable[[], None]] = []
         self.metastore = SimMetastore(self.rng)
         self.hubs = [HubProcess(self, number) for number in range(HUBS)]
         self.catalogd = CatalogProcess(self)
         self.readers = [ReaderProcess(self, *one) for one in enumerate(setups)]
+        self.driver = DriverProcess(self)
 
     # -- time
 
@@ -148,14 +154,14 @@ class World:
         if (way in self.cut or self.chance(0.01)) and self.faults:
             self.counts["lost messages"] += 1
             return
-        delay = (
-            slow_s + self.rng.uniform(0.001, 0.02) + (self.chance(0.03) * self.rng.uniform(0, 0.4))
-        )
-        due = max(self.now + delay, self._fifo.get((way, line), 0.0))
+        due = self.now + slow_s + self.rng.uniform(0.001, 0.02)
+        if self.chance(0.03):
+            due += self.rng.uniform(0, 0.4)
+        due = max(due, self._fifo.get((way, line), 0.0))
         self._fifo[way, line] = due
-        again = frame[4] == CONTROL_KIND and self.chance(0.02) and _is_asked_again(frame)
-        self.counts["doubled messages"] += again
-        for _ in range(1 + again):
+        self.at(due - self.now, lambda: arrive(frame))
+        if frame[4] == CONTROL_KIND and self.chance(0.02) and self._is_asked_again(frame):
+            self.counts["doubled messages"] += 1
             self.at(due - self.now, lambda: arrive(frame))
 
     def spread(self, way: tuple[str, str], frame: bytes, arrive: Callable[[bytes], None]) -> None:
@@ -166,7 +172,9 @@ class World:
             self.counts["lost broadcasts"] += 1
             return
         for _ in range(1 + self.chance(0.03)):
-            delay = self.rng.uniform(0.001, 0.01) + self.chance(0.05) * self.rng.uniform(0, 0.5)
+            delay = self.rng.uniform(0.001, 0.01)
+            if self.chance(0.05):
+                delay += self.rng.uniform(0, 0.5)
             self.at(delay, lambda: arrive(frame))
 
     def mend(self, *, hold: bool) -> None:
@@ -179,11 +187,11 @@ class World:
     def _is_ordered(
         self, way: tuple[str, str], frame: bytes, arrive: Callable[[bytes], None]
     ) -> bool:
-        order = next((one for one in self.orders if one.is_for(way, frame)), None)
+        message = self.frames.read(frame)
+        order = next((one for one in self.orders if one.is_for(way, message)), None)
         if order is not None and order.hold:
             self.held.append(lambda: arrive(frame))
         return order is not None
 
-
-def _is_asked_again(frame: bytes) -> bool:
-    return isinstance(decode(frame), AGAIN)
+    def _is_asked_again(self, frame: bytes) -> bool:
+        return isinstance(self.frames.read(frame), AGAIN)

@@ -1,0 +1,103 @@
+"""Plants in what becomes of reported writes: outbox, reports, leases, the store of them.
+
+Each is one line of a core, as in plants.py; PLANTS there begins with the protocol's own.
+"""
+
+from topicast.catalog.catalog import Catalog
+from topicast.catalog.contents import Contents
+from topicast.catalog.sources.reports import Reports
+from topicast.subscriber.outbox import Outbox
+from topicast.subscriber.service import Service
+from topicast.tests.sim.planting import Line, Plant
+
+BY_SEED = ""
+
+WRITE_PLANTS = (
+    Plant(
+        "a write is acknowledged once it is committed",
+        BY_SEED,
+        (
+            Line(
+                Catalog,
+                "flush",
+                "return (*effects, *self.desk.replies(now=now))",
+                "return (*self.desk.replies(now=now), *effects)",
+            ),
+        ),
+    ),
+    Plant(
+        "intents outlast a restart",
+        BY_SEED,
+        (
+            Line(
+                Reports,
+                "__init__",
+                "(driver.open if row.open else driver.done)[row.number] = row",
+                "({} if row.open else driver.done)[row.number] = row",
+            ),
+        ),
+    ),
+    Plant(
+        "a write that is told again has no second effect",
+        BY_SEED,
+        (Line(Reports, "_apply", "if done is not None:", "if False:"),),
+    ),
+    Plant(
+        "what was told outlasts a restart",
+        BY_SEED,
+        (
+            Line(
+                Reports,
+                "__init__",
+                "(driver.open if row.open else driver.done)[row.number] = row",
+                "(driver.open if row.open else {})[row.number] = row",
+            ),
+        ),
+    ),
+    Plant(
+        "what waits to be told outlasts a new connection",
+        BY_SEED,
+        (
+            Line(
+                Service,
+                "_hasten",
+                "self.outbox.hasten(now=now)",
+                "self.outbox._queue.clear(); self.outbox._requests.clear()",
+            ),
+        ),
+    ),
+    Plant(
+        "an intent of a lost driver is taken for written",
+        BY_SEED,
+        (Line(Reports, "_lapse", "self._raise(row.object, row.partitions, at_us)", "pass"),),
+    ),
+    Plant(
+        "the end of a write is told after its beginning",
+        BY_SEED,
+        (
+            Line(
+                Outbox,
+                "on_reported",
+                "if self._queue.get(write.number) is write:",
+                "if write.number in self._queue:",
+            ),
+        ),
+    ),
+    Plant(
+        "a write that failed may have changed anything",
+        BY_SEED,
+        (Line(Reports, "_apply", "if one.state == ABANDONED:", "if one.state != WRITTEN:"),),
+    ),
+    Plant(
+        "data version does not go back",
+        BY_SEED,
+        (
+            Line(
+                Contents,
+                "_table",
+                "have.data_version",
+                "have.schema_version",
+            ),
+        ),
+    ),
+)

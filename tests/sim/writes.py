@@ -1,0 +1,156 @@
+"""What is held against reported writes: none is forgotten, none counts twice, all of them hear."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from topicast.catalog.transactions import Transaction, WriteRow
+from topicast.tests.sim.checkers import Place
+from topicast.tests.sim.drivers import table_of
+from topicast.tests.sim.metastore import TableId
+from topicast.tests.sim.store import NUM_TOPICS
+from topicast.tests.sim.violation import Violation
+from topicast.topics.sharding import table_topic
+from topicast.topics.wire.messages import (
+    ABANDONED,
+    INTENT,
+    SOURCE_OVERWRITES,
+    SOURCE_REPORTS,
+    Reported,
+    Write,
+)
+
+if TYPE_CHECKING:
+    from topicast.tests.sim.world import World
+
+Number = tuple[bytes, int]  # of a write: its driver and number
+
+
+@dataclass(slots=True)
+class Told:
+    """A write as its driver knows it; ``since``: the moment at which it told of it last.
+
+    ``due``: what others have to see, from the store number ``stores``.
+    """
+
+    table: TableId
+    path: bool
+    since: int = 0
+    state: int = INTENT
+    answered: bool = False
+    due: Place | None = None
+    stores: int = 0
+
+
+class Written:
+    """Every write of every driver, and what became of it.
+
+    A store that is restored may have lost what was answered before: nothing is asked of that.
+    """
+
+    def __init__(self, world: "World", counts: Counter[str]) -> None:
+        self._world = world
+        self._counts = counts
+        self._told: dict[Number, Told] = {}
+        self._dead: dict[bytes, None] = {}
+        self._effects: dict[Number, Place] = {}
+        self._stores = 0
+
+    # -- what happens
+
+    def restored(self) -> None:
+        """The store is another one."""
+        self._stores += 1
+        self._effects.clear()
+
+    def noted(self, driver: bytes, write: Write) -> None:
+        """A driver begins a write, or ends it."""
+        key = (driver, write.number)
+        if key not in self._told:
+            self._told[key] = Told(table_of(write.object), "/" in write.object)
+        told = self._told[key]
+        told.state, told.since = write.state, self._world.metastore.moment
+        self._counts["writes told"] += write.state != INTENT
+
+    def died(self, driver: bytes) -> None:
+        """A driver is no more: catalogd has to take for written what it has as open."""
+        self._dead[driver] = None
+        store = self._world.catalogd.store
+        for key, row in store.writes.items():
+            told = self._told[key]
+            if key[0] == driver and row.open and told.state != ABANDONED and not told.path:
+                self._counts["intents of the dead"] += 1
+                version = store.versions[table_topic(*told.table, NUM_TOPICS)]
+                told.due, told.stores = (store.epoch, version + 1), self._stores
+
+    def committed(self, rows: Iterable[WriteRow]) -> None:
+        """Take what became durable: of one write, one effect."""
+        epoch = self._world.catalogd.store.epoch
+        for row in rows:
+            key, place = (row.driver, row.number), (epoch, row.version)
+            if row.open or not row.version:
+                continue
+            if self._effects.setdefault(key, place) != place:
+                raise Violation(f"write {key} has two effects: {self._effects[key]}, {place}")
+
+    def answered(self, driver: bytes, reported: Reported) -> None:
+        """catalogd says that it has writes: so has its store, whatever happens now."""
+        store = self._world.catalogd.store
+        for verdict in reported.verdicts:
+            key = (driver, verdict.number)
+            if verdict.problem:
+                self._missed(key, verdict.problem)
+            elif self._told[key].answered:
+                continue  # it is told late, and may be settled
+            elif key not in store.writes or verdict.version > store.versions[verdict.topic]:
+                raise Violation(f"write {key} is acknowledged, and not in the store")
+            elif not (row := store.writes[key]).open and verdict.version == row.version:
+                self._ended(key, verdict.version)  # else it was about the intent
+
+    def _ended(self, key: Number, version: int) -> None:
+        told = self._told[key]
+        if not version and told.state != ABANDONED:
+            raise Violation(f"write {key} is acknowledged, and has no effect")
+        told.answered, told.stores = True, self._stores
+        told.due = (self._world.catalogd.store.epoch, version) if version else None
+        self._counts["writes acknowledged"] += 1
+
+    def _missed(self, key: Number, problem: str) -> None:
+        """That there is no such table has to have been so, at some moment since it was told."""
+        told = self._told[key]
+        history = self._world.metastore.history[told.table]
+        ends = [moment for moment, _ in history[1:]] + [self._world.metastore.moment + 1]
+        gone = any(
+            state is None and end > told.since
+            for (_, state), end in zip(history, ends, strict=True)
+        )
+        if not gone and not told.path:  # which may lead to where the table was before
+            raise Violation(f"write {key}: {problem}: {told.table} was there all the time")
+        told.answered, told.due = True, None
+        self._counts["writes to nothing"] += 1
+
+    # -- what has to be so in the end
+
+    def missing(self, seen: Sequence[dict[TableId, Place]]) -> str:
+        """Say which write is not answered, or not ``seen`` by a reader: its data versions."""
+        for key, told in self._told.items():
+            if not told.answered and told.state != INTENT and key[0] not in self._dead:
+                return f"write {key} is not answered"
+            due, table = told.due, told.table
+            there = table in self._world.metastore.tables
+            if due is None or told.stores != self._stores or not there:
+                continue
+            blind = [number for number, has in enumerate(seen) if has.get(table, (0, 0)) < due]
+            if blind:
+                return f"readers {blind} have not seen write {key} to {table}: {due}"
+        return ""
+
+
+def reported(transactions: Iterable[Transaction]) -> Iterator[tuple[str, int]]:
+    """Return the tables that were written, as reports say, and their data versions."""
+    for one in transactions:
+        if one.source in (SOURCE_REPORTS, SOURCE_OVERWRITES):
+            for entry in one.entries:
+                db, name, _ = entry.key.decode().split("\0")
+                yield f"{db}.{name}", entry.version
