@@ -56,6 +56,7 @@ def test_written_tables_are_heard_of_through_kills_and_once_each(
         reader.sync()
         before = reader.table("reports.t")
         take = heard(watch)
+        take().clear()  # a creation that still waits would stand for what comes after it
         assert writer.wrote("reports.t", wait_s=20)
         until(lambda: {c.object for c in take()} == {"reports.t"}, timeout_s=20, what="t")
         assert take()[-1].origin == "reports"
