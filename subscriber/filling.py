@@ -108,7 +108,7 @@ class Filling:
 
     def between(self, old: Follower, new: Follower) -> tuple[Effect, ...]:
         """Tell what nobody told: what changed above the position of a level that is replaced."""
-        if new.state != LIVE or new.version <= old.version:
+        if new.state != LIVE or (new.epoch, new.version) <= (old.epoch, old.version):
             return ()
         changes = self._journal.gap(new.topic, new.version, self._holdings.view)
         return (Changed(changes),) if changes else ()
