@@ -18,6 +18,7 @@ from topicast.topics.wire.messages import (
     SOURCE_OVERWRITES,
     SOURCE_REPORTS,
     Reported,
+    Verdict,
     Write,
 )
 
@@ -103,10 +104,16 @@ class Written:
                 self._missed(key, verdict.problem)
             elif self._told[key].answered:
                 continue  # it is told late, and may be settled
+            elif key not in store.writes and self._may_be_over(key, verdict):
+                continue
             elif key not in store.writes or verdict.version > store.versions[verdict.topic]:
                 raise Violation(f"write {key} is acknowledged, and not in the store")
             elif not (row := store.writes[key]).open and verdict.version == row.version:
                 self._ended(key, verdict.version)  # else it was about the intent
+
+    def _may_be_over(self, key: Number, verdict: Verdict) -> bool:
+        """Tell whether an intent that is acknowledged was ended by what came behind it."""
+        return not verdict.version and self._told[key].state != INTENT
 
     def _ended(self, key: Number, version: int) -> None:
         told = self._told[key]
