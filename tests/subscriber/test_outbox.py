@@ -189,7 +189,7 @@ def test_failed_write_may_have_changed_anything() -> None:
 
 
 def test_write_that_other_threads_overtake_is_not_settled_before_it_is_noted() -> None:
-    """P-REPORT-2: numbers are drawn by the threads that write."""
+    """P-REPORT-8: numbers are drawn by the threads that write."""
     stand = Stand()
     stand.end(2, WRITTEN)
     stand.end(4, WRITTEN)
