@@ -232,7 +232,8 @@ class Follower:
         effects: list[Effect] = [CaughtUp(chunk, before)]
         queue, self._queue, self._queue_bytes = self._queue, deque(), 0
         for delta in queue:
-            effects += self._on_delta(delta, now)
+            if delta.epoch != chunk.epoch or chunk.start in (0, delta.start):  # 0: a placement
+                effects += self._on_delta(delta, now)  # a store that was restored has no others
         return tuple(effects)
 
     def _on_ahead(self, fact: Ahead, now: float) -> tuple[Effect, ...]:

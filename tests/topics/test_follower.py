@@ -126,9 +126,9 @@ def test_snapshot_forgets_what_is_held_before_it_is_filed() -> None:
 
 
 def test_deltas_wait_for_the_end_and_go_by_the_one_rule() -> None:
-    """P-CATCH-5."""
-    follower = behind()
-    waiting = (delta(9, 11), delta(11, 13), delta(13, 15), delta(16, 17), delta(17, 18))
+    """P-CATCH-5, P-CATCH-18: of another start is what would fill the gap."""
+    follower, other = behind(), replace(delta(15, 16), start=2)
+    waiting = (delta(9, 11), delta(11, 13), delta(13, 15), other, delta(16, 17), delta(17, 18))
     for one in waiting:
         assert follower.handle(one, now=10) == ()
     assert follower.queued() == waiting
