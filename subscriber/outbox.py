@@ -25,7 +25,6 @@ from ..topics.wire.messages import (
 
 BATCH_MAX: Final = 256  # writes in a report; catalogd remembers as many of a driver
 QUEUE_MAX: Final = 10_000  # that wait while catalogd is away; then those of a table are one
-AHEAD_MAX: Final = 1000  # writes noted before one that began earlier
 RENEW_S: Final = 10.0  # catalogd takes an intent for written after 30 s without a word
 DONE: Final = (WRITTEN, OVERWRITTEN)
 HOPELESS: Final = ("METASTORE",)  # refusals that no time mends
@@ -38,8 +37,7 @@ class Outbox:
         """``driver`` is the registration, ``metastore`` the URIs that this process writes to."""
         self._driver = driver
         self._metastore = metastore
-        self._next = 1  # every lower number was noted,
-        self._ahead: set[int] = set()  # and these: threads draw numbers, and note them later
+        self._last = 0
         self._queue: dict[int, Write] = {}  # to be told, oldest first
         self._open: dict[int, Write] = {}  # intents that were told
         self._renew_at: float | None = None
@@ -66,7 +64,7 @@ class Outbox:
 
         What ended in an error may have changed anything; a second end changes nothing.
         """
-        self._count(write.number)
+        self._last = max(self._last, write.number)
         begun = self._queue.get(write.number) or self._open.pop(write.number, None)
         if begun is not None and begun.state != INTENT:
             return
@@ -123,20 +121,8 @@ class Outbox:
         """Assert every invariant."""
         assert len(self._requests) <= 1
         assert not self._queue.keys() & self._open.keys()
-        assert len(self._ahead) <= AHEAD_MAX
-        assert min(self._ahead, default=self._next + 1) > self._next
         assert all(write.state == INTENT for write in self._open.values())
         assert all(number == write.number for number, write in self._queue.items())
-
-    def _count(self, number: int) -> None:
-        """Take that ``number`` was noted; one that AHEAD_MAX later ones overtook never comes."""
-        if number >= self._next:
-            self._ahead.add(number)
-        if len(self._ahead) > AHEAD_MAX:
-            self._next = min(self._ahead)
-        while self._next in self._ahead:
-            self._ahead.discard(self._next)
-            self._next += 1
 
     def _put(self, write: Write) -> None:
         if self.refusal:
@@ -174,7 +160,7 @@ class Outbox:
             self._renew_at = now + RENEW_S
         if not writes:
             return
-        unsettled = min((*self._queue, *self._open, self._next))
+        unsettled = min((*self._queue, *self._open), default=self._last + 1)
         report = Report(
             request=0,
             driver=self._driver,

@@ -4,6 +4,7 @@ with catalog.writing("sales.orders", ["ds=2026-11-01"]): …    intent ──▶
 catalog.wrote("sales.orders")                                 written
 """
 
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import count
@@ -25,14 +26,13 @@ class Writes:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._told = False  # anything
-        self._numbers = count(1)  # next() of it is one step for every thread
+        self._numbers = count(1)
+        self._numbering = threading.Lock()
 
     def begin(self, wanted: str, partitions: Iterable[str] = ()) -> "Writing":
         """Tell that a write begins."""
-        number = next(self._numbers)
-        writing = Writing(self, number, checked(wanted), partitions=named(partitions))
-        self.tell(writing.told(INTENT))
-        return writing
+        write = self._number(wanted, partitions, state=INTENT)
+        return Writing(self, write.number, write.object, partitions=write.partitions)
 
     def done(
         self,
@@ -43,19 +43,26 @@ class Writes:
         overwritten: bool = False,
     ) -> int:
         """Tell of a write that is over; return its number."""
-        write = Write(
-            number=next(self._numbers),
-            state=_ended(failed=failed, overwritten=overwritten),
-            object=checked(wanted),
-            partitions=named(partitions),
-        )
-        self.tell(write)
-        return write.number
+        state = _ended(failed=failed, overwritten=overwritten)
+        return self._number(wanted, partitions, state=state).number
 
     def tell(self, write: Write) -> None:
         """Hand ``write`` to the background thread."""
         self._calls.running().write(write, timeout_s=self._calls.timeout_s)
         self._told = True
+
+    def _number(self, wanted: str, partitions: Iterable[str], *, state: int) -> Write:
+        """Give a write its number and tell of it, in one step.
+
+        A lower number that is told later would count as settled, and have no effect.
+        """
+        wanted, parts = checked(wanted), named(partitions)
+        self._calls.running()  # raises, before anything is locked, in a forked child
+        with self._numbering:
+            number = next(self._numbers)
+            write = Write(number=number, state=state, object=wanted, partitions=parts)
+            self.tell(write)
+        return write
 
     def flush(self, timeout_s: float) -> bool:
         """Return whether everything is told; wait for so long, or until it is refused."""

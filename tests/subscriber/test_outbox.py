@@ -63,12 +63,6 @@ class Stand:
         self.outbox.on_reported(told, now=self.now)
         self.outbox.check()
 
-    def tell(self) -> Report:
-        """Have what is due answered."""
-        report = self.one()
-        self.answer(report)
-        return report
-
     def refuse(self, report: Report, code: str, retry_ms: int = 0) -> None:
         refused = Refused(request=report.request, code=code, message="why", retry_ms=retry_ms)
         self.outbox.on_refused(refused, now=self.now)
@@ -186,22 +180,6 @@ def test_failed_write_may_have_changed_anything() -> None:
     number = stand.begin("d.t", "ds=1")
     stand.end(number, FAILED, "d.t", "ds=1")
     assert stand.one().writes[0].partitions == ()
-
-
-def test_write_that_other_threads_overtake_is_not_settled_before_it_is_noted() -> None:
-    """P-REPORT-8: numbers are drawn by the threads that write."""
-    stand = Stand()
-    stand.end(2, WRITTEN)
-    stand.end(4, WRITTEN)
-    assert stand.tell().settled == 1
-    stand.end(1, WRITTEN)
-    assert stand.tell().settled == 1
-    stand.end(5, WRITTEN)
-    assert stand.tell().settled == 3
-    for number in range(6, 6 + module.AHEAD_MAX):
-        stand.end(number, ABANDONED)
-        stand.outbox.check()
-    assert stand.tell().settled == 6, "one that so many have overtaken never comes"
 
 
 def test_settled_is_below_everything_that_may_be_told_again() -> None:
