@@ -176,7 +176,7 @@ class Loop:
 
     def _may_rest(self) -> bool:
         """Tell whether a flood goes on, and nobody waits for us."""
-        return self._polls > FLOOD_POLLS and not (self._futures or self._large)
+        return self._polls > FLOOD_POLLS and not (self._futures or self._asked or self._large)
 
     def _run(self) -> None:
         try:

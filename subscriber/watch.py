@@ -94,7 +94,12 @@ class Watch(Iterator[Change]):
         old = self._waiting.pop(change.object, None)
         if old is not None and change.kind in (DATA_CHANGED, SCHEMA):
             stronger = old.kind if change.kind == DATA_CHANGED else _kept(old.kind)
-            change = replace(change, kind=stronger, files=old.files or change.files)
+            change = replace(
+                change,
+                kind=stronger,
+                files=old.files or change.files,
+                overwritten=old.overwritten or change.overwritten,
+            )
         self._waiting[change.object] = change
         if len(self._waiting) > WAITING_MAX:
             self._waiting.clear()

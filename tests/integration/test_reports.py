@@ -4,7 +4,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -30,6 +30,20 @@ def client(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[HMSClient]:
         found.drop_database("reports", False, True)
 
 
+@contextmanager
+def told_and_heard(
+    hub: str, metastore: str, pattern: str
+) -> Iterator[tuple[Subscriber, Subscriber, Watch]]:
+    """Yield one that writes, one that reads, and what the latter sees change."""
+    with (
+        Subscriber(hub, timeout_s=60, metastore=metastore, name="writer") as writer,
+        Subscriber(hub, timeout_s=60, name="reader") as reader,
+        closing(reader.watch(pattern)) as watch,
+    ):
+        reader.sync()
+        yield writer, reader, watch
+
+
 def heard(watch: Watch) -> Callable[[], list[Change]]:
     """Return what takes the changes of data that came since."""
     found: list[Change] = []
@@ -48,12 +62,7 @@ def test_written_tables_are_heard_of_through_kills_and_once_each(
 ) -> None:
     """Given a writer and a reader, when catalogd dies between writes, then all are heard of."""
     hub = daemons.hub_address
-    with (
-        Subscriber(hub, timeout_s=60, metastore=hive.uri, name="writer") as writer,
-        Subscriber(hub, timeout_s=60, name="reader") as reader,
-        closing(reader.watch("reports.*")) as watch,
-    ):
-        reader.sync()
+    with told_and_heard(hub, hive.uri, "reports.*") as (writer, reader, watch):
         before = reader.table("reports.t")
         take = heard(watch)
         take().clear()  # a creation that still waits would stand for what comes after it
@@ -107,11 +116,7 @@ def test_flood_of_one_driver_is_put_off_and_others_are_not(
     hive: EmbeddedMetastore, client: HMSClient, daemons: Daemons
 ) -> None:
     hub = daemons.hub_address
-    with (
-        Subscriber(hub, timeout_s=60, metastore=hive.uri, name="writer") as writer,
-        Subscriber(hub, timeout_s=60, name="reader") as reader,
-        closing(reader.watch("reports.u")) as watch,
-    ):
+    with told_and_heard(hub, hive.uri, "reports.u") as (writer, _reader, watch):
 
         def told_ms() -> list[float]:
             found = []
@@ -121,7 +126,6 @@ def test_flood_of_one_driver_is_put_off_and_others_are_not(
                 found.append((time.perf_counter() - begin) * 1000)
             return sorted(found)
 
-        reader.sync()
         quiet = told_ms()
         flood = subprocess.Popen(
             [sys.executable, "-c", FLOOD, hub, hive.uri], stdout=subprocess.PIPE, text=True

@@ -86,6 +86,17 @@ def test_change_of_files_outlasts_partitions_that_come_and_go() -> None:
         assert seen.files is (first.files or second.files)
 
 
+def test_overwrite_outlasts_what_comes_behind_it() -> None:
+    """A driver that hears both at once must still let go of the files that are gone."""
+    watch = Watch("*")
+    overwrite = replace(_change("d.t", "data"), overwritten=True)
+    watch.offer((overwrite,))
+    watch.offer((replace(overwrite, overwritten=False),))
+    seen = watch.next_within(0)
+    assert seen is not None
+    assert seen.overwritten
+
+
 def test_everything_that_waits_is_taken_at_once() -> None:
     watch = Watch("*")
     assert watch.all_within(0) == ()

@@ -38,6 +38,15 @@ class Made:
             is_on=lambda: self.is_on,
         )
 
+    def hosts(self, monkeypatch: pytest.MonkeyPatch) -> Hosted:
+        """Return a session of a client, which is found; its callbacks arrive."""
+        monkeypatch.setattr(self.reporter._callbacks, "prove", lambda _session: None)
+        monkeypatch.setattr(self.reporter._states, "has", lambda _session: True)
+        base = SimpleNamespace(_sc=SimpleNamespace(_jsc=object()), _jvm=None)
+        hosted = Hosted(base, SimpleNamespace(sessionUUID=lambda: "1"), None)
+        self.sessions.found(hosted)
+        return hosted
+
 
 def test_status_says_why_writes_are_not_reported() -> None:
     assert Made().reporter.standing() == "reported"
@@ -95,11 +104,7 @@ def test_session_of_a_client_is_listened_to_no_longer_than_it_lasts(
 
     monkeypatch.setattr(reporter_module, "listen", listen)
     made = Made()
-    monkeypatch.setattr(made.reporter._callbacks, "prove", lambda _session: None)
-    monkeypatch.setattr(made.reporter._states, "has", lambda _session: True)
-    base = SimpleNamespace(_sc=SimpleNamespace(_jsc=object()), _jvm=None)
-    hosted = Hosted(base, SimpleNamespace(sessionUUID=lambda: "1"), None)
-    made.sessions.found(hosted)
+    hosted = made.hosts(monkeypatch)
     for _turn in range(2):
         made.reporter._listen()
     assert (heard, undone) == ([False], [])
@@ -126,13 +131,11 @@ def test_while_callbacks_do_not_arrive_the_jvm_has_no_listener_of_ours(
     monkeypatch.setattr(reporter_module, "listen", listen)
     monkeypatch.setattr(reporter_module, "PROVE_S", 0.0)
     made = Made()
+    hosted = made.hosts(monkeypatch)
     monkeypatch.setattr(made.reporter._callbacks, "prove", prove)
-    monkeypatch.setattr(made.reporter._states, "has", lambda _session: True)
-    base = SimpleNamespace(_sc=SimpleNamespace(_jsc=object()), _jvm=None)
-    hosted = Hosted(base, SimpleNamespace(sessionUUID=lambda: "1"), None)
-    made.sessions.found(hosted)
     for _turn in range(3):
         made.reporter._listen()
+    assert hosted in made.sessions.alive()
     assert made.reporter.standing() == "reported, but only from Python"
     assert (heard, made.guard.errors) == (["listened", "undone"], 1)
     made.reporter._listen()
