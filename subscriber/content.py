@@ -30,7 +30,8 @@ class Content:
     ``held_bytes`` is what they count in a budget, ``stubs`` how many have their value elsewhere.
     ``epoch`` is the one that its versions count in. ``covers``: the selections whose blocks are all
     here, and since which topic version; None: every block is here. ``at``: the topic version at
-    which it was pulled. ``used``: a reader was answered from it; wiped by the cache.
+    which a pull brought it, or confirmed it. ``used``: a reader was answered from it; wiped by the
+    cache.
     """
 
     __slots__ = (

@@ -6,8 +6,8 @@
 
 A follower is LIVE, or BEHIND until it is placed (minimal) or caught up (full). A topic is open to
 readers while its follower is LIVE, of one epoch with the namespace, and has reached what was shown
-of it; LIVE below that, only what was pulled at or above it is. A level goes live only at or above
-the position of the one that it replaces.
+of it; LIVE below that, only what a pull knows at or above it is. A level goes live only at or
+above the position of the one that it replaces.
 Invariant: the bytes held never exceed the budget; room is made first, by giving up what was
 pulled, then by lowering the largest topics. The namespace is never lowered for another.
 """
@@ -223,7 +223,7 @@ class Levels:
         if self.standing.settled(topic):
             self.view.open(topic, self.standing.position(topic))
         else:
-            self.view.shut(topic, floor=self.standing.floor(topic, self.view.pulled(topic)))
+            self.view.shut(topic, floor=self.standing.floor(topic, self.view.topics.get(topic)))
 
     def keep(self, topic: int, group: bytes, content: Content, *, epoch: int) -> None:
         """Keep what was pulled, where stubs tell when it is stale, if it fits."""
@@ -262,7 +262,7 @@ class Levels:
         for topic in self.followers:
             held = self.view.topics[topic]
             assert (held.moment is not None) is self.standing.settled(topic), topic
-            floor = self.standing.floor(topic, self.view.pulled(topic))
+            floor = self.standing.floor(topic, self.view.topics.get(topic))
             assert held.floor in (None, floor), topic
             of_minimal, of_full = (self.budget.held((topic, at)) for at in (MINIMAL, FULL))
             staged = self._staged.get(topic)

@@ -204,23 +204,23 @@ class Service:
         return (record is not None) != part.found or incarnation != part.incarnation
 
     def _base(self, db: str, table: str) -> tuple[int, int, Content | None, tuple[Claimed, ...]]:
-        """Return a table's topic, the accepted epoch, and what was pulled of the table in it.
+        """Return a table's topic, the accepted epoch, and what is held of the table in it.
 
-        And what is to be claimed of others of the topic.
+        And what is to be claimed of the topic.
         """
         topic, epoch = table_topic(db, table, self._following.num_topics), self._starts.accepted[0]
-        held, group = self._pulled(topic, epoch), table_key(db, table)
+        held, group = self._held(topic, epoch), table_key(db, table)
         if held is None:
             return topic, epoch, None, ()
         beside = claims_beside(held, group, reached=self._reached(topic, epoch))
-        return topic, epoch, held.groups.get(group), beside
+        return topic, epoch, held.content(group), beside
 
-    def _pulled(self, topic: int, epoch: int) -> TopicView | None:
-        held = self._following.levels.view.pulled(topic)
+    def _held(self, topic: int, epoch: int) -> TopicView | None:
+        held = self._following.levels.view.topics.get(topic)
         return None if held is None or held.epoch != epoch else held
 
     def _reached(self, topic: int, epoch: int) -> int:
-        """Return the version of ``epoch`` up to which stubs of ``topic`` have hit what is held."""
+        """Return the version of ``epoch`` up to which changes of ``topic`` are in what is held."""
         standing = self._following.levels.standing
         if not standing.reached(topic, (epoch, 0)):
             return 0
@@ -228,9 +228,9 @@ class Service:
         return version if of == epoch else 0
 
     def _confirm(self, whole: Whole) -> None:
-        """Let what was pulled before be as new as a reply that says that it has not changed."""
+        """Let what was held before be as new as a reply that says that it has not changed."""
         part = whole.last
-        held = self._pulled(part.topic, part.epoch)
+        held = self._held(part.topic, part.epoch)
         if held is not None:
             reached = self._reached(part.topic, part.epoch)
             confirm(held, whole.confirmed, at=part.topic_version, reached=reached)
@@ -239,10 +239,11 @@ class Service:
         key = table_key(*target[:2])
         if target.selector == SELECT_TABLE:
             head = content.entry(key)
-            held = self._pulled(part.topic, part.epoch)
+            held = self._following.levels.view.pulled(part.topic)
             if head is None:
                 return
-            base = held.groups.get(key) if held is not None else None
+            same = held is not None and held.epoch == part.epoch
+            base = held.groups.get(key) if held is not None and same else None
             content = merged(base, head, at=part.topic_version, epoch=part.epoch)
         self._following.levels.keep(part.topic, key, content, epoch=part.epoch)
 

@@ -87,17 +87,17 @@ class Standing:
             return False
         return self.followers[topic].epoch == namespace.epoch
 
-    def floor(self, topic: int, pulled: TopicView | None) -> tuple[int, int] | None:
-        """Return from where on what was ``pulled`` is answered while ``topic`` is not settled.
+    def floor(self, topic: int, held: TopicView | None) -> tuple[int, int] | None:
+        """Return from where on what is ``held`` is answered while ``topic`` is not settled.
 
         A reply is often ahead of the hub: it need not be fetched again until the hub is there.
-        Stubs come, and what is as new as all that was shown is not too old.
+        Changes come, and what a pull knows as new as all that was shown is not too old.
         """
         follower, namespace = self.followers.get(topic), self.followers.get(NAMESPACE)
-        if follower is None or follower.state != LIVE or pulled is None or namespace is None:
+        if follower is None or follower.state != LIVE or held is None or namespace is None:
             return None
         shown = self._shown.of(topic)
-        same = shown[0] == follower.epoch == namespace.epoch == pulled.epoch
+        same = shown[0] == follower.epoch == namespace.epoch == held.epoch
         return shown if same else None
 
     def versions(self, epoch: int) -> tuple[tuple[int, int], ...]:

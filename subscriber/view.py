@@ -2,11 +2,11 @@
 
     topic ── moment: open | shut        group (a table, a database's names) ── Content
 
-A table is swapped whole, by one assignment. While a topic is shut, memory answers only for
-what was pulled at or above its floor, if it has one: all that was shown of it. A reader takes the
-topic's moment (or floor), reads, and looks whether it is still the same: so what it got was put in
-place while the topic was open. Whether a table exists, the namespace topic alone says; content
-answers only under the incarnation that stands there.
+A table is swapped whole, by one assignment. While a topic is shut, memory answers only for what
+a pull brought, or confirmed, at or above its floor, if it has one: all that was shown of it. A
+reader takes the topic's moment (or floor), reads, and looks whether it is still the same: so what
+it got was put in place while the topic was open. Whether a table exists, the namespace topic alone
+says; content answers only under the incarnation that stands there.
 """
 
 from collections import deque
@@ -54,7 +54,7 @@ class TopicView:
 
     ``partial``: only what was pulled is held, and changes of anything else say nothing.
     ``epoch``: of all that is held. ``horizon``: what was pulled before it is not held.
-    ``floor``: epoch and version from which on what was pulled is answered while the topic is shut.
+    ``floor``: epoch and version at which a pull has to know what is answered while it is shut.
     ``aside``: partial, beside what is held in full: pulled tables of which only stubs are sent.
     """
 
@@ -68,6 +68,13 @@ class TopicView:
     horizon: int = 0
     floor: tuple[int, int] | None = None
     aside: "TopicView | None" = None
+
+    def content(self, group: bytes) -> Content | None:
+        """Return what is held of a table, pushed or pulled."""
+        content = self.groups.get(group)
+        if self.aside is not None and (content is None or content.stubs):
+            return self.aside.groups.get(group, content)
+        return content
 
 
 class View:
@@ -93,7 +100,7 @@ class View:
             held.moment = object()
 
     def shut(self, topic: int, *, floor: tuple[int, int] | None = None) -> None:
-        """Let memory answer for ``topic`` no more, but for what was pulled at or above ``floor``.
+        """Let memory answer for ``topic`` no more, but for what a pull knows at or above ``floor``.
 
         What is held stays. While the floor stays where it is, it stays the same object.
         """
@@ -139,7 +146,7 @@ class View:
     def content(self, topic: int, group: bytes) -> Content | None:
         """Return what is held of a table, pushed or pulled, open or not."""
         held = self.topics.get(topic)
-        return None if held is None else _content(held, group)
+        return None if held is None else held.content(group)
 
     def hits(self, topic: int) -> int:
         """Tell how often memory has answered for ``topic``, dropped or not."""
@@ -284,7 +291,7 @@ class View:
 
     def _settled(self, held: TopicView, group: bytes) -> Content | None:
         moment, floor = held.moment, held.floor
-        content = _content(held, group)
+        content = held.content(group)
         if moment is not None:
             return content if held.moment is moment else None
         if floor is None or content is None or content.at < floor[1] or held.floor is not floor:
@@ -343,13 +350,6 @@ def prepare(held: TopicView, changes: Iterable[Entry]) -> tuple[list[Swap], int]
 def full_place() -> TopicView:
     """Return an empty place for a topic at full."""
     return TopicView(aside=TopicView(partial=True))
-
-
-def _content(held: TopicView, group: bytes) -> Content | None:
-    content = held.groups.get(group)
-    if held.aside is not None and (content is None or content.stubs):
-        return held.aside.groups.get(group, content)
-    return content
 
 
 def _name_record(block: Entry, table: str) -> NameRecord | None:

@@ -8,6 +8,7 @@ from topicast.catalog.catalog import Catalog
 from topicast.catalog.service import claims
 from topicast.catalog.service import pulls as catalog_pulls
 from topicast.statestore import intake
+from topicast.subscriber import pulls as subscriber_pulls
 from topicast.subscriber import subscriber
 from topicast.subscriber.calls import Calls
 from topicast.subscriber.content import Content
@@ -232,6 +233,16 @@ LEVEL_PLANTS = (
         "several tables are as of one moment",
         BY_SEED,
         (Line(subscriber, "pin", "missing = stale_of(pinned, validate)", "missing = ()"),),
+    ),
+    Plant(
+        "what is stale beside a pull is not confirmed",
+        "mates_of_a_withheld_table",
+        (Line(subscriber_pulls, "still_true", "stale = set(last.stale)", "stale = set()"),),
+    ),
+    Plant(
+        "what no pull knows waits for the hub",
+        "mates_of_a_withheld_table",
+        (Line(View, "_settled", " or content.at < floor[1]", ""),),
     ),
     Plant(
         "what has moved since is not confirmed",

@@ -85,3 +85,44 @@ def test_what_catalogd_calls_stale_is_not_confirmed() -> None:
     assert still_true(claims, pulled(source, pull)) == claims[:1]
     source.put_table("shop", "people", columns=("id", "new"))
     assert still_true(claims, pulled(source, pull)) == ()
+
+
+def pushed(*names: str, used: tuple[str, ...] = (), **at: int) -> TopicView:
+    """Return a topic at full, with what was pulled in it, by name, at these topic versions."""
+    held = TopicView(epoch=10, aside=place(**at))
+    for name in names:
+        hold(held, name, at=0, covers=None)
+        held.groups[table_key("shop", name)].used = name in used
+    return held
+
+
+def test_at_full_what_is_in_use_is_asked_for_and_the_table_itself() -> None:
+    held = pushed("a", "b", "c", used=("b", "c"), w=7, x=9)
+    found = claims_beside(held, table_key("shop", "a"), reached=6)
+    in_use = claim("x", 9), claim("w", 7), claim("c", 6, whole=True), claim("b", 6, whole=True)
+    assert found == (claim("a", 6, whole=True), *in_use)
+    assert claims_beside(held, table_key("shop", "w"), reached=6) == (in_use[0], *in_use[2:])
+
+
+def test_table_itself_is_asked_for_however_many_others_are_in_use() -> None:
+    names = [f"t{number:03}" for number in range(BESIDE_MAX + 9)]
+    held = pushed(*names, used=tuple(names))
+    found = claims_beside(held, table_key("shop", names[0]), reached=6)
+    assert [one.table for one in found] == [names[0], *names[-1:-BESIDE_MAX:-1]]
+
+
+def test_withheld_table_is_asked_for_once() -> None:
+    held = pushed("w", used=("w",), w=7)
+    held.groups[table_key("shop", "w")].stubs = 1
+    assert claims_beside(held, table_key("shop", "none"), reached=6) == (claim("w", 7),)
+    assert claims_beside(held, table_key("shop", "w"), reached=6) == ()
+
+
+def test_what_is_confirmed_at_full_is_known_beside_what_was_pulled() -> None:
+    """P-PULL-17."""
+    held = pushed("a", "b", w=7)
+    true = claim("a", 6, whole=True), claim("w", 7)
+    confirm(held, (*true, claim("b", 7, whole=True)), at=18, reached=6)
+    assert ats(held) == [18, 0]
+    assert held.aside is not None
+    assert ats(held.aside) == [18]

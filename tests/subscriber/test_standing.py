@@ -7,7 +7,8 @@ from topicast.tests.subscriber.source import Catalog
 from topicast.tests.subscriber.world import World, columns_of
 from topicast.topics.entries import FULL, MINIMAL
 from topicast.topics.follower import Follower
-from topicast.topics.wire.messages import Barrier, Delta, Joined, Message, Pull
+from topicast.topics.objects.names import table_key
+from topicast.topics.wire.messages import Barrier, Delta, Joined, Message, Pull, Pulled
 
 
 def driver(*names: str) -> World:
@@ -156,3 +157,63 @@ def test_delta_that_just_follows_at_minimal_is_taken_the_short_way_and_no_other(
     assert standing.step(stubbed)
     assert standing.position(0)[1] == at + 1
     assert not standing.step(stubbed), "it was taken"
+
+
+def withholding(*names: str) -> World:
+    """Return a world that follows in full the one topic of all tables; only stubs come of log."""
+    catalog = Catalog(1)
+    catalog.create_database("shop")
+    for name in ("log", *names):
+        catalog.create_table("shop", name, keys=("ds",))
+        catalog.put_partitions("shop", name, {f"ds={day:03}": {"n": "1"} for day in range(100)})
+    world = World(catalog)
+    world.withheld.add("log")
+    world.start()
+    for name in names:
+        assert world.columns(name) == ("id",)
+    world.held_back = is_delta
+    return world
+
+
+def test_mates_in_use_of_a_withheld_table_are_answered_while_the_hub_lags() -> None:
+    """P-PULL-17: at full, too, a reply says which of its topic are as they were."""
+    world = withholding("orders", "people")
+    change(world, "log", "new")
+    world.partitions("shop.log")
+    assert [claim.table for claim in world.last_pull().beside] == ["people", "orders"]
+    assert world.columns("orders") == world.columns("people") == ("id",)
+    world.release()
+    assert world.columns("orders") == world.columns("people") == ("id",)
+    assert pulls(world) == 1
+
+
+def test_mate_that_changed_with_a_withheld_table_is_pulled_while_the_hub_lags() -> None:
+    """P-PULL-6."""
+    world = withholding("orders", "people")
+    change(world, "people", "new")
+    change(world, "log", "new")
+    world.partitions("shop.log")
+    assert world.columns("people") is None
+    number = world.table("shop.people")
+    assert columns_of(world.answers[number], "people") == ("id", "new")
+    assert world.columns("orders") == ("id",)
+    assert world.columns("people") is None  # the hub brings what is held in full
+    world.release()
+    assert world.columns("people") == ("id", "new")
+
+
+def test_table_held_in_full_does_not_come_again_where_a_pull_finds_it_unchanged() -> None:
+    """P-PULL-2, P-PULL-17: it is asked about with its own pull, though nobody has read it."""
+    world, came = withholding("people"), list[Pulled]()
+    world.held_back = lambda channel, message: (
+        is_delta(channel, message) or bool(isinstance(message, Pulled) and came.append(message))
+    )
+    world.view.topics[0].groups[table_key("shop", "people")].used = False
+    change(world, "log", "new")
+    world.partitions("shop.log")
+    assert world.columns("people") is None  # nobody has asked about it
+    number = world.partitions("shop.people")
+    assert columns_of(world.answers[number], "people") == ("id",)
+    assert [len(part.entries) for part in came] == [5, 0]
+    assert world.view.partitions("shop", "people") is not None
+    assert pulls(world) == 2

@@ -47,7 +47,7 @@ class Pull:
     partitions, and nothing of their content. ``bytes_max``: at most about so much, 0: what
     catalogd gives at most. ``after``: the cursor of the answer to be continued. ``version``: not
     0: only if nothing of the table has changed since this version of its topic, in ``epoch``.
-    ``beside``: claims made in ``epoch``, about other tables of the topic.
+    ``beside``: claims made in ``epoch``, about tables of the topic.
     """
 
     request: int
