@@ -2,7 +2,8 @@
 
 catalogd's own cores write the table and its changes; ``bytes`` is the largest frame of a delta, as
 it is sent to a hub and from there to every reader, beside the Thrift struct that ``get_partition``
-returns; ``us`` is what catalogd takes to write it and to build the frame.
+returns; ``stub_bytes`` is what a hub sends at minimal; ``us`` is what catalogd takes to write it
+and to build the frame, ``hub_us`` what a hub takes to file it and to make stubs of it.
 Run: make bench ARGS=tests/bench/bench_delta.py
 """
 
@@ -12,11 +13,12 @@ from time import perf_counter
 from topicast.catalog.contents import Contents
 from topicast.catalog.deltas import delta_of
 from topicast.catalog.ledger import Ledger
+from topicast.statestore.derived import minimal
 from topicast.tests.bench.bench_representation import KEYS, LOCATION, structs
 from topicast.tests.bench.report import beside, quantile, say, target
 from topicast.tests.subscriber.structs import table_struct
 from topicast.topics.objects.names import partition_name, partition_values
-from topicast.topics.sharding import topic_ids
+from topicast.topics.sharding import table_topic, topic_ids
 from topicast.topics.topic import Topic
 from topicast.topics.wire import encode
 from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD
@@ -62,9 +64,18 @@ def loaded(partitions: int) -> tuple[Ledger, Contents]:
     return ledger, contents
 
 
+def copy_of(ledger: Ledger) -> Topic:
+    """Return what a hub holds of the table."""
+    topic = Topic()
+    topic.reset(5)
+    topic.file(tuple(ledger.topics[table_topic(*TABLE, 1)].since(0)))
+    return topic
+
+
 def measure(partitions: int) -> None:
     rng = random.Random(SEED)
     ledger, contents = loaded(partitions)
+    hub, stubs, filing = copy_of(ledger), 0, []
     sizes, seconds = [], []
     for _ in range(CHANGES):
         name, struct = partition(rng.randrange(partitions), rng.randrange(len(SAMPLES)))
@@ -73,9 +84,15 @@ def measure(partitions: int) -> None:
         written = ledger.take()
         if not written:
             continue  # the sample that it had
-        frame = encode(delta_of(written[0], epoch=5, start=6, floor=0, sent_us=1))
+        delta = delta_of(written[0], epoch=5, start=6, floor=0, sent_us=1)
+        frame = encode(delta)
         seconds.append(perf_counter() - begin)
         sizes.append(len(frame))
+        begin = perf_counter()
+        hub.file(delta.entries)
+        stub = encode(minimal(delta))
+        filing.append(perf_counter() - begin)
+        stubs = max(stubs, len(stub))
     most = max(sizes)
     say(
         "delta",
@@ -83,6 +100,8 @@ def measure(partitions: int) -> None:
         bytes=most,
         bytes_p50=quantile(sizes, 0.5),
         us=quantile(seconds, 0.5) * 1e6,
+        stub_bytes=stubs,
+        hub_us=quantile(filing, 0.5) * 1e6,
         **beside("bytes of the Thrift struct", ours=most, its=len(SAMPLES[0][1])),
         **target(most, at_most=BYTES_MAX),
     )

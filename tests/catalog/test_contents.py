@@ -186,6 +186,21 @@ def test_many_tables_take_turns_in_what_is_kept_sorted(monkeypatch: pytest.Monke
         assert holding.names(table) == [f"ds={value}" for value in values]
 
 
+@pytest.mark.parametrize("count", [10, 3_000])
+def test_change_of_a_partition_writes_one_block_whatever_the_size_of_its_table(count: int) -> None:
+    """Given a table of so many, when one is changed, dropped, and added where there is room."""
+    holding = Holding()
+    names = (f"{number:06}" for number in range(count))
+    holding.whole(KEYED, parts(*names, rev="0"), source=SOURCE_LOAD)
+    holding.written()
+    dropped: dict[str, bytes | None] = {"ds=000007": None}
+    for change in (parts("000005", rev="1"), dropped, parts("000005x", rev="0")):
+        holding.change(change)
+        (block,) = holding.one().entries
+        assert block.key == block_key(*T, "")
+        assert len(block.value or b"") < 200
+
+
 # -- what is held no longer
 
 

@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,7 +82,9 @@ RSS_PER_BUDGET = 1.25
 CREEP_BYTES = 2_000_000  # of noise: pages that are given back late
 
 
-def test_process_takes_what_is_accounted_and_no_more_after_a_hundred_joins_and_drops() -> None:
+def test_process_takes_what_is_accounted_and_no_more_after_a_hundred_joins_and_drops(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with stand(catalog()) as (_, hubs):
         process = "topicast.tests.subscriber.cycles"
         done = subprocess.run(
@@ -103,6 +106,13 @@ def test_process_takes_what_is_accounted_and_no_more_after_a_hundred_joins_and_d
     assert (done.returncode, done.stderr) == (0, "")
     told = json.loads(done.stdout)
     rss, held, objects = told["rss"], told["held"], told["objects"]
+    with capsys.disabled():
+        above, late = max(rss) - told["base"], max(rss[-10:]) - max(rss[10:20])
+        print(
+            f"\nRSS of {CYCLES} cycles: {above / BUDGET:.2f} x budget above the base, "
+            f"creep {late / 1e6:+.1f} MB, objects {objects[-1] / objects[0]:.3f} x, "
+            f"traced / accounted {told['traced'] / told['accounted']:.2f}"
+        )
     assert len(rss) == CYCLES
     assert 0.9 * BUDGET <= max(held) <= BUDGET
     assert max(rss) <= RSS_PER_BUDGET * BUDGET + told["base"]

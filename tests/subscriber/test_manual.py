@@ -1,5 +1,7 @@
 """Levels that are set by hand, of several topics in one request."""
 
+import pytest
+
 from topicast.subscriber import facts
 from topicast.tests.subscriber.source import Catalog, shop
 from topicast.tests.subscriber.world import World, started
@@ -136,3 +138,16 @@ def test_no_topic_at_all_is_joined_at_once() -> None:
     assert world.ask(facts.AskJoin, topics=()) in world.answers
     assert world.ask(facts.AskDrop, topics=()) in world.answers
     assert world.said(Join) == []
+
+
+@pytest.mark.parametrize("level", [MINIMAL, FULL])
+def test_what_stands_at_its_level_already_is_joined_at_once_and_nothing_is_sent(level: int) -> None:
+    world = wide()
+    world.ask(facts.AskJoin, topics=(0, 1), level=level)
+    before, sent = followed(world), len(world.sent)
+    assert world.ask(facts.AskJoin, topics=(1, 0), level=level) in world.answers
+    assert (followed(world), len(world.sent)) == (before, sent)
+    for _ in range(2):
+        assert world.ask(facts.AskDrop, topics=(0, 1)) in world.answers
+    assert followed(world) == {NAMESPACE: "full"}
+    assert len(world.said(Drop)) == 1
