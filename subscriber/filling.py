@@ -35,6 +35,7 @@ class Filling:
         self._holdings = holdings
         self._shown = shown
         self._journal = journal
+        self._changes: list[Change] = []
 
     def full(
         self,
@@ -44,14 +45,13 @@ class Filling:
         live: bool,
         fresh: bool,
         make_room: Callable[[int], bool],
-    ) -> tuple[Change, ...]:
+    ) -> None:
         """Take a step of a follower at full; ``fresh``: it never was LIVE, so nothing changes."""
         holdings, journal = self._holdings, self._journal
         match step:
             case Reset(topic=topic, epoch=epoch):
                 self._reset(topic, place, live=live)
                 place.epoch = epoch
-                return ()
             case File(chunk=chunk):
                 account = (chunk.topic, FULL)
                 swaps = self._put(account, place, chunk.entries, make_room=make_room)
@@ -59,24 +59,22 @@ class Filling:
                     self._shown.rise(chunk.topic, (chunk.epoch, chunk.to_version))
                     if not fresh:
                         journal.filed(chunk.topic, swaps)
-                return ()
             case CaughtUp(chunk=chunk, from_version=before):
                 holdings.settle((chunk.topic, FULL))
                 if not live:
-                    return ()
+                    return
                 self._shown.rise(chunk.topic, (chunk.epoch, max(chunk.to_version, before)))
-                changes = journal.caught_up(chunk.topic, chunk.to_version, place.groups)
+                self._changes += journal.caught_up(chunk.topic, chunk.to_version, place.groups)
                 if chunk.topic == NAMESPACE:
-                    changes += journal.vanished(chunk.to_version, holdings.view)
-                return changes
+                    self._changes += journal.vanished(chunk.to_version, holdings.view)
             case Apply(delta=delta):
                 self._tell(delta.topic, delta.entries)
                 changes = self._apply(delta, place, make_room)
                 if live:
                     self._shown.rise(delta.topic, (delta.epoch, delta.to_version))
-                return changes if live else ()
+                    self._changes += changes
 
-    def minimal(self, step: Step, place: TopicView, *, live: bool) -> tuple[Change, ...]:
+    def minimal(self, step: Step, place: TopicView, *, live: bool) -> None:
         """Take a step of a follower at minimal."""
         match step:
             case File(chunk=chunk):
@@ -84,20 +82,17 @@ class Filling:
                 if chunk.horizon:
                     self._horizon(chunk.topic, chunk.epoch, chunk.to_version)
                 self._hit(chunk.topic, place, chunk.entries)
-                changes = self._missed(chunk) if live else ()
+                self._changes += self._missed(chunk) if live else ()
                 self._shown.know(chunk.topic)
-                return changes
             case Apply(delta=delta):
                 self._tell(delta.topic, delta.entries)
                 if delta.horizon:
                     self._horizon(delta.topic, delta.epoch, delta.to_version)
                 self._hit(delta.topic, place, delta.entries)
-                if live and delta.horizon:
-                    return self._journal.gap(delta.topic, delta.to_version, self._holdings.view)
-                return self._journal.stubbed(delta) if live else ()
+                if live:
+                    self._changes += self._stubbed(delta)
             case _:
                 pass
-        return ()
 
     def _reset(self, topic: int, place: TopicView, *, live: bool) -> None:
         if live:
@@ -106,12 +101,23 @@ class Filling:
         if topic == NAMESPACE:
             self.forgot_names()
 
-    def between(self, old: Follower, new: Follower) -> tuple[Effect, ...]:
+    def between(self, old: Follower, new: Follower) -> None:
         """Tell what nobody told: what changed above the position of a level that is replaced."""
-        if new.state != LIVE or (new.epoch, new.version) <= (old.epoch, old.version):
+        if new.state == LIVE and (new.epoch, new.version) > (old.epoch, old.version):
+            self._changes += self._journal.gap(new.topic, new.version, self._holdings.view)
+
+    def told(self) -> tuple[Effect, ...]:
+        """Return what is to be told to those who watch: all that has changed since the last."""
+        if not self._changes:
             return ()
-        changes = self._journal.gap(new.topic, new.version, self._holdings.view)
-        return (Changed(changes),) if changes else ()
+        changes, self._changes = tuple(self._changes), []
+        return (Changed(changes),)
+
+    def _stubbed(self, delta: Delta) -> tuple[Change, ...]:
+        """Tell what a delta at minimal says has changed."""
+        if delta.horizon:
+            return self._journal.gap(delta.topic, delta.to_version, self._holdings.view)
+        return self._journal.stubbed(delta)
 
     def _missed(self, chunk: Chunk) -> tuple[Change, ...]:
         """Tell what a catch-up at minimal says has changed, since something of it was known."""

@@ -146,10 +146,10 @@ class Holdings:
 
     def hit(self, topic: int, place: TopicView, entries: Iterable[Entry]) -> None:
         """Let ``entries`` change what was pulled; what has no room for that is given up."""
+        if not place.groups:
+            return  # as a rule, where changes are only watched
         account, entries = (topic, MINIMAL), tuple(entries)
         swaps, growth = prepare(place, entries)
-        if not swaps:
-            return  # nothing of it is held: as a rule, where changes are only watched
         if not self.budget.fits(account, growth):
             fits = self.fits(account, growth)
             swaps, growth = prepare(place, entries)  # what was given up may be of this place

@@ -17,8 +17,8 @@ from ..topics.entries import PREFIX, Entry, group_of
 from ..topics.objects.names import (
     DatabaseKey,
     NamesKey,
+    name_of,
     parse_namespace_key,
-    parse_table_key,
     table_key,
     table_name,
 )
@@ -74,7 +74,9 @@ class Journal:
         if not self.on or delta.source == SOURCE_LOAD:
             return ()
         origin = ORIGINS.get(delta.source, CATCH_UP)
-        return _marked(_stubbed(delta.entries, version=delta.to_version, origin=origin), delta)
+        overwritten = delta.source == SOURCE_OVERWRITES
+        version = delta.to_version
+        return _stubbed(delta.entries, version=version, origin=origin, overwritten=overwritten)
 
     def missed(self, chunk: Chunk) -> tuple[Change, ...]:
         """Return what a catch-up says has changed, where nothing is held to compare with."""
@@ -179,21 +181,31 @@ def _changes(topic: int, swap: Swap, *, version: int, origin: str) -> Iterable[C
     return [Change(object=name, kind=kind, version=version, origin=origin) for name, kind in kinds]
 
 
-def _stubbed(entries: Iterable[Entry], *, version: int, origin: str) -> tuple[Change, ...]:
-    kinds: dict[str, tuple[str, bool]] = {}
+def _stubbed(
+    entries: Iterable[Entry], *, version: int, origin: str, overwritten: bool = False
+) -> tuple[Change, ...]:
+    kinds: dict[bytes, tuple[str, bool]] = {}
     for entry in entries:
         if entry.kind == PREFIX:
             continue
         group = group_of(entry.key)
-        name = _table(group)
-        kind, files = kinds.get(name, (DATA_CHANGED, False))
+        kind, files = kinds.get(group, (DATA_CHANGED, False))
         if entry.key == group:
             kind = SCHEMA if entry.schema_version == entry.version else kind
             files = True
-        kinds[name] = kind, files
+        kinds[group] = kind, files
     return tuple(
-        Change(object=name, kind=kind, version=version, origin=origin, files=files)
-        for name, (kind, files) in kinds.items()
+        [
+            Change(
+                object=name_of(group),
+                kind=kind,
+                version=version,
+                origin=origin,
+                files=files,
+                overwritten=overwritten,
+            )
+            for group, (kind, files) in kinds.items()
+        ]
     )
 
 
@@ -232,20 +244,15 @@ def _table_changes(swap: Swap, *, version: int, origin: str) -> Iterable[Change]
         return []  # nothing was known: this is a load
     kind = SCHEMA if after.schema_version > before.schema_version else DATA_CHANGED
     files = after.version > before.version  # of what partitions hold the table's entry tells, too
-    name = _table(swap.group)
+    name = name_of(swap.group)
     return [Change(object=name, kind=kind, version=version, origin=origin, files=files)]
 
 
 def _renewed(groups: Iterable[bytes], version: int) -> Iterable[Change]:
     return [
-        Change(object=_table(group), kind=DATA_CHANGED, version=version, origin=CATCH_UP)
+        Change(object=name_of(group), kind=DATA_CHANGED, version=version, origin=CATCH_UP)
         for group in groups
     ]
-
-
-def _table(group: bytes) -> str:
-    key = parse_table_key(group)
-    return table_name(key.db, key.table)
 
 
 def _incarnations(blocks: Iterable[Entry]) -> dict[str, int]:

@@ -24,7 +24,7 @@ from ..topics.sharding import NAMESPACE
 from ..topics.wire.messages import Beacon, Cancel, Chunk, Delta, Position, Refused, Wanted
 from .budget import Account, Budget
 from .content import Content
-from .facts import BULK, Changed, Effect, Send
+from .facts import BULK, Effect, Send
 from .filling import Filling
 from .holdings import Holdings
 from .journal import Journal
@@ -145,9 +145,10 @@ class Levels:
         """Take a delta of an accepted start."""
         if not self.standing.step(delta):
             return self._tell((delta.topic, delta.level), delta, now=now)
-        changes = self.filling.minimal(Apply(delta), self.view.topics[delta.topic], live=True)
-        self.gate(delta.topic)
-        return (Changed(changes),) if changes else ()
+        effects = self._take((delta.topic, delta.level), Apply(delta))
+        if not self.view.advance(delta.topic, (delta.epoch, delta.to_version)):
+            self.gate(delta.topic)
+        return effects
 
     def on_chunk(self, chunk: Chunk, *, now: float) -> tuple[Effect, ...]:
         """Take a part of a catch-up of an accepted start."""
@@ -262,8 +263,8 @@ class Levels:
         for topic in self.followers:
             held = self.view.topics[topic]
             assert (held.moment is not None) is self.standing.settled(topic), topic
-            floor = self.standing.floor(topic, self.view.topics.get(topic))
-            assert held.floor in (None, floor), topic
+            assert held.moment is None or held.reached == self.standing.position(topic), topic
+            assert held.floor in (None, self.standing.floor(topic, held)), topic
             of_minimal, of_full = (self.budget.held((topic, at)) for at in (MINIMAL, FULL))
             staged = self._staged.get(topic)
             if held.partial:
@@ -317,17 +318,16 @@ class Levels:
             self._wants[account] = step.wanted
             return ()
         if level == MINIMAL:
-            changes = self.filling.minimal(step, place, live=live)
-            return (Changed(changes),) if changes else ()
+            self.filling.minimal(step, place, live=live)
+            return ()
         effects: list[Effect] = []
 
         def make_room(growth: int) -> bool:
             effects.extend(self._make_room(topic, growth))
             return self._staged.get(topic, self.view.topics.get(topic)) is place
 
-        fresh = topic in self._joining
-        changes = self.filling.full(step, place, live=live, fresh=fresh, make_room=make_room)
-        return (*effects, Changed(changes)) if changes else tuple(effects)
+        self.filling.full(step, place, live=live, fresh=topic in self._joining, make_room=make_room)
+        return tuple(effects)
 
     def _replace(self, topic: int) -> tuple[Effect, ...]:
         """Let the coming follower of ``topic`` take over, once it stands where the old one does."""
@@ -340,7 +340,8 @@ class Levels:
         if new.level == FULL:
             self._shown.rise(topic, (new.epoch, new.version))
             self.holdings.begin_full(topic, self._staged.pop(topic))
-        return self._succeed(topic, old) + self.filling.between(old, new)
+        self.filling.between(old, new)
+        return self._succeed(topic, old)
 
     def _succeed(self, topic: int, old: Follower) -> tuple[Effect, ...]:
         """Let the coming follower of ``topic`` be its only one."""

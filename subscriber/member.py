@@ -173,12 +173,12 @@ class Member:
 
     def handle_all(self, facts: Iterable[Fact], *, now: float) -> tuple[Effect, ...]:
         """Decide what ``facts``, which came at once, mean; what they lead to is settled once."""
-        effects = tuple(chain.from_iterable(self._decide(fact, now) for fact in facts))
+        effects = tuple(chain.from_iterable([self._decide(fact, now) for fact in facts]))
         effects += self._following.settle(now=now)
         effects += self._service.settle(now=now)
         effects = self.pinning.ahead.settle(effects, now=now)
         effects += self._waits.settle(now=now)
-        return effects
+        return self._following.levels.filling.told() + effects  # before answers that rest on it
 
     def check(self) -> None:
         """Assert every invariant."""

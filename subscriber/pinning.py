@@ -81,5 +81,6 @@ class Pinning:
         return self._following.missing()
 
     def _on_change(self, topic: int, entry: Entry) -> None:
-        self._choosing.changed(entry)
-        self.ahead.changed(topic, entry)
+        if self.pins.known or len(self._choosing.uses):  # else nothing of it is noted anywhere
+            self._choosing.changed(entry)
+            self.ahead.changed(topic, entry)

@@ -5,7 +5,7 @@ One follower for each topic that is followed, and one more, coming, while its le
 
 from collections.abc import Iterator
 
-from ..topics.entries import MINIMAL
+from ..topics.entries import FULL
 from ..topics.follower import LIVE, Follower
 from ..topics.sharding import NAMESPACE
 from ..topics.wire.messages import Delta, Position
@@ -37,14 +37,14 @@ class Standing:
         return follower
 
     def step(self, delta: Delta) -> bool:
-        """Move a topic at minimal over a delta that just follows, and tell whether it did.
+        """Move a topic over a delta that just follows, and tell whether it did.
 
         The hot path of who watches everything: nothing else can come of such a delta.
         """
         follower = self.followers.get(delta.topic)
-        if follower is None or not follower.level == delta.level == MINIMAL:
+        if follower is None or follower.level != delta.level or delta.topic in self.coming:
             return False
-        if delta.topic in self.coming:
+        if delta.level == FULL and (delta.stubbed or delta.horizon):
             return False
         return follower.step(delta.epoch, delta.from_version, delta.to_version)
 

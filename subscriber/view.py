@@ -99,6 +99,14 @@ class View:
         if held.moment is None:
             held.moment = object()
 
+    def advance(self, topic: int, reached: tuple[int, int]) -> bool:
+        """Let ``topic``, if it is open, be held up to ``reached``; tell whether it is."""
+        held = self.topics.get(topic)
+        if held is None or held.moment is None:
+            return False
+        held.reached = reached
+        return True
+
     def shut(self, topic: int, *, floor: tuple[int, int] | None = None) -> None:
         """Let memory answer for ``topic`` no more, but for what a pull knows at or above ``floor``.
 

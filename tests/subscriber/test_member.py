@@ -46,6 +46,22 @@ def test_garbled_frames_are_counted_and_strange_messages_ignored() -> None:
     assert world.stats().wire_errors == 1
 
 
+def test_changes_that_came_at_once_are_told_at_once_and_before_an_answer() -> None:
+    world = started()
+    world.handle(facts.Watching(on=True))
+    news = [world.catalog.put_table("shop", name, columns=("new",)) for name in ("orders", "sales")]
+    heard = [facts.Heard(facts.DATA, delta) for delta in news]
+    ask = facts.AskTable(id=9, db="shop", table="sales", whole=False, give_up_at=world.now + 1)
+    told, answer = world.member.handle_all([ask, *heard], now=world.now)
+    assert isinstance(told, facts.Changed)
+    assert [change.object for change in told.changes] == ["shop.orders", "shop.sales"]
+    assert isinstance(answer, facts.Answer)
+    assert all(
+        not isinstance(one, facts.Changed)
+        for one in world.member.handle(facts.Tick(), now=world.now)
+    )
+
+
 def test_leaving_says_goodbye() -> None:
     world = started()
     world.handle(facts.Leave())

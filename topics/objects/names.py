@@ -134,6 +134,15 @@ def parse_table_key(key: bytes) -> TableKey | BlockKey:
     return BlockKey(_text(db), _text(table), _text(rest[1:]))
 
 
+def name_of(group: bytes) -> str:
+    """Return the name of the table whose key is ``group``.
+
+    Raises:
+        WireError: it is not UTF-8.
+    """
+    return _text(group[:-1].replace(b"\0", b"."))
+
+
 def parse_namespace_key(key: bytes) -> DatabaseKey | NamesKey | RulesKey:
     """Read a key of the namespace topic.
 

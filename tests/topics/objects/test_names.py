@@ -16,6 +16,12 @@ def test_keys_of_a_table_and_its_blocks_come_back(db, table, lower):
     key = names.block_key(db, table, lower)
     assert names.parse_table_key(key) == names.BlockKey(db, table, lower)
     assert group_of(key) == names.table_key(db, table)
+    assert names.name_of(group_of(key)) == names.table_name(db, table)
+
+
+def test_group_that_is_not_utf_8_has_no_name():
+    with pytest.raises(WireError):
+        names.name_of(b"\xff\0b\0")
 
 
 @given(some, plain)
