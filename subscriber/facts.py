@@ -27,8 +27,8 @@ DROPPED: Final = "dropped"
 class Change:
     """That an object differs: ``object`` is ``db`` or ``db.table``.
 
-    ``kind`` is created, schema, data or dropped. ``version``: a number that grows, of the topic
-    that told it, which is the namespace's where it came or went; ``validate`` takes an object's own.
+    ``kind`` is created, schema, data or dropped. ``version``: of the topic that told it, which is
+    the namespace's where it came or went; ``validate`` takes an object's own.
     ``origin`` says who saw it first: events, reports, reconcile, orders; catch-up when it is lost.
     ``files``: whether what it held may read differently; else partitions came or went.
     ``overwritten``: files that it had are known to be gone.

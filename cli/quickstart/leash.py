@@ -8,9 +8,15 @@ import ctypes
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from typing import Final
 
 PR_SET_PDEATHSIG: Final = 1
+
+
+def leashed(command: Sequence[str]) -> list[str]:
+    """Return ``command`` as one that ends with this process."""
+    return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command]
 
 
 def main(parent: int, command: list[str]) -> None:

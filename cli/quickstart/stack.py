@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from ...topics.errors import TopicastError
+from .leash import leashed
 
 TERM_TIMEOUT_S: Final = 8.0  # Spark stops within 1 s, the metastore within 2 s
 LEFT_TIMEOUT_S: Final = 4.0  # a JVM whose Python is gone notices within 2.2 s
@@ -31,7 +32,6 @@ INTERRUPT_TURN_S: Final = 0.2  # between two looks whether somebody wants us to 
 LINES_MAX: Final = 10_000  # said and not yet read; a child that floods us waits
 PUT_TURN_S: Final = 0.5
 PR_SET_CHILD_SUBREAPER: Final = 36
-LEASH: Final = Path(__file__).with_name("leash.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,8 @@ class Stack:
         self, name: str, command: Sequence[str], *, environment: Mapping[str, str] | None = None
     ) -> None:
         """Start ``command`` as the child ``name``; what an ended one was called may be reused."""
-        leashed = [sys.executable, "-I", "-S", str(LEASH), str(os.getpid()), *command]
         process = subprocess.Popen(
-            leashed,
+            leashed(command),
             env={**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

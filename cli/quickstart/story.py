@@ -18,9 +18,10 @@ from ...topics.errors import NotReady
 from ...topics.settings import parse_addresses
 from ..operator import Operator
 from .chapters import BEGIN, CHAPTERS, STAY, TURNS, followed, lines_of
+from .classes import application_environment
 from .ports import usual_or_any
 from .rounds import ATTACHED, JOB, PLAIN, ROUNDS, Answered, Round
-from .spark_settings import spark_environment, write_settings
+from .spark_settings import write_settings
 from .stack import Ended, Line, Stack
 from .steps import QUERY, STEPS
 from .wording import Seen, commands, read_ready, shortened, width
@@ -59,6 +60,7 @@ class Story:
         self._facts: dict[str, list[dict[str, Any]]] = {
             name: [] for name in (WRITER, READER, EXPLORER, JOB, REPORT)
         }
+        self._environment: dict[str, str] = {}  # of Spark applications
         self.addresses: dict[str, dict[str, str]] = {}
 
     def begin(self) -> None:
@@ -76,7 +78,8 @@ class Story:
             state_store_port=ports[STATESTORED],
             webserver_port=ports["statestored's pages"],
         )
-        environment = spark_environment(java_home)
+        said = partial(self._tell, "spark")
+        environment = self._environment = application_environment(java_home, say=said)
         self._start_app(WRITER, environment)
         self._until(lambda: STATESTORED in self.addresses, what=STATESTORED)
         self._start_app(READER, environment, self.statestores)
@@ -231,8 +234,7 @@ class Story:
         run = [sys.executable, "-m", "topicast.cli.main", "run", "--statestores", self.statestores]
         command = ["nice", *run, "--", sys.executable, str(script), *arguments]
         settings = {"SPARK_CONF_DIR": str(write_settings(folder, self.metastore_uri))}
-        environment = spark_environment(java_home_for_spark(cache_folder()))
-        self._stack.start(name, command, environment=environment | settings)
+        self._stack.start(name, command, environment=self._environment | settings)
 
     def _await_step(self, job: str, step: str) -> None:
         self._until(lambda: self._said(job, "did", step), what=f"the {job}'s step {step!r}")

@@ -101,7 +101,9 @@ def bench_query(driver: Application, work: str) -> None:
 def main() -> None:
     with ExitStack() as started:
         folder = Path(started.enter_context(tempfile.TemporaryDirectory()))
-        hive = started.enter_context(EmbeddedMetastore(folder / "hive", durable=False))
+        hive = started.enter_context(
+            EmbeddedMetastore(folder / "hive", durable=False, optimized=True)
+        )
         daemons = Daemons(folder, hive.uri)
         started.callback(daemons.close)
         daemons.start("statestored")

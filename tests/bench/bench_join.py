@@ -247,7 +247,10 @@ def stand() -> Iterator[Bench]:
 
 def fetch_s() -> float:
     """Return what it takes hmsclient to read so many: their names, then by names in pieces."""
-    with TemporaryDirectory() as folder, EmbeddedMetastore(Path(folder), durable=False) as hive:
+    with (
+        TemporaryDirectory() as folder,
+        EmbeddedMetastore(Path(folder), durable=False, optimized=True) as hive,
+    ):
         host, _, port = hive.uri.removeprefix("thrift://").partition(":")
         with HMSClient(host=host, port=int(port)) as client:
             client.create_database(Database(DB, "", f"file:{folder}", {}))

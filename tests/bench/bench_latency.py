@@ -167,7 +167,9 @@ class Watchers:
 def stack(folder: Path) -> Iterator[tuple[EmbeddedMetastore, HMSClient, str]]:
     """Run a metastore with ``bench.t`` and the large ``bench.p``, and all of ours, at rest."""
     with ExitStack() as started:
-        hive = started.enter_context(EmbeddedMetastore(folder / "hive", durable=False))
+        hive = started.enter_context(
+            EmbeddedMetastore(folder / "hive", durable=False, optimized=True)
+        )
         client = started.enter_context(connect(hive.uri))
         client.create_database(Database("bench", "", f"file:{folder}", {}))
         client.create_table(make_table("bench", "t", location=f"file:{folder}"))

@@ -95,7 +95,9 @@ def rest(table):
 def drivers(folder: Path) -> Iterator[tuple[Application, Application, str]]:
     """Run two drivers, and all that is between them."""
     with ExitStack() as started:
-        hive = started.enter_context(EmbeddedMetastore(folder / "hive", durable=False))
+        hive = started.enter_context(
+            EmbeddedMetastore(folder / "hive", durable=False, optimized=True)
+        )
         daemons = Daemons(folder, hive.uri)
         started.callback(daemons.close)
         daemons.start("statestored")

@@ -82,7 +82,7 @@ def main() -> None:
         folder = Path(name)
         fill_store(folder / "full", tables=TABLES, partitioned=PARTITIONED, partitions=PARTITIONS)
         with (
-            EmbeddedMetastore(folder / "hive", durable=False) as hive,
+            EmbeddedMetastore(folder / "hive", durable=False, optimized=True) as hive,
             running(folder / "hub.log", "daemons", "statestored", *ANY_PORTS) as hub,
             running(folder / "other.log", "daemons", "statestored", *ANY_PORTS) as other,
         ):

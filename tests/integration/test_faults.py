@@ -160,6 +160,8 @@ def test_all_may_be_killed_at_once_and_come_back_in_every_order(
             for name in order:
                 back[name]()
             until(lambda rev=rev: seen(catalog) == rev, timeout_s=40, what=f"{order}")
+            catalog.sync(timeout_s=40)
+            assert seen(catalog) == rev, "from now on held, whatever ends"
             assert catalog.driver.wanted("etl-1") == "off"
         with Subscriber(daemons.hub_address, budget="16MB", timeout_s=30) as later:
             assert later.driver.wanted("etl-1") == "off", "who comes later hears of it, too"

@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 
 from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.catalog.metastore.java import cache_folder
 from topicast.cli.quickstart.chapters import CHAPTERS
 from topicast.cli.quickstart.explorer_app import TABLES
 from topicast.cli.quickstart.ports import LOOPBACK
@@ -151,13 +152,17 @@ def test_signal_in_the_middle_of_the_start_ends_everything(tmp_path: Path) -> No
 def test_offline_and_not_cached_says_which_file_goes_where(
     offline_command: list[str], tmp_path: Path
 ) -> None:
+    cached = tmp_path / "cache" / "topicast"
+    cached.mkdir(parents=True)
+    for classes in cache_folder().glob("spark-*"):  # to make them takes a while
+        (cached / classes.name).symlink_to(classes)
     with marked(
         [*offline_command, *QUICKSTART, "--once"],
         tmp_path / "output",
         cwd=tmp_path,
-        environment={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        environment={**os.environ, "XDG_CACHE_HOME": str(cached.parent)},
     ) as running:
         assert ended(running, timeout_s=90) == 1
     error = next(line for line in running.said().splitlines() if line.startswith("error: "))
     assert "org.apache.hive.hcatalog:hive-hcatalog-server-extensions:2.3.10" in error
-    assert str(tmp_path / "cache" / "topicast") in error
+    assert str(cached) in error

@@ -18,7 +18,8 @@ from typing import Any, Final
 import pyspark
 
 from topicast.catalog.metastore.java import cache_folder, java_home_for_spark
-from topicast.cli.quickstart.spark_settings import spark_environment, spark_settings
+from topicast.cli.quickstart.classes import application_environment
+from topicast.cli.quickstart.spark_settings import spark_settings
 
 SPARK: Final = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 STARTED: Final = (
@@ -26,6 +27,11 @@ STARTED: Final = (
 )
 END_S = 20
 THREADS = 3
+
+
+def quick_environment() -> dict[str, str]:
+    """Return what applications find in their environment."""
+    return application_environment(java_home_for_spark(cache_folder()), say=print)
 
 
 class Failed(Exception):
@@ -44,7 +50,7 @@ class Application:
         conf = {**spark_settings(folder), "spark.hadoop.hive.metastore.uris": uri, **settings}
         self._process = subprocess.Popen(
             [*under, sys.executable, __file__, json.dumps(conf)],
-            env={**os.environ, **spark_environment(java_home_for_spark(cache_folder()))},
+            env={**os.environ, **quick_environment()},
             cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

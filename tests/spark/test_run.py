@@ -12,9 +12,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from topicast.catalog.metastore.java import cache_folder, java_home_for_spark
-from topicast.cli.quickstart.spark_settings import spark_environment
 from topicast.tests.cli.processes import command
+from topicast.tests.spark.applications import quick_environment
 
 BIN = Path(pyspark.__file__).parent / "bin"
 APPLICATION = """
@@ -48,7 +47,7 @@ def test_application_is_attached_without_code_and_its_workers_are_not(
         cwd=tmp_path,
         env={
             **os.environ,
-            **spark_environment(java_home_for_spark(cache_folder())),
+            **quick_environment(),
             "PYSPARK_PYTHON": sys.executable,
             "TOPICAST_BUDGET": "32MB",
         },

@@ -1,0 +1,61 @@
+"""Classes that are made once; tests/spark starts its applications with them."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from topicast.catalog.metastore.java import java_home_for_spark
+from topicast.cli.quickstart import classes
+from topicast.cli.quickstart.classes import BASE, KEPT_MAX, SPARK, TRIED, application_environment
+
+
+@pytest.fixture
+def java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One whose cache is empty."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return java_home_for_spark(tmp_path / "shim")
+
+
+def folders(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / "topicast").iterdir())
+
+
+def test_they_are_made_once_and_used_from_then_on(
+    java_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given programs that leave what they make, then nothing else stays; other ones give way."""
+
+    def run(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
+        options = environment["SPARK_SUBMIT_OPTS"] if "-m" in command else command[-1]
+        made = Path(options.split()[-1].partition("=")[2])
+        made.write_bytes(b"classes")
+        assert made.parent == folder, "half of it is nowhere to be found"
+
+    for age in range(KEPT_MAX + 1):
+        old = tmp_path / "topicast" / f"spark-of-{age}"
+        old.mkdir(parents=True)
+        os.utime(old, (age, age))
+    said: list[str] = []
+    monkeypatch.setattr(classes, "_run", run)
+    first = application_environment(java_home, say=said.append)
+    assert first == application_environment(java_home, say=said.append)
+    assert said == ["preparing Spark's classes, for quicker starts (once)"]
+    (made,) = (one for one in folders(tmp_path) if (one / SPARK).exists())
+    assert {one.name for one in folders(tmp_path)} == {made.name, f"spark-of-{KEPT_MAX}"}
+    option = f" -XX:SharedArchiveFile={made / BASE}:{made / SPARK} -Xlog:disable"
+    assert first["SPARK_SUBMIT_OPTS"].endswith(option)
+    assert {one.name for one in made.iterdir()} == {BASE, SPARK, TRIED}
+
+
+def test_java_that_cannot_is_asked_once(
+    java_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[Sequence[str]] = []
+    monkeypatch.setattr(classes, "_run", lambda command, *_others: ran.append(command))
+    for _ in range(2):
+        found = application_environment(java_home, say=print)
+        assert "SharedArchiveFile" not in found["SPARK_SUBMIT_OPTS"]
+    assert len(ran) == 1
+    assert [[one.name for one in made.iterdir()] for made in folders(tmp_path)] == [[TRIED]]
