@@ -26,14 +26,14 @@ from .spark_settings import JAVA_OPTIONS, spark_environment
 BASE: Final = "base.jsa"
 SPARK: Final = "spark.jsa"
 TRIED: Final = "tried"
-KEPT_MAX: Final = 2  # of 200 MB each: this Spark and Java, and those of before
+KEPT_MAX: Final = 4  # of 190 MB each: of other Sparks, Javas and virtual environments, too
 MADE_S_MAX: Final = 120.0
 APPLICATION: Final = f"{__package__}.classes_app"
 
 
 def application_environment(java_home: Path, *, say: Callable[[str], None]) -> dict[str, str]:
     """Return the environment of applications that start quickly; what that takes is made once."""
-    found = _folder(java_home)
+    found = spark_classes(java_home)
     if not (found / TRIED).exists():
         say("preparing Spark's classes, for quicker starts (once)")
         _make(found, java_home)
@@ -42,7 +42,7 @@ def application_environment(java_home: Path, *, say: Callable[[str], None]) -> d
     return _environment(java_home, *used)
 
 
-def _folder(java_home: Path) -> Path:
+def spark_classes(java_home: Path) -> Path:
     """Return where they lie: the JVM accepts them for the same Java and the same jars only."""
     places = (_java(java_home), pyspark_jars())
     known = ",".join(f"{place.resolve()} {place.stat().st_mtime_ns}" for place in places)

@@ -13,8 +13,9 @@ from typing import Final
 import pytest
 
 from topicast.catalog.metastore.embedded import EmbeddedMetastore
-from topicast.catalog.metastore.java import cache_folder
+from topicast.catalog.metastore.java import cache_folder, java_home_for_spark
 from topicast.cli.quickstart.chapters import CHAPTERS
+from topicast.cli.quickstart.classes import TRIED, spark_classes
 from topicast.cli.quickstart.explorer_app import TABLES
 from topicast.cli.quickstart.ports import LOOPBACK
 from topicast.cli.quickstart.steps import STEPS
@@ -41,16 +42,30 @@ def offline_command() -> list[str]:
     return command
 
 
-def without_java(folder: Path) -> dict[str, str]:
-    """Return an environment whose PATH has everything but Java."""
+def without_java(folder: Path) -> str:
+    """Return a PATH that has everything but Java."""
     folder.mkdir()
     for place in reversed(os.environ["PATH"].split(os.pathsep)):
         for file in Path(place).glob("*"):
             if file.name != "java" and file.is_file():
                 (folder / file.name).unlink(missing_ok=True)
                 (folder / file.name).symlink_to(file)
-    kept = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
-    return {**kept, "PATH": str(folder)}
+    return str(folder)
+
+
+def earlier_cache(folder: Path) -> Path:
+    """Return where the cache is that an earlier start has left, to which nothing is added."""
+    (folder / "topicast").mkdir(parents=True)
+    for cached in cache_folder().iterdir():
+        (folder / "topicast" / cached.name).symlink_to(cached)
+    return folder
+
+
+def prepare_nothing() -> None:
+    """Take Spark's classes for prepared, without success: it takes as long as the rest."""
+    classes = spark_classes(java_home_for_spark(cache_folder()))
+    classes.mkdir(exist_ok=True)
+    (classes / TRIED).touch()
 
 
 def ended(running: Marked, *, timeout_s: float) -> int:
@@ -60,15 +75,22 @@ def ended(running: Marked, *, timeout_s: float) -> int:
 @pytest.mark.alone
 @pytest.mark.timeout(220)
 def test_once_works_without_a_network_and_without_java(
-    hive: EmbeddedMetastore, offline_command: list[str], tmp_path: Path
+    hive: EmbeddedMetastore,
+    offline_command: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Given what an earlier start has cached, when it runs offline, then all steps are seen."""
     (tmp_path / "cwd").mkdir()
+    monkeypatch.setenv("PATH", without_java(tmp_path / "bin"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(earlier_cache(tmp_path / "cache")))
+    prepare_nothing()
     with marked(
         [*offline_command, *QUICKSTART, "--once"],
         tmp_path / "output",
         cwd=tmp_path / "cwd",
-        environment=without_java(tmp_path / "bin"),
+        environment=os.environ,
     ) as running:
         assert ended(running, timeout_s=200) == 0, running.said()
         assert running.living() == []
@@ -152,10 +174,9 @@ def test_signal_in_the_middle_of_the_start_ends_everything(tmp_path: Path) -> No
 def test_offline_and_not_cached_says_which_file_goes_where(
     offline_command: list[str], tmp_path: Path
 ) -> None:
-    cached = tmp_path / "cache" / "topicast"
-    cached.mkdir(parents=True)
-    for classes in cache_folder().glob("spark-*"):  # to make them takes a while
-        (cached / classes.name).symlink_to(classes)
+    cached = earlier_cache(tmp_path / "cache") / "topicast"
+    for missing in (next(cached.glob("hive-*.jar")), cached / "ivy"):
+        missing.unlink()
     with marked(
         [*offline_command, *QUICKSTART, "--once"],
         tmp_path / "output",

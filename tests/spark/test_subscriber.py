@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from topicast.catalog.metastore.java import cache_folder, java_home_for_spark
+from topicast.tests.spark.applications import quick_environment
 from topicast.tests.subscriber.source import NAMES, shop
 from topicast.tests.subscriber.stand import stand
 
@@ -29,7 +29,7 @@ def test_subscriber_works_inside_a_live_spark_driver() -> None:
     with stand(shop()) as (_, hubs):
         done = subprocess.run(
             [sys.executable, "-c", DRIVER, hubs[0].address],
-            env={**os.environ, "JAVA_HOME": str(java_home_for_spark(cache_folder()))},
+            env={**os.environ, **quick_environment()},
             capture_output=True,
             text=True,
             timeout=100,
