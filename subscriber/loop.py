@@ -59,6 +59,7 @@ GOODBYE_S: Final = 0.02
 STOP_S: Final = 5.0  # for the thread to end
 FLOOD_S: Final = 0.02  # between two polls that bring deltas, under a flood of them
 FLOOD_POLLS: Final = 10  # after so many it is one, and not the two or three deltas of a write
+POLLS_A_LOOK: Final = 5  # between two looks what is due: nobody waits for us under a flood
 REST_S: Final = 0.01  # for which they gather then, instead of waking us one by one
 TOGETHER: Final = 20  # facts that are settled at once; what comes of them waits for the last
 FEW: Final = 50  # of more frames at once it is the work that takes the time
@@ -86,6 +87,7 @@ class Loop:
         self._asked: deque[Fact] = deque()  # of the inbox, taken and left to the next turn
         self._watches = Watches()
         self._heard_at = -FLOOD_S  # deltas
+        self._deadline = 0.0  # of the member, as of the last look
         self._polls = 0  # that brought deltas, one soon after the other
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="topicast-subscriber", daemon=True)
@@ -141,9 +143,11 @@ class Loop:
 
     def run_once(self) -> None:
         """Read one batch, let the member decide, perform what it decided."""
-        deadline = self.member.deadline
-        pause_s = min(deadline - self._clock(), POLL_S_MAX)
-        batch = self._link.poll(0.0 if self._large or self._asked else pause_s)
+        rested = self._may_rest()
+        if not rested or self._polls % POLLS_A_LOOK == 0:
+            self._deadline = self.member.deadline
+        pause_s = min(self._deadline - self._clock(), POLL_S_MAX)
+        batch = self._link.poll(0.0 if rested or self._large or self._asked else pause_s)
         facts: list[Fact] = []
         for received in batch:
             if received.name in LARGE:
@@ -160,8 +164,9 @@ class Loop:
         while self._asked and now < began + TURN_S:
             self._perform(self.member.handle(self._asked.popleft(), now=now))
             now = self._clock()
-        if now >= deadline:
+        if now >= self._deadline:
             self._perform(self.member.handle(Tick(), now=now))
+            self._deadline = self.member.deadline
         self._notice(batch, now)
 
     def _notice(self, batch: Sequence[Received], now: float) -> None:

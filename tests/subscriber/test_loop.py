@@ -18,7 +18,15 @@ from topicast.subscriber.facts import (
     Stats,
     Subscribe,
 )
-from topicast.subscriber.loop import FEW, FLOOD_POLLS, FLOOD_S, TOGETHER, TURN_S, Loop
+from topicast.subscriber.loop import (
+    FEW,
+    FLOOD_POLLS,
+    FLOOD_S,
+    POLLS_A_LOOK,
+    TOGETHER,
+    TURN_S,
+    Loop,
+)
 from topicast.subscriber.member import Member
 from topicast.tests.waiting import until
 from topicast.topics.errors import NotReady, UsageError
@@ -154,6 +162,23 @@ def test_nobody_who_asks_waits_for_deltas_to_gather() -> None:
     loop._futures[1] = Future()
     assert not loop._may_rest()
     loop._futures.clear()
+    loop.stop()
+
+
+def test_what_is_due_is_done_under_a_flood_too_and_within_a_few_polls() -> None:
+    now = 0.0
+    loop = looped(*[[GARBAGE]] * 200, clock=lambda: now)
+    dues, late = 0, 0
+    for _ in range(200):
+        due = loop.member.deadline <= now
+        loop.run_once()
+        done = loop.member.deadline > now
+        dues += due
+        late = 0 if done else late + 1
+        assert late < POLLS_A_LOOK
+        now += FLOOD_S / 2
+    assert loop._may_rest()
+    assert dues > 2
     loop.stop()
 
 
