@@ -211,10 +211,10 @@ def _rise(known: Places, epoch: int, entry: Entry, how: str) -> None:
 
 
 def _epoch_of(member: Member, content: Content) -> int:
-    """Return the epoch of an answer: of the topic that holds it, else it was pulled now."""
+    """Return the epoch of an answer: of the open topic that holds it, else of the pull."""
     group = group_of(next(entries(content.rows)).key)
     db, table = group.decode().split("\0")[:2]
     held = member.view.topics.get(table_topic(db, table, member.view.num_topics))
-    if held is not None and held.content(group) is content:
-        return held.reached[0] if held.moment is not None else held.epoch
-    return member._starts.accepted[0]
+    if held is not None and held.moment is not None and held.content(group) is content:
+        return held.reached[0]
+    return content.epoch
