@@ -7,6 +7,7 @@ which takes longer; other modules have what is left out here, for fewer ways to 
 """
 
 import os
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -194,8 +195,10 @@ class Stage:
 
 
 def said(answer: Rows | str) -> Rows | str:
-    """Return an answer without what it says of files, whose names differ."""
-    return answer if isinstance(answer, list) else answer.partition(" Encountered")[0]
+    """Return an answer without what it says of files and tasks, whose names differ."""
+    if isinstance(answer, list):
+        return answer
+    return re.sub(r"\d+", "#", answer.partition(" Encountered")[0])
 
 
 @dataclass(frozen=True, slots=True)
