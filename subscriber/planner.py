@@ -15,6 +15,7 @@ takes what is worth most per byte, then tries the few that did not fit (``choice
 Where all topics fit comfortably all become full, those in use first: bytes that nobody else wants
 are free, and whoever has a small catalog and an ample budget never waits. Even then a driver
 begins with nothing and takes in RAISES_MAX topics every PACE_S, so that a start stays cheap.
+Who only watches what changes, and has read nothing yet, needs no values and stays at minimal.
 
 It does not flap: another set of full topics has to be clearly better than the one that is, in
 all; one at full counts KEPT_BONUS more, one that is not has its transfer to pay; a level stays
@@ -177,7 +178,8 @@ class Planner:
     def _judge_room(self, cases: Sequence[_Case], budget_bytes: int) -> None:
         all_bytes = sum(c.size for c in cases) + self._minimal_bytes * len(cases)
         share = CROWDED_SHARE if self._roomy else ROOMY_SHARE
-        self._roomy = all_bytes <= share * budget_bytes
+        watches = all(c.it.kept and c.it.use.read_at == -inf for c in cases)  # and reads nothing
+        self._roomy = all_bytes <= share * budget_bytes and not watches
 
     def _case(self, it: Situation, now: float) -> _Case:
         use, pause = it.use, self._pauses.get(it.topic)

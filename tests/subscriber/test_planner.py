@@ -159,6 +159,14 @@ def test_small_catalog_becomes_full_little_by_little_what_is_in_use_first() -> N
     assert len(later.steps) == count - 2  # all that is not in use
 
 
+def test_small_catalog_of_who_only_watches_stays_at_minimal_until_something_is_read() -> None:
+    watched = [topic(number, MINIMAL, kept="all changes are watched") for number in range(3)]
+    assert plan_of(watched, 10_000 * KB).steps == ()
+    assert set(told(plan_of([*watched[1:], replace(watched[0], use=CHANGING)], 10_000 * KB))) == {
+        (number, FULL) for number in range(3)
+    }
+
+
 def test_what_waits_for_its_turn_is_followed_meanwhile() -> None:
     count = RAISES_MAX + 1
     topics = [topic(number, use=CHANGING) for number in range(count)]
