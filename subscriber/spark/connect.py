@@ -175,8 +175,8 @@ class Connect:
         self._retry_s = RETRY_S if pause_s else min(self._retry_s * 2, RETRY_S_MAX)
         return came
 
-    def renewed(self, session: Any) -> None:
-        """Take that a relation of ``session`` was forgotten: plans must not hold it."""
+    def suspected(self, session: Any) -> None:
+        """Take that a relation that ``session`` had is stale: plans must not hold it."""
         if isinstance(session, Hosted):
             session.forget_plans()
 

@@ -6,7 +6,8 @@
 A relation enters Spark's cache after its files were listed, so one that appears soon after a
 change may be older than it: the first look that finds it has it renewed once more.
 Partitions that come and go need nothing: Spark asks for them in every query.
-Invariant: of one change a session is told at most once for each table.
+A table whose relations only DataFrames hold is renewed for them; what is being loaded is owed still.
+Invariant: of one change a session is told at most once for each relation, and once for DataFrames.
 """
 
 from collections.abc import Iterable
@@ -62,7 +63,7 @@ Order = Renew | Recache
 class Counts:
     """Since the start.
 
-    ``changes``: heard of; ``spared``: those that need nothing. ``renewed``: relations renewed;
+    ``changes``: heard of; ``spared``: those that need nothing. ``renewed``: tables renewed;
     ``reread``: those that were read again, a stale read each. ``would``: what a dry run would
     have renewed. ``losses``: how often everything was suspect.
     """
@@ -86,9 +87,11 @@ class _Owed:
 @dataclass(slots=True)
 class _Session:
     settled: dict[str, int] = field(default_factory=dict)  # table -> number of the newest settled
+    eased: dict[str, int] = field(default_factory=dict)  # likewise, but for DataFrames only
     waiting: set[str] = field(default_factory=set)  # renewed, not read again yet
     recached: set[str] = field(default_factory=set)  # their data may be cached without a relation
     cached: frozenset[str] = frozenset()
+    held: frozenset[str] = frozenset()  # there may be DataFrames of what was cached
 
 
 class Refresher:
@@ -138,7 +141,10 @@ class Refresher:
         """Tell whether a session had a relation of ``name``, a table, at the last look."""
         if "." not in name:
             return True  # a database, or everything
-        return any(name in one.cached or name in one.recached for one in self._sessions.values())
+        return any(
+            name in one.cached or name in one.recached or name in one.held
+            for one in self._sessions.values()
+        )
 
     def changed(self, change: Change, *, now: float) -> None:
         """Take that an object differs."""
@@ -197,23 +203,39 @@ class Refresher:
         if everything is not None and everything.until < now:
             del self._owed[_EVERYTHING]
 
-    def look(self, session: str, cached: frozenset[str]) -> tuple[Order, ...]:
-        """Take which tables ``session`` has relations of; return what is to be done there."""
+    def look(
+        self, session: str, cached: frozenset[str], held: frozenset[str] = frozenset()
+    ) -> tuple[Order, ...]:
+        """Take which tables ``session`` has relations of; return what is to be done there.
+
+        ``held``: tables of which DataFrames may have relations that it has forgotten.
+        """
         if self.control == OFF:
             return ()
         seen = self._sessions.setdefault(session, _Session())
-        seen.cached = cached
+        seen.cached, seen.held = cached, held
         if self._refresh_cached:
             seen.recached |= cached
         again = seen.waiting & cached
         seen.waiting -= again
         self.counts.reread += len(again)
-        orders = self._orders(session, seen, cached | seen.recached) if self._owed else []
+        orders = self._orders(session, seen) if self._owed else []
         seen.settled = {t: n for t, n in seen.settled.items() if self._newest(t) is not None}
+        seen.eased = {t: n for t, n in seen.eased.items() if self._newest(t) is not None}
         if self.control == DRY_RUN:
             self.counts.would += len(orders)
             return ()
         return tuple(orders)
+
+    def suspects(self, session: str) -> bool:
+        """Tell whether a table that ``session`` has, or had, is owed: what else holds its relation?
+
+        A plan that is being made meanwhile may keep one that the session has forgotten.
+        """
+        seen = self._sessions.get(session)
+        if seen is None or not self._owed or self.control != ON:
+            return False
+        return any(self._newest(table) is not None for table in seen.cached | seen.waiting)
 
     def done(self, order: Order) -> None:
         """Take that ``order`` was carried out."""
@@ -227,6 +249,7 @@ class Refresher:
         seen = self._sessions.get(order.session)
         if seen is not None:
             seen.settled.pop(order.table, None)
+            seen.eased.pop(order.table, None)
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -235,7 +258,8 @@ class Refresher:
         assert numbers == sorted(numbers)
         assert not numbers or numbers[-1] <= self._number
         for seen in self._sessions.values():
-            assert all(number <= self._number for number in seen.settled.values())
+            numbers = [*seen.settled.values(), *seen.eased.values()]
+            assert all(number <= self._number for number in numbers)
 
     def _owe(self, name: str, *, reshaped: bool, until: float, overwritten: bool = False) -> None:
         old = self._owed.pop(name, _Owed(0, 0, 0, 0.0))
@@ -251,13 +275,16 @@ class Refresher:
         self._news = True
         self._urgent = self._urgent or self.is_cached(name)
 
-    def _orders(self, session: str, seen: _Session, tables: frozenset[str]) -> list[Order]:
+    def _orders(self, session: str, seen: _Session) -> list[Order]:
         orders: list[Order] = []
-        for table in sorted(tables):
+        loaded = seen.cached | seen.recached
+        for table in sorted(loaded | seen.held):
             owed, settled = self._newest(table), seen.settled.get(table, 0)
+            if table not in loaded:
+                settled = max(settled, seen.eased.get(table, 0))
             if owed is None or owed.number <= settled:
                 continue
-            seen.settled[table] = owed.number
+            (seen.settled if table in loaded else seen.eased)[table] = owed.number
             kind = Recache if self._refresh_cached else Renew
             existing = Existing.ALWAYS if owed.overwritten > settled else self._existing
             if owed.reshaped > settled:

@@ -47,6 +47,9 @@ class Caches(Protocol):
     def cached(self, session: Any) -> frozenset[str]:
         """Return the tables that ``session`` has relations of."""
 
+    def held(self, session: Any) -> frozenset[str]:
+        """Return the tables of which DataFrames may hold relations that were forgotten."""
+
     def renew(self, session: Any, table: str, *, existing: Existing) -> None:
         """Forget the relation of ``table``."""
 
@@ -63,8 +66,8 @@ class Others(Protocol):
     def poll(self, *, at_once: bool) -> bool:
         """Tell whether some came; look for them if it is time to, or ``at_once``."""
 
-    def renewed(self, session: Any) -> None:
-        """Take that a relation of ``session`` was forgotten."""
+    def suspected(self, session: Any) -> None:
+        """Take that a relation that ``session`` had is stale: whatever else holds it lets go."""
 
     def let_go(self) -> None:
         """Hold none any more."""
@@ -142,6 +145,7 @@ class Worker:
             self.state = CONNECTING
             self._stopping.wait(retry_s)
             retry_s = min(retry_s * 2, RETRY_S_MAX)
+        self._caches.keep(set())
         self.state = DETACHED
 
     def _await_topics(self, subscriber: Subscriber) -> None:
@@ -217,9 +221,12 @@ class Worker:
         self._caches.keep(set(sessions))
         for name, session in sessions.items():
             with self._guard("look at a session"):
-                orders = self._refresher.look(name, self._caches.cached(session))
+                cached, held = self._caches.cached(session), self._caches.held(session)
+                orders = self._refresher.look(name, cached, held)
                 for order in orders:
                     self._carry_out(order, session)
+                if self._refresher.suspects(name):
+                    self._others.suspected(session)
         self._turned_at = time.monotonic()
 
     def _carry_out(self, order: Order, session: Any) -> None:
@@ -227,7 +234,6 @@ class Worker:
         with self._guard(f"refresh {order.table}"):
             renew = self._caches.recache if isinstance(order, Recache) else self._caches.renew
             renew(session, order.table, existing=order.existing)
-            self._others.renewed(session)
             done = True
         if done:
             self._refresher.done(order)

@@ -233,7 +233,7 @@ def test_plans_of_a_session_are_forgotten_with_a_relation_and_classic_ones_have_
     host.serve(ann="1")
     host.look()
     for session in host.sessions.alive():
-        host.connect.renewed(session)
+        host.connect.suspected(session)
     del session
     assert host.server is not None
     assert host.server.kept.forgotten == 1

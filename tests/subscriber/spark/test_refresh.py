@@ -53,6 +53,22 @@ def renew(
     return Renew(session=session, table=table, existing=existing)
 
 
+def test_what_a_session_had_is_suspect_again_though_it_was_not_read_since() -> None:
+    """A plan that was being made when its relation was forgotten holds it: nobody else does."""
+    refresher = Refresher()
+    turn(refresher, {"s": {ORDERS}, "t": {OTHER}})
+    for now in (0.0, 1.0):
+        refresher.changed(changed(), now=now)
+        turn(refresher, {"s": {ORDERS} if now == 0.0 else set(), "t": {OTHER}}, now=now)
+        assert [refresher.suspects(one) for one in ("s", "t", "u")] == [True, False, False]
+    turn(refresher, {"s": set(), "t": {OTHER}}, now=1.0 + LATE_S + 0.1)
+    assert not refresher.suspects("s")
+    refresher.turn(DRY_RUN, now=100.0)
+    refresher.changed(changed(), now=100.0)
+    turn(refresher, {"s": {ORDERS}}, now=100.0)
+    assert not refresher.suspects("s"), "nothing is done in a dry run"
+
+
 def test_changed_table_is_renewed_where_it_is_cached_and_nowhere_else() -> None:
     refresher = Refresher()
     refresher.changed(changed(), now=0.0)
