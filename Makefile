@@ -28,7 +28,7 @@ run: $(STAMP)  ## start the whole stack and a demonstration; ARGS=--once ends by
 	@$(BIN)/topicast quickstart $(ARGS)
 
 test: $(STAMP)  ## run the whole suite; ARGS="tests/topics -k settings" runs a part
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses=2 $(ARGS)
 
 check: lint types test  ## everything that must pass before a merge
 
