@@ -8,7 +8,7 @@ Names of 3.5, 4.0, 4.1 and 4.3; which of them there are is found out once, by ``
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from weakref import WeakKeyDictionary
@@ -20,6 +20,7 @@ from .refresh import Existing
 CATALOG: Final = "spark_catalog"  # the one that sessions keep relations of
 VERSIONS: Final = ("3.5", "4.0", "4.1", "4.3")  # with these it was tried
 FORMER_MAX: Final = 8  # relations of one table that DataFrames may still hold
+HELD_MAX: Final = 1000  # tables of which they do: Spark caches as many relations of a session
 
 _SESSION_CATALOG: Final = "org.apache.spark.sql.catalyst.catalog.SessionCatalog"
 _METHODS: Final = ("getCachedTable", "invalidateCachedTable")
@@ -65,7 +66,7 @@ class Catalyst:
         self._qualified = qualified
         self.primitives = "getCachedTable, invalidateCachedTable, refresh"
         self._caches: WeakKeyDictionary[Any, _Caches] = WeakKeyDictionary()
-        self._former: dict[tuple[str, str], list[_Former]] = {}
+        self._former: dict[tuple[str, str], list[_Former]] = {}  # the newest in use last
         self._shapes: dict[tuple[str, str], str] = {}  # what DataFrames may go on reading by
 
     @staticmethod
@@ -112,6 +113,14 @@ class Catalyst:
         mine = f"{CATALOG}."
         return frozenset(name[len(mine) :] for name in names if name.startswith(mine))
 
+    def held(self, session: Session) -> frozenset[str]:
+        """Return the tables of which DataFrames may hold relations that can be refreshed in place.
+
+        They were forgotten when they were refreshed last. Cost: no call.
+        """
+        mine = self.id_of(session)
+        return frozenset(table for name, table in self._shapes if name == mine)
+
     def renew(self, session: Session, table: str, *, existing: Existing) -> None:
         """Forget the relation of ``table``, so that the next plan lists its files anew.
 
@@ -124,11 +133,14 @@ class Catalyst:
         key = self._key(table)
         relation = caches.catalog.getCachedTable(key)
         known = (caches.id, table)
-        if relation is not None:
-            caches.catalog.invalidateCachedTable(key)
-            self._shapes[known] = self._remember(session, relation, known)
         if existing is Existing.NEVER:  # its own shape may be of before or after the change
             self._shapes.pop(known, None)
+        if relation is not None:
+            caches.catalog.invalidateCachedTable(key)
+            shape = self._remember(session, relation, known)
+            if existing is not Existing.NEVER:
+                self._shapes[known] = shape
+        if known not in self._shapes:
             return
         for held in self._formers(known):
             if existing is Existing.ALWAYS or self._is_gone(session, held):
@@ -183,26 +195,33 @@ class Catalyst:
         except Py4JJavaError:
             return False  # a file system that does not answer: then new plans only
 
-    def _formers(self, known: tuple[str, str]) -> Iterator[Any]:
+    def _formers(self, known: tuple[str, str]) -> list[Any]:
         """Return what lists files and is still held, of relations of the shape that is known."""
-        for one in list(self._former.get(known, ())):
-            if one.shape != self._shapes.get(known):
-                continue
-            former = one.weak.get()
-            if former is None:
-                self._former[known].remove(one)
-            else:
-                yield former
+        found = [(one, one.weak.get()) for one in self._former[known]]
+        self._keep_former(known, [one for one, lister in found if lister is not None])
+        shape = self._shapes[known]
+        listers = [lister for one, lister in found if lister is not None and one.shape == shape]
+        if not listers:
+            del self._shapes[known]
+        return listers
+
+    def _keep_former(self, known: tuple[str, str], former: list[_Former]) -> None:
+        """Keep the newest of ``former``; where that is too much, of the table in use before all."""
+        self._former.pop(known, None)
+        self._former[known] = former[-FORMER_MAX:]
+        if len(self._former) > HELD_MAX:
+            oldest = next(iter(self._former))
+            del self._former[oldest]
+            self._shapes.pop(oldest, None)
 
     def _remember(self, session: Session, relation: Any, known: tuple[str, str]) -> str:
         """Keep what lists the files of ``relation`` while somebody else does; return its shape.
 
         DataFrames over tables of Hive hold copies of a relation, which share this.
         """
-        held = self._former.setdefault(known, [])
         lister, shape = _read_by(relation)
-        held.append(_Former(session._jvm.java.lang.ref.WeakReference(lister), shape))
-        del held[:-FORMER_MAX]
+        former = _Former(session._jvm.java.lang.ref.WeakReference(lister), shape)
+        self._keep_former(known, [*self._former.get(known, ()), former])
         return shape
 
 

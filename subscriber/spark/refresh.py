@@ -6,7 +6,7 @@
 A relation enters Spark's cache after its files were listed, so one that appears soon after a
 change may be older than it: the first look that finds it has it renewed once more.
 Partitions that come and go need nothing: Spark asks for them in every query.
-A table whose relations only DataFrames hold is renewed for them; what is being loaded is owed still.
+A table that only DataFrames still hold is renewed for them; what is being loaded is owed still.
 Invariant: of one change a session is told at most once for each relation, and once for DataFrames.
 """
 

@@ -4,11 +4,15 @@ from topicast.subscriber.spark.refresh import Existing
 
 
 class Session:
-    """A session with relations of ``tables``; ``ended`` by spark.stop()."""
+    """A session with relations of ``tables``; ``ended`` by spark.stop().
+
+    ``held``: tables of which DataFrames hold relations that it has forgotten.
+    """
 
     def __init__(self, name: str, *tables: str) -> None:
         self.name = name
         self.tables = set(tables)
+        self.held: set[str] = set()
         self.ended = False
 
 
@@ -29,6 +33,9 @@ class Stub:
         if self.broken:
             raise ConnectionError("the JVM does not answer")
         return frozenset(session.tables)
+
+    def held(self, session: Session) -> frozenset[str]:
+        return frozenset(session.held)
 
     def renew(self, session: Session, table: str, *, existing: Existing) -> None:
         if table in self.failing:

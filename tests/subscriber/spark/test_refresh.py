@@ -34,13 +34,17 @@ def changed(
 
 
 def turn(
-    refresher: Refresher, cached: dict[str, set[str]], *, now: float = 0.0
+    refresher: Refresher,
+    cached: dict[str, set[str]],
+    *,
+    held: tuple[str, ...] = (),
+    now: float = 0.0,
 ) -> tuple[Order, ...]:
-    """Look at each session that has something ``cached``, and do what it says."""
+    """Look at each session that has something ``cached`` or ``held``, and do what it says."""
     refresher.begin(cached, now=now)
     orders: list[Order] = []
     for session, tables in cached.items():
-        orders += refresher.look(session, frozenset(tables))
+        orders += refresher.look(session, frozenset(tables), frozenset(held))
         refresher.check()
     for order in orders:
         refresher.done(order)
@@ -138,6 +142,37 @@ def test_existing_dataframes_are_refreshed_where_their_files_are_known_to_be_gon
     assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.IF_GONE),)
     refresher.changed(replace(gone, kind=SCHEMA), now=0.0)
     assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.NEVER),)
+
+
+def test_table_that_only_dataframes_hold_is_renewed_for_each_change_once() -> None:
+    refresher = Refresher()
+    turn(refresher, {"s": set()}, held=(ORDERS,))
+    assert (refresher.relations, refresher.is_cached(ORDERS)) == (0, True)
+    for wanted in (Existing.IF_GONE, Existing.ALWAYS, Existing.ALWAYS):
+        overwritten = wanted is Existing.ALWAYS
+        refresher.changed(replace(changed(), overwritten=overwritten), now=0.0)
+        assert refresher.pause_s() == 0.0, "it does not wait with the others"
+        assert turn(refresher, {"s": set()}, held=(ORDERS,)) == (renew(existing=wanted),)
+        assert turn(refresher, {"s": set()}, held=(ORDERS,)) == ()
+    refresher.changed(changed(kind=SCHEMA), now=0.0)
+    assert turn(refresher, {"s": set()}, held=(ORDERS,)) == (renew(existing=Existing.NEVER),)
+
+
+def test_relation_that_was_being_loaded_is_renewed_though_dataframes_were_told() -> None:
+    refresher = Refresher()
+    refresher.changed(changed(), now=0.0)
+    assert turn(refresher, {"s": set()}, held=(ORDERS,)) == (renew(),)
+    assert turn(refresher, {"s": {ORDERS}}, held=(ORDERS,), now=LATE_S) == (renew(),)
+    assert turn(refresher, {"s": set()}, held=(ORDERS,), now=LATE_S) == ()
+
+
+def test_refresh_for_dataframes_that_failed_is_ordered_again() -> None:
+    refresher = Refresher()
+    refresher.changed(changed(), now=0.0)
+    refresher.begin(["s"], now=0.0)
+    (order,) = refresher.look("s", frozenset(), frozenset({ORDERS}))
+    refresher.failed(order)
+    assert turn(refresher, {"s": set()}, held=(ORDERS,)) == (order,)
 
 
 def test_what_a_catch_up_tells_may_be_of_another_shape() -> None:

@@ -107,7 +107,18 @@ def test_change_is_refreshed_in_the_sessions_that_have_it_cached() -> None:
         assert found.spark.renewed == [("mine", ORDERS)]
         assert found.spark.kept == {"mine", "other"}
         assert freshness_s(found.worker.subscriber) < WAIT_S
+    assert found.spark.kept == set(), "detached, it keeps nothing of anybody"
     assert (found.guard.errors, freshness_s(found.worker.subscriber)) == (0, inf)
+
+
+def test_change_is_refreshed_where_only_dataframes_hold_the_table() -> None:
+    session = Session("s")
+    with attached(session) as (found, publisher):
+        session.held = {ORDERS}
+        widen(publisher)
+        found.heard()
+        assert found.spark.renewed == [("s", ORDERS)]
+        assert found.refresher.is_cached(ORDERS), "its next change does not wait either"
 
 
 def test_what_was_cached_before_is_suspect() -> None:
