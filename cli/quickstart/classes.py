@@ -35,7 +35,7 @@ def application_environment(java_home: Path, *, say: Callable[[str], None]) -> d
     """Return the environment of applications that start quickly; what that takes is made once."""
     found = spark_classes(java_home)
     if not (found / TRIED).exists():
-        say("preparing Spark's classes, for quicker starts (once)")
+        say("preparing Spark's classes, for quicker starts (once, some 20 s)")
         _make(found, java_home)
     base, spark = found / BASE, found / SPARK
     used = (f"-XX:SharedArchiveFile={base}:{spark}", "-Xlog:disable") if spark.exists() else ()

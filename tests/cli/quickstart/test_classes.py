@@ -41,7 +41,7 @@ def test_they_are_made_once_and_used_from_then_on(
     monkeypatch.setattr(classes, "_run", run)
     first = application_environment(java_home, say=said.append)
     assert first == application_environment(java_home, say=said.append)
-    assert said == ["preparing Spark's classes, for quicker starts (once)"]
+    assert said == ["preparing Spark's classes, for quicker starts (once, some 20 s)"]
     (made,) = (one for one in folders(tmp_path) if (one / SPARK).exists())
     names = {one.name for one in folders(tmp_path)}
     assert names == {made.name, *(f"spark-of-{age}" for age in range(2, KEPT_MAX + 1))}
