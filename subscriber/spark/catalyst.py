@@ -114,9 +114,9 @@ class Catalyst:
         return frozenset(name[len(mine) :] for name in names if name.startswith(mine))
 
     def held(self, session: Session) -> frozenset[str]:
-        """Return the tables of which DataFrames may hold relations that can be refreshed in place.
+        """Return the tables of which DataFrames may hold relations to be refreshed in place.
 
-        They were forgotten when they were refreshed last. Cost: no call.
+        Whether somebody still holds one is found out by ``renew``. Cost: no call.
         """
         mine = self.id_of(session)
         return frozenset(table for name, table in self._shapes if name == mine)
@@ -208,7 +208,8 @@ class Catalyst:
     def _keep_former(self, known: tuple[str, str], former: list[_Former]) -> None:
         """Keep the newest of ``former``; where that is too much, of the table in use before all."""
         self._former.pop(known, None)
-        self._former[known] = former[-FORMER_MAX:]
+        if former:
+            self._former[known] = former[-FORMER_MAX:]
         if len(self._former) > HELD_MAX:
             oldest = next(iter(self._former))
             del self._former[oldest]

@@ -1,8 +1,9 @@
-"""A driver whose Spark lacks what is needed says what it is."""
+"""A driver whose Spark lacks what is needed says what it is; what DataFrames hold is known."""
 
 import pytest
 
 from topicast.tests.spark.conftest import Drivers
+from topicast.tests.waiting import until
 
 CATALOG = "org.apache.spark.sql.catalyst.catalog.SessionCatalog"
 OTHER = "org.apache.spark.sql.catalyst.catalog.GlobalTempViewManager"
@@ -29,3 +30,36 @@ def test_what_this_spark_lacks_is_said(
         assert said == ["unsupported", missing]
     finally:
         reader.do(f"lacking.detach(); catalyst.{name} = had")
+
+
+def test_what_dataframes_hold_is_known_weakly_and_within_bounds(drivers: Drivers) -> None:
+    driver, tables = drivers.writer, [f"held.{name}" for name in "abc"]
+    driver.sql("CREATE DATABASE held")
+    driver.sql(*(f"CREATE TABLE {table} (id INT) USING parquet" for table in tables))
+    driver.do("from topicast.subscriber.spark import catalyst")
+    driver.do("it = catalyst.Catalyst.probe(spark); had = catalyst.HELD_MAX")
+
+    def renewed(*names: str, existing: str = "ALWAYS") -> set[str]:
+        how = f"existing=catalyst.Existing.{existing}"
+        driver.do(f"for name in {names}: it.renew(spark, name, {how})")
+        return set(driver.do("list(it.held(spark))"))
+
+    def collected() -> bool:
+        driver.do("spark._jvm.System.gc()")
+        gone = not renewed(*tables, existing="IF_GONE")
+        driver.do("import gc; gc.collect()")  # Py4J lets go a second after it
+        return gone
+
+    driver.do(f"held = [spark.table(name) for name in {tables}]")
+    try:
+        assert renewed(tables[0]) == {tables[0]}
+        assert renewed(tables[0], existing="NEVER") == set(), "it may have other columns"
+        driver.do("catalyst.HELD_MAX = 2")
+        driver.do(f"held += [spark.table({tables[0]!r})]")
+        assert renewed(*tables) == set(tables[1:]), "the oldest goes"
+        assert renewed(tables[1]) == set(tables[1:]), "it is in no cache, and held"
+        driver.do("held.clear()")
+        until(collected, timeout_s=20, what="nobody holds it", interval_s=1.5)
+        assert driver.do("it.keep(set()); list(it.held(spark))") == []
+    finally:
+        driver.do("catalyst.HELD_MAX = had")
