@@ -55,7 +55,7 @@ class Journal:
     def __init__(self) -> None:
         self.on = False
         self._before: dict[int, dict[bytes, Content | None]] = {}
-        self._renewed: set[int] = set()
+        self._renewed: dict[int, dict[bytes, None]] = {}  # topic -> what was held in another epoch
         self._ahead: dict[tuple[str, str], None] = {}  # tables that pulls found before the names
         self._pulled: dict[int, dict[bytes, None]] = {}  # while the topic was behind, at full
 
@@ -115,7 +115,7 @@ class Journal:
             self._before[topic] = {**groups, **self._before.get(topic, {})}
         else:
             self._before.pop(topic, None)
-            self._renewed.add(topic)
+            self._renewed.setdefault(topic, {}).update(dict.fromkeys(groups))
 
     def filed(self, topic: int, swaps: Iterable[Swap]) -> None:
         """Something of a catch-up was put in place."""
@@ -131,9 +131,9 @@ class Journal:
         """Return what the catch-up that ends now has changed; ``groups`` is what is held."""
         before = self._before.pop(topic, {})
         pulled = self._pulled.pop(topic, {})
-        if topic in self._renewed:
-            self._renewed.discard(topic)
-            return tuple(_renewed({**pulled, **groups}, version))
+        renewed = self._renewed.pop(topic, None)
+        if renewed is not None:  # what is not there again may be loaded later, which nobody is told
+            return tuple(_renewed({**renewed, **pulled, **groups}, version))
         found: list[Change] = list(_renewed(pulled, version))
         for group, content in before.items():
             swap = Swap(group, content, groups.get(group))
@@ -164,7 +164,7 @@ class Journal:
         """``topic`` is not followed any more."""
         self._before.pop(topic, None)
         self._pulled.pop(topic, None)
-        self._renewed.discard(topic)
+        self._renewed.pop(topic, None)
 
 
 def _marked(changes: Iterable[Change], delta: Delta) -> tuple[Change, ...]:

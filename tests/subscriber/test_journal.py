@@ -337,6 +337,16 @@ def test_snapshot_of_a_table_topic_holds_no_second_copy() -> None:
     assert journal.caught_up(3, 1, {b"db\0t\0": content}) == ()
 
 
+def test_what_a_new_epoch_has_not_loaded_yet_is_told_as_changed() -> None:
+    """Its content comes later, by a load, which is told to nobody (make sim SEED=100374)."""
+    journal = Journal()
+    journal.on = True
+    journal.reset(3, {b"db\0t\0": Content()})
+    told = journal.caught_up(3, 1, {b"db\0u\0": Content()})
+    assert [(change.object, change.kind) for change in told] == [("db.t", "data"), ("db.u", "data")]
+    assert journal.caught_up(3, 2, {}) == ()
+
+
 @pytest.mark.parametrize("automatic", [False, True], ids=["full", "minimal"])
 def test_watcher_is_told_whether_files_may_differ_or_partitions_came_and_went(
     automatic: bool,
