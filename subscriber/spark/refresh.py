@@ -92,6 +92,7 @@ class _Session:
     recached: set[str] = field(default_factory=set)  # their data may be cached without a relation
     cached: frozenset[str] = frozenset()
     held: frozenset[str] = frozenset()  # there may be DataFrames of what was cached
+    looked: int = 0  # number of the newest change when it was looked at last
 
 
 class Refresher:
@@ -220,6 +221,7 @@ class Refresher:
         seen.waiting -= again
         self.counts.reread += len(again)
         orders = self._orders(session, seen) if self._owed else []
+        seen.looked = self._number
         seen.settled = {t: n for t, n in seen.settled.items() if self._newest(t) is not None}
         seen.eased = {t: n for t, n in seen.eased.items() if self._newest(t) is not None}
         if self.control == DRY_RUN:
@@ -287,10 +289,15 @@ class Refresher:
             (seen.settled if table in loaded else seen.eased)[table] = owed.number
             kind = Recache if self._refresh_cached else Renew
             existing = Existing.ALWAYS if owed.overwritten > settled else self._existing
-            if owed.reshaped > settled:
+            if owed.reshaped > settled and not self._is_late(owed, seen):
                 existing = Existing.NEVER
             orders.append(kind(session=session, table=table, existing=existing))
         return orders
+
+    def _is_late(self, owed: _Owed, seen: _Session) -> bool:
+        """Tell whether it came after all was suspect: its columns were read since, if not files."""
+        everything = self._owed.get(_EVERYTHING)
+        return everything is not None and owed.reshaped == everything.reshaped <= seen.looked
 
     def _newest(self, table: str) -> _Owed | None:
         names = (table, table.partition(".")[0], _EVERYTHING)

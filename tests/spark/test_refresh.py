@@ -263,8 +263,6 @@ def test_views_and_sessions_are_fresh_and_dataframes_where_their_files_are_gone(
         read = EXISTING if number in {5, 6} else everything  # nobody reads it by name meanwhile
         assert reader.read(**read) == dict.fromkeys(read, rows)
     scene.attach(refresh_existing=True)
-    all_columns = [[*row, "a"] for row in rows]
-    scene.settle("shared", ["parquet"], all_columns)  # what appears soon after it is suspect
     reader.do("frame = spark.table('shared.parquet')")
     scene.insert("shared", ["parquet"], "(1, 'a')")
     scene.heard()

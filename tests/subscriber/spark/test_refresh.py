@@ -57,6 +57,23 @@ def renew(
     return Renew(session=session, table=table, existing=existing)
 
 
+def test_dataframe_of_what_comes_after_an_attach_is_refreshed_in_place_later() -> None:
+    """It was loaded since: its columns are those of now, and only its files may be of before."""
+    refresher = Refresher()
+    refresher.lost(now=0.0, late=False)
+    assert turn(refresher, {"s": {OTHER}}) == (renew(OTHER, existing=Existing.NEVER),)
+    assert turn(refresher, {"s": {ORDERS}}, now=0.5) == (renew(),)
+    refresher.changed(changed(kind=SCHEMA), now=0.6)
+    assert turn(refresher, {"s": {ORDERS}}, now=0.7) == (renew(existing=Existing.NEVER),)
+    refresher.lost(now=1.0, late=True)
+    late = {"s": {ORDERS}, "new": {ORDERS}}
+    never = Existing.NEVER
+    assert turn(refresher, late, now=1.1) == (
+        renew(existing=never),
+        renew(session="new", existing=never),
+    )
+
+
 def test_what_a_session_had_is_suspect_again_though_it_was_not_read_since() -> None:
     """A plan that was being made when its relation was forgotten holds it: nobody else does."""
     refresher = Refresher()
@@ -248,7 +265,7 @@ def test_after_a_late_loss_what_was_being_loaded_is_renewed_too() -> None:
     refresher = Refresher()
     refresher.lost(now=0.0, late=True)
     assert turn(refresher, {"s": set()}) == ()
-    assert turn(refresher, {"s": {ORDERS}}, now=SOON_S + 1) == (renew(existing=Existing.NEVER),)
+    assert turn(refresher, {"s": {ORDERS}}, now=SOON_S + 1) == (renew(),)
 
 
 def test_refresh_that_failed_is_ordered_again() -> None:
