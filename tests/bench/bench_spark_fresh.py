@@ -3,8 +3,6 @@
 fresh, fresh_busy   until the other's relation is renewed, which is looked at without a pause; 0:
                     it was when the write returned; busy: its Python never lets go of its lock
 held_up             what a write waits for us, before and after it
-query               a query of a driver that is attached, beside the same one that is not
-attach              to a session that is in use
 
 Beside it stands what plain Spark needs: REFRESH TABLE, typed. Times are ms, on one clock.
 Run: make bench ARGS=tests/bench/bench_spark_fresh.py
@@ -21,10 +19,7 @@ from topicast.tests.integration.daemons import Daemons
 from topicast.tests.spark.applications import Application, applications
 
 WRITES = 60
-ROUNDS = 5
-QUERIES = 30
-P50_MS_MAX, P99_MS_MAX, WRITE_MS_MAX, ATTACH_MS_MAX = 10.0, 50.0, 5.0, 150.0
-RATIO_MAX = 1.01  # of a query
+P50_MS_MAX, P99_MS_MAX, WRITE_MS_MAX = 10.0, 50.0, 5.0
 TABLE = "CREATE TABLE bench.t (id INT, ds STRING) USING parquet PARTITIONED BY (ds)"
 INSERT = "INSERT INTO bench.t VALUES (1, 'a')"
 PREPARE = """
@@ -138,28 +133,6 @@ def bench_held_up(writer: Application) -> None:
     say("spark_fresh", "held_up", **percentiles(held), **reached)
 
 
-def bench_query(reader: Application, hub: str) -> None:
-    """Take turns, so that both see the same machine; attach anew in each."""
-    attached: list[float] = []
-    detached: list[float] = []
-    attaching: list[float] = []
-    times = f"[ms(lambda: spark.sql('SELECT * FROM bench.t').collect()) for _ in range({QUERIES})]"
-    for _ in range(ROUNDS):
-        reader.do("handle.detach()")
-        reader.do(times)
-        detached.append(quantile(reader.do(times), 0.5))
-        reader.do(f"def again():\n    global handle\n    handle = attach(spark, {hub!r})")
-        attaching.append(float(reader.do("ms(again)")))
-        reader.do("rest('bench.t')")
-        reader.do(times)
-        attached.append(quantile(reader.do(times), 0.5))
-    ours, its = min(attached), min(detached)  # the best median of so many rounds
-    against = beside("p50_ms of one that is not attached", ours=ours, its=its)
-    say("spark_fresh", "query", p50_ms=ours, **against, **target(ours / its, at_most=RATIO_MAX))
-    reached = target(quantile(attaching, 0.5), at_most=ATTACH_MS_MAX)
-    say("spark_fresh", "attach", **percentiles(attaching), **reached)
-
-
 def main() -> None:
     with (
         tempfile.TemporaryDirectory() as temporary,
@@ -174,9 +147,6 @@ def main() -> None:
         bench_held_up(writer)
         reader.do("busy.set(); threading.Thread(target=work, daemon=True).start()")
         bench_fresh(writer, reader, name="fresh_busy")
-        reader.do("busy.clear()")
-        writer.do("handle.detach()")
-        bench_query(reader, hub)
 
 
 if __name__ == "__main__":
