@@ -33,8 +33,8 @@ def test_what_this_spark_lacks_is_said(
 
 
 def test_what_dataframes_hold_is_known_weakly_and_within_bounds(drivers: Drivers) -> None:
-    driver, tables = drivers.writer, [f"held.{name}" for name in "abc"]
-    driver.sql("CREATE DATABASE held")
+    driver, tables = drivers.writer, [f"remembered.{name}" for name in "abc"]
+    driver.sql("CREATE DATABASE remembered")
     driver.sql(*(f"CREATE TABLE {table} (id INT) USING parquet" for table in tables))
     driver.do("from topicast.subscriber.spark import catalyst")
     driver.do("it = catalyst.Catalyst.probe(spark); had = catalyst.HELD_MAX")
