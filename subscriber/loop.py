@@ -156,6 +156,8 @@ class Loop:
                 facts.append(_read(received.name, received.frame))
         if self._large:
             facts.append(_read(*self._large.popleft()))
+        if self._watches and not self.member.watched:  # from when the watch was made, not heard of
+            self._perform(self.member.handle(Watching(on=True), now=self._clock()))
         for begin in range(0, len(facts), TOGETHER):
             some = facts[begin : begin + TOGETHER]
             self._perform(self.member.handle_all(some, now=self._clock()))

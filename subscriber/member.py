@@ -161,6 +161,11 @@ class Member:
         )
 
     @property
+    def watched(self) -> bool:
+        """Whether somebody is told what changes."""
+        return self._following.levels.journal.on
+
+    @property
     def deadline(self) -> float:
         """The time at which a Tick has work to do."""
         times = [self._following.deadline, self._service.deadline, self._waits.deadline]

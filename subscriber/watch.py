@@ -139,6 +139,9 @@ class Watches:
             self._watches = [*self._watches, ref(watch)]
         return watch
 
+    def __bool__(self) -> bool:
+        return bool(self._watches)
+
     def offer(self, changes: tuple[Change, ...]) -> bool:
         """Offer ``changes`` to all; False if nobody watches any more."""
         for held in self._watches:

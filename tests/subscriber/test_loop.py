@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from topicast.subscriber.facts import (
     PULLS,
     AskStats,
     ConnectCatalog,
+    Garbled,
     PinsOver,
     Stats,
     Subscribe,
@@ -95,6 +97,24 @@ def test_frames_that_are_no_message_are_counted_all_of_them() -> None:
     loop = looped([GARBAGE] * (2 * TOGETHER + 1), clock=time.monotonic)
     loop.run_once()
     assert loop.member.wire_errors == 2 * TOGETHER + 1
+    loop.stop()
+
+
+def test_watch_sees_what_came_in_the_same_turn_as_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a busy machine, then a change that follows it may wait beside the news of it."""
+    loop = looped([GARBAGE], clock=time.monotonic)
+    watched: list[bool] = []
+    decide = loop.member.handle_all
+
+    def handle_all(facts: Any, *, now: float) -> Any:
+        watched.extend(loop.member.watched for fact in facts if isinstance(fact, Garbled))
+        return decide(facts, now=now)
+
+    monkeypatch.setattr(loop.member, "handle_all", handle_all)
+    watch = loop._watches.add("*")
+    loop.run_once()
+    assert watched == [True]
+    watch.close()
     loop.stop()
 
 
