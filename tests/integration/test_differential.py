@@ -48,7 +48,7 @@ def test_random_operations_with_kills_end_in_what_the_metastore_holds(
         print(f"seed {SEED}: {dict(counts)}, refused {sum(w.refused for w in writers)}, {kills}")
         assert min(counts[kind] for kind in writers[0].kinds) >= EACH_KIND
         assert sum(counts.values()) >= OPERATIONS
-        catalog.sync(timeout_s=60)
+        catalog.sync(timeout_s=180)  # the metastore tries ten times, 5 s each, what meets a lock
         with HMSClient(host=host, port=int(port)) as client:
             _assert_equal(catalog, client)
 
