@@ -21,7 +21,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 from ...topics.errors import ConfigError, SourceError
 from . import site
-from .java import Java, cache_folder, find_java, system_certificates
+from .java import QUICK, Java, cache_folder, find_java, system_certificates
 from .listener import JAR_SHA256, fetch_by_ivy, listener_jar, pyspark_jars
 from .template import touch_every_table
 
@@ -29,7 +29,6 @@ HOST: Final = "127.0.0.1"
 STOP_TIMEOUT_S: Final = 10.0
 DATABASE_FREE_TIMEOUT_S: Final = 10.0  # measured: a killed parent's JVM is gone after 2.2 s
 TEMPLATE_VERSION: Final = 1
-QUICK: Final = ("-XX:TieredStopAtLevel=1",)  # measured: up for 3.4 s of a processor, not for 6.4
 HASTY: Final = ("-Dderby.system.durability=test",)
 TRUST_PASSWORD: Final = "topicast"  # PKCS12 demands one; it guards public certificates
 

@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Final
 
-# C1 only: half the processor time of a start, and these applications live for seconds.
-JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+from ...catalog.metastore.java import QUICK
+
+JAVA_OPTIONS: Final = " ".join((*QUICK, "-XX:+UseSerialGC", "-Xshare:auto"))
 
 
 def spark_settings(folder: Path) -> dict[str, str]:

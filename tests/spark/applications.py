@@ -166,8 +166,8 @@ def _run(code: str, names: dict[str, Any]) -> Any:
 def _main(conf: dict[str, str]) -> None:
     from pyspark.sql import SparkSession
 
-    said = sys.stdout
-    sys.stdout = sys.stderr
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what others print, the JVM among them, is not an answer
     names = {
         "spark": SparkSession.builder.config(map=conf).getOrCreate(),
         "threads": ThreadPoolExecutor(THREADS),
@@ -178,7 +178,7 @@ def _main(conf: dict[str, str]) -> None:
             answer = json.dumps({"value": _run(json.loads(line)["code"], names)})
         except Exception as error:  # noqa: BLE001 - whatever it was, it is the answer
             answer = json.dumps({"error": name_of(error)})
-        print(answer, file=said, flush=True)
+        print(answer, file=answers, flush=True)
     names["threads"].shutdown()
     SparkSession.builder.getOrCreate().stop()
 
