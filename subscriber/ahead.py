@@ -327,7 +327,10 @@ class Ahead:
                 continue
             if self.held(pin, group):
                 self.pins.over.pop(group, None)
-            elif self._now >= pin.retry_at and pin.size <= self._room_for(pin, group):
+                pin.size = self._levels.holdings.pins.get((pin.topic, group), pin.size)
+            elif pin.size > self._room_for(pin, group):
+                self.pins.over[group] = pin.size
+            elif self._now >= pin.retry_at:
                 self._push(group, self._now)
 
     def _tell_over(self) -> tuple[Effect, ...]:

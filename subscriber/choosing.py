@@ -60,7 +60,7 @@ class Choosing:
         self._pins = pins
         self._planner = Planner(MINIMAL_BYTES, costs)
         self._gathered: list[Situation] = []  # planned with in the next turn: each is a millisecond
-        self._pin_bytes: dict[int, int] = {}
+        self._budget_bytes = 0  # of what is gathered
         self._by_hand: set[int] = set()
         self._since: dict[int, float] = {}
         self._drain_at = self._plan_at = 0.0
@@ -87,6 +87,9 @@ class Choosing:
         """Leave ``topic`` alone: somebody has set its level."""
         self._by_hand.add(topic)
         self.reasons[topic] = BY_HAND
+        if self._gathered:  # there is less to plan with now: look again
+            self._gathered.clear()
+            self._drain_at = self._plan_at = 0.0
 
     def first_use(self, db: str, table: str, *, now: float) -> tuple[Effect, ...]:
         """Follow the topic of a table that is about to be pulled at minimal, so that it is kept."""
@@ -179,12 +182,34 @@ class Choosing:
         return content.held_bytes if whole or head is None else accounted_bytes(head)
 
     def _gather(self, now: float) -> None:
-        """Look at every topic that is not set by hand."""
-        left = self._by_hand | {NAMESPACE}
-        room = self._following.levels.holdings.pinnable_bytes
-        self._pin_bytes = pinned = self._pins.bytes_of(room)
-        topics = [topic for topic in topic_ids(self._following.num_topics) if topic not in left]
-        self._gathered = [self._situation(topic, pinned.get(topic), now) for topic in topics]
+        """Look at every topic that is not set by hand, and at what there is for them.
+
+        Pins come first: what is held, then what is to come, as far as it fits beside that.
+        """
+        levels = self._following.levels
+        held: Counter[int] = Counter()
+        for (topic, _), size in levels.holdings.pins.items():
+            held[topic] += size
+        left_bytes = levels.budget.limit_bytes - levels.budget.committed((NAMESPACE, FULL))
+        left_bytes -= sum(map(levels.committed_bytes, self._by_hand))
+        own = held.keys() - self._by_hand
+        own_bytes = sum(held[topic] + MINIMAL_BYTES for topic in own)
+        room = min(levels.holdings.pinnable_bytes - held.total(), left_bytes - own_bytes)
+        to_come = self._pins.to_come(room, levels.holdings.pins)
+        for topic in self._by_hand:
+            committed = levels.committed_bytes(topic)
+            left_bytes -= max(held[topic] + to_come.pop(topic, 0) - committed, 0)
+        left_bytes -= sum(held[topic] for topic in own) + to_come.total()
+        self._budget_bytes = max(left_bytes, 0)
+        pinned = {
+            pin.topic: held[pin.topic] + to_come[pin.topic] for pin in self._pins.known.values()
+        }
+        topics = topic_ids(self._following.num_topics)
+        self._gathered = [
+            self._situation(topic, pinned.get(topic), now, holds=bool(held[topic]))
+            for topic in topics
+            if topic != NAMESPACE and topic not in self._by_hand
+        ]
 
     def _plan(self, now: float) -> tuple[Effect, ...]:
         situations, self._gathered = self._gathered, []
@@ -194,7 +219,7 @@ class Choosing:
             return ()  # it is another catalog than a moment ago
         plan = self._planner.plan(
             situations,
-            budget_bytes=self._budget_bytes(),
+            budget_bytes=self._budget_bytes,
             offered=[level for level in (NONE, MINIMAL, FULL) if level & offers == level],
             now=now,
         )
@@ -206,16 +231,7 @@ class Choosing:
                 effects += following.set_level(step.topic, step.level, now=now)
         return effects
 
-    def _budget_bytes(self) -> int:
-        """Return what names, pins, and what is set by hand leave to the planner."""
-        levels, pinned = self._following.levels, self._pin_bytes.copy()
-        left_bytes = levels.budget.limit_bytes - levels.budget.committed((NAMESPACE, FULL))
-        for topic in self._by_hand:
-            left_bytes -= max(levels.committed_bytes(topic), pinned.pop(topic, 0))
-        room = levels.holdings.pinnable_bytes  # what does not fit there is given up, or never comes
-        return max(left_bytes - min(sum(pinned.values()), room), 0)
-
-    def _situation(self, topic: int, pinned: int | None, now: float) -> Situation:
+    def _situation(self, topic: int, pinned: int | None, now: float, *, holds: bool) -> Situation:
         """Return how a topic stands; bytes of what is ``pinned`` are taken at any level."""
         levels = self._following.levels
         level = levels.wanted(topic)
@@ -228,4 +244,5 @@ class Choosing:
             held_bytes=max(levels.budget.committed((topic, level)) - (pinned or 0), 0),
             use=self.uses.of(topic, now=now),
             kept=kept or (WATCHED if self.watched else ""),
+            pins=holds,
         )

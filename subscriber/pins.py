@@ -8,14 +8,15 @@ answered by pulls, counted, and tried again once there is room.
 Invariant: what is known exists, as far as the namespace was scanned, and is pinned.
 """
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ..topics.entries import Entry
+from ..topics.entries import MINIMAL_BYTES, Entry
 from ..topics.objects.names import NamesKey, parse_namespace_key, table_key
 from ..topics.sharding import table_topic
+from .cache import Key
 from .content import NOTHING
 from .journal import differing
 from .marks import Marks
@@ -123,21 +124,20 @@ class Pins:
         self.marks.unpin(db, table)
         self._forget(table_key(db, table))
 
-    def bytes_of(self, room: int) -> dict[int, int]:
-        """Return what the pinned tables of each topic take, or will, of ``room`` for all.
+    def to_come(self, room: int, held: Mapping[Key, int]) -> Counter[int]:
+        """Return what pinned tables will take in each topic beside what is ``held``.
 
-        Cost: O(pinned tables).
+        In the order of their coming, as far as ``room`` has it. Cost: O(pinned tables).
         """
-        sizes: dict[int, int] = {}
-        over = self.over
+        sizes: Counter[int] = Counter()
+        followed = {topic for topic, _ in held}
         for group, pin in self.known.items():
-            size = 0 if group in over else pin.size
-            sizes[pin.topic] = sizes.get(pin.topic, 0) + size
-        room -= sum(sizes.values())
-        for group, size in over.items():
-            if size <= room:
-                sizes[self.known[group].topic] += size
-                room -= size
+            more = pin.size - held.get((pin.topic, group), 0)
+            needed = more + (0 if pin.topic in followed else MINIMAL_BYTES)
+            if more > 0 and needed <= room:
+                followed.add(pin.topic)
+                sizes[pin.topic] += more
+                room -= needed
         return sizes
 
     def check(self) -> None:

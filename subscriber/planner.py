@@ -61,6 +61,7 @@ class Situation:
     ``level``: that it has or is coming to, since ``since``; -inf if it was never set.
     ``full_bytes``: accounted at full, as the hub says; ``held_bytes``: committed at ``level``.
     ``kept``: why it is to be followed even if nobody reads it; empty if that is not so.
+    ``pins``: a pinned table of it is held.
     """
 
     topic: int
@@ -70,6 +71,7 @@ class Situation:
     held_bytes: int
     use: Use
     kept: str = ""
+    pins: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +212,7 @@ class Planner:
         follow = [c for c in cases if c.used or c.level == FULL or (c.level and c.dwells)]
         follow_max = budget_bytes // self._minimal_bytes
         if len(follow) > follow_max:
-            follow.sort(key=lambda c: (not c.used, not c.it.kept, -c.it.use.reads, c.topic))
+            follow.sort(key=_of_use)
         for case in follow[:follow_max]:
             case.follows = True
 
@@ -327,6 +329,12 @@ class Planner:
 
 def _size(size: int) -> str:
     return f"{size / (1 << 20):.1f} MB" if size >= 1 << 20 else f"{size / 1024:.1f} KB"
+
+
+def _of_use(case: _Case) -> tuple[bool, bool, bool, float, int]:
+    """Return what sorts topics that are in use most to the front."""
+    it = case.it
+    return not it.pins, not case.used, not it.kept, -it.use.reads, case.topic
 
 
 def _fitting(cases: Iterable[_Case], room: int) -> list[_Case]:

@@ -7,24 +7,12 @@ from random import Random
 from topicast.subscriber import facts
 from topicast.subscriber.ahead import AGAIN_S, FILTERS_MAX, OUTSTANDING_MAX
 from topicast.subscriber.uses import HALF_LIFE_S, HOT_PER_S
-from topicast.tests.subscriber.source import Catalog, shop
-from topicast.tests.subscriber.world import World
+from topicast.tests.subscriber.source import shop
+from topicast.tests.subscriber.world import World, chooser, pulls
 from topicast.topics.objects.names import table_key
-from topicast.topics.sharding import NAMESPACE
-from topicast.topics.wire.messages import Pull, Pulled
+from topicast.topics.wire.messages import Pulled
 
 HOT = int(2 * HOT_PER_S * HALF_LIFE_S)  # reads that make a table hot
-
-
-def driver(*, room: int = 12_000, catalog: Catalog | None = None) -> World:
-    """Return a world whose member chooses its levels, and has no room for a level full."""
-    if catalog is None:
-        catalog = shop()
-        for number in range(40):
-            catalog.create_table("shop", f"t{number}")
-    world = World(catalog, automatic=True, budget_bytes=catalog.live_bytes(NAMESPACE) + room)
-    world.start()
-    return world
 
 
 def read(world: World, name: str, *, times: int = 1, text: str | None = None) -> None:
@@ -44,17 +32,12 @@ def heat(world: World, names: Iterable[str], *, times: int = HOT) -> None:
     world.pass_time(1.1)
 
 
-def pulls(world: World, name: str = "") -> list[Pull]:
-    found = [one for one in world.said(Pull) if isinstance(one, Pull)]
-    return [one for one in found if not name or one.table == name]
-
-
 def change(world: World, name: str, column: str) -> None:
     world.publish(world.catalog.put_table("shop", name, columns=("id", column)))
 
 
 def test_hot_table_is_pulled_again_before_the_next_query() -> None:
-    world = driver()
+    world = chooser()
     heat(world, ["orders"])
     change(world, "orders", "new")
     assert world.columns("orders") == ("id", "new")
@@ -63,7 +46,7 @@ def test_hot_table_is_pulled_again_before_the_next_query() -> None:
 
 
 def test_table_that_is_read_now_and_then_is_pulled_when_it_is_asked_for() -> None:
-    world = driver()
+    world = chooser()
     heat(world, ["orders"], times=3)
     change(world, "orders", "new")
     world.pass_time(2)
@@ -72,7 +55,7 @@ def test_table_that_is_read_now_and_then_is_pulled_when_it_is_asked_for() -> Non
 
 
 def test_table_that_was_hot_and_is_read_no_more_is_left() -> None:
-    world = driver()
+    world = chooser()
     heat(world, ["orders"], times=int(1.05 * HOT_PER_S * HALF_LIFE_S / log(2)) + 1)
     change(world, "orders", "old")
     assert world.stats().ahead == 1
@@ -85,7 +68,7 @@ def test_table_that_was_hot_and_is_read_no_more_is_left() -> None:
 
 
 def test_table_that_changes_all_the_time_is_pulled_no_more_often_than_it_is_read() -> None:
-    world = driver()
+    world = chooser()
     heat(world, ["orders"])
     every_s = 1 / world.member.choosing.uses.rate(table_key("shop", "orders"), now=world.now)
     assert every_s > 20 * AGAIN_S
@@ -97,7 +80,7 @@ def test_table_that_changes_all_the_time_is_pulled_no_more_often_than_it_is_read
 
 
 def test_very_hot_table_is_pulled_once_a_second_at_most() -> None:
-    world = driver()
+    world = chooser()
     heat(world, ["orders"], times=8000)
     before = world.stats().ahead
     for number in range(100):
@@ -107,7 +90,7 @@ def test_very_hot_table_is_pulled_once_a_second_at_most() -> None:
 
 
 def test_few_pulls_are_under_way_and_the_others_follow() -> None:
-    world = driver()
+    world = chooser()
     names = [f"t{number}" for number in range(3 * OUTSTANDING_MAX)]
     heat(world, names)
     before = len(pulls(world))
@@ -121,7 +104,7 @@ def test_few_pulls_are_under_way_and_the_others_follow() -> None:
 
 
 def test_what_its_last_filters_need_is_all_that_is_pulled() -> None:
-    world = driver()
+    world = chooser()
     texts = [f"ds = '{number:03}'" for number in range(0, 96, 16)]
     for text in texts:
         read(world, "sales", text=text)
@@ -137,7 +120,7 @@ def test_what_its_last_filters_need_is_all_that_is_pulled() -> None:
 
 
 def test_table_without_its_blocks_is_pulled_without_them() -> None:
-    world = driver()
+    world = chooser()
     heat(world, ["sales"])
     change_of_table = world.catalog.put_table("shop", "sales", columns=("id", "x"), keys=("ds",))
     world.publish(change_of_table)
@@ -147,7 +130,7 @@ def test_table_without_its_blocks_is_pulled_without_them() -> None:
 
 
 def test_whole_table_is_pulled_whole() -> None:
-    world = driver()
+    world = chooser()
     world.partitions("shop.sales")
     heat(world, ["sales"])
     world.publish(world.catalog.put_partitions("shop", "sales", {"ds=080": {"n": "new"}}))
@@ -157,7 +140,7 @@ def test_whole_table_is_pulled_whole() -> None:
 
 def test_hot_table_takes_no_room_from_a_hotter_one() -> None:
     catalog = shop()
-    world = driver(room=4 * 64 + 1100, catalog=catalog)  # room for two tables
+    world = chooser(room=4 * 64 + 1100, catalog=catalog)  # room for two tables
     heat(world, ["orders"])
     heat(world, ["items"], times=10 * HOT)
     assert world.columns("orders") is not None
@@ -175,7 +158,7 @@ def test_hot_table_takes_no_room_from_a_hotter_one() -> None:
 
 
 def test_what_an_application_has_pulled_meanwhile_is_not_pulled_again() -> None:
-    world = driver()
+    world = chooser()
     heat(world, ["orders"], times=8000)
     change(world, "orders", "a")
     change(world, "orders", "b")
@@ -186,7 +169,7 @@ def test_what_an_application_has_pulled_meanwhile_is_not_pulled_again() -> None:
 
 
 def test_change_during_a_long_pull_is_pulled_after_it() -> None:
-    world = driver()
+    world = chooser()
     heat(world, ["orders"], times=8000)
     world.held_back = lambda _channel, message: isinstance(message, Pulled)
     change(world, "orders", "a")
@@ -200,7 +183,7 @@ def test_change_during_a_long_pull_is_pulled_after_it() -> None:
 
 
 def test_application_that_waits_for_the_same_pull_is_answered_by_it() -> None:
-    world = driver()
+    world = chooser()
     heat(world, ["orders"])
     world.held_back = lambda _channel, message: isinstance(message, Pulled)
     change(world, "orders", "new")
@@ -211,7 +194,7 @@ def test_application_that_waits_for_the_same_pull_is_answered_by_it() -> None:
 
 
 def test_reply_that_is_stale_is_not_pulled_at_once_again_where_nobody_waits() -> None:
-    world = driver()
+    world = chooser()
     heat(world, ["orders"], times=8000)
     world.held_back = lambda _channel, message: isinstance(message, Pulled)
     change(world, "orders", "a")
@@ -225,7 +208,7 @@ def test_reply_that_is_stale_is_not_pulled_at_once_again_where_nobody_waits() ->
 
 
 def test_hot_table_that_changed_while_stubs_were_lost_is_pulled_again() -> None:
-    world = driver()
+    world = chooser()
     heat(world, ["orders"])
     world.catalog.put_table("shop", "orders", columns=("id", "lost"))
     world.beacon()
@@ -235,7 +218,7 @@ def test_hot_table_that_changed_while_stubs_were_lost_is_pulled_again() -> None:
 
 
 def test_catalogd_that_does_not_answer_leaves_the_pull_to_who_asks() -> None:
-    world = driver()
+    world = chooser()
     heat(world, ["orders"])
     world.deaf.add(facts.PULLS)
     change(world, "orders", "new")

@@ -2,8 +2,12 @@
 
 import pytest
 
+from topicast.subscriber import facts
 from topicast.subscriber import marks as module
 from topicast.subscriber.marks import PATTERNS_MAX, Marks, parse_patterns
+from topicast.tests.subscriber.source import shop
+from topicast.tests.subscriber.world import World, chooser, pulls
+from topicast.topics.entries import FULL, MINIMAL
 from topicast.topics.errors import ConfigError
 from topicast.topics.objects.names import table_key
 
@@ -88,3 +92,34 @@ def test_too_many_patterns_are_refused() -> None:
     text = ",".join(f"a.b{number}" for number in range(PATTERNS_MAX + 1))
     with pytest.raises(ConfigError, match="at most"):
         parse_patterns(text, setting="never")
+
+
+def test_banned_table_is_pulled_for_each_read_and_never_kept() -> None:
+    world = chooser(never=("shop.orders",))
+    for _ in range(3):
+        world.member.choosing.reads.append(("shop", "orders", False))
+        assert world.table("shop.orders") in world.answers
+        assert world.columns("orders") is None
+    assert len(pulls(world)) == 3
+    world.pass_time(2)
+    assert world.topics()[world.catalog.topic("shop", "orders")].level == "none"
+    assert not len(world.member.choosing.uses)
+    world.table("shop.items")
+    assert world.columns("items") == ("id",)
+
+
+@pytest.mark.parametrize("level", [MINIMAL, FULL])
+def test_banned_table_is_not_held_at_any_level(level: int) -> None:
+    world = World(shop(), never=("shop.sales",))
+    world.start()
+    topic = world.catalog.topic("shop", "sales")
+    world.ask(facts.AskJoin, topics=(topic,), level=level)
+    world.pass_time(1)
+    number = world.table("shop.sales", whole=True)
+    assert number in world.answers
+    assert world.view.partitions("shop", "sales") is None
+    value = max(entry.size for entry in world.catalog.topics[topic].since(0))
+    assert world.topics()[topic].bytes < world.catalog.live_bytes(topic) - value
+    world.publish(world.catalog.put_partitions("shop", "sales", {"ds=200": {"n": "x"}}))
+    assert world.view.partitions("shop", "sales") is None
+    assert len(pulls(world)) == 1

@@ -117,19 +117,19 @@ def test_tables_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) ->
     assert (names.pins.count, names.pins.over_count) == (0, 0)
 
 
-def test_bytes_of_topics_are_those_of_what_is_kept_and_of_what_will_fit() -> None:
+def test_what_is_to_come_is_what_fits_beside_what_is_held() -> None:
     names = Namespace("db.*")
     names.create("a", "b", "c", "d")
     names.scan()
-    for size, (group, pin) in zip((100, 200, 300, 50), names.pins.known.items(), strict=True):
+    pins = names.pins.known
+    for size, pin in zip((200, 100, 300, 50), pins.values(), strict=True):
         pin.size = size
-        if size >= 200:
-            names.pins.over[group] = size
+    held = {(pin.topic, group): 50 for group, pin in pins.items() if pin.size in (100, 50)}
     assert names.pins.needed_bytes == 650
-    assert sum(names.pins.bytes_of(400).values()) == 100 + 200 + 50
-    assert sum(names.pins.bytes_of(0).values()) == 150
-    topics = {pin.topic for pin in names.pins.known.values()}
-    assert names.pins.bytes_of(0).keys() == topics
+    assert names.pins.to_come(400, held).total() == 200 + 50
+    assert names.pins.to_come(1000, held).total() == 200 + 50 + 300
+    assert names.pins.to_come(200, {}).total() == 100, "its topic takes some bytes, too"
+    assert names.pins.to_come(5000, {}).total() == 650
 
 
 @given(

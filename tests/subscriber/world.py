@@ -19,6 +19,7 @@ from topicast.topics.bulk import CREDIT_DEFAULT, Sender, chunks
 from topicast.topics.entries import Entry, group_of, stub
 from topicast.topics.objects.names import table_key
 from topicast.topics.offers import ALL_OFFERED, offered
+from topicast.topics.sharding import NAMESPACE
 from topicast.topics.topic import Topic
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages import (
@@ -351,6 +352,29 @@ def started(**settings: object) -> World:
     world = World(shop(), **settings)  # type: ignore[arg-type]  # each test names its own
     world.start()
     return world
+
+
+def large(tables: int = 40) -> Catalog:
+    """Return a catalog with strangers in each topic."""
+    catalog = shop()
+    for number in range(tables):
+        catalog.create_table("shop", f"t{number}")
+    return catalog
+
+
+def chooser(catalog: Catalog | None = None, *, room: int = 12_000, **settings: object) -> World:
+    """Return a world whose member chooses its levels, with ``room`` beside the names."""
+    catalog = catalog or large()
+    budget = catalog.live_bytes(NAMESPACE) + room
+    world = World(catalog, automatic=True, budget_bytes=budget, **settings)  # type: ignore[arg-type]  # as above
+    world.start()
+    return world
+
+
+def pulls(world: World, name: str = "") -> list[Pull]:
+    """Return what was pulled, of all tables or of one."""
+    found = [one for one in world.said(Pull) if isinstance(one, Pull)]
+    return [one for one in found if not name or one.table == name]
 
 
 def columns_of(content: object, name: str) -> tuple[str, ...]:
