@@ -6,11 +6,12 @@ The callback server is Spark's, and never shut down by us; but anybody may take 
 from typing import Any, Final
 
 PROOF_S: Final = 5  # for a callback; it takes 1 ms
-DEAF: Final = "only from Python: the JVM's callbacks do not arrive (Py4J's callback server)"
+ONLY: Final = "only from Python"
+DEAF: Final = f"{ONLY}: the JVM's callbacks do not arrive (Py4J's callback server)"
 
 
 class Deaf(Exception):
-    """Callbacks do not arrive; says what was tried."""
+    """What the JVM executes is not heard of; says why."""
 
 
 class Callbacks:

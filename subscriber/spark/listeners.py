@@ -1,11 +1,12 @@
-"""Listeners: what Spark's JVM tells that it executed, whoever asked it to.
+"""Listeners: what Spark's JVM tells that it executed, whoever asked it to, in whichever session.
 
-    listener bus ──QueryExecutionListener──▶ Commands (Java) ──▶ Executions ──▶ take: queue it
-                 ──StreamingQueryListener────────────────────▶ Batches ─────▶
+    listener bus of the context ──every event──▶ TopicastHeard (Java) ──commands, batches──▶ take
 
-An adapter. Callbacks only hand over: the bus is shared, and a callback that takes long makes it
-drop what others are told. Queries do not even reach Python, which cost each of them 0.3 ms: Spark's
-own compiler makes a class of Java that lets commands pass. Whether they arrive: `callbacks`.
+An adapter. There is one listener for a context: the events of all its sessions are on one bus,
+those of Connect's clients and of sessions that only the JVM has among them. Of queries Python hears
+nothing, which cost each of them 0.3 ms: a class of Java, made by Spark's own compiler, lets pass
+what may write. ``take`` only hands over: the bus is shared, and a callback that takes long makes it
+drop what others are told. Whether callbacks arrive: ``callbacks``.
 """
 
 from collections.abc import Callable
@@ -14,33 +15,40 @@ from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JError
 
-from .catalyst import field_of, in_one_text
+from .callbacks import ONLY, Deaf
 from .plans import COMMANDS
 
 EXECUTED: Final = "executed"
 FAILED: Final = "failed"
 PROGRESS: Final = "progress"
+REASON_MAX: Final = 200  # characters of what the JVM says
 
-PASS: Final = """
+HEARD: Final = """
 import java.util.Collection;
-import org.apache.spark.sql.execution.QueryExecution;
-import org.apache.spark.sql.util.QueryExecutionListener;
+import java.util.function.BiConsumer;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerEvent;
+import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
+import org.apache.spark.sql.streaming.StreamingQueryListener;
 
-public final class TopicastCommands implements QueryExecutionListener {
-    private final QueryExecutionListener to;
-    private final Collection names;
+public final class TopicastHeard extends SparkListener {
+    private final BiConsumer to;
+    private final Collection commands;
 
-    public TopicastCommands(QueryExecutionListener to, Collection names) {
+    public TopicastHeard(BiConsumer to, Collection commands) {
         this.to = to;
-        this.names = names;
+        this.commands = commands;
     }
 
-    public void onSuccess(String name, QueryExecution execution, long duration) {
-        if (names.contains(name)) to.onSuccess(name, execution, duration);
-    }
-
-    public void onFailure(String name, QueryExecution execution, Exception error) {
-        if (names.contains(name)) to.onFailure(name, execution, error);
+    public void onOtherEvent(SparkListenerEvent event) {
+        if (event instanceof SparkListenerSQLExecutionEnd) {
+            SparkListenerSQLExecutionEnd end = (SparkListenerSQLExecutionEnd) event;
+            if (end.qe() == null || end.executionName().isEmpty()) return;
+            if (!commands.contains(end.executionName().get())) return;
+            to.accept(end.executionFailure().isEmpty() ? "executed" : "failed", end.qe());
+        } else if (event instanceof StreamingQueryListener.QueryProgressEvent) {
+            to.accept("progress", event);
+        }
     }
 }
 """
@@ -50,110 +58,49 @@ _KINDS: Final[WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()  # made once fo
 Take = Callable[[str, Any], None]  # what happened, and the object of the JVM that says more
 
 
-class Executions:
-    """Hears of every execution of one session, and of sessions cloned of it."""
+class Taking:
+    """What the JVM calls."""
 
     def __init__(self, take: Take) -> None:
         self._take = take
 
-    def onSuccess(self, name: str, execution: Any, _duration: int) -> None:  # noqa: N802 - Spark's
-        """Take a statement that was executed."""
-        if name in COMMANDS:
-            self._take(EXECUTED, execution)
-
-    def onFailure(self, name: str, execution: Any, _error: Any) -> None:  # noqa: N802 - Spark's
-        """Take a statement that failed while it was executed."""
-        if name in COMMANDS:
-            self._take(FAILED, execution)
+    def accept(self, what: str, of: Any) -> None:
+        """Hand over."""
+        self._take(what, of)
 
     class Java:
         """What it is in the JVM."""
 
-        implements = ("org.apache.spark.sql.util.QueryExecutionListener",)
+        implements = ("java.util.function.BiConsumer",)
 
 
-class Batches:
-    """Hears of every batch of the streams of one session."""
+def listen(session: Any, take: Take) -> Callable[[], None]:
+    """Have ``take`` called with what the context of ``session`` executes from now on.
 
-    def __init__(self, take: Take) -> None:
-        self._take = take
+    Returns the undoing. Nothing of a session is made by it.
 
-    def onQueryStarted(self, _event: Any) -> None:  # noqa: N802 - Spark's
-        """A stream that starts has written nothing."""
-
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 - Spark's
-        """Take a batch that is done."""
-        self._take(PROGRESS, event)
-
-    def onQueryIdle(self, _event: Any) -> None:  # noqa: N802 - Spark's
-        """A stream without a batch has written nothing."""
-
-    def onQueryTerminated(self, _event: Any) -> None:  # noqa: N802 - Spark's
-        """What a stream has written was told before."""
-
-    class Java:
-        """What it is in the JVM."""
-
-        implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
-
-
-class States:
-    """Tells which sessions have their state: whoever makes it fixes what settings it has."""
-
-    def __init__(self) -> None:
-        self._field: Any = None
-
-    def has(self, session: Any) -> bool:
-        """Tell whether ``session`` has it."""
-        if self._field is None:
-            kind = session._jsparkSession.getClass()
-            self._field = field_of(kind, "sessionState", in_one_text(session))
-        return self._field is not None and self._field.get(session._jsparkSession) is not None
-
-
-def listen(session: Any, take: Take, *, streaming: bool = True) -> Callable[[], None]:
-    """Have ``take`` called with what ``session``, which has its state, executes from now on.
-
-    Returns the undoing, which needs what the JVM made of ours: of Python's objects each call
-    makes another. ``streaming``: batches, too, for which Spark makes what lives as long as itself.
+    Raises:
+        Deaf: this Spark has no such compiler, or its events are others.
     """
-    java, manager = session._jsparkSession, session._jsparkSession.listenerManager()
-    executions = _registered(manager, Executions(take), session._jvm)
-    if not streaming:
-        return lambda: manager.unregister(executions)
-    streams, wrapper = java.streams(), session._jvm.org.apache.spark.sql.streaming
-    batches = wrapper.PythonStreamingQueryListenerWrapper(Batches(take))
-    streams.addListener(batches)
-
-    def undo() -> None:
-        manager.unregister(executions)
-        streams.removeListener(batches)
-
-    return undo
-
-
-def _registered(manager: Any, executions: Executions, jvm: Any) -> Any:
-    """Have ``executions`` hear of commands; return what the JVM calls."""
     try:
-        listener = _passing(executions, jvm)
-        manager.register(listener)
-    except (Py4JError, TypeError):  # no such compiler: then it hears of queries, too
-        manager.register(executions)
-        listener = manager.listListeners()[-1]
-    return listener
+        context = session._sc._jsc.sc()
+        listener = _made(session._jvm, take)
+        context.addSparkListener(listener)
+    except (Py4JError, TypeError) as exc:  # TypeError: what is a package to Py4J is called
+        raise Deaf(f"{ONLY}: no listener for this Spark ({str(exc).strip()[:REASON_MAX]})") from exc
+    return lambda: context.removeSparkListener(listener)
 
 
-def _passing(executions: Executions, jvm: Any) -> Any:
-    """Return what lets commands pass to ``executions``."""
+def _made(jvm: Any, take: Take) -> Any:
     kind = _KINDS.get(jvm)
     if kind is None:
         compiler = jvm.org.codehaus.janino.SimpleCompiler()
         compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-        compiler.cook(PASS)
-        kind = _KINDS[jvm] = compiler.getClassLoader().loadClass("TopicastCommands")
-    names, arguments = jvm.java.util.ArrayList(), jvm.java.util.ArrayList()
+        compiler.cook(HEARD)
+        kind = _KINDS[jvm] = compiler.getClassLoader().loadClass("TopicastHeard")
+    commands, arguments = jvm.java.util.ArrayList(), jvm.java.util.ArrayList()
     for name in sorted(COMMANDS):
-        names.add(name)
-    arguments.add(executions)
-    arguments.add(names)
+        commands.add(name)
+    arguments.add(Taking(take))
+    arguments.add(commands)
     return kind.getConstructors()[0].newInstance(arguments.toArray())

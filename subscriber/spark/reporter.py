@@ -16,14 +16,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, Full, Queue
 from typing import Any, Final
-from weakref import WeakKeyDictionary, WeakSet, ref
+from weakref import WeakKeyDictionary, ref
 
 from ...topics.errors import TopicastError, UsageError
 from ..subscriber import Subscriber
 from .callbacks import Callbacks, Deaf
-from .connect import Hosted
 from .guard import Guard
-from .listeners import FAILED, PROGRESS, States, listen
+from .listeners import FAILED, PROGRESS, listen
 from .metastores import Metastore
 from .plans import Plans, empty_bus, mark_of, sunk, written
 from .sessions import Sessions
@@ -34,7 +33,7 @@ from .writers import install
 ACK_S: Final = 0.003  # that a write is held up for; of 5 ms that it may cost
 FLUSH_S: Final = 2.0  # at the end of Spark, for what was written last
 MARK_S: Final = 0.05  # for a wrapped statement to say which execution was its own
-IDLE_S: Final = 0.2  # between two looks for sessions that have come into use
+IDLE_S: Final = 0.2  # between two looks for another context
 PROVE_S: Final = 10.0  # between two proofs that callbacks arrive: their server may be taken or end
 QUEUE_MAX: Final = 10_000  # executions that wait to be looked at; each is held in the JVM
 REPORTED: Final = "reported"
@@ -59,7 +58,7 @@ class Reporter:
         """Make it; nothing is wrapped before ``start``.
 
         Args:
-            sessions: Of the process; they are listened to once they are in use.
+            sessions: Of the process; their context is listened to.
             guard: Where failures end.
             live: Who tells, at this moment.
             metastore: What ``live`` says that it writes to.
@@ -82,15 +81,14 @@ class Reporter:
         self._jvm: Any = None
         self._system: Any = None
         self._plans: WeakKeyDictionary[Any, Plans] = WeakKeyDictionary()
-        self._undo: Callable[[], None] = lambda: None
-        self._heard: WeakSet[Any] = WeakSet()  # sessions that are listened to
-        self._undoings: dict[str, Callable[[], None]] = {}  # by the session's id in the JVM
-        self._hosted: dict[str, ref[Any]] = {}  # of these those of Spark Connect, which go again
+        self._undo: Callable[[], None] = _nothing
+        self._heard: Callable[[], Any] = _nothing  # the context that is listened to
+        self._tried: Callable[[], Any] = _nothing  # or was to be
+        self._unlisten: Callable[[], None] = _nothing
         self._queue: Queue[tuple[str, Any]] = Queue(QUEUE_MAX)
         self._open: dict[int, frozenset[str]] = {}  # what wrapped calls write at this moment
         self._marks: dict[int, frozenset[str]] = {}
         self._batches: dict[str, int] = {}
-        self._states = States()
         self._callbacks = Callbacks()
         self._prove_at = 0.0
         self._stopping = threading.Event()
@@ -217,18 +215,18 @@ class Reporter:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            if self._queue.empty():
+                with self._guard("listen to Spark"):
+                    self._listen()
+                with self._guard("tell what was written"):
+                    self.untold.settle()
+                    self._note_delay()
             what, of = self._next()
             if isinstance(of, threading.Event):
                 of.set()
             elif of is not None:
                 with self._guard("read what was written"):
                     self._hear(what, of)
-            if self._queue.empty():
-                with self._guard("listen to sessions"):
-                    self._listen()
-                with self._guard("tell what was written"):
-                    self.untold.settle()
-                    self._note_delay()
 
     def _note_delay(self) -> None:
         """Note whether catalogd puts off what it is told."""
@@ -297,50 +295,33 @@ class Reporter:
         return batch > before
 
     def _listen(self) -> None:
-        """Listen to sessions that have come into use, and to clients' no longer than they last."""
-        for name in [name for name, one in self._hosted.items() if one() is None]:
-            del self._hosted[name]
-            self._undoings.pop(name)()
-        used = [one for one in self._sessions.alive() if self._is_used(one)]
-        if not used or not self._hears(used[0]):
+        """Hear what the context of now executes, if callbacks arrive; look again now and then."""
+        alive = (one for one in self._sessions.alive() if one._sc is not None)
+        session = next((one for one in alive if one._sc._jsc is not None), None)
+        if session is None:
             return
-        for session in used:
-            if session in self._heard:
-                continue
-            self._heard.add(session)
-            name = str(session._jsparkSession.sessionUUID())
-            if name in self._undoings:
-                continue  # another object for the same one
-            hosted = isinstance(session, Hosted)
-            self._undoings[name] = listen(session, self._take, streaming=not hosted)
-            if hosted:
-                self._hosted[name] = ref(session)
-
-    def _is_used(self, session: Any) -> bool:
-        """Whether ``session`` has its state, which is not ours to make, and has not ended."""
-        if session._sc._jsc is None:
-            return False
-        return session in self._heard or self._states.has(session)
-
-    def _hears(self, session: Any) -> bool:
-        """Whether callbacks arrive; while they do not, the JVM has no listener of ours."""
-        if time.monotonic() >= self._prove_at:
-            try:
-                self._callbacks.prove(session)
-                self.deaf = ""
-            except Deaf as error:
-                if not self.deaf:
-                    self._guard.failed("hear what the JVM executes", error)
-                self.deaf = str(error)
-                self._listen_no_more()
-            self._prove_at = time.monotonic() + PROVE_S
-        return not self.deaf
+        now = time.monotonic()
+        if self._tried() is session._sc and now < self._prove_at:
+            return
+        self._tried, self._prove_at = ref(session._sc), now + PROVE_S
+        try:
+            self._callbacks.prove(session)
+            if self._heard() is not session._sc:
+                self._unlisten = listen(session, self._take)
+                self._heard = ref(session._sc)
+            self.deaf = ""
+        except Deaf as error:
+            if not self.deaf:
+                self._guard.failed("hear what the JVM executes", error)
+            self.deaf = str(error)
+            self._listen_no_more()
 
     def _listen_no_more(self) -> None:
-        """Take every listener away."""
-        undoings, self._undoings = self._undoings, {}
-        self._heard.clear()
-        self._hosted.clear()
-        for undo in undoings.values():
-            with self._guard("listen no more", unless=lambda: not self._contexts()):
-                undo()
+        """Take the listener away: while callbacks do not arrive the JVM has none of ours."""
+        undo, self._unlisten, self._heard = self._unlisten, _nothing, _nothing
+        with self._guard("listen no more", unless=lambda: not self._contexts()):
+            undo()
+
+
+def _nothing() -> None:
+    """Do nothing; there is nothing."""

@@ -3,8 +3,8 @@
 attach    to a session that is in use, until the call returns; worst: of all
 live      until its state is live; beside both, a query that reads nothing
 query     short queries of a driver that is attached, and of the same one that is not: they take
-          turns, and the ratio is the mean of those of neighbours, without the outer fourths;
-          error: its standard error
+          turns, each after a rest, so that what an attach leaves to do is not in it; the ratio is
+          the mean of those of neighbours, without the outer fourths; error: its standard error
 
 Run: make bench ARGS=tests/bench/bench_attach.py
 """
@@ -20,8 +20,9 @@ from topicast.tests.integration.daemons import Daemons
 from topicast.tests.spark.applications import Application, applications
 
 ATTACHES = 20
-PAIRS = 48
-QUERIES = 15  # of a turn
+PAIRS = 20
+QUERIES = 60  # of a turn
+REST_S = 1.0  # before it
 ATTACH_MS_MAX = 150.0
 RATIO_MAX = 1.01
 PREPARE = """
@@ -62,6 +63,7 @@ def turn(work, *, attached):
         handle.sync(60)
         work()
         handle.sync(60)
+    time.sleep(REST_S)
     for _ in range(5):
         work()
     times = sorted(ms(work) for _ in range(QUERIES))
@@ -112,7 +114,7 @@ def main() -> None:
         daemons.start("statestored")
         daemons.start("catalogd")
         driver = started.enter_context(applications(folder, hive.uri, driver={}))["driver"]
-        driver.do(f"HUB, QUERIES = {daemons.hub_address!r}, {QUERIES}")
+        driver.do(f"HUB, QUERIES, REST_S = {daemons.hub_address!r}, {QUERIES}, {REST_S}")
         driver.do(PREPARE)
         driver.sql("CREATE DATABASE bench", "CREATE TABLE bench.t (id INT) USING parquet")
         driver.sql("INSERT INTO bench.t VALUES (1)")

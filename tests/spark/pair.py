@@ -63,6 +63,18 @@ class Pair:
     def status(self, field: str) -> Any:
         return self.writer.do(f"handle.status().{field}")
 
+    def listeners(self) -> Any:
+        """Return how many listeners of ours the writer's JVM has."""
+        self.writer.do("from topicast.subscriber.spark.listeners import _KINDS")
+        tag = "spark._jvm.scala.reflect.ClassTag.apply(_KINDS[spark._jvm])"
+        bus = "spark.sparkContext._jsc.sc().listenerBus()"
+        return self.writer.do(f"{bus}.findListenersByClass({tag}).size()")
+
+    def location(self, db: str) -> str:
+        """Return the folder of a database."""
+        query = f"spark.sql('DESCRIBE DATABASE {db}').where(\"info_name = 'Location'\")"
+        return str(self.writer.do(f"{query}.first()[1]")).removeprefix("file:")
+
     def attach(self, driver: Application) -> None:
         driver.do(f"handle = attach(spark, {self.daemons.hub_address!r})")
         driver.do(f"handle.sync({WAIT_S})")

@@ -4,51 +4,57 @@ from collections.abc import Iterator
 
 import pytest
 
-from topicast.tests.spark.applications import Application
+from topicast.tests.spark.applications import Application, Failed
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.waiting import until
 
-NOTED = """
+HEAR = """
 from pyspark.java_gateway import ensure_callback_server_started
 from topicast.subscriber.spark import listeners
-names = []
-
-class Noted(listeners.Executions):
-    def onSuccess(self, name, execution, duration):
-        names.append(name)
-
-def note():
-    names.clear()
-    return listeners._registered(manager, Noted(None), spark._jvm)
-
-attach(spark).detach()  # whatever was attached in other modules
+attach(spark, hub).detach()  # whatever was attached in other modules
 ensure_callback_server_started(spark.sparkContext._gateway)
-manager = spark._jsparkSession.listenerManager()
-noted = note()
+heard = []
+unlisten = listeners.listen(spark, lambda what, of: heard.append(what))
 """
-READ_AND_COMMAND = (
-    "_ = spark.sql('SELECT 1').collect()",
-    "_ = spark.sql('CREATE OR REPLACE TEMP VIEW noted AS SELECT 1 AS id')",
-)
+VIEW = "CREATE OR REPLACE TEMP VIEW noted AS SELECT 1 AS id"
+OURS = "listeners._KINDS[spark._jvm]"  # the class of what listens
+COUNT = "spark.sparkContext._jsc.sc().listenerBus().findListenersByClass(tag).size()"
 
 
 @pytest.fixture
 def driver(drivers: Drivers) -> Iterator[Application]:
     driver = drivers.writer
     driver.do(f"hub = {drivers.daemons.hub_address!r}")
-    driver.do(NOTED.replace("attach(spark)", "attach(spark, hub)"))
+    driver.do(HEAR)
     yield driver
-    driver.do("manager.unregister(noted); listeners.PASS = had; listeners._KINDS.clear()")
+    driver.do("unlisten()")
 
 
-def test_queries_never_reach_python_and_commands_do(driver: Application) -> None:
-    """Given a JVM without the compiler, then both do, and what is heard of is the same."""
-    driver.do("had = listeners.PASS")
-    for statement in READ_AND_COMMAND:
-        driver.do(statement)
-    until(lambda: driver.do("names") == ["command"], timeout_s=20)
-    driver.do("listeners.PASS = 'no class'; listeners._KINDS.clear()")
-    driver.do("manager.unregister(noted); noted = note()")
-    for statement in READ_AND_COMMAND:
-        driver.do(statement)
-    until(lambda: driver.do("names") == ["collectToPython", "command"], timeout_s=20)
+def test_queries_never_reach_python_and_commands_of_every_session_do(driver: Application) -> None:
+    driver.do("_ = spark.sql('SELECT 1').collect()")
+    for session in ("_jsparkSession", "newSession()", "_jsparkSession.newSession()"):
+        driver.do(f"_ = spark.{session}.sql({VIEW!r})")
+    with pytest.raises(Failed):
+        driver.do("spark.sql('CREATE TABLE nowhere.t (id INT) USING parquet')")
+    failed = "INSERT OVERWRITE DIRECTORY '/nowhere' USING parquet SELECT raise_error('no')"
+    with pytest.raises(Failed):
+        driver.do(f"spark.sql({failed!r})")
+    until(lambda: "failed" in driver.do("heard"), timeout_s=20)
+    assert driver.do("heard")[:3] == ["executed"] * 3
+    assert set(driver.do("heard")[3:]) == {"failed"}
+
+
+def test_what_listens_is_one_for_all_sessions_and_goes(driver: Application) -> None:
+    driver.do(f"tag = spark._jvm.scala.reflect.ClassTag.apply({OURS})")
+    assert driver.do(COUNT) == 1
+    driver.do("unlisten()")
+    assert driver.do(COUNT) == 0
+
+
+def test_spark_that_lacks_what_is_needed_is_said(driver: Application) -> None:
+    driver.do("had = listeners.HEARD; listeners.HEARD = 'no class'; listeners._KINDS.clear()")
+    try:
+        with pytest.raises(Failed, match="Deaf: only from Python: no listener for this Spark"):
+            driver.do("listeners.listen(spark, None)")
+    finally:
+        driver.do("listeners.HEARD = had")

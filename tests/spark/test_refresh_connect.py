@@ -44,6 +44,12 @@ service = getattr(spark._jvm.org.apache.spark.sql.connect.service, "SparkConnect
 service = getattr(service, "MODULE$")
 service.start(spark.sparkContext._jsc.sc())
 """
+BY_STREAM = """[
+    spark.sql("SELECT 6 AS id").write.json(where + "-in"),
+    spark.readStream.schema("id INT").json(where + "-in").writeStream
+    .option("checkpointLocation", where + "-checkpoint").trigger(availableNow=True)
+    .start(where).awaitTermination(),
+]"""
 CLOSE = """
 none = spark._jvm.scala.Option.empty()
 service.stop(none, none)
@@ -233,18 +239,25 @@ def test_what_a_client_writes_without_an_event_another_driver_reads(attached: Pl
     place.writer.do(f"handle = attach(spark, {place.hub!r}); handle.sync({WAIT_S})")
     rows = [[1]]
     assert place.writer.rows(f"SELECT * FROM {table}") == rows
+    location = "spark.table('told.by_client').inputFiles()[0].rpartition('/')[0]"
+    place.client.do(f"where = {place.writer.do(location)!r}")
+    place.client.do("from pyspark.sql import SparkSession")
+    place.client.do(f"remote = SparkSession.builder.remote({place.address!r})")
     for number, write in enumerate(
         (
             f"spark.sql('INSERT INTO {table} VALUES (2)')",
             f"spark.createDataFrame([(3,)], 'id INT').write.insertInto('{table}')",
             f"spark.createDataFrame([(4,)], 'id INT').write.mode('append').saveAsTable('{table}')",
+            f"remote.create().sql('INSERT INTO {table} VALUES (5)')",
+            BY_STREAM,
         ),
         start=2,
     ):
         place.client.do(f"_ = {write}")
-        rows = [*rows, [number]]
+        rows = [*rows, [number]] if write != BY_STREAM else [[6]]  # what the sink's log lists
         until(
             lambda wanted=rows: place.writer.rows(f"SELECT * FROM {table}") == wanted,  # type: ignore[misc]  # of this turn
             timeout_s=WAIT_S,
+            what=write,
         )
     place.writer.do("handle.detach()")

@@ -32,10 +32,6 @@ class Scene(Pair):
         self.create(db, tables)
         self.is_settled(db, dict.fromkeys(tables, BEFORE))
 
-    def location(self, db: str) -> str:
-        query = f"spark.sql('DESCRIBE DATABASE {db}').where(\"info_name = 'Location'\")"
-        return str(self.writer.do(f"{query}.first()[1]")).removeprefix("file:")
-
     def insert(self, table: str, *, by: str = "spark") -> None:
         self.writer.do(f"_ = {by}.sql(\"INSERT INTO {table} VALUES (2, 'a')\")")
 
@@ -114,7 +110,7 @@ def test_callbacks_that_do_not_arrive_cost_no_more_than_what_they_say(
         scene.insert(f"{how}.java", by="spark._jsparkSession")
         scene.insert(f"{how}.python")
         scene.sees(how, {"python": INSERTED})
-        assert writer.do("len(spark._jsparkSession.listenerManager().listListeners())") == 0
+        assert scene.listeners() == 0
     finally:
         writer.do(f"other.close(); calls({port}); server, other = None, None")
     until(lambda: scene.status("writes") == "reported", timeout_s=WAIT_S)

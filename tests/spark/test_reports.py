@@ -51,6 +51,10 @@ WRITES = {  # table -> how it is written, and the rows that there are then
         "spark._jsparkSession.sql('INSERT OVERWRITE {t} TABLE view_of_two')",
         OVERWRITTEN,
     ),
+    "java_alone": (
+        "spark._jsparkSession.newSession().sql(\"INSERT INTO {t} VALUES (2, 'a')\")",
+        INSERTED,
+    ),
     "batch": ("batches('{t}').start().awaitTermination()", INSERTED),
     "sink": (  # of which readers take what its own log lists
         "stream('sink').partitionBy('ds').start(where + '/sink').awaitTermination()",
@@ -183,8 +187,7 @@ def test_plain_spark_reads_old_rows_and_fails(plain: dict[str, Any]) -> None:
 def test_every_way_to_write_is_seen_by_the_other_driver(attached: Pair) -> None:
     pair, writer = attached, attached.writer
     pair.create("reported", WRITES)
-    find = "spark.sql('DESCRIBE DATABASE reported').where(\"info_name = 'Location'\").first()[1]"
-    writer.do(f"where = {find}")
+    writer.do(f"where = 'file:{pair.location('reported')}'")
     writer.do(PREPARE)
     pair.is_settled("reported", dict.fromkeys(WRITES, BEFORE))
     pair.reader.do(f"held = {{t: spark.table('reported.' + t) for t in {GONE + KEPT}}}")
@@ -264,6 +267,29 @@ def test_what_is_written_while_catalogd_is_away_is_told_when_it_is_back(attached
     pair.sees("no_catalogd", dict.fromkeys(tables, OVERWRITTEN))
 
 
+STREAM = """
+two.write.json(where + "/in")
+rows = spark.readStream.schema("id INT, ds STRING").json(where + "/in")
+stream = rows.writeStream.option("checkpointLocation", where + "/checkpoint").partitionBy("ds")
+stream = stream.trigger(processingTime="100 milliseconds").start(where + "/t")
+stream.processAllAvailable()
+"""
+
+
+def test_stream_that_was_started_before_the_attach_is_told(attached: Pair) -> None:
+    pair, writer = attached, attached.writer
+    pair.create("early", ("t",))
+    pair.is_settled("early", {"t": BEFORE})
+    writer.do("handle.detach()")
+    writer.do(f"where = 'file:{pair.location('early')}'")
+    writer.do(STREAM)
+    pair.attach(writer)
+    until(lambda: pair.listeners() == 1, timeout_s=WAIT_S)
+    writer.do("two.write.mode('append').json(where + '/in'); stream.processAllAvailable()")
+    pair.sees("early", {"t": OVERWRITTEN * 2})
+    writer.do("stream.stop()")
+
+
 def test_what_was_written_last_is_told_before_spark_stops(attached: Pair) -> None:
     pair, writer = attached, attached.writer
     pair.create("ended", ("java", "later"))
@@ -287,8 +313,7 @@ def test_detached_driver_is_as_it_was_and_tells_nothing(attached: Pair) -> None:
     writer.do("handle.detach()")
     writer.do("from pyspark.sql import SparkSession")
     assert writer.do("hasattr(SparkSession.sql, '__wrapped__')") is False
-    assert writer.do("len(spark._jsparkSession.listenerManager().listListeners())") == 0
-    assert writer.do("len(spark._jsparkSession.streams().listListeners())") == 0
+    assert pair.listeners() == 0
     writer.sql("INSERT INTO let_go.t VALUES (2, 'a')")
     pair.reader.do(f"handle.sync({WAIT_S})")
     assert pair.read("let_go", ["t"]) == {"t": BEFORE}

@@ -1,6 +1,5 @@
 """What a reporter says of itself, and when it asks Spark nothing; tests/spark has the rest."""
 
-import gc
 import os
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -29,6 +28,7 @@ class Made:
         self.guard = Guard()
         self.sessions = Sessions()
         self.is_on = True
+        self.held: list[Hosted] = []
         self.reporter = Reporter(
             self.sessions,
             guard=self.guard,
@@ -38,14 +38,44 @@ class Made:
             is_on=lambda: self.is_on,
         )
 
-    def hosts(self, monkeypatch: pytest.MonkeyPatch) -> Hosted:
-        """Return a session of a client, which is found; its callbacks arrive."""
-        monkeypatch.setattr(self.reporter._callbacks, "prove", lambda _session: None)
-        monkeypatch.setattr(self.reporter._states, "has", lambda _session: True)
-        base = SimpleNamespace(_sc=SimpleNamespace(_jsc=object()), _jvm=None)
-        hosted = Hosted(base, SimpleNamespace(sessionUUID=lambda: "1"), None)
-        self.sessions.found(hosted)
-        return hosted
+    def finds(self, *contexts: "Context") -> None:
+        """Let there be a session of each context."""
+        for context in contexts:
+            session = Hosted(SimpleNamespace(_sc=context, _jvm=None), None, None)
+            self.held.append(session)
+            self.sessions.found(session)
+
+
+class Context:
+    """A context of Spark, until it is stopped."""
+
+    def __init__(self) -> None:
+        self._jsc: object = self
+
+
+class Heard:
+    """What was listened to, in words; callbacks do not arrive while ``deaf``."""
+
+    def __init__(self, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.said: list[str] = []
+        self.deaf = False
+        self._reporter = made.reporter
+        monkeypatch.setattr(reporter_module, "listen", self._listen)
+        monkeypatch.setattr(self._reporter._callbacks, "prove", self._prove)
+
+    def turn(self) -> list[str]:
+        """Look once more, and return what was done."""
+        before = len(self.said)
+        self._reporter._listen()
+        return self.said[before:]
+
+    def _listen(self, _session: Any, _take: Any) -> Callable[[], None]:
+        self.said.append("listened")
+        return lambda: self.said.append("undone")
+
+    def _prove(self, _session: Any) -> None:
+        if self.deaf:
+            raise Deaf("only from Python")
 
 
 def test_status_says_why_writes_are_not_reported() -> None:
@@ -91,53 +121,44 @@ def test_reporter_that_was_never_started_stops_at_once() -> None:
     Made().reporter.stop()
 
 
-def test_session_of_a_client_is_listened_to_no_longer_than_it_lasts(
+def test_each_context_is_listened_to_once_whatever_sessions_it_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A server has thousands of them, one after the other."""
-    heard: list[bool] = []
-    undone: list[str] = []
-
-    def listen(_session: Any, _take: Any, *, streaming: bool) -> Callable[[], None]:
-        heard.append(streaming)
-        return lambda: undone.append("1")
-
-    monkeypatch.setattr(reporter_module, "listen", listen)
-    made = Made()
-    hosted = made.hosts(monkeypatch)
-    for _turn in range(2):
-        made.reporter._listen()
-    assert (heard, undone) == ([False], [])
-    del hosted
-    gc.collect()
-    made.reporter._listen()
-    assert (undone, made.reporter._undoings) == (["1"], {})
+    made, first, second = Made(), Context(), Context()
+    heard = Heard(made, monkeypatch)
+    assert heard.turn() == [], "there is none yet"
+    made.finds(first, first)
+    assert [heard.turn(), heard.turn()] == [["listened"], []]
+    first._jsc = None
+    assert heard.turn() == [], "its listener went with it"
+    made.finds(second)
+    assert [heard.turn(), heard.turn()] == [["listened"], []]
 
 
 def test_while_callbacks_do_not_arrive_the_jvm_has_no_listener_of_ours(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    heard: list[str] = []
-    deaf = iter((False, True, True, False))
-
-    def listen(_session: Any, _take: Any, *, streaming: bool) -> Callable[[], None]:
-        heard.append("listened")
-        return lambda: heard.append("undone")
-
-    def prove(_session: Any) -> None:
-        if next(deaf):
-            raise Deaf("only from Python")
-
-    monkeypatch.setattr(reporter_module, "listen", listen)
     monkeypatch.setattr(reporter_module, "PROVE_S", 0.0)
     made = Made()
-    hosted = made.hosts(monkeypatch)
-    monkeypatch.setattr(made.reporter._callbacks, "prove", prove)
-    for _turn in range(3):
-        made.reporter._listen()
-    assert hosted in made.sessions.alive()
+    heard = Heard(made, monkeypatch)
+    made.finds(Context())
+    assert heard.turn() == ["listened"]
+    heard.deaf = True
+    assert [heard.turn(), heard.turn()] == [["undone"], []]
     assert made.reporter.standing() == "reported, but only from Python"
-    assert (heard, made.guard.errors) == (["listened", "undone"], 1)
-    made.reporter._listen()
+    assert made.guard.errors == 1
+    heard.deaf = False
+    assert [heard.turn(), heard.turn()] == [["listened"], []]
     assert made.reporter.standing() == "reported"
-    assert heard == ["listened", "undone", "listened"]
+
+
+def test_who_is_deaf_is_asked_again_only_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Made()
+    heard = Heard(made, monkeypatch)
+    made.finds(Context())
+    heard.deaf = True
+    assert heard.turn() == []
+    heard.deaf = False
+    assert heard.turn() == []
+    made.reporter._prove_at = 0.0
+    assert heard.turn() == ["listened"]
