@@ -1,6 +1,6 @@
 """An ordinary application under ``topicast run -- spark-submit``: attached, else as it was.
 
-So is one that is typed into ``pyspark``.
+So is one that is typed into ``pyspark`` or ``ipython``, and one in a kernel of Jupyter's.
 """
 
 import os
@@ -16,6 +16,7 @@ from topicast.tests.cli.processes import command
 from topicast.tests.spark.applications import quick_environment
 
 BIN = Path(pyspark.__file__).parent / "bin"
+SCRIPTS = Path(sys.executable).parent
 APPLICATION = """
 import os, sys
 OURS = ("topicast.", "topicast_")
@@ -33,12 +34,17 @@ sys.exit(3)
 
 
 @pytest.mark.parametrize(
-    "words",
-    [(BIN / "spark-submit", "app.py"), (BIN / "pyspark", "--master", "local[1]")],
-    ids=["spark-submit", "pyspark"],
+    ("words", "code"),
+    [
+        ((BIN / "spark-submit", "app.py"), 3),
+        ((BIN / "pyspark", "--master", "local[1]"), 3),
+        ((SCRIPTS / "ipython", "app.py"), 3),
+        ((SCRIPTS / "jupyter", "run", "app.py"), 1),  # whatever happens in a cell
+    ],
+    ids=["spark-submit", "pyspark", "ipython", "jupyter"],
 )
 def test_application_is_attached_without_code_and_its_workers_are_not(
-    words: Sequence[str | Path], tmp_path: Path
+    words: Sequence[str | Path], code: int, tmp_path: Path
 ) -> None:
     (tmp_path / "app.py").write_text(APPLICATION)
     run = ["--control=dry-run", "--statestores=tcp://127.0.0.1:1", "--", *map(str, words)]
@@ -50,6 +56,8 @@ def test_application_is_attached_without_code_and_its_workers_are_not(
             **quick_environment(),
             "PYSPARK_PYTHON": sys.executable,
             "TOPICAST_BUDGET": "32MB",
+            "IPYTHONDIR": str(tmp_path / "ipython"),  # else both write into the user's home
+            "JUPYTER_RUNTIME_DIR": str(tmp_path / "jupyter"),
         },
         input=APPLICATION,
         capture_output=True,
@@ -57,7 +65,7 @@ def test_application_is_attached_without_code_and_its_workers_are_not(
         timeout=100,
         check=False,
     )
-    assert done.returncode == 3, done.stderr[-2000:]
+    assert done.returncode == code, done.stderr[-2000:]
     assert "it is connecting tcp://127.0.0.1:1 dry-run" in done.stdout
     assert "workers [([], [])]" in done.stdout
     assert "settings 32MB" in done.stdout
