@@ -56,8 +56,9 @@ def test_application_is_attached_without_code_and_its_workers_are_not(
             **quick_environment(),
             "PYSPARK_PYTHON": sys.executable,
             "TOPICAST_BUDGET": "32MB",
-            "IPYTHONDIR": str(tmp_path / "ipython"),  # else both write into the user's home
-            "JUPYTER_RUNTIME_DIR": str(tmp_path / "jupyter"),
+            "IPYTHONDIR": str(tmp_path / "ipython"),  # else they write into the user's home
+            "JUPYTER_DATA_DIR": str(tmp_path / "jupyter"),
+            "JUPYTER_CONFIG_DIR": str(tmp_path / "jupyter"),
         },
         input=APPLICATION,
         capture_output=True,
