@@ -42,8 +42,9 @@ types: $(STAMP)  ## mypy --strict, settings in setup.cfg
 sim: $(STAMP)  ## simulate ten times the seeds of the suite; SEED=7 replays one
 	@SIM_SCALE=10 SIM_SEED=$(SEED) $(BIN)/python -m pytest tests/sim --timeout=1800 $(ARGS)
 
-soak: $(STAMP)  ## let Spark drivers write and read at once; SOAK_S=300 for so long
-	@SOAK_S=$${SOAK_S:-60} $(BIN)/python -m pytest -q -s tests/spark/test_refresh_concurrent.py $(ARGS)
+soak: $(STAMP)  ## let Spark drivers write and read at once, then fail, at full length; SOAK_S=300 for so long
+	@SOAK_S=$${SOAK_S:-60} SILENT_S=30 LEASE_S=30 $(BIN)/python -m pytest -q -s \
+	  tests/spark/test_refresh_concurrent.py tests/spark/test_refresh_faults.py $(ARGS)
 
 bench: $(STAMP)  ## run every benchmark beside what is recorded; ARGS=tests/bench/bench_wire.py runs one, KEEP=1 records
 	@$(BIN)/python tests/bench/run.py $(if $(KEEP),--keep) $(ARGS)
