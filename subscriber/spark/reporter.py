@@ -22,7 +22,7 @@ from ...topics.errors import TopicastError, UsageError
 from ..subscriber import Subscriber
 from .callbacks import Callbacks, Deaf
 from .guard import Guard
-from .listeners import FAILED, PROGRESS, listen
+from .listeners import FAILED, MISSED, PROGRESS, Listening
 from .metastores import Metastore
 from .plans import Plans, empty_bus, mark_of, sunk, written
 from .sessions import Sessions
@@ -84,7 +84,7 @@ class Reporter:
         self._undo: Callable[[], None] = _nothing
         self._heard: Callable[[], Any] = _nothing  # the context that is listened to
         self._tried: Callable[[], Any] = _nothing  # or was to be
-        self._unlisten: Callable[[], None] = _nothing
+        self._listening: Listening | None = None
         self._queue: Queue[tuple[str, Any]] = Queue(QUEUE_MAX)
         self._open: dict[int, frozenset[str]] = {}  # what wrapped calls write at this moment
         self._marks: dict[int, frozenset[str]] = {}
@@ -161,6 +161,10 @@ class Reporter:
         for context in self._contexts():
             with self._guard("hear of the last writes"):
                 empty_bus(context)
+        listening = self._listening
+        if listening is not None:
+            with self._guard("hear of the last writes", unless=lambda: not self._contexts()):
+                listening.settle(FLUSH_S)
         done = threading.Event()
         self._take("", done)
         done.wait(FLUSH_S)
@@ -207,7 +211,10 @@ class Reporter:
         return [one._jsc.sc() for one in contexts.values() if one._jsc is not None]
 
     def _take(self, what: str, of: Any) -> None:
-        """Hand over; called by Spark's listener bus."""
+        """Hand over; called by the JVM."""
+        if what == MISSED:
+            self.missed += int(of)
+            return
         try:
             self._queue.put_nowait((what, of))
         except Full:
@@ -307,7 +314,7 @@ class Reporter:
         try:
             self._callbacks.prove(session)
             if self._heard() is not session._sc:
-                self._unlisten = listen(session, self._take)
+                self._listening = Listening(session, self._take)
                 self._heard = ref(session._sc)
             self.deaf = ""
         except Deaf as error:
@@ -318,9 +325,10 @@ class Reporter:
 
     def _listen_no_more(self) -> None:
         """Take the listener away: while callbacks do not arrive the JVM has none of ours."""
-        undo, self._unlisten, self._heard = self._unlisten, _nothing, _nothing
-        with self._guard("listen no more", unless=lambda: not self._contexts()):
-            undo()
+        listening, self._listening, self._heard = self._listening, None, _nothing
+        if listening is not None:
+            with self._guard("listen no more", unless=lambda: not self._contexts()):
+                listening.stop()
 
 
 def _nothing() -> None:

@@ -9,12 +9,18 @@ from topicast.tests.spark.conftest import Drivers
 from topicast.tests.waiting import until
 
 HEAR = """
+import time
 from pyspark.java_gateway import ensure_callback_server_started
 from topicast.subscriber.spark import listeners
 attach(spark, hub).detach()  # whatever was attached in other modules
 ensure_callback_server_started(spark.sparkContext._gateway)
-heard = []
-unlisten = listeners.listen(spark, lambda what, of: heard.append(what))
+heard, slow_s = [], 0
+
+def take(what, of):
+    time.sleep(slow_s)
+    heard.append(what if what != "missed" else of)
+
+listening = listeners.Listening(spark, take)
 """
 VIEW = "CREATE OR REPLACE TEMP VIEW noted AS SELECT 1 AS id"
 OURS = "listeners._KINDS[spark._jvm]"  # the class of what listens
@@ -27,7 +33,7 @@ def driver(drivers: Drivers) -> Iterator[Application]:
     driver.do(f"hub = {drivers.daemons.hub_address!r}")
     driver.do(HEAR)
     yield driver
-    driver.do("unlisten()")
+    driver.do("listening.stop()")
 
 
 def test_queries_never_reach_python_and_commands_of_every_session_do(driver: Application) -> None:
@@ -47,14 +53,36 @@ def test_queries_never_reach_python_and_commands_of_every_session_do(driver: App
 def test_what_listens_is_one_for_all_sessions_and_goes(driver: Application) -> None:
     driver.do(f"tag = spark._jvm.scala.reflect.ClassTag.apply({OURS})")
     assert driver.do(COUNT) == 1
-    driver.do("unlisten()")
+    driver.do("listening.stop()")
     assert driver.do(COUNT) == 0
 
 
 def test_spark_that_lacks_what_is_needed_is_said(driver: Application) -> None:
-    driver.do("had = listeners.HEARD; listeners.HEARD = 'no class'; listeners._KINDS.clear()")
+    driver.do("had = listeners.HEARD, listeners._KINDS.pop(spark._jvm)")
+    driver.do("listeners.HEARD = 'no class'")
     try:
         with pytest.raises(Failed, match="Deaf: only from Python: no listener for this Spark"):
-            driver.do("listeners.listen(spark, None)")
+            driver.do("listeners.Listening(spark, None)")
     finally:
-        driver.do("listeners.HEARD = had")
+        driver.do("listeners.HEARD, listeners._KINDS[spark._jvm] = had")
+
+
+def test_python_that_takes_long_holds_the_bus_up_for_nothing(driver: Application) -> None:
+    """Given room for two that wait, then what is beyond is counted."""
+    driver.do("listening.stop(); listeners.QUEUE_MAX = 2; slow_s = 3")
+    try:
+        driver.do("listening = listeners.Listening(spark, take)")
+        driver.do(f"for _ in range(5): spark._jsparkSession.sql({VIEW!r})")
+        driver.do("begin = time.monotonic()")
+        driver.do("spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(20000)")
+        assert driver.do("time.monotonic() - begin") < 2
+        assert driver.do("listening.settle(0.1)") is False
+        driver.do("slow_s = 0")
+        assert driver.do("listening.settle(60)") is True
+        driver.do(f"_ = spark._jsparkSession.sql({VIEW!r})")
+        until(lambda: driver.do("heard")[-1] == "executed", timeout_s=20)
+        until(lambda: len(driver.do("heard")) == 5, timeout_s=20)
+        assert driver.do("heard").count("executed") == 4
+        assert driver.do("heard").count(2) == 1
+    finally:
+        driver.do("listeners.QUEUE_MAX = 10_000")

@@ -1,7 +1,6 @@
 """What a reporter says of itself, and when it asks Spark nothing; tests/spark has the rest."""
 
 import os
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +10,7 @@ from topicast.subscriber.spark import reporter as reporter_module
 from topicast.subscriber.spark.callbacks import Deaf
 from topicast.subscriber.spark.connect import Hosted
 from topicast.subscriber.spark.guard import Guard
+from topicast.subscriber.spark.listeners import MISSED
 from topicast.subscriber.spark.metastores import Metastore
 from topicast.subscriber.spark.reporter import Reporter
 from topicast.subscriber.spark.sessions import Sessions
@@ -60,7 +60,7 @@ class Heard:
         self.said: list[str] = []
         self.deaf = False
         self._reporter = made.reporter
-        monkeypatch.setattr(reporter_module, "listen", self._listen)
+        monkeypatch.setattr(reporter_module, "Listening", self._listen)
         monkeypatch.setattr(self._reporter._callbacks, "prove", self._prove)
 
     def turn(self) -> list[str]:
@@ -69,9 +69,9 @@ class Heard:
         self._reporter._listen()
         return self.said[before:]
 
-    def _listen(self, _session: Any, _take: Any) -> Callable[[], None]:
+    def _listen(self, _session: Any, _take: Any) -> SimpleNamespace:
         self.said.append("listened")
-        return lambda: self.said.append("undone")
+        return SimpleNamespace(stop=lambda: self.said.append("undone"))
 
     def _prove(self, _session: Any) -> None:
         if self.deaf:
@@ -96,6 +96,8 @@ def test_status_says_what_was_lost() -> None:
     write = Wrote(object="d.t", partitions=(), failed=False)
     reporter.untold.wrote(*[write] * (KEPT_MAX + 2))
     assert reporter.standing() == "reported, but 2 were lost"
+    reporter._take(MISSED, 3)
+    assert reporter.standing() == "reported, but 5 were lost"
 
 
 def test_failure_of_ours_is_counted_and_the_write_goes_on() -> None:
