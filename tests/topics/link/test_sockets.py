@@ -167,7 +167,7 @@ def test_stopped_reader_costs_64_mib_at_most_and_the_others_nothing():
     assert done.returncode == 0, done.stderr
     sent, received, grown = map(int, done.stdout.split())
     assert sent == 4 * PUBLISHED_MAX == received
-    assert 32 * MIB < grown < (64 + 12) * MIB  # its queue is there, and it is bounded
+    assert 32 * MIB < grown < 64 * MIB  # its queue is there, and it is bounded
 
 
 STOPPED = """
@@ -185,10 +185,10 @@ seen = []
 with reader_that_stops(address):
     until(lambda: seen.extend(hub.poll(0.02)) or len(seen) == 2, timeout_s=20)
     before = psutil.Process().memory_info().rss
-    for _ in range(4 * PUBLISHED_MAX // 100):  # 250 MiB
-        assert all(hub.send("publisher", frame) for _ in range(100))
+    for _ in range(4 * PUBLISHED_MAX // 10):  # 250 MiB, few of them under way
+        assert all(hub.send("publisher", frame) for _ in range(10))
         got = []
-        until(lambda: got.extend(reader.poll(0.02)) or len(got) == 100, timeout_s=20)
+        until(lambda: got.extend(reader.poll(0.02)) or len(got) == 10, timeout_s=20)
         assert {one.frame for one in got} == {frame}
     grown = psutil.Process().memory_info().rss - before
 print(hub.counts.sent, reader.counts.received, grown)
