@@ -81,7 +81,7 @@ class Catalyst:
             raise Unsupported("a Spark Connect session: it has no JVM here to refresh")
         try:
             kind = java.getClass()
-            text = in_one_text(session)
+            text = _in_one_text(session)
             state = _field(kind, "sessionState", text)
             loader = kind.getClassLoader()
             catalog = _class(loader, _SESSION_CATALOG)
@@ -237,29 +237,22 @@ def _read_by(relation: Any) -> tuple[Any, str]:
     return lister, f"{relation.schema().json()} {where}"
 
 
-def in_one_text(session: Session) -> Callable[[Any], str]:
+def _in_one_text(session: Session) -> Callable[[Any], str]:
     """Return what makes one text of a whole array of Java's, in one call."""
     text: Callable[[Any], str] = session._jvm.scala.runtime.ScalaRunTime.stringOf
     return text
 
 
-def field_of(kind: Any, name: str, text: Callable[[Any], str]) -> Any:
-    """Return a private field of a Java class, or of one that it extends; None: there is none."""
-    where = kind
-    while where is not None:
-        if re.search(rf"\.{name}[,)]", text(where.getDeclaredFields())):
-            field = where.getDeclaredField(name)
+def _field(of: Any, name: str, text: Callable[[Any], str]) -> Any:
+    """Return a private field of a Java class, or of one that it extends."""
+    kind = of
+    while kind is not None:
+        if re.search(rf"\.{name}[,)]", text(kind.getDeclaredFields())):
+            field = kind.getDeclaredField(name)
             field.setAccessible(True)
             return field
-        where = where.getSuperclass()
-    return None
-
-
-def _field(of: Any, name: str, text: Callable[[Any], str]) -> Any:
-    field = field_of(of, name, text)
-    if field is None:
-        raise Unsupported(f"{of.getName()} has no field {name}")
-    return field
+        kind = kind.getSuperclass()
+    raise Unsupported(f"{of.getName()} has no field {name}")
 
 
 def _class(loader: Any, name: str) -> Any:

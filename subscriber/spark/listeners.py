@@ -51,7 +51,8 @@ public final class TopicastHeard extends SparkListener
         this.to = to;
         this.commands = commands;
         ArrayBlockingQueue queue = new ArrayBlockingQueue(max.intValue());
-        this.teller = new ThreadPoolExecutor(1, 1, 0L, TimeUnit.SECONDS, queue, this, this);
+        this.teller = new ThreadPoolExecutor(1, 1, 10L, TimeUnit.SECONDS, queue, this, this);
+        this.teller.allowCoreThreadTimeOut(true);  // nobody ends it if its context is stopped
     }
 
     public void onOtherEvent(SparkListenerEvent event) {
@@ -90,13 +91,15 @@ public final class TopicastHeard extends SparkListener
         waiting.incrementAndGet();
         teller.execute(new Runnable() {
             public void run() {
-                int lost = missed.getAndSet(0);
+                int untold = missed.getAndSet(0) + 1;
                 try {
-                    if (lost > 0) to.accept("missed", Integer.valueOf(lost));
+                    if (untold > 1) to.accept("missed", Integer.valueOf(untold - 1));
+                    untold = 1;
                     to.accept(what, of);
-                } catch (RuntimeException deaf) {
-                    missed.addAndGet(lost + 1);
+                    untold = 0;
+                } catch (RuntimeException deaf) {  // counted below
                 } finally {
+                    missed.addAndGet(untold);
                     waiting.decrementAndGet();
                 }
             }

@@ -82,8 +82,7 @@ class Reporter:
         self._system: Any = None
         self._plans: WeakKeyDictionary[Any, Plans] = WeakKeyDictionary()
         self._undo: Callable[[], None] = _nothing
-        self._heard: Callable[[], Any] = _nothing  # the context that is listened to
-        self._tried: Callable[[], Any] = _nothing  # or was to be
+        self._context: Callable[[], Any] = _nothing  # that is listened to, or was to be
         self._listening: Listening | None = None
         self._queue: Queue[tuple[str, Any]] = Queue(QUEUE_MAX)
         self._open: dict[int, frozenset[str]] = {}  # what wrapped calls write at this moment
@@ -308,14 +307,15 @@ class Reporter:
         if session is None:
             return
         now = time.monotonic()
-        if self._tried() is session._sc and now < self._prove_at:
+        if self._context() is not session._sc:
+            self._context, self._listening = ref(session._sc), None
+        elif now < self._prove_at:
             return
-        self._tried, self._prove_at = ref(session._sc), now + PROVE_S
+        self._prove_at = now + PROVE_S
         try:
             self._callbacks.prove(session)
-            if self._heard() is not session._sc:
+            if self._listening is None:
                 self._listening = Listening(session, self._take)
-                self._heard = ref(session._sc)
             self.deaf = ""
         except Deaf as error:
             if not self.deaf:
@@ -325,7 +325,7 @@ class Reporter:
 
     def _listen_no_more(self) -> None:
         """Take the listener away: while callbacks do not arrive the JVM has none of ours."""
-        listening, self._listening, self._heard = self._listening, None, _nothing
+        listening, self._listening = self._listening, None
         if listening is not None:
             with self._guard("listen no more", unless=lambda: not self._contexts()):
                 listening.stop()

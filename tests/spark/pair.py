@@ -14,6 +14,14 @@ BEFORE: Final = [[1, "a"]]
 NO_KINDS: Mapping[str, str] = {}
 
 
+def listeners(driver: Application) -> Any:
+    """Return how many listeners of ours the JVM of ``driver`` has."""
+    driver.do("from topicast.subscriber.spark.listeners import _KINDS")
+    tag = "spark._jvm.scala.reflect.ClassTag.apply(_KINDS[spark._jvm])"
+    bus = "spark.sparkContext._jsc.sc().listenerBus()"
+    return driver.do(f"{bus}.findListenersByClass({tag}).size()")
+
+
 @dataclass
 class Pair:
     """Two drivers, and the daemons between them."""
@@ -65,10 +73,7 @@ class Pair:
 
     def listeners(self) -> Any:
         """Return how many listeners of ours the writer's JVM has."""
-        self.writer.do("from topicast.subscriber.spark.listeners import _KINDS")
-        tag = "spark._jvm.scala.reflect.ClassTag.apply(_KINDS[spark._jvm])"
-        bus = "spark.sparkContext._jsc.sc().listenerBus()"
-        return self.writer.do(f"{bus}.findListenersByClass({tag}).size()")
+        return listeners(self.writer)
 
     def location(self, db: str) -> str:
         """Return the folder of a database."""

@@ -6,6 +6,7 @@ import pytest
 
 from topicast.tests.spark.applications import Application, Failed
 from topicast.tests.spark.conftest import Drivers
+from topicast.tests.spark.pair import listeners
 from topicast.tests.waiting import until
 
 HEAR = """
@@ -23,8 +24,6 @@ def take(what, of):
 listening = listeners.Listening(spark, take)
 """
 VIEW = "CREATE OR REPLACE TEMP VIEW noted AS SELECT 1 AS id"
-OURS = "listeners._KINDS[spark._jvm]"  # the class of what listens
-COUNT = "spark.sparkContext._jsc.sc().listenerBus().findListenersByClass(tag).size()"
 
 
 @pytest.fixture
@@ -51,10 +50,9 @@ def test_queries_never_reach_python_and_commands_of_every_session_do(driver: App
 
 
 def test_what_listens_is_one_for_all_sessions_and_goes(driver: Application) -> None:
-    driver.do(f"tag = spark._jvm.scala.reflect.ClassTag.apply({OURS})")
-    assert driver.do(COUNT) == 1
+    assert listeners(driver) == 1
     driver.do("listening.stop()")
-    assert driver.do(COUNT) == 0
+    assert listeners(driver) == 0
 
 
 def test_spark_that_lacks_what_is_needed_is_said(driver: Application) -> None:
