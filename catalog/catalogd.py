@@ -16,9 +16,7 @@ from ..topics.topic import Topic
 from ..topics.wire.codec import decode, encode
 from ..topics.wire.messages import BULK_CHANNEL, CONTROL_CHANNEL, Bye, Message
 from ..topics.wire.refusal import refusal
-from . import publishing
-from .catalog import Catalog
-from .deltas import delta_of
+from .core import Catalog
 from .facts import (
     Asked,
     Commit,
@@ -31,16 +29,18 @@ from .facts import (
     ReadNames,
     Reply,
 )
-from .modes import overrides_text, pack_policy
-from .publisher import Publisher
-from .publishing import Standing
-from .readers import Answer, Readers
-from .sources.notifications import pack_state
-from .sources.poller import Poll
-from .sources.reads import Read
+from .ingest.event_window import pack_state
+from .ingest.poller import Poll
+from .ingest.read_threads import Answer, Readers
+from .ingest.reads import Read
+from .model.transactions import Transaction
+from .publish import publishing
+from .publish.deltas import delta_of
+from .publish.modes import overrides_text, pack_policy
+from .publish.publisher import Publisher
+from .publish.publishing import Standing
 from .status import Status
-from .store import Store
-from .transactions import Transaction
+from .storage.store import Store
 
 SERVICE: Final = "service"
 CHANNELS: Final[dict[Literal["control", "bulk"], int]] = {

@@ -8,8 +8,8 @@ from ..topics.errors import ConfigError
 from ..topics.settings import Address, parse_addresses
 from ..topics.sharding import NUM_TOPICS_DEFAULT, check_num_topics
 from .facts import POLLING_INTERVAL_S_DEFAULT, Settings
-from .modes import MODE_DEFAULT, Mode, overrides_text, parse_mode
-from .sources.loader import READS_KEPT, READS_MAX_DEFAULT
+from .ingest.loader import READS_KEPT, READS_MAX_DEFAULT
+from .publish.modes import MODE_DEFAULT, Mode, overrides_text, parse_mode
 
 PORT_DEFAULT: Final = 26_000
 THREADS_MAX: Final = 256

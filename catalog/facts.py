@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..topics.wire.messages import Message
-from .modes import Policy
-from .sources.loader import READS_MAX_DEFAULT
-from .sources.notifications import WindowState
-from .sources.poller import Poll, Polled, PollFailed
-from .sources.reads import Read, ReadDone, ReadFailed
-from .starts import StartRecord
-from .transactions import OrderRow, Transaction, WriteId, WriteRow
+from .ingest.event_window import WindowState
+from .ingest.loader import READS_MAX_DEFAULT
+from .ingest.poller import Poll, Polled, PollFailed
+from .ingest.reads import Read, ReadDone, ReadFailed
+from .lineage import StartRecord
+from .model.transactions import OrderRow, Transaction, WriteId, WriteRow
+from .publish.modes import Policy
 
 POLLING_INTERVAL_S_DEFAULT: Final = 0.2
 

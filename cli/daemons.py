@@ -144,7 +144,7 @@ def statestored_command(webserver_interface: str, webserver_port: int, **given: 
 @version_option("catalogd")
 def catalogd_command(webserver_interface: str, webserver_port: int, **given: Any) -> None:
     """Follow a Hive metastore and publish what changes to every statestored."""
-    from ..catalog.building import build
+    from ..catalog.assembly import build
     from ..catalog.status import table
 
     web = Web(interface=webserver_interface, port=webserver_port)

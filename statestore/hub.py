@@ -38,7 +38,8 @@ from ..topics.wire.messages import (
     Status,
 )
 from ..topics.wire.refusal import refusal
-from . import answers, status
+from . import replies as answers
+from . import status
 from .facts import (
     CHANNELS,
     ROLES,
@@ -52,13 +53,13 @@ from .facts import (
     id_of,
     may,
 )
-from .faults import Told, hello_fault, no
-from .inspecting import Inspecting
-from .intake import Broadcast, Intake, Order
-from .members import MEMBERS_MAX, Member, Members
-from .pace import Pace
-from .readers import Readers
+from .heartbeat_timer import Pace
+from .ingest import Broadcast, Intake, Order
+from .introspection import Inspecting
+from .membership import MEMBERS_MAX, Member, Members
+from .reader_requests import Readers
 from .subscriptions import Subscriptions
+from .validation import Told, hello_fault, no
 
 BEACON_MS: Final = 250
 MISSED_MAX: Final = 32  # beacons of silence until LOST

@@ -18,7 +18,7 @@ from ..topics.wire.header import DELTA_KIND
 from .config import StatestoredConfig
 from .facts import Fact, Heard, Subscription, Tick, Undecodable, Unreachable
 from .hub import Effect, Hub
-from .intake import Broadcast
+from .ingest import Broadcast
 from .status import Status
 
 REQUESTS: Final = "requests"  # the ROUTER

@@ -9,8 +9,8 @@ from typing import Final
 from ..topics.entries import FULL, MINIMAL, MINIMAL_BYTES
 from ..topics.liveness import LIVE, SUSPECT_S
 from .facts import ROLES
-from .intake import Intake
-from .members import Member, Members
+from .ingest import Intake
+from .membership import Member, Members
 
 TABLES: Final = ("status", "topics", "subscribers")
 JOINED: Final = "joined"  # of one member: what it follows

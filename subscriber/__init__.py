@@ -3,9 +3,9 @@
 Imports `topics` only; a driver loads nothing else of ours.
 """
 
-from .facts import Change, Stats, TopicInfo
-from .subscriber import Subscriber
-from .versions import Version
-from .watch import Watch
+from .client.subscriber import Subscriber
+from .engine.watch import Watch
+from .protocol.facts import Change, Stats, TopicInfo
+from .protocol.versions import Version
 
 __all__ = ["Change", "Stats", "Subscriber", "TopicInfo", "Version", "Watch"]

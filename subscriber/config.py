@@ -6,7 +6,7 @@ from typing import Final
 
 from ..topics.errors import ConfigError
 from ..topics.settings import parse_addresses, parse_duration_s, parse_size
-from .marks import parse_patterns
+from .store.pin_rules import parse_patterns
 
 BUDGET: Final = "256MB"
 AUTO: Final = "auto"  # levels by use

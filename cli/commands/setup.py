@@ -151,7 +151,7 @@ def start(folder: Path, port: int) -> None:
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    from ...catalog.metastore.embedded import EmbeddedMetastore
+    from ...catalog.metastore.embedded.server import EmbeddedMetastore
 
     embedded = EmbeddedMetastore(folder, port=port, durable=True, say=say)
     with signals_to(end), embedded:

@@ -18,9 +18,9 @@ from tempfile import TemporaryDirectory
 from typing import Final
 from zlib import crc32
 
-from ...catalog.metastore.java import cache_folder
-from ...catalog.metastore.listener import pyspark_jars
-from .leash import leashed
+from ...catalog.metastore.embedded.java import cache_folder
+from ...catalog.metastore.embedded.listener import pyspark_jars
+from .die_with_parent import leashed
 from .spark_settings import JAVA_OPTIONS, spark_environment
 
 BASE: Final = "base.jsa"

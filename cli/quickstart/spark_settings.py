@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from ...catalog.metastore.java import QUICK
+from ...catalog.metastore.embedded.java import QUICK
 
 JAVA_OPTIONS: Final = " ".join((*QUICK, "-XX:+UseSerialGC", "-Xshare:auto"))
 

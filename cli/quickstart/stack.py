@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from ...topics.errors import TopicastError
-from .leash import leashed
+from .die_with_parent import leashed
 
 TERM_TIMEOUT_S: Final = 8.0  # Spark stops within 1 s, the metastore within 2 s
 LEFT_TIMEOUT_S: Final = 4.0  # a JVM whose Python is gone notices within 2.2 s

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from ...catalog.metastore.java import cache_folder, java_home_for_spark
+from ...catalog.metastore.embedded.java import cache_folder, java_home_for_spark
 from ...topics.errors import NotReady
 from ...topics.settings import parse_addresses
 from ..operator import Operator

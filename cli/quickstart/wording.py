@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from ...catalog.metastore.java import cache_folder, java_home_for_spark
+from ...catalog.metastore.embedded.java import cache_folder, java_home_for_spark
 from ..output import aligned
 
 WIDTH_MAX: Final = 96  # of what stands beside the time and the name

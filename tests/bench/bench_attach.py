@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from statistics import fmean, stdev
 
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.bench.report import beside, quantile, say, target
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.spark.applications import Application, applications
@@ -27,7 +27,7 @@ ATTACH_MS_MAX = 150.0
 RATIO_MAX = 1.01
 PREPARE = """
 import time
-from topicast.subscriber.spark import attach
+from topicast.subscriber.spark.attach import handle as attach
 
 def ms(work):
     begin = time.perf_counter()

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
 from topicast.tests.bench.bench_latency import ANY_PORTS, TIMEOUT_S, connect
 from topicast.tests.bench.report import beside, say, target, timed_s

@@ -10,10 +10,10 @@ Run: make bench ARGS=tests/bench/bench_delta.py
 import random
 from time import perf_counter
 
-from topicast.catalog.contents import Contents
-from topicast.catalog.deltas import delta_of
-from topicast.catalog.ledger import Ledger
-from topicast.statestore.derived import minimal
+from topicast.catalog.model.tables import Contents
+from topicast.catalog.model.versions import Ledger
+from topicast.catalog.publish.deltas import delta_of
+from topicast.statestore.stub_deltas import minimal
 from topicast.tests.bench.bench_representation import KEYS, LOCATION, structs
 from topicast.tests.bench.report import beside, quantile, say, target
 from topicast.tests.subscriber.structs import table_struct

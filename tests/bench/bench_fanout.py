@@ -30,11 +30,11 @@ from typing import Any, NamedTuple
 
 import zmq
 
-from topicast.catalog import publishing
-from topicast.catalog.deltas import UNACKED_MAX
-from topicast.catalog.publisher import Publisher
-from topicast.catalog.publishing import Standing
-from topicast.catalog.starts import StartRecord
+from topicast.catalog.lineage import StartRecord
+from topicast.catalog.publish import publishing
+from topicast.catalog.publish.deltas import UNACKED_MAX
+from topicast.catalog.publish.publisher import Publisher
+from topicast.catalog.publish.publishing import Standing
 from topicast.tests.bench.report import beside, say
 from topicast.tests.cli.processes import Running, running
 from topicast.topics.entries import FULL, Entry

@@ -22,9 +22,9 @@ from typing import Final
 from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
-from topicast.subscriber.budget import Account, Budget
+from topicast.subscriber.store.memory_budget import Account, Budget
 from topicast.tests.bench.bench_representation import KEYS
 from topicast.tests.bench.metastores import create_large
 from topicast.tests.bench.report import beside, percentiles, quantile, say, target

@@ -23,7 +23,7 @@ from pathlib import Path
 from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.bench.frames import Frames, count_frames
 from topicast.tests.bench.metastores import create_large

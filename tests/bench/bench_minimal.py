@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from topicast.catalog.modes import FULL_MODE, MINIMAL_MODE, Mode
+from topicast.catalog.publish.modes import FULL_MODE, MINIMAL_MODE, Mode
 from topicast.subscriber import Subscriber
 from topicast.tests.bench.lake import Lake
 from topicast.tests.bench.report import beside, quantile, say, target

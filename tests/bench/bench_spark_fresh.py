@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.bench.report import beside, percentiles, quantile, say, target
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.spark.applications import Application, applications
@@ -24,7 +24,7 @@ TABLE = "CREATE TABLE bench.t (id INT, ds STRING) USING parquet PARTITIONED BY (
 INSERT = "INSERT INTO bench.t VALUES (1, 'a')"
 PREPARE = """
 import statistics, threading, time
-from topicast.subscriber.spark import attach
+from topicast.subscriber.spark.attach import handle as attach
 
 def ms(work):
     begin = time.perf_counter()

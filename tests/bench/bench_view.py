@@ -13,10 +13,10 @@ import random
 import tracemalloc
 from itertools import count
 
-from topicast.subscriber.content import Content
-from topicast.subscriber.reads import reach_of, read_partitions
-from topicast.subscriber.rows import entries
-from topicast.subscriber.view import TopicView, View, prepare
+from topicast.subscriber.store.decode import reach_of, read_partitions
+from topicast.subscriber.store.rows import entries
+from topicast.subscriber.store.table_snapshot import Content
+from topicast.subscriber.store.view import TopicView, View, prepare
 from topicast.tests.bench.bench_representation import (
     KEYS,
     LOCATION,

@@ -12,8 +12,8 @@ from collections import deque
 from dataclasses import replace
 from typing import Final
 
-from topicast.subscriber import facts
-from topicast.subscriber.content import Content
+from topicast.subscriber.protocol import facts
+from topicast.subscriber.store.table_snapshot import Content
 from topicast.tests.bench.bench_representation import KEYS
 from topicast.tests.bench.stores import COLUMNS, blocks_of, names_of, table_of
 from topicast.tests.subscriber.source import Catalog

@@ -17,11 +17,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from topicast.catalog import publishing
-from topicast.catalog.modes import MODE_DEFAULT, Mode
-from topicast.catalog.publisher import Publisher
-from topicast.catalog.publishing import Standing
-from topicast.catalog.starts import StartRecord
+from topicast.catalog.lineage import StartRecord
+from topicast.catalog.publish import publishing
+from topicast.catalog.publish.modes import MODE_DEFAULT, Mode
+from topicast.catalog.publish.publisher import Publisher
+from topicast.catalog.publish.publishing import Standing
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import running
 from topicast.tests.subscriber.desk import serve

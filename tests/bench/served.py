@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 from hmsclient.genthrift.hive_metastore.ttypes import Database, FieldSchema
 
-from topicast.catalog import building
+from topicast.catalog import assembly as building
 from topicast.catalog.config import CatalogdConfig
 from topicast.tests.catalog.fake_metastore import (
     FakeMetastore,

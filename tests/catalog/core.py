@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Partition, Table
 
-from topicast.catalog.catalog import Catalog
+from topicast.catalog.core import Catalog
 from topicast.catalog.facts import (
     Asked,
     Commit,
@@ -16,13 +16,13 @@ from topicast.catalog.facts import (
     Reply,
     Settings,
 )
-from topicast.catalog.modes import Policy
-from topicast.catalog.sources.notifications import Window, WindowState
-from topicast.catalog.sources.poller import Poll
-from topicast.catalog.sources.reading import perform
-from topicast.catalog.sources.reads import Read
-from topicast.catalog.starts import StartRecord
-from topicast.catalog.transactions import Transaction
+from topicast.catalog.ingest.event_window import Window, WindowState
+from topicast.catalog.ingest.perform import perform
+from topicast.catalog.ingest.poller import Poll
+from topicast.catalog.ingest.reads import Read
+from topicast.catalog.lineage import StartRecord
+from topicast.catalog.model.transactions import Transaction
+from topicast.catalog.publish.modes import Policy
 from topicast.tests.catalog.fake_metastore import FakeMetastore, make_partition, make_table
 from topicast.topics.objects.blocks import decode_block
 from topicast.topics.objects.names import table_key

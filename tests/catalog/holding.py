@@ -1,10 +1,10 @@
 """A ledger with namespace and contents, and Thrift structs to write into them."""
 
-from topicast.catalog.contents import Contents
-from topicast.catalog.ledger import Ledger
-from topicast.catalog.namespace import Namespace
-from topicast.catalog.sources.reads import TableId
-from topicast.catalog.transactions import Transaction
+from topicast.catalog.ingest.reads import TableId
+from topicast.catalog.model.namespace import Namespace
+from topicast.catalog.model.tables import Contents
+from topicast.catalog.model.transactions import Transaction
+from topicast.catalog.model.versions import Ledger
 from topicast.tests.catalog.fake_metastore import make_partition, make_table, thrift_bytes
 from topicast.topics.entries import Entry
 from topicast.topics.objects.blocks import decode_block

@@ -5,9 +5,11 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from random import Random
 
-from topicast.catalog.deltas import UNACKED_BYTES_MAX, UNACKED_MAX, delta_of
-from topicast.catalog.publisher import Publisher
-from topicast.catalog.publishing import (
+from topicast.catalog.lineage import StartRecord
+from topicast.catalog.model.transactions import Transaction
+from topicast.catalog.publish.deltas import UNACKED_BYTES_MAX, UNACKED_MAX, delta_of
+from topicast.catalog.publish.publisher import Publisher
+from topicast.catalog.publish.publishing import (
     Ahead,
     Committed,
     Heard,
@@ -18,8 +20,6 @@ from topicast.catalog.publishing import (
     Standing,
     Tick,
 )
-from topicast.catalog.starts import StartRecord
-from topicast.catalog.transactions import Transaction
 from topicast.statestore import facts
 from topicast.statestore.hub import Broadcast, Hub
 from topicast.topics.entries import Entry

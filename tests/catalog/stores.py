@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from topicast.catalog.store import Store
-from topicast.catalog.store_schema import FILE_NAME
-from topicast.catalog.transactions import Transaction
+from topicast.catalog.model.transactions import Transaction
+from topicast.catalog.storage.schema import FILE_NAME
+from topicast.catalog.storage.store import Store
 from topicast.topics.entries import Entry
 from topicast.topics.sharding import topic_ids
 from topicast.topics.topic import Topic

@@ -11,18 +11,18 @@ from typing import Protocol, TypeVar
 
 import pytest
 
-from topicast.catalog.building import build
-from topicast.catalog.catalog import Catalog
+from topicast.catalog.assembly import build
 from topicast.catalog.catalogd import SERVICE, Catalogd, HubLine, load_topics
 from topicast.catalog.config import CatalogdConfig
+from topicast.catalog.core import Catalog
 from topicast.catalog.facts import Asked, Fact, NamesRead, Settings
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
-from topicast.catalog.publisher import WELCOME_S, Publisher
-from topicast.catalog.publishing import CONNECTING, WAITING, Standing
-from topicast.catalog.readers import Readers
-from topicast.catalog.sources.notifications import Window, WindowState
-from topicast.catalog.sources.poller import Polled
-from topicast.catalog.store import GRAVES_AGE_MAX_US, Store
+from topicast.catalog.ingest.event_window import Window, WindowState
+from topicast.catalog.ingest.poller import Polled
+from topicast.catalog.ingest.read_threads import Readers
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.catalog.publish.publisher import WELCOME_S, Publisher
+from topicast.catalog.publish.publishing import CONNECTING, WAITING, Standing
+from topicast.catalog.storage.store import GRAVES_AGE_MAX_US, Store
 from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.statestored import Statestored
 from topicast.statestore.statestored import build as build_hub

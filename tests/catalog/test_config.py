@@ -3,8 +3,8 @@
 import pytest
 
 from topicast.catalog.config import THREADS_MAX, CatalogdConfig
-from topicast.catalog.modes import parse_mode
-from topicast.catalog.sources.loader import READS_KEPT
+from topicast.catalog.ingest.loader import READS_KEPT
+from topicast.catalog.publish.modes import parse_mode
 from topicast.topics.errors import ConfigError
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, fields, replace
 import pytest
 
 from topicast.catalog.facts import Counts
-from topicast.catalog.sources.poller import Poll
+from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.status import Status, TopicStatus, table, troubles
 from topicast.tests.catalog.core import Core, loaded
 from topicast.topics.errors import SourceError

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.cli.processes import Running, running
 from topicast.tests.waiting import until
 

@@ -13,9 +13,9 @@ import pytest
 
 from topicast import __version__
 from topicast.catalog import status as catalog_status
-from topicast.catalog.building import build as build_catalogd
+from topicast.catalog.assembly import build as build_catalogd
 from topicast.catalog.config import CatalogdConfig
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.daemons import CATALOGD_FLAGS, STATESTORED_FLAGS, sources_of, state_folder
 from topicast.cli.pages.health import STUCK_S
 from topicast.cli.pages.metrics import CATALOGD, STATESTORED, Table

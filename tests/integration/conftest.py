@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.integration.daemons import Daemons
 
 

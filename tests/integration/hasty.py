@@ -6,7 +6,7 @@ That is 3 s, if the environment says nothing else, instead of 30.
 import os
 import runpy
 
-from topicast.catalog.sources import reports
+from topicast.catalog.ingest import reports
 
 if __name__ == "__main__":
     reports.LEASE_S = float(os.environ.get("LEASE_S", "3"))  # type: ignore[misc]  # no other process is so hasty

@@ -16,7 +16,7 @@ from typing import Final
 
 import pytest
 
-from topicast.catalog.metastore.java import cache_folder, java_home_for_spark
+from topicast.catalog.metastore.embedded.java import cache_folder, java_home_for_spark
 from topicast.cli.quickstart.story import PORTS
 from topicast.cli.quickstart.wording import read_ready
 from topicast.tests.integration.marked import Marked, marked

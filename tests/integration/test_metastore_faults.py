@@ -12,8 +12,8 @@ from typing import Final
 import pytest
 from thrift.Thrift import TApplicationException
 
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
-from topicast.catalog.sources.poller import BACKOFF_S
+from topicast.catalog.ingest.poller import BACKOFF_S
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal
 from topicast.tests.cli.processes import steady_port
 from topicast.tests.integration.daemons import Daemons

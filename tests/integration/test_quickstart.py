@@ -12,8 +12,8 @@ from typing import Final
 
 import pytest
 
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
-from topicast.catalog.metastore.java import cache_folder, java_home_for_spark
+from topicast.catalog.metastore.embedded.java import cache_folder, java_home_for_spark
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.quickstart.chapters import CHAPTERS
 from topicast.cli.quickstart.classes import TRIED, spark_classes
 from topicast.cli.quickstart.explorer_app import TABLES

@@ -11,7 +11,7 @@ import pytest
 from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Change, Subscriber, Watch
 from topicast.tests.catalog.fake_metastore import make_table
 from topicast.tests.integration.daemons import Daemons

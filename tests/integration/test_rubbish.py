@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 import zmq
 
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.integration.stage import Stage, staged
 from topicast.tests.waiting import until
 from topicast.topics.entries import FULL

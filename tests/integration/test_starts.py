@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.quickstart.story import PORTS
 from topicast.tests.integration.marked import marked
 from topicast.tests.waiting import until

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from topicast.subscriber.content import Content
-from topicast.subscriber.facts import Answer, AskDrop, AskJoin, AskSync, AskTable, Fail
+from topicast.subscriber.protocol.facts import Answer, AskDrop, AskJoin, AskSync, AskTable, Fail
+from topicast.subscriber.store.table_snapshot import Content
 from topicast.tests.sim.checkers import Asked, Moments, Place, Versions, state_of
 from topicast.tests.sim.metastore import PARTS, State, TableId
 from topicast.tests.sim.reader import ReaderProcess

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from topicast.catalog.modes import Mode
-from topicast.catalog.transactions import Transaction
-from topicast.subscriber.content import Content
-from topicast.subscriber.member import Member
-from topicast.subscriber.reads import reach_of, read_partitions
-from topicast.subscriber.rows import entries
+from topicast.catalog.model.transactions import Transaction
+from topicast.catalog.publish.modes import Mode
+from topicast.subscriber.engine.core import Member
+from topicast.subscriber.store.decode import reach_of, read_partitions
+from topicast.subscriber.store.rows import entries
+from topicast.subscriber.store.table_snapshot import Content
 from topicast.tests.sim.metastore import State, TableId
 from topicast.tests.sim.violation import Violation
 from topicast.topics.entries import VALUE, Entry, group_of

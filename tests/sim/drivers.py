@@ -4,8 +4,8 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING
 
-from topicast.subscriber.outbox import Outbox
-from topicast.subscriber.writing import Writes, Writing
+from topicast.subscriber.client.write_reports import Writes, Writing
+from topicast.subscriber.engine.write_outbox import Outbox
 from topicast.tests.sim.metastore import DBS, NAMES, PARTS, TableId
 from topicast.tests.sim.processes import TICK_S
 from topicast.topics.requests import Requests

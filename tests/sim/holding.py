@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from topicast.subscriber.budget import Account, Budget
-from topicast.subscriber.levels import Levels
-from topicast.subscriber.member import Member
-from topicast.subscriber.planner import Plan, Planner, Situation
+from topicast.subscriber.engine.core import Member
+from topicast.subscriber.placement.planner import Plan, Planner, Situation
+from topicast.subscriber.replication.topic_replica import Levels
+from topicast.subscriber.store.memory_budget import Account, Budget
 from topicast.tests.sim.violation import Violation
 from topicast.topics.entries import FULL, MINIMAL, MINIMAL_BYTES
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from topicast.subscriber.facts import Change
-from topicast.subscriber.member import Member
-from topicast.subscriber.watch import Watch, Watches
+from topicast.subscriber.engine.core import Member
+from topicast.subscriber.engine.watch import Watch, Watches
+from topicast.subscriber.protocol.facts import Change
 from topicast.tests.sim.checkers import Asked, Place, same
 from topicast.tests.sim.metastore import State, TableId
 from topicast.tests.sim.violation import Violation

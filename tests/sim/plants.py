@@ -4,21 +4,21 @@ Those of levels, planner, budget, fence, modes and claims: plants_levels.py. Whi
 model is which plant: model.py.
 """
 
-from topicast.catalog.catalog import Catalog
-from topicast.catalog.contents import Contents
-from topicast.catalog.offering import Offering
-from topicast.catalog.service import pulls as catalog_pulls
-from topicast.catalog.service.serving import Serving
-from topicast.catalog.sources.flights import Flight
-from topicast.catalog.writing import Writer
-from topicast.statestore.intake import Intake
-from topicast.subscriber.filling import Filling
-from topicast.subscriber.levels import Levels
-from topicast.subscriber.pulls import Pulls
-from topicast.subscriber.service import Service
-from topicast.subscriber.shown import Shown
-from topicast.subscriber.starts import Starts
-from topicast.subscriber.view import View
+from topicast.catalog.core import Catalog
+from topicast.catalog.ingest.in_flight import Flight
+from topicast.catalog.ingest.materializer import Writer
+from topicast.catalog.model.tables import Contents
+from topicast.catalog.publish.backfill import Offering
+from topicast.catalog.serve import pulls as catalog_pulls
+from topicast.catalog.serve.pull_server import Serving
+from topicast.statestore.ingest import Intake
+from topicast.subscriber.engine.catalog_session import Service
+from topicast.subscriber.fetch.fetcher import Pulls
+from topicast.subscriber.replication.filling import Filling
+from topicast.subscriber.replication.lineage import Starts
+from topicast.subscriber.replication.topic_replica import Levels
+from topicast.subscriber.store.read_floor import Shown
+from topicast.subscriber.store.view import View
 from topicast.tests.sim.planting import Line, Plant
 from topicast.topics import bulk
 from topicast.topics.follower import Follower

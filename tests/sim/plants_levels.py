@@ -3,26 +3,26 @@
 Each is one line of a core, as in plants.py; PLANTS there begins with the protocol's own.
 """
 
-from topicast.catalog import deltas
-from topicast.catalog.catalog import Catalog
-from topicast.catalog.service import claims
-from topicast.catalog.service import pulls as catalog_pulls
-from topicast.statestore import intake
-from topicast.subscriber import pulls as subscriber_pulls
-from topicast.subscriber import subscriber
-from topicast.subscriber.calls import Calls
-from topicast.subscriber.content import Content
-from topicast.subscriber.fence import Fence
-from topicast.subscriber.filling import Filling
-from topicast.subscriber.following import Following
-from topicast.subscriber.holdings import Holdings
-from topicast.subscriber.journal import Journal
-from topicast.subscriber.levels import Levels
-from topicast.subscriber.planner import Planner
-from topicast.subscriber.pulls import Pulls
-from topicast.subscriber.reading import Snapshot
-from topicast.subscriber.streams import Streams
-from topicast.subscriber.view import View
+from topicast.catalog.core import Catalog
+from topicast.catalog.publish import deltas
+from topicast.catalog.serve import pulls as catalog_pulls
+from topicast.catalog.serve import validation as claims
+from topicast.statestore import ingest as intake
+from topicast.subscriber.client import subscriber
+from topicast.subscriber.client.calls import Calls
+from topicast.subscriber.client.read_view import Snapshot
+from topicast.subscriber.fetch import fetcher as subscriber_pulls
+from topicast.subscriber.fetch.fence import Fence
+from topicast.subscriber.fetch.fetcher import Pulls
+from topicast.subscriber.placement.planner import Planner
+from topicast.subscriber.replication.filling import Filling
+from topicast.subscriber.replication.streams import Streams
+from topicast.subscriber.replication.subscriptions import Following
+from topicast.subscriber.replication.topic_replica import Levels
+from topicast.subscriber.store.change_feed import Journal
+from topicast.subscriber.store.resident_set import Holdings
+from topicast.subscriber.store.table_snapshot import Content
+from topicast.subscriber.store.view import View
 from topicast.tests.sim.planting import Line, Plant
 
 BY_SEED = ""

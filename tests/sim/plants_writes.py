@@ -3,11 +3,11 @@
 Each is one line of a core, as in plants.py; PLANTS there begins with the protocol's own.
 """
 
-from topicast.catalog.catalog import Catalog
-from topicast.catalog.contents import Contents
-from topicast.catalog.sources.reports import Reports
-from topicast.subscriber.outbox import Outbox
-from topicast.subscriber.service import Service
+from topicast.catalog.core import Catalog
+from topicast.catalog.ingest.reports import Reports
+from topicast.catalog.model.tables import Contents
+from topicast.subscriber.engine.catalog_session import Service
+from topicast.subscriber.engine.write_outbox import Outbox
 from topicast.tests.sim.planting import Line, Plant
 
 BY_SEED = ""

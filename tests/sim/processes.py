@@ -3,9 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from topicast.catalog import publishing
-from topicast.catalog.catalog import Catalog
-from topicast.catalog.deltas import delta_of
+from topicast.catalog.core import Catalog
 from topicast.catalog.facts import (
     Asked,
     Commit,
@@ -17,17 +15,19 @@ from topicast.catalog.facts import (
     Reply,
     Settings,
 )
-from topicast.catalog.modes import Mode, overrides_text, parse_mode
-from topicast.catalog.publisher import Publisher
-from topicast.catalog.publishing import Standing
-from topicast.catalog.sources.notifications import Window
-from topicast.catalog.sources.poller import Poll
-from topicast.catalog.sources.reading import perform
-from topicast.catalog.sources.reads import Read
-from topicast.catalog.transactions import Transaction, WriteRow
+from topicast.catalog.ingest.event_window import Window
+from topicast.catalog.ingest.perform import perform
+from topicast.catalog.ingest.poller import Poll
+from topicast.catalog.ingest.reads import Read
+from topicast.catalog.model.transactions import Transaction, WriteRow
+from topicast.catalog.publish import publishing
+from topicast.catalog.publish.deltas import delta_of
+from topicast.catalog.publish.modes import Mode, overrides_text, parse_mode
+from topicast.catalog.publish.publisher import Publisher
+from topicast.catalog.publish.publishing import Standing
 from topicast.statestore import facts as hub_facts
 from topicast.statestore.hub import Hub
-from topicast.statestore.intake import Broadcast
+from topicast.statestore.ingest import Broadcast
 from topicast.tests.sim.checkers import check_withheld
 from topicast.tests.sim.metastore import Port
 from topicast.tests.sim.store import SimStore

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
-from topicast.subscriber import facts as member_facts
-from topicast.subscriber.member import Member
+from topicast.subscriber.engine.core import Member
+from topicast.subscriber.protocol import facts as member_facts
 from topicast.tests.sim.holding import check_credit, watch_closely
 from topicast.tests.sim.mirror import Mirror
 from topicast.tests.sim.processes import HUBS, TICK_S, HubProcess

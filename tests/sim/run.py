@@ -3,10 +3,10 @@
 from collections import Counter
 from random import Random
 
-from topicast.catalog.modes import POLICY_DEFAULT
-from topicast.catalog.transactions import Transaction
-from topicast.subscriber.facts import Answer, Fail
-from topicast.subscriber.member import Member
+from topicast.catalog.model.transactions import Transaction
+from topicast.catalog.publish.modes import POLICY_DEFAULT
+from topicast.subscriber.engine.core import Member
+from topicast.subscriber.protocol.facts import Answer, Fail
 from topicast.tests.sim.application import Application
 from topicast.tests.sim.checkers import Incarnations, Moments, Place, Versions
 from topicast.tests.sim.drivers import registration

@@ -14,10 +14,10 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
-from topicast.catalog.modes import overrides_text, parse_mode
-from topicast.subscriber.facts import Answer, Fail, Watching
-from topicast.subscriber.reading import Snapshot
-from topicast.subscriber.subscriber import Subscriber
+from topicast.catalog.publish.modes import overrides_text, parse_mode
+from topicast.subscriber.client.read_view import Snapshot
+from topicast.subscriber.client.subscriber import Subscriber
+from topicast.subscriber.protocol.facts import Answer, Fail, Watching
 from topicast.tests.sim.application import Application
 from topicast.tests.sim.checkers import Asked, Incarnations, Moments, Versions
 from topicast.tests.sim.metastore import DBS, State, TableId

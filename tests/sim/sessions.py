@@ -3,9 +3,9 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from topicast.subscriber.facts import Ask, AskValidate
-from topicast.subscriber.reading import Snapshot
-from topicast.subscriber.subscriber import Subscriber
+from topicast.subscriber.client.read_view import Snapshot
+from topicast.subscriber.client.subscriber import Subscriber
+from topicast.subscriber.protocol.facts import Ask, AskValidate
 from topicast.tests.sim.checkers import Asked, Moments
 from topicast.tests.sim.drivers import what
 from topicast.tests.sim.metastore import DBS, PARTS, State, TableId

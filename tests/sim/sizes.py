@@ -7,23 +7,25 @@ from math import log
 from types import SimpleNamespace
 from unittest.mock import patch
 
-from topicast.catalog import contents, deltas, writing
-from topicast.catalog.service import cutting
-from topicast.catalog.sources import locations, pieces, reading, reports
-from topicast.statestore import asking, derived
-from topicast.subscriber import (
-    ahead,
-    calls,
-    choosing,
-    levels,
-    outbox,
-    planner,
-    streams,
-    subscriber,
-    uses,
-)
-from topicast.subscriber import pulls as subscriber_pulls
-from topicast.subscriber import reading as subscriber_reading
+from topicast.catalog.ingest import chunked_load as pieces
+from topicast.catalog.ingest import locations, reports
+from topicast.catalog.ingest import materializer as writing
+from topicast.catalog.ingest import perform as reading
+from topicast.catalog.model import tables as contents
+from topicast.catalog.publish import deltas
+from topicast.catalog.serve import paginate as cutting
+from topicast.statestore import catch_up_requests as asking
+from topicast.statestore import stub_deltas as derived
+from topicast.subscriber.client import calls, subscriber
+from topicast.subscriber.client import read_view as subscriber_reading
+from topicast.subscriber.engine import write_outbox as outbox
+from topicast.subscriber.fetch import fetcher as subscriber_pulls
+from topicast.subscriber.placement import controller as choosing
+from topicast.subscriber.placement import planner
+from topicast.subscriber.placement import prefetch as ahead
+from topicast.subscriber.replication import streams
+from topicast.subscriber.replication import topic_replica as levels
+from topicast.subscriber.store import usage as uses
 from topicast.tests.sim import checkers
 from topicast.topics import bulk
 from topicast.topics.objects.blocks import PartitionKind

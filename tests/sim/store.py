@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field, replace
 
-from topicast.catalog.modes import POLICY_DEFAULT, Policy
-from topicast.catalog.sources.notifications import WindowState
-from topicast.catalog.starts import StartRecord
-from topicast.catalog.transactions import Transaction, WriteId, WriteRow
+from topicast.catalog.ingest.event_window import WindowState
+from topicast.catalog.lineage import StartRecord
+from topicast.catalog.model.transactions import Transaction, WriteId, WriteRow
+from topicast.catalog.publish.modes import POLICY_DEFAULT, Policy
 from topicast.topics.entries import Entry
 from topicast.topics.sharding import topic_ids
 from topicast.topics.topic import Topic

@@ -9,10 +9,10 @@ from typing import Protocol
 import pytest
 
 from topicast.catalog.catalogd import load_topics
-from topicast.catalog.sources.notifications import WindowState, pack_state, unpack_state
-from topicast.catalog.starts import StartRecord
-from topicast.catalog.store import Store
-from topicast.catalog.transactions import Transaction
+from topicast.catalog.ingest.event_window import WindowState, pack_state, unpack_state
+from topicast.catalog.lineage import StartRecord
+from topicast.catalog.model.transactions import Transaction
+from topicast.catalog.storage.store import Store
 from topicast.tests.catalog.stores import NOW_US, transaction, value
 from topicast.tests.sim.store import NUM_TOPICS, SimStore
 from topicast.topics.entries import Entry, prefix_tombstone, stub, tombstone

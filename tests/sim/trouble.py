@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from topicast.catalog.modes import MODE_DEFAULT
-from topicast.subscriber.member import Member
+from topicast.catalog.publish.modes import MODE_DEFAULT
+from topicast.subscriber.engine.core import Member
 from topicast.tests.sim.processes import EPOCH_0, HUBS, MODES
 from topicast.tests.sim.reader import ReaderProcess
 from topicast.tests.sim.store import SimStore

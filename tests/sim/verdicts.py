@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from topicast.catalog.transactions import Transaction
-from topicast.subscriber.content import content_of
-from topicast.subscriber.facts import AskValidate
-from topicast.subscriber.rows import put
+from topicast.catalog.model.transactions import Transaction
+from topicast.subscriber.protocol.facts import AskValidate
+from topicast.subscriber.store.rows import put
+from topicast.subscriber.store.table_snapshot import content_of
 from topicast.tests.sim.checkers import Asked, state_of
 from topicast.tests.sim.metastore import State, TableId
 from topicast.tests.sim.violation import Violation

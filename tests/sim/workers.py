@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from topicast.subscriber.calls import Calls
-from topicast.subscriber.facts import Answer, Ask, Fail
-from topicast.subscriber.subscriber import Subscriber
-from topicast.subscriber.writing import Writes
+from topicast.subscriber.client.calls import Calls
+from topicast.subscriber.client.subscriber import Subscriber
+from topicast.subscriber.client.write_reports import Writes
+from topicast.subscriber.protocol.facts import Answer, Ask, Fail
 from topicast.topics.wire.messages import Write
 
 if TYPE_CHECKING:

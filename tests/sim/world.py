@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
 
-from topicast.catalog.catalog import Catalog
-from topicast.catalog.publisher import Publisher
+from topicast.catalog.core import Catalog
+from topicast.catalog.publish.publisher import Publisher
 from topicast.statestore.hub import Hub
-from topicast.subscriber.member import Member
+from topicast.subscriber.engine.core import Member
 from topicast.tests.sim.drivers import DriverProcess
 from topicast.tests.sim.frames import Frames
 from topicast.tests.sim.metastore import SimMetastore

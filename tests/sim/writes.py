@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from topicast.catalog.transactions import Transaction, WriteRow
+from topicast.catalog.model.transactions import Transaction, WriteRow
 from topicast.tests.sim.checkers import Place
 from topicast.tests.sim.drivers import table_of
 from topicast.tests.sim.metastore import TableId

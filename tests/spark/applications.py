@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pyspark
 
-from topicast.catalog.metastore.java import cache_folder, java_home_for_spark
+from topicast.catalog.metastore.embedded.java import cache_folder, java_home_for_spark
 from topicast.cli.quickstart.classes import application_environment
 from topicast.cli.quickstart.spark_settings import spark_settings
 

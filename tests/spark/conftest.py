@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.cli.processes import command
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.spark.applications import Application, applications

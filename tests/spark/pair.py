@@ -16,7 +16,7 @@ NO_KINDS: Mapping[str, str] = {}
 
 def listeners(driver: Application) -> Any:
     """Return how many listeners of ours the JVM of ``driver`` has."""
-    driver.do("from topicast.subscriber.spark.listeners import _KINDS")
+    driver.do("from topicast.subscriber.spark.writes.listener import _KINDS")
     tag = "spark._jvm.scala.reflect.ClassTag.apply(_KINDS[spark._jvm])"
     bus = "spark.sparkContext._jsc.sc().listenerBus()"
     return driver.do(f"{bus}.findListenersByClass({tag}).size()")

@@ -12,7 +12,7 @@ from topicast.tests.waiting import until
 HEAR = """
 import time
 from pyspark.java_gateway import ensure_callback_server_started
-from topicast.subscriber.spark import listeners
+from topicast.subscriber.spark.writes import listener as listeners
 attach(spark, hub).detach()  # whatever was attached in other modules
 ensure_callback_server_started(spark.sparkContext._gateway)
 heard, slow_s = [], 0

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.spark.applications import Application
 from topicast.tests.spark.conftest import Drivers
@@ -79,8 +79,8 @@ def test_what_killed_drivers_may_have_written_is_read_once_their_leases_lapse(sc
 CALLBACKS: Final = """
 import socket, sys
 server = spark.sparkContext._gateway.java_gateway_server
-sys.modules["topicast.subscriber.spark.reporter"].PROVE_S = 0.2
-sys.modules["topicast.subscriber.spark.callbacks"].PROOF_S = 1
+sys.modules["topicast.subscriber.spark.writes.reporter"].PROVE_S = 0.2
+sys.modules["topicast.subscriber.spark.writes.callbacks"].PROOF_S = 1
 handle._reporter._prove_at = 0.0
 def calls(port):
     before = server.getCallbackClient()
@@ -202,7 +202,7 @@ def test_driver_that_holds_pythons_lock_is_late_and_loses_nothing(
 
 def test_version_of_spark_that_was_not_tried_is_said(scene: Scene) -> None:
     reader = scene.reader
-    reader.do("import sys; module = sys.modules['topicast.subscriber.spark.attach']")
+    reader.do("import sys; module = sys.modules['topicast.subscriber.spark.attach.handle']")
     reader.do("handle.detach(); had = module.VERSIONS; module.VERSIONS = ('9.8', '9.9')")
     try:
         scene.attach(reader)

@@ -5,7 +5,7 @@ from itertools import count
 
 from topicast.statestore.facts import Fact, Heard, Put, Subscription, Tick
 from topicast.statestore.hub import Hub
-from topicast.statestore.intake import Broadcast
+from topicast.statestore.ingest import Broadcast
 from topicast.topics.bulk import Sender, chunks
 from topicast.topics.entries import FULL, Entry
 from topicast.topics.sharding import topic_ids

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.statestore.answers import SIZES_EVERY
 from topicast.statestore.facts import Put, Subscription, Undecodable, Unreachable, id_of
 from topicast.statestore.hub import BEACON_MS
+from topicast.statestore.replies import SIZES_EVERY
 from topicast.statestore.status import Counts, Status
 from topicast.tests.statestore.scripted import (
     BULK,

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
-from topicast.subscriber.costs import BYTES_PER_S, ROUND_TRIP_S
-from topicast.subscriber.planner import PAYS_BACK_S, WORKING_ROOM, Plan, Situation
-from topicast.subscriber.uses import Use
+from topicast.subscriber.fetch.latency import BYTES_PER_S, ROUND_TRIP_S
+from topicast.subscriber.placement.planner import PAYS_BACK_S, WORKING_ROOM, Plan, Situation
+from topicast.subscriber.store.usage import Use
 from topicast.tests.subscriber.traces import MINIMAL_BYTES
 from topicast.topics.entries import FULL, MINIMAL, NONE
 

@@ -11,8 +11,8 @@ from itertools import accumulate
 from math import inf
 from random import Random
 
-from topicast.subscriber.planner import Plan, Planner, Situation
-from topicast.subscriber.uses import HOT_PER_S, Uses
+from topicast.subscriber.placement.planner import Plan, Planner, Situation
+from topicast.subscriber.store.usage import HOT_PER_S, Uses
 from topicast.topics.entries import FULL, MINIMAL, NONE
 
 MINIMAL_BYTES = 64

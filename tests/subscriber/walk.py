@@ -7,8 +7,8 @@ once nothing is lost any more the last one is seen.
 
 import random
 
-from topicast.subscriber import facts
-from topicast.subscriber.content import Content
+from topicast.subscriber.protocol import facts
+from topicast.subscriber.store.table_snapshot import Content
 from topicast.tests.subscriber.source import Catalog
 from topicast.tests.subscriber.world import World, columns_of
 from topicast.topics.entries import FULL, MINIMAL

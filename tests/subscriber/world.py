@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 
-from topicast.statestore.derived import minimal
-from topicast.subscriber import facts
-from topicast.subscriber.content import Content
-from topicast.subscriber.member import Member
+from topicast.statestore.stub_deltas import minimal
+from topicast.subscriber.engine.core import Member
+from topicast.subscriber.protocol import facts
+from topicast.subscriber.store.table_snapshot import Content
 from topicast.tests.subscriber.desk import pulled, serve
 from topicast.tests.subscriber.source import Catalog, shop
 from topicast.topics.bulk import CREDIT_DEFAULT, Sender, chunks

@@ -19,9 +19,9 @@ from typing import Final, NamedTuple
 from ..errors import WireError
 from .columns import column, read_column, read_ints, read_names, write_names
 from .edits import Leaves, edit
-from .holes import Holes
 from .names import check_partition_name
 from .packing import pack, unpack
+from .slots import Holes
 from .templates import RAW, Templates
 
 RECORDS_MAX: Final = 32  # 8 cost twice the memory, 128 three times the rewrite

@@ -12,8 +12,8 @@ from typing import Final, TypeAlias, TypeVar
 
 from ..errors import WireError
 from .blocks import PartitionRecord
-from .holes import Holes, hole_text
 from .names import partition_keys, partition_name, table_name
+from .slots import Holes, hole_text
 from .templates import RAW, Template, Templates, template_of
 from .thrift import (
     STRUCT,

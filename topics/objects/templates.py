@@ -16,7 +16,8 @@ from functools import lru_cache
 from typing import Final
 
 from ..errors import UsageError, WireError
-from .holes import (
+from .names import partition_values
+from .slots import (
     EMPTY,
     INTEGERS,
     LOCATION,
@@ -31,7 +32,6 @@ from .holes import (
     read_list,
     shortest,
 )
-from .names import partition_values
 from .thrift import LIST, STRING, text
 
 RAW: Final = -1  # the number of a record that has no template: its one hole is the whole struct

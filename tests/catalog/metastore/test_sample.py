@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Hms
 from topicast.catalog.metastore.sample import Sample
 from topicast.topics.errors import SourceError

@@ -2,7 +2,7 @@
 
 import random
 
-from topicast.catalog.service.pulls import Pulls
+from topicast.catalog.serve.pulls import Pulls
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.topics.objects.blocks import decode_block
 from topicast.topics.objects.listing import decode_listing

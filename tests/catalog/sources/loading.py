@@ -1,8 +1,8 @@
 """A loader in virtual time, and a metastore that answers whatever it is asked."""
 
-from topicast.catalog.sources.actions import Dirt, PartitionDirt, TableDirt
-from topicast.catalog.sources.loader import Loader
-from topicast.catalog.sources.reads import (
+from topicast.catalog.ingest.actions import Dirt, PartitionDirt, TableDirt
+from topicast.catalog.ingest.loader import Loader
+from topicast.catalog.ingest.reads import (
     Effect,
     Piece,
     Publish,

@@ -9,7 +9,7 @@ import pytest
 from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.catalog.metastore.embedded import HOST, EmbeddedMetastore
+from topicast.catalog.metastore.embedded.server import HOST, EmbeddedMetastore
 from topicast.tests.catalog.fake_metastore import make_partition, make_table
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import command, topicast

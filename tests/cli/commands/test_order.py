@@ -4,7 +4,7 @@ import pytest
 from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.catalog.metastore.embedded import HOST, EmbeddedMetastore
+from topicast.catalog.metastore.embedded.server import HOST, EmbeddedMetastore
 from topicast.cli.operator import Operator
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import topicast

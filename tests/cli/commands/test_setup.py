@@ -4,7 +4,7 @@ from pathlib import Path
 
 from hmsclient import HMSClient
 
-from topicast.catalog.metastore.embedded import HOST
+from topicast.catalog.metastore.embedded.server import HOST
 from topicast.tests.cli.processes import running, topicast
 from topicast.tests.waiting import until
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from topicast.catalog.metastore.java import java_home_for_spark
+from topicast.catalog.metastore.embedded.java import java_home_for_spark
 from topicast.cli.quickstart import classes
 from topicast.cli.quickstart.classes import BASE, KEPT_MAX, SPARK, TRIED, application_environment
 

@@ -1,7 +1,7 @@
 """The quickstart's table of topics: one row for what is alike."""
 
 from topicast.cli.quickstart.levels import rows_of, table_of
-from topicast.subscriber.facts import TopicInfo
+from topicast.subscriber.protocol.facts import TopicInfo
 from topicast.topics.sharding import NAMESPACE
 
 

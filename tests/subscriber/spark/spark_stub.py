@@ -1,6 +1,6 @@
 """Sessions as Spark has them, without Spark: each has relations, and may have ended."""
 
-from topicast.subscriber.spark.refresh import Existing
+from topicast.subscriber.spark.refresh.refresher import Existing
 
 
 class Session:

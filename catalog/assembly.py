@@ -1,0 +1,112 @@
+"""Building: a catalogd from its settings, and the order in which its parts come up."""
+
+import random
+import secrets
+import time
+from pathlib import Path
+
+from ..topics.errors import ConfigError, StoreError, WireError
+from ..topics.link import Link
+from ..topics.sharding import topic_ids
+from .catalogd import SERVICE, Catalogd, HubLine, load_topics
+from .config import CatalogdConfig
+from .core import Catalog
+from .ingest.event_window import Window, unpack_state
+from .ingest.read_threads import Readers
+from .metastore.hms import Hms
+from .publish.modes import Policy, unpack_policy
+from .publish.publisher import Publisher
+from .publish.publishing import Standing
+from .storage.store import Store
+
+CATALOG_NAME = "hive"  # the one catalog of a Hive metastore that has no others
+REMEDY = "remove the state folder and start anew"
+HMS_TIMEOUT_S = 60.0  # a read of 1,000 partitions takes 0.2 s; a hang must end
+
+
+def build(config: CatalogdConfig, *, name: str) -> tuple[Catalogd, str]:
+    """Return a catalogd that is ready to ``run``, and the address of its service.
+
+    Raises:
+        ConfigError: a metastore URI is malformed.
+        StoreError: the state folder cannot be used.
+        LinkError: the port is taken.
+    """
+    Hms(config.hive_metastore_uris, timeout_s=HMS_TIMEOUT_S).close()  # refuses malformed URIs
+    now_us = time.time_ns() // 1000
+    store = Store.open(
+        Path(config.state_dir),
+        num_topics=config.num_topics,
+        now_us=now_us,
+        new_id=secrets.randbits(63) | 1,
+    )
+    link = Link()
+    try:
+        host, port = config.catalog_service_host, config.catalog_service_port
+        address = link.bind_router(SERVICE, f"tcp://{host}:{port}")
+        return _assemble(config, store, link, address=address, name=name), address
+    except BaseException:
+        link.close()
+        store.close()
+        raise
+
+
+def _assemble(
+    config: CatalogdConfig, store: Store, link: Link, *, address: str, name: str
+) -> Catalogd:
+    topics = load_topics(store, topic_ids(config.num_topics))
+    policy = _policy(store)
+    standing = Standing(
+        topics=topics,
+        starts=store.starts,
+        catalog_address=address,
+        catalog_name=CATALOG_NAME,
+        mode=policy.mode,
+    )
+    registration = secrets.token_bytes(16)
+    hubs = [
+        HubLine(
+            str(hub),
+            Publisher(standing, name=name, registration=registration, rng=random.Random()),
+        )
+        for hub in config.hubs()
+    ]
+    catalog = Catalog(
+        topics,
+        starts=store.starts,
+        window=_window(store),
+        settings=config.core(),
+        policy=policy,
+        writes=store.load_writes(),
+    )
+    catalog.offering.change(config.mode(policy.mode))
+    return Catalogd(
+        catalog,
+        store,
+        link,
+        standing=standing,
+        hubs=hubs,
+        make_readers=lambda deliver: Readers(
+            lambda: Hms(config.hive_metastore_uris, timeout_s=HMS_TIMEOUT_S),
+            threads=config.num_metadata_loading_threads,
+            deliver=deliver,
+        ),
+    )
+
+
+def _window(store: Store) -> Window | None:
+    try:
+        state = unpack_state(store.window)
+    except WireError as exc:
+        raise StoreError("the store", str(exc), REMEDY) from exc
+    return Window(state, now=time.monotonic()) if state is not None else None
+
+
+def _policy(store: Store) -> Policy:
+    try:
+        policy = unpack_policy(store.policy)
+        if policy.owed is not None and len(policy.owed.versions) != len(store.versions):
+            raise ValueError(f"{len(policy.owed.versions)} versions in {store.policy[:80]!r}")
+    except (ValueError, ConfigError) as exc:
+        raise StoreError("the store", str(exc), REMEDY) from exc
+    return policy

@@ -1,0 +1,287 @@
+"""Actions: event -> what has to be read again. Nothing of an event's content is applied.
+
+Total: an event of a known type that cannot be understood makes its table as a whole dirty
+(``degraded``), one of an unknown type makes nothing dirty. Message fields: JSON with Thrift's
+own JSON inside, objects as ``{"field id": {"type": value}}``.
+
+| event | dirt |
+|---|---|
+| CREATE, DROP, ALTER DATABASE | the database |
+| CREATE, DROP TABLE, RELOAD | the table as a whole; DROP ends its incarnation |
+| ALTER TABLE | its object; as a whole if name, columns, storage or partition keys changed |
+| ADD, DROP, ALTER PARTITION | the partitions named, data if dropped; after a rename, old and new |
+| INSERT | data of the table or of the partition |
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ...topics.errors import UsageError, WireError
+from ...topics.objects.names import partition_name
+from ..metastore.port import RawEvent
+from .event_window import Event, decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseDirt:
+    """A database was created, altered or dropped."""
+
+    db: str
+    degraded: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDirt:
+    """A table changed.
+
+    ``whole``: its partitions must be read again, too. ``dropped``: an incarnation of it ended
+    (it may exist again). ``data``: what its files hold changed. ``degraded``: not understood.
+    """
+
+    db: str
+    table: str
+    whole: bool = False
+    dropped: bool = False
+    data: bool = False
+    degraded: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionDirt:
+    """Partitions of a table were added, altered or dropped."""
+
+    db: str
+    table: str
+    names: tuple[str, ...]
+    data: bool = False
+
+
+Dirt = DatabaseDirt | TableDirt | PartitionDirt
+
+# Fields of the Thrift structs Table and Partition.
+_TABLE, _TABLE_DB, _TABLE_SD, _TABLE_KEYS, _TABLE_PARAMETERS = "1", "2", "7", "8", "9"
+_VALUES, _PARTITION_PARAMETERS = "1", "7"
+_KEY_NAME = "1"
+
+# A writer that keeps statistics tells by them of files that leave no event: Spark with
+# spark.sql.statistics.size.autoUpdate.enabled, Hive with hive.stats.autogather.
+_STATISTICS: Final = (
+    "numFiles",
+    "numRows",
+    "rawDataSize",
+    "totalSize",
+    "spark.sql.statistics.numRows",
+    "spark.sql.statistics.totalSize",
+)
+
+
+def dirt_of(raw: RawEvent) -> tuple[Dirt, ...]:
+    """Tell what an event changed, readable or not."""
+    act = _ACTIONS.get(raw.type)
+    if act is None:
+        return ()
+    try:
+        return act(decode(raw))
+    except (WireError, UsageError):
+        return _degraded(raw)
+
+
+def _degraded(raw: RawEvent) -> tuple[Dirt, ...]:
+    """Tell what an event may have changed that cannot be understood."""
+    if not raw.db:
+        return ()
+    if not raw.table:
+        return (DatabaseDirt(db=_plain(raw.db), degraded=True),)
+    gone = raw.type == "DROP_TABLE"
+    table = TableDirt(
+        db=_plain(raw.db),
+        table=raw.table.lower(),
+        whole=True,
+        dropped=gone,
+        data=not gone,
+        degraded=True,
+    )
+    return (table,)
+
+
+def _database(event: Event) -> tuple[Dirt, ...]:
+    return (DatabaseDirt(db=_db(event)),)
+
+
+def _create_table(event: Event) -> tuple[Dirt, ...]:
+    return (TableDirt(db=_db(event), table=_table(event), whole=True),)
+
+
+def _drop_table(event: Event) -> tuple[Dirt, ...]:
+    return (TableDirt(db=_db(event), table=_table(event), whole=True, dropped=True),)
+
+
+def _reload(event: Event) -> tuple[Dirt, ...]:
+    return (TableDirt(db=_db(event), table=_table(event), whole=True, data=True),)
+
+
+def _alter_table(event: Event) -> tuple[Dirt, ...]:
+    before = _object(event, "tableObjBeforeJson")
+    after = _object(event, "tableObjAfterJson")
+    old = _plain(_string(before, _TABLE_DB)), _string(before, _TABLE).lower()
+    new = _plain(_string(after, _TABLE_DB)), _string(after, _TABLE).lower()
+    if old != new:
+        return (
+            TableDirt(db=old[0], table=old[1], whole=True, dropped=True),
+            TableDirt(db=new[0], table=new[1], whole=True),
+        )
+    truncated = _flag(event, "isTruncateOp")
+    reshaped = any(before.get(part) != after.get(part) for part in (_TABLE_SD, _TABLE_KEYS))
+    rewritten = truncated or _statistics_differ(before, after, _TABLE_PARAMETERS)
+    return (TableDirt(db=new[0], table=new[1], whole=truncated or reshaped, data=rewritten),)
+
+
+def _named_partitions(event: Event) -> tuple[PartitionDirt, ...]:
+    listed = event.body.get("partitions")
+    if not isinstance(listed, list):
+        raise WireError("partitions are not a list")
+    keys = _partition_keys(event)
+    names = tuple(dict.fromkeys(_name_of_values(keys, values) for values in listed))
+    if not names:
+        return ()  # MSCK with nothing to add
+    return (PartitionDirt(db=_db(event), table=_table(event), names=names),)
+
+
+def _drop_partitions(event: Event) -> tuple[Dirt, ...]:
+    # Their files go, too: whoever has listed them would look for them when they are added again.
+    return tuple(replace(dirt, data=True) for dirt in _named_partitions(event))
+
+
+def _alter_partition(event: Event) -> tuple[Dirt, ...]:
+    keys = _partition_keys(event)
+    before = _object(event, "partitionObjBeforeJson")
+    after = _object(event, "partitionObjAfterJson")
+    old = _name_of_values(keys, event.body.get("keyValues"))
+    new = partition_name(keys, _strings(after, _VALUES))
+    names = (old,) if old == new else (old, new)
+    rewritten = _flag(event, "isTruncateOp")
+    rewritten = rewritten or _statistics_differ(before, after, _PARTITION_PARAMETERS)
+    return (PartitionDirt(db=_db(event), table=_table(event), names=names, data=rewritten),)
+
+
+def _insert(event: Event) -> tuple[Dirt, ...]:
+    named = event.body.get("partKeyVals")  # Hive 2.3: a map in the order of the keys
+    if isinstance(named, dict) and named:
+        name = _name_of_values(tuple(named), named)
+    elif event.body.get("ptnObjJson") is not None:
+        values = _strings(_object(event, "ptnObjJson"), _VALUES)
+        name = partition_name(_partition_keys(event), values)
+    else:
+        return (TableDirt(db=_db(event), table=_table(event), data=True),)
+    return (PartitionDirt(db=_db(event), table=_table(event), names=(name,), data=True),)
+
+
+_ACTIONS: Final[Mapping[str, Callable[[Event], tuple[Dirt, ...]]]] = {
+    "CREATE_DATABASE": _database,
+    "DROP_DATABASE": _database,
+    "ALTER_DATABASE": _database,
+    "CREATE_TABLE": _create_table,
+    "DROP_TABLE": _drop_table,
+    "ALTER_TABLE": _alter_table,
+    "RELOAD": _reload,
+    "ADD_PARTITION": _named_partitions,
+    "DROP_PARTITION": _drop_partitions,
+    "ALTER_PARTITION": _alter_partition,
+    "INSERT": _insert,
+}
+
+
+def _db(event: Event) -> str:
+    if not event.db:
+        raise WireError("event without a database")
+    return _plain(event.db)
+
+
+def _table(event: Event) -> str:
+    if not event.table:
+        raise WireError("event without a table")
+    return event.table.lower()  # 2.3 logs names as the writer spelt them
+
+
+def _plain(db: str) -> str:
+    """Return a database's name in lower case, without a catalog: Hive 4 may write ``@hive#db``."""
+    return (db.rpartition("#")[2] if db.startswith("@") else db).lower()
+
+
+def _partition_keys(event: Event) -> tuple[str, ...]:
+    table = _object(event, "tableObjJson")
+    kind, count, *keys = _typed(table, _TABLE_KEYS, "lst") or (None, None)
+    if kind != "rec" or count != len(keys):
+        raise WireError("partition keys are not a list of records")
+    return tuple([_string(key, _KEY_NAME) for key in keys if isinstance(key, dict)])
+
+
+def _name_of_values(keys: tuple[str, ...], values: object) -> str:
+    if not isinstance(values, dict):
+        raise WireError("partition values are not a map")
+    found = [values.get(key) for key in keys]
+    if len(values) != len(keys) or not all(isinstance(value, str) for value in found):
+        raise WireError("partition values do not fit the keys")
+    return partition_name(keys, [str(value) for value in found])
+
+
+def _object(event: Event, field: str) -> Mapping[str, object]:
+    """Read a Thrift object that stands as JSON in a string of the message."""
+    text = event.body.get(field)
+    if not isinstance(text, str):
+        raise WireError(f"{field} is missing")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise WireError(f"{field} is no JSON: {exc}") from exc
+    if not isinstance(found, dict):
+        raise WireError(f"{field} is no JSON object")
+    return found
+
+
+def _typed(struct: Mapping[str, object], field: str, kind: str) -> list[object] | None:
+    """Return field number ``field`` of type ``kind``, a container; None if it is absent."""
+    value = struct.get(field)
+    if value is None:
+        return None
+    held = value.get(kind) if isinstance(value, dict) else None
+    if not isinstance(held, list) or len(held) < 2:
+        raise WireError(f"field {field} is no {kind}")
+    return held
+
+
+def _string(struct: Mapping[str, object], field: str) -> str:
+    value = struct.get(field)
+    text = value.get("str") if isinstance(value, dict) else None
+    if not isinstance(text, str) or not text:
+        raise WireError(f"field {field} is no name")
+    return text
+
+
+def _strings(struct: Mapping[str, object], field: str) -> list[str]:
+    kind, count, *values = _typed(struct, field, "lst") or (None, None)
+    texts = [value for value in values if isinstance(value, str)]
+    if kind != "str" or not count == len(values) == len(texts):
+        raise WireError(f"field {field} is no list of strings")
+    return texts
+
+
+def _statistics_differ(
+    before: Mapping[str, object], after: Mapping[str, object], field: str
+) -> bool:
+    old, new = _parameters(before, field), _parameters(after, field)
+    return any(old.get(name) != new.get(name) for name in _STATISTICS)
+
+
+def _parameters(struct: Mapping[str, object], field: str) -> Mapping[str, object]:
+    held = (_typed(struct, field, "map") or [{}])[-1]
+    if not isinstance(held, dict):
+        raise WireError(f"field {field} is no map")
+    return held
+
+
+def _flag(event: Event, field: str) -> bool:
+    """Read a boolean, which Hive writes as a string."""
+    return str(event.body.get(field, "false")).lower() == "true"

@@ -1,0 +1,119 @@
+"""Locations: which tables lie where, to tell whose data a write to a path changed.
+
+    file:///w/shop.db/orders/ds=1/part-0   ──▶   shop.orders, ds=1
+
+Follows the topics by their versions, so that its cost is what changed.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ...topics.entries import PREFIX, VALUE, group_of
+from ...topics.objects.tables import read_table
+from ...topics.objects.values import decode_table_value
+from ...topics.sharding import NAMESPACE
+from ...topics.topic import Topic
+from ..publish.modes import table_of
+from .reads import TableId
+
+ALIKE: Final = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb", "": "file"}
+HDFS_PORT: Final = ":8020"
+
+
+class Locations:
+    """The locations of the tables that are held."""
+
+    def __init__(self, topics: Mapping[int, Topic]) -> None:
+        self._topics = {number: topic for number, topic in topics.items() if number != NAMESPACE}
+        self._seen = dict.fromkeys(self._topics, (0, 0))  # epoch and version
+        self._tables: dict[str, set[TableId]] = {}
+        self._places: Sequence[str] = ()  # sorted; () where it is to be sorted anew
+        self._of: dict[TableId, str] = {}
+
+    def catch_up(self) -> bool:
+        """Look at what changed, of all topics; False while one was never looked at: call again.
+
+        Cost: O(changed); for the first time one topic a call.
+        """
+        changed = [n for n, t in self._topics.items() if self._seen[n] != (t.epoch, t.version)]
+        anew = [n for n in changed if self._seen[n][0] != self._topics[n].epoch]
+        for number in anew[:1] or changed:
+            topic, (epoch, version) = self._topics[number], self._seen[number]
+            self._learn(topic, version if epoch == topic.epoch else 0)
+            self._seen[number] = topic.epoch, topic.version
+        return not anew
+
+    def find(self, path: str) -> dict[TableId, str]:
+        """Return the tables that a write to ``path`` touches, with what it touches of each.
+
+        That is the beginning of a partition's name, or nothing: anything of the table.
+        """
+        place = normal(path)
+        found: dict[TableId, str] = {}
+        self._places = self._places or sorted(self._tables)
+        low, high = (bisect_left(self._places, place + end) for end in "/0")  # "0" follows "/"
+        for lower in self._places[low:high]:
+            found |= dict.fromkeys(self._tables[lower], "")
+        parts = place.split("/")
+        for end in range(len(parts), 0, -1):
+            here = self._tables.get("/".join(parts[:end]))
+            if here is not None:
+                return found | dict.fromkeys(here, _partition(parts[end:]))
+        return found
+
+    def _learn(self, topic: Topic, version: int) -> None:
+        for entry in topic.since(version):
+            if entry.key != group_of(entry.key):
+                continue  # a block
+            table = table_of(entry.key)
+            if entry.kind == VALUE and entry.value is not None:
+                self._put(table, read_table(decode_table_value(entry.value).thrift, 0).location)
+            elif entry.kind == PREFIX and topic.get(entry.key) is None:  # else it stands as a stub
+                self._put(table, "")
+
+    def _put(self, table: TableId, location: str) -> None:
+        place = normal(location) if location else ""
+        before = self._of.get(table, "")
+        if place == before:
+            return
+        self._places = ()
+        if before:
+            self._tables[before].discard(table)
+            if not self._tables[before]:
+                del self._tables[before]
+        if place:
+            self._tables.setdefault(place, set()).add(table)
+            self._of[table] = place
+        else:
+            del self._of[table]
+
+
+def normal(uri: str) -> str:
+    """Return the one form of every way to write ``uri``, without a slash at its end.
+
+    Schemes of one store are one, a file has no host, HDFS's own port and doubled slashes go.
+    """
+    scheme, colon, rest = uri.partition(":")
+    if not colon or "/" in scheme:
+        scheme, rest = "", uri
+    scheme = ALIKE.get(scheme.lower(), scheme.lower())
+    host, path = "", rest
+    if rest.startswith("//"):
+        host, _, path = rest[2:].partition("/")
+    if scheme == "file":
+        host = ""
+    if scheme == "hdfs":
+        host = host.lower().removesuffix(HDFS_PORT)
+    steps = [step for step in path.split("/") if step and step != "."]
+    return "/".join([f"{scheme}://{host}", *steps])
+
+
+def _partition(steps: list[str]) -> str:
+    """Return what ``steps`` below a table's location say of a partition's name."""
+    named: list[str] = []
+    for step in steps:
+        if "=" not in step.strip("="):
+            break
+        named.append(step)
+    return "/".join(named)

@@ -1,0 +1,287 @@
+"""Reports: what drivers wrote, of which the metastore says nothing.
+
+    written ──table known──▶ its data version rises ──commit──▶ verdict
+       └─unknown──a poll that began later──▶ known by now, or NO_OBJECT
+    intent ──noted──▶ its number written, failed, abandoned ──▶ done
+       └─nothing heard of its driver for LEASE_S──▶ taken for written
+
+A write is known by its driver and number, so whatever is repeated has one effect. Reports never
+create an object: the metastore alone says what there is.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ...topics.errors import UsageError
+from ...topics.objects.names import parse_table_name
+from ...topics.topic import Topic
+from ...topics.wire.messages import (
+    ABANDONED,
+    FAILED,
+    INTENT,
+    OVERWRITTEN,
+    SOURCE_OVERWRITES,
+    SOURCE_REPORTS,
+    WRITTEN,
+    Report,
+    Verdict,
+    Write,
+)
+from ..model.namespace import Namespace
+from ..model.tables import Contents
+from ..model.transactions import WriteId, WriteRow
+from .locations import Locations
+from .reads import TableId
+
+LEASE_S: Final = 30.0  # without a word of a driver, its intents are taken for written
+DRIVERS_MAX: Final = 1000  # beyond, the writes of who was silent longest are forgotten
+OPEN_MAX: Final = 1000  # intents of one driver
+DONE_MAX: Final = 256  # writes of one driver remembered, to recognise what is repeated
+STATES: Final = (INTENT, WRITTEN, FAILED, ABANDONED, OVERWRITTEN)
+
+NO_OBJECT: Final = "NO_OBJECT"
+MALFORMED: Final = "MALFORMED"
+TOO_MANY: Final = "TOO_MANY"
+
+
+@dataclass(slots=True)
+class Tally:
+    """What happened since the start."""
+
+    writes: int = 0
+    repeated: int = 0
+    unknown: int = 0
+    lapsed: int = 0
+
+
+@dataclass(slots=True)
+class _Driver:
+    """The writes of one driver, by number; what is below ``settled`` comes late, if at all."""
+
+    settled: int = 0
+    open: dict[int, WriteRow] = field(default_factory=dict)
+    done: dict[int, WriteRow] = field(default_factory=dict)
+
+
+class Reports:
+    """The writes that were reported, and the intents that are open."""
+
+    def __init__(
+        self,
+        namespace: Namespace,
+        contents: Contents,
+        topics: Mapping[int, Topic],
+        *,
+        known: Iterable[WriteRow] = (),
+    ) -> None:
+        """``known`` are the writes that the store has; their leases begin anew."""
+        self._namespace = namespace
+        self._contents = contents
+        self.locations = Locations(topics)
+        self._drivers: dict[bytes, _Driver] = {}  # who was heard of last is last
+        for row in known:
+            driver = self._drivers.setdefault(row.driver, _Driver())
+            (driver.open if row.open else driver.done)[row.number] = row
+        self._heard: dict[bytes, float | None] = {  # who has an open intent; None: since the start
+            name: None for name, driver in self._drivers.items() if driver.open
+        }
+        self._fresh: list[WriteRow] = []
+        self._gone: list[WriteId] = []
+        self.tally = Tally()
+
+    @property
+    def intents(self) -> int:
+        """How many intents are open."""
+        return sum(len(driver.open) for driver in self._drivers.values())
+
+    @property
+    def deadline(self) -> float | None:
+        """When ``lapse`` may have something to do."""
+        times = [0.0 if heard is None else heard + LEASE_S for heard in self._heard.values()]
+        return min(times, default=None)
+
+    def knows(self, report: Report) -> bool:
+        """Whether every object of ``report`` is known; if not, a poll may bring it.
+
+        Paths are found once ``Locations.catch_up`` said True.
+        """
+        driver = self._drivers.get(report.driver, _Driver())
+        return all(
+            one.state in (INTENT, ABANDONED)
+            or one.number in driver.done
+            or one.number < driver.settled
+            or bool(_fault(one) or self._targets(one.object))
+            for one in report.writes
+        )
+
+    def apply(self, report: Report, *, now: float, at_us: int) -> tuple[Verdict, ...]:
+        """Take ``report`` for true; return a verdict for each of its writes."""
+        driver = self._drivers.pop(report.driver, None) or _Driver()
+        self._drivers[report.driver] = driver
+        driver.settled = max(driver.settled, report.settled)
+        for number in [one for one in driver.done if one < driver.settled]:
+            self._forget(report.driver, number)
+        verdicts = tuple(self._apply(report.driver, one, at_us) for one in report.writes)
+        if driver.open:
+            self._heard[report.driver] = now
+        else:
+            self._heard.pop(report.driver, None)
+        self._bound()
+        return verdicts
+
+    def lapse(self, *, now: float, at_us: int) -> None:
+        """Take for written what drivers meant to write that are heard of no more.
+
+        Such an intent is forgotten, not done: who comes back and says so is believed.
+        """
+        for name, heard in tuple(self._heard.items()):
+            if heard is None:
+                self._heard[name] = now
+            elif now >= heard + LEASE_S:
+                del self._heard[name]
+                self._lapse(name, at_us)
+
+    def take(self) -> tuple[tuple[WriteRow, ...], tuple[WriteId, ...]]:
+        """Hand over what the store does not have, and what it may forget."""
+        fresh, self._fresh = tuple(self._fresh), []
+        gone, self._gone = tuple(self._gone), []
+        return fresh, gone
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        for name, driver in self._drivers.items():
+            assert not driver.open.keys() & driver.done.keys()
+            assert all(row.open for row in driver.open.values())
+            assert not any(row.open for row in driver.done.values())
+            assert len(driver.done) <= DONE_MAX
+            assert not driver.open or name in self._heard
+
+    def _apply(self, name: bytes, one: Write, at_us: int) -> Verdict:
+        driver = self._drivers[name]
+        if one.number < driver.settled:
+            self.tally.repeated += 1
+            return Verdict(number=one.number, topic=0, version=0)
+        done = driver.done.get(one.number)
+        if done is not None:
+            self.tally.repeated += 1
+            return Verdict(number=one.number, topic=done.topic, version=done.version)
+        problem = _fault(one)
+        if problem:
+            return Verdict(number=one.number, topic=0, version=0, problem=problem)
+        if one.state == INTENT:
+            return self._note(name, one, at_us)
+        if one.state == ABANDONED:
+            self._close(name, one, at_us, topic=0, version=0)
+            return Verdict(number=one.number, topic=0, version=0)
+        return self._finish(name, one, at_us)
+
+    def _note(self, name: bytes, one: Write, at_us: int) -> Verdict:
+        open_ = self._drivers[name].open
+        problem = ""
+        if one.number in open_:
+            self.tally.repeated += 1
+        elif len(open_) >= OPEN_MAX:
+            problem = f"{TOO_MANY}: {OPEN_MAX} writes of this driver are open"
+        else:
+            row = WriteRow(
+                driver=name,
+                number=one.number,
+                object=one.object,
+                partitions=one.partitions,
+                open=True,
+                at_us=at_us,
+            )
+            open_[one.number] = row
+            self._fresh.append(row)
+        return Verdict(number=one.number, topic=0, version=0, problem=problem)
+
+    def _finish(self, name: bytes, one: Write, at_us: int) -> Verdict:
+        source = SOURCE_OVERWRITES if one.state == OVERWRITTEN else SOURCE_REPORTS
+        topic, version = self._raise(one.object, one.partitions, at_us, source=source)
+        if version:
+            self.tally.writes += 1
+            self._close(name, one, at_us, topic=topic, version=version)
+            return Verdict(number=one.number, topic=topic, version=version)
+        self.tally.unknown += 1
+        if self._drivers[name].open.pop(one.number, None) is not None:
+            self._gone.append((name, one.number))
+        problem = f"{NO_OBJECT}: {one.object}: no table that is known, nor the path of one"
+        return Verdict(number=one.number, topic=0, version=0, problem=problem)
+
+    def _lapse(self, name: bytes, at_us: int) -> None:
+        driver = self._drivers[name]
+        for row in driver.open.values():
+            self.tally.lapsed += 1
+            self._raise(row.object, row.partitions, at_us)
+            self._gone.append((name, row.number))
+        driver.open.clear()
+
+    def _raise(
+        self, wanted: str, partitions: tuple[str, ...], at_us: int, *, source: int = SOURCE_REPORTS
+    ) -> tuple[int, int]:
+        """Raise the data version of what a write touched; return the last topic and version."""
+        topic = version = 0
+        for table, below in self._targets(wanted).items():
+            topic, version = self._contents.raise_data(
+                table,
+                partitions=(below + "/",) if below else partitions,
+                source=source,
+                at_us=at_us,
+            )
+        return topic, version
+
+    def _close(self, name: bytes, one: Write, at_us: int, *, topic: int, version: int) -> None:
+        driver = self._drivers[name]
+        driver.open.pop(one.number, None)
+        row = WriteRow(
+            driver=name,
+            number=one.number,
+            object=one.object,
+            partitions=(),
+            open=False,
+            at_us=at_us,
+            topic=topic,
+            version=version,
+        )
+        driver.done[one.number] = row
+        self._fresh.append(row)
+        while len(driver.done) > DONE_MAX:
+            self._forget(name, next(iter(driver.done)))
+
+    def _bound(self) -> None:
+        while len(self._drivers) > DRIVERS_MAX:
+            silent = (name for name, driver in self._drivers.items() if not driver.open)
+            name = next(silent, None)
+            if name is None:
+                return  # all of them have intents, of OPEN_MAX each at most
+            for number in tuple(self._drivers[name].done):
+                self._forget(name, number)
+            del self._drivers[name]
+
+    def _forget(self, name: bytes, number: int) -> None:
+        del self._drivers[name].done[number]
+        self._gone.append((name, number))
+
+    def _targets(self, wanted: str) -> dict[TableId, str]:
+        """Return the tables that are ``wanted``, each with the partitions that a path names."""
+        found = self.locations.find(wanted) if is_path(wanted) else {parse_table_name(wanted): ""}
+        return {table: below for table, below in found.items() if self._namespace.find(table)}
+
+
+def is_path(text: str) -> bool:
+    """Tell a path from the name of a table."""
+    return "/" in text
+
+
+def _fault(one: Write) -> str:
+    """Return what is wrong with ``one`` itself; nothing if it can be obeyed."""
+    if one.state not in STATES:
+        return f"{MALFORMED}: state {one.state}, one of {STATES[0]} to {STATES[-1]} expected"
+    if is_path(one.object):
+        return ""
+    try:
+        parse_table_name(one.object)
+    except UsageError as error:
+        return f"{MALFORMED}: {error}"
+    return ""

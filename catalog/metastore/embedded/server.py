@@ -1,0 +1,396 @@
+"""Embedded: a real Hive 2.3 metastore out of PySpark's jars, on Derby, on loopback only.
+
+    Python ──Py4J, with a token──▶ JVM: HMSHandler ── TThreadPoolServer on 127.0.0.1 ◀── Thrift
+
+Hive's own main class binds every interface, so the server is put together through Py4J. The JVM
+reads our pipe and ends when it breaks: it survives neither ``stop`` nor the death of its parent,
+however that dies. A prepared database is kept in the cache folder and copied to new folders.
+"""
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, Final, Self
+
+from py4j.java_gateway import GatewayParameters, JavaGateway
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from ....topics.errors import ConfigError, SourceError
+from . import site
+from .java import QUICK, Java, cache_folder, find_java, system_certificates
+from .listener import JAR_SHA256, fetch_by_ivy, listener_jar, pyspark_jars
+from .template import touch_every_table
+
+HOST: Final = "127.0.0.1"
+STOP_TIMEOUT_S: Final = 10.0
+DATABASE_FREE_TIMEOUT_S: Final = 10.0  # measured: a killed parent's JVM is gone after 2.2 s
+TEMPLATE_VERSION: Final = 1
+HASTY: Final = ("-Dderby.system.durability=test",)
+TRUST_PASSWORD: Final = "topicast"  # PKCS12 demands one; it guards public certificates
+
+
+class EmbeddedMetastore:
+    """A metastore in ``folder``, running from ``start`` (or ``with``) to ``stop``.
+
+    ``durable=False`` trades safety against power cuts for speed; ``optimized=True`` a quick start
+    for speed later on, as a metastore of weeks has it. ``say`` is told what takes long.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        port: int = 0,
+        java: Path | None = None,
+        durable: bool,
+        optimized: bool = False,
+        say: Callable[[str], None] = lambda _text: None,
+        cache: Path | None = None,
+    ) -> None:
+        self._folder = folder.absolute()
+        self._port = port
+        self._java_named = java
+        self._options = (*(() if optimized else QUICK), *(() if durable else HASTY))
+        self._say = say
+        self._cache = cache or cache_folder()
+        self._server: _Server | None = None
+
+    def start(self) -> None:
+        """Return when the metastore answers.
+
+        Raises:
+            ConfigError: no Java, no PySpark, or the folder is unusable or in use.
+            SourceError: the listener's jar could not be had, or the metastore did not start.
+        """
+        if ";" in str(self._folder):
+            raise ConfigError("folder", str(self._folder), "a path without semicolon")
+        java = find_java(self._java_named)
+        jar = listener_jar(self._cache, fetch=lambda into: self._fetch(into, java))
+        fresh = not (self._folder / "db").exists()
+        if fresh:
+            self._copy(_template(self._cache, java, jar=jar, say=self._say))
+        self._say("starting the Hive metastore")
+        self._server = _Server(self._folder, java, jar=jar, options=self._options)
+        try:
+            if fresh:
+                self._server.sql(site.MOVE_DEFAULT_DATABASE, site.warehouse(self._folder))
+            got = self._server.serve(self._port)
+        except BaseException:
+            self.stop()
+            raise
+        if self._port not in {0, got}:
+            self._say(f"port {self._port} is taken: the metastore listens on {got}")
+        self._port = got
+
+    def stop(self) -> None:
+        """End the metastore; what it had committed is there at the next start."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def uri(self) -> str:
+        """The address for ``hive.metastore.uris``."""
+        return f"thrift://{HOST}:{self._port}"
+
+    @property
+    def warehouse(self) -> str:
+        """The location under which databases and managed tables lie."""
+        return site.warehouse(self._folder)
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the JVM; None while it does not run."""
+        return self._server.pid if self._server is not None else None
+
+    def _fetch(self, folder: Path, java: Java) -> None:
+        self._say("fetching Hive's notification listener from Maven Central (72 KB, once)")
+        options: Sequence[str] = ()
+        bundle = system_certificates()
+        if java.bundled and bundle is not None:
+            trusted = folder / "trusted.p12"
+            write_truststore(bundle, trusted, java=java)
+            options = (
+                f"-Djavax.net.ssl.trustStore={trusted}",
+                f"-Djavax.net.ssl.trustStorePassword={TRUST_PASSWORD}",
+            )
+        fetch_by_ivy(folder, cache=self._cache, java=java.executable, options=options)
+
+    def _copy(self, template: Path) -> None:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(dir=self._folder) as half:
+                copied = shutil.copytree(template, Path(half, "db"))
+                copied.replace(self._folder / "db")
+        except OSError as exc:
+            raise ConfigError("folder", str(self._folder), f"a writable folder ({exc})") from exc
+
+
+def _template(cache: Path, java: Java, *, jar: Path, say: Callable[[str], None]) -> Path:
+    """Return an empty metastore database in ``cache``, made at the first call."""
+    jars = next(pyspark_jars().glob("hive-metastore-*.jar")).stem
+    name = f"{jars}-{JAR_SHA256[:8]}-{TEMPLATE_VERSION}"
+    template = cache / name
+    if template.exists():
+        return template
+    say("preparing an empty metastore database (once)")
+    with TemporaryDirectory(dir=cache) as half:
+        server = _Server(Path(half), java, jar=jar, options=QUICK)
+        try:
+            server.sql(site.CREATE_NOTIFICATION_LOG)
+            port = server.serve(0)
+            touch_every_table(HOST, port, location=f"file:{half}/touched")
+            for statement in site.FORGET_EVENTS:
+                server.sql(statement)
+        finally:
+            server.close()
+        try:
+            Path(half, "db").rename(template)
+        except OSError:
+            if not template.exists():  # else somebody else was faster: theirs is as good
+                raise
+    return template
+
+
+class _Server:
+    """A JVM with a metastore in it."""
+
+    def __init__(self, folder: Path, java: Java, *, jar: Path, options: Sequence[str]) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        log = folder / "metastore.log"
+        log4j = folder / "log4j2.properties"
+        log4j.write_text(site.LOG4J.format(log=log), encoding="utf-8")
+        more = [
+            f"-Dlog4j2.configurationFile={log4j}",
+            f"-Dderby.stream.error.file={folder}/derby.log",
+            "-Dderby.locks.deadlockTimeout=1",  # seconds; 20 and 60 if nothing is said
+            "-Dderby.locks.waitTimeout=5",
+            "-XX:+UseSerialGC",  # measured: up in 2.7 s instead of 4.5 on a busy machine, no slower
+        ]
+        classpath = f"{jar}:{pyspark_jars()}/*"
+        self._jvm = _Jvm(java, classpath=classpath, options=[*more, *options], log=log)
+        self._thrift: Any = None
+
+    @property
+    def pid(self) -> int:
+        return self._jvm.pid
+
+    def sql(self, statement: str, *values: str) -> None:
+        """Run one statement on the metastore's database."""
+        try:
+            connection = self._connected()
+            prepared = connection.prepareStatement(statement)
+            for position, value in enumerate(values, start=1):
+                prepared.setString(position, value)
+            prepared.execute()
+            connection.close()
+        except Py4JError as exc:
+            raise SourceError(f"metastore in {self._folder}: {_reason(exc)}") from exc
+
+    def serve(self, port: int) -> int:
+        """Answer on ``port``, or on another where that is taken; return which."""
+        try:
+            self._connected().close()
+            return self._serve(port)
+        except Py4JError as exc:
+            log = self._folder / "metastore.log"
+            raise SourceError(f"the metastore did not start: {_reason(exc)}; see {log}") from exc
+
+    def _serve(self, port: int) -> int:
+        jvm = self._jvm.view
+        named = jvm.java.lang.Class.forName
+        metastore = jvm.org.apache.hadoop.hive.metastore
+        conf = jvm.org.apache.hadoop.hive.conf.HiveConf(
+            named("org.apache.hadoop.hive.metastore.HiveMetaStore")
+        )
+        for name, value in site.settings(self._folder).items():
+            conf.set(name, value)
+        handler = metastore.HiveMetaStore.HMSHandler("topicast", conf, False)  # noqa: FBT003  Java
+        proxy = metastore.RetryingHMSHandler.getProxy(conf, handler, False)  # noqa: FBT003  Java
+        socket = self._listen(port)
+        thrift = jvm.org.apache.thrift
+        transport = jvm.org.apache.hadoop.hive.thrift.TUGIContainingTransport.Factory()
+        args = (
+            thrift.server.TThreadPoolServer.Args(socket)
+            .processor(metastore.TUGIBasedProcessor(proxy))
+            .transportFactory(transport)
+            .protocolFactory(thrift.protocol.TBinaryProtocol.Factory())
+        )
+        self._thrift = thrift.server.TThreadPoolServer(args)
+        self._run_in_java(self._thrift, "serve")
+        return int(socket.getServerSocket().getLocalPort())
+
+    def _listen(self, port: int) -> Any:
+        jvm = self._jvm.view
+        address = jvm.java.net.InetSocketAddress
+        listen = jvm.org.apache.thrift.transport.TServerSocket
+        try:
+            return listen(address(HOST, port))
+        except Py4JJavaError:
+            if not port:
+                raise
+            return listen(address(HOST, 0))
+
+    def _run_in_java(self, target: Any, method: str) -> None:
+        """Call ``target.method()`` on a thread of the JVM's own, so that none of ours waits."""
+        jvm = self._jvm.view
+        invoke = jvm.java.lang.invoke
+        handle = (
+            invoke.MethodHandles.publicLookup()
+            .findVirtual(
+                target.getClass(), method, invoke.MethodType.methodType(jvm.java.lang.Void.TYPE)
+            )
+            .bindTo(target)
+        )
+        runnable = jvm.java.lang.Class.forName("java.lang.Runnable")
+        thread = jvm.java.lang.Thread(
+            invoke.MethodHandleProxies.asInterfaceInstance(runnable, handle), "metastore"
+        )
+        thread.setDaemon(True)
+        thread.start()
+
+    def _connected(self) -> Any:
+        """Open Derby, which waits until a predecessor in the same folder has ended."""
+        jvm = self._jvm.view
+        jvm.java.lang.Class.forName("org.apache.derby.jdbc.EmbeddedDriver")
+        deadline = time.monotonic() + DATABASE_FREE_TIMEOUT_S
+        while True:
+            try:
+                return jvm.java.sql.DriverManager.getConnection(site.jdbc_url(self._folder))
+            except Py4JJavaError as exc:
+                if "another instance of Derby" not in str(exc).replace("Another", "another"):
+                    raise
+                if time.monotonic() > deadline:
+                    raise ConfigError(
+                        "folder", str(self._folder), "a folder that no other metastore uses"
+                    ) from exc
+            time.sleep(0.2)
+
+    def close(self) -> None:
+        """Stop listening, close the database, end the JVM."""
+        try:
+            if self._thrift is not None:
+                self._thrift.stop()
+            jvm = self._jvm.view
+            jvm.java.sql.DriverManager.getConnection("jdbc:derby:;shutdown=true")
+        except (Py4JError, OSError):
+            pass  # Derby says by an exception that it has shut down; a dead JVM has nothing to say
+        self._jvm.close()
+
+
+class _Jvm:
+    """A JVM of ours, reached through a Py4J gateway that demands a token."""
+
+    def __init__(self, java: Java, *, classpath: str, options: Sequence[str], log: Path) -> None:
+        command = [str(java.executable), *options, "-classpath", classpath, "py4j.GatewayServer"]
+        command += ["--die-on-broken-pipe", "--enable-auth", "0"]
+        with log.open("ab") as errors:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                process_group=0,  # Ctrl-C is for us to hear: we stop it when all else has stopped
+            )
+        try:
+            port, token = self._greeting()
+        except BaseException:  # interrupted before anybody could close it: it holds nothing yet
+            self._process.kill()
+            self._end()
+            raise
+        if not port.isdigit():
+            self._end()
+            raise SourceError(f"{java.executable} did not start the metastore: see {log}")
+        self._gateway = JavaGateway(
+            gateway_parameters=GatewayParameters(
+                port=int(port), auth_token=token, enable_memory_management=False
+            )
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def view(self) -> Any:
+        """The JVM's packages and classes."""
+        return self._gateway.jvm
+
+    def chars(self, text: str) -> Any:
+        """Return ``text`` as Java's char[], which Py4J makes of no str."""
+        array = self._gateway.new_array(self.view.char, len(text))
+        for position, char in enumerate(text):
+            array[position] = char
+        return array
+
+    def close(self) -> None:
+        self._gateway.close()
+        self._end()
+
+    def _greeting(self) -> tuple[bytes, str]:
+        """Return port and token of the gateway, which the JVM says first; empty if it ended."""
+        assert self._process.stdout is not None
+        with self._process.stdout as told:
+            return told.readline().strip(), told.readline().strip().decode()
+
+    def _end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def write_truststore(bundle: Path, trusted: Path, *, java: Java) -> int:
+    """Write the certificates of a PEM ``bundle`` as a Java trust store; return how many.
+
+    Raises:
+        SourceError: ``bundle`` holds something else.
+    """
+    classpath = str(next(pyspark_jars().glob("py4j-*.jar")))
+    jvm = _Jvm(java, classpath=classpath, options=(), log=trusted.with_suffix(".log"))
+    try:
+        java_ = jvm.view.java
+        store = java_.security.KeyStore.getInstance("PKCS12")
+        password = jvm.chars(TRUST_PASSWORD)
+        store.load(None, password)
+        source = java_.io.FileInputStream(str(bundle))
+        found = java_.security.cert.CertificateFactory.getInstance("X.509")
+        for number, certificate in enumerate(found.generateCertificates(source)):
+            store.setCertificateEntry(str(number), certificate)
+        source.close()
+        target = java_.io.FileOutputStream(str(trusted))
+        store.store(target, password)
+        target.close()
+        return int(store.size())
+    except Py4JError as exc:
+        raise SourceError(f"{bundle} is no bundle of certificates: {_reason(exc)}") from exc
+    finally:
+        jvm.close()
+
+
+def _reason(exc: Py4JError) -> str:
+    """Return the root cause's own words, without Java's stack."""
+    lines = [line.strip() for line in str(exc).splitlines()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    first = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), lines[0])
+    return causes[-1] if causes else first

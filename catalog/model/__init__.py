@@ -1,0 +1,1 @@
+"""The catalog in memory: databases, tables, versions, transactions."""

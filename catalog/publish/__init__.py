@@ -1,0 +1,1 @@
+"""Deltas out: modes, backfill, one publisher per hub."""

@@ -1,0 +1,84 @@
+"""Deltas: what a committed transaction looks like on the wire, and what of it is unacknowledged."""
+
+from collections import deque
+from typing import Final
+
+from ...topics.bulk import STUBS_BYTES_MAX
+from ...topics.entries import FULL, stub
+from ...topics.wire.codec import row_bytes
+from ...topics.wire.header import DELTA_BYTES_MAX
+from ...topics.wire.messages import Delta
+from ..model.transactions import Transaction
+from .modes import MODE_DEFAULT, Mode, shown
+
+UNACKED_BYTES_MAX: Final = 8 << 20  # 80 ms of 100 MB/s: a hub further behind is cheaper caught up
+UNACKED_MAX: Final = 900  # frames; below the 1,000 that a DEALER queues before it drops
+
+
+def delta_of(
+    transaction: Transaction,
+    *,
+    epoch: int,
+    start: int,
+    floor: int,
+    sent_us: int,
+    mode: Mode = MODE_DEFAULT,
+) -> Delta:
+    """Return the one delta that tells a hub of ``transaction``, at most DELTA_BYTES_MAX large.
+
+    What ``mode`` withholds goes out as stubs, and that is all there is to have. Too large for its
+    values: stubs, flag ``stubbed``. Too many even for stubs: no entries, flags ``stubbed`` and
+    ``horizon``. Whoever wants the values catches up.
+    """
+    entries = tuple(shown(mode, transaction.topic, transaction.entries))
+    stubbed = sum(map(row_bytes, entries)) > DELTA_BYTES_MAX
+    if stubbed:
+        entries = tuple(map(stub, entries))
+    horizon = stubbed and sum(map(row_bytes, entries)) > STUBS_BYTES_MAX
+    return Delta(
+        topic=transaction.topic,
+        level=FULL,
+        epoch=epoch,
+        start=start,
+        from_version=transaction.from_version,
+        to_version=transaction.to_version,
+        floor=min(floor, transaction.to_version),
+        sent_us=sent_us,
+        source=transaction.source,
+        entries=() if horizon else entries,
+        stubbed=stubbed,
+        horizon=horizon,
+    )
+
+
+class Unacknowledged:
+    """Sizes of the frames that a hub has not filed, bounded; ``held_bytes`` is their sum."""
+
+    def __init__(self) -> None:
+        self.held_bytes = 0
+        self._count = 0
+        self._topics: dict[int, deque[tuple[int, int]]] = {}
+
+    def __len__(self) -> int:
+        return self._count
+
+    def put(self, topic: int, version: int, size: int) -> bool:
+        """Take a frame in; False, and nothing taken, when that would be too much."""
+        if self._count >= UNACKED_MAX or self.held_bytes + size > UNACKED_BYTES_MAX:
+            return False
+        self._topics.setdefault(topic, deque()).append((version, size))
+        self._count += 1
+        self.held_bytes += size
+        return True
+
+    def filed(self, topic: int, version: int) -> None:
+        """Forget the frames of ``topic`` up to ``version``."""
+        waiting = self._topics.get(topic)
+        while waiting and waiting[0][0] <= version:
+            self._count -= 1
+            self.held_bytes -= waiting.popleft()[1]
+
+    def clear(self) -> None:
+        """Forget every frame."""
+        self._topics.clear()
+        self._count = self.held_bytes = 0

@@ -1,0 +1,193 @@
+"""Modes: which levels catalogd offers, and of which tables it sends no content.
+
+    mode      readers may join at    content that leaves by broadcast
+    full      full                   of every table
+    mixed     minimal, full          of every table
+    minimal   minimal                of no table
+
+An override says full or minimal for the tables that match its pattern; the first that matches
+counts. What is withheld leaves as stubs, at every level: who meets one pulls.
+Source: docs/design/0003-modes.md.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Final
+
+from ...topics.entries import FULL, MINIMAL, Entry, group_of, stub
+from ...topics.errors import ConfigError
+from ...topics.offers import ALL_OFFERED
+from ...topics.sharding import NAMESPACE
+from ..ingest.reads import TableId
+
+FULL_MODE: Final = "full"
+MIXED_MODE: Final = "mixed"
+MINIMAL_MODE: Final = "minimal"
+MODES: Final = {FULL_MODE: FULL, MIXED_MODE: ALL_OFFERED, MINIMAL_MODE: MINIMAL}
+
+OVERRIDES_MAX: Final = 100  # each is matched with every table
+OVERRIDES_TEXT_MAX: Final = 4096  # what a text on the wire may have
+OWED_MODES_MAX: Final = 8  # former modes remembered one by one; then all tables are owed
+
+MODE_SETTING: Final = "catalog_topic_mode"
+OVERRIDES_SETTING: Final = "catalog_topic_mode_overrides"
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """``mode``, full or minimal, for the tables whose full name matches ``pattern``."""
+
+    pattern: str
+    mode: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """A mode and its overrides, in the order in which they are tried."""
+
+    name: str = MIXED_MODE
+    overrides: tuple[Override, ...] = ()
+
+    @property
+    def offers(self) -> int:
+        """The levels that readers may join; an override to full is worth nothing without it."""
+        fuller = any(one.mode == FULL_MODE for one in self.overrides)
+        return MODES[self.name] | (FULL if fuller else 0)
+
+    @property
+    def withholds_nothing(self) -> bool:
+        """Whether every table's content leaves."""
+        return self.name != MINIMAL_MODE and all(one.mode == FULL_MODE for one in self.overrides)
+
+    def withholds(self, table: TableId) -> bool:
+        """Tell whether the content of ``table`` stays here."""
+        if not self.overrides:
+            return self.name == MINIMAL_MODE
+        return _mode_of(self, table) == MINIMAL_MODE
+
+
+MODE_DEFAULT: Final = Mode()
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """What hubs may hold as stubs though it is withheld no more.
+
+    Entries at or below ``versions``, by ``topic_ids``, of tables that one of ``modes`` withheld.
+    """
+
+    modes: tuple[Mode, ...]
+    versions: tuple[int, ...]
+
+    def includes(self, table: TableId) -> bool:
+        """Tell whether ``table`` was withheld."""
+        return any(mode.withholds(table) for mode in self.modes)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The mode, and what is still owed since it changed; kept in the store."""
+
+    mode: Mode = MODE_DEFAULT
+    owed: Owed | None = None
+
+    def turned(self, mode: Mode, versions: Sequence[int]) -> "Policy":
+        """Return the policy once ``mode`` holds, ``versions`` being those of the topics now."""
+        if self.mode.withholds_nothing or mode == self.mode:
+            return Policy(mode, self.owed)
+        former = self.owed.modes if self.owed else ()
+        modes = tuple(dict.fromkeys((*former, self.mode)))
+        if len(modes) > OWED_MODES_MAX:
+            modes = (Mode(MINIMAL_MODE),)
+        return Policy(mode, Owed(modes, tuple(versions)))
+
+
+POLICY_DEFAULT: Final = Policy()
+
+
+def parse_mode(name: str, overrides: str) -> Mode:
+    """Return the mode of that name, with overrides such as ``tmp_*.*=minimal,other.*=full``.
+
+    Raises:
+        ConfigError: there is no such mode, or an override is malformed; names the one.
+    """
+    if name not in MODES:
+        raise ConfigError(MODE_SETTING, name, "full, mixed or minimal")
+    if len(overrides) > OVERRIDES_TEXT_MAX:
+        allowed = f"at most {OVERRIDES_TEXT_MAX} characters"
+        raise ConfigError(OVERRIDES_SETTING, f"{overrides[:40]}…", allowed)
+    items = [item.strip() for item in overrides.split(",")] if overrides.strip() else []
+    if len(items) > OVERRIDES_MAX:
+        raise ConfigError(OVERRIDES_SETTING, f"{len(items)} overrides", f"at most {OVERRIDES_MAX}")
+    return Mode(name, tuple(map(_override, items)))
+
+
+def overrides_text(mode: Mode) -> str:
+    """Return the overrides of ``mode`` as ``parse_mode`` reads them."""
+    return ",".join(f"{one.pattern}={one.mode}" for one in mode.overrides)
+
+
+def shown(mode: Mode, topic: int, entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Return what leaves of ``entries`` of ``topic``: stubs for what is withheld."""
+    if topic == NAMESPACE or mode.withholds_nothing:
+        return entries
+    return tuple(stub(one) if mode.withholds(table_of(one.key)) else one for one in entries)
+
+
+def table_of(key: bytes) -> TableId:
+    """Return the table whose entry or block has ``key``."""
+    db, table, _ = group_of(key).split(b"\0")
+    return db.decode(), table.decode()
+
+
+def pack_policy(policy: Policy) -> str:
+    """Return the text of ``policy`` for the store."""
+    owed = policy.owed
+    return json.dumps(
+        {
+            "mode": _pair(policy.mode),
+            "owed": [_pair(mode) for mode in owed.modes] if owed else [],
+            "versions": owed.versions if owed else [],
+        }
+    )
+
+
+def unpack_policy(text: str) -> Policy:
+    """Read what ``pack_policy`` wrote; an empty text is the policy of a store that is new.
+
+    Raises:
+        ValueError: it is no policy's.
+        ConfigError: a mode in it is none.
+    """
+    if not text:
+        return Policy()
+    try:
+        fields = json.loads(text)
+        mode = parse_mode(*fields["mode"])
+        modes = tuple(parse_mode(*pair) for pair in fields["owed"])
+        versions = tuple(int(version) for version in fields["versions"])
+    except (KeyError, TypeError) as exc:
+        raise ValueError(f"no policy: {text[:80]!r}") from exc
+    return Policy(mode, Owed(modes, versions) if modes else None)
+
+
+def _pair(mode: Mode) -> tuple[str, str]:
+    return mode.name, overrides_text(mode)
+
+
+def _override(item: str) -> Override:
+    pattern, equals, mode = item.rpartition("=")
+    whole = bool(pattern) and pattern.isprintable() and not any(c in pattern for c in "= ")
+    if not equals or not whole or mode not in (FULL_MODE, MINIMAL_MODE) or "." not in pattern:
+        allowed = "PATTERN=full or PATTERN=minimal, where a pattern has a dot, such as tmp_*.*"
+        raise ConfigError(OVERRIDES_SETTING, item, allowed)
+    return Override(pattern.lower(), mode)
+
+
+@lru_cache(maxsize=16_384)
+def _mode_of(mode: Mode, table: TableId) -> str:
+    name = ".".join(table)
+    return next((o.mode for o in mode.overrides if fnmatchcase(name, o.pattern)), mode.name)

@@ -1,0 +1,397 @@
+"""Publisher: catalogd's half of the connection pair to one hub, as a pure state machine.
+
+    WAITING ──▶ CONNECTING ──welcomes, Have──▶ ANNOUNCED ──Filed──▶ LEADING
+       ▲                         │ ahead            ▲
+       │                         └──▶ COMPARING ────┘ a new epoch
+       └── silent, refused, another hub ── from any state
+
+Invariants: nothing of a start is sent before the hub's holdings were compared with our starts, and
+no delta before the hub has answered the announcement; what a hub has not filed is bounded. A delta
+that is not sent, or is lost, is a gap to the hub, which asks for a catch-up.
+"""
+
+from math import inf
+from random import Random
+from typing import Final
+
+from ...topics.bulk import RETRY_MS, Sender, chunks
+from ...topics.errors import WireError
+from ...topics.liveness import LOST, SUSPECT, Liveness
+from ...topics.topic import Topic
+from ...topics.wire.header import FEATURES, PROTOCOL, PROTOCOL_MIN
+from ...topics.wire.messages import (
+    BULK_CHANNEL,
+    CONTROL_CHANNEL,
+    PUBLISHER,
+    Announce,
+    Beacon,
+    Bye,
+    Cancel,
+    CatchUp,
+    Credit,
+    Filed,
+    Have,
+    Hello,
+    Message,
+    Refused,
+    Wanted,
+    Welcome,
+)
+from ..lineage import AHEAD, Claim, by_topic, judge
+from .deltas import Unacknowledged
+from .publishing import (
+    ANNOUNCED,
+    COMPARING,
+    CONNECTING,
+    LEADING,
+    WAITING,
+    Ahead,
+    Committed,
+    Counts,
+    Effect,
+    Fact,
+    Garbled,
+    Heard,
+    Lost,
+    Minted,
+    Moved,
+    Put,
+    Reconnect,
+    Send,
+    Standing,
+    State,
+    Tick,
+)
+
+BEACON_MS: Final = 250
+PROBE_S: Final = 1.0  # an idle hub says nothing, so it is greeted again, which it answers
+SILENCE_S: Final = 2.0  # without a word on one of the connections: both are made anew
+WELCOME_S: Final = 3.0  # a hub may talk and not welcome us: its answer was lost
+BACKOFF_S: Final = 0.1  # before the first attempt; doubled by each, and jittered
+BACKOFF_S_MAX: Final = 0.5  # a hub that is back is found within a second
+SLOW_S: Final = 10.0  # for what does not pass by itself: another version, garbage
+WAIT_S_MAX: Final = 30.0  # the longest that a hub can make us wait
+AHEAD_S: Final = 1.0  # between two epochs for one hub, doubled by each: two catalogds that
+AHEAD_S_MAX: Final = 60.0  # publish to one hub must not race through epochs
+TURN_BYTES: Final = 512 << 10  # of chunks: two large ones, then deltas have their turn
+
+OURS_AGAIN: Final = ("HELLO", "START", "AHEAD")  # the hub restarted, or follows another start
+OF_ONE_MESSAGE: Final = ("DELTA", "CHUNK", "VECTOR", "TOPIC", "MESSAGE", "WIRE")
+CHANNELS: Final = (CONTROL_CHANNEL, BULK_CHANNEL)
+HUB: Final = b"hub"  # the one peer of the sender
+
+
+class Publisher:
+    """One hub, as catalogd serves it. ``acknowledged``: by topic, what the hub has filed."""
+
+    def __init__(self, standing: Standing, *, name: str, registration: bytes, rng: Random) -> None:
+        """Wait for the first Tick.
+
+        Args:
+            standing: Shared with catalogd, which writes it.
+            name: How the hub shows us.
+            registration: 16 random bytes, the same for the life of the process.
+            rng: For jitter.
+        """
+        self.state: State = WAITING
+        self.reason = "starting"
+        self.hub = 0
+        self.counts = Counts()
+        self.acknowledged: dict[int, int] = {}
+        self._standing = standing
+        self._name = name
+        self._registration = registration
+        self._rng = rng
+        self._sender = Sender()
+        self._unacked = Unacknowledged()
+        self._liveness: dict[int, Liveness] = {}
+        self._probed: set[int] = set()
+        self._welcomed: set[int] = set()
+        self._have: Have | None = None
+        self._failures = 0
+        self._connect_at = 0.0
+        self._welcome_by = 0.0
+        self._beacon_at = 0.0
+        self._sequence = 0
+        self._ahead_at = -inf
+        self._ahead_s = AHEAD_S
+        self._now_us = 0
+
+    @property
+    def deadline(self) -> float:
+        """The time at which a Tick has work to do at the latest."""
+        if self.state == WAITING:
+            return self._connect_at
+        if self._sender.ready:
+            return -inf
+        times = [liveness.deadline for liveness in self._liveness.values()]
+        if self.state == CONNECTING:
+            times.append(self._welcome_by)
+        return min(*times, self._beacon_at) if self._announced else min(times)
+
+    @property
+    def unacknowledged_bytes(self) -> int:
+        """The bytes of deltas that were sent and are not filed."""
+        return self._unacked.held_bytes
+
+    @property
+    def lag_versions(self) -> int:
+        """How many versions, over all topics, the hub has not filed."""
+        filed = self.acknowledged
+        return sum(topic.version - filed.get(t, 0) for t, topic in self._standing.topics.items())
+
+    def handle(self, fact: Fact, *, now: float, now_us: int) -> tuple[Effect, ...]:
+        """Decide what ``fact`` means for this hub."""
+        self._now_us = now_us
+        match fact:
+            case Tick():
+                return self._on_tick(now)
+            case Committed():
+                return self._on_committed(fact)
+            case Minted():
+                return self._on_minted(now)
+            case _ if self.state == WAITING:
+                return ()  # of connections that were given up
+            case Heard(channel=channel, message=message):
+                self._liveness[channel].heard(now)
+                self._probed.discard(channel)
+                return self._on_heard(channel, message, now)
+            case Garbled(reason=reason):
+                return self._leave(f"no message of ours: {reason}", now=now, wait_s=SLOW_S)
+            case Lost(reason=reason):
+                return self._leave(reason, now=now)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert self._announced or not (len(self._sender) or len(self._unacked))
+        assert self.state not in (COMPARING, ANNOUNCED, LEADING) or self._have is not None
+        assert (self.state == WAITING) is (not self._liveness)
+        assert self.unacknowledged_bytes >= 0
+
+    @property
+    def _announced(self) -> bool:
+        return self.state in (ANNOUNCED, LEADING)
+
+    def _on_tick(self, now: float) -> tuple[Effect, ...]:
+        if self.state == WAITING:
+            return self._connect(now) if now >= self._connect_at else ()
+        effects = self._watch(now)
+        if self._announced and now >= self._beacon_at:
+            effects = (*effects, self._beacon(now))
+        return (*effects, *self._turn())
+
+    def _on_committed(self, fact: Committed) -> tuple[Effect, ...]:
+        if self.state != LEADING:
+            return ()
+        if not self._unacked.put(fact.topic, fact.version, len(fact.frame)):
+            self.counts.skipped += 1
+            return ()
+        self.counts.deltas += 1
+        self.counts.delta_bytes += len(fact.frame)
+        return (Put(fact.frame),)
+
+    def _on_minted(self, now: float) -> tuple[Effect, ...]:
+        if self.state == COMPARING:
+            return self._compare(now)
+        return self._announce(now, "a new epoch") if self._announced else ()
+
+    def _on_heard(self, channel: int, message: Message, now: float) -> tuple[Effect, ...]:
+        match message:
+            case Welcome():
+                return self._on_welcome(channel, message, now)
+            case Have():
+                return self._on_have(message, now)
+            case Filed():
+                return self._on_filed(message)
+            case CatchUp():
+                return self._on_catch_up(message)
+            case Credit(stream=stream, amount=amount):
+                self._sender.credit(HUB, stream, amount)
+                return self._turn()
+            case Cancel(stream=stream):
+                self._sender.cancel(HUB, stream)
+            case Refused():
+                return self._on_refused(message, now)
+            case Bye(reason=reason):
+                return self._leave(f"the hub leaves: {reason}", now=now)
+            case _:
+                self.counts.strange += 1
+        return ()
+
+    def _on_welcome(self, channel: int, message: Welcome, now: float) -> tuple[Effect, ...]:
+        if not PROTOCOL_MIN <= message.protocol <= PROTOCOL:
+            return self._leave(f"protocol {message.protocol}", now=now, wait_s=SLOW_S)
+        if self._welcomed and message.hub != self.hub:
+            return self._leave("another hub answers at this address", now=now)
+        self.hub = message.hub
+        self._welcomed.add(channel)
+        return self._compare(now) if self.state == CONNECTING else ()
+
+    def _on_have(self, message: Have, now: float) -> tuple[Effect, ...]:
+        place = message.epoch, message.start
+        if self.state == LEADING and place != self._standing.place:
+            return self._leave("the hub follows another start", now=now)
+        self._have = message
+        if self._announced and place == self._standing.place:
+            return self._lead()
+        if self.state == COMPARING:
+            return ()
+        return self._compare(now)  # also where it holds something else by now than was judged
+
+    def _compare(self, now: float) -> tuple[Effect, ...]:
+        have = self._have
+        if have is None or len(self._welcomed) < len(CHANNELS):
+            return ()
+        try:
+            claim = Claim(epoch=have.epoch, start=have.start, versions=by_topic(have.versions))
+            versions = {number: topic.version for number, topic in self._standing.topics.items()}
+            verdict = judge(self._standing.starts, versions, claim=claim)
+        except WireError as error:
+            return self._leave(str(error), now=now, wait_s=SLOW_S)
+        if verdict != AHEAD:
+            return self._announce(now, f"the hub is {verdict}")
+        if now < self._ahead_at:
+            wait_s = self._ahead_at - now
+            return self._leave(
+                "ahead again: does another catalogd publish?", now=now, wait_s=wait_s
+            )
+        led_long = now >= self._ahead_at + AHEAD_S_MAX
+        self._ahead_s = AHEAD_S if led_long else min(2 * self._ahead_s, AHEAD_S_MAX)
+        self._ahead_at = now + self._ahead_s
+        reason = f"the hub is ahead: epoch {have.epoch} start {have.start}"
+        return *self._move(COMPARING, reason), Ahead(have.epoch)
+
+    def _announce(self, now: float, reason: str) -> tuple[Effect, ...]:
+        self._sender.forget(HUB)
+        self._unacked.clear()
+        self.acknowledged.clear()
+        self._beacon_at = now
+        epoch, start = self._standing.place
+        announce = Announce(
+            epoch=epoch,
+            start=start,
+            num_topics=len(self._standing.topics) - 1,
+            catalog_address=self._standing.catalog_address,
+            catalog_name=self._standing.catalog_name,
+        )
+        return *self._move(ANNOUNCED, reason), Send(CONTROL_CHANNEL, announce)
+
+    def _lead(self) -> tuple[Effect, ...]:
+        if self.state != ANNOUNCED:
+            return ()
+        self._failures = 0
+        return self._move(LEADING, "the hub follows")
+
+    def _on_filed(self, message: Filed) -> tuple[Effect, ...]:
+        if not self._announced or (message.epoch, message.start) != self._standing.place:
+            return ()
+        for topic, version in message.versions:
+            self.acknowledged[topic] = version
+            self._unacked.filed(topic, version)
+        return self._lead()
+
+    def _on_catch_up(self, message: CatchUp) -> tuple[Effect, ...]:
+        stream = message.stream
+        if not self._announced:
+            text = "nothing is announced to you yet: ask again"
+            refusal = Refused(request=stream, code="START", message=text, retry_ms=RETRY_MS)
+            return (Send(BULK_CHANNEL, refusal),)
+        shown = self._standing.shown
+        parts = chunks(stream, message.wanted, find=self._find, place=self._place, shown=shown)
+        busy = self._sender.open(HUB, stream, credit=message.credit, parts=parts)
+        return (Send(BULK_CHANNEL, busy.message),) if busy else self._turn()
+
+    def _on_refused(self, message: Refused, now: float) -> tuple[Effect, ...]:
+        self.counts.refused += 1
+        if message.request:
+            self._sender.cancel(HUB, message.request)
+            return ()
+        reason = f"the hub refuses: {message.code} {message.message}"
+        if message.code in OF_ONE_MESSAGE:
+            return (Moved(self.state, reason),)
+        soon = message.code in OURS_AGAIN or message.retry_ms
+        wait_s = min(message.retry_ms / 1000, WAIT_S_MAX) if soon else SLOW_S
+        return self._leave(reason, now=now, wait_s=wait_s)
+
+    def _watch(self, now: float) -> tuple[Effect, ...]:
+        """Greet the hub where it is silent; give it up where it stays so."""
+        effects: tuple[Effect, ...] = ()
+        if self.state == CONNECTING and now >= self._welcome_by:
+            return self._leave(f"no welcome within {WELCOME_S} s", now=now)
+        for channel, liveness in self._liveness.items():
+            state = liveness.state(now)
+            if state == LOST:
+                return self._leave(f"the hub is silent for {SILENCE_S} s", now=now)
+            if state == SUSPECT and channel not in self._probed:
+                self._probed.add(channel)
+                effects = (*effects, self._greeting(channel))
+        return effects
+
+    def _beacon(self, now: float) -> Send:
+        self._beacon_at = now + BEACON_MS / 1000
+        self._sequence += 1
+        epoch, start = self._standing.place
+        topics = self._standing.topics.values()
+        beacon = Beacon(
+            hub=0,
+            epoch=epoch,
+            start=start,
+            sequence=self._sequence,
+            interval_ms=BEACON_MS,
+            sent_us=self._now_us,
+            watermark=self._standing.watermark,
+            age_ms=0,
+            catalog_address=self._standing.catalog_address,
+            versions=tuple(topic.version for topic in topics),
+            floors=tuple(topic.floor for topic in topics),
+            offers=self._standing.mode.offers,
+        )
+        return Send(CONTROL_CHANNEL, beacon)
+
+    def _turn(self) -> tuple[Effect, ...]:
+        sends = self._sender.turn(TURN_BYTES)
+        self.counts.chunks += len(sends)
+        return tuple(Send(BULK_CHANNEL, send.message) for send in sends)
+
+    def _connect(self, now: float) -> tuple[Effect, ...]:
+        self.counts.reconnects += 1
+        self._welcome_by = now + WELCOME_S
+        self._liveness = {c: Liveness(now, PROBE_S, SILENCE_S) for c in CHANNELS}
+        greetings = map(self._greeting, CHANNELS)
+        return Reconnect(), *self._move(CONNECTING, self.reason), *greetings
+
+    def _greeting(self, channel: int) -> Send:
+        hello = Hello(
+            role=PUBLISHER,
+            channel=channel,
+            name=self._name,
+            registration=self._registration,
+            protocol_min=PROTOCOL_MIN,
+            protocol_max=PROTOCOL,
+            features=FEATURES,
+        )
+        return Send(channel, hello)
+
+    def _leave(self, reason: str, *, now: float, wait_s: float = 0.0) -> tuple[Effect, ...]:
+        """Give the connections up; try again after ``wait_s``, or the backoff if that is longer."""
+        backoff_s = min(BACKOFF_S * 2**self._failures, BACKOFF_S_MAX)
+        self._failures = min(self._failures + 1, 16)
+        self._connect_at = now + max(wait_s, backoff_s) * self._rng.uniform(0.5, 1.5)
+        self._sender.forget(HUB)
+        self._unacked.clear()
+        self._liveness, self._probed, self._welcomed, self._have = {}, set(), set(), None
+        return self._move(WAITING, reason)
+
+    def _move(self, state: State, reason: str) -> tuple[Effect, ...]:
+        self.state, self.reason = state, reason
+        return (Moved(state, reason),)
+
+    def _find(self, wanted: Wanted) -> Topic | Refused:
+        topic = self._standing.topics.get(wanted.topic)
+        if topic is not None:
+            return topic
+        text = f"no topic {wanted.topic}: there are {len(self._standing.topics) - 1}"
+        return Refused(request=0, code="UNKNOWN", message=text, retry_ms=0)
+
+    def _place(self) -> tuple[int, int]:
+        return self._standing.place[1], self._now_us

@@ -1,0 +1,238 @@
+"""Desk: everything that is asked on the catalog service, answered or refused.
+
+    asked ──▶ at once | waits for events | pulls: serving.py ──▶ replies, after the commit
+
+Invariant: every request gets exactly one answer, or the parts of one stream, or a Refused.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from ...topics.errors import WireError
+from ...topics.wire.messages import (
+    Bye,
+    Cancel,
+    Compare,
+    Compared,
+    Credit,
+    Inspect,
+    Inspected,
+    Message,
+    Order,
+    Pull,
+    Refused,
+    Report,
+    Sync,
+    Synced,
+    Validate,
+    Validated,
+)
+from ..facts import Counts, Reply
+from ..ingest.loader import Loader
+from ..ingest.poller import Poller
+from ..ingest.reads import Withdraw
+from ..lineage import Claim
+from ..model.versions import Ledger
+from ..status import TABLES
+from .admin import MODE, Orders
+from .pull_server import Serving
+from .pulls import Pulls
+from .report_acks import Reporting
+from .sync import Syncs
+
+RETRY_MS: Final = 1000
+
+Position = Callable[[], tuple[int, int]]  # (epoch, start)
+
+
+class Desk:
+    """Who asked what, and who still waits."""
+
+    def __init__(
+        self,
+        pulls: Pulls,
+        loader: Loader,
+        poller: Poller,
+        *,
+        orders: Orders,
+        reporting: Reporting,
+        ledger: Ledger,
+        counts: Counts,
+        position: Position,
+    ) -> None:
+        self.counts = counts
+        self.serving = False  # names are known
+        self.settled = False  # and none of them is in doubt
+        self._pulls = pulls
+        self._orders = orders
+        self._reporting = reporting
+        self._syncs = Syncs()
+        self._serving = Serving(pulls, loader, poller, counts=counts)
+        self._loader = loader
+        self._poller = poller
+        self._ledger = ledger
+        self._position = position
+        self._replies: list[Reply] = []
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait."""
+        others = len(self._orders) + len(self._reporting)
+        return len(self._serving) + len(self._syncs) + others
+
+    @property
+    def ready(self) -> bool:
+        """Whether a turn has something to send."""
+        return self._serving.ready or self._orders.ready or self._reporting.ready
+
+    def ask(  # noqa: C901 - dispatch
+        self,
+        peer: bytes,
+        message: Message,
+        *,
+        judge: Callable[[Claim], bool],
+        inspect: Callable[[str], Inspected | None],
+        now: float,
+        at_us: int,
+    ) -> None:
+        """Take a request in."""
+        match message:
+            case Pull():
+                self._on_pull(peer, message, now)
+            case Sync():
+                self._on_sync(peer, message, now)
+            case Validate():
+                self._on_validate(peer, message)
+            case Compare():
+                self._on_compare(peer, message, judge)
+            case Order():
+                self._on_order(peer, message, now=now, at_us=at_us)
+            case Report():
+                self._on_report(peer, message, now)
+            case Inspect():
+                self._on_inspect(peer, message, inspect)
+            case Credit(stream=stream, amount=amount):
+                self._serving.credit(peer, stream, amount, now=now)
+            case Cancel(stream=stream):
+                self._serving.cancel(peer, stream)
+            case Bye():
+                self._serving.forget(peer)
+                self._syncs.forget(peer)
+                self._orders.forget(peer)
+                self._reporting.forget(peer)
+            case _:
+                name = type(message).__name__
+                what = f"{name} is nothing that catalogd answers: see docs/protocol.md"
+                self._refuse(peer, 0, "UNEXPECTED", why=what)
+
+    def polled(self, poll: int, seq: int) -> None:
+        """Learn that a poll brought everything up to arrival number ``seq``."""
+        self._syncs.polled(poll, seq)
+        self._reporting.polled(poll, seq)
+
+    @property
+    def wants_poll(self) -> bool:
+        """Whether somebody waits for a poll that has not begun."""
+        begun = self._loader.polls_begun
+        return self._syncs.wants_poll(begun) or self._reporting.wants_poll(begun)
+
+    def withdrawn(self, effect: Withdraw) -> None:
+        """Refuse those who wait for a table that cannot be read."""
+        self._orders.withdrawn(effect)
+        self._serving.withdrawn((effect.db, effect.table), effect.error)
+
+    def replies(self, *, now: float) -> tuple[Reply, ...]:
+        """Return the answers that may leave, now that everything is committed."""
+        if self.settled:
+            for peer, request in self._syncs.answer(self._loader.unresolved()):
+                self._replies.append(Reply(peer=peer, message=self._synced(request)))
+        for peer, request in self._syncs.expire(now):
+            why = f"the metastore does not answer: {self._poller.error or 'it is slow'}"
+            self._refuse(peer, request, "SOURCE", why=why, retry_ms=RETRY_MS)
+        for peer, answer in (*self._orders.answers(), *self._reporting.answers()):
+            self.counts.refused += isinstance(answer, Refused)
+            self._replies.append(Reply(peer=peer, message=answer))
+        replies, self._replies = self._replies, []
+        return (*replies, *self._serving.replies(now=now))
+
+    def _on_pull(self, peer: bytes, pull: Pull, now: float) -> None:
+        self.counts.pulls += 1
+        if not self.serving:
+            self._refuse_early(peer, pull.request)
+        else:
+            self._serving.ask(peer, pull, now=now)
+
+    def _on_sync(self, peer: bytes, sync: Sync, now: float) -> None:
+        self.counts.syncs += 1
+        polls = self._loader.polls_begun
+        if not self._poller.enabled:
+            why = "events are off (--hms_event_polling_interval_s=0): there is nothing to wait for"
+            self._refuse(peer, sync.request, "NO_EVENTS", why=why)
+        elif not self._syncs.ask(peer, sync.request, polls_begun=polls, now=now):
+            self._refuse(peer, sync.request, "BUSY", why="too many syncs wait", retry_ms=RETRY_MS)
+
+    def _on_compare(self, peer: bytes, compare: Compare, judge: Callable[[Claim], bool]) -> None:
+        claim = Claim(epoch=compare.epoch, start=compare.start, versions=dict(compare.versions))
+        try:
+            accepted = judge(claim)
+        except WireError as exc:
+            self._refuse(peer, compare.request, "CLAIM", why=str(exc))
+            return
+        epoch, start = self._position()
+        answer = Compared(request=compare.request, accepted=accepted, epoch=epoch, start=start)
+        self._replies.append(Reply(peer=peer, message=answer))
+
+    def _on_validate(self, peer: bytes, asked: Validate) -> None:
+        if not self.serving:
+            self._refuse_early(peer, asked.request)
+            return
+        epoch, start = self._position()
+        answer = Validated(
+            request=asked.request, epoch=epoch, start=start, stale=self._pulls.stale(asked)
+        )
+        self._replies.append(Reply(peer=peer, message=answer))
+
+    def _on_inspect(
+        self, peer: bytes, asked: Inspect, inspect: Callable[[str], Inspected | None]
+    ) -> None:
+        found = inspect(asked.what)
+        if found is None:
+            why = f"no table {asked.what!r}: {', '.join(TABLES)}"
+            self._refuse(peer, asked.request, "UNKNOWN", why=why)
+            return
+        rows = Inspected(request=asked.request, columns=found.columns, rows=found.rows)
+        self._replies.append(Reply(peer=peer, message=rows))
+
+    def _on_order(self, peer: bytes, order: Order, *, now: float, at_us: int) -> None:
+        self.counts.orders += 1
+        if self.serving or order.order == MODE:
+            self._orders.ask(peer, order, now=now, at_us=at_us)
+        else:
+            self._refuse_early(peer, order.request)
+
+    def _on_report(self, peer: bytes, report: Report, now: float) -> None:
+        self.counts.reports += 1
+        if self.serving:
+            begun = self._loader.polls_begun if self._poller.enabled else None
+            self._reporting.ask(peer, report, polls_begun=begun, now=now)
+        else:
+            self._refuse_early(peer, report.request)
+
+    def _synced(self, request: int) -> Synced:
+        epoch, start = self._position()
+        return Synced(
+            request=request,
+            epoch=epoch,
+            start=start,
+            event_id=self._poller.watermark,
+            versions=self._ledger.versions(),
+        )
+
+    def _refuse_early(self, peer: bytes, request: int) -> None:
+        why = f"catalogd reads the names first: {self._poller.error or 'ask again'}"
+        self._refuse(peer, request, "STARTING", why=why, retry_ms=RETRY_MS)
+
+    def _refuse(self, peer: bytes, request: int, code: str, *, why: str, retry_ms: int = 0) -> None:
+        self.counts.refused += 1
+        refused = Refused(request=request, code=code, message=why, retry_ms=retry_ms)
+        self._replies.append(Reply(peer=peer, message=refused))

@@ -1,0 +1,1 @@
+"""The store on disk: one SQLite file under a locked folder."""

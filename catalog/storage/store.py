@@ -1,0 +1,348 @@
+"""Store: what catalogd must not forget, in one SQLite file; commit precedes publish.
+
+    open ──▶ load (every topic once) ──▶ commit | forget | mint_epoch … ──▶ close
+
+Invariant: what ``commit`` returned for survives ``kill -9`` at any instruction, whole; a
+transaction that did not return is there whole or not at all. Used from one thread.
+"""
+
+import sqlite3
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from struct import Struct
+from typing import Any, Final
+
+from ...topics.entries import PREFIX, TOMBSTONE, Entry
+from ...topics.sharding import is_topic, topic_ids
+from ...topics.wire.messages import SOURCE_ORDERS
+from ..lineage import EPOCH_MAX, StartRecord
+from ..model.transactions import OrderRow, Transaction, WriteId, WriteRow, check
+from .lock import FolderLock
+from .schema import FILE_NAME, connect, explained, transaction
+
+STARTS_MAX: Final = 1000
+"""Three years at one restart a day. A peer that last heard of an older one counts as ahead and
+costs a new epoch; with the largest ``num_topics`` the list takes 32 MB."""
+
+CHANGES_BYTES_MAX: Final = 64 << 20  # about 600,000 changes: hours at 50 a second, months as usual
+CHANGES_AGE_MAX_US: Final = 30 * 24 * 3600 * 1_000_000  # nobody asks who changed it after a month
+CHANGE_OVERHEAD_BYTES: Final = 48  # of a row of ``changes`` beside its two texts
+TRIM_ROWS_MAX: Final = 1000  # deleted with one commit, so that trimming never holds up a publish
+
+GRAVES_BYTES_MAX: Final = 512 << 10
+"""Of one topic. With 10 M partitions a topic's snapshot is about 1.3 MB: whoever lacks much more
+than this many deletions is served as cheaply by a snapshot."""
+GRAVES_AGE_MAX_US: Final = 24 * 3600 * 1_000_000  # a driver away for a night catches up by delta
+GRAVE_OVERHEAD_BYTES: Final = 32
+
+UPSERT = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+BURY = "INSERT OR REPLACE INTO graves VALUES (?, ?, ?, ?, ?)"
+DELETE = "DELETE FROM entries WHERE topic = ? AND key = ?"
+DELETE_GROUP = "DELETE FROM entries WHERE topic = ? AND key >= ? AND key < ?"
+FORGET = "DELETE FROM graves WHERE topic = ? AND version <= ?"
+MOVE = """INSERT INTO topics VALUES (?1, ?2, 0)
+          ON CONFLICT (topic) DO UPDATE SET version = ?2"""
+RAISE_FLOOR = """INSERT INTO topics VALUES (?1, 0, ?2)
+                 ON CONFLICT (topic) DO UPDATE SET floor = ?2"""
+NOTE = "INSERT OR REPLACE INTO writes VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+SETTLE = "DELETE FROM writes WHERE driver = ? AND number = ?"
+WRITES = "SELECT * FROM writes ORDER BY driver, number"
+RECORD = "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+VALUES_OF = """SELECT key, version, schema_version, data_version, size, value, kind
+               FROM entries WHERE topic = ? ORDER BY key"""
+GRAVES_OF = """SELECT key, version, version, version, 0, NULL, kind
+               FROM graves WHERE topic = ? ORDER BY version, key"""
+Row = tuple[int, int, int, int, str, str, int, int, int | None, int | None, str | None]
+GRAVES_NEWEST_FIRST = """SELECT version, length(key), at_us FROM graves
+                         WHERE topic = ? ORDER BY version DESC"""
+
+
+class Store:
+    """The entries, versions, epoch, starts and history of one catalogd."""
+
+    def __init__(self, path: Path, db: sqlite3.Connection, lock: FolderLock) -> None:
+        """Use ``open``."""
+        self._path = path
+        self._db = db
+        self._lock = lock
+        self._changes_end = 0
+        self._versions: dict[int, int] = {}
+        self._floors: dict[int, int] = {}
+        self.num_topics = 0
+        self.epoch = 0
+        self.last_event_id: int | None = None
+        self.window = b""
+        self.policy = ""
+        self.start = 0
+        self.starts: tuple[StartRecord, ...] = ()
+
+    @classmethod
+    def open(cls, folder: Path, *, num_topics: int, now_us: int, new_id: int) -> "Store":
+        """Open the store in ``folder``, or create it, and record this start of catalogd.
+
+        Args:
+            folder: The state folder; locked until ``close``.
+            num_topics: Must be what the store was made with.
+            now_us: Time of this start; the epoch of a store that is created.
+            new_id: Random, above 0 and below 2**64: the id of this start.
+
+        Raises:
+            StoreError: the folder is taken or cannot be written; the file is damaged, of another
+                ``num_topics`` or of a newer version. Nothing was changed.
+        """
+        assert 0 < new_id < 1 << 64
+        assert 0 < now_us <= EPOCH_MAX
+        lock = FolderLock(folder)
+        path = folder / FILE_NAME
+        try:
+            store = cls(path, connect(path, num_topics=num_topics, epoch=now_us), lock)
+        except BaseException:
+            lock.release()
+            raise
+        try:
+            with explained(path):
+                store._read(now_us, new_id)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    @property
+    def versions(self) -> dict[int, int]:
+        """The committed version of every topic."""
+        return dict(self._versions)
+
+    def load(self, topics: Iterable[int]) -> Iterator[tuple[int, int, int, list[Entry]]]:
+        """Yield (topic, version, floor, entries) of each of ``topics``.
+
+        Entries are sorted by version, as ``Topic.file`` wants them; tombstones are among them.
+        Cost: 4 µs an entry. Source: tests/bench/bench_restart.py.
+        """
+        with explained(self._path):
+            for topic in topics:
+                rows = self._db.execute(VALUES_OF, (topic,)).fetchall()
+                rows += self._db.execute(GRAVES_OF, (topic,)).fetchall()
+                rows.sort(key=_version_of)
+                entries = [Entry(*row) for row in rows]
+                yield topic, self._versions[topic], self._floors[topic], entries
+
+    def commit(
+        self,
+        transactions: Sequence[Transaction],
+        *,
+        last_event_id: int | None,
+        window: bytes,
+        orders: Sequence[OrderRow] = (),
+        policy: str | None = None,
+        writes: Sequence[WriteRow] = (),
+        settled: Sequence[WriteId] = (),
+    ) -> None:
+        """Make ``transactions`` and the place in the event stream durable, all or nothing.
+
+        Transactions of a topic follow each other, and follow what is stored, without a gap.
+        ``orders`` go into the history, ``policy`` takes the place of the one that is stored.
+        ``writes`` are noted by driver and number, then what is ``settled`` is forgotten.
+        Cost: one fsync however many there are; none if nothing differs from what is stored.
+
+        Raises:
+            StoreError: nothing of it was stored.
+        """
+        policy = self.policy if policy is None else policy
+        place = (last_event_id, window, policy)
+        news = place != (self.last_event_id, self.window, self.policy)
+        if not any((transactions, orders, news, writes, settled)):
+            return
+        ends = self._check_order(transactions)
+        changes = self._change_rows(transactions, orders, last_event_id)
+        with explained(self._path), transaction(self._db):
+            for one in transactions:
+                self._write(one)
+            if changes:
+                self._db.executemany(RECORD, changes)
+                self._trim((transactions or orders)[-1].at_us, len(changes))
+            self._db.executemany(NOTE, map(_packed, writes))
+            self._db.executemany(SETTLE, settled)
+            self._db.executemany(MOVE, ends.items())
+            self._db.execute("UPDATE state SET last_event_id = ?, window = ?, policy = ?", place)
+        self._versions.update(ends)
+        self._changes_end = changes[-1][0] if changes else self._changes_end
+        self.last_event_id, self.window, self.policy = place
+
+    def load_writes(self) -> Iterator[WriteRow]:
+        """Yield what drivers reported, by driver and number."""
+        with explained(self._path):
+            for row in self._db.execute(WRITES).fetchall():
+                yield _unpacked(row)
+
+    def surplus(self, topics: Iterable[int], now_us: int) -> dict[int, int]:
+        """Return the floors that leave none of ``topics`` tombstones too old or too many.
+
+        For each: ``forget`` here, then ``Topic.forget``, then the floor may be told.
+        Cost: up to 5 ms a topic, so ask for a few at a time.
+        """
+        with explained(self._path):
+            found = {
+                topic: _surplus(self._db.execute(GRAVES_NEWEST_FIRST, (topic,)), now_us)
+                for topic in topics
+            }
+        return {topic: floor for topic, floor in found.items() if floor}
+
+    def forget(self, floors: Mapping[int, int]) -> None:
+        """Raise the floors of topics: tombstones at or below them are gone, in one commit."""
+        higher = {t: floor for t, floor in floors.items() if floor > self._floors[t]}
+        if not higher:
+            return
+        with explained(self._path), transaction(self._db):
+            self._db.executemany(FORGET, higher.items())
+            self._db.executemany(RAISE_FLOOR, higher.items())
+        self._floors.update(higher)
+
+    def mint_epoch(self, now_us: int, *, at_least: int) -> int:
+        """Begin a new epoch, above ours and above ``at_least``, the largest seen; return it.
+
+        Versions, entries and incarnations go on as they are: positions are ordered by (epoch,
+        version), so whoever comes from another epoch takes a snapshot, and nothing is rewritten.
+        This start is the first of the new epoch. Cost: one commit.
+        """
+        epoch = max(now_us, self.epoch + 1, at_least + 1)
+        assert epoch <= EPOCH_MAX + 1
+        record = StartRecord(start=self.start, epoch=epoch, versions=self._vector())
+        with explained(self._path), transaction(self._db):
+            self._db.execute("UPDATE state SET epoch = ?", (epoch,))
+            self._db.execute("DELETE FROM starts")
+            self._record_start(record, now_us)
+        self.epoch = epoch
+        self.starts = (record,)
+        return epoch
+
+    def close(self) -> None:
+        """Fold the log into the file and let the folder go."""
+        try:
+            with explained(self._path):
+                self._db.close()
+        finally:
+            self._lock.release()
+
+    def _read(self, now_us: int, new_id: int) -> None:
+        state = "SELECT num_topics, epoch, last_event_id, window, policy FROM state"
+        row = self._db.execute(state).fetchone()
+        self.num_topics, self.epoch, self.last_event_id, self.window, self.policy = row
+        ids = topic_ids(self.num_topics)
+        self._versions, self._floors = dict.fromkeys(ids, 0), dict.fromkeys(ids, 0)
+        for topic, version, floor in self._db.execute("SELECT topic, version, floor FROM topics"):
+            self._versions[topic], self._floors[topic] = version, floor
+        self._changes_end = self._db.execute("SELECT max(id) FROM changes").fetchone()[0] or 0
+        record = StartRecord(start=new_id, epoch=self.epoch, versions=self._vector())
+        with transaction(self._db):
+            self._record_start(record, now_us)
+        rows = self._db.execute("SELECT start, epoch, versions FROM starts ORDER BY ordinal")
+        self.start, self.starts = new_id, tuple(_start_record(*row) for row in rows)
+
+    def _record_start(self, record: StartRecord, now_us: int) -> None:
+        insert = "INSERT INTO starts (start, epoch, at_us, versions) VALUES (?, ?, ?, ?)"
+        start = record.start.to_bytes(8, "big")
+        versions = Struct(f">{len(record.versions)}Q").pack(*record.versions)
+        done = self._db.execute(insert, (start, record.epoch, now_us, versions))
+        oldest = (done.lastrowid or 0) - STARTS_MAX
+        self._db.execute("DELETE FROM starts WHERE ordinal <= ?", (oldest,))
+
+    def _vector(self) -> Sequence[int]:
+        return array("Q", (self._versions[topic] for topic in topic_ids(self.num_topics)))
+
+    def _check_order(self, transactions: Sequence[Transaction]) -> dict[int, int]:
+        ends: dict[int, int] = {}
+        for one in transactions:
+            check(one)
+            assert is_topic(one.topic, self.num_topics), one.topic
+            assert one.from_version == ends.get(one.topic, self._versions[one.topic]), one.topic
+            ends[one.topic] = one.to_version
+        return ends
+
+    def _write(self, one: Transaction) -> None:
+        topic = one.topic
+        gone = [e for e in one.entries if e.kind in (TOMBSTONE, PREFIX)]
+        for entry in gone:
+            if entry.kind == PREFIX:
+                self._db.execute(DELETE_GROUP, (topic, entry.key, entry.key[:-1] + b"\x01"))
+            else:
+                self._db.execute(DELETE, (topic, entry.key))
+        graves = ((topic, e.version, e.key, e.kind, one.at_us) for e in gone)
+        self._db.executemany(BURY, graves)
+        rows = (
+            (topic, e.key, e.version, e.schema_version, e.data_version, e.size, e.value, e.kind)
+            for e in one.entries
+            if e.kind not in (TOMBSTONE, PREFIX)
+        )
+        self._db.executemany(UPSERT, rows)
+
+    def _change_rows(
+        self,
+        transactions: Sequence[Transaction],
+        orders: Sequence[OrderRow],
+        last_event_id: int | None,
+    ) -> list[Row]:
+        end = self._changes_end
+        events = (self.last_event_id, last_event_id)
+        rows: list[Row] = []
+        for order in orders:
+            end += len(order.object.encode()) + len(order.order) + CHANGE_OVERHEAD_BYTES
+            said = (SOURCE_ORDERS, -1, order.object, order.order, 0, 0, *events, order.who)
+            rows.append((end, order.at_us, *said))
+        for one in transactions:
+            for change in one.changes:
+                end += len(change.object.encode()) + len(change.kind) + CHANGE_OVERHEAD_BYTES
+                what = (one.topic, change.object, change.kind, change.before, one.to_version)
+                rows.append((end, one.at_us, one.source, *what, *events, None))
+        return rows
+
+    def _trim(self, now_us: int, added: int) -> None:
+        end = self._changes_end - CHANGES_BYTES_MAX
+        oldest_us = now_us - CHANGES_AGE_MAX_US
+        oldest_first = "SELECT id, at_us FROM changes ORDER BY id LIMIT ?"
+        last = 0
+        for row, at_us in self._db.execute(oldest_first, (max(TRIM_ROWS_MAX, 2 * added),)):
+            if row > end and at_us >= oldest_us:
+                break
+            last = row
+        self._db.execute("DELETE FROM changes WHERE id <= ?", (last,))
+
+
+def _version_of(row: tuple[bytes, int, int, int, int, bytes | None, int]) -> int:
+    return row[1]
+
+
+def _packed(one: WriteRow) -> tuple[object, ...]:
+    place = (one.open, one.at_us, one.topic, one.version)
+    return (one.driver, one.number, one.object, "\n".join(one.partitions), *place)
+
+
+def _unpacked(row: tuple[Any, ...]) -> WriteRow:
+    driver, number, wanted, partitions, is_open, at_us, topic, version = row
+    return WriteRow(
+        driver=driver,
+        number=number,
+        object=wanted,
+        partitions=tuple(partitions.splitlines()),
+        open=bool(is_open),
+        at_us=at_us,
+        topic=topic,
+        version=version,
+    )
+
+
+def _surplus(newest_first: Iterable[tuple[int, int, int]], now_us: int) -> int:
+    """Return the version at and below which graves (version, key bytes, time) are too many."""
+    held = 0
+    for version, key_bytes, at_us in newest_first:
+        held += key_bytes + GRAVE_OVERHEAD_BYTES
+        if held > GRAVES_BYTES_MAX or at_us < now_us - GRAVES_AGE_MAX_US:
+            return version
+    return 0
+
+
+def _start_record(start: bytes, epoch: int, versions: bytes) -> StartRecord:
+    numbers = Struct(f">{len(versions) // 8}Q").unpack(versions)
+    return StartRecord(
+        start=int.from_bytes(start, "big"), epoch=epoch, versions=array("Q", numbers)
+    )

@@ -1,0 +1,1 @@
+"""One subscriber as a state machine, and the thread that runs it."""

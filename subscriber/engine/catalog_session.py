@@ -1,0 +1,269 @@
+"""Service: catalogd's half of a member: comparisons of starts, syncs, pulls and their fence.
+
+Pulled ── of the accepted start? ── not older than shown, topic and namespace? ──▶ shown
+              no: later, once more          no: stale, pulled again
+"""
+
+from collections.abc import Callable
+
+from ...topics.errors import NoSuchObject
+from ...topics.objects.names import table_key, table_name
+from ...topics.requests import RETRY_S, Requests
+from ...topics.sharding import NAMESPACE, table_topic, topic_ids
+from ...topics.wire.messages import (
+    SELECT_TABLE,
+    Claimed,
+    Compared,
+    Pulled,
+    Refused,
+    Reported,
+    Sync,
+    Synced,
+    Validate,
+    Validated,
+    Write,
+)
+from ..fetch.fetcher import Pulls, Whole
+from ..fetch.revalidation import claims_beside, confirm
+from ..fetch.targets import Target
+from ..protocol.facts import SERVICE, AskSync, AskTable, AskValidate, ConnectCatalog, Effect, Send
+from ..protocol.versions import Version
+from ..replication.lineage import Starts
+from ..replication.subscriptions import Following
+from ..store.read_floor import Shown
+from ..store.resident_set import merged
+from ..store.table_snapshot import Content
+from ..store.view import TopicView
+from .write_outbox import Outbox
+
+
+class Service:
+    """What is asked of catalogd, at whatever address it is."""
+
+    def __init__(
+        self,
+        following: Following,
+        *,
+        starts: Starts,
+        shown: Shown,
+        next_id: Callable[[], int],
+        outbox: Outbox,
+        name: str = "",
+    ) -> None:
+        levels = following.levels
+        self.pulls = Pulls(next_id, base=self._base, fence=levels.filling.fence, name=name)
+        self.targets: dict[int, dict[int, tuple[int, int]]] = {}  # by sync's ask: where to get
+        self.outbox = outbox
+        self._following = following
+        self._starts = starts
+        self._shown = shown
+        self._next_id = next_id
+        self.verdicts: dict[int, dict[int, Version]] = {}  # by validation's ask: what is stale
+        self._syncs: Requests[AskSync | AskValidate] = Requests(next_id)
+        self._address = ""
+
+    @property
+    def deadline(self) -> float | None:
+        """The time at which ``tick`` has work to do."""
+        times = [self.pulls.deadline]
+        if self._address:
+            times += [self._syncs.deadline, self._starts.deadline, self.outbox.deadline]
+        return min((at for at in times if at is not None), default=None)
+
+    def pull(self, ask: AskTable, *, now: float) -> tuple[Effect, ...]:
+        """Fetch a table."""
+        return self._sent(self.pulls.ask(ask, now=now))
+
+    def ask(self, ask: AskSync | AskValidate, *, now: float) -> tuple[Effect, ...]:
+        """Ask where HMS stands, or what is stale; answered as ``targets``, or ``verdicts``."""
+        self._syncs.open(ask, now=now)
+        return self.tick(now=now)
+
+    def write(self, write: Write, *, now: float) -> tuple[Effect, ...]:
+        """Tell catalogd of a write."""
+        self.outbox.note(write)
+        return self.tick(now=now)
+
+    def on_reported(self, reported: Reported, *, now: float) -> tuple[Effect, ...]:
+        """Learn what catalogd has of our writes, and tell what waited meanwhile."""
+        self.outbox.on_reported(reported, now=now)
+        return self.tick(now=now)
+
+    def forget(self, ask: int) -> None:
+        """Nobody waits for the answer to ``ask`` any more."""
+        self.targets.pop(ask, None)
+        self.verdicts.pop(ask, None)
+        for request in self._syncs.find(lambda one: one.id == ask):
+            self._syncs.close(request)
+
+    def settle(self, *, now: float) -> tuple[Effect, ...]:
+        """After each fact: go where catalogd is, and compare starts if that is due."""
+        effects: tuple[Effect, ...] = ()
+        address = self._following.catalog_address
+        if address != self._address:
+            self._address = address
+            self._hasten(now)
+            effects = (ConnectCatalog(address),)
+        due_at = self._starts.deadline
+        if self._address and due_at is not None and now >= due_at:
+            versions = self._following.levels.standing.versions(self._starts.accepted[0])
+            compare = self._starts.due(self._next_id(), versions, now=now)
+            effects += (Send(SERVICE, compare),)
+        return effects
+
+    def on_compared(self, compared: Compared, *, now: float) -> tuple[Effect, ...]:
+        """Accept the start that catalogd confirms, and ask again for what was refused of it."""
+        if not self._starts.on_compared(compared):
+            return ()
+        self._hasten(now)
+        return self._following.on_accepted(now=now)
+
+    def on_synced(self, synced: Synced, *, now: float) -> tuple[Effect, ...]:
+        """Nothing older than these versions is shown from now on, of whatever topic."""
+        if not self._following.accepts(synced.epoch, synced.start, now=now):
+            return ()
+        order = topic_ids(self._following.num_topics)
+        ask = self._syncs.close(synced.request)
+        if ask is None or len(synced.versions) != len(order):
+            return ()
+        places = {t: (synced.epoch, v) for t, v in zip(order, synced.versions, strict=True)}
+        for topic, place in places.items():
+            self._shown.bound(topic, place)
+            self._following.levels.gate(topic)
+        self.targets[ask.id] = places
+        return ()
+
+    def on_validated(self, validated: Validated, *, now: float) -> tuple[Effect, ...]:
+        """Learn which claims are stale; a start that is not accepted yet is asked again."""
+        if not self._following.accepts(validated.epoch, validated.start, now=now):
+            return ()
+        ask = self._syncs.close(validated.request)
+        if ask is not None:
+            epoch = validated.epoch
+            self.verdicts[ask.id] = {at: Version(now_at, epoch) for at, now_at in validated.stale}
+        return ()
+
+    def on_pulled(self, part: Pulled, *, now: float) -> tuple[Effect, ...]:
+        """Show a whole reply if nothing newer was shown, else pull again."""
+        if not self._following.accepts(part.epoch, part.start, now=now):
+            return ()  # repeated once catalogd's start is accepted
+        whole, effects = self.pulls.part(part, now=now)
+        if whole is None:
+            return self._sent(effects)
+        target = self.pulls.target(part.request)
+        assert target is not None
+        if self._stale(whole, target[:2]):
+            return self._sent(effects + self.pulls.again(part, now=now))
+        self._confirm(whole)
+        self._show(part.topic, (part.epoch, part.topic_version))
+        self._show(NAMESPACE, (part.epoch, part.namespace_version))
+        gone = NoSuchObject(table_name(*target[:2]))
+        result = whole.result if part.found else gone
+        if part.found:
+            levels = self._following.levels
+            levels.journal.found(*target[:2], levels.view)
+        if isinstance(result, Content):
+            self._keep(part, result, target)
+        return self._sent(effects + self.pulls.answer(part.request, result, now=now))
+
+    def on_pull_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
+        """A pull is not answered now, or never."""
+        return self._sent(self.pulls.on_refused(refused, now=now))
+
+    def on_sync_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
+        """A sync or a report is not answered now; it is asked again, who waits gives up alone."""
+        self.outbox.on_refused(refused, now=now)
+        self._syncs.put_off(refused.request, until=now + max(refused.retry_ms / 1000, RETRY_S))
+        return ()
+
+    def tick(self, *, now: float) -> tuple[Effect, ...]:
+        """Do what time has brought."""
+        missing = "" if self._address else ": its address is not known yet"
+        effects = self._sent(self.pulls.tick(missing=missing, now=now))
+        if not self._address:
+            return effects
+        asked = [Send(SERVICE, _question(request, ask)) for request, ask in self._syncs.due(now)]
+        told = [Send(SERVICE, report) for report in self.outbox.due(now=now)]
+        return (*effects, *asked, *told)
+
+    def _stale(self, whole: Whole, name: tuple[str, str]) -> bool:
+        part = whole.last
+        topic = table_topic(*name, self._following.num_topics)
+        place = (part.epoch, part.topic_version)
+        namespace_place = (part.epoch, part.namespace_version)
+        if part.topic != topic or place < self._shown.of(topic):
+            return True
+        if part.topic_version < self.pulls.fence.of(table_key(*name)):
+            return True
+        if namespace_place < self._shown.of(NAMESPACE):
+            return True
+        if not self._following.levels.standing.stands_at(NAMESPACE, namespace_place):
+            return False
+        record = self._following.levels.view.record(*name)
+        incarnation = record.incarnation if record is not None else 0
+        return (record is not None) != part.found or incarnation != part.incarnation
+
+    def _base(self, db: str, table: str) -> tuple[int, int, Content | None, tuple[Claimed, ...]]:
+        """Return a table's topic, the accepted epoch, and what is held of the table in it.
+
+        And what is to be claimed of the topic.
+        """
+        topic, epoch = table_topic(db, table, self._following.num_topics), self._starts.accepted[0]
+        held, group = self._held(topic, epoch), table_key(db, table)
+        if held is None:
+            return topic, epoch, None, ()
+        beside = claims_beside(held, group, reached=self._reached(topic, epoch))
+        return topic, epoch, held.content(group), beside
+
+    def _held(self, topic: int, epoch: int) -> TopicView | None:
+        held = self._following.levels.view.topics.get(topic)
+        return None if held is None or held.epoch != epoch else held
+
+    def _reached(self, topic: int, epoch: int) -> int:
+        """Return the version of ``epoch`` up to which changes of ``topic`` are in what is held."""
+        standing = self._following.levels.standing
+        if not standing.reached(topic, (epoch, 0)):
+            return 0
+        of, version = standing.position(topic)
+        return version if of == epoch else 0
+
+    def _confirm(self, whole: Whole) -> None:
+        """Let what was held before be as new as a reply that says that it has not changed."""
+        part = whole.last
+        held = self._held(part.topic, part.epoch)
+        if held is not None:
+            reached = self._reached(part.topic, part.epoch)
+            confirm(held, whole.confirmed, at=part.topic_version, reached=reached)
+
+    def _keep(self, part: Pulled, content: Content, target: Target) -> None:
+        key = table_key(*target[:2])
+        if target.selector == SELECT_TABLE:
+            head = content.entry(key)
+            held = self._following.levels.view.pulled(part.topic)
+            if head is None:
+                return
+            same = held is not None and held.epoch == part.epoch
+            base = held.groups.get(key) if held is not None and same else None
+            content = merged(base, head, at=part.topic_version, epoch=part.epoch)
+        self._following.levels.keep(part.topic, key, content, epoch=part.epoch)
+
+    def _show(self, topic: int, place: tuple[int, int]) -> None:
+        self._shown.rise(topic, place)
+        self._following.levels.gate(topic)
+
+    def _hasten(self, now: float) -> None:
+        self.pulls.hasten(now=now)
+        self._syncs.hasten(now=now)
+        self.outbox.hasten(now=now)
+
+    def _sent(self, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
+        """Leave out what cannot be sent while there is no address; it is repeated then."""
+        if self._address:
+            return effects
+        return tuple(effect for effect in effects if not isinstance(effect, Send))
+
+
+def _question(request: int, ask: AskSync | AskValidate) -> Sync | Validate:
+    if isinstance(ask, AskSync):
+        return Sync(request=request)
+    return Validate(request=request, epoch=ask.epoch, claims=ask.claims)

@@ -1,0 +1,392 @@
+"""Member: one subscriber as a pure state machine; composes the others, owns what they share.
+
+    Heard ──▶ starts: accepted? ──▶ levels: position, budget ──▶ view ──▶ readers
+    Ask   ──▶ memory, else pulls ──▶ fence: not older than shown ──▶ Answer
+
+Invariant: whatever is answered is at or above everything that was answered before, topic by
+topic; memory answers only for topics that are open (levels.py), pulls only what passed the fence.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import chain, count
+from typing import Self, assert_never
+
+from ...topics.errors import NoSuchObject, UsageError
+from ...topics.sharding import NAMESPACE
+from ...topics.wire.messages import (
+    Barrier,
+    Beacon,
+    Bye,
+    Chunk,
+    Compared,
+    Delta,
+    Inspect,
+    Joined,
+    Message,
+    Pulled,
+    Refused,
+    Reported,
+    Synced,
+    Validated,
+    Welcome,
+)
+from ..config import Settings
+from ..fetch.targets import cover_of
+from ..placement.controller import Choosing
+from ..placement.manual import Manual
+from ..placement.pinning import Pinning
+from ..placement.pins import Pins
+from ..protocol.facts import (
+    BULK,
+    CONTROL,
+    DATA,
+    PULLS,
+    SERVICE,
+    Answer,
+    Ask,
+    AskDrop,
+    AskJoin,
+    AskNamespace,
+    AskPin,
+    AskReady,
+    AskStats,
+    AskSync,
+    AskTable,
+    AskTold,
+    AskTopics,
+    AskUnpin,
+    AskValidate,
+    Effect,
+    Fact,
+    Fail,
+    Garbled,
+    Heard,
+    Leave,
+    Reporting,
+    Send,
+    Stats,
+    Tick,
+    Watching,
+)
+from ..protocol.pending import Wait, Waits
+from ..replication.hub_session import Hubs
+from ..replication.joining import Joining
+from ..replication.lineage import Starts
+from ..replication.subscriptions import Following
+from ..replication.topic_replica import Levels
+from ..store.memory_budget import Budget
+from ..store.pin_rules import Marks
+from ..store.read_floor import Shown
+from ..store.view import View, heads_within
+from .catalog_session import Service
+from .driver import Driver
+from .introspection import Telling, answer
+from .write_outbox import Outbox
+
+
+class Member:
+    """Decides everything that a subscriber does; ``view`` is what readers read."""
+
+    def __init__(
+        self,
+        hubs: tuple[str, ...],
+        *,
+        budget_bytes: int,
+        name: str,
+        new_id: Callable[[], bytes],
+        max_staleness_s: float | None = None,
+        automatic: bool = False,
+        always: tuple[str, ...] = (),
+        never: tuple[str, ...] = (),
+        metastore: str = "",
+    ) -> None:
+        """Begin without a connection; the first Tick orders one.
+
+        Args:
+            hubs: Addresses, the preferred first; effects name them by place.
+            budget_bytes: What may be held.
+            name: Under which operators see this subscriber.
+            new_id: Gives 16 random bytes, never the same.
+            max_staleness_s: After so long without word from catalogd memory is too old.
+            automatic: Choose levels by use; else follow all that fits in full, from the start.
+            always: Patterns of tables that are pinned.
+            never: Patterns of tables that are banned; they count before ``always``.
+            metastore: The URIs of the metastore that this process writes to.
+        """
+        ids, registration = count(1), new_id()
+        self.view = View(heads_max=heads_within(budget_bytes))
+        self.driver = Driver(self.view)
+        self.wire_errors = 0
+        self.misses = 0
+        self._max_staleness_s = max_staleness_s
+        self._starts = Starts()
+        self._shown = Shown()
+        self._waits = Waits()
+        self._following = Following(
+            Hubs(hubs, name=name, registration=registration),
+            Joining(ids.__next__, new_id),
+            levels=Levels(self.view, Budget(budget_bytes), shown=self._shown, next_id=ids.__next__),
+            starts=self._starts,
+            automatic=automatic,
+        )
+        self._service = Service(
+            self._following,
+            starts=self._starts,
+            shown=self._shown,
+            next_id=ids.__next__,
+            outbox=Outbox(ids.__next__, driver=registration, metastore=metastore),
+            name=name,
+        )
+        self.choosing, self.pinning = self._choosers(Marks(always, never), automatic=automatic)
+        self._manual = Manual(self._following, self.choosing)
+        self._telling = Telling(
+            self._following, self._service, choosing=self.choosing, pinning=self.pinning
+        )
+        self._handlers = self._by_message()
+
+    @classmethod
+    def of(cls, settings: Settings, *, new_id: Callable[[], bytes]) -> Self:
+        """Return a member that was set up as an application said."""
+        return cls(
+            settings.statestores,
+            budget_bytes=settings.budget_bytes,
+            name=settings.name,
+            new_id=new_id,
+            max_staleness_s=settings.max_staleness_s,
+            automatic=settings.automatic,
+            always=settings.always,
+            never=settings.never,
+            metastore=settings.metastore,
+        )
+
+    @property
+    def watched(self) -> bool:
+        """Whether somebody is told what changes."""
+        return self._following.levels.journal.on
+
+    @property
+    def deadline(self) -> float:
+        """The time at which a Tick has work to do."""
+        times = [self._following.deadline, self._service.deadline, self._waits.deadline]
+        times += [self.choosing.deadline, self.pinning.ahead.deadline]
+        return min(at for at in times if at is not None)
+
+    def handle(self, fact: Fact, *, now: float) -> tuple[Effect, ...]:
+        """Decide what ``fact`` means."""
+        return self.handle_all((fact,), now=now)
+
+    def handle_all(self, facts: Iterable[Fact], *, now: float) -> tuple[Effect, ...]:
+        """Decide what ``facts``, which came at once, mean; what they lead to is settled once."""
+        effects = tuple(chain.from_iterable([self._decide(fact, now) for fact in facts]))
+        effects += self._following.settle(now=now)
+        effects += self._service.settle(now=now)
+        effects = self.pinning.ahead.settle(effects, now=now)
+        effects += self._waits.settle(now=now)
+        return self._following.levels.filling.told() + effects  # before answers that rest on it
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        self._following.check()
+        self._service.pulls.check()
+        self.pinning.check()
+
+    def _choosers(self, marks: Marks, *, automatic: bool) -> tuple[Choosing, Pinning]:
+        """Return who chooses levels, and who keeps pins and hot tables."""
+        following, service = self._following, self._service
+        pins = Pins(marks, self.view, following.levels.holdings.repin)
+        choosing = Choosing(following, pins, costs=service.pulls.costs, automatic=automatic)
+
+        def pull(ask: AskTable, now: float) -> tuple[Effect, ...]:
+            return service.pull(ask, now=now)
+
+        return choosing, Pinning(following, choosing, pins, pull=pull)
+
+    def _by_message(self) -> dict[tuple[str, type], Callable[..., tuple[Effect, ...]]]:
+        """Return who takes a message, by its channel and its kind."""
+        following, service = self._following, self._service
+        return {
+            (DATA, Delta): following.on_delta,
+            (DATA, Beacon): self._on_beacon,
+            (DATA, Barrier): following.on_barrier,
+            (BULK, Chunk): following.on_chunk,
+            (BULK, Refused): following.on_bulk_refused,
+            (CONTROL, Welcome): following.on_welcome,
+            (CONTROL, Joined): following.on_joined,
+            (CONTROL, Refused): following.on_control_refused,
+            (CONTROL, Inspect): self._on_inspect,
+            (SERVICE, Compared): service.on_compared,
+            (SERVICE, Synced): service.on_synced,
+            (SERVICE, Validated): service.on_validated,
+            (SERVICE, Reported): service.on_reported,
+            (SERVICE, Refused): service.on_sync_refused,
+            (PULLS, Pulled): service.on_pulled,
+            (PULLS, Refused): service.on_pull_refused,
+        }
+
+    def _decide(self, fact: Fact, now: float) -> tuple[Effect, ...]:
+        match fact:
+            case Heard(channel=channel, message=message):
+                return self._on_heard(channel, message, now)
+            case Tick():
+                effects = self._following.tick(now=now) + self._service.tick(now=now)
+                return effects + self.choosing.tick(now=now)
+            case Garbled():
+                self.wire_errors += 1
+                return ()
+            case Watching(on=on):
+                self._following.levels.journal.on = on
+                return self.choosing.watch_all(on=on, now=now)
+            case Reporting(write=write):
+                return self._service.write(write, now=now)
+            case Leave():
+                return (Send(CONTROL, Bye(reason="closed")),)
+            case _:
+                return self._on_ask(fact, now)
+
+    def _on_heard(self, channel: str, message: Message, now: float) -> tuple[Effect, ...]:
+        handler = self._handlers.get((channel, type(message)))
+        if handler is None:
+            return ()  # well formed and of no use here: Dropped, the welcome on bulk
+        return handler(message, now=now)
+
+    def _on_beacon(self, beacon: Beacon, *, now: float) -> tuple[Effect, ...]:
+        effects = self._following.on_beacon(beacon, now=now)
+        heard_at = self._following.catalog_heard_at
+        if heard_at is not None and self._max_staleness_s is not None:
+            self.view.fresh_until = heard_at + self._max_staleness_s
+        return effects
+
+    def _on_inspect(self, asked: Inspect, *, now: float) -> tuple[Effect, ...]:
+        topics = partial(self._telling.topics, now)
+        told = answer(
+            asked, topics=topics, stats=lambda: self._stats(now), driver=self.driver.facts()
+        )
+        return (Send(CONTROL, told),)
+
+    def _on_ask(self, ask: Ask, now: float) -> tuple[Effect, ...]:  # noqa: C901 - dispatch by match
+        match ask:
+            case AskTable():
+                return self._on_ask_table(ask, now)
+            case AskReady() | AskNamespace():
+                return self._on_ask_ready(ask)
+            case AskSync():
+                return self._on_ask_sync(ask, now)
+            case AskValidate():
+                return self._on_ask_validate(ask, now)
+            case AskTold():
+                return self._on_ask_told(ask)
+            case AskJoin():
+                effects, wait = self._manual.join(ask, now=now)
+                self._waits.add(wait)
+                return effects
+            case AskDrop():
+                return self._manual.drop(ask)
+            case AskPin():
+                return self._on_ask_pin(ask)
+            case AskUnpin(id=number, db=db, table=table):
+                self.pinning.pins.unpin(db, table)
+                return (Answer(number, None),)
+            case AskTopics(id=number):
+                return (Answer(number, self._telling.topics(now)),)
+            case AskStats(id=number):
+                return (Answer(number, self._stats(now)),)
+            case _:
+                assert_never(ask)
+
+    def _on_ask_table(self, ask: AskTable, now: float) -> tuple[Effect, ...]:
+        try:
+            if ask.whole:
+                cover = cover_of(ask.filter, ask.names, ask.values)
+                content = self.view.partitions(ask.db, ask.table, cover)
+            else:
+                content = self.view.table(ask.db, ask.table)
+        except NoSuchObject as error:
+            return (Fail(ask.id, error),)
+        if content is not None:
+            return (Answer(ask.id, content),)
+        self.misses += 1
+        effects = self.choosing.first_use(ask.db, ask.table, now=now)
+        return effects + self._service.pull(ask, now=now)
+
+    def _on_ask_ready(self, ask: AskReady | AskNamespace) -> tuple[Effect, ...]:
+        following = self._following
+        namespace_only = isinstance(ask, AskNamespace)
+        self._waits.add(
+            Wait(
+                id=ask.id,
+                give_up_at=ask.give_up_at,
+                done=lambda: (
+                    following.levels.standing.settled(NAMESPACE)
+                    if namespace_only
+                    else following.ready()
+                ),
+                failure=lambda: following.levels.over,
+                missing=following.missing,
+            )
+        )
+        return ()
+
+    def _on_ask_pin(self, ask: AskPin) -> tuple[Effect, ...]:
+        outcome = self.pinning.pin(ask)
+        if isinstance(outcome, Fail):
+            return (outcome,)
+        self._waits.add(outcome)
+        return ()
+
+    def _on_ask_sync(self, ask: AskSync, now: float) -> tuple[Effect, ...]:
+        levels, targets = self._following.levels, self._service.targets
+
+        def behind() -> list[int]:
+            places = targets[ask.id]
+            return [
+                t for t in levels.followers if not levels.standing.reached(t, places.get(t, (0, 0)))
+            ]
+
+        def missing() -> str:
+            if ask.id not in targets:
+                return "catalogd has not answered the sync: topicast status says why"
+            return f"{len(behind())} topics have not reached the sync: {self._following.missing()}"
+
+        self._waits.add(
+            Wait(
+                id=ask.id,
+                give_up_at=ask.give_up_at,
+                done=lambda: ask.id in targets and not behind(),
+                failure=lambda: None,
+                missing=missing,
+                finish=lambda: self._service.forget(ask.id),
+            )
+        )
+        return self._service.ask(ask, now=now)
+
+    def _on_ask_validate(self, ask: AskValidate, now: float) -> tuple[Effect, ...]:
+        verdicts = self._service.verdicts
+        self._waits.add(
+            Wait(
+                id=ask.id,
+                give_up_at=ask.give_up_at,
+                done=lambda: ask.id in verdicts,
+                failure=lambda: None,
+                missing=lambda: "catalogd has not answered the validation",
+                result=lambda: verdicts[ask.id],
+                finish=lambda: self._service.forget(ask.id),
+            )
+        )
+        return self._service.ask(ask, now=now)
+
+    def _on_ask_told(self, ask: AskTold) -> tuple[Effect, ...]:
+        outbox = self._service.outbox
+        self._waits.add(
+            Wait(
+                id=ask.id,
+                give_up_at=ask.give_up_at,
+                done=lambda: outbox.is_told(ask.number),
+                failure=lambda: UsageError(outbox.refusal) if outbox.refusal else None,
+                missing=lambda: "catalogd has not taken the report: it is told again",
+            )
+        )
+        return ()
+
+    def _stats(self, now: float) -> Stats:
+        return self._telling.stats(now, misses=self.misses, wire_errors=self.wire_errors)

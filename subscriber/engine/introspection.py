@@ -1,0 +1,132 @@
+"""Telling: what an operator, through the hub, asks a subscriber about itself.
+
+Tables: ``topics``, each with its level and why it has it, ``stats``, and ``driver``: what the
+application tells of itself, where it does, with some of the others.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from math import inf, isinf
+
+from ...topics.entries import LEVELS, MINIMAL
+from ...topics.sharding import topic_ids
+from ...topics.wire.control import TEXT_MAX
+from ...topics.wire.messages import Inspect, Inspected, Refused
+from ..placement.controller import Choosing
+from ..placement.pinning import Pinning
+from ..protocol.facts import Stats, TopicInfo
+from ..replication.subscriptions import Following
+from .catalog_session import Service
+from .driver import Facts
+
+Cell = str | int | float | bool | None
+Rows = tuple[tuple[Cell, ...], ...]
+
+
+class Telling:
+    """Pictures a member."""
+
+    def __init__(
+        self, following: Following, service: Service, *, choosing: Choosing, pinning: Pinning
+    ) -> None:
+        self._following = following
+        self._service = service
+        self._choosing = choosing
+        self._pinning = pinning
+
+    def topics(self, now: float) -> tuple[TopicInfo, ...]:
+        """Return what is followed of each topic, and why."""
+        levels = self._following.levels
+        return tuple(
+            TopicInfo(
+                id=topic,
+                level=LEVELS[levels.level(topic)],
+                version=levels.standing.version(topic),
+                bytes=levels.held_bytes(topic),
+                hits=levels.view.hits(topic),
+                lag_s=levels.standing.lag_s(topic, now=now),
+                full_bytes=self._following.sizes.get(topic, 0),
+                why=self._choosing.why(topic),
+            )
+            for topic in topic_ids(self._following.num_topics)
+        )
+
+    def stats(self, now: float, *, misses: int, wire_errors: int) -> Stats:
+        """Return counters, and the state of the budget."""
+        following, pinning, outbox = self._following, self._pinning, self._service.outbox
+        levels, pulls = following.levels, self._service.pulls
+        heard_at = following.catalog_heard_at
+        return Stats(
+            budget_bytes=levels.budget.limit_bytes,
+            held_bytes=levels.budget.held_bytes,
+            hits=levels.view.hits_all,
+            misses=misses,
+            pulls=pulls.sent,
+            evictions=following.evictions + levels.holdings.evicted,
+            oversize=levels.holdings.oversize,
+            stale_rejected=pulls.stale_rejected,
+            ahead=pinning.ahead.pulls,
+            pins=pinning.pins.count,
+            pins_over=pinning.pins.over_count,
+            catch_ups=levels.catch_ups,
+            wire_errors=wire_errors,
+            writes_told=outbox.told,
+            writes_waiting=len(outbox),
+            writes_unknown=outbox.unknown,
+            writes_lost=outbox.lost,
+            writes_delay=outbox.delay,
+            age_s=inf if heard_at is None else max(now - heard_at, 0.0),
+            hub=following.hubs.address,
+            ready=following.ready(),
+        )
+
+
+def answer(
+    asked: Inspect,
+    *,
+    topics: Callable[[], tuple[TopicInfo, ...]],
+    stats: Callable[[], Stats],
+    driver: Facts | None = None,
+) -> Inspected | Refused:
+    """Return the table that is asked for; what would be infinite is empty."""
+    match asked.what:
+        case "topics":
+            columns = tuple(field.name for field in fields(TopicInfo))
+            rows: Rows = tuple(tuple(map(_cell, _values(one))) for one in topics())
+        case "stats":
+            columns = ("name", "value")
+            names = [field.name for field in fields(Stats)]
+            rows = tuple(zip(names, map(_cell, _values(stats())), strict=True))
+        case "driver" if driver is not None:
+            columns = ("name", "value")
+            known = {**driver, **_summary(topics(), stats())}
+            rows = tuple((name, _cell(value)) for name, value in known.items())
+        case _:
+            message = f"no table {asked.what!r} of a subscriber: topics, stats"
+            return Refused(
+                request=asked.request, code="INSPECT", message=message, retry_ms=0, topic=-1
+            )
+    return Inspected(request=asked.request, columns=columns, rows=rows)
+
+
+def _summary(topics: Iterable[TopicInfo], stats: Stats) -> Facts:
+    """Return what operators see of any driver beside what its application tells."""
+    levels = [one.level for one in topics]
+    return {
+        **{f"{level}_topics": levels.count(level) for level in reversed(LEVELS[MINIMAL:])},
+        "budget_bytes": stats.budget_bytes,
+        "held_bytes": stats.held_bytes,
+        "freshness_s": stats.age_s,
+    }
+
+
+def _values(record: TopicInfo | Stats) -> tuple[Cell, ...]:
+    return tuple(getattr(record, field.name) for field in fields(record))
+
+
+def _cell(value: Cell) -> Cell:
+    if isinstance(value, float):
+        return None if isinf(value) else round(value, 3)
+    if isinstance(value, str):  # an application's, which may hold anything
+        return value.encode(errors="replace").decode()[:TEXT_MAX]
+    return value

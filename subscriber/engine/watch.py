@@ -1,0 +1,164 @@
+"""Watch: changes on their way to one consumer; of each object only the latest waits."""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Final
+from weakref import ref
+
+from ...topics.errors import StaleMetadata
+from ..protocol.facts import DATA_CHANGED, SCHEMA, Change
+
+WAITING_MAX: Final = 100_000  # objects: every table of a large metastore once
+ALL: Final = "*"
+
+
+class Watch(Iterator[Change]):
+    """Yields changes until it, or its subscriber, is closed. For one thread at a time.
+
+    A consumer so slow that more than WAITING_MAX objects wait for it is told by StaleMetadata to
+    read again what it follows; the next changes come after it.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+        self._ready = threading.Condition()
+        self._waiting: dict[str, Change] = {}
+        self._lost = False
+        self._closed = False
+        self._rouses: Callable[[str], bool] | None = None  # while somebody rests
+
+    def __next__(self) -> Change:
+        """Wait for the next change."""
+        change = self.next_within(None)
+        if change is None:
+            raise StopIteration
+        return change
+
+    def next_within(self, timeout_s: float | None) -> Change | None:
+        """Return the next change; None if there is none in time, or never will be.
+
+        Raises:
+            StaleMetadata: changes were lost: read again, then go on.
+        """
+        with self._ready:
+            self._await_news(timeout_s)
+            if not self._waiting:
+                return None
+            return self._waiting.pop(next(iter(self._waiting)))
+
+    def all_within(self, timeout_s: float) -> tuple[Change, ...]:
+        """Return everything that waits, once there is anything; else as ``next_within``."""
+        with self._ready:
+            self._await_news(timeout_s)
+            waiting, self._waiting = self._waiting, {}
+        return tuple(waiting.values())
+
+    def rest(self, timeout_s: float, *, unless: Callable[[str], bool]) -> None:
+        """Wait so long, or until there is news that does not wait: an object of ``unless``.
+
+        Other changes do not even wake this thread. ``unless`` is called by another one meanwhile.
+        """
+        with self._ready:
+            self._rouses = unless
+            self._ready.wait_for(self._is_roused, timeout_s)
+            self._rouses = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more will come."""
+        return self._closed
+
+    def close(self) -> None:
+        """End the iteration, in whichever thread it waits."""
+        with self._ready:
+            self._closed = True
+            self._ready.notify_all()
+
+    def offer(self, changes: tuple[Change, ...]) -> None:
+        """Add what matches; the newest of an object stands, and a schema change outlasts data."""
+        matching = changes
+        if self._pattern != ALL:
+            matching = tuple(one for one in changes if fnmatchcase(one.object, self._pattern))
+        if not matching:
+            return
+        with self._ready:
+            for change in matching:
+                self._add(change)
+            rouses = self._rouses
+            if rouses is None or self._lost or any(rouses(one.object) for one in matching):
+                self._ready.notify_all()
+
+    def _add(self, change: Change) -> None:
+        old = self._waiting.pop(change.object, None)
+        if old is not None and change.kind in (DATA_CHANGED, SCHEMA):
+            stronger = old.kind if change.kind == DATA_CHANGED else _kept(old.kind)
+            change = replace(
+                change,
+                kind=stronger,
+                files=old.files or change.files,
+                overwritten=old.overwritten or change.overwritten,
+            )
+        self._waiting[change.object] = change
+        if len(self._waiting) > WAITING_MAX:
+            self._waiting.clear()
+            self._lost = True
+
+    def _await_news(self, timeout_s: float | None) -> None:
+        self._ready.wait_for(self._has_news, timeout_s)
+        if self._lost:
+            self._lost = False
+            raise StaleMetadata(f"more than {WAITING_MAX} changes waited: read again")
+
+    def _is_roused(self) -> bool:
+        rouses = self._rouses
+        assert rouses is not None
+        return self._lost or self._closed or any(map(rouses, self._waiting))
+
+    def _has_news(self) -> bool:
+        return bool(self._waiting) or self._lost or self._closed
+
+
+def _kept(kind: str) -> str:
+    """Return what a schema change leaves of ``kind``: who has not seen a creation sees that."""
+    return SCHEMA if kind == DATA_CHANGED else kind
+
+
+class Watches:
+    """The watches of one subscriber; one that nobody holds any more is forgotten."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._watches: list[ref[Watch]] = []  # replaced, never changed: read without the lock
+
+    def add(self, pattern: str) -> Watch:
+        """Return a new watch."""
+        watch = Watch(pattern)
+        with self._lock:
+            self._watches = [*self._watches, ref(watch)]
+        return watch
+
+    def __bool__(self) -> bool:
+        return bool(self._watches)
+
+    def offer(self, changes: tuple[Change, ...]) -> bool:
+        """Offer ``changes`` to all; False if nobody watches any more."""
+        for held in self._watches:
+            watch = held()
+            if watch is None or watch.closed:
+                self._forget(held)
+            else:
+                watch.offer(changes)
+        return bool(self._watches)
+
+    def close(self) -> None:
+        """Close all."""
+        for held in self._watches:
+            watch = held()
+            if watch is not None:
+                watch.close()
+
+    def _forget(self, gone: "ref[Watch]") -> None:
+        with self._lock:
+            self._watches = [one for one in self._watches if one is not gone]

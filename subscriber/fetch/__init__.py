@@ -1,0 +1,1 @@
+"""Pulls from catalogd: single flight, invalidation fence, revalidation, latency."""

@@ -1,0 +1,398 @@
+"""Pulls: the asker's half of fetching a table from catalogd. One pull however many ask.
+
+    ask ──Pull──▶ parts, under credit ──last──▶ fence ──▶ answered
+            ▲        │                └─cursor: the next page, if nothing of the table has moved
+            └────────┴── of two versions, out of order, or older than what was shown: pulled again
+
+A pull names what is held already, and only what differs comes. Load fence: what was asked for
+before something newer was shown, or heard of, is not answered after it. The parent says whether
+a whole reply is fit to be shown; nothing of it is kept here.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import chain
+from operator import itemgetter
+from typing import Final
+from zlib import crc32
+
+from ...topics.bulk import CREDIT_DEFAULT, pulled_cost
+from ...topics.entries import Entry
+from ...topics.errors import (
+    LinkError,
+    NotReady,
+    OverBudget,
+    SourceError,
+    StaleMetadata,
+    TopicastError,
+    UsageError,
+)
+from ...topics.objects.names import table_key, table_name
+from ...topics.requests import RETRY_S, Requests
+from ...topics.wire.messages import (
+    SELECT_BLOCKS,
+    SELECT_TABLE,
+    Cancel,
+    Claimed,
+    Credit,
+    Pull,
+    Pulled,
+    Refused,
+)
+from ..protocol.facts import PULLS, Answer, AskTable, Effect, Fail, Send
+from ..store.rows import EMPTY, put
+from ..store.table_snapshot import HEAD_ONLY, Content, Covers, content_of
+from .fence import Fence
+from .latency import Costs
+from .revalidation import still_true
+from .targets import Target, cover_of_target, target_of
+
+PULLS_MAX: Final = 16  # at once: as many streams as catalogd gives one peer; others wait
+WAITING_MAX: Final = 1000  # asks; beyond, the application is told to come again
+STALE_AGAIN_S: Final = 0.02  # what was shown is on its way to catalogd's other thread
+SPREAD: Final = 0.5  # what was refused to many at once comes again within so much more of its time
+
+HELD_BYTES_MAX: Final = 256 << 10  # of the keys that one pull names; the rest comes again
+HELD_COST: Final = 16  # of one, beside its key
+
+COVERS_MAX: Final = 64  # selections remembered of one table, the newest
+COVER_MAX: Final = 4096  # characters of one that is remembered
+
+Result = Content | tuple[bytes, ...]  # what was pulled, or listings of names
+Base = Callable[[str, str], tuple[int, int, Content | None, tuple[Claimed, ...]]]
+
+
+@dataclass(slots=True)
+class _Page:
+    """One answer of a pull, from ``after`` on, and what it has brought."""
+
+    after: bytes = b""
+    at: tuple[int, int] = (0, 0)  # epoch and version of the page before
+    sequence: int = 0
+    place: tuple[int, ...] = ()
+    entries: list[Entry] = field(default_factory=list)
+    listings: list[bytes] = field(default_factory=list)
+    gone: tuple[bytes, ...] = ()
+
+
+@dataclass(slots=True)
+class _Pull:
+    target: Target
+    asks: list[AskTable]
+    epoch: int  # of ``base``
+    base: Content | None
+    held: dict[bytes, Entry]
+    beside: tuple[Claimed, ...] = ()
+    refused: str = ""  # the last time that it was
+    sent_at: float = 0.0
+    came_bytes: int = 0
+    counted_bytes: int = 0  # of these, before it was last sent
+    pages: list[_Page] = field(default_factory=lambda: [_Page()])
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A complete reply: its last part, what all of them come to, and what holds beside it."""
+
+    last: Pulled
+    result: Result
+    confirmed: tuple[Claimed, ...] = ()
+
+
+class Pulls:
+    """What is asked of catalogd and who waits.
+
+    ``base`` gives a table's topic, the epoch accepted, what is held of it, claims beside it.
+    """
+
+    def __init__(
+        self, next_id: Callable[[], int], *, base: Base, fence: Fence, name: str = ""
+    ) -> None:
+        """``name`` parts this subscriber's moments of asking again from those of others."""
+        self.sent = 0
+        self.stale_rejected = 0
+        self.costs = Costs()
+        self.fence = fence
+        self._base = base
+        self._name = name
+        self._requests: Requests[_Pull] = Requests(next_id)
+        self._running: dict[Target, int] = {}
+        self._queue: deque[AskTable] = deque()
+
+    @property
+    def deadline(self) -> float | None:
+        """The time at which ``tick`` has work to do."""
+        times = [ask.give_up_at for ask in self._asks()]
+        if self._requests.deadline is not None:
+            times.append(self._requests.deadline)
+        return min(times, default=None)
+
+    def ask(self, ask: AskTable, *, now: float) -> tuple[Effect, ...]:
+        """Fetch what ``ask`` wants, with a pull that runs already if there is one."""
+        if len(self._queue) >= WAITING_MAX:
+            error = NotReady(f"{len(self._queue)} pulls are waiting: ask again")
+            return (Fail(ask.id, error),)
+        if not self._start(ask, now):
+            self._queue.append(ask)
+        return self.due(now)
+
+    def part(self, part: Pulled, *, now: float) -> tuple[Whole | None, tuple[Effect, ...]]:
+        """Take a part of a reply; return the whole once it is complete, and what to send."""
+        pull = self._requests.get(part.request)
+        if pull is None:
+            return None, () if part.last else (Send(PULLS, Cancel(stream=part.request)),)
+        credit: tuple[Effect, ...] = ()
+        if not part.last:
+            amount = pulled_cost(part)
+            credit = (Send(PULLS, Credit(stream=part.request, amount=amount)),)
+            self._requests.put_off(part.request, until=now + RETRY_S)  # it is not lost
+        place = (part.epoch, part.start, part.topic, part.topic_version, part.namespace_version)
+        page = pull.pages[-1]
+        if part.sequence == 0:
+            page = pull.pages[-1] = _Page(page.after, page.at, place=place, gone=part.gone)
+        foreign = pull.base is not None and part.epoch != pull.epoch  # versions mean others there
+        if foreign or part.moved or part.sequence != page.sequence or place != page.place:
+            return None, credit + self.again(part, now=now)
+        page.sequence += 1
+        pull.came_bytes += pulled_cost(part)
+        page.entries += part.entries
+        page.listings.append(part.names)
+        if pull.came_bytes > (room := max(ask.bytes_max for ask in pull.asks)):
+            return None, self._give_up(part, pull.came_bytes, room, now=now)
+        if not part.last:
+            return None, credit
+        if part.cursor:
+            return None, self._continue(part, now=now)
+        self.costs.note(pull.came_bytes - pull.counted_bytes, now - pull.sent_at)
+        confirmed = still_true(pull.beside, part) if part.epoch == pull.epoch else ()
+        return Whole(part, _result(pull, part), confirmed), ()
+
+    def target(self, request: int) -> Target | None:
+        """Return what an open request is about."""
+        pull = self._requests.get(request)
+        return None if pull is None else pull.target
+
+    def again(self, part: Pulled, *, now: float) -> tuple[Effect, ...]:
+        """Do not show this reply: pull once more, after a moment, if anybody waits for it."""
+        pull = self._close(part.request)
+        self.stale_rejected += 1
+        cancel = () if part.last else (Send(PULLS, Cancel(stream=part.request)),)
+        if all(ask.id < 0 for ask in pull.asks):
+            error = StaleMetadata(f"{table_name(*pull.target[:2])} has changed meanwhile")
+            return *cancel, *(Fail(ask.id, error) for ask in pull.asks), *self._next(now)
+        request = self._open(pull.target, pull.asks, now)
+        self._requests.put_off(request, until=now + STALE_AGAIN_S)
+        return cancel
+
+    def answer(
+        self, request: int, result: Result | TopicastError, *, now: float
+    ) -> tuple[Effect, ...]:
+        """Give ``result`` to everybody who waits for ``request``, and begin what had to wait."""
+        pull = self._close(request)
+        effects: list[Effect] = []
+        for ask in pull.asks:
+            if isinstance(result, TopicastError):
+                effects.append(Fail(ask.id, result))
+            else:
+                effects.append(Answer(ask.id, result))
+        return *effects, *self._next(now)
+
+    def on_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
+        """catalogd does not answer now, or never."""
+        pull = self._requests.get(refused.request)
+        if pull is None:
+            return ()
+        if refused.retry_ms:
+            pull.refused = f": {refused.code}: {refused.message}"
+            after_s = refused.retry_ms / 1000 * (1 + SPREAD * self._jitter(refused.request))
+            self._requests.put_off(refused.request, until=now + after_s)
+            return ()
+        name = table_name(*pull.target[:2])
+        error: TopicastError = LinkError(
+            f"catalogd refused to serve {name}: {refused.code}: {refused.message}"
+        )
+        if refused.code == "FILTER":
+            error = UsageError(refused.message)
+        elif refused.code == "UNREADABLE":
+            error = SourceError(refused.message)
+        return self.answer(refused.request, error, now=now)
+
+    def hasten(self, *, now: float) -> None:
+        """catalogd is another one, or may be asked again: repeat everything."""
+        self._requests.hasten(now=now)
+
+    def due(self, now: float) -> tuple[Effect, ...]:
+        """Send what is due, first or again."""
+        effects: list[Effect] = []
+        for request, pull in self._requests.due(now):
+            self.sent += 1
+            pull.sent_at, pull.counted_bytes = now, pull.came_bytes
+            effects.append(Send(PULLS, _message(request, pull)))
+        return tuple(effects)
+
+    def tick(self, *, missing: str, now: float) -> tuple[Effect, ...]:
+        """Give up for those whose time is over, and repeat what was not answered."""
+        effects: list[Effect] = []
+        late = [ask for ask in self._asks() if now >= ask.give_up_at]
+        for ask in late:
+            why = missing or self._refusal(ask)
+            name = table_name(ask.db, ask.table)
+            effects.append(Fail(ask.id, NotReady(f"no answer from catalogd for {name}{why}")))
+        if late:
+            gone = {ask.id for ask in late}
+            self._queue = deque(ask for ask in self._queue if ask.id not in gone)
+            for request in list(self._running.values()):
+                effects += self._leave(request, gone)
+            effects += self._next(now)
+        return *effects, *self.due(now)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert len(self._running) <= PULLS_MAX
+        assert len(self._queue) <= WAITING_MAX
+        assert len(self._requests) == len(self._running) >= len(self.fence)
+        for target, request in self._running.items():
+            pull = self._requests.get(request)
+            assert pull is not None
+            assert pull.target == target
+            assert pull.asks
+
+    def _asks(self) -> list[AskTable]:
+        pulls = [self._requests.get(request) for request in self._running.values()]
+        running = [ask for pull in pulls if pull is not None for ask in pull.asks]
+        return [*running, *self._queue]
+
+    def _start(self, ask: AskTable, now: float) -> bool:
+        target = target_of(ask)
+        pull = self._requests.get(self._running.get(target, 0))
+        if pull is not None:
+            pull.asks.append(ask)
+            return True
+        if len(self._running) >= PULLS_MAX:
+            return False
+        self._open(target, [ask], now)
+        return True
+
+    def _open(self, target: Target, asks: list[AskTable], now: float) -> int:
+        db, table = target[:2]
+        topic, epoch, base, beside = self._base(db, table)
+        pull = _Pull(target, asks, epoch, base, _held(base, target), beside)
+        request = self._requests.open(pull, now=now)
+        self._running[target] = request
+        self.fence.begin(topic, table_key(db, table))
+        return request
+
+    def _give_up(
+        self, part: Pulled, came_bytes: int, room: float, *, now: float
+    ) -> tuple[Effect, ...]:
+        """Take no more of a reply that is larger than everybody who waits for it wants."""
+        pull = self._requests.get(part.request)
+        assert pull is not None
+        name = table_name(*pull.target[:2])
+        error = OverBudget(name, needed_bytes=came_bytes, free_bytes=int(room))
+        cancel = () if part.last else (Send(PULLS, Cancel(stream=part.request)),)
+        return *cancel, *self.answer(part.request, error, now=now)
+
+    def _continue(self, part: Pulled, *, now: float) -> tuple[Effect, ...]:
+        """Ask for the next page, under an id of its own: this one's parts may still come twice."""
+        pull = self._requests.close(part.request)
+        assert pull is not None
+        pull.pages.append(_Page(part.cursor, (part.epoch, part.topic_version)))
+        self._running[pull.target] = self._requests.open(pull, now=now)
+        return self.due(now)
+
+    def _refusal(self, ask: AskTable) -> str:
+        """Return why ``ask`` is not answered, if catalogd has said it."""
+        pull = self._requests.get(self._running.get(target_of(ask), 0))
+        return pull.refused if pull is not None else ""
+
+    def _jitter(self, request: int) -> float:
+        """Return a share of 1, another one for each subscriber and request."""
+        return crc32(f"{self._name} {request}".encode()) / (1 << 32)
+
+    def _close(self, request: int) -> _Pull:
+        pull = self._requests.close(request)
+        assert pull is not None
+        del self._running[pull.target]
+        self.fence.end(table_key(*pull.target[:2]))
+        return pull
+
+    def _leave(self, request: int, gone: set[int]) -> tuple[Effect, ...]:
+        pull = self._requests.get(request)
+        assert pull is not None
+        pull.asks = [ask for ask in pull.asks if ask.id not in gone]
+        if pull.asks:
+            return ()
+        self._close(request)
+        return (Send(PULLS, Cancel(stream=request)),)
+
+    def _next(self, now: float) -> tuple[Effect, ...]:
+        while self._queue and self._start(self._queue[0], now):
+            self._queue.popleft()
+        return self.due(now)
+
+
+def _held(base: Content | None, target: Target) -> dict[bytes, Entry]:
+    """Return what a pull of ``target`` need not bring if it is still so."""
+    held: dict[bytes, Entry] = {}
+    if base is None or target.names_only:
+        return held
+    size = 0
+    for entry in base.values():
+        size += len(entry.key) + HELD_COST
+        if size > HELD_BYTES_MAX:
+            break
+        if target.selector != SELECT_TABLE or entry.key == table_key(*target[:2]):
+            held[entry.key] = entry
+    return held
+
+
+def _message(request: int, pull: _Pull) -> Pull:
+    page, target = pull.pages[-1], pull.target
+    return Pull(
+        request=request,
+        db=target.db,
+        table=target.table,
+        selector=target.selector,
+        credit=CREDIT_DEFAULT,
+        held=tuple((key, entry.version) for key, entry in pull.held.items()),
+        filter=target.filter,
+        names=target.names,
+        values=target.values,
+        names_only=target.names_only,
+        after=page.after,
+        epoch=page.at[0] or pull.epoch,
+        version=page.at[1],
+        beside=pull.beside if page.at[0] in (0, pull.epoch) else (),
+    )
+
+
+def _result(pull: _Pull, last: Pulled) -> Result:
+    """Return what a complete reply comes to: what was held and is still so, and what came."""
+    if pull.target.names_only:
+        return tuple(chain.from_iterable(page.listings for page in pull.pages))
+    gone = pull.pages[0].gone
+    rows = {key: entry for key, entry in pull.held.items() if key not in set(gone)}
+    rows.update((entry.key, entry) for page in pull.pages for entry in page.entries)
+    version = max((entry.version for entry in rows.values()), default=0)
+    at = last.topic_version
+    covers = _covers(pull, at) if pull.target.selector != SELECT_BLOCKS else None
+    came = put(EMPTY, sorted(rows.values(), key=_version))
+    return content_of(came, version, epoch=last.epoch, covers=covers, at=at)
+
+
+def _covers(pull: _Pull, at: int) -> Covers:
+    """Return the selections that the reply to ``pull`` answers, and those known before it."""
+    target = pull.target
+    if target.selector == SELECT_TABLE:
+        return HEAD_ONLY
+    before = pull.base.covers if pull.base is not None else None
+    cover = cover_of_target(target)
+    news = {cover: at} if cover is not None and len(cover) <= COVER_MAX else {}
+    covers = {**(before or {}), **news}
+    return dict(sorted(covers.items(), key=itemgetter(1))[-COVERS_MAX:])
+
+
+def _version(entry: Entry) -> int:
+    return entry.version

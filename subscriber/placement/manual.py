@@ -1,0 +1,51 @@
+"""Manual: levels that an application sets by hand, of several topics in one request.
+
+All of them or none: what cannot be is known before anything is changed. On the wire they are one
+Join, behind one barrier.
+"""
+
+from ...topics.entries import NONE
+from ...topics.errors import TopicastError
+from ..protocol.facts import Answer, AskDrop, AskJoin, Effect, Fail
+from ..protocol.pending import Wait
+from ..replication.subscriptions import Following
+from .controller import Choosing
+
+
+class Manual:
+    """Sets levels, and lets nobody choose others."""
+
+    def __init__(self, following: Following, choosing: Choosing) -> None:
+        self._following = following
+        self._choosing = choosing
+
+    def join(self, ask: AskJoin, *, now: float) -> tuple[tuple[Effect, ...], Wait]:
+        """Begin to follow topics; return what to wait for."""
+        following, topics = self._following, ask.topics
+
+        def failure() -> TopicastError | None:
+            return next((f for f in map(following.failure, topics) if f is not None), None)
+
+        effects = following.join(topics, ask.level, now=now)
+        for topic in topics if failure() is None else ():
+            self._choosing.by_hand(topic)
+        wait = Wait(
+            id=ask.id,
+            give_up_at=ask.give_up_at,
+            done=lambda: all(following.levels.joined(topic, ask.level) for topic in topics),
+            failure=failure,
+            missing=following.missing,
+        )
+        return effects, wait
+
+    def drop(self, ask: AskDrop) -> tuple[Effect, ...]:
+        """Follow topics no longer; one that is not followed stays so."""
+        for topic in ask.topics:
+            error = self._following.misnamed(topic, NONE)
+            if error is not None:
+                return (Fail(ask.id, error),)
+        effects: tuple[Effect, ...] = ()
+        for topic in ask.topics:
+            self._choosing.by_hand(topic)
+            effects += self._following.drop(topic)
+        return *effects, Answer(ask.id, None)

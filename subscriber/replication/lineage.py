@@ -1,0 +1,84 @@
+"""Starts: from which start of catalogd anything is accepted.
+
+    ACCEPTED ──another start is heard──▶ COMPARING ──catalogd: of your lineage──▶ ACCEPTED
+                                             └──catalogd: ahead──▶ waits for the new epoch
+
+Each start of catalogd has an id; a store restored from an old copy gives itself away by it. So
+nothing of a start is accepted before catalogd has compared it with what is held here; until then
+what was accepted before is served. Who holds nothing has nothing to compare, but even then no
+start of the same epoch or a lower one is accepted without catalogd's word.
+"""
+
+from collections import deque
+from typing import Final
+
+from ...topics.wire.messages import Compare, Compared
+
+PAST_MAX: Final = 64  # starts remembered as over; an older one is compared once more, no harm
+AGAIN_S: Final = 0.5  # between two comparisons: catalogd may still be minting its epoch
+AGAIN_S_MAX: Final = 4.0
+
+Start = tuple[int, int]  # epoch, start id
+
+
+class Starts:
+    """The accepted start, and the comparison with another one."""
+
+    def __init__(self) -> None:
+        self.accepted: Start = (0, 0)
+        self._foreign: Start | None = None  # heard since, not accepted
+        self._past: deque[Start] = deque(maxlen=PAST_MAX)
+        self._compare_at: float | None = None
+        self._pause_s = AGAIN_S
+        self._request = 0
+
+    @property
+    def deadline(self) -> float | None:
+        """The time at which a comparison is due."""
+        return self._compare_at
+
+    def heard(self, start: Start, *, holds: bool, now: float) -> bool:
+        """Tell whether what comes from ``start`` is accepted; ``holds``: anything to compare."""
+        if start == self.accepted:
+            return start != (0, 0)
+        if 0 in start or start in self._past:
+            return False
+        if not holds and start[0] > self.accepted[0]:
+            self._accept(start)
+            return True
+        if start != self._foreign:
+            self._foreign = start
+            self._pause_s = AGAIN_S
+            self._compare_at = now
+        elif self._compare_at is None:
+            self._compare_at = now + self._pause_s
+        return False
+
+    def due(self, request: int, versions: tuple[tuple[int, int], ...], *, now: float) -> Compare:
+        """Return the comparison to send now, as ``request``."""
+        self._request = request
+        self._compare_at = now + self._pause_s
+        self._pause_s = min(2 * self._pause_s, AGAIN_S_MAX)
+        epoch, start = self.accepted
+        return Compare(request=request, epoch=epoch, start=start, versions=versions)
+
+    def on_compared(self, answer: Compared) -> bool:
+        """Take catalogd's judgement; True if another start is accepted now."""
+        if answer.request != self._request:
+            return False
+        self._compare_at = None  # if the other start is heard again, it is compared again
+        start = (answer.epoch, answer.start)
+        newer = answer.epoch > self.accepted[0]  # a new epoch is a snapshot: nothing to compare
+        ours = answer.accepted and answer.epoch == self.accepted[0]
+        if 0 in start or start == self.accepted or not (newer or ours):
+            return False
+        self._accept(start)
+        return True
+
+    def _accept(self, start: Start) -> None:
+        if self.accepted != (0, 0):
+            self._past.append(self.accepted)
+        self.accepted = start
+        self._foreign = None
+        self._compare_at = None
+        self._pause_s = AGAIN_S

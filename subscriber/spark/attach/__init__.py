@@ -1,0 +1,1 @@
+"""Attaches a driver: sessions, Spark Connect, the start-up hook."""

@@ -1,0 +1,224 @@
+"""Connect: the sessions of a Spark Connect server that this process hosts, found by polling.
+
+    is its class loaded? ──▶ its map of sessions ──another hash──▶ new: their relations forgotten,
+       every SEEK_S            one call every POLL_S               then tracked; gone: let go
+
+An adapter. It reads the server's own map: whoever asks Spark for a session by its key uses it, so
+that it would never expire. It loads no class, and makes nothing: without a server it costs three
+calls a second. A session is held as long as the server has it, and POLL_S more.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from ..guard import Guard
+from ..sessions import Sessions
+
+POLL_S: Final = 0.1  # what a client writes before it is found is not heard of
+SEEK_S: Final = 1.0
+RETRY_S: Final = 2.0  # after a failure; doubled up to
+RETRY_S_MAX: Final = 60.0
+
+_SERVICE: Final = "org.apache.spark.sql.connect.service.SparkConnectService$"
+_MANAGER: Final = "sessionManager"  # of 4.x
+_STORE: Final = "sessionStore"
+_CACHE: Final = "userSessionMapping"  # of 3.5: a cache of Guava's, instead of both
+
+
+class Hosted:
+    """A client's session, by the names that it has in PySpark."""
+
+    def __init__(self, base: Any, java: Any, plans: Any) -> None:
+        """``base`` is a classic session of the same context; ``java`` is what it is in the JVM.
+
+        ``plans``: what the server has analysed for it, a cache of Guava's; None in 3.5.
+        """
+        self._sc = base._sc
+        self._jvm = base._jvm
+        self._jsparkSession = java
+        self._plans = plans
+
+    def forget_plans(self) -> None:
+        """Forget the plans of DataFrames whose columns the client has asked for."""
+        if self._plans is not None:
+            self._plans.invalidateAll()
+
+
+class Server(Protocol):
+    """A server whose class is loaded."""
+
+    def sessions(self) -> Any:
+        """Return the live map from keys to holders of sessions; None: it has had none yet."""
+
+    def plans(self, holder: Any) -> Any:
+        """Return the cache of plans of one of them; None: there is none."""
+
+
+class Service:
+    """The server of Spark Connect in this JVM, by its private fields."""
+
+    def __init__(self, service: Any) -> None:
+        """``service`` is its class."""
+        self._fields = {field.getName(): field for field in service.getDeclaredFields()}
+        self._module = self._value(self._fields["MODULE$"], None)
+        self._store: Any = None
+
+    def sessions(self) -> Any:
+        """Return the live map from keys to holders of sessions; None: it has had none yet."""
+        if self._store is None and _MANAGER in self._fields:
+            manager = self._value(self._fields[_MANAGER], self._module)
+            if manager is not None:
+                fields = {one.getName(): one for one in manager.getClass().getDeclaredFields()}
+                self._store = self._value(fields[_STORE], manager)
+        elif self._store is None:
+            self._store = self._value(self._fields[_CACHE], self._module).asMap()
+        return self._store
+
+    def plans(self, holder: Any) -> Any:
+        """Return the cache of plans of one of them; None: there is none."""
+        if _MANAGER not in self._fields:
+            return None
+        plans = holder.getPlanCache()
+        return plans.get() if plans.isDefined() else None
+
+    @staticmethod
+    def _value(field: Any, of: Any) -> Any:
+        field.setAccessible(True)
+        return field.get(of)
+
+
+class Seeker:
+    """Looks for the server's class among those that are loaded."""
+
+    def __init__(self) -> None:
+        self._look: Callable[[Any], Any] | None = None
+        self._loaders: list[Any] = []
+
+    def __call__(self, base: Any) -> Server | None:
+        """Return the server if there may be one; ``base`` is any session of this JVM."""
+        if self._look is None:
+            self._look = self._prepared(base)
+        for loader in self._loaders:
+            found = self._look(loader)
+            if found is not None:
+                return Service(found)
+        return None
+
+    def _prepared(self, base: Any) -> Callable[[Any], Any]:
+        lang, array = base._jvm.java.lang, base._sc._gateway.new_array
+        kinds, names = array(lang.Class, 1), array(lang.Object, 1)
+        kinds[0], names[0] = lang.Class.forName("java.lang.String"), _SERVICE
+        of = lang.Class.forName("java.lang.ClassLoader")
+        find = of.getDeclaredMethod("findLoadedClass", kinds)
+        find.setAccessible(True)  # Spark opens java.lang to itself
+        loader = lang.Thread.currentThread().getContextClassLoader()
+        while loader is not None:
+            self._loaders.append(loader)
+            loader = loader.getParent()
+        return lambda loader: find.invoke(loader, names)
+
+
+class Connect:
+    """Tracks the clients' sessions in ``sessions``, beside the classic ones. For one thread."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        *,
+        guard: Guard,
+        renew: Callable[[Any], None],
+        is_on: Callable[[], bool],
+        seek: Callable[[Any], Server | None] | None = None,
+    ) -> None:
+        """Hold nothing yet.
+
+        Args:
+            sessions: Of the process; those of clients are tracked there, too.
+            guard: Where failures end.
+            renew: Forgets every relation of a session.
+            is_on: Whether that is wanted; once it is again, all relations are suspect anyway.
+            seek: Finds the server, given a classic session; else a ``Seeker``.
+        """
+        self._sessions = sessions
+        self._guard = guard
+        self._renew = renew
+        self._is_on = is_on
+        self._seek = seek or Seeker()
+        self._server: Server | None = None
+        self._hosted: dict[str, Hosted] = {}  # by the session's id
+        self._hash: int | None = 0  # of the map when it was read last; None: to be read again
+        self._due = 0.0
+        self._retry_s = RETRY_S
+
+    def __len__(self) -> int:
+        return len(self._hosted)
+
+    def poll(self, *, at_once: bool = False) -> bool:
+        """Tell whether sessions came; look for them if it is time to, or ``at_once``."""
+        now = time.monotonic()
+        if now < self._due and not at_once:
+            return False
+        came, pause_s = False, None
+        with self._guard("look for sessions of Spark Connect"):
+            base = self._base()
+            if base is None:
+                self.let_go()
+            elif self._server is None:
+                self._server = self._seek(base)
+            if base is None or self._server is None:
+                pause_s = SEEK_S
+            else:
+                came = self._look(base, self._server)
+                pause_s = POLL_S if self._hash is not None else None
+        self._due = now + (pause_s or self._retry_s)
+        self._retry_s = RETRY_S if pause_s else min(self._retry_s * 2, RETRY_S_MAX)
+        return came
+
+    def suspected(self, session: Any) -> None:
+        """Take that a relation that ``session`` had is stale: plans must not hold it."""
+        if isinstance(session, Hosted):
+            session.forget_plans()
+
+    def let_go(self) -> None:
+        """Hold no session any more; those that are still there are found anew."""
+        self._hosted.clear()
+        self._hash = None
+        self._due = 0.0
+
+    def _look(self, base: Any, server: Server) -> bool:
+        """Read the map if its hash differs; tell whether there are sessions that were not there."""
+        store = server.sessions()
+        if store is None:
+            self._hash = 0  # that of an empty one
+            return False
+        found = int(store.hashCode())
+        if found == self._hash:
+            return False
+        holders = {}
+        for entry in store.entrySet().toArray():
+            holder = entry.getValue()
+            holders[str(holder.session().sessionUUID())] = holder
+        for name in [name for name in self._hosted if name not in holders]:
+            del self._hosted[name]
+        new = [name for name in holders if name not in self._hosted]
+        for name in new:
+            with self._guard("look after a session of Spark Connect"):
+                holder = holders[name]
+                self._take_up(name, Hosted(base, holder.session(), server.plans(holder)))
+        self._hash = found if len(self._hosted) == len(holders) else None
+        return bool(new)
+
+    def _take_up(self, name: str, hosted: Hosted) -> None:
+        if self._is_on():
+            self._renew(hosted)  # what it loaded before may be older than a change that was heard
+        self._hosted[name] = hosted
+        self._sessions.found(hosted)
+
+    def _base(self) -> Any:
+        """Return a classic session whose context has not been stopped."""
+        for session in self._sessions.alive():
+            classic = not isinstance(session, Hosted) and session._sc is not None
+            if classic and session._sc._jsc is not None:
+                return session
+        return None

@@ -1,0 +1,231 @@
+"""Launch: attach without code, from the start of Python; this file is read by its path.
+
+    topicast run ──PYTHONPATH──▶ sitecustomize ─┐
+    topicast hook install ─────▶ topicast.pth ──┴▶ begin ──▶ pyspark.sql.session is imported
+                                                                │ its class is wrapped
+                                   attach ◀──the first session──┘
+
+It is read by every Python that the command starts, or that has the .pth and an address in its
+environment: so it imports little at first, and nothing of ours before there is a session. In
+Python workers of executors it takes itself, and our settings, out of sight, and that is all.
+What went on is noted in the folder of the sitecustomize, for whoever started the command.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import update_wrapper
+from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import module_from_spec
+from itertools import pairwise
+from types import ModuleType
+from typing import Any, Final
+
+SESSION: Final = "pyspark.sql.session"
+CONTEXTS: Final = ("pyspark.core.context", "pyspark.context")  # from Spark 4 on, and before
+WORKERS: Final = ("pyspark.daemon", "pyspark.worker")
+WORKER: Final = "PYTHON_WORKER_FACTORY"  # how variables begin that Spark sets for a Python worker
+OURS: Final = "TOPICAST_"  # how variables begin that are settings
+SITE: Final = "sitecustomize"
+SETTINGS: Final = "settings.json"  # arguments of attach
+LOADED: Final = "loaded"  # notes
+ATTACHED: Final = "attached"
+FAILED: Final = "failed"
+
+TEXT: Final = """\
+import importlib.util
+_spec = importlib.util.spec_from_file_location("_topicast_launch", {path!r})
+_launch = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_launch)
+_launch.begin({package!r}, {folder!r})
+"""
+
+
+def prepare(folder: str, arguments: dict[str, Any]) -> None:
+    """Write into ``folder`` what Python is to load from there."""
+    import json
+
+    package = __name__.rsplit(".", 2)[0]  # topicast.subscriber.spark
+    _write(folder, f"{SITE}.py", TEXT.format(path=__file__, folder=folder, package=package))
+    _write(folder, SETTINGS, json.dumps(arguments))
+
+
+def notes(folder: str) -> dict[str, str]:
+    """Return what was noted in ``folder``: by its kind, what was said last."""
+    from pathlib import Path
+
+    found = {}
+    for kind in (LOADED, ATTACHED, FAILED):
+        for file in sorted(Path(folder).glob(f"{kind}.*")):
+            found[kind] = file.read_text("utf-8")
+    return found
+
+
+def begin(package: str, folder: str = "") -> None:
+    """Wait for Spark to be imported; whatever fails, Python starts.
+
+    ``folder`` is that of the sitecustomize. It takes the place of the .pth, which came before it:
+    a driver is attached once, and as ``topicast run`` was told.
+    """
+    try:
+        if _is_worker():
+            _hide(folder)
+            sys.path[:] = [one for one in sys.path if not folder or one != folder]
+            return
+        _note(folder, LOADED, "")
+        sys.meta_path[:] = [one for one in sys.meta_path if not hasattr(one, "is_topicast")]
+        sys.meta_path.insert(0, _Finder(package, folder))
+    finally:
+        if folder:
+            _chain(folder)
+
+
+class _Finder:
+    """Finds one module, as it would be found, and has its class wrapped."""
+
+    is_topicast: Final = True
+
+    def __init__(self, package: str, folder: str) -> None:
+        self._package = package
+        self._folder = folder
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != SESSION:
+            return None
+        with suppress(ValueError):
+            sys.meta_path.remove(self)
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            loader = _Loader(spec.loader, self._package, self._folder)
+            spec.loader = loader  # type: ignore[assignment]  # it has what a loader needs
+        return spec
+
+
+class _Loader:
+    """Loads one module by the loader that it has, which it is given back."""
+
+    def __init__(self, inner: Any, package: str, folder: str) -> None:
+        self._inner = inner
+        self._package = package
+        self._folder = folder
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        found: ModuleType | None = self._inner.create_module(spec)
+        return found
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self._inner
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._inner
+        self._inner.exec_module(module)
+        with suppress(Exception):  # plain Spark, and no note that it is attached
+            _leave_path(self._folder)
+            _wrap(module.SparkSession, self._package, self._folder)
+            _shield()
+
+
+def _wrap(kind: type, package: str, folder: str) -> None:
+    original = kind.__dict__["__init__"]
+    first = [True]
+
+    def init(self: object, *args: Any, **named: Any) -> None:
+        original(self, *args, **named)
+        if first:
+            first.clear()
+            _attach(self, package, folder)
+
+    _replace(kind, original, init)
+
+
+def _shield() -> None:
+    """Start the JVM without our settings: its Python workers inherit what it has."""
+    modules = (sys.modules.get(name) for name in CONTEXTS)
+    kind: type = next(one.SparkContext for one in modules if one and hasattr(one, "SparkContext"))
+    original = kind.__dict__["_ensure_initialized"].__func__
+
+    def start(cls: Any, *args: Any, **named: Any) -> Any:
+        if cls._gateway is not None:
+            return original(cls, *args, **named)
+        hidden = _hide("")
+        try:
+            return original(cls, *args, **named)
+        finally:
+            os.environ.update(hidden)
+
+    _replace(kind, original, classmethod(start))
+
+
+def _replace(kind: type, original: Callable[..., Any], ours: Any) -> None:
+    """Put ``ours`` in the place of a method, by whose name it goes."""
+    update_wrapper(getattr(ours, "__func__", ours), original)
+    setattr(kind, original.__name__, ours)
+
+
+def _attach(session: object, package: str, folder: str) -> None:
+    try:
+        import json
+
+        arguments = json.loads(_read(folder, SETTINGS) if folder else "{}")
+        status = import_module(package).attach(session, **arguments).status()
+        failed = status.state == "unsupported"
+        _note(folder, FAILED if failed else ATTACHED, status.reason)
+    except Exception as exc:  # noqa: BLE001 - whatever it is, the application goes on
+        why = f"{type(exc).__name__}: {exc}"
+        _note(folder, FAILED, why)
+        if not folder:
+            import logging
+
+            logging.getLogger("topicast").warning("driver is plain Spark: reason=%s", why)
+
+
+def _chain(folder: str) -> None:
+    """Run the sitecustomize that would have been run without us."""
+    spec = PathFinder.find_spec(SITE, [one for one in sys.path if one != folder])
+    if spec is not None and spec.loader is not None:
+        module = module_from_spec(spec)
+        sys.modules[SITE] = module
+        spec.loader.exec_module(module)
+
+
+def _is_worker() -> bool:
+    """Whether this is a Python worker: Spark sets a variable, and names its module."""
+    named = any(flag == "-m" and name in WORKERS for flag, name in pairwise(sys.orig_argv))
+    return named or any(name.startswith(WORKER) for name in os.environ)
+
+
+def _hide(folder: str) -> dict[str, str]:
+    """Take us out of what this process's children inherit; return what settings there were."""
+    _leave_path(folder)
+    names = [name for name in os.environ if name.startswith(OURS)]
+    return {name: os.environ.pop(name) for name in names}
+
+
+def _leave_path(folder: str) -> None:
+    if not folder:
+        return
+    left = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one != folder]
+    os.environ.pop("PYTHONPATH", None)
+    if any(left):
+        os.environ["PYTHONPATH"] = os.pathsep.join(left)
+
+
+def _note(folder: str, kind: str, text: str) -> None:
+    if folder:
+        with suppress(OSError):  # whoever wanted to know it has ended
+            _write(folder, f"{kind}.{os.getpid()}", text)
+
+
+def _read(folder: str, name: str) -> str:
+    from pathlib import Path
+
+    return Path(folder, name).read_text("utf-8")
+
+
+def _write(folder: str, name: str, text: str) -> None:
+    from pathlib import Path
+
+    Path(folder, name).write_text(text, "utf-8")

@@ -1,0 +1,1 @@
+"""Turns changes into calls on Spark's caches."""

@@ -1,0 +1,1 @@
+"""Reports what this driver writes."""

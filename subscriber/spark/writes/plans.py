@@ -1,0 +1,224 @@
+"""Plans: what Spark's JVM says of a write: what was written, in which session, under which name.
+
+An adapter: everything in it is a call through Py4J, 0.1 ms each. What a session is asked here
+needs its state, which whoever writes has made, or is about to make.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ....topics.objects.names import partition_name
+from ...client.write_reports import checked, named
+from .metastores import CATALOG, IMPLEMENTATION, URIS, Metastore, metastore_of, object_of
+from .statements import Target
+
+COMMANDS: Final = frozenset({"command", "multi-commands"})  # how listeners name what may write
+BUS_MS: Final = 2000  # for what was written to reach the listeners
+
+_SINK: Final = "FileSink["
+_TABLE_OF: Final = {  # command -> what names its table
+    "InsertIntoHadoopFsRelationCommand": "catalogTable",
+    "InsertIntoHiveTable": "table",
+    "CreateDataSourceTableAsSelectCommand": "table",
+    "CreateHiveTableAsSelectCommand": "tableDesc",
+    "OptimizedCreateHiveTableAsSelectCommand": "tableDesc",
+    "LoadDataCommand": "table",
+    "TruncateTableCommand": "tableName",
+    "RepairTableCommand": "tableName",
+    "AlterTableAddColumnsCommand": "table",
+    "AlterTableChangeColumnCommand": "tableName",
+    "AlterTableSetLocationCommand": "tableName",
+    "AlterTableSerDePropertiesCommand": "tableName",
+}
+_SPEC_OF: Final = {  # command -> the partition that it is about, as far as it says one
+    "InsertIntoHadoopFsRelationCommand": "staticPartitions",
+    "InsertIntoHiveTable": "partition",
+    "LoadDataCommand": "partition",
+    "TruncateTableCommand": "partitionSpec",
+}
+_OVERWRITES: Final = {  # command -> what tells, and how, whether files that are there go
+    "InsertIntoHadoopFsRelationCommand": ("mode", "Overwrite"),
+    "InsertIntoHiveTable": ("overwrite", "True"),
+    "InsertIntoHiveDirCommand": ("overwrite", "True"),
+    "LoadDataCommand": ("isOverwrite", "True"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What a write does to one object: in which ``partitions``, and if files there are gone."""
+
+    partitions: tuple[str, ...] = ()
+    overwrites: bool = False
+
+
+class Plans:
+    """Reads for one session, ``java``, what its names mean; keeps what cannot change."""
+
+    def __init__(self, java: Any, jvm: Any, *, said: str) -> None:
+        """``said``: the metastore that the settings name, empty if none."""
+        self._jvm = jvm
+        self._said = said
+        self._settings = java.conf()
+        self._catalog = java.catalog()
+        self._hadoop = java.sparkContext().hadoopConfiguration()
+        self._fixed = {IMPLEMENTATION: str(self._settings.get(IMPLEMENTATION, None) or "")}
+        self._uris = str(self._hadoop.get(URIS) or "")
+
+    def metastore(self) -> Metastore:
+        """Return the metastore that it writes to."""
+        return metastore_of(self._conf, uris=self._uris, said=self._said)
+
+    def objects(self, targets: tuple[Target, ...]) -> dict[str, Touched]:
+        """Return what is told of ``targets``, by name.
+
+        Raises:
+            UsageError: one of them has a name that cannot be told.
+        """
+        found: dict[str, Touched] = {}
+        for target in targets:
+            catalog = database = ""
+            if len(target.name) in {1, 2}:
+                catalog = str(self._catalog.currentCatalog())
+            if len(target.name) == 1:
+                database = str(self._catalog.currentDatabase())
+            told = object_of(target, catalog=catalog, database=database, conf=self._conf)
+            if told is not None:
+                name = self._qualified(told) if "/" in told or target.path else told
+                before = found.get(name)
+                partitions = () if before is not None else named(target.partitions)
+                overwrites = target.overwrites or (before is not None and before.overwrites)
+                found[checked(name)] = Touched(partitions, overwrites)
+        return found
+
+    def _conf(self, key: str) -> str:
+        if key in self._fixed:
+            return self._fixed[key]
+        return str(self._settings.get(key, None) or "")  # which checks any other default
+
+    def _qualified(self, path: str) -> str:
+        """Return ``path`` with the file system that Spark takes for it."""
+        found = self._jvm.org.apache.hadoop.fs.Path(path)
+        return str(found.getFileSystem(self._hadoop).makeQualified(found).toString())
+
+
+def metastore_at_attach(session: Any, *, conf: Callable[[str], str | None], said: str) -> Metastore:
+    """Return what ``session`` writes to, as far as it is known without its state.
+
+    ``conf``: settings of the context, in which the session's may be missing.
+    """
+    uris = session._sc._jsc.hadoopConfiguration().get(URIS) or ""
+    assumed = {IMPLEMENTATION: "hive"}
+    return metastore_of(lambda key: conf(key) or assumed.get(key, ""), uris=uris, said=said)
+
+
+def mark_of(plan: Any, system: Any) -> int:
+    """Return what tells the analysed ``plan`` of one execution from those of others.
+
+    ``system`` is java.lang.System: to find it takes longer than to call it.
+    """
+    return int(system.identityHashCode(plan))
+
+
+def written(plan: Any) -> tuple[Target, ...]:
+    """Return what the analysed ``plan`` of a statement that was executed has written."""
+    of = plan.children() if plan.getClass().getSimpleName() == "Union" else None
+    commands = [plan] if of is None else [of.apply(at) for at in range(of.size())]
+    return tuple(found for one in commands if (found := _target(one)) is not None)
+
+
+def sunk(progress: Any) -> tuple[Target, ...]:
+    """Return what a batch of a streaming query has written, from its progress."""
+    sink = str(progress.sink().description())
+    if not sink.startswith(_SINK):
+        return ()
+    return (Target(path=sink[len(_SINK) : -1]),)
+
+
+def empty_bus(context: Any) -> None:
+    """Wait until listeners have heard of what ``context``, of the JVM, has done so far."""
+    context.listenerBus().waitUntilEmpty(BUS_MS)
+
+
+def partitions_of(columns: list[str], spec: dict[str, str]) -> tuple[str, ...]:
+    """Return which partitions a write with the static values ``spec`` touches.
+
+    That is one if all ``columns`` are static, else those that begin with the leading ones.
+    Columns that are not known are those of ``spec``, which then is only how names begin.
+    """
+    keys: list[str] = []
+    for column in columns or list(spec)[:1]:
+        if column not in spec:
+            break
+        keys.append(column)
+    if not keys:
+        return ()
+    name = partition_name(keys, [spec[key] for key in keys])
+    return (name if len(keys) == len(columns) else f"{name}/",)
+
+
+def _target(command: Any) -> Target | None:
+    kind = str(command.getClass().getSimpleName())
+    if kind == "InsertIntoHiveDirCommand":
+        location = _of(command.storage().locationUri())
+        if location is None:
+            return None
+        return Target(path=str(location.toString()), overwrites=_overwrites(command, kind))
+    if kind not in _TABLE_OF:
+        return None
+    table = _of(getattr(command, _TABLE_OF[kind])())
+    if table is None:
+        path = str(command.outputPath().toString())
+        return Target(path=path, overwrites=_overwrites(command, kind))
+    columns: list[str] = []
+    identifier = table
+    if table.getClass().getSimpleName() == "CatalogTable":
+        identifier = table.identifier()
+        columns = [str(one) for one in _each(table.partitionColumnNames())]
+    name = tuple(
+        str(part)
+        for part in (_of(identifier.catalog()), _of(identifier.database()), identifier.table())
+        if part is not None
+    )
+    if len(name) == 2:
+        name = (CATALOG, *name)  # these commands are of no other one
+    spec = _spec(_of(getattr(command, _SPEC_OF[kind])())) if kind in _SPEC_OF else {}
+    return Target(
+        name=name,
+        partitions=partitions_of(columns, spec),
+        overwrites=_overwrites(command, kind),
+    )
+
+
+def _overwrites(command: Any, kind: str) -> bool:
+    if kind not in _OVERWRITES:
+        return kind == "TruncateTableCommand"
+    method, said = _OVERWRITES[kind]
+    return str(getattr(command, method)()) == said
+
+
+def _spec(of: Any) -> dict[str, str]:
+    """Read a map of Scala from columns to values, or to values that there may be."""
+    found = {}
+    for pair in _each(of) if of is not None else ():
+        value = _of(pair._2())
+        if value is not None:
+            found[str(pair._1())] = str(value)
+    return found
+
+
+def _each(collection: Any) -> Iterator[Any]:
+    """Iterate a collection of Scala."""
+    iterator = collection.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+def _of(option: Any) -> Any:
+    """Return what an Option of Scala holds, or what is none; None for nothing."""
+    if isinstance(option, str) or option is None:
+        return option
+    if option.getClass().getSimpleName() == "None$":
+        return None
+    return option.get() if option.getClass().getSimpleName() == "Some" else option

@@ -1,0 +1,1 @@
+"""What a subscriber holds in memory, to the byte, and how readers see it."""

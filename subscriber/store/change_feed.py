@@ -1,0 +1,275 @@
+"""Journal: what changed between two moments, for those who watch. Latest state, not history.
+
+    delta                 before and after of the groups that it names
+    catch-up              before, noted at the first touch … and after, at its end
+    snapshot (new epoch)  nothing to compare with: every table counts as changed
+
+A table's first content is no change, nor is one that a load of catalogd made: the namespace says
+what was created and dropped, table topics say what differs in what was held. Of a table whose
+content is withheld stubs come and go; each later one is a change.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from ...topics.entries import PREFIX, Entry, group_of
+from ...topics.objects.names import (
+    DatabaseKey,
+    NamesKey,
+    name_of,
+    parse_namespace_key,
+    table_key,
+    table_name,
+)
+from ...topics.sharding import NAMESPACE, table_topic
+from ...topics.wire.messages import (
+    SOURCE_EVENTS,
+    SOURCE_LOAD,
+    SOURCE_ORDERS,
+    SOURCE_OVERWRITES,
+    SOURCE_RECONCILE,
+    SOURCE_REPORTS,
+    Chunk,
+    Delta,
+)
+from ..protocol.facts import CREATED, DATA_CHANGED, DROPPED, SCHEMA, Change
+from .decode import read_names_entry
+from .rows import Leaf, Rows, entries
+from .table_snapshot import NOTHING, Content
+from .view import Swap, View
+
+ORIGINS: Final = {
+    SOURCE_EVENTS: "events",
+    SOURCE_ORDERS: "orders",
+    SOURCE_REPORTS: "reports",
+    SOURCE_OVERWRITES: "reports",
+    SOURCE_RECONCILE: "reconcile",
+}
+CATCH_UP: Final = "catch-up"
+
+
+class Journal:
+    """Makes changes of swaps; idle, and without memory, unless ``on``."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self._before: dict[int, dict[bytes, Content | None]] = {}
+        self._renewed: dict[int, dict[bytes, None]] = {}  # topic -> what was held in another epoch
+        self._ahead: dict[tuple[str, str], None] = {}  # tables that pulls found before the names
+        self._pulled: dict[int, dict[bytes, None]] = {}  # while the topic was behind, at full
+
+    def applied(self, delta: Delta, swaps: Iterable[Swap]) -> tuple[Change, ...]:
+        """Return what ``delta`` changed."""
+        if not self.on or delta.source == SOURCE_LOAD:
+            return ()
+        origin = ORIGINS.get(delta.source, CATCH_UP)
+        found: list[Change] = []
+        for swap in swaps:
+            found += _changes(delta.topic, swap, version=delta.to_version, origin=origin)
+        return _marked(found, delta)
+
+    def stubbed(self, delta: Delta) -> tuple[Change, ...]:
+        """Return what ``delta`` says has changed, where nothing is held to compare with."""
+        if not self.on or delta.source == SOURCE_LOAD:
+            return ()
+        origin = ORIGINS.get(delta.source, CATCH_UP)
+        overwritten = delta.source == SOURCE_OVERWRITES
+        version = delta.to_version
+        return _stubbed(delta.entries, version=version, origin=origin, overwritten=overwritten)
+
+    def missed(self, chunk: Chunk) -> tuple[Change, ...]:
+        """Return what a catch-up says has changed, where nothing is held to compare with."""
+        if not self.on:
+            return ()
+        return _stubbed(chunk.entries, version=chunk.to_version, origin=CATCH_UP)
+
+    def gap(self, topic: int, version: int, view: View) -> tuple[Change, ...]:
+        """Return every table of ``topic``: what changed up to ``version`` is not known.
+
+        While names are caught up, those from before count as well: not all are there again.
+
+        Cost: O(tables that there are).
+        """
+        if not self.on:
+            return ()
+        names: dict[str, None] = {}
+        for groups in (self._before.get(NAMESPACE, {}), view.groups(NAMESPACE)):
+            for group, content in groups.items():
+                for block in entries((content or NOTHING).rows):
+                    found = _names_of(topic, group, block, num_topics=view.num_topics)
+                    names |= dict.fromkeys(found)
+        return tuple(
+            Change(object=name, kind=DATA_CHANGED, version=version, origin=CATCH_UP)
+            for name in names
+        )
+
+    def reset(self, topic: int, groups: Mapping[bytes, Content], *, known: bool = False) -> None:
+        """A snapshot of ``topic`` begins; ``groups`` is what was held.
+
+        ``known``: what is not held was known all the same, when it was pulled.
+        """
+        if not self.on or not (groups or known):
+            return
+        if topic == NAMESPACE:
+            self._before[topic] = {**groups, **self._before.get(topic, {})}
+        else:
+            self._before.pop(topic, None)
+            self._renewed.setdefault(topic, {}).update(dict.fromkeys(groups))
+
+    def filed(self, topic: int, swaps: Iterable[Swap]) -> None:
+        """Something of a catch-up was put in place."""
+        if not self.on or topic in self._renewed:
+            return
+        before = self._before.setdefault(topic, {})
+        for swap in swaps:
+            before.setdefault(swap.group, swap.before)
+
+    def caught_up(
+        self, topic: int, version: int, groups: Mapping[bytes, Content]
+    ) -> tuple[Change, ...]:
+        """Return what the catch-up that ends now has changed; ``groups`` is what is held."""
+        before = self._before.pop(topic, {})
+        pulled = self._pulled.pop(topic, {})
+        renewed = self._renewed.pop(topic, None)
+        if renewed is not None:  # what is not there again may be loaded later, which nobody is told
+            return tuple(_renewed({**renewed, **pulled, **groups}, version))
+        found: list[Change] = list(_renewed(pulled, version))
+        for group, content in before.items():
+            swap = Swap(group, content, groups.get(group))
+            found += _changes(topic, swap, version=version, origin=CATCH_UP)
+        return tuple(found)
+
+    def found(self, db: str, table: str, view: View) -> None:
+        """A pull has found a table, of which names and content may be known here later only."""
+        if not self.on:
+            return
+        if view.record(db, table) is None:
+            self._ahead[db, table] = None
+        topic = table_topic(db, table, view.num_topics)
+        held = view.topics.get(topic)
+        if held is not None and not held.partial and held.moment is None:
+            self._pulled.setdefault(topic, {})[table_key(db, table)] = None
+
+    def vanished(self, version: int, view: View) -> tuple[Change, ...]:
+        """Return what pulls had found and the names do not know, though they are caught up."""
+        gone = [table for table in self._ahead if view.record(*table) is None]
+        self._ahead.clear()
+        return tuple(
+            Change(object=table_name(*table), kind=DROPPED, version=version, origin=CATCH_UP)
+            for table in gone
+        )
+
+    def forget(self, topic: int) -> None:
+        """``topic`` is not followed any more."""
+        self._before.pop(topic, None)
+        self._pulled.pop(topic, None)
+        self._renewed.pop(topic, None)
+
+
+def _marked(changes: Iterable[Change], delta: Delta) -> tuple[Change, ...]:
+    """Return ``changes``, that of files which are gone marked as such."""
+    if delta.source != SOURCE_OVERWRITES:
+        return tuple(changes)
+    return tuple(replace(change, overwritten=True) for change in changes)
+
+
+def _changes(topic: int, swap: Swap, *, version: int, origin: str) -> Iterable[Change]:
+    if topic != NAMESPACE:
+        return _table_changes(swap, version=version, origin=origin)
+    kinds = _namespace_kinds(swap)
+    return [Change(object=name, kind=kind, version=version, origin=origin) for name, kind in kinds]
+
+
+def _stubbed(
+    entries: Iterable[Entry], *, version: int, origin: str, overwritten: bool = False
+) -> tuple[Change, ...]:
+    kinds: dict[bytes, tuple[str, bool]] = {}
+    for entry in entries:
+        if entry.kind == PREFIX:
+            continue
+        group = group_of(entry.key)
+        kind, files = kinds.get(group, (DATA_CHANGED, False))
+        if entry.key == group:
+            kind = SCHEMA if entry.schema_version == entry.version else kind
+            files = True
+        kinds[group] = kind, files
+    return tuple(
+        [
+            Change(
+                object=name_of(group),
+                kind=kind,
+                version=version,
+                origin=origin,
+                files=files,
+                overwritten=overwritten,
+            )
+            for group, (kind, files) in kinds.items()
+        ]
+    )
+
+
+def _names_of(topic: int, group: bytes, block: Entry, *, num_topics: int) -> Iterable[str]:
+    key = parse_namespace_key(group)
+    if not isinstance(key, NamesKey):
+        return []
+    names = [record.name for record in read_names_entry(block)]
+    return [table_name(key.db, n) for n in names if table_topic(key.db, n, num_topics) == topic]
+
+
+def _namespace_kinds(swap: Swap) -> Iterable[tuple[str, str]]:
+    key = parse_namespace_key(swap.group)
+    if isinstance(key, DatabaseKey):
+        if swap.before is None or swap.after is None:
+            return [(key.db, CREATED if swap.after is not None else DROPPED)]
+        return [(key.db, SCHEMA)]
+    if not isinstance(key, NamesKey):
+        return []
+    old, new = differing(swap.before or NOTHING, swap.after or NOTHING)
+    before, after = _incarnations(old), _incarnations(new)
+    dropped = [(table_name(key.db, name), DROPPED) for name in before if name not in after]
+    created = [
+        (table_name(key.db, name), CREATED)
+        for name, incarnation in after.items()
+        if before.get(name) != incarnation
+    ]
+    return dropped + created
+
+
+def _table_changes(swap: Swap, *, version: int, origin: str) -> Iterable[Change]:
+    if swap.before is None or swap.after is None:
+        return []
+    before, after = swap.before.entry(swap.group), swap.after.entry(swap.group)
+    if before is None or after is None:
+        return []  # nothing was known: this is a load
+    kind = SCHEMA if after.schema_version > before.schema_version else DATA_CHANGED
+    files = after.version > before.version  # of what partitions hold the table's entry tells, too
+    name = name_of(swap.group)
+    return [Change(object=name, kind=kind, version=version, origin=origin, files=files)]
+
+
+def _renewed(groups: Iterable[bytes], version: int) -> Iterable[Change]:
+    return [
+        Change(object=name_of(group), kind=DATA_CHANGED, version=version, origin=CATCH_UP)
+        for group in groups
+    ]
+
+
+def _incarnations(blocks: Iterable[Entry]) -> dict[str, int]:
+    return {
+        record.name: record.incarnation for block in blocks for record in read_names_entry(block)
+    }
+
+
+def differing(before: Content, after: Content) -> tuple[list[Entry], list[Entry]]:
+    """Return the entries of each that the other has not; leaves that both share cost nothing."""
+    old, new = _leaves(before.rows), _leaves(after.rows)
+    ours = {row[0]: row for at, leaf in old.items() if at not in new for row in leaf}
+    theirs = {row[0]: row for at, leaf in new.items() if at not in old for row in leaf}
+    gone = [Entry._make(row) for key, row in ours.items() if theirs.get(key) is not row]
+    come = [Entry._make(row) for key, row in theirs.items() if ours.get(key) is not row]
+    return gone, come
+
+
+def _leaves(rows: Rows) -> dict[int, Leaf]:
+    return {id(leaf): leaf for leaf in rows}

@@ -1,0 +1,209 @@
+"""Content: one group of a topic at one moment, as a reader holds it.
+
+A table with its blocks, or a database's names. It never changes: a change makes another one,
+and who reads keeps what it began with. Only what is worked out of it is remembered here.
+
+What was pulled may be a part: the table without blocks, or the blocks that some filters need.
+Of a part only what is in it is followed; a change beside it may match a filter, so it ends them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from ...topics.entries import PREFIX, STUB, VALUE, Entry, accounted_bytes, group_of, tombstone
+from ...topics.errors import NotReady
+from ...topics.objects.key_ranges import Span
+from ...topics.objects.names import block_lead, table_key
+from .decode import Head, read_head
+from .rows import EMPTY, Rows, between, covering, entries, find, put
+
+Covers = Mapping[str, int]
+
+HEAD_BYTES: Final = 2000  # of a table that was decoded; with 50 columns 11.8 KB were measured
+COLUMN_BYTES: Final = 200
+
+
+class Content:
+    """Entries of one group; ``version`` is the highest of them ever seen.
+
+    ``held_bytes`` is what they count in a budget, ``stubs`` how many have their value elsewhere.
+    ``epoch`` is the one that its versions count in. ``covers``: the selections whose blocks are all
+    here, and since which topic version; None: every block is here. ``at``: the topic version at
+    which a pull brought it, or confirmed it. ``used``: a reader was answered from it; wiped by the
+    cache.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_head",
+        "at",
+        "confirmed",
+        "covers",
+        "epoch",
+        "held_bytes",
+        "rows",
+        "stubs",
+        "used",
+        "version",
+    )
+
+    def __init__(
+        self,
+        rows: Rows = EMPTY,
+        *,
+        version: int = 0,
+        epoch: int = 0,
+        held_bytes: int = 0,
+        stubs: int = 0,
+        covers: Covers | None = None,
+        at: int = 0,
+    ) -> None:
+        self.covers = covers
+        self.at = at
+        self.used = False
+        self.rows = rows
+        self.version = version
+        self.epoch = epoch
+        self.held_bytes = held_bytes
+        self.stubs = stubs
+        self.confirmed: Entry | None = None  # the block of names that knows this incarnation
+        self._head: tuple[Entry, Head] | None = None
+
+    def __len__(self) -> int:
+        return sum(map(len, self.rows))
+
+    def changed(self, changes: Sequence[Entry], *, epoch: int) -> "Content":
+        """Return the content after ``changes``, of this group and ``epoch`` and sorted by version.
+
+        Cost: O(changes + sqrt(entries)); O(changes) for a PREFIX above all that is held.
+        """
+        version, covers = max(self.version, changes[-1].version), self.covers
+        if covers is not None:
+            newest = changes[-1].version
+            covers = {text: at for text, at in covers.items() if at >= newest}
+            changes = self._of_part(changes)
+        base = self
+        prefixes = [change.version for change in changes if change.kind == PREFIX]
+        if prefixes and prefixes[-1] > self.version:
+            base, prefixes = NOTHING, []
+        rows = put(base.rows, changes)
+        if prefixes:
+            return content_of(rows, version, epoch=epoch, covers=covers, at=self.at)
+        held_bytes, stubs = base.held_bytes, base.stubs
+        for key in {change.key for change in changes}:
+            old, new = find(base.rows, key), find(rows, key)
+            held_bytes += _weight(new) - _weight(old)
+            stubs += _is_stub(new) - _is_stub(old)
+        after = Content(
+            rows,
+            version=version,
+            epoch=epoch,
+            held_bytes=held_bytes,
+            stubs=stubs,
+            covers=covers,
+            at=self.at,
+        )
+        after._head = base._head
+        after.used = self.used
+        return after
+
+    def _of_part(self, changes: Sequence[Entry]) -> list[Entry]:
+        """Return what ``changes`` mean where only some blocks are held: a stub is no block."""
+        news = []
+        for change in changes:
+            block = change.key != group_of(change.key)
+            if change.kind == PREFIX or not block:
+                news.append(change)
+            elif self.entry(change.key) is not None:
+                gone = change.kind == STUB
+                news.append(tombstone(change.key, change.version) if gone else change)
+        return news
+
+    @property
+    def whole(self) -> bool:
+        """Whether every entry of the group is here, with its value."""
+        return self.covers is None and not self.stubs
+
+    @property
+    def decoded_bytes(self) -> int:
+        """About how many bytes the decoded table takes; 0: it was not decoded."""
+        known = self._head
+        return 0 if known is None else HEAD_BYTES + COLUMN_BYTES * len(known[1].table.columns)
+
+    def values(self) -> Iterator[Entry]:
+        """Yield the entries that have their value here."""
+        return (entry for entry in entries(self.rows) if entry.kind == VALUE)
+
+    def entry(self, key: bytes) -> Entry | None:
+        """Return the entry of ``key``."""
+        return find(self.rows, key)
+
+    def covering(self, key: bytes) -> Entry | None:
+        """Return the block in which ``key`` belongs."""
+        return covering(self.rows, key)
+
+    def blocks(self, group: bytes, spans: Sequence[Span] | None = None) -> Iterator[Entry]:
+        """Yield every entry but the one of ``group`` itself; of blocks, those that reach a span."""
+        if spans is None:
+            yield from (entry for entry in entries(self.rows) if entry.key != group)
+            return
+        lead, last = block_lead(group), b""
+        for low, high in spans:
+            for entry in between(self.rows, lead + low.encode(), lead + high.encode()):
+                if entry.key > last and entry.key != group:
+                    last = entry.key
+                    yield entry
+
+    def head(self, group: bytes) -> Head | None:
+        """Return what the table's own entry says; None if it is not here. Worked out once."""
+        entry = self.entry(group)
+        if entry is None or entry.value is None:
+            return None
+        known = self._head
+        if known is None or known[0] != entry:
+            self._head = known = (entry, read_head(entry, epoch=self.epoch))
+        return known[1]
+
+    def head_of(self, db: str, table: str) -> Head:
+        """Return what the table's own entry says.
+
+        Raises:
+            NotReady: it is not here.
+        """
+        head = self.head(table_key(db, table))
+        if head is None:
+            raise NotReady(f"catalogd sent {db}.{table} without its own entry: ask again")
+        return head
+
+    def forget_head(self) -> None:
+        """Give back the memory of what was worked out."""
+        self.confirmed = None
+        self._head = None
+
+
+def content_of(
+    rows: Rows, version: int, *, epoch: int = 0, covers: Covers | None = None, at: int = 0
+) -> Content:
+    """Return the content of ``rows``, counted from the start."""
+    return Content(
+        rows,
+        version=version,
+        epoch=epoch,
+        held_bytes=sum(map(accounted_bytes, entries(rows))),
+        stubs=sum(map(_is_stub, entries(rows))),
+        covers=covers,
+        at=at,
+    )
+
+
+HEAD_ONLY: Final[Covers] = MappingProxyType({})
+NOTHING: Final = Content()
+
+
+def _weight(entry: Entry | None) -> int:
+    return 0 if entry is None else accounted_bytes(entry)
+
+
+def _is_stub(entry: Entry | None) -> bool:
+    return entry is not None and entry.kind == STUB

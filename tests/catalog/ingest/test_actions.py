@@ -1,0 +1,399 @@
+"""What each operation on a metastore makes dirty, on the fake and on the real one."""
+
+import gzip
+import json
+from base64 import b64encode
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import (
+    Database,
+    FieldSchema,
+    FireEventRequest,
+    FireEventRequestData,
+    InsertEventRequestData,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topicast.catalog.ingest.actions import (
+    DatabaseDirt,
+    Dirt,
+    PartitionDirt,
+    TableDirt,
+    dirt_of,
+)
+from topicast.catalog.metastore.port import RawEvent
+from topicast.tests.catalog.fake_metastore import make_partition, make_table, thrift_json
+from topicast.tests.catalog.places import Place
+
+KNOWN = (
+    *("CREATE_DATABASE", "DROP_DATABASE", "ALTER_DATABASE"),
+    *("CREATE_TABLE", "DROP_TABLE", "ALTER_TABLE", "RELOAD"),
+    *("ADD_PARTITION", "DROP_PARTITION", "ALTER_PARTITION", "INSERT"),
+)
+TABLE = make_table("db", "t", location="file:/t", keys=("ds",))
+PARTITION = make_partition(TABLE, ["1"])
+
+
+def dirt_after(place: Place, write: Callable[[], object]) -> list[Dirt]:
+    before = place.reads.current_event_id()
+    write()
+    events = place.reads.events_after(before, events_max=1_000)
+    return [dirt for event in events for dirt in dirt_of(event)]
+
+
+def raw(kind: str, body: object, *, db: str = "db", table: str = "t", how: str = "") -> RawEvent:
+    message = body if isinstance(body, str) else json.dumps(body)
+    return RawEvent(
+        id=1,
+        time_s=0,
+        type=kind,
+        db=db,
+        table=table,
+        message=message,
+        message_format=how or "json-0.2",
+        digest=b"",
+    )
+
+
+def insert_into(db: str, table: str, values: list[str] | None) -> FireEventRequest:
+    data = FireEventRequestData(InsertEventRequestData(filesAdded=[]))
+    return FireEventRequest(True, data, db, table, values)
+
+
+def test_created_and_dropped_database_is_dirty(place: Place) -> None:
+    database = Database(f"{place.db}_more", "", f"{place.location}_more", {})
+    expected = [DatabaseDirt(db=f"{place.db}_more")]
+    assert dirt_after(place, lambda: place.writes.create_database(database)) == expected
+    drop = lambda: place.writes.drop_database(f"{place.db}_more", True, True)  # noqa: E731
+    assert dirt_after(place, drop) == expected
+
+
+def test_database_dropped_with_its_tables_drops_each_of_them(place: Place) -> None:
+    db = f"{place.db}_full"
+    place.writes.create_database(Database(db, "", f"{place.location}_full", {}))
+    for name in ("one", "two"):
+        table = make_table(db, name, location=f"{place.location}_full/{name}", keys=("p",))
+        place.writes.create_table(table)
+    found = dirt_after(place, lambda: place.writes.drop_database(db, True, True))
+    tables = [TableDirt(db=db, table=name, whole=True, dropped=True) for name in ("one", "two")]
+    assert sorted(found[:-1], key=repr) == tables
+    assert found[-1] == DatabaseDirt(db=db)
+
+
+def test_created_table_is_dirty_as_a_whole(place: Place) -> None:
+    found = dirt_after(place, lambda: place.table("t", "ds"))
+    assert found == [TableDirt(db=place.db, table="t", whole=True)]
+
+
+def test_dropped_table_ends_its_incarnation(place: Place) -> None:
+    place.table("t", "ds")
+    found = dirt_after(place, lambda: place.writes.drop_table(place.db, "t", True))
+    assert found == [TableDirt(db=place.db, table="t", whole=True, dropped=True)]
+
+
+def test_names_are_lower_case_however_the_writer_spelt_them(place: Place) -> None:
+    table = make_table(place.db, "Mixed", location=f"{place.location}/mixed")
+    found = dirt_after(place, lambda: place.writes.create_table(table))
+    assert found == [TableDirt(db=place.db, table="mixed", whole=True)]
+
+
+@pytest.mark.parametrize("cascade", [False, True])
+def test_changed_columns_make_the_table_dirty_as_a_whole(place: Place, cascade: bool) -> None:
+    table = place.table("t", "ds")
+    place.writes.add_partitions([make_partition(table, ["1"])])
+    table = place.writes.get_table(place.db, "t")
+    table.sd.cols.append(FieldSchema("c", "int", ""))
+    alter = place.writes.alter_table_with_cascade
+    found = dirt_after(place, lambda: alter(place.db, "t", table, cascade))
+    assert found == [TableDirt(db=place.db, table="t", whole=True)]
+
+
+def test_moved_table_is_dirty_as_a_whole(place: Place) -> None:
+    place.table("t", "ds")
+    table = place.writes.get_table(place.db, "t")
+    table.sd.location = f"{place.location}/elsewhere"
+    found = dirt_after(place, lambda: place.writes.alter_table(place.db, "t", table))
+    assert found == [TableDirt(db=place.db, table="t", whole=True)]
+
+
+def test_changed_parameters_make_the_object_dirty_only(place: Place) -> None:
+    place.table("t", "ds")
+    table = place.writes.get_table(place.db, "t")
+    table.parameters["comment"] = "new"
+    found = dirt_after(place, lambda: place.writes.alter_table(place.db, "t", table))
+    assert found == [TableDirt(db=place.db, table="t")]
+
+
+def test_changed_statistics_tell_of_changed_data(place: Place) -> None:
+    place.table("t", "ds")
+    table = place.writes.get_table(place.db, "t")
+    table.parameters["spark.sql.statistics.totalSize"] = "12345"
+    found = dirt_after(place, lambda: place.writes.alter_table(place.db, "t", table))
+    assert found == [TableDirt(db=place.db, table="t", data=True)]
+
+
+def test_renamed_table_leaves_the_old_name_and_takes_the_new(place: Place) -> None:
+    place.table("t", "ds")
+    table = place.writes.get_table(place.db, "t")
+    table.tableName = "renamed"
+    found = dirt_after(place, lambda: place.writes.alter_table(place.db, "t", table))
+    assert found == [
+        TableDirt(db=place.db, table="t", whole=True, dropped=True),
+        TableDirt(db=place.db, table="renamed", whole=True),
+    ]
+
+
+def test_table_renamed_into_another_database_is_followed(place: Place) -> None:
+    other = f"{place.db}_other"
+    place.writes.create_database(Database(other, "", f"{place.location}_other", {}))
+    place.table("t", "ds")
+    table = place.writes.get_table(place.db, "t")
+    table.dbName = other
+    found = dirt_after(place, lambda: place.writes.alter_table(place.db, "t", table))
+    place.writes.drop_database(other, True, True)
+    assert found == [
+        TableDirt(db=place.db, table="t", whole=True, dropped=True),
+        TableDirt(db=other, table="t", whole=True),
+    ]
+
+
+def test_added_partitions_are_named_as_the_metastore_names_them(place: Place) -> None:
+    table = place.table("t", "Zone", "day")
+    new = [make_partition(table, ["a/b", day]) for day in ("1", "2%")]
+    found = dirt_after(place, lambda: place.writes.add_partitions(new))
+    (dirt,) = found
+    assert dirt == PartitionDirt(
+        db=place.db, table="t", names=("zone=a%2Fb/day=1", "zone=a%2Fb/day=2%25")
+    )
+    assert sorted(place.reads.partition_names(place.db, "t")) == sorted(dirt.names)
+
+
+def test_altered_partition_is_named(place: Place) -> None:
+    table = place.table("t", "zone", "day")
+    place.writes.add_partitions([make_partition(table, ["x", day]) for day in ("1", "2")])
+    altered = [place.writes.get_partition(place.db, "t", ["x", day]) for day in ("1", "2")]
+    for partition in altered:
+        partition.parameters["k"] = "v"
+    alter = place.writes.alter_partitions
+    found = dirt_after(place, lambda: alter(place.db, "t", altered))
+    assert [dirt.names for dirt in found] == [("zone=x/day=1",), ("zone=x/day=2",)]
+
+
+def test_renamed_partition_is_named_by_old_and_new_values(place: Place) -> None:
+    table = place.table("t", "zone", "day")
+    place.writes.add_partitions([make_partition(table, ["x", "1"])])
+    renamed = deepcopy(place.writes.get_partition(place.db, "t", ["x", "1"]))
+    renamed.values = ["Y z", "2"]
+    rename = place.writes.rename_partition
+    (found,) = dirt_after(place, lambda: rename(place.db, "t", ["x", "1"], renamed))
+    assert found.names == ("zone=x/day=1", "zone=Y z/day=2")
+
+
+def test_dropped_partition_is_named_and_its_data_is_gone(place: Place) -> None:
+    table = place.table("t", "zone", "day")
+    place.writes.add_partitions([make_partition(table, ["x", "1"])])
+    drop = place.writes.drop_partition
+    found = dirt_after(place, lambda: drop(place.db, "t", ["x", "1"], True))
+    assert found == [PartitionDirt(db=place.db, table="t", names=("zone=x/day=1",), data=True)]
+
+
+def test_insert_changes_data_of_the_table_or_of_the_partition(place: Place) -> None:
+    table = place.table("parted", "zone", "day")
+    place.table("plain")
+    place.writes.add_partitions([make_partition(table, ["x", "1"])])
+    fire = place.writes.fire_listener_event
+    into = insert_into(place.db, "parted", ["x", "1"])
+    assert dirt_after(place, lambda: fire(into)) == [
+        PartitionDirt(db=place.db, table="parted", names=("zone=x/day=1",), data=True)
+    ]
+    into = insert_into(place.db, "plain", None)
+    assert dirt_after(place, lambda: fire(into)) == [
+        TableDirt(db=place.db, table="plain", data=True)
+    ]
+
+
+def test_insert_of_hive_3_names_its_partition_by_objects() -> None:
+    body = {"tableObjJson": thrift_json(TABLE), "ptnObjJson": thrift_json(PARTITION)}
+    expected = (PartitionDirt(db="db", table="t", names=("ds=1",), data=True),)
+    assert dirt_of(raw("INSERT", body)) == expected
+    packed = b64encode(gzip.compress(json.dumps(body).encode())).decode()
+    assert dirt_of(raw("INSERT", packed, how="gzip(json-2.0)")) == expected
+    body["ptnObjJson"] = None
+    assert dirt_of(raw("INSERT", body)) == (TableDirt(db="db", table="t", data=True),)
+
+
+def test_truncated_table_and_partition_have_other_data() -> None:
+    objects = {
+        "tableObjBeforeJson": thrift_json(TABLE),
+        "tableObjAfterJson": thrift_json(TABLE),
+        "isTruncateOp": "true",
+    }
+    found = dirt_of(raw("ALTER_TABLE", objects))
+    assert found == (TableDirt(db="db", table="t", whole=True, data=True),)
+    body = {
+        "tableObjJson": thrift_json(TABLE),
+        "keyValues": {"ds": "1"},
+        "partitionObjBeforeJson": thrift_json(PARTITION),
+        "partitionObjAfterJson": thrift_json(PARTITION),
+        "isTruncateOp": "true",
+    }
+    expected = (PartitionDirt(db="db", table="t", names=("ds=1",), data=True),)
+    assert dirt_of(raw("ALTER_PARTITION", body)) == expected
+
+
+def test_changed_partition_keys_make_the_table_dirty_as_a_whole() -> None:
+    after = deepcopy(TABLE)
+    after.partitionKeys[0].type = "int"
+    objects = {"tableObjBeforeJson": thrift_json(TABLE), "tableObjAfterJson": thrift_json(after)}
+    assert dirt_of(raw("ALTER_TABLE", objects)) == (TableDirt(db="db", table="t", whole=True),)
+
+
+def test_catalog_in_front_of_a_database_is_left_out() -> None:
+    assert dirt_of(raw("ALTER_DATABASE", {}, db="@hive#Db")) == (DatabaseDirt(db="db"),)
+
+
+def test_reload_makes_the_table_dirty_as_a_whole() -> None:
+    expected = (TableDirt(db="db", table="t", whole=True, data=True),)
+    assert dirt_of(raw("RELOAD", {})) == expected
+
+
+def test_partition_event_without_partitions_is_nothing() -> None:
+    body = {"tableObjJson": thrift_json(TABLE), "partitions": []}
+    assert dirt_of(raw("ADD_PARTITION", body)) == ()
+
+
+@pytest.mark.parametrize("kind", ["OPEN_TXN", "CREATE_FUNCTION", "ADD_PRIMARYKEY", "", "nonsense"])
+def test_unknown_type_makes_nothing_dirty(kind: str) -> None:
+    assert dirt_of(raw(kind, "no json")) == ()
+
+
+@pytest.mark.parametrize("kind", KNOWN)
+def test_unreadable_message_degrades_to_the_table_as_a_whole(kind: str) -> None:
+    dropped = kind == "DROP_TABLE"
+    (found,) = dirt_of(raw(kind, "no json"))
+    assert found == TableDirt(
+        db="db", table="t", whole=True, dropped=dropped, data=not dropped, degraded=True
+    )
+
+
+def test_unreadable_message_without_a_table_degrades_to_the_database() -> None:
+    assert dirt_of(raw("DROP_DATABASE", "no json", table="")) == (
+        DatabaseDirt(db="db", degraded=True),
+    )
+    assert dirt_of(raw("DROP_DATABASE", "no json", db="", table="")) == ()
+
+
+@pytest.mark.parametrize("kind", KNOWN)
+def test_event_without_a_name_degrades_to_what_it_names(kind: str) -> None:
+    assert dirt_of(raw(kind, {}, db="", table="")) == ()
+    (found,) = dirt_of(raw(kind, {}, table=""))
+    assert found == DatabaseDirt(db="db", degraded=not kind.endswith("DATABASE"))
+
+
+def _with(struct: str, **fields: object) -> str:
+    """Replace fields of a Thrift object in JSON; ``f7`` is field 7, None takes it away."""
+    changed = json.loads(struct) | {name[1:]: value for name, value in fields.items()}
+    return json.dumps({number: value for number, value in changed.items() if value is not None})
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "no json",
+        "[]",
+        _with(thrift_json(TABLE), f1={"str": ""}),
+        _with(thrift_json(TABLE), f1=None),
+        _with(thrift_json(TABLE), f2="db"),
+        _with(thrift_json(TABLE), f9={"map": ["str", "str", 1, "x"]}),
+        _with(thrift_json(TABLE), f9={"map": "x"}),
+        _with(thrift_json(TABLE), f9="x"),
+    ],
+)
+def test_broken_table_degrades(table: str) -> None:
+    body = {"tableObjBeforeJson": thrift_json(TABLE), "tableObjAfterJson": table}
+    (found,) = dirt_of(raw("ALTER_TABLE", body))
+    assert found == TableDirt(db="db", table="t", whole=True, data=True, degraded=True)
+
+
+@pytest.mark.parametrize(
+    "keys", [None, {"lst": ["str", 1, "ds"]}, {"lst": ["rec", 2, {}]}, {"lst": ["rec", 1, {}]}]
+)
+def test_broken_partition_keys_degrade(keys: object) -> None:
+    table = _with(thrift_json(TABLE), f8=keys)
+    (found,) = dirt_of(raw("ADD_PARTITION", {"tableObjJson": table, "partitions": [{"ds": "1"}]}))
+    assert found == TableDirt(db="db", table="t", whole=True, data=True, degraded=True)
+
+
+@pytest.mark.parametrize("values", [None, {"lst": ["str", 2, "1"]}, {"lst": ["i32", 1, 1]}])
+def test_broken_partition_degrades(values: object) -> None:
+    after = _with(thrift_json(PARTITION), f1=values)
+    body = {"tableObjJson": thrift_json(TABLE), "ptnObjJson": after}
+    (found,) = dirt_of(raw("INSERT", body))
+    assert found == TableDirt(db="db", table="t", whole=True, data=True, degraded=True)
+
+
+def test_table_without_parameters_is_altered_as_any_other() -> None:
+    bare = _with(thrift_json(TABLE), f9=None)
+    body = {"tableObjBeforeJson": bare, "tableObjAfterJson": bare}
+    assert dirt_of(raw("ALTER_TABLE", body)) == (TableDirt(db="db", table="t"),)
+
+
+@pytest.mark.parametrize(
+    ("keys", "values"), [(("ds",), {"ds": "1", "more": "2"}), (("ds", "h"), {"ds": "1"}), ((), {})]
+)
+def test_values_that_do_not_fit_the_keys_degrade_to_the_table(
+    keys: tuple[str, ...], values: dict[str, str]
+) -> None:
+    table = make_table("db", "t", location="file:/t", keys=keys)
+    body = {"tableObjJson": thrift_json(table), "partitions": [values]}
+    (found,) = dirt_of(raw("DROP_PARTITION", body))
+    assert found == TableDirt(db="db", table="t", whole=True, data=True, degraded=True)
+
+
+def _bodies() -> list[tuple[str, dict[str, Any]]]:
+    table, partition = thrift_json(TABLE), thrift_json(PARTITION)
+    altered = {"partitionObjBeforeJson": partition, "partitionObjAfterJson": partition}
+    return [
+        ("ALTER_TABLE", {"tableObjBeforeJson": table, "tableObjAfterJson": table}),
+        ("ADD_PARTITION", {"tableObjJson": table, "partitions": [{"ds": "1"}]}),
+        ("ALTER_PARTITION", {"tableObjJson": table, "keyValues": {"ds": "1"}, **altered}),
+        ("INSERT", {"tableObjJson": table, "ptnObjJson": partition}),
+        ("INSERT", {"partKeyVals": {"ds": "1"}}),
+    ]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=5,
+)
+
+
+@given(st.sampled_from(_bodies()), st.data())
+def test_broken_message_never_raises(
+    known: tuple[str, dict[str, Any]], data: st.DataObject
+) -> None:
+    kind, body = known
+    broken = dict(body)
+    field = data.draw(st.sampled_from(sorted(body)))
+    if isinstance(body[field], str) and data.draw(st.booleans()):
+        struct = json.loads(body[field])
+        number = data.draw(st.sampled_from(sorted(struct)))
+        struct[number] = data.draw(JSON)
+        broken[field] = json.dumps(struct)
+    else:
+        broken[field] = data.draw(JSON)
+    for dirt in dirt_of(raw(kind, broken)):
+        assert isinstance(dirt, TableDirt | PartitionDirt)
+
+
+@given(st.sampled_from(KNOWN), st.binary(), st.sampled_from(["json-0.2", "gzip(json-2.0)", "xml"]))
+def test_garbage_never_raises(kind: str, message: bytes, how: str) -> None:
+    event = raw(kind, message.decode("latin-1"), how=how)
+    assert dirt_of(event)
+    assert dirt_of(replace(event, message=b64encode(gzip.compress(message)).decode()))

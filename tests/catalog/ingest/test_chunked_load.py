@@ -1,0 +1,264 @@
+"""Large tables: pieces come in any weather, and the table is complete when nothing is left."""
+
+import pytest
+
+from topicast.catalog.ingest.chunked_load import PARTITIONS_PER_READ_MAX, SLICE_MAX, SLICES_MAX
+from topicast.catalog.ingest.loader import YIELD_S
+from topicast.catalog.ingest.reads import (
+    RETRY_S,
+    RETRY_S_MAX,
+    Complete,
+    Piece,
+    Publish,
+    ReadDone,
+    TableRead,
+    Withdraw,
+)
+from topicast.tests.catalog.sources.loading import (
+    Stand,
+    T,
+    U,
+    changed,
+    names_of,
+    partitions,
+    wanted,
+)
+
+
+def test_large_table_comes_in_pieces_and_is_complete_after_a_fence() -> None:
+    names = [f"{number:05d}" for number in range(PARTITIONS_PER_READ_MAX + 1)]
+    stand = Stand()
+    stand.listed(T, *names)
+    first = stand.read()
+    assert wanted(first) == [("t", False, False, tuple(names[:-1]))]
+    assert stand.reads() == (), "one piece at a time"
+    brought = names_of(stand.done(first))
+    last = stand.read()
+    assert stand.done(last) == ()
+    assert stand.poll() == (), "what was read before is written before"
+    while effects := stand.bring():
+        brought += names_of(effects)
+        assert (Complete(db="d", table="t") in effects) is (brought[-1] == (names[-1:], ()))
+    assert [name for some, _ in brought for name in some] == names
+    assert max(len(some) for some, _ in brought) == SLICE_MAX
+    assert stand.loader.backlog == 0
+
+
+def test_what_is_read_and_not_written_is_bounded() -> None:
+    stand = Stand()
+    stand.listed(T, *(f"{number:05d}" for number in range(10 * PARTITIONS_PER_READ_MAX)))
+    for _ in range(3):
+        for read in stand.reads():
+            stand.done(read)
+    waiting = PARTITIONS_PER_READ_MAX // SLICE_MAX + SLICES_MAX
+    written = 0
+    while stand.bring():
+        written += 1
+    assert written <= waiting
+    assert len(stand.reads()) == 1
+
+
+def test_slices_of_several_tables_take_turns() -> None:
+    stand = Stand()
+    names = [f"{number:05d}" for number in range(3 * SLICE_MAX)]
+    for table in (T, U):
+        stand.listed(table, *names, "last")
+        for read in stand.reads():
+            stand.done(read)
+    stand.poll()
+    order = [one.table for _ in range(6) for one in stand.bring() if isinstance(one, Piece)]
+    assert order == ["t", "u"] * 3
+
+
+def test_slices_come_less_often_while_events_are_on_their_way_and_go_on() -> None:
+    stand = Stand(U)
+    stand.listed(T, *(f"{number:05d}" for number in range(PARTITIONS_PER_READ_MAX)), "last")
+    stand.done(stand.read())
+    assert stand.bring()
+    assert stand.loader.deadline() == 0.0, "at once"
+    stand.event(changed(U))
+    assert stand.bring()
+    assert stand.bring() == ()
+    assert stand.loader.deadline() == stand.now + YIELD_S
+    stand.now += YIELD_S
+    assert stand.bring()
+
+
+def test_slices_of_a_table_that_changed_as_a_whole_are_not_written() -> None:
+    stand = Stand()
+    stand.listed(T, *(f"{number:05d}" for number in range(PARTITIONS_PER_READ_MAX)), "last")
+    stand.done(stand.read())
+    stand.event(changed(T, whole=True))
+    assert stand.bring() == ()
+
+
+def test_partition_that_changes_while_its_slice_waits_is_read_again_behind_it() -> None:
+    stand = Stand()
+    names = [f"{number:05d}" for number in range(PARTITIONS_PER_READ_MAX)]
+    stand.listed(T, *names)
+    read = stand.read()
+    stand.done(read)
+    brought = names_of(stand.poll())
+    stand.event(partitions(T, names[-1]))
+    again = stand.read()
+    assert wanted(again) == [("t", False, False, (names[-1],))]
+    while some := stand.bring():
+        assert not any(isinstance(one, Complete) for one in some), "it is being read again"
+        brought += names_of(some)
+    stand.done(again)
+    effects = stand.poll()
+    brought += names_of(effects)
+    assert brought[-1] == ([names[-1]], ())
+    assert isinstance(effects[-1], Complete)
+    assert sum(isinstance(one, Complete) for one in effects) == 1
+
+
+def test_names_are_listed_first_where_they_are_not_known() -> None:
+    stand = Stand()
+    stand.loader.begin_load(T, None)
+    read = stand.read()
+    assert wanted(read) == [("t", False, True, ())]
+    effects = stand.done(read, t=TableRead(names=("a", "b")))
+    assert names_of(effects) == [([], ())]
+    assert wanted(stand.read()) == [("t", False, False, ("a", "b"))]
+
+
+def test_small_table_comes_with_its_names() -> None:
+    stand = Stand()
+    stand.loader.begin_load(T, None)
+    read = stand.read()
+    stand.done(read, t=TableRead(names=("a",), partitions={"a": b"p"}, whole=True))
+    piece, complete = stand.poll()
+    assert names_of((piece,)) == [(["a"], ())]
+    assert isinstance(complete, Complete)
+
+
+def test_piece_that_an_event_overtook_is_read_again() -> None:
+    stand = Stand()
+    stand.listed(T, "a", "b")
+    read = stand.read()
+    stand.done(read)
+    assert names_of(stand.poll(changed(T))) == [(["a", "b"], ())]
+    again, object_read = sorted(stand.reads(), key=lambda one: one.wants[0].obj)
+    assert wanted(again) == [("t", False, False, ("a", "b"))]
+    assert wanted(object_read) == [("t", True, False, ())]
+
+
+def test_listing_that_an_event_overtook_reads_again_what_it_brought() -> None:
+    stand = Stand()
+    stand.loader.begin_load(T, None)
+    read = stand.read()
+    stand.done(read, t=TableRead(names=("a",), partitions={"a": b"p"}, whole=True))
+    assert names_of(stand.poll(partitions(T, "b"))) == [(["a"], ())]
+    assert sorted(stand.read().wants[0].names) == ["a", "b"]
+
+
+def test_partitions_that_change_while_their_table_loads_are_read_again_and_may_be_gone() -> None:
+    stand = Stand()
+    stand.listed(T, "a", "b")
+    read = stand.read()
+    stand.done(read)
+    assert len(stand.poll(partitions(T, "c"))) == 1, "not complete without c"
+    again = stand.read()
+    assert wanted(again) == [("t", False, False, ("c",))]
+    stand.done(again, t=TableRead())
+    piece, complete = stand.poll()
+    assert names_of((piece,)) == [([], ("c",))]
+    assert isinstance(complete, Complete)
+
+
+def test_table_is_not_complete_while_its_object_is_being_read() -> None:
+    stand = Stand()
+    stand.listed(T, "a")
+    piece = stand.read()
+    stand.event(changed(T))
+    (object_read,) = stand.reads()
+    stand.done(piece)
+    assert len(stand.poll()) == 1, "overtaken: no word of complete"
+    stand.done(stand.read())
+    assert len(stand.poll()) == 1, "the object is still being read"
+    stand.done(object_read)
+    stand.done(stand.read())
+    object_, piece_, complete = stand.poll()
+    assert isinstance(object_, Publish)
+    assert names_of((piece_,)) == [([], ())]
+    assert isinstance(complete, Complete)
+
+
+def test_table_is_not_complete_before_the_fence_of_its_last_piece() -> None:
+    """Given a piece that was released ahead, when nothing else is left, then one more is asked."""
+    stand = Stand()
+    stand.listed(T, "a", "b")
+    read = stand.read()
+    stand.loader.add((partitions(T, "c"),), seq=1)
+    assert names_of(stand.done(read)) == [(["a", "b"], ())], "c is left to read"
+    last = stand.read()
+    assert stand.done(last) == ()
+    assert isinstance(stand.poll()[-1], Complete)
+
+
+def test_listing_without_a_name_is_complete_after_a_fence() -> None:
+    stand = Stand()
+    stand.loader.begin_load(T, None)
+    assert names_of(stand.done(stand.read(), t=TableRead(names=()))) == [([], ())]
+    assert stand.done(stand.read()) == ()
+    assert isinstance(stand.poll()[-1], Complete)
+
+
+def test_event_of_the_whole_table_gives_its_load_up() -> None:
+    stand = Stand()
+    stand.listed(T, "a")
+    read = stand.read()
+    stand.event(changed(T, whole=True))
+    assert stand.done(read) == ()
+    assert stand.poll() == (), "of a load that was given up"
+    assert wanted(stand.read()) == [("t", True, True, ())]
+
+
+@pytest.mark.parametrize("away", [True, False])
+def test_failure_of_a_load_that_was_given_up_changes_nothing(away: bool) -> None:
+    stand = Stand()
+    stand.listed(T, "a")
+    read = stand.read()
+    stand.loader.forget(T)
+    assert stand.failed(read, away=away) == ()
+    assert not stand.loader.pending(T)
+
+
+@pytest.mark.parametrize("found", [None, TableRead()])
+def test_table_that_vanished_while_it_was_listed_is_read_again(found: TableRead | None) -> None:
+    stand = Stand()
+    stand.loader.begin_load(T, None)
+    read = stand.read()
+    tables = {} if found is None else {T: found}
+    stand.loader.done(ReadDone(read=read.read, databases={}, tables=tables))
+    assert stand.loader.pending(T)
+    assert wanted(stand.read()) == [("t", True, True, ())]
+
+
+def test_pieces_are_read_again_when_the_metastore_is_back() -> None:
+    stand = Stand()
+    stand.listed(T, "a", "b")
+    stand.failed(stand.read(), away=True)
+    assert stand.loader.deadline() == stand.now + RETRY_S
+    stand.now += RETRY_S
+    assert wanted(stand.read()) == [("t", False, False, ("a", "b"))]
+
+
+def test_piece_that_is_refused_withdraws_its_table_and_is_tried_ever_more_slowly() -> None:
+    stand = Stand()
+    stand.loader.load(T, urgent=True)
+    pauses = []
+    for _ in range(10):
+        stand.done(stand.read(), t=TableRead(thrift=b"t", names=("a",)))
+        (effect,) = stand.poll()
+        assert isinstance(effect, Publish)
+        stand.loader.begin_load(T, ("a",), refused=effect.needs[T].refused)
+        assert stand.failed(stand.read()) == (Withdraw(db="d", table="t", error="corrupt"),)
+        assert stand.reads() == ()
+        deadline = stand.loader.deadline()
+        assert deadline is not None
+        pauses.append(deadline - stand.now)
+        stand.now = deadline
+    assert pauses == sorted(pauses)
+    assert pauses[0] < 1 < RETRY_S_MAX == pytest.approx(pauses[-1])

@@ -1,0 +1,355 @@
+"""Messages are decoded or refused; the window neither loses an event nor tells one twice."""
+
+import gzip
+import json
+import threading
+import time
+from base64 import b64encode
+from contextlib import suppress
+from random import Random
+
+import pytest
+from hmsclient import HMSClient
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topicast.catalog.ingest.event_window import (
+    CLEANED,
+    PENDING_MAX,
+    POLL_EVENTS_MAX,
+    REREAD_BYTES_MAX,
+    REREAD_EVENTS_MAX,
+    RESET,
+    SETTLE_EVERY_S,
+    START_OVERLAP,
+    WINDOW_S,
+    Gap,
+    Window,
+    WindowState,
+    decode,
+    pack_state,
+    unpack_state,
+)
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.catalog.metastore.hms import Hms
+from topicast.catalog.metastore.port import RawEvent, digest_of
+from topicast.tests.catalog.fake_metastore import make_table
+from topicast.tests.catalog.places import Place
+from topicast.tests.waiting import until
+from topicast.topics.errors import WireError
+
+POLL_S = 0.2
+OLD_S = WINDOW_S + SETTLE_EVERY_S
+
+
+def event(id_: int, name: str = "t", *, message: str = "{}", how: str = "json-0.2") -> RawEvent:
+    return RawEvent(
+        id=id_,
+        time_s=0,
+        type="CREATE_TABLE",
+        db="db",
+        table=name,
+        message=message,
+        message_format=how,
+        digest=digest_of("CREATE_TABLE", "db", name, message=message),
+    )
+
+
+def settled_at(id_: int) -> Window:
+    return Window(WindowState(last_id=id_, settled=id_), now=0)
+
+
+def poll(window: Window, log: list[RawEvent], now: float) -> list[RawEvent]:
+    after = window.next_poll(now)
+    answer = sorted((e for e in log if e.id > after), key=lambda e: e.id)[:POLL_EVENTS_MAX]
+    news = window.news(answer, now)
+    assert news.gap is None
+    window.check()
+    return list(news.events)
+
+
+@pytest.mark.parametrize("how", ["json-0.2", "gzip(json-2.0)", ""])
+def test_message_is_read_by_its_format(how: str) -> None:
+    message = json.dumps({"table": "t"})
+    if how.startswith("gzip"):
+        message = b64encode(gzip.compress(message.encode(), mtime=0)).decode()
+    read = decode(event(7, message=message, how=how))
+    assert (read.id, read.type, read.db, read.table) == (7, "CREATE_TABLE", "db", "t")
+    assert read.body == {"table": "t"}
+
+
+@pytest.mark.parametrize(
+    ("message", "how"),
+    [
+        ("", "json-0.2"),
+        ("[]", "json-0.2"),
+        ("{", "json-0.2"),
+        ("[" * 100_000, "json-0.2"),
+        ("9" * 10_000, "json-0.2"),
+        ("{}", "protobuf"),
+        ("{}", "gzip(json-2.0)"),
+        ("ä", "gzip(json-2.0)"),
+        (b64encode(b"{}").decode(), "gzip(json-2.0)"),
+        ("!" + b64encode(gzip.compress(b"{}", mtime=0)).decode(), "gzip(json-2.0)"),
+        (b64encode(gzip.compress(b"{}", mtime=0)[:-9]).decode(), "gzip(json-2.0)"),
+        (b64encode(gzip.compress(b"\xff\xfe{", mtime=0)).decode(), "gzip(json-2.0)"),
+    ],
+)
+def test_bad_message_is_refused(message: str, how: str) -> None:
+    with pytest.raises(WireError, match=r"event 7 \(CREATE_TABLE\)"):
+        decode(event(7, message=message, how=how))
+
+
+@given(st.text(), st.sampled_from(["json-0.2", "gzip(json-2.0)", "other"]))
+def test_decoding_raises_nothing_but_wire_errors(message: str, how: str) -> None:
+    with suppress(WireError):
+        decode(event(1, message=message, how=how))
+
+
+def test_events_are_news_once() -> None:
+    window, log = settled_at(0), [event(1), event(2)]
+    assert poll(window, log, 1.0) == log
+    assert poll(window, log, 1.2) == []
+    log.append(event(3))
+    assert poll(window, log, 1.4) == log[2:]
+
+
+def test_event_that_doubles_an_id_is_news() -> None:
+    window, log = settled_at(0), [event(1), event(2)]
+    poll(window, log, 1.0)
+    log += [event(1, "late"), event(2, "late")]
+    assert poll(window, log, 1.0 + WINDOW_S) == log[2:]
+
+
+def test_id_that_was_skipped_is_news_when_it_comes() -> None:
+    window, log = settled_at(0), [event(1), event(3)]
+    poll(window, log, 1.0)
+    log.append(event(2))
+    assert poll(window, log, 1.2) == [event(2)]
+
+
+def test_silence_ends_with_one_last_look_and_then_is_quiet() -> None:
+    window, log = settled_at(0), [event(1)]
+    poll(window, log, 1.0)
+    assert not window.is_quiet(1)
+    log.append(event(1, "late"))
+    assert poll(window, log, 1.0 + OLD_S) == log[1:]
+    assert window.is_quiet(1)
+    assert not window.is_quiet(2)
+    assert window.next_poll(1.2 + OLD_S) == 1
+
+
+def test_id_is_not_settled_by_a_poll_that_was_asked_too_early() -> None:
+    window, log = settled_at(0), [event(1)]
+    poll(window, log, 1.0)
+    after = window.next_poll(1.1)
+    window.news([e for e in log if e.id > after], 100.0)
+    assert not window.is_quiet(1)
+
+
+def test_id_is_not_settled_by_a_poll_that_failed() -> None:
+    window, log = settled_at(0), [event(1)]
+    poll(window, log, 1.0)
+    assert window.next_poll(1.0 + OLD_S) == 0
+    log.append(event(1, "late"))
+    assert window.next_poll(1.2 + OLD_S) == 0
+    assert poll(window, log, 1.4 + OLD_S) == log[1:]
+
+
+def test_overlap_is_bounded_in_events() -> None:
+    window = settled_at(0)
+    log = [event(id_) for id_ in range(1, 1001)]
+    assert poll(window, log, 1.0) == log
+    assert window.next_poll(1.2) == 1000 - REREAD_EVENTS_MAX
+
+
+def test_overlap_is_bounded_in_bytes() -> None:
+    window = settled_at(0)
+    half = json.dumps({"x": "x" * (REREAD_BYTES_MAX // 2)})
+    log = [event(1), event(2, message=half), event(3, message=half), event(4)]
+    poll(window, log, 1.0)
+    assert window.next_poll(1.2) == 2
+
+
+def test_message_larger_than_the_overlap_is_read_once_more_at_the_end() -> None:
+    window = settled_at(0)
+    log = [event(1, message=json.dumps({"x": "x" * REREAD_BYTES_MAX}))]
+    poll(window, log, 1.0)
+    assert window.next_poll(1.2) == 1
+    log.append(event(1, "late"))
+    assert poll(window, log, 1.4) == []
+    assert poll(window, log, 1.0 + OLD_S) == log[1:]
+
+
+def test_settling_never_holds_up_what_is_new() -> None:
+    window, log, came = settled_at(0), [], 0
+    for step in range(200):
+        log += [event(len(log) + 1 + n) for n in range(250)]  # 1,250 a second
+        came += len(poll(window, log, step * POLL_S))
+    assert came > 0.9 * len(log)
+
+
+def test_settling_takes_turns_with_looking_for_news() -> None:
+    window, log = settled_at(0), [event(id_) for id_ in range(1, 1001)]
+    poll(window, log, 1.0)
+    assert window.next_poll(1.0 + OLD_S) == 0
+    assert window.next_poll(1.2 + OLD_S) == 1000 - REREAD_EVENTS_MAX
+    assert window.next_poll(1.4 + OLD_S) == 0
+
+
+def test_ids_beyond_the_end_of_an_answer_are_not_settled() -> None:
+    window, log = settled_at(0), [event(id_) for id_ in range(1, 3001)]
+    while window.last_id < 3000:
+        poll(window, log, 1.0)
+    poll(window, log, 1.0 + OLD_S)
+    assert window.settled == POLL_EVENTS_MAX
+
+
+def test_window_remembers_a_bounded_number_of_ids() -> None:
+    window = settled_at(0)
+    log = [event(id_) for id_ in range(1, PENDING_MAX + 500)]
+    assert window.next_poll(1.0) == 0
+    assert len(window.news(log, 1.0).events) == len(log)
+    window.check()
+    assert window.settled == 499
+
+
+def test_window_that_starts_takes_the_last_ids_for_news() -> None:
+    window, log = Window.starting_at(100, now=0.0), [event(id_) for id_ in range(1, 101)]
+    window.check()
+    assert poll(window, log, 0.1) == log[-START_OVERLAP:]
+    assert Window.starting_at(0, now=0.0).is_quiet(0)
+
+
+def test_window_that_was_stored_at_its_start_still_looks_back() -> None:
+    window = Window(Window.starting_at(100, now=0.0).state, now=5.0)
+    window.check()
+    assert not window.is_quiet(100)
+    assert poll(window, [event(95)], 5.2) == [event(95)]
+    assert poll(window, [], 5.0 + OLD_S) == []
+    assert window.is_quiet(100)
+
+
+def test_restored_window_knows_what_the_stored_one_knew() -> None:
+    window, log = settled_at(0), [event(1), event(2)]
+    poll(window, log, 1.0)
+    restored = Window(window.state, now=50.0)
+    restored.check()
+    assert restored.state == window.state
+    log.append(event(2, "late"))
+    assert poll(restored, log, 50.2) == log[2:]
+    assert not restored.is_quiet(2)
+
+
+@given(
+    st.none()
+    | st.builds(
+        WindowState,
+        last_id=st.integers(0, 2**62),
+        settled=st.integers(0, 2**62),
+        known=st.lists(st.tuples(st.integers(0, 2**62), st.binary(min_size=16, max_size=16))).map(
+            tuple
+        ),
+    )
+)
+def test_packed_state_is_read_back(state: WindowState | None) -> None:
+    assert unpack_state(pack_state(state)) == state
+
+
+@pytest.mark.parametrize("size", [1, 15, 17, 41])
+def test_damaged_state_is_refused(size: int) -> None:
+    with pytest.raises(WireError, match="damaged"):
+        unpack_state(b"\0" * size)
+
+
+def test_cleaned_log_is_a_gap() -> None:
+    window = settled_at(10)
+    window.next_poll(1.0)
+    news = window.news([event(15)], 1.0)
+    assert news.gap == Gap(kind=CLEANED, last_id=10, found_id=15)
+    assert news.events == (event(15),)
+    assert poll(window, [event(15), event(16)], 1.2) == [event(16)]
+
+
+def test_emptied_log_is_a_gap() -> None:
+    window = settled_at(10)
+    window.next_poll(1.0)
+    assert window.news([], 1.0, current_id=10).gap is None
+    gap = window.news([], 1.0, current_id=12).gap
+    assert gap == Gap(kind=CLEANED, last_id=10, found_id=12)
+    assert window.last_id == 12
+
+
+def test_log_cleaned_up_to_what_is_known_is_no_gap() -> None:
+    window, log = settled_at(0), [event(1), event(2)]
+    poll(window, log, 1.0)
+    assert poll(window, [event(3)], 1.2) == [event(3)]
+
+
+def test_id_that_went_back_is_a_reset() -> None:
+    window = settled_at(10)
+    assert window.went_back(10) is None
+    assert window.went_back(3) == Gap(kind=RESET, last_id=10, found_id=3)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 40))
+def test_concurrent_writers_lose_nothing(seed: int, per_poll: int) -> None:
+    """Writers take the last id or the next, and commit up to 2 s after others with higher ids.
+
+    They take the last one only beside its first writer: once that is done they read the next.
+    """
+    rng = Random(seed)
+    window, log, seen, now, id_, taken_at = settled_at(0), [], [], 0.0, 0, 0.0
+    delayed: list[tuple[float, RawEvent]] = []
+    for step in range(60):
+        now += POLL_S
+        for number in range(rng.randint(0, per_poll)):
+            if not log or rng.random() < 0.7 or now > taken_at + 2.0:
+                id_, taken_at = id_ + 1, now
+            delayed.append((now + rng.choice((0, 0, 0, 2.0)), event(id_, f"{step}.{number}")))
+        log += [held for due, held in delayed if due <= now]
+        delayed = [(due, held) for due, held in delayed if due > now]
+        after = window.next_poll(now)
+        answer = sorted((e for e in log if e.id > after), key=lambda e: e.id)
+        seen += window.news(answer[:POLL_EVENTS_MAX], now).events
+        window.check()
+    log += [held for _, held in delayed]
+    for _ in range(60):
+        now += POLL_S
+        seen += poll(window, log, now)
+    assert sorted(e.table for e in seen) == sorted(e.table for e in log)
+    assert window.is_quiet(window.last_id)
+
+
+def test_nothing_is_lost_while_real_writers_share_ids(
+    hive: EmbeddedMetastore, real_place: Place
+) -> None:
+    """Eight writers at once: the real 2.3 gives many of their events the same ids."""
+    host, _, port = hive.uri.removeprefix("thrift://").partition(":")
+    reads = Hms(hive.uri, timeout_s=30)
+    last_id = reads.current_event_id()
+    window = Window(WindowState(last_id=last_id, settled=last_id), now=time.monotonic())
+
+    def write(number: int) -> None:
+        with HMSClient(host=host, port=int(port)) as writes:
+            for step in range(15):
+                name = f"w{number}_{step}"
+                table = make_table(real_place.db, name, location=f"{real_place.location}/{name}")
+                writes.create_table(table)
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    for writer in writers:
+        writer.start()
+    seen: list[str] = []
+
+    def is_over() -> bool:
+        now = time.monotonic()
+        events = reads.events_after(window.next_poll(now), events_max=POLL_EVENTS_MAX)
+        seen.extend(e.table for e in window.news(events, now).events if e.db == real_place.db)
+        writing = any(writer.is_alive() for writer in writers)
+        return not writing and window.is_quiet(window.last_id)
+
+    until(is_over, timeout_s=60, what="a quiet window")
+    reads.close()
+    assert sorted(seen) == sorted(f"w{n}_{step}" for n in range(8) for step in range(15))

@@ -1,0 +1,180 @@
+"""The writer: existence before content, and never content of what does not exist."""
+
+import pytest
+
+from topicast.catalog.ingest.loader import Loader
+from topicast.catalog.ingest.materializer import Writer
+from topicast.catalog.ingest.reads import (
+    Complete,
+    Effect,
+    Need,
+    Piece,
+    Publish,
+    Read,
+    TableId,
+    TableRead,
+    Withdraw,
+)
+from topicast.catalog.model.transactions import Transaction
+from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
+from topicast.topics.entries import STUB
+from topicast.topics.objects.values import COMPLETE, LOADING
+from topicast.topics.sharding import NAMESPACE
+from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD
+
+KEYED = struct(T, "ds")
+WHOLE = Need(1, obj=True, whole=True)
+BACKGROUND = Need(obj=True, whole=True, load=True)
+OBJECT = Need(1, obj=True)
+
+
+class Desk:
+    """A writer over a holding, and the loader that it tells of large tables."""
+
+    def __init__(self) -> None:
+        self.holding = Holding()
+        self.loader = Loader(loaded=self.holding.contents.loaded)
+        self.writer = Writer(self.holding.namespace, self.holding.contents, self.loader)
+
+    def perform(self, *effects: Effect) -> tuple[Transaction, ...]:
+        self.writer.perform(effects, NOW_US)
+        return self.holding.written()
+
+    def publish(
+        self, read: TableRead, need: Need, *, table: TableId = T, **databases: bytes | None
+    ) -> tuple[Transaction, ...]:
+        return self.perform(Publish(databases=databases, tables={table: read}, needs={table: need}))
+
+
+@pytest.fixture
+def desk() -> Desk:
+    """A writer that has published ``d.t`` with partition 1."""
+    found = Desk()
+    whole = TableRead(thrift=KEYED, names=("ds=1",), partitions=parts("1"), whole=True)
+    found.publish(whole, BACKGROUND, d=b"struct")
+    return found
+
+
+def test_name_comes_before_content_and_content_knows_its_incarnation() -> None:
+    desk = Desk()
+    whole = TableRead(thrift=KEYED, names=("ds=1",), partitions=parts("1"), whole=True)
+    names, content = desk.publish(whole, BACKGROUND, d=b"struct")
+    assert names.topic == NAMESPACE
+    assert (names.source, content.source) == (SOURCE_LOAD, SOURCE_LOAD)
+    record = desk.holding.namespace.find(T)
+    value = desk.holding.contents.value(T)
+    assert record is not None
+    assert value is not None
+    assert record.type == "EXTERNAL_TABLE"
+    assert value.incarnation == record.incarnation == names.to_version
+    assert (value.partitions, desk.holding.names()) == (COMPLETE, ["ds=1"])
+
+
+def test_what_events_asked_for_says_so(desk: Desk) -> None:
+    (one,) = desk.publish(TableRead(thrift=struct(T, "ds", a="b")), OBJECT)
+    assert one.source == SOURCE_EVENTS
+    assert desk.holding.names() == ["ds=1"]
+
+
+def test_partitions_that_were_not_found_are_dropped(desk: Desk) -> None:
+    need = Need(1, names=dict.fromkeys(("ds=1", "ds=2")), data=True)
+    (one,) = desk.publish(TableRead(partitions=parts("2")), need)
+    assert desk.holding.names() == ["ds=2"]
+    assert desk.holding.entry().data_version == one.to_version, "its data changed"
+
+
+def test_object_and_partitions_are_one_transaction(desk: Desk) -> None:
+    need = Need(1, obj=True, names={"ds=2": None})
+    read = TableRead(thrift=struct(T, "ds", a="b"), partitions=parts("2"))
+    (one,) = desk.publish(read, need)
+    assert len(one.entries) == 2
+    assert desk.holding.names() == ["ds=1", "ds=2"]
+
+
+def test_table_that_is_gone_loses_its_name_then_its_content(desk: Desk) -> None:
+    desk.loader.load(T)
+    names, content = desk.publish(TableRead(), OBJECT)
+    assert names.topic == NAMESPACE
+    assert content.topic != NAMESPACE
+    assert desk.holding.namespace.find(T) is None
+    assert desk.holding.contents.entry(T) is None
+    assert desk.loader.backlog == 0
+
+
+def test_content_of_a_table_without_a_name_is_not_written(desk: Desk) -> None:
+    """Given partitions that were read of a table that is gone by now, then nothing is left."""
+    desk.publish(TableRead(), OBJECT)
+    assert desk.publish(TableRead(partitions=parts("1")), Need(1, names={"ds=1": None})) == ()
+    assert desk.holding.contents.entry(T) is None
+
+
+def test_recreated_table_is_another_incarnation_with_nothing_of_the_old(desk: Desk) -> None:
+    before = desk.holding.namespace.find(T)
+    need = Need(1, obj=True, whole=True, dropped=True)
+    desk.publish(TableRead(thrift=KEYED, names=(), whole=True), need)
+    after = desk.holding.namespace.find(T)
+    value = desk.holding.contents.value(T)
+    assert before is not None
+    assert after is not None
+    assert value is not None
+    assert before.incarnation < after.incarnation == value.incarnation
+    assert desk.holding.names() == []
+
+
+def test_dropped_table_that_did_not_come_back_is_not_renewed(desk: Desk) -> None:
+    desk.publish(TableRead(), Need(1, obj=True, whole=True, dropped=True))
+    assert desk.holding.namespace.find(T) is None
+
+
+def test_large_table_is_shown_as_loading_and_its_pieces_are_ordered(desk: Desk) -> None:
+    need = Need(1, obj=True, whole=True, refused=2)
+    desk.publish(TableRead(thrift=KEYED, names=("ds=1", "ds=2")), need)
+    value = desk.holding.contents.value(T)
+    assert value is not None
+    assert value.partitions == LOADING
+    assert desk.loader.backlog == 1
+    (read,) = desk.loader.reads(now=1.0)
+    assert read.wants[0].names == ("ds=1", "ds=2")
+
+
+def test_table_without_partition_keys_is_complete_without_its_partitions(desk: Desk) -> None:
+    desk.publish(TableRead(thrift=struct()), WHOLE)
+    assert desk.holding.contents.loaded(T)
+    assert desk.loader.backlog == 0
+
+
+def test_pieces_fill_a_table_and_take_away_what_is_gone(desk: Desk) -> None:
+    desk.publish(TableRead(thrift=KEYED, names=("ds=1", "ds=2")), WHOLE)
+    desk.perform(Piece(db="d", table="t", partitions=parts("1", "2"), gone=("ds=9",)))
+    assert desk.holding.names() == ["ds=1", "ds=2"]
+    assert not desk.holding.contents.loaded(T)
+    gone = Piece(db="d", table="t", partitions={}, gone=("ds=1",))
+    desk.perform(gone, Complete(db="d", table="t"))
+    assert desk.holding.names() == ["ds=2"]
+    assert desk.holding.contents.loaded(T)
+
+
+def test_dropped_database_takes_the_content_of_its_tables_along(desk: Desk) -> None:
+    done = desk.perform(Publish(databases={"d": None}, tables={}, needs={("d", ""): WHOLE}))
+    assert [one.topic == NAMESPACE for one in done] == [True, False]
+    assert desk.holding.contents.entry(T) is None
+    assert desk.holding.namespace.databases() == ()
+
+
+def test_database_that_changed_leaves_its_tables_alone(desk: Desk) -> None:
+    changed = Publish(databases={"d": b"other"}, tables={}, needs={("d", ""): OBJECT})
+    (one,) = desk.perform(changed)
+    assert one.topic == NAMESPACE
+    assert desk.holding.contents.loaded(T)
+
+
+def test_withdrawn_table_is_a_stub_that_is_told_of(desk: Desk) -> None:
+    effect = Withdraw(db="d", table="t", error="corrupt")
+    assert desk.writer.perform([effect], NOW_US) == (effect,)
+    assert desk.holding.entry().kind == STUB
+    assert desk.holding.namespace.find(T) is not None, "it exists"
+
+
+def test_order_to_read_is_nothing_to_write(desk: Desk) -> None:
+    with pytest.raises(AssertionError):
+        desk.writer.perform([Read(read=1)], NOW_US)

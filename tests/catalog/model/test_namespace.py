@@ -1,0 +1,178 @@
+"""The namespace: what exists and of which incarnation, all that goes together at one version."""
+
+import pytest
+
+from topicast.catalog.ingest.reads import TableId
+from topicast.catalog.model.namespace import Namespace
+from topicast.catalog.model.transactions import CREATED, DROPPED, SCHEMA, Transaction
+from topicast.tests.catalog.holding import NOW_US, Holding
+from topicast.topics.entries import PREFIX, TOMBSTONE, VALUE
+from topicast.topics.objects.names import database_key, names_group, rules_key
+from topicast.topics.objects.rules import Rule
+from topicast.topics.objects.values import NAMES_MAX
+from topicast.topics.sharding import NAMESPACE
+from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_ORDERS
+
+
+@pytest.fixture
+def holding() -> Holding:
+    """A catalogd that knows database ``d`` with tables ``t`` and ``u``, at version 1."""
+    found = Holding()
+    write(found, {"d": b"one"}, {("d", "t"): "VIEW", ("d", "u"): "VIEW"})
+    return found
+
+
+def write(
+    holding: Holding,
+    databases: dict[str, bytes | None],
+    tables: dict[TableId, str | None],
+    *renewed: TableId,
+) -> tuple[Transaction, ...]:
+    holding.namespace.write(databases, tables, renewed=renewed, source=SOURCE_EVENTS, at_us=NOW_US)
+    return holding.written()
+
+
+def rows(transactions: tuple[Transaction, ...]) -> list[tuple[str, str, int]]:
+    return [(row.object, row.kind, row.before) for one in transactions for row in one.changes]
+
+
+def names(holding: Holding, db: str = "d") -> list[str]:
+    return [record.name for record in holding.namespace.tables(db)]
+
+
+def test_databases_and_tables_appear_in_one_transaction() -> None:
+    holding = Holding()
+    done = write(holding, {"d": b"one", "e": b"two"}, {("d", "t"): "VIEW"})
+    (one,) = done
+    assert one.topic == NAMESPACE
+    assert rows(done) == [("d", CREATED, 0), ("e", CREATED, 0), ("d.t", CREATED, 0)]
+    assert holding.namespace.databases() == ("d", "e")
+    assert holding.namespace.version == 1
+    assert names(holding) == ["t"]
+    assert names(holding, "e") == []
+
+
+def test_table_is_found_with_type_and_incarnation(holding: Holding) -> None:
+    record = holding.namespace.find(("d", "t"))
+    assert record is not None
+    assert (record.name, record.type, record.incarnation, record.version) == ("t", "VIEW", 1, 1)
+    assert holding.namespace.find(("d", "none")) is None
+    assert holding.namespace.find(("none", "t")) is None
+
+
+def test_what_stays_the_same_is_not_written_again(holding: Holding) -> None:
+    assert write(holding, {"d": b"one"}, {("d", "t"): "VIEW", ("d", "none"): None}) == ()
+
+
+def test_type_that_is_not_known_this_time_stays(holding: Holding) -> None:
+    assert write(holding, {}, {("d", "t"): ""}) == ()
+
+
+def test_database_that_changed_is_written_again(holding: Holding) -> None:
+    done = write(holding, {"d": b"other"}, {})
+    assert rows(done) == [("d", SCHEMA, 1)]
+    assert [entry.key for entry in done[0].entries] == [database_key("d")]
+
+
+def test_type_that_changed_keeps_the_incarnation(holding: Holding) -> None:
+    done = write(holding, {}, {("d", "t"): "MANAGED_TABLE"})
+    record = holding.namespace.find(("d", "t"))
+    assert record is not None
+    assert (record.type, record.incarnation, record.version) == ("MANAGED_TABLE", 1, 2)
+    assert rows(done) == []
+
+
+def test_dropped_table_is_gone_and_its_name_begins_anew(holding: Holding) -> None:
+    done = write(holding, {}, {("d", "t"): None})
+    assert rows(done) == [("d.t", DROPPED, 1)]
+    assert names(holding) == ["u"]
+    write(holding, {}, {("d", "t"): "VIEW"})
+    record = holding.namespace.find(("d", "t"))
+    assert record is not None
+    assert record.incarnation == 3
+
+
+def test_table_that_was_dropped_and_created_meanwhile_is_another_incarnation(
+    holding: Holding,
+) -> None:
+    done = write(holding, {}, {("d", "t"): "VIEW", ("d", "u"): "VIEW"}, ("d", "t"))
+    assert rows(done) == [("d.t", DROPPED, 1), ("d.t", CREATED, 1)]
+    first, second = (holding.namespace.find(("d", name)) for name in ("t", "u"))
+    assert first is not None
+    assert second is not None
+    assert (first.incarnation, second.incarnation) == (2, 1)
+
+
+def test_rename_is_one_transaction(holding: Holding) -> None:
+    done = write(holding, {}, {("d", "t"): None, ("d", "v"): "VIEW"})
+    assert rows(done) == [("d.t", DROPPED, 1), ("d.v", CREATED, 0)]
+    assert names(holding) == ["u", "v"]
+
+
+def test_dropped_database_takes_its_tables_along(holding: Holding) -> None:
+    """Given tables of it in the same write, then they are gone, too, whatever was read of them."""
+    done = write(holding, {"d": None}, {("d", "t"): "VIEW", ("e", "v"): "VIEW"})
+    kinds = [(entry.key, entry.kind) for entry in done[0].entries[:2]]
+    assert kinds == [(database_key("d"), TOMBSTONE), (names_group("d"), PREFIX)]
+    assert rows(done) == [
+        *(("d.t", DROPPED, 1), ("d.u", DROPPED, 1), ("d", DROPPED, 1), ("e.v", CREATED, 0)),
+    ]
+    assert holding.namespace.databases() == ()
+    assert holding.namespace.find(("d", "t")) is None
+    assert names(holding) == []
+
+
+def test_database_that_comes_back_is_empty(holding: Holding) -> None:
+    write(holding, {"d": None}, {})
+    write(holding, {"d": b"one"}, {})
+    assert names(holding) == []
+    write(holding, {}, {("d", "t"): "VIEW"})
+    assert names(holding) == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("databases", "tables", "kinds"),
+    [
+        ({"none": None}, {}, []),
+        ({"empty": None}, {}, [TOMBSTONE]),
+        ({"orphan": None}, {}, [PREFIX]),
+        ({}, {("orphan", "t"): None}, [TOMBSTONE]),
+    ],
+)
+def test_only_what_is_there_leaves_a_tombstone(
+    holding: Holding,
+    databases: dict[str, bytes | None],
+    tables: dict[TableId, str | None],
+    kinds: list[int],
+) -> None:
+    write(holding, {"empty": b"e"}, {("orphan", "t"): "VIEW"})
+    done = write(holding, databases, tables)
+    assert [entry.kind for one in done for entry in one.entries] == kinds
+
+
+def test_many_names_split_over_blocks_and_are_found_after_a_restart(holding: Holding) -> None:
+    every = sorted(f"t{number:04d}" for number in range(3 * NAMES_MAX))
+    done = write(holding, {}, {("e", name): "VIEW" for name in every})
+    assert [entry.kind for entry in done[0].entries] == [VALUE] * 3
+    assert names(holding, "e") == every
+    write(holding, {}, {("e", name): None for name in every[:-1]})
+    again = Namespace(holding.ledger)
+    assert [record.name for record in again.tables("e")] == every[-1:]
+    assert again.find(("e", every[-1])) == holding.namespace.find(("e", every[-1]))
+
+
+def test_rules_are_beside_the_names_and_found_after_a_restart(holding: Holding) -> None:
+    off = (Rule("a", "off"), Rule("b", "dry-run"))
+    holding.namespace.rule(off, at_us=NOW_US)
+    (done,) = holding.written()
+    assert (done.topic, done.source, done.changes) == (NAMESPACE, SOURCE_ORDERS, ())
+    assert [entry.key for entry in done.entries] == [rules_key()]
+    again = Namespace(holding.ledger)
+    assert again.rules() == off
+    assert (again.databases(), names(holding)) == (("d",), ["t", "u"])
+    holding.namespace.rule(off, at_us=NOW_US)
+    assert holding.written() == ()
+    holding.namespace.rule((), at_us=NOW_US)
+    assert again.rules() == ()
+    holding.namespace.rule((), at_us=NOW_US)
+    assert len(holding.written()) == 1

@@ -1,0 +1,285 @@
+"""Contents: a table and its partitions stand at one version, whatever was written of them."""
+
+import random
+
+import pytest
+
+from topicast.catalog.model import tables as contents
+from topicast.catalog.model.transactions import DATA, LOADED, SCHEMA, UNLOADED
+from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
+from topicast.topics.entries import PREFIX, STUB, TOMBSTONE, VALUE
+from topicast.topics.objects.names import block_key, table_key
+from topicast.topics.objects.tables import read_table
+from topicast.topics.objects.values import ABSENT, COMPLETE, LOADING
+from topicast.topics.sharding import table_topic
+from topicast.topics.wire.header import VALUE_BYTES_MAX
+from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD
+
+KEYED = struct(T, "ds")
+
+
+@pytest.fixture
+def holding() -> Holding:
+    """A catalogd that holds ``d.t`` with partitions 1 and 2 at version 1."""
+    found = Holding()
+    found.whole(KEYED, parts("1", "2"), source=SOURCE_LOAD)
+    found.written()
+    return found
+
+
+def noise(size: int) -> str:
+    """Return text that does not compress to less than half."""
+    return random.Random(size).randbytes(size // 2).hex()
+
+
+# -- whole tables
+
+
+def test_whole_table_is_one_transaction_of_its_topic() -> None:
+    holding = Holding()
+    holding.whole(KEYED, parts("1", "2"), incarnation=7, source=SOURCE_LOAD)
+    one = holding.one()
+    assert one.topic == table_topic(*T, 4)
+    assert [entry.key for entry in one.entries] == [table_key(*T), block_key(*T, "")]
+    assert [(row.object, row.kind, row.before) for row in one.changes] == [("d.t", LOADED, 0)]
+    value = holding.contents.value(T)
+    assert value is not None
+    assert (value.incarnation, value.partitions, value.thrift) == (7, COMPLETE, KEYED)
+    assert holding.contents.loaded(T)
+    assert holding.names() == ["ds=1", "ds=2"]
+
+
+def test_table_without_partition_keys_has_no_partitions() -> None:
+    holding = Holding()
+    holding.whole(struct(), {})
+    value = holding.contents.value(T)
+    assert value is not None
+    assert value.partitions == ABSENT
+    assert holding.contents.loaded(T)
+
+
+def test_what_stays_the_same_is_not_written_again(holding: Holding) -> None:
+    holding.whole(KEYED, parts("1", "2"))
+    assert holding.written() == ()
+
+
+def test_data_that_changed_is_said_of_the_table_alone(holding: Holding) -> None:
+    holding.whole(KEYED, parts("1", "2"), data=True)
+    (entry,) = holding.one().entries
+    assert (entry.key, entry.version) == (table_key(*T), 2)
+    assert (entry.schema_version, entry.data_version) == (1, 2)
+
+
+def test_whole_table_drops_the_partitions_that_it_does_not_have(holding: Holding) -> None:
+    holding.whole(KEYED, parts("2", "3"))
+    (block,) = holding.one().entries
+    assert block.key == block_key(*T, "")
+    assert holding.names() == ["ds=2", "ds=3"]
+    holding.whole(KEYED, {})
+    assert [entry.kind for entry in holding.one().entries] == [TOMBSTONE]
+    assert holding.names() == []
+
+
+def test_another_incarnation_begins_with_nothing(holding: Holding) -> None:
+    holding.whole(KEYED, parts("1"), incarnation=2)
+    one = holding.one()
+    assert [entry.kind for entry in one.entries] == [PREFIX, VALUE, VALUE]
+    assert holding.names() == ["ds=1"]
+    assert holding.entry().schema_version == 2
+
+
+def test_large_table_is_loading_until_it_is_said_to_be_complete() -> None:
+    holding = Holding()
+    holding.whole(KEYED, None)
+    assert not holding.contents.loaded(T)
+    holding.change(parts("1"), source=SOURCE_LOAD)
+    value = holding.contents.value(T)
+    assert value is not None
+    assert value.partitions == LOADING
+    holding.change({}, complete=True, source=SOURCE_LOAD)
+    assert holding.contents.loaded(T)
+    assert holding.names() == ["ds=1"]
+
+
+def test_table_that_is_loaded_anew_in_pieces_forgets_what_it_had(holding: Holding) -> None:
+    holding.whole(KEYED, None)
+    assert [entry.kind for entry in holding.one().entries] == [PREFIX, VALUE]
+    assert holding.names() == []
+    holding.whole(KEYED, parts("1"))
+    assert holding.names() == ["ds=1"]
+    assert holding.contents.loaded(T)
+
+
+# -- partitions and the table's own struct
+
+
+def test_partitions_are_added_replaced_and_dropped_in_one_transaction(holding: Holding) -> None:
+    holding.change({**parts("1", rev="2"), "ds=2": None, **parts("3"), "ds=9": None})
+    one = holding.one()
+    assert [(row.object, row.kind, row.before) for row in one.changes] == [("d.t", DATA, 1)]
+    assert holding.names() == ["ds=1", "ds=3"]
+
+
+def test_partitions_of_a_table_that_is_not_held_are_not_written() -> None:
+    holding = Holding()
+    holding.change(parts("1"))
+    holding.whole(KEYED, {})
+    holding.contents.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    holding.written()
+    holding.change(parts("1"))
+    assert holding.written() == ()
+
+
+def test_struct_is_replaced_and_partitions_stay(holding: Holding) -> None:
+    wide = struct(T, "ds", owner_of="x")
+    holding.contents.write_object(T, wide, source=SOURCE_EVENTS, at_us=NOW_US, data=False)
+    (entry,) = holding.one().entries
+    assert holding.names() == ["ds=1", "ds=2"]
+    value = holding.contents.value(T)
+    assert value is not None
+    assert (value.thrift, value.partitions) == (wide, COMPLETE)
+    assert (entry.schema_version, entry.data_version) == (1, 1), "parameters are no schema"
+
+
+def test_columns_that_spark_keeps_in_parameters_are_schema(holding: Holding) -> None:
+    wide = struct(T, "ds", **{"spark.sql.sources.schema": '{"type":"struct"}'})
+    holding.contents.write_object(T, wide, source=SOURCE_EVENTS, at_us=NOW_US, data=False)
+    (entry,) = holding.one().entries
+    assert (entry.schema_version, entry.data_version) == (2, 1)
+
+
+def test_struct_and_partitions_change_at_one_version(holding: Holding) -> None:
+    holding.change(parts("3"), thrift=struct(T, "ds", columns=1), data=True)
+    one = holding.one()
+    assert {entry.version for entry in one.entries} == {2}
+    entry = holding.entry()
+    assert (entry.schema_version, entry.data_version) == (2, 2)
+    assert one.changes[0].kind == DATA
+
+
+@pytest.mark.parametrize(
+    ("source", "columns", "kind"),
+    [(SOURCE_LOAD, 2, LOADED), (SOURCE_EVENTS, 2, DATA), (SOURCE_EVENTS, 1, SCHEMA)],
+)
+def test_history_tells_what_kind_of_change_it_was(
+    holding: Holding, source: int, columns: int, kind: str
+) -> None:
+    holding.whole(struct(T, "ds", columns=columns), parts("1", "2"), source=source, data=True)
+    (row,) = holding.one().changes
+    assert (row.kind, row.before) == (kind, 1)
+
+
+def test_many_tables_take_turns_in_what_is_kept_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given room for the bounds of one table, when two change in turn, none loses a block."""
+    monkeypatch.setattr(contents, "LEAVES_MAX", 1)
+    holding = Holding()
+    values = [f"{number:03d}" for number in range(100)]
+    tables = [("d", "t"), ("d", "u")]
+    for table in tables:
+        holding.whole(struct(table, "ds"), {}, table=table)
+    for value in values:
+        for table in tables:
+            holding.contents.write_partitions(
+                table, parts(value, table=table), source=SOURCE_EVENTS, at_us=NOW_US
+            )
+    for table in tables:
+        assert holding.names(table) == [f"ds={value}" for value in values]
+
+
+@pytest.mark.parametrize("count", [10, 3_000])
+def test_change_of_a_partition_writes_one_block_whatever_the_size_of_its_table(count: int) -> None:
+    """Given a table of so many, when one is changed, dropped, and added where there is room."""
+    holding = Holding()
+    names = (f"{number:06}" for number in range(count))
+    holding.whole(KEYED, parts(*names, rev="0"), source=SOURCE_LOAD)
+    holding.written()
+    dropped: dict[str, bytes | None] = {"ds=000007": None}
+    for change in (parts("000005", rev="1"), dropped, parts("000005x", rev="0")):
+        holding.change(change)
+        (block,) = holding.one().entries
+        assert block.key == block_key(*T, "")
+        assert len(block.value or b"") < 200
+
+
+# -- what is held no longer
+
+
+def test_dropped_table_is_one_entry_and_nothing_is_held(holding: Holding) -> None:
+    holding.contents.drop(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    (entry,) = holding.one().entries
+    assert (entry.key, entry.kind) == (table_key(*T), PREFIX)
+    assert holding.contents.entry(T) is None
+    holding.contents.drop(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    assert holding.written() == (), "there is nothing more to drop"
+
+
+def test_table_that_comes_back_begins_with_no_bounds_of_the_one_before(holding: Holding) -> None:
+    holding.contents.drop(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    holding.whole(KEYED, parts("5"), incarnation=2)
+    holding.change(parts("6"))
+    assert holding.names() == ["ds=5", "ds=6"]
+
+
+def test_withdrawn_table_is_a_stub_until_it_is_written_whole(holding: Holding) -> None:
+    size = holding.entry().size
+    holding.contents.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    one = holding.one()
+    assert [entry.kind for entry in one.entries] == [PREFIX, STUB]
+    assert [(row.kind, row.before) for row in one.changes] == [(UNLOADED, 0)]
+    assert (holding.entry().kind, holding.entry().size) == (STUB, size)
+    assert holding.contents.value(T) is None
+    assert not holding.contents.loaded(T)
+    holding.contents.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    assert holding.written() == (), "a stub cannot be withdrawn"
+    holding.whole(KEYED, parts("4"))
+    assert holding.names() == ["ds=4"]
+
+
+def test_nothing_is_withdrawn_where_nothing_is_held() -> None:
+    holding = Holding()
+    holding.contents.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    assert holding.written() == ()
+
+
+@pytest.mark.parametrize("size", [2 * VALUE_BYTES_MAX + 9_000, 40 << 20], ids=["wire", "packing"])
+def test_table_over_the_limit_of_a_value_becomes_a_stub(holding: Holding, size: int) -> None:
+    """P-LIM-4: what is larger could be sent to nobody, and would hold its topic up."""
+    huge = struct(T, "ds", comment=noise(size))
+    holding.contents.write_object(T, huge, source=SOURCE_EVENTS, at_us=NOW_US, data=False)
+    assert holding.entry().kind == STUB
+    assert holding.contents.unfit == 1
+
+
+def test_partition_over_the_limit_of_a_value_makes_its_table_a_stub(holding: Holding) -> None:
+    """P-LIM-4."""
+    holding.change(parts("3", comment=noise(2 * VALUE_BYTES_MAX + 9_000)))
+    assert holding.entry().kind == STUB
+    holding.change(parts("4"))
+    assert holding.names() == []
+
+
+def test_partition_that_cannot_be_read_makes_its_table_a_stub(holding: Holding) -> None:
+    broken = parts("3", comment="x")["ds=3"].replace(b"comment", b"comm\xff\xfft")
+    holding.change({"ds=3": broken})
+    assert holding.entry().kind == STUB
+    assert holding.contents.unfit == 1
+
+
+def test_tables_of_a_database_are_those_of_which_something_is_held() -> None:
+    """Given a database with the name of a kind of key, no other database passes for its table."""
+    holding = Holding()
+    for table in (("d", "t"), ("d", "u"), ("de", "v"), ("n", "w")):
+        holding.whole(struct(table), {}, table=table)
+        holding.namespace.write(
+            {table[0]: b"struct"}, {table: "VIEW"}, source=SOURCE_EVENTS, at_us=NOW_US
+        )
+    holding.contents.drop(("d", "u"), source=SOURCE_EVENTS, at_us=NOW_US)
+    assert holding.contents.of_database("d") == (("d", "t"),)
+    assert holding.contents.of_database("n") == (("n", "w"),)
+    assert holding.contents.of_database("e") == ()
+
+
+def test_struct_comes_back_as_the_metastore_sent_it(holding: Holding) -> None:
+    value = holding.contents.value(T)
+    assert value is not None
+    assert read_table(value.thrift, 1).full_name == "d.t"

@@ -1,0 +1,260 @@
+"""What was withheld comes back: touched in pieces, with the same content, once and for all."""
+
+from topicast.catalog.model.transactions import Transaction
+from topicast.catalog.model.versions import Ledger
+from topicast.catalog.publish.backfill import PAUSE_S, PIECE_BYTES_MAX, PIECE_ENTRIES_MAX, Offering
+from topicast.catalog.publish.deltas import delta_of
+from topicast.catalog.publish.modes import Mode, Policy, pack_policy, parse_mode, unpack_policy
+from topicast.catalog.publish.publishing import Committed, Heard
+from topicast.tests.catalog.core import Core, loaded
+from topicast.tests.catalog.hub_world import World
+from topicast.topics.entries import FULL, STUB, VALUE, Entry
+from topicast.topics.objects.blocks import decode_block
+from topicast.topics.objects.names import block_key, table_key
+from topicast.topics.topic import Topic
+from topicast.topics.wire import encode
+from topicast.topics.wire.codec import row_bytes
+from topicast.topics.wire.header import DELTA_BYTES_MAX
+from topicast.topics.wire.messages import BULK_CHANNEL, CatchUp, Chunk, Wanted
+
+LEAN, MIXED = Mode("minimal"), Mode("mixed")
+TABLE = table_key("d", "t")
+
+
+def touched(core: Core, turns: int = 10) -> list[Transaction]:
+    """Let time pass; return what was committed meanwhile."""
+    before = len(core.committed)
+    core.turn(turns)
+    return core.committed[before:]
+
+
+def rows(core: Core, table: str = "t") -> dict[bytes, Entry]:
+    _, topic = core.catalog.contents.topic_of(("d", table))
+    return {entry.key: entry for entry in topic.rows(table_key("d", table))}
+
+
+def test_nothing_is_touched_when_content_begins_to_be_withheld() -> None:
+    core = loaded()
+    assert core.catalog.offering.change(LEAN)
+    assert not core.catalog.offering.change(LEAN)
+    assert touched(core) == []
+    assert core.policies[-1] == Policy(LEAN)
+
+
+def test_what_is_withheld_no_more_gets_a_new_version_and_keeps_its_content() -> None:
+    core = loaded()
+    core.catalog.offering.change(LEAN)
+    core.turn()
+    before = rows(core)
+    core.catalog.offering.change(MIXED)
+    assert core.catalog.deadline(core.now) <= core.now
+    (one,) = touched(core)
+    after = rows(core)
+    assert [entry.key for entry in one.entries] == sorted(before, reverse=True), "the table last"
+    for key, old in before.items():
+        new = after[key]
+        assert new.version > old.version
+        assert (new.schema_version, new.data_version) == (old.schema_version, old.data_version)
+    assert after[TABLE].value == before[TABLE].value
+    assert one.changes == (), "nothing changed at the metastore"
+    assert core.policies[-1] == Policy(MIXED), "nothing is owed any more"
+    assert core.catalog.offering.deadline is None
+
+
+def test_partitions_keep_their_versions_when_their_block_is_touched() -> None:
+    core = loaded()
+    key = next(key for key in rows(core) if key != TABLE)
+    old = rows(core)[key]
+    core.catalog.offering.change(LEAN)
+    core.catalog.offering.change(MIXED)
+    core.turn(10)
+    new = rows(core)[key]
+    records = [decode_block(e.value or b"", e.version).records() for e in (old, new)]
+    assert records[0] == records[1]
+
+
+def test_only_tables_that_an_override_withheld_are_touched() -> None:
+    core = loaded()
+    core.create("d", "u")
+    core.turn(20)
+    core.catalog.offering.change(parse_mode("mixed", "d.u=minimal"))
+    core.turn()
+    core.catalog.offering.change(parse_mode("mixed", ""))
+    assert [entry.key for one in touched(core) for entry in one.entries] == [table_key("d", "u")]
+
+
+def test_what_is_still_withheld_is_not_touched() -> None:
+    core = loaded()
+    core.catalog.offering.change(LEAN)
+    core.catalog.offering.change(parse_mode("mixed", "d.t=minimal"))
+    assert touched(core) == []
+    core.catalog.offering.change(MIXED)
+    assert len(touched(core)) == 1
+
+
+def many(count: int, size: int) -> tuple[Offering, Ledger]:
+    """Return an offering that owes ``count`` tables of ``size`` bytes, all in one topic."""
+    topics = {0: Topic(), 0xFFFE: Topic()}
+    ledger = Ledger(topics)
+
+    def build(version: int) -> list[Entry]:
+        names = (table_key("d", f"t{number:04}") for number in range(count))
+        return [Entry(name, version, version, version, size, bytes(size)) for name in names]
+
+    ledger.write(0, build, source=0, at_us=1)
+    ledger.take()
+    offering = Offering(ledger, Policy(LEAN))
+    offering.change(MIXED)
+    return offering, ledger
+
+
+def finish(offering: Offering, ledger: Ledger, now: float = 100.0) -> list[Transaction]:
+    done: list[Transaction] = []
+    while offering.deadline is not None:
+        now = max(now, offering.deadline)
+        offering.touch(now=now, at_us=1)
+        done += ledger.take()
+        offering.check()
+    return done
+
+
+def test_pieces_are_small_in_bytes_and_in_number() -> None:
+    large = finish(*many(20, 9000))
+    assert all(sum(map(row_bytes, one.entries)) <= PIECE_BYTES_MAX for one in large)
+    assert sum(len(one.entries) for one in large) == 20
+    small = finish(*many(100, 10))
+    assert [len(one.entries) for one in small] == [PIECE_ENTRIES_MAX] * 3 + [4]
+    assert PIECE_BYTES_MAX < DELTA_BYTES_MAX
+
+
+def test_entry_larger_than_a_piece_goes_alone() -> None:
+    assert [len(one.entries) for one in finish(*many(3, PIECE_BYTES_MAX + 1))] == [1, 1, 1]
+
+
+def test_other_changes_have_their_turn_between_two_pieces() -> None:
+    offering, ledger = many(100, 10)
+    offering.touch(now=100.0, at_us=1)
+    offering.touch(now=100.0, at_us=1)
+    assert len(ledger.take()) == 1
+    assert offering.deadline == 100.0 + PAUSE_S
+
+
+def test_change_in_between_is_not_touched_again() -> None:
+    offering, ledger = many(100, 10)
+    offering.touch(now=100.0, at_us=1)
+    key = table_key("d", "t0050")
+    ledger.write(0, lambda v: [Entry(key, v, v, v, 3, b"new")], source=1, at_us=1)
+    done = [e for one in finish(offering, ledger) for e in one.entries if e.key == key]
+    assert [entry.value for entry in done] == [b"new"]
+
+
+def test_restart_goes_on_where_it_was() -> None:
+    offering, ledger = many(100, 10)
+    offering.touch(now=100.0, at_us=1)
+    first = {entry.key for one in ledger.take() for entry in one.entries}
+    stored = offering.take()
+    assert stored is not None
+    again = Offering(ledger, unpack_policy(pack_policy(stored)))
+    rest = [entry.key for one in finish(again, ledger) for entry in one.entries]
+    assert len(rest) == 100 - PIECE_ENTRIES_MAX
+    assert not first.intersection(rest)
+    assert again.take() == Policy(MIXED)
+    assert Offering(ledger, Policy(MIXED)).deadline is None
+
+
+def test_damaged_block_is_left_out_and_ends_nothing() -> None:
+    topics = {0: Topic(), 0xFFFE: Topic()}
+    ledger = Ledger(topics)
+    bad = block_key("d", "t", "ds=1")
+    ledger.write(
+        0,
+        lambda v: [Entry(key, v, v, v, 3, b"bad") for key in (TABLE, bad)],
+        source=0,
+        at_us=1,
+    )
+    offering = Offering(ledger, Policy(LEAN))
+    ledger.take()
+    offering.change(MIXED)
+    (one,) = finish(offering, ledger)
+    assert [entry.key for entry in one.entries] == [TABLE]
+
+
+# With a real hub behind a real publisher
+
+
+class Toggled:
+    """A hub that follows a publisher whose mode is turned."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.catalog = self.world.catalog
+        self.ledger = Ledger(self.catalog.topics)
+        self.offering = Offering(self.ledger, Policy())
+        self.world.run(2.0)
+
+    def write(self, *keys: bytes, content: bytes = b"value") -> None:
+        def build(version: int) -> list[Entry]:
+            return [Entry(key, version, version, version, len(content), content) for key in keys]
+
+        self.ledger.write(1, build, source=1, at_us=1)
+        self.publish()
+
+    def publish(self) -> None:
+        standing = self.catalog.standing
+        standing.mode = self.offering.mode
+        for one in self.ledger.take():
+            epoch, start = standing.place
+            delta = delta_of(one, epoch=epoch, start=start, floor=0, sent_us=1, mode=standing.mode)
+            fact = Committed(one.topic, one.to_version, encode(delta))
+            for site in self.world.sites:
+                self.world.tell(site, fact)
+        self.world.run(0.5)
+
+    def turn(self, mode: Mode) -> None:
+        self.offering.change(mode)
+        while self.offering.deadline is not None:
+            self.offering.touch(now=self.offering.deadline, at_us=1)
+        self.publish()
+
+    def held(self) -> dict[bytes, tuple[int, bytes | None]]:
+        """Return what the hub holds of topic 1: kind and value."""
+        topic = self.world.site.hub._intake.slots[1].topic
+        return {e.key: (e.kind, e.value) for g in topic.group_ids() for e in topic.rows(g)}
+
+
+def test_hub_keeps_what_it_has_gets_stubs_for_changes_and_values_again_afterwards() -> None:
+    toggled = Toggled()
+    other = table_key("d", "u")
+    toggled.write(TABLE, other)
+    toggled.turn(LEAN)
+    toggled.write(TABLE, content=b"later")
+    assert toggled.held() == {TABLE: (STUB, None), other: (VALUE, b"value")}
+    toggled.turn(MIXED)
+    assert toggled.held() == {TABLE: (VALUE, b"later"), other: (VALUE, b"value")}
+    assert toggled.world.converged(toggled.world.site)
+
+
+def test_hub_that_is_seeded_meanwhile_holds_stubs_and_then_values() -> None:
+    toggled = Toggled()
+    toggled.write(TABLE)
+    toggled.turn(LEAN)
+    toggled.world.restart_hub(toggled.world.site)
+    toggled.world.run(5.0)
+    assert toggled.held() == {TABLE: (STUB, None)}
+    assert toggled.world.site.hub.status(now=toggled.world.now).offers == LEAN.offers
+    toggled.turn(MIXED)
+    assert toggled.held() == {TABLE: (VALUE, b"value")}
+    assert toggled.world.site.hub.status(now=toggled.world.now).offers == MIXED.offers
+
+
+def test_catch_up_of_what_is_withheld_brings_stubs() -> None:
+    toggled = Toggled()
+    toggled.write(TABLE)
+    toggled.turn(LEAN)
+    wanted = Wanted(topic=1, level=FULL, epoch=1000, version=0)
+    asked = Heard(BULK_CHANNEL, CatchUp(stream=99, credit=1 << 20, wanted=(wanted,)))
+    world = toggled.world
+    effects = world.site.publisher.handle(asked, now=world.now, now_us=world.now_us)
+    (chunk,) = [e.message for e in effects if isinstance(getattr(e, "message", None), Chunk)]
+    assert [entry.kind for entry in chunk.entries] == [STUB]
+    assert chunk.last, "it is all there is to have"

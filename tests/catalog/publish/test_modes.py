@@ -1,0 +1,154 @@
+import pytest
+
+from topicast.catalog.publish.modes import (
+    OVERRIDES_MAX,
+    OWED_MODES_MAX,
+    Mode,
+    Owed,
+    Policy,
+    overrides_text,
+    pack_policy,
+    parse_mode,
+    shown,
+    unpack_policy,
+)
+from topicast.topics.entries import FULL, MINIMAL, STUB, Entry, prefix_tombstone, tombstone
+from topicast.topics.errors import ConfigError
+from topicast.topics.objects.names import block_key, table_key
+from topicast.topics.sharding import NAMESPACE
+
+MIXED, WHOLE, LEAN = Mode("mixed"), Mode("full"), Mode("minimal")
+
+
+def value(key: bytes, version: int = 3) -> Entry:
+    return Entry(key, version, 1, 2, 5, b"value")
+
+
+@pytest.mark.parametrize(
+    ("mode", "offers"),
+    [
+        (WHOLE, FULL),
+        (MIXED, MINIMAL | FULL),
+        (LEAN, MINIMAL),
+        (parse_mode("minimal", "a.*=full"), MINIMAL | FULL),
+        (parse_mode("full", "a.*=minimal"), FULL),
+    ],
+)
+def test_mode_is_an_offer(mode: Mode, offers: int) -> None:
+    assert mode.offers == offers
+
+
+@pytest.mark.parametrize(
+    ("mode", "withheld"),
+    [
+        (WHOLE, []),
+        (MIXED, []),
+        (LEAN, ["a.t", "a.tmp_x", "b.t"]),
+        (parse_mode("mixed", "*.tmp_*=minimal"), ["a.tmp_x"]),
+        (parse_mode("minimal", "a.*=full"), ["b.t"]),
+        (parse_mode("minimal", "a.tmp_*=minimal, A.*=full"), ["a.tmp_x", "b.t"]),
+        (parse_mode("full", "a.*=full,*.*=minimal"), ["b.t"]),
+    ],
+)
+def test_first_override_that_matches_counts_else_the_mode(mode: Mode, withheld: list[str]) -> None:
+    names = [("a", "t"), ("a", "tmp_x"), ("b", "t")]
+    assert [".".join(name) for name in names if mode.withholds(name)] == withheld
+    assert mode.withholds_nothing is (not withheld)
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "said"),
+    [
+        ("most", "", "catalog_topic_mode='most' is not valid: full, mixed or minimal"),
+        ("", "", "full, mixed or minimal"),
+        ("full", "a.*", "catalog_topic_mode_overrides='a.*' is not valid: PATTERN=full or"),
+        ("full", "a.*=mixed", "'a.*=mixed'"),
+        ("full", "a.*=full,,b.*=full", "''"),
+        ("full", "tmp=minimal", "'tmp=minimal'"),
+        ("full", "=minimal", "'=minimal'"),
+        ("full", "a b.*=minimal", "'a b.*=minimal'"),
+        ("full", "a.*==minimal", "'a.*==minimal'"),
+        ("full", "a.\n*=minimal", "valid"),
+        ("full", ",".join(["a.b=full"] * (OVERRIDES_MAX + 1)), f"at most {OVERRIDES_MAX}"),
+        ("full", "a.b=full," * 500, "at most 4096 characters"),
+    ],
+)
+def test_what_is_no_mode_is_refused_by_name(name: str, overrides: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_mode(name, overrides)
+    assert said in str(caught.value)
+
+
+def test_overrides_are_told_as_they_are_read() -> None:
+    text = "tmp_*.*=minimal,other.*=full"
+    assert overrides_text(parse_mode("mixed", text.replace(",", " , "))) == text
+    assert overrides_text(parse_mode("mixed", "  ")) == ""
+
+
+def test_what_is_withheld_leaves_as_stubs_and_everything_else_as_it_is() -> None:
+    mode = parse_mode("mixed", "a.*=minimal")
+    mine, other = table_key("a", "t"), table_key("b", "t")
+    block = block_key("a", "t", "ds=1")
+    entries = (
+        prefix_tombstone(mine, 3),
+        value(mine),
+        value(block),
+        value(other),
+        tombstone(block, 3),
+    )
+    left = shown(mode, 0, entries)
+    assert [one.kind for one in left] == [3, STUB, STUB, 0, 2]
+    assert (left[1].version, left[1].schema_version, left[1].size) == (3, 1, 5)
+    assert (left[0], left[3], left[4]) == (entries[0], entries[3], entries[4])
+    assert shown(LEAN, 0, (value(other),))[0].kind == STUB
+
+
+def test_the_namespace_is_never_withheld() -> None:
+    names = (value(b"n\0a\0"), value(b"d\0a\0"))
+    assert shown(LEAN, NAMESPACE, names) == names
+
+
+def test_what_was_withheld_is_owed_up_to_the_versions_at_the_change() -> None:
+    policy = Policy(LEAN).turned(MIXED, (1, 2))
+    assert policy == Policy(MIXED, Owed((LEAN,), (1, 2)))
+    assert policy.turned(WHOLE, (3, 4)) == Policy(WHOLE, policy.owed), "nothing was withheld since"
+    again = policy.turned(LEAN, (3, 4)).turned(MIXED, (5, 6))
+    assert again == Policy(MIXED, Owed((LEAN,), (5, 6)))
+
+
+def test_what_was_never_withheld_is_not_owed() -> None:
+    assert Policy(MIXED).turned(LEAN, (1, 2)) == Policy(LEAN)
+    assert Policy(LEAN).turned(LEAN, (1, 2)) == Policy(LEAN)
+
+
+def test_more_modes_than_are_remembered_owe_every_table() -> None:
+    policy = Policy(MIXED)
+    for number in range(OWED_MODES_MAX + 2):
+        policy = policy.turned(parse_mode("mixed", f"a.t{number}=minimal"), (number,))
+    assert policy.owed is not None
+    assert len(policy.owed.modes) <= OWED_MODES_MAX
+    assert policy.owed.includes(("b", "t"))
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Policy(),
+        Policy(LEAN),
+        Policy(
+            parse_mode("mixed", "a.*=full"), Owed((LEAN, parse_mode("full", "b.*=minimal")), (1, 9))
+        ),
+    ],
+)
+def test_policy_is_read_back_as_it_was_stored(policy: Policy) -> None:
+    assert unpack_policy(pack_policy(policy)) == policy
+
+
+def test_store_without_a_policy_has_the_default() -> None:
+    assert unpack_policy("") == Policy(MIXED)
+
+
+@pytest.mark.parametrize("text", ["{", "{}", "[]", '{"mode": 1, "owed": [], "versions": []}'])
+def test_text_that_is_no_policy_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="policy|Expecting"):
+        unpack_policy(text)

@@ -1,0 +1,241 @@
+"""Reporting: every report is answered once, after its commit, and nobody pays for a flood."""
+
+import pytest
+
+from topicast.catalog.facts import Commit
+from topicast.catalog.ingest.poller import Poll
+from topicast.catalog.ingest.reports import LEASE_S
+from topicast.catalog.serve import report_acks as module
+from topicast.catalog.serve.report_acks import BURST, WRITES_PER_S, places
+from topicast.catalog.serve.sync import WAIT_S_MAX
+from topicast.tests.catalog.core import TURN_S, Core, loaded
+from topicast.topics.wire.messages import (
+    INTENT,
+    SOURCE_REPORTS,
+    WRITTEN,
+    Bye,
+    Message,
+    Refused,
+    Report,
+    Reported,
+    Write,
+)
+
+DRIVER = b"d" * 16
+
+
+def report(
+    *of: str, request: int = 1, number: int = 1, state: int = WRITTEN, metastore: str = ""
+) -> Report:
+    writes = tuple(Write(number=number + n, state=state, object=one) for n, one in enumerate(of))
+    return Report(request=request, driver=DRIVER, metastore=metastore, settled=0, writes=writes)
+
+
+def told(core: Core) -> Reported:
+    (answer,) = core.replies()
+    assert isinstance(answer, Reported)
+    return answer
+
+
+def refused(core: Core) -> Refused:
+    (answer,) = core.replies()
+    assert isinstance(answer, Refused)
+    return answer
+
+
+def test_report_is_answered_behind_its_commit() -> None:
+    """P-REPORT-1."""
+    core = loaded()
+    core.effects.clear()
+    core.ask(report("d.t", request=7))
+    core.turn()
+    (commit,) = [e for e in core.effects if isinstance(e, Commit)]
+    answer = told(core)
+    (verdict,) = answer.verdicts
+    (transaction,) = commit.transactions
+    assert (answer.request, answer.epoch, answer.start) == (7, 1, 7)
+    assert (verdict.topic, verdict.version) == (transaction.topic, transaction.to_version)
+    assert transaction.source == SOURCE_REPORTS
+    assert [row.number for row in commit.writes] == [1]
+
+
+def test_table_that_is_not_known_yet_is_polled_for() -> None:
+    """P-REPORT-3: a report may overtake the event of the table that it names."""
+    core = loaded()
+    core.hold = lambda effect: isinstance(effect, Poll)
+    core.turn(2)
+    core.create("d", "new")
+    core.ask(report("d.new"))
+    core.turn(3)
+    assert core.replies() == [], "the poll that runs began before the question"
+    core.hold = lambda _effect: False
+    core.release()
+    core.turn(20)
+    (verdict,) = told(core).verdicts
+    assert verdict.problem == ""
+    assert core.topics[verdict.topic].version >= verdict.version > 0
+
+
+def test_table_that_no_poll_brings_is_said_to_be_unknown() -> None:
+    """P-REPORT-3."""
+    core = loaded()
+    core.ask(report("d.none"))
+    core.turn(20)
+    assert told(core).verdicts[0].problem.startswith("NO_OBJECT")
+
+
+def test_without_events_nothing_is_waited_for() -> None:
+    core = Core(polling_interval_s=0.0)
+    core.create_database("d")
+    core.turn(5)
+    core.ask(report("d.none"))
+    core.turn()
+    assert told(core).verdicts[0].problem.startswith("NO_OBJECT")
+
+
+def test_path_is_found_however_many_topics_are_looked_through_first() -> None:
+    core = loaded()
+    core.ask(report("file:/w/d/t/ds=1"))
+    core.turn(10)
+    (verdict,) = told(core).verdicts
+    assert verdict.version > 0
+
+
+def test_path_is_found_and_names_do_not_wait_however_much_changes_meanwhile() -> None:
+    core = loaded()
+    table = core.create("d", "busy", "ds")
+    core.turn(20)
+    core.ask(report("file:/w/d/t", request=1))
+    core.ask(report("d.t", request=2, number=7))
+    answered: list[int] = []
+    for number in range(12):  # each turn has a change in some topic
+        core.catalog.contents.raise_data(
+            ("d", table.tableName), partitions=(), source=SOURCE_REPORTS, at_us=0
+        )
+        core.turn()
+        answered += [one.request for one in core.replies() if isinstance(one, Reported)]
+        assert number or answered == [2], "what is named is not held up"
+    assert answered == [2, 1]
+
+
+def test_report_that_is_repeated_while_it_waits_is_answered_once() -> None:
+    core = loaded()
+    core.ask(report("d.none"))
+    core.ask(report("d.none"))
+    core.turn(20)
+    told(core)
+
+
+def test_report_is_applied_though_the_driver_leaves() -> None:
+    core = loaded()
+    before = core.catalog.ledger.versions()
+    core.ask(report("d.t"))
+    core.ask(Bye(reason=""))
+    core.turn()
+    assert core.catalog.ledger.versions() > before
+
+
+def test_intent_lapses_by_time_alone() -> None:
+    """P-REPORT-4."""
+    core = loaded()
+    core.ask(report("d.t", state=INTENT))
+    core.turn()
+    told(core)
+    before = core.catalog.ledger.versions()
+    core.turn(int(LEASE_S / TURN_S) - 2)
+    assert core.catalog.ledger.versions() == before
+    core.turn(10)
+    assert core.catalog.ledger.versions() > before
+
+
+def test_report_before_the_names_are_read_is_put_off() -> None:
+    core = Core()
+    core.ask(report("d.t"))
+    core.turn()
+    assert refused(core).code == "STARTING"
+
+
+@pytest.mark.parametrize("theirs", ["", "thrift://other:9083", "thrift://hms:9084"])
+def test_report_of_another_metastore_is_refused(theirs: str) -> None:
+    """P-REPORT-5."""
+    core = loaded_of("thrift://hms:9083,thrift://hms2:9083")
+    core.ask(report("d.t", metastore=theirs))
+    core.turn()
+    answer = refused(core)
+    assert answer.code == "METASTORE"
+    assert "thrift://hms:9083" in answer.message
+    assert core.committed == []
+
+
+@pytest.mark.parametrize(
+    "theirs", ["thrift://HMS2", "thrift://x:1, thrift://hms:9083/", "hms:9083"]
+)
+def test_one_common_address_makes_it_the_same_metastore(theirs: str) -> None:
+    """P-REPORT-5."""
+    core = loaded_of("thrift://hms:9083,thrift://hms2:9083")
+    core.ask(report("d.t", metastore=theirs))
+    core.turn()
+    told(core)
+
+
+def loaded_of(uris: str) -> Core:
+    core = Core(uris=uris)
+    core.create_database("d")
+    core.create("d", "t")
+    core.turn(20)
+    core.committed.clear()
+    return core
+
+
+def test_loopback_has_one_name() -> None:
+    assert places("thrift://127.0.0.1:9083") == places("thrift://localhost") == {"localhost:9083"}
+    assert places("thrift://[::1]:1") == {"localhost:1"}
+    assert places(" , ") == frozenset()
+
+
+def flood(core: Core, writes: int, request: int) -> Message:
+    core.ask(report(*["d.t"] * writes, request=request, number=request * writes))
+    core.turn()
+    (answer,) = core.replies()
+    return answer
+
+
+def test_driver_that_reports_too_much_is_put_off_and_no_other() -> None:
+    """P-REPORT-6."""
+    core = loaded()
+    half = int(BURST / 2)
+    assert isinstance(flood(core, half, 1), Reported)
+    assert isinstance(flood(core, half, 2), Reported)
+    put_off = flood(core, half, 3)
+    assert isinstance(put_off, Refused)
+    assert (put_off.code, put_off.retry_ms > 0) == ("RATE", True)
+    other = Report(
+        request=9,
+        driver=b"o" * 16,
+        metastore="",
+        settled=0,
+        writes=(Write(number=1, state=WRITTEN, object="d.t"),),
+    )
+    core.ask(other, peer=b"other")
+    core.turn()
+    (answer,) = core.replies(b"other")
+    assert isinstance(answer, Reported)
+    core.turn(int(half / WRITES_PER_S / TURN_S) + 1)
+    assert isinstance(flood(core, half, 4), Reported)
+
+
+def test_drivers_whose_rate_is_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ALLOWANCES_MAX", 2)
+    core = loaded()
+    for number in range(4):
+        one = Report(request=1, driver=bytes([number]) * 16, metastore="", settled=0, writes=())
+        core.ask(one, peer=bytes([number]))
+    assert len(core.catalog.reporting._allowances) == 2
+
+
+def test_reports_that_wait_too_long_are_answered() -> None:
+    core = loaded()
+    core.hold = lambda effect: isinstance(effect, Poll)
+    core.ask(report("d.none"))
+    core.turn(int(WAIT_S_MAX / TURN_S) + 5)
+    assert told(core).verdicts[0].problem.startswith("NO_OBJECT")

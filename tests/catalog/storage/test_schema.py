@@ -1,0 +1,89 @@
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from topicast.catalog.storage.schema import FILE_NAME
+from topicast.catalog.storage.store import Store
+from topicast.tests.catalog.stores import NOW_US, commit, opened, rows, transaction, value
+from topicast.topics.errors import StoreError
+
+
+def spoil_folder(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.write_bytes(b"")
+
+
+def spoil_head(folder: Path) -> None:
+    (folder / FILE_NAME).write_bytes(b"no database" * 1000)
+
+
+def spoil_middle(folder: Path) -> None:
+    path = folder / FILE_NAME
+    path.write_bytes(path.read_bytes()[:8192] + b"\xff" * (path.stat().st_size - 8192))
+
+
+def spoil_file(folder: Path) -> None:
+    (folder / FILE_NAME).unlink()
+    (folder / FILE_NAME).mkdir()
+
+
+def newer_schema(folder: Path) -> None:
+    rows(folder, "PRAGMA user_version = 4")
+
+
+def other_program(folder: Path) -> None:
+    (folder / FILE_NAME).unlink()
+    rows(folder, "CREATE TABLE recipes (name TEXT)")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "problem"),
+    [
+        (spoil_folder, "cannot be used as state folder"),
+        (spoil_head, "is damaged"),
+        (spoil_middle, "is damaged"),
+        (spoil_file, "cannot be opened"),
+        (newer_schema, "newer catalogd (schema 4, 3 understood here)"),
+        (other_program, "is not a store of catalogd"),
+    ],
+)
+def test_spoiled_folder_is_refused_with_problem_and_remedy(
+    tmp_path: Path, spoil: Callable[[Path], None], problem: str
+) -> None:
+    folder = tmp_path / "state"
+    with opened(folder) as store:
+        commit(store, transaction(0, 1, value(b"a\0b\0", 1)))
+    spoil(folder)
+    with pytest.raises(StoreError) as caught:
+        Store.open(folder, num_topics=4, now_us=NOW_US, new_id=2)
+    assert problem in caught.value.problem
+    assert str(folder) in caught.value.path
+    assert caught.value.remedy
+
+
+def test_store_of_another_num_topics_is_refused_unchanged_and_not_left_locked(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path):
+        pass
+    with pytest.raises(StoreError, match="--num_topics=4"):
+        Store.open(tmp_path, num_topics=8, now_us=NOW_US, new_id=2)
+    with opened(tmp_path, new_id=3) as store:
+        assert [s.start for s in store.starts] == [1, 3]
+
+
+def test_store_of_the_schema_before_is_brought_up_and_keeps_what_it_has(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        commit(store, transaction(0, 1, value(b"a\0b\0", 1)))
+    rows(tmp_path, "ALTER TABLE state DROP COLUMN policy")
+    rows(tmp_path, "ALTER TABLE changes DROP COLUMN who")
+    rows(tmp_path, "DROP TABLE writes")
+    rows(tmp_path, "PRAGMA user_version = 1")
+    for new_id in (2, 3):
+        with opened(tmp_path, new_id=new_id) as store:
+            assert (store.policy, store.versions[0], store.last_event_id) == ("", 1, 7)
+    with opened(tmp_path, new_id=4) as store:
+        commit(store, transaction(0, 2, value(b"a\0b\0", 2)))
+    assert rows(tmp_path, "PRAGMA user_version") == [(3,)]

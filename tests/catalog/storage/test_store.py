@@ -1,0 +1,387 @@
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topicast.catalog.lineage import ACCEPTED, AHEAD, Claim, judge
+from topicast.catalog.model.transactions import CREATED, DROPPED, ChangeRow, OrderRow, Transaction
+from topicast.catalog.storage import store as store_module
+from topicast.catalog.storage.schema import FILE_NAME
+from topicast.catalog.storage.store import CHANGES_AGE_MAX_US, GRAVES_AGE_MAX_US, STARTS_MAX
+from topicast.tests.catalog.stores import (
+    NOW_US,
+    TOPICS,
+    commit,
+    entries_of,
+    loaded,
+    opened,
+    rows,
+    transaction,
+    value,
+)
+from topicast.topics.entries import STUB, Entry, prefix_tombstone, stub, tombstone
+from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import Topic
+from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_ORDERS
+
+
+def test_new_store_begins_an_epoch_with_one_start_and_empty_topics(tmp_path: Path) -> None:
+    with opened(tmp_path / "deep" / "state", new_id=99) as store:
+        assert (store.epoch, store.num_topics, store.start) == (NOW_US, 4, 99)
+        assert (store.last_event_id, store.window) == (None, b"")
+        assert [(s.start, s.epoch, list(s.versions)) for s in store.starts] == [
+            (99, NOW_US, [0] * 5)
+        ]
+        assert list(store.load(TOPICS)) == [(topic, 0, 0, []) for topic in TOPICS]
+
+
+def test_what_was_committed_is_there_after_reopening(tmp_path: Path) -> None:
+    large = (1 << 64) - 1
+    with opened(tmp_path, new_id=large) as store:
+        commit(
+            store,
+            transaction(0, 1, value(b"a\0b\0", 1, b"table")),
+            transaction(0, 2, value(b"a\0b\0\x01x", 2, b"block")),
+            transaction(NAMESPACE, 1, stub(value(b"d\0a\0", 1))),
+        )
+    with opened(tmp_path, new_id=2) as store:
+        assert store.epoch == NOW_US
+        assert (store.last_event_id, store.window) == (7, b"window")
+        assert [s.start for s in store.starts] == [large, 2]
+        assert list(store.starts[1].versions) == [2, 0, 0, 0, 1]
+        assert store.versions == {0: 2, 1: 0, 2: 0, 3: 0, NAMESPACE: 1}
+        assert [e.value for e in entries_of(store, 0)] == [b"table", b"block"]
+        assert [e.kind for e in entries_of(store, NAMESPACE)] == [STUB]
+
+
+def test_loaded_entries_ascend_by_version(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        commit(
+            store,
+            transaction(0, 1, value(b"z\0z\0", 1)),
+            transaction(0, 2, tombstone(b"y\0y\0", 2)),
+            transaction(0, 3, value(b"a\0a\0", 3)),
+        )
+        assert [e.version for e in entries_of(store, 0)] == [1, 2, 3]
+
+
+def test_prefix_deletes_the_older_rows_of_its_group_and_no_others(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        keys = (b"a\0b\0", b"a\0b\0\x01p", b"a\0b\0\xff", b"a\0ba\0", b"a\0b\x01\0")
+        commit(store, transaction(0, 1, *(value(key, 1) for key in keys)))
+        again = value(b"a\0b\0", 2, b"recreated")
+        commit(store, transaction(0, 2, again, prefix_tombstone(b"a\0b\0", 2)))
+        topic = loaded(store, 0)
+        assert topic.rows(b"a\0b\0") == (again,)
+        assert topic.get(b"a\0ba\0") == value(b"a\0ba\0", 1)
+        assert topic.get(b"a\0b\x01\0") == value(b"a\0b\x01\0", 1)
+        assert len(entries_of(store, 0)) == 4
+
+
+Operation = tuple[int, str, int, int]
+OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from([0, NAMESPACE]),
+        st.sampled_from(["value", "value", "stub", "tombstone", "prefix", "forget"]),
+        st.integers(0, 2),
+        st.integers(0, 2),
+    ),
+    max_size=40,
+)
+
+
+def entry_of(kind: str, table: int, block: int, version: int) -> Entry:
+    group = b"db\0t%d\0" % table
+    key = group + (b"\x01p%d" % block if block else b"")
+    if kind == "prefix":
+        return prefix_tombstone(group, version)
+    if kind == "tombstone":
+        return tombstone(key, version)
+    entry = value(key, version, b"%d" % version)
+    return stub(entry) if kind == "stub" else entry
+
+
+@given(operations=OPERATIONS, group=st.integers(1, 5))
+@settings(max_examples=60, deadline=None)
+def test_reloaded_topic_equals_the_one_in_memory(
+    tmp_path_factory: pytest.TempPathFactory, operations: list[Operation], group: int
+) -> None:
+    folder = tmp_path_factory.mktemp("store")
+    topics = {topic: Topic() for topic in TOPICS}
+    with opened(folder) as store:
+        waiting: list[Transaction] = []
+        for number, kind, table, block in operations:
+            topic = topics[number]
+            if kind == "forget":
+                commit(store, *waiting)
+                waiting = []
+                floor = topic.version - block
+                store.forget({number: floor})
+                topic.forget(floor)
+                continue
+            topic.version += 1
+            entry = entry_of(kind, table, block, topic.version)
+            topic.file([entry])
+            waiting.append(transaction(number, topic.version, entry))
+            if len(waiting) == group:
+                commit(store, *waiting)
+                waiting = []
+        commit(store, *waiting)
+    with opened(folder) as store:
+        for number, topic in topics.items():
+            again = loaded(store, number)
+            assert (again.version, again.floor) == (topic.version, topic.floor)
+            assert list(again.since(0)) == list(topic.since(0))
+
+
+def test_failed_commit_leaves_nothing_behind(tmp_path: Path) -> None:
+    too_large = value(b"a\0c\0", 1)._replace(size=1 << 80)
+    with opened(tmp_path) as store:
+        commit(store, transaction(0, 1, value(b"a\0b\0", 1)), event=5)
+        with pytest.raises(OverflowError):
+            commit(
+                store,
+                transaction(0, 2, value(b"a\0b\0", 2)),
+                transaction(1, 1, too_large),
+                event=6,
+            )
+        assert store.versions[0] == 1
+        assert store.last_event_id == 5
+        commit(store, transaction(0, 2, value(b"a\0b\0", 2, b"second")))
+        assert [e.value for e in entries_of(store, 0)] == [b"second"]
+
+
+def test_gap_between_transactions_is_a_programmers_error(tmp_path: Path) -> None:
+    with opened(tmp_path) as store, pytest.raises(AssertionError):
+        commit(store, transaction(0, 2, value(b"a\0b\0", 2)))
+
+
+def test_commit_of_nothing_new_writes_nothing(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        commit(store)
+        before = (tmp_path / f"{FILE_NAME}-wal").stat().st_size
+        commit(store)
+        assert (tmp_path / f"{FILE_NAME}-wal").stat().st_size == before
+
+
+def test_changes_say_who_when_what_and_between_which_ids(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        commit(store, event=41)
+        changes = (
+            ChangeRow(object="db.t", kind=DROPPED, before=3),
+            ChangeRow(object="db.u", kind=CREATED, before=0),
+        )
+        entry = tombstone(b"db\0t\0", 1)
+        commit(store, transaction(2, 1, entry, changes=changes), event=42)
+    columns = "source, at_us, topic, object, kind, version_before, version_after"
+    events = "event_before, event_after"
+    assert rows(tmp_path, f"SELECT {columns}, {events} FROM changes ORDER BY id") == [
+        (SOURCE_EVENTS, NOW_US, 2, "db.t", "dropped", 3, 1, 41, 42),
+        (SOURCE_EVENTS, NOW_US, 2, "db.u", "created", 0, 1, 41, 42),
+    ]
+
+
+def test_changes_are_bounded_by_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "CHANGES_BYTES_MAX", 1000)
+    change = ChangeRow(object="d" * 45, kind=CREATED, before=0)  # with its overhead 100 bytes
+    with opened(tmp_path) as store:
+        for version in range(1, 26):
+            commit(store, transaction(0, version, changes=(change,)))
+    with opened(tmp_path) as store:
+        commit(store, transaction(0, 26, changes=(change,)))
+    kept = rows(tmp_path, "SELECT version_after FROM changes ORDER BY id")
+    assert kept == [(version,) for version in range(16, 27)]
+
+
+def test_changes_are_bounded_by_age(tmp_path: Path) -> None:
+    change = ChangeRow(object="db.t", kind=CREATED, before=0)
+    later_us = NOW_US + CHANGES_AGE_MAX_US + 1
+    with opened(tmp_path) as store:
+        commit(store, transaction(0, 1, changes=(change,)))
+        commit(store, transaction(0, 2, changes=(change,), at_us=later_us))
+    assert rows(tmp_path, "SELECT version_after FROM changes") == [(2,)]
+
+
+def test_forgotten_tombstones_do_not_come_back_and_the_floor_stays(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        commit(
+            store,
+            transaction(0, 1, tombstone(b"a\0b\0", 1)),
+            transaction(0, 2, prefix_tombstone(b"a\0c\0", 2)),
+            transaction(0, 3, tombstone(b"a\0d\0", 3)),
+        )
+        store.forget({0: 2})
+        store.forget({0: 1})
+    with opened(tmp_path) as store:
+        ((_, version, floor, entries),) = store.load([0])
+        assert (version, floor, [e.version for e in entries]) == (3, 2, [3])
+
+
+def test_deleted_entries_do_not_come_back_once_their_tombstones_are_forgotten(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path) as store:
+        table, block = value(b"a\0b\0", 1), value(b"a\0c\0\x01p", 1)
+        commit(store, transaction(0, 1, table, block))
+        graves = tombstone(table.key, 2), prefix_tombstone(b"a\0c\0", 2)
+        commit(store, transaction(0, 2, *graves))
+        store.forget({0: 2})
+        assert entries_of(store, 0) == []
+
+
+def test_surplus_names_the_floor_below_which_tombstones_are_too_old(tmp_path: Path) -> None:
+    late_us = NOW_US + GRAVES_AGE_MAX_US
+    with opened(tmp_path) as store:
+        commit(
+            store,
+            transaction(0, 1, tombstone(b"a\0b\0", 1)),
+            transaction(0, 2, tombstone(b"a\0c\0", 2), at_us=late_us),
+            transaction(1, 1, tombstone(b"a\0e\0", 1), at_us=late_us),
+        )
+        assert store.surplus(TOPICS, late_us) == {}
+        assert store.surplus(TOPICS, late_us + 1) == {0: 1}
+
+
+def test_surplus_names_the_floor_below_which_tombstones_are_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "GRAVES_BYTES_MAX", 3 * (4 + 32))
+    with opened(tmp_path) as store:
+        for version in range(1, 11):
+            commit(store, transaction(0, version, tombstone(b"a\0%c\0" % version, version)))
+        assert store.surplus([0, 1], NOW_US) == {0: 7}
+        store.forget(store.surplus([0, 1], NOW_US))
+        assert store.surplus([0, 1], NOW_US) == {}
+        assert [e.version for e in entries_of(store, 0)] == [8, 9, 10]
+
+
+def test_minted_epoch_is_above_every_one_seen_and_keeps_what_is_stored(tmp_path: Path) -> None:
+    """P-START-3."""
+    with opened(tmp_path, new_id=1) as store:
+        commit(store, transaction(0, 1, value(b"a\0b\0", 1)))
+        assert store.mint_epoch(5, at_least=0) == NOW_US + 1
+        assert store.mint_epoch(NOW_US + 50, at_least=9) == NOW_US + 50
+        assert store.mint_epoch(5, at_least=NOW_US + 99) == NOW_US + 100
+        assert store.epoch == NOW_US + 100
+        commit(store, transaction(0, 2, value(b"a\0c\0", 2)))
+    with opened(tmp_path, new_id=2) as store:
+        assert store.epoch == NOW_US + 100
+        assert [(s.start, s.epoch, s.versions[0]) for s in store.starts] == [
+            (1, NOW_US + 100, 1),
+            (2, NOW_US + 100, 2),
+        ]
+        assert [e.version for e in entries_of(store, 0)] == [1, 2]
+
+
+def test_only_the_last_starts_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert STARTS_MAX >= 1000
+    monkeypatch.setattr(store_module, "STARTS_MAX", 3)
+    for new_id in range(1, 6):
+        with opened(tmp_path, new_id=new_id) as store:
+            assert store.starts[-1].start == new_id
+    assert [s.start for s in store.starts] == [3, 4, 5]
+
+
+def test_old_copy_restored_is_noticed_even_when_it_has_grown_past_what_was_lost(
+    tmp_path: Path,
+) -> None:
+    folder, copy = tmp_path / "state", tmp_path / "copy"
+    with opened(folder, new_id=1) as store:
+        commit(store, transaction(0, 1, value(b"a\0b\0", 1)))
+    shutil.copytree(folder, copy)
+    with opened(folder, new_id=2) as store:
+        commit(store, transaction(0, 2, value(b"a\0b\0", 2, b"lost")))
+        claim = Claim(epoch=store.epoch, start=2, versions=store.versions)
+        assert judge(store.starts, store.versions, claim=claim) == ACCEPTED
+    shutil.rmtree(folder)
+    shutil.copytree(copy, folder)
+    with opened(folder, new_id=3) as store:
+        commit(store, transaction(0, 2, value(b"a\0b\0", 2, b"other")))
+        commit(store, transaction(0, 3, value(b"a\0b\0", 3, b"later")))
+        assert judge(store.starts, store.versions, claim=claim) == AHEAD
+
+
+CHILD = """
+import sys
+from pathlib import Path
+from topicast.catalog.storage.store import Store
+from topicast.catalog.model.transactions import ChangeRow, Transaction
+from topicast.topics.entries import Entry, prefix_tombstone
+
+print("opening", flush=True)
+store = Store.open(Path(sys.argv[1]), num_topics=4, now_us=10**15, new_id=int(sys.argv[2]))
+version = store.versions[0]
+while True:
+    version += 1
+    content = str(version).encode()
+    commit = []
+    for topic in (0, 1):
+        keys = (b"a\\0b\\0", b"a\\0b\\0\\x01" + content)
+        entries = [Entry(key, version, 1, 1, len(content), content) for key in keys]
+        if version % 5 == 0:
+            entries.insert(0, prefix_tombstone(b"a\\0b\\0", version))
+        commit.append(
+            Transaction(
+                topic=topic, from_version=version - 1, to_version=version, entries=tuple(entries),
+                source=0, at_us=10**15, changes=(ChangeRow(object="a.b", kind="data", before=0),),
+            )
+        )
+    store.commit(commit, last_event_id=version, window=content)
+    print(version, flush=True)
+"""
+
+
+def killed_after(folder: Path, lines: int, new_id: int) -> int:
+    """Run the child, SIGKILL it after ``lines`` lines; return the last version it vouched for."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", CHILD, str(folder), str(new_id)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as child:
+        assert child.stdout is not None
+        said = [child.stdout.readline() for _ in range(lines)]
+        child.kill()
+        said += child.stdout.readlines()
+    whole = [line for line in said[1:] if line.endswith("\n")]
+    return int(whole[-1]) if whole else 0
+
+
+def test_kill_9_at_any_moment_loses_nothing_and_leaves_no_half(tmp_path: Path) -> None:
+    dice = random.Random(20240601)
+    vouched = 0
+    for new_id in range(1, 13):
+        lines = 1 if new_id % 4 == 1 else dice.randint(2, 60)
+        vouched = max(vouched, killed_after(tmp_path, lines, new_id))
+        with opened(tmp_path, new_id=100 + new_id) as store:
+            found = store.versions[0]
+            assert vouched <= found <= vouched + 1
+            assert store.versions[1] == found
+            assert (store.last_event_id or 0) == int(store.window or b"0") == found
+            if found:
+                first, second = loaded(store, 0), loaded(store, 1)
+                assert list(first.since(0)) == list(second.since(0))
+                newest = first.get(b"a\0b\0")
+                assert newest is not None
+                assert newest.value == str(found).encode()
+                since_prefix = found - found // 5 * 5 + 1 if found >= 5 else found
+                assert len(first.rows(b"a\0b\0")) == 1 + since_prefix
+        done = rows(tmp_path, "SELECT count(*) FROM changes")
+        assert done == [(2 * found,)]
+        vouched = found
+    assert vouched > 20
+
+
+def test_orders_and_policy_are_kept_with_what_they_caused(tmp_path: Path) -> None:
+    order = OrderRow(who="ann@host", order="mode", object="minimal", at_us=NOW_US)
+    with opened(tmp_path) as store:
+        commit(store, transaction(0, 1, value(b"a\0b\0", 1)))
+        store.commit((), last_event_id=7, window=b"window", orders=(order,), policy="new")
+        commit(store, transaction(0, 2, value(b"a\0b\0", 2)))
+    with opened(tmp_path, new_id=2) as store:
+        assert store.policy == "new"
+    said = rows(tmp_path, "SELECT who, kind, object, topic, source, at_us FROM changes")
+    assert said == [("ann@host", "mode", "minimal", -1, SOURCE_ORDERS, NOW_US)]

@@ -1,0 +1,130 @@
+"""Building: a catalogd comes up whole, or nothing of it is left behind."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from topicast.catalog.assembly import build
+from topicast.catalog.config import CatalogdConfig
+from topicast.catalog.ingest.event_window import WindowState, pack_state
+from topicast.catalog.publish.modes import unpack_policy
+from topicast.catalog.storage.store import Store
+from topicast.tests.catalog.stores import commit, transaction, value
+from topicast.topics.errors import ConfigError, LinkError, StoreError
+from topicast.topics.link import Link
+
+NAME = "catalogd@test"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> CatalogdConfig:
+    return CatalogdConfig(
+        hive_metastore_uris="thrift://127.0.0.1:1",
+        statestores="tcp://127.0.0.1:1,tcp://127.0.0.1:2",
+        catalog_service_port=0,
+        state_dir=tmp_path / "state",
+        num_topics=4,
+    )
+
+
+def store_of(config: CatalogdConfig) -> Store:
+    return Store.open(config.state_dir, num_topics=4, now_us=5, new_id=9)
+
+
+def test_catalogd_comes_up_with_an_address_of_its_own(config: CatalogdConfig) -> None:
+    daemon, address = build(config, name=NAME)
+    try:
+        assert address.startswith("tcp://127.0.0.1:")
+        assert not address.endswith(":0")
+        status = daemon.status
+        assert status.num_topics == 4
+        assert status.epoch
+        assert status.problem.startswith("reading names from the metastore")
+    finally:
+        daemon.close()
+
+
+def test_what_the_store_holds_is_there_before_anything_is_read(config: CatalogdConfig) -> None:
+    store = store_of(config)
+    commit(store, transaction(0, 1, value(b"d\0t\0", 1)))
+    store.commit((), last_event_id=41, window=pack_state(WindowState(last_id=41, settled=41)))
+    epoch = store.epoch
+    store.close()
+    daemon, _ = build(config, name=NAME)
+    status = daemon.status
+    daemon.close()
+    assert (status.epoch, status.entries, status.topics[0].version) == (epoch, 1, 1)
+    assert (status.watermark, status.problem) == (41, "")
+
+
+def test_each_start_has_an_id_of_its_own(config: CatalogdConfig) -> None:
+    starts = set()
+    for _ in range(2):
+        daemon, _ = build(config, name=NAME)
+        starts.add(daemon.status.start)
+        daemon.close()
+    assert len(starts) == 2
+
+
+def test_malformed_metastore_is_refused_before_anything_is_made(config: CatalogdConfig) -> None:
+    with pytest.raises(ConfigError, match="hive_metastore_uris"):
+        build(replace(config, hive_metastore_uris="http://x"), name=NAME)
+    assert not config.state_dir.exists()
+
+
+def test_port_in_use_leaves_the_store_to_others(config: CatalogdConfig) -> None:
+    other = Link()
+    port = int(other.bind_router("other", "tcp://127.0.0.1:0").rpartition(":")[2])
+    with pytest.raises(LinkError, match=str(port)):
+        build(replace(config, catalog_service_port=port), name=NAME)
+    other.close()
+    store_of(config).close()
+
+
+def test_damaged_window_is_told_and_leaves_store_and_port_to_others(
+    config: CatalogdConfig,
+) -> None:
+    store = store_of(config)
+    store.commit((), last_event_id=1, window=b"odd")
+    store.close()
+    for _ in range(2):
+        with pytest.raises(StoreError, match="window"):
+            build(config, name=NAME)
+    store_of(config).close()
+
+
+def test_store_of_another_catalogd_is_not_shared(config: CatalogdConfig) -> None:
+    daemon, _ = build(config, name=NAME)
+    with pytest.raises(StoreError):
+        build(config, name=NAME)
+    daemon.close()
+
+
+def test_mode_is_kept_and_a_flag_changes_it(config: CatalogdConfig) -> None:
+    def started(**flags: str) -> tuple[str, str, int]:
+        daemon, _ = build(replace(config, **flags), name=NAME)
+        try:
+            daemon.run_once()  # commits what it was told at its start
+            return daemon.status.mode, daemon.status.overrides, daemon.status.offers
+        finally:
+            daemon.close()
+
+    assert started() == ("mixed", "", 3)
+    assert started(catalog_topic_mode="minimal") == ("minimal", "", 1)
+    assert started() == ("minimal", "", 1)
+    assert started(catalog_topic_mode_overrides="a.*=full") == ("minimal", "a.*=full", 3)
+    assert started(catalog_topic_mode="mixed", catalog_topic_mode_overrides="") == ("mixed", "", 3)
+    store = store_of(config)
+    assert unpack_policy(store.policy).owed is not None, "nothing was touched yet"
+    store.close()
+
+
+@pytest.mark.parametrize("policy", ["odd", '{"mode": ["most", ""], "owed": [], "versions": []}'])
+def test_damaged_policy_is_told(config: CatalogdConfig, policy: str) -> None:
+    store = store_of(config)
+    store.commit((), last_event_id=None, window=b"", policy=policy)
+    store.close()
+    with pytest.raises(StoreError, match="start anew"):
+        build(config, name=NAME)
+    store_of(config).close()

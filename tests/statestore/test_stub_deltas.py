@@ -1,0 +1,146 @@
+"""What a hub makes of what it was sent: deltas at minimal, and the news of a catch-up."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topicast.statestore.stub_deltas import brought, minimal, stub_bytes
+from topicast.tests.statestore.scripted import ScriptedPublisher, value
+from topicast.topics.bulk import STUBS_BYTES_MAX
+from topicast.topics.entries import (
+    FULL,
+    MINIMAL,
+    PREFIX,
+    STUB,
+    TOMBSTONE,
+    Entry,
+    prefix_tombstone,
+    stub,
+    tombstone,
+)
+from topicast.topics.topic import Topic
+from topicast.topics.wire import decode, encode
+from topicast.topics.wire.header import HEADER_BYTES
+from topicast.topics.wire.messages import SOURCE_CATCH_UP, Chunk, Delta
+
+KEY = b"db\0table\0"
+OTHER = b"db\0other\0"
+ENTRIES = (
+    prefix_tombstone(KEY, 4),
+    value(KEY, 4, b"content"),
+    tombstone(OTHER, 5),
+    stub(value(b"db\0third\0", 6, b"withheld")),
+)
+
+
+def delta(*entries: Entry, stubbed: bool = False) -> Delta:
+    sent = ScriptedPublisher().change(1)
+    return replace(sent, from_version=3, to_version=6, entries=entries, stubbed=stubbed)
+
+
+def chunk(**change: int) -> Chunk:
+    """Return the last chunk of a catch-up, which came to version 6."""
+    return Chunk(
+        topic=1,
+        level=FULL,
+        epoch=10,
+        start=5,
+        from_version=0,
+        to_version=6,
+        **{"floor": 0, **change},
+        sent_us=77,
+        stream=1,
+        sequence=3,
+        resume_version=0,
+        resume_key=b"",
+        entries=(),
+        last=True,
+    )
+
+
+def topic(*entries: Entry, version: int = 6, floor: int = 0) -> Topic:
+    made = Topic()
+    made.reset(10)
+    made.file(entries)
+    made.version = version
+    made.forget(floor)
+    return made
+
+
+def test_minimal_delta_has_every_key_and_no_value() -> None:
+    """P-DATA-2."""
+    full = delta(*ENTRIES)
+    derived = minimal(full)
+    assert [entry.kind for entry in derived.entries] == [PREFIX, STUB, TOMBSTONE, STUB]
+    assert [entry.value for entry in derived.entries] == [None] * 4
+    assert [entry.size for entry in derived.entries] == [0, len(b"content"), 0, len(b"withheld")]
+    assert replace(derived, level=FULL, entries=full.entries) == full
+    assert decode(encode(derived)) == derived
+
+
+def test_stubbed_delta_is_whole_at_minimal() -> None:
+    """P-FOLLOW-6: there nothing is missing, so a catch-up would bring nothing."""
+    derived = minimal(delta(*map(stub, ENTRIES), stubbed=True))
+    assert (derived.level, derived.stubbed) == (MINIMAL, False)
+
+
+@given(st.lists(st.sampled_from(ENTRIES), max_size=8))
+def test_bytes_of_stubs_are_those_on_the_wire(entries: list[Entry]) -> None:
+    chosen = sorted(entries, key=lambda entry: entry.version)
+    frame = encode(minimal(delta(*chosen)))
+    assert stub_bytes(chosen) == len(frame) - HEADER_BYTES
+
+
+def test_news_of_a_catch_up_are_stubs_of_what_changed_since_the_old_position() -> None:
+    """P-DATA-4."""
+    held = topic(value(OTHER, 2), value(KEY, 3), value(b"db\0third\0", 6))
+    news = brought(held, chunk(), from_version=2, stub_bytes=0)
+    assert (news.from_version, news.to_version) == (2, 6)
+    assert [(entry.key, entry.kind) for entry in news.entries] == [
+        (KEY, STUB),
+        (b"db\0third\0", STUB),
+    ]
+    assert (news.level, news.stubbed, news.horizon) == (FULL, True, False)
+    assert (news.topic, news.epoch, news.start, news.sent_us) == (1, 10, 5, 77)
+    assert news.source == SOURCE_CATCH_UP
+    assert decode(encode(news)) == news
+
+
+@pytest.mark.parametrize(
+    ("from_version", "floor", "horizon"), [(0, 0, True), (1, 0, False), (3, 3, False), (2, 3, True)]
+)
+def test_news_are_a_horizon_where_tombstones_may_be_missing(
+    from_version: int, floor: int, horizon: bool
+) -> None:
+    """P-DATA-4: after a snapshot, and below the floor."""
+    held = topic(value(KEY, 5), floor=floor)
+    news = brought(held, chunk(), from_version=from_version, stub_bytes=0)
+    assert news.horizon is horizon
+    assert bool(news.entries) is not horizon
+    assert (news.from_version, news.to_version, news.stubbed) == (from_version, 6, True)
+
+
+@pytest.mark.parametrize("surplus", [0, 1])
+def test_more_stubs_than_a_frame_holds_are_a_horizon(surplus: int) -> None:
+    news = brought(
+        topic(value(KEY, 5)), chunk(), from_version=2, stub_bytes=STUBS_BYTES_MAX + surplus
+    )
+    assert news.horizon is bool(surplus)
+
+
+@pytest.mark.parametrize(("held", "told"), [(0, 4), (4, 0), (2, 3)])
+def test_news_carry_the_higher_floor_of_what_is_held_and_what_was_told(
+    held: int, told: int
+) -> None:
+    """P-FLOOR-4."""
+    news = brought(
+        topic(value(KEY, 5), floor=held), chunk(floor=told), from_version=5, stub_bytes=0
+    )
+    assert news.floor == max(held, told)
+
+
+def test_news_go_to_where_the_topic_stands_though_the_last_chunk_is_older() -> None:
+    news = brought(topic(value(KEY, 9), version=9), chunk(), from_version=8, stub_bytes=0)
+    assert (news.from_version, news.to_version) == (8, 9)

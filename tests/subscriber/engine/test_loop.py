@@ -1,0 +1,240 @@
+"""The background thread: what happens to it, its sockets and those who wait for it."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from itertools import count
+from typing import Any
+
+import pytest
+
+from topicast.subscriber.engine.core import Member
+from topicast.subscriber.engine.loop import (
+    FEW,
+    FLOOD_POLLS,
+    FLOOD_S,
+    POLLS_A_LOOK,
+    TOGETHER,
+    TURN_S,
+    Loop,
+)
+from topicast.subscriber.protocol.facts import (
+    BULK,
+    DATA,
+    PULLS,
+    AskStats,
+    ConnectCatalog,
+    Garbled,
+    PinsOver,
+    Stats,
+    Subscribe,
+)
+from topicast.tests.waiting import until
+from topicast.topics.errors import NotReady, UsageError
+from topicast.topics.link import Link, Received
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    """A loop whose hub is not there."""
+    hubs = ("tcp://127.0.0.1:1",)
+    member = Member(hubs, budget_bytes=1000, name="test", new_id=lambda: bytes(16))
+    made = Loop(member, Link(), hubs=hubs, clock=time.monotonic)
+    yield made
+    made.stop()
+
+
+def _stats(loop: Loop, timeout_s: float = 5) -> Stats:
+    stats = loop.ask(lambda number, _: AskStats(id=number), timeout_s=timeout_s)
+    assert isinstance(stats, Stats)
+    return stats
+
+
+def test_asks_are_answered_by_the_thread() -> None:
+    hubs = ("tcp://127.0.0.1:1",)
+    member = Member(hubs, budget_bytes=1000, name="test", new_id=lambda: bytes(16))
+    loop = Loop(member, Link(), hubs=hubs, clock=time.monotonic)
+    loop.start()
+    assert _stats(loop).budget_bytes == 1000
+    loop.stop()
+    with pytest.raises(UsageError):
+        _stats(loop)
+
+
+def test_loop_that_never_started_refuses_and_closes(loop: Loop) -> None:
+    with pytest.raises(UsageError, match="never opened"):
+        _stats(loop)
+    loop.stop()
+    assert not loop.running
+
+
+class Frames(Link):
+    """A link on which batches arrive that a test has made; it notes the rests."""
+
+    def __init__(self, *batches: list[Received]) -> None:
+        super().__init__()
+        self.batches = list(batches)
+        self.rests = 0
+
+    def poll(self, timeout_s: float) -> list[Received]:
+        return self.batches.pop(0) if self.batches else []
+
+    def rest(self, timeout_s: float) -> None:
+        self.rests += 1
+
+
+GARBAGE = Received(DATA, b"", b"garbage of a stranger")
+
+
+def looped(*batches: list[Received], clock: Callable[[], float]) -> Loop:
+    hubs = ("tcp://127.0.0.1:1",)
+    member = Member(hubs, budget_bytes=1000, name="test", new_id=lambda: bytes(16))
+    return Loop(member, Frames(*batches), hubs=hubs, clock=clock)
+
+
+def test_frames_that_are_no_message_are_counted_all_of_them() -> None:
+    loop = looped([GARBAGE] * (2 * TOGETHER + 1), clock=time.monotonic)
+    loop.run_once()
+    assert loop.member.wire_errors == 2 * TOGETHER + 1
+    loop.stop()
+
+
+def test_watch_sees_what_came_in_the_same_turn_as_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a busy machine, then a change that follows it may wait beside the news of it."""
+    loop = looped([GARBAGE], clock=time.monotonic)
+    watched: list[bool] = []
+    decide = loop.member.handle_all
+
+    def handle_all(facts: Any, *, now: float) -> Any:
+        watched.extend(loop.member.watched for fact in facts if isinstance(fact, Garbled))
+        return decide(facts, now=now)
+
+    monkeypatch.setattr(loop.member, "handle_all", handle_all)
+    watch = loop._watches.add("*")
+    loop.run_once()
+    assert watched == [True]
+    watch.close()
+    loop.stop()
+
+
+@pytest.mark.parametrize("channel", [BULK, PULLS])
+def test_of_large_frames_one_is_dealt_with_a_turn(channel: str) -> None:
+    frames = [Received(channel, b"", b"garbage")] * 3
+    loop = looped([], [*frames, GARBAGE], clock=time.monotonic)
+    loop.run_once()  # connects
+    counts = []
+    for _ in range(4):
+        loop.run_once()
+        counts.append(loop.member.wire_errors)
+    assert counts == [2, 3, 4, 4], "what is small waits for one"
+    loop.stop()
+
+
+def test_what_applications_ask_gets_a_share_of_each_turn() -> None:
+    ticks = count()
+    loop = looped(*[[GARBAGE]] * 9, clock=lambda: next(ticks) * TURN_S / 2)
+    futures = [Future[object]() for _ in range(8)]
+    for number, future in enumerate(futures):
+        loop._futures[number] = future
+        loop._inbox.put(AskStats(id=number), timeout_s=1)
+    answered = []
+    for _ in range(5):
+        loop.run_once()
+        answered.append(sum(future.done() for future in futures))
+    assert answered == [2, 4, 6, 8, 8]
+    assert loop.member.wire_errors == 5, "sockets were looked at in between"
+    loop.stop()
+
+
+@pytest.mark.parametrize(
+    ("apart_s", "at_once", "rests"),
+    [
+        (FLOOD_S / 2, 1, True),
+        (FLOOD_S * 2, 1, False),  # seldom: each is heard at once
+        (FLOOD_S / 2, FEW + 1, False),  # many at once: none wakes us for itself alone
+    ],
+)
+def test_deltas_gather_where_one_comes_soon_after_the_other(
+    apart_s: float, at_once: int, rests: bool
+) -> None:
+    now = count()
+    batches = [[GARBAGE] * at_once for _ in range(FLOOD_POLLS + 3)]
+    loop = looped(*batches, clock=lambda: loop_at[0])
+    loop_at = [0.0]
+    found = []
+    for _ in batches:
+        loop_at[0] = next(now) * apart_s
+        loop.run_once()
+        found.append(loop._may_rest())
+    assert found[-1] is rests
+    assert not any(found[:FLOOD_POLLS]), "a write makes two or three deltas, and is no flood"
+    loop.run_once()
+    assert not loop._may_rest(), "nothing came: it is over"
+    loop.stop()
+
+
+def test_nobody_who_asks_waits_for_deltas_to_gather() -> None:
+    loop = looped(*[[GARBAGE]] * (FLOOD_POLLS + 3), clock=lambda: 0.0)
+    for _ in range(FLOOD_POLLS + 3):
+        loop.run_once()
+    assert loop._may_rest()
+    loop._futures[1] = Future()
+    assert not loop._may_rest()
+    loop._futures.clear()
+    loop.stop()
+
+
+def test_what_is_due_is_done_under_a_flood_too_and_within_a_few_polls() -> None:
+    now = 0.0
+    loop = looped(*[[GARBAGE]] * 200, clock=lambda: now)
+    dues, late = 0, 0
+    for _ in range(200):
+        due = loop.member.deadline <= now
+        loop.run_once()
+        done = loop.member.deadline > now
+        dues += due
+        late = 0 if done else late + 1
+        assert late < POLLS_A_LOOK
+        now += FLOOD_S / 2
+    assert loop._may_rest()
+    assert dues > 2
+    loop.stop()
+
+
+def test_pins_that_do_not_fit_are_warned_of(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    loop._perform([PinsOver(tables=3, needed_bytes=900, room_bytes=100)])
+    assert "tables=3 needed_bytes=900 room_bytes=100" in caplog.text
+
+
+def test_address_that_is_none_is_not_connected_to(loop: Loop) -> None:
+    loop._perform([ConnectCatalog("nonsense"), Subscribe(b"1234")])
+    assert loop._connected == set()
+
+
+def test_thread_that_is_held_up_does_not_hold_up_who_asks(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topicast.subscriber.engine.loop.GRACE_S", 0.0)
+    held = threading.Event()
+    loop.start()
+    handle = loop.member.handle
+    monkeypatch.setattr(
+        loop.member, "handle", lambda fact, now: held.wait(10) and handle(fact, now=now)
+    )
+    with pytest.raises(NotReady, match="held up"):
+        _stats(loop, timeout_s=0.05)
+    monkeypatch.undo()
+    held.set()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_thread_that_fails_tells_who_waits(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(loop.member, "handle", fail)
+    loop.start()
+    until(lambda: not loop.running, what="the thread's end")
+    with pytest.raises(UsageError):
+        _stats(loop)

@@ -1,0 +1,128 @@
+"""What a reply says of the other tables of its topic: no more than catalogd has looked at."""
+
+from topicast.subscriber.fetch.revalidation import BESIDE_MAX, claims_beside, confirm, still_true
+from topicast.subscriber.store.rows import EMPTY, put
+from topicast.subscriber.store.table_snapshot import HEAD_ONLY, Covers, content_of
+from topicast.subscriber.store.view import TopicView
+from topicast.tests.subscriber.desk import pulled
+from topicast.tests.subscriber.source import shop
+from topicast.topics.entries import Entry
+from topicast.topics.objects.names import table_key
+from topicast.topics.wire.messages import SELECT_TABLE, Claimed, Pull
+
+
+def place(**at: int) -> TopicView:
+    """Return what was pulled: tables without their blocks, by name, at these topic versions."""
+    held = TopicView(partial=True, epoch=10)
+    for name, version in at.items():
+        hold(held, name, at=version, covers=HEAD_ONLY)
+    return held
+
+
+def hold(held: TopicView, name: str, *, at: int, covers: Covers | None) -> None:
+    group = table_key("shop", name)
+    rows = put(EMPTY, [Entry(group, 1, 1, 1, 1, b"v")])
+    held.groups[group] = content_of(rows, 1, epoch=10, covers=covers, at=at)
+
+
+def claim(name: str, version: int, *, whole: bool = False) -> Claimed:
+    return Claimed(db="shop", table=name, version=version, whole=whole)
+
+
+def ats(held: TopicView) -> list[int]:
+    return [content.at for content in held.groups.values()]
+
+
+def test_each_other_table_is_asked_for_as_of_the_version_at_which_it_is_known() -> None:
+    held = place(a=5, b=9, c=3)
+    hold(held, "d", at=4, covers=None)
+    hold(held, "e", at=3, covers={"ds = 1": 3})
+    found = claims_beside(held, table_key("shop", "c"), reached=6)
+    assert sorted(found, key=lambda one: one.table) == [
+        claim("a", 6),
+        claim("b", 9),
+        claim("d", 6, whole=True),
+        claim("e", 6, whole=True),
+    ]
+
+
+def test_claims_of_one_pull_are_bounded_to_what_is_newest() -> None:
+    names = {f"t{number:03}": number for number in range(BESIDE_MAX + 9)}
+    found = claims_beside(place(**names), table_key("shop", "none"), reached=0)
+    assert [one.version for one in found] == sorted(names.values())[-1 : -BESIDE_MAX - 1 : -1]
+
+
+def test_what_is_confirmed_is_as_new_as_the_reply_and_never_older_than_before() -> None:
+    """P-PULL-17."""
+    held = place(a=5, b=19, c=3)
+    confirm(held, [claim("a", 6), claim("b", 19), claim("gone", 4)], at=18, reached=6)
+    assert ats(held) == [18, 19, 3]
+
+
+def test_claim_says_nothing_of_what_is_held_instead_by_now() -> None:
+    """P-PULL-17: content that is older than the claim, or that has partitions by now."""
+    held = place(a=5)
+    hold(held, "b", at=7, covers={"ds = 1": 7})
+    confirm(held, [claim("a", 6), claim("b", 7)], at=18, reached=5)
+    assert ats(held) == [5, 7]
+
+
+def test_what_catalogd_calls_stale_is_not_confirmed() -> None:
+    """P-PULL-17."""
+    source = shop()
+    version = source.topics[source.topic("shop", "people")].version
+    claims = tuple(claim(name, version) for name in ("people", "none"))
+    source.put_table("shop", "items", columns=("id", "new"))
+    pull = Pull(
+        request=1,
+        db="shop",
+        table="items",
+        selector=SELECT_TABLE,
+        credit=1,
+        epoch=source.epoch,
+        beside=claims,
+    )
+    assert still_true(claims, pulled(source, pull)) == claims[:1]
+    source.put_table("shop", "people", columns=("id", "new"))
+    assert still_true(claims, pulled(source, pull)) == ()
+
+
+def pushed(*names: str, used: tuple[str, ...] = (), **at: int) -> TopicView:
+    """Return a topic at full, with what was pulled in it, by name, at these topic versions."""
+    held = TopicView(epoch=10, aside=place(**at))
+    for name in names:
+        hold(held, name, at=0, covers=None)
+        held.groups[table_key("shop", name)].used = name in used
+    return held
+
+
+def test_at_full_what_is_in_use_is_asked_for_and_the_table_itself() -> None:
+    held = pushed("a", "b", "c", used=("b", "c"), w=7, x=9)
+    found = claims_beside(held, table_key("shop", "a"), reached=6)
+    in_use = claim("x", 9), claim("w", 7), claim("c", 6, whole=True), claim("b", 6, whole=True)
+    assert found == (claim("a", 6, whole=True), *in_use)
+    assert claims_beside(held, table_key("shop", "w"), reached=6) == (in_use[0], *in_use[2:])
+
+
+def test_table_itself_is_asked_for_however_many_others_are_in_use() -> None:
+    names = [f"t{number:03}" for number in range(BESIDE_MAX + 9)]
+    held = pushed(*names, used=tuple(names))
+    found = claims_beside(held, table_key("shop", names[0]), reached=6)
+    assert [one.table for one in found] == [names[0], *names[-1:-BESIDE_MAX:-1]]
+
+
+def test_withheld_table_is_asked_for_once() -> None:
+    held = pushed("w", used=("w",), w=7)
+    held.groups[table_key("shop", "w")].stubs = 1
+    assert claims_beside(held, table_key("shop", "none"), reached=6) == (claim("w", 7),)
+    assert claims_beside(held, table_key("shop", "w"), reached=6) == ()
+
+
+def test_what_is_confirmed_at_full_is_known_beside_what_was_pulled() -> None:
+    """P-PULL-17."""
+    held = pushed("a", "b", w=7)
+    true = claim("a", 6, whole=True), claim("w", 7)
+    confirm(held, (*true, claim("b", 7, whole=True)), at=18, reached=6)
+    assert ats(held) == [18, 0]
+    assert held.aside is not None
+    assert ats(held.aside) == [18]

@@ -1,0 +1,237 @@
+"""Levels follow use: a topic is followed once it is read, in full once that is worth it."""
+
+from topicast.subscriber.placement.controller import (
+    ALL_THAT_FITS,
+    BY_HAND,
+    DRAIN_MAX,
+    FIRST_USE,
+    OUTGREW,
+    PLAN_S,
+    UNJUDGED,
+)
+from topicast.subscriber.placement.controller import NAMES as NAMES_HELD
+from topicast.subscriber.protocol import facts
+from topicast.tests.subscriber.source import NAMES, Catalog, shop
+from topicast.tests.subscriber.world import World
+from topicast.topics.entries import FULL, MINIMAL
+from topicast.topics.errors import UsageError
+from topicast.topics.sharding import NAMESPACE
+from topicast.topics.wire.messages import CatchUp, Pull
+
+
+def driver(catalog: Catalog | None = None, **settings: object) -> World:
+    """Return a world whose member chooses its levels."""
+    world = World(catalog or shop(), automatic=True, **settings)  # type: ignore[arg-type]
+    world.start()
+    return world
+
+
+def levels(world: World) -> dict[int, str]:
+    return {t: info.level for t, info in world.topics().items() if t != NAMESPACE}
+
+
+def read(world: World, name: str, *, whole: bool = False) -> None:
+    """Read a table as an application would: note it, look at memory, else pull."""
+    world.member.choosing.reads.append(("shop", name, whole))
+    view = world.view
+    found = view.partitions("shop", name) if whole else view.table("shop", name)
+    if found is None:
+        world.ask(facts.AskTable, db="shop", table=name, whole=whole)
+
+
+def large(tables: int = 40) -> Catalog:
+    """Return a catalog that does not fit comfortably anywhere: it is mostly one big table."""
+    catalog = shop()
+    for number in range(tables):
+        catalog.create_table("shop", f"t{number}")
+    return catalog
+
+
+def test_new_driver_starts_with_the_namespace_alone() -> None:
+    world = driver(budget_bytes=30_000)
+    assert set(levels(world).values()) == {"none"}
+    assert world.view.tables("shop") == NAMES
+    assert world.stats().held_bytes == world.catalog.live_bytes(NAMESPACE)
+    (request,) = world.said(CatchUp)
+    assert isinstance(request, CatchUp)
+    assert [one.topic for one in request.wanted] == [NAMESPACE]
+
+
+def test_first_read_follows_its_topic_so_the_second_is_from_memory() -> None:
+    catalog = large()
+    world = driver(catalog, budget_bytes=catalog.live_bytes(NAMESPACE) + 12_000)
+    read(world, "orders")
+    topic = catalog.topic("shop", "orders")
+    assert levels(world)[topic] == "minimal"
+    assert {t for t, level in levels(world).items() if level != "none"} == {topic}
+    read(world, "orders")
+    assert len(world.said(Pull)) == 1
+    world.publish(catalog.put_table("shop", "orders", columns=("id", "more")))
+    assert world.columns("orders") is None
+    read(world, "orders")
+    assert world.columns("orders") == ("id", "more")
+
+
+def test_catalog_that_fits_comfortably_is_all_pushed_in_time() -> None:
+    world = driver(budget_bytes=10_000_000)
+    world.pass_time(2 * PLAN_S)
+    assert set(levels(world).values()) == {"full"}
+    assert {info.why for t, info in world.topics().items() if t != NAMESPACE} == {
+        "all topics fit comfortably into the budget"
+    }
+
+
+def test_what_is_set_by_hand_stays() -> None:
+    world = driver(budget_bytes=10_000_000)
+    world.ask(facts.AskJoin, topics=(1,), level=MINIMAL)
+    world.ask(facts.AskDrop, topics=(2,))
+    world.pass_time(2 * PLAN_S)
+    assert levels(world) == {0: "full", 1: "minimal", 2: "none", 3: "full"}
+    assert world.topics()[1].why == BY_HAND
+    name = next(n for n in NAMES if world.catalog.topic("shop", n) == 2)
+    read(world, name)
+    assert levels(world)[2] == "none"
+
+
+def test_hot_topic_becomes_full_where_that_is_worth_it_and_within_the_budget() -> None:
+    catalog = large()
+    budget = catalog.live_bytes(NAMESPACE) + 16_000
+    world = driver(catalog, budget_bytes=budget)
+    hot = [n for n in catalog.names["shop"] if catalog.topic("shop", n) == 0]
+    assert catalog.size(0) < 10_000
+    for minute in range(30):
+        for name in hot:
+            read(world, name)
+            if minute % 2:
+                world.publish(catalog.put_table("shop", name, columns=(f"c{minute}",)))
+            read(world, name)
+        world.pass_time(60)
+        assert world.stats().held_bytes <= budget
+    assert levels(world)[0] == "full"
+    why = world.topics()[0].why
+    assert "pulls an hour" in why, why
+
+
+def test_who_watches_hears_of_every_table_while_it_lasts() -> None:
+    catalog = large()
+    world = driver(catalog, budget_bytes=catalog.live_bytes(NAMESPACE) + 12_000)
+    world.handle(facts.Watching(on=True))
+    world.run()
+    assert set(levels(world).values()) == {"minimal"}
+    world.publish(catalog.put_table("shop", "orders", columns=("id", "more")))
+    world.publish(catalog.put_partitions("shop", "sales", {"ds=001": {"n": "new"}}))
+    found = [(change.object, change.kind) for change in world.changes]
+    assert found == [("shop.orders", "schema"), ("shop.sales", "data")]
+    world.pass_time(2 * PLAN_S)
+    assert set(levels(world).values()) == {"minimal"}
+
+
+def test_why_is_told_in_plain_words_whoever_chose_the_level() -> None:
+    catalog = large()
+    world = driver(catalog, budget_bytes=catalog.live_bytes(NAMESPACE) + 12_000)
+    why = {topic: info.why for topic, info in world.topics().items()}
+    assert why == {**dict.fromkeys(range(4), UNJUDGED), NAMESPACE: NAMES_HELD}
+    orders = catalog.topic("shop", "orders")
+    read(world, "orders")
+    assert world.topics()[orders].why == FIRST_USE
+    world.pass_time(2 * PLAN_S)
+    assert world.topics()[orders].why == "in use; full is judged after 300 s at one level"
+    world.ask(facts.AskDrop, topics=(orders,))
+    assert world.topics()[orders].why == BY_HAND
+    world.member._following.outgrown.append(orders)  # as of before it was dropped
+    assert world.topics()[orders].why == BY_HAND
+    other = (orders + 1) % 4
+    world.member._following.outgrown.append(other)
+    assert world.topics()[other].why == OUTGREW
+
+
+def test_why_without_a_planner_says_what_fits_and_what_does_not() -> None:
+    catalog = large()
+    room = max(catalog.size(topic) for topic in range(4))
+    world = World(catalog, budget_bytes=catalog.size(NAMESPACE) + room)
+    world.start()
+    why = {info.level: info.why for topic, info in world.topics().items() if topic != NAMESPACE}
+    assert why["full"] == ALL_THAT_FITS
+    assert "bytes and the budget leaves" in why["none"]
+    world.pass_time(1.5)
+    assert world.member._following.outgrown == []  # nobody plans with it
+
+
+def test_reads_are_counted_and_levels_planned_a_piece_in_each_turn() -> None:
+    world = driver(budget_bytes=10_000_000)
+    choosing = world.member.choosing
+    for number in range(3 * DRAIN_MAX):
+        choosing.reads.append(("shop", f"t{number % 200}", False))
+    world.now += PLAN_S
+    left = [len(choosing.reads)]
+    while left[-1]:
+        world.handle(facts.Tick())
+        left.append(len(choosing.reads))
+    assert left == [3 * DRAIN_MAX, 2 * DRAIN_MAX, DRAIN_MAX, 0]
+    assert choosing.deadline is not None
+    assert choosing.deadline < world.now  # looked at, and planned in the turn after it
+    assert choosing.why(0) == UNJUDGED
+    world.run()
+    assert set(levels(world).values()) == {"full"}
+
+
+def test_topic_set_by_hand_between_two_turns_is_left_alone() -> None:
+    world = driver(budget_bytes=10_000_000)
+    world.now += PLAN_S
+    world.handle(facts.Tick())
+    world.member.choosing.by_hand(1)
+    world.run()
+    assert levels(world) == {0: "full", 1: "none", 2: "full", 3: "full"}
+
+
+def test_no_byte_left_for_a_topic_leaves_its_tables_pulled() -> None:
+    catalog = shop()
+    names = catalog.live_bytes(NAMESPACE)
+    world = World(catalog, automatic=True, budget_bytes=names + 10)
+    world.sizes = {NAMESPACE: names}
+    world.start()
+    read(world, "orders")
+    assert set(levels(world).values()) == {"none"}
+    assert not world.errors
+
+
+def test_dropped_table_is_in_use_no_more() -> None:
+    world = driver(budget_bytes=10_000_000)
+    read(world, "orders")
+    read(world, "orders")
+    world.pass_time(2)
+    assert len(world.member.choosing.uses) == 1
+    world.publish(*world.catalog.drop_table("shop", "orders"))
+    assert len(world.member.choosing.uses) == 0
+
+
+def test_toggled_mode_moves_the_levels_and_every_answer_stays_right() -> None:
+    world = driver(budget_bytes=10_000_000)
+    world.pass_time(2 * PLAN_S)
+    read(world, "orders")
+    assert set(levels(world).values()) == {"full"}
+    world.offers = MINIMAL
+    for number in range(20):
+        world.publish(world.catalog.put_table("shop", "orders", columns=(f"c{number}",)))
+        read(world, "orders")
+        assert world.columns("orders") in ((f"c{number}",), None)
+        world.pass_time(0.3)
+    assert "full" not in levels(world).values()
+    assert levels(world)[world.catalog.topic("shop", "orders")] == "minimal"
+    world.offers = FULL | MINIMAL
+    world.pass_time(3 * PLAN_S)
+    assert set(levels(world).values()) == {"full"}
+    assert world.columns("orders") == ("c19",)
+    assert not world.errors
+
+
+def test_topic_is_not_followed_at_minimal_where_that_is_not_offered() -> None:
+    catalog = large()
+    world = driver(catalog, budget_bytes=catalog.live_bytes(NAMESPACE) + 12_000)
+    world.offers = FULL
+    world.beacon()
+    read(world, "orders")
+    assert set(levels(world).values()) == {"none"}
+    error = world.errors[world.ask(facts.AskJoin, topics=(1,), level=MINIMAL)]
+    assert isinstance(error, UsageError)
+    assert "not offered" in str(error)

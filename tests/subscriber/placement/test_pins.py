@@ -1,0 +1,156 @@
+"""Which tables are pinned is read off the names, a few blocks a turn, as they come and go."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topicast.subscriber.placement import pins as module
+from topicast.subscriber.placement.pins import Pins
+from topicast.subscriber.store.pin_rules import Marks
+from topicast.subscriber.store.view import View, prepare
+from topicast.tests.subscriber.source import Catalog
+from topicast.topics.objects.names import parse_table_key, table_key
+from topicast.topics.objects.rules import OFF, Rule
+from topicast.topics.sharding import NAMESPACE
+
+
+class Namespace:
+    """A namespace, and pins that hear of each change."""
+
+    def __init__(self, *patterns: str) -> None:
+        self.catalog = Catalog()
+        self.view = View(4)
+        self.moved: list[str] = []
+        self.pins = Pins(
+            Marks(patterns), self.view, lambda _, group: self.moved.append(_name(group))
+        )
+        self.catalog.create_database("db")
+        self._version = 0
+
+    def create(self, *names: str) -> None:
+        for name in names:
+            self.catalog.create_table("db", name)
+        self.hear()
+
+    def drop(self, *names: str) -> None:
+        for name in names:
+            self.catalog.drop_table("db", name)
+        self.hear()
+
+    def hear(self) -> None:
+        """Apply what has changed since, and say so."""
+        place = self.view.topics[NAMESPACE]
+        topic = self.catalog.topics[NAMESPACE]
+        swaps, growth = prepare(place, list(topic.since(self._version)))
+        self._version = topic.version
+        self.view.install(place, swaps, growth)
+        self.pins.named(swaps)
+
+    def scan(self) -> list[str]:
+        """Look at all that waits; return what is pinned."""
+        while self.pins.scanning:
+            self.pins.scan()
+            self.pins.check()
+        return sorted(map(_name, self.pins.known))
+
+
+def _name(group: bytes) -> str:
+    return parse_table_key(group).table
+
+
+def test_names_that_match_are_pinned_as_they_come_and_forgotten_as_they_go() -> None:
+    names = Namespace("db.a*", "other.*")
+    names.create("a1", "b1", "a2")
+    assert names.scan() == ["a1", "a2"]
+    assert [_name(group) for group in names.pins.fresh] == ["a1", "a2"]
+    names.pins.fresh.clear()
+    names.create("a3", "a0", "c")  # blocks of three are cut anew
+    assert names.scan() == ["a0", "a1", "a2", "a3"]
+    assert sorted(map(_name, names.pins.fresh)) == ["a0", "a3"]
+    names.drop("a1", "c")
+    assert names.scan() == ["a0", "a2", "a3"]
+    assert names.moved == ["a1", "a2", "a0", "a3", "a1"]
+
+
+def test_rules_for_drivers_are_no_names() -> None:
+    """P-RULES-1."""
+    names = Namespace("*.*")
+    names.catalog.rule(Rule("a", OFF))
+    names.hear()
+    assert not names.pins.scanning
+
+
+def test_scan_is_cut_into_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SCAN_MAX", 2)
+    names = Namespace("*.*")
+    names.create(*(f"t{number:02}" for number in range(30)))
+    names.pins.scan()
+    assert len(names.pins.known) == 6  # two blocks of three
+    assert names.pins.scanning
+    assert len(names.scan()) == 30
+
+
+def test_no_pin_means_no_scan() -> None:
+    names = Namespace()
+    names.create("a")
+    assert not names.pins.scanning
+
+
+def test_table_that_is_unpinned_is_forgotten_and_not_found_again() -> None:
+    names = Namespace("db.*")
+    names.create("a", "b")
+    names.scan()
+    names.pins.over[table_key("db", "a")] = 10
+    names.pins.unpin("db", "a")
+    assert names.pins.over_count == 0
+    names.create("c")
+    assert names.scan() == ["b", "c"]
+
+
+def test_tables_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PINS_MAX", 2)
+    names = Namespace("db.*")
+    names.create("a", "b", "c")
+    names.scan()
+    assert (names.pins.count, names.pins.over_count) == (3, 1)
+    names.pins.forgot_names()
+    assert (names.pins.count, names.pins.over_count) == (0, 0)
+
+
+def test_what_is_to_come_is_what_fits_beside_what_is_held() -> None:
+    names = Namespace("db.*")
+    names.create("a", "b", "c", "d")
+    names.scan()
+    pins = names.pins.known
+    for size, pin in zip((200, 100, 300, 50), pins.values(), strict=True):
+        pin.size = size
+    held = {(pin.topic, group): 50 for group, pin in pins.items() if pin.size in (100, 50)}
+    assert names.pins.needed_bytes == 650
+    assert names.pins.to_come(400, held).total() == 200 + 50
+    assert names.pins.to_come(1000, held).total() == 200 + 50 + 300
+    assert names.pins.to_come(200, {}).total() == 100, "its topic takes some bytes, too"
+    assert names.pins.to_come(5000, {}).total() == 650
+
+
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.sampled_from([f"{a}{n}" for a in "ab" for n in range(6)])),
+        max_size=25,
+    ),
+    st.lists(st.booleans(), min_size=25, max_size=25),
+)
+def test_what_is_known_is_what_exists_and_matches(
+    steps: list[tuple[bool, str]], scans: list[bool]
+) -> None:
+    names = Namespace("db.a?")
+    exists: set[str] = set()
+    for (create, name), scan in zip(steps, scans, strict=False):
+        if create and name not in exists:
+            names.create(name)
+            exists.add(name)
+        elif not create and name in exists:
+            names.drop(name)
+            exists.remove(name)
+        if scan:
+            names.pins.scan()
+    assert names.scan() == sorted(name for name in exists if name.startswith("a"))

@@ -1,0 +1,81 @@
+"""Barriers: what is subscribed to is fenced in turn, however fast more of it comes."""
+
+from collections.abc import Callable
+from itertools import count
+
+from topicast.subscriber.protocol.facts import Effect, Subscribe, Unsubscribe
+from topicast.subscriber.replication.joining import BARRIER_AGAIN_S, Joining
+from topicast.topics.entries import MINIMAL
+from topicast.topics.wire.header import BARRIER_PREFIX
+
+A, B, C = ((topic, MINIMAL) for topic in range(3))
+
+
+def joining() -> Joining:
+    ids, nonces = count(1), count(1)
+    return Joining(ids.__next__, lambda: next(nonces).to_bytes(16, "big"))
+
+
+def barriers(effects: tuple[Effect, ...]) -> list[bytes]:
+    """Return the nonces of the barriers that are asked for."""
+    prefixes = [one.prefix for one in effects if isinstance(one, Subscribe)]
+    return [
+        prefix.removeprefix(BARRIER_PREFIX)
+        for prefix in prefixes
+        if prefix.startswith(BARRIER_PREFIX)
+    ]
+
+
+def begin() -> tuple[Joining, Callable[[bytes, float], list[bytes]], bytes]:
+    """Return the dialogue with a barrier under way, what answers one, and its nonce."""
+    one = joining()
+    (nonce,) = barriers(one.settle([A], now=0.0))
+
+    def answer(nonce: bytes, now: float) -> list[bytes]:
+        return barriers(one.on_barrier(nonce, now=now)[1])
+
+    return one, answer, nonce
+
+
+def test_what_comes_while_a_barrier_is_under_way_does_not_hold_it_up() -> None:
+    one, answer, nonce = begin()
+    assert barriers(one.settle([A, B], now=0.1)) == []
+    assert barriers(one.settle([A, B, C], now=0.2)) == []
+    (following,) = answer(nonce, 0.3)
+    assert [one.fenced(account) for account in (A, B, C)] == [True, False, False]
+    assert answer(following, 0.4) == []
+    assert [one.fenced(account) for account in (A, B, C)] == [True, True, True]
+
+
+def test_what_is_dropped_before_its_barrier_needs_none() -> None:
+    one, answer, nonce = begin()
+    one.settle([A, B], now=0.1)
+    one.settle([A], now=0.2)
+    assert answer(nonce, 0.3) == []
+    assert (one.fenced(A), one.fenced(B)) == (True, False)
+    assert one.deadline is None or one.deadline > 0.3
+
+
+def test_barrier_that_is_lost_is_asked_for_again_with_all_that_waits() -> None:
+    one, answer, nonce = begin()
+    one.settle([A, B], now=0.1)
+    again = one.due(BARRIER_AGAIN_S)
+    (following,) = barriers(again)
+    assert sum(isinstance(effect, Unsubscribe) for effect in again) == 1
+    assert answer(nonce, 1.1) == []  # late, and of no meaning any more
+    assert not one.fenced(A)
+    assert answer(following, 1.2) == []
+    assert one.fenced(A)
+    assert one.fenced(B)
+
+
+def test_another_connection_begins_without_barriers() -> None:
+    one, answer, nonce = begin()
+    one.settle([A, B], now=0.1)
+    one.restart(keeps_data=False)
+    assert answer(nonce, 0.2) == []
+    assert not one.fenced(A)
+    (following,) = barriers(one.settle([A, B], now=0.3))
+    assert answer(following, 0.4) == []
+    assert one.fenced(A)
+    assert one.fenced(B)

@@ -1,0 +1,242 @@
+"""Clients' sessions as a server keeps them, in a map; tests/spark has the real one."""
+
+import gc
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from topicast.subscriber.spark.attach import connect as connect_module
+from topicast.subscriber.spark.attach.connect import Connect, Hosted
+from topicast.subscriber.spark.guard import Guard
+from topicast.subscriber.spark.sessions import Sessions
+
+
+class Plans:
+    def __init__(self) -> None:
+        self.forgotten = 0
+
+    def invalidateAll(self) -> None:  # noqa: N802 - Guava's
+        self.forgotten += 1
+
+
+class Store(dict[str, str]):
+    """The server's map, from a client's key to the id of its session."""
+
+    def hashCode(self) -> int:  # noqa: N802 - Java's
+        return hash(frozenset(self.items()))
+
+    def entrySet(self) -> Any:  # noqa: N802 - Java's
+        self.reads = getattr(self, "reads", 0) + 1
+        return SimpleNamespace(toArray=lambda: [_entry(name) for name in self.values()])
+
+
+def _entry(name: str) -> Any:
+    java = SimpleNamespace(sessionUUID=lambda: name)
+    return SimpleNamespace(getValue=lambda: SimpleNamespace(session=lambda: java))
+
+
+class Server:
+    def __init__(self) -> None:
+        self.store: Store | None = Store()
+        self.kept = Plans()
+
+    def sessions(self) -> Store | None:
+        return self.store
+
+    def plans(self, _holder: object) -> Plans:
+        return self.kept
+
+
+class Classic:
+    def __init__(self) -> None:
+        self._sc = SimpleNamespace(_jsc=object())
+        self._jvm = object()
+        self._jsparkSession = object()
+
+
+class Host:
+    """A driver of one classic session, in which a server may be started."""
+
+    def __init__(self) -> None:
+        self.server: Server | None = None
+        self.classic = Classic()
+        self.sessions = Sessions()
+        self.sessions.found(self.classic)
+        self.guard = Guard()
+        self.on = True
+        self.failing = ""
+        self.renewed: list[str] = []
+        self.connect = Connect(
+            self.sessions,
+            guard=self.guard,
+            renew=self._renew,
+            is_on=lambda: self.on,
+            seek=lambda _base: self.server,
+        )
+
+    def serve(self, **clients: str) -> Store:
+        self.server = Server()
+        assert self.server.store is not None
+        self.server.store.update(clients)
+        return self.server.store
+
+    def look(self) -> bool:
+        return self.connect.poll(at_once=True)
+
+    def found(self) -> list[str]:
+        gc.collect()
+        hosted = [one for one in self.sessions.alive() if isinstance(one, Hosted)]
+        assert len(hosted) == len(self.connect)
+        return [one._jsparkSession.sessionUUID() for one in hosted]
+
+    def _renew(self, session: Any) -> None:
+        name = session._jsparkSession.sessionUUID()
+        if name == self.failing:
+            raise RuntimeError(name)
+        self.renewed.append(name)
+
+
+def test_without_a_server_nothing_is_found_and_one_that_is_started_later_is() -> None:
+    host = Host()
+    assert not host.look()
+    host.serve(ann="1")
+    assert host.look()
+    assert (host.found(), host.guard.errors) == (["1"], 0)
+
+
+def test_new_session_is_renewed_once_and_the_map_is_read_only_when_it_changed() -> None:
+    host = Host()
+    store = host.serve(ann="1")
+    assert host.look()
+    assert not host.look()
+    store["bob"] = "2"
+    assert host.look()
+    assert not host.look()
+    assert (host.renewed, store.reads) == (["1", "2"], 2)
+
+
+def test_session_that_the_server_let_go_is_let_go() -> None:
+    host = Host()
+    store = host.serve(ann="1", bob="2")
+    host.look()
+    del store["ann"]
+    assert not host.look()
+    assert host.found() == ["2"]
+
+
+def test_other_session_under_the_same_key_is_a_new_one() -> None:
+    host = Host()
+    store = host.serve(ann="1")
+    host.look()
+    store["ann"] = "3"
+    assert host.look()
+    assert (host.found(), host.renewed) == (["3"], ["1", "3"])
+
+
+def test_session_that_cannot_be_renewed_is_found_again_and_others_are_not_held_up() -> None:
+    host = Host()
+    host.serve(ann="1", bob="2")
+    host.failing = "1"
+    assert host.look()
+    assert (host.found(), host.guard.errors) == (["2"], 1)
+    assert host.guard.last == "look after a session of Spark Connect: RuntimeError: 1"
+    assert not host.connect.poll(), "not at once"
+    host.failing = ""
+    assert host.look()
+    assert sorted(host.found()) == ["1", "2"]
+
+
+def test_off_finds_sessions_and_leaves_them_alone() -> None:
+    host = Host()
+    host.on = False
+    host.serve(ann="1")
+    assert host.look()
+    assert (host.found(), host.renewed) == (["1"], [])
+
+
+def test_nothing_is_asked_more_often_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(connect_module.time, "monotonic", lambda: now)
+    host = Host()
+    assert not host.connect.poll()
+    store = host.serve(ann="1")
+    now += connect_module.SEEK_S / 2
+    assert not host.connect.poll()
+    now += connect_module.SEEK_S / 2
+    assert host.connect.poll()
+    store["bob"] = "2"
+    now += connect_module.POLL_S / 2
+    assert not host.connect.poll()
+    now += connect_module.POLL_S / 2
+    assert host.connect.poll()
+
+
+def test_what_fails_is_tried_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(connect_module.time, "monotonic", lambda: now)
+    host = Host()
+    store = host.serve(ann="1", bob="2")
+    host.failing = "1"
+    for pause_s in (2, 4, 8, 16, 32, 60, 60):
+        host.connect.poll()
+        errors = host.guard.errors
+        now += pause_s - 1
+        host.connect.poll()
+        assert host.guard.errors == errors, pause_s
+        now += 1
+    host.failing = ""
+    assert host.connect.poll()
+    host.failing = store["carl"] = "3"
+    now += connect_module.POLL_S
+    host.connect.poll()
+    host.failing = ""
+    now += connect_module.RETRY_S
+    assert host.connect.poll(), "soon again after it went well"
+
+
+def test_after_the_context_ended_nothing_is_held_and_in_a_new_one_sessions_are_found() -> None:
+    host = Host()
+    host.serve(ann="1")
+    host.look()
+    host.classic._sc._jsc = None
+    assert not host.look()
+    assert host.found() == []
+    again = Classic()
+    host.sessions.found(again)
+    assert host.look()
+    assert host.found() == ["1"]
+
+
+def test_server_that_fails_is_counted_and_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Host()
+    host.serve(ann="1")
+    assert host.server is not None
+    with monkeypatch.context() as patched:
+        patched.setattr(host.server, "sessions", lambda: 1 / 0)
+        assert not host.look()
+    assert (host.guard.errors, host.found()) == (1, [])
+    assert host.look()
+
+
+def test_server_without_a_first_session_has_none() -> None:
+    host = Host()
+    host.serve()
+    assert host.server is not None
+    host.server.store = None
+    assert not host.look()
+    assert host.guard.errors == 0
+
+
+def test_plans_of_a_session_are_forgotten_with_a_relation_and_classic_ones_have_none() -> None:
+    host = Host()
+    host.serve(ann="1")
+    host.look()
+    for session in host.sessions.alive():
+        host.connect.suspected(session)
+    del session
+    assert host.server is not None
+    assert host.server.kept.forgotten == 1
+    host.connect.let_go()
+    assert host.found() == []
+    assert host.look()

@@ -1,0 +1,61 @@
+"""Attaching where that is not possible ends in plain Spark; tests/spark has the rest."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from topicast.subscriber.spark import Handle, attach
+from topicast.subscriber.spark.refresh.catalyst import Catalyst, Unsupported
+from topicast.topics.errors import ConfigError, NotReady
+
+
+class ConnectSession:
+    """A Spark Connect session: it has no JVM."""
+
+
+@pytest.fixture
+def handle() -> Iterator[Handle]:
+    found = attach(ConnectSession())  # type: ignore[arg-type]  # which is the point
+    yield found
+    found.detach()
+
+
+def test_connect_session_is_told_that_it_cannot_be_attached(handle: Handle) -> None:
+    status = handle.status()
+    assert (status.state, status.errors) == ("unsupported", 1)
+    assert "no JVM here" in status.reason
+    with pytest.raises(Unsupported):
+        Catalyst.probe(ConnectSession())  # type: ignore[arg-type]  # as above
+
+
+def test_second_attach_is_the_same_handle(handle: Handle) -> None:
+    assert attach(ConnectSession()) is handle  # type: ignore[arg-type]  # as above
+    handle.detach()
+    assert attach(ConnectSession()) is not handle  # type: ignore[arg-type]  # as above
+
+
+def test_whatever_is_given_nothing_is_raised() -> None:
+    with attach(None) as handle:  # type: ignore[arg-type]  # as above
+        assert handle.status().state == "unsupported"
+        assert handle.status().errors > 0
+
+
+def test_sync_of_what_is_not_attached_says_why(handle: Handle) -> None:
+    with pytest.raises(NotReady, match="unsupported: a Spark Connect session"):
+        handle.sync(timeout_s=0)
+
+
+def test_control_is_checked(handle: Handle) -> None:
+    handle.control("off")
+    with pytest.raises(ConfigError, match="dry-run"):
+        handle.control("away")
+
+
+def test_handle_is_of_no_use_after_a_fork(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "getpid", lambda: -1)
+        handle.detach()
+        assert handle.status().state == "detached"
+        assert "forked" in handle.status().reason
+    assert attach(ConnectSession()) is handle  # type: ignore[arg-type]  # as above

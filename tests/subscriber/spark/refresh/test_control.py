@@ -1,0 +1,45 @@
+from dataclasses import asdict
+
+import pytest
+
+from topicast.subscriber.protocol.facts import DATA_CHANGED, Change
+from topicast.subscriber.spark.refresh.control import Application, facts_of, least
+from topicast.subscriber.spark.refresh.refresher import Refresher
+from topicast.topics.objects.rules import DRY_RUN, OFF, ON
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted", "found"),
+    [
+        (ON, ON, ON),
+        (ON, DRY_RUN, DRY_RUN),
+        (ON, OFF, OFF),
+        (DRY_RUN, ON, DRY_RUN),
+        (DRY_RUN, OFF, OFF),
+        (OFF, ON, OFF),
+        (OFF, DRY_RUN, OFF),
+    ],
+)
+def test_either_side_can_switch_it_off(said: str, wanted: str, found: str) -> None:
+    assert least(said, wanted) == found
+
+
+def test_operators_see_whose_driver_it_is_and_what_it_did() -> None:
+    application = Application(
+        application="nightly", application_id="app-1", user="ann", host="h", pid=7, spark="4.3.0"
+    )
+    refresher = Refresher(control=DRY_RUN)
+    change = Change(object="d.t", kind=DATA_CHANGED, version=1, origin="events")
+    refresher.changed(change, now=0.0)
+    refresher.begin(["s"], now=0.0)
+    refresher.look("s", frozenset({"d.t"}))
+    facts = facts_of(application, refresher, errors=2)
+    assert application.names == ("nightly", "app-1")
+    assert facts == asdict(application) | {
+        "state": DRY_RUN,
+        "sessions": 1,
+        "refreshes": 0,
+        "stale_reads_avoided": 0,
+        "would_refresh": 1,
+        "errors": 2,
+    }

@@ -1,0 +1,386 @@
+"""Which change means which call on which session."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topicast.subscriber.protocol.facts import CREATED, DATA_CHANGED, DROPPED, SCHEMA, Change
+from topicast.subscriber.spark.refresh.refresher import (
+    LATE_S,
+    LOOK_S,
+    OWED_MAX,
+    REREAD_S,
+    SOON_S,
+    UNKNOWN_S,
+    Existing,
+    Order,
+    Recache,
+    Refresher,
+    Renew,
+)
+from topicast.topics.errors import UsageError
+from topicast.topics.objects.rules import DRY_RUN, OFF, ON, STATES
+
+ORDERS = "shop.orders"
+OTHER = "shop.other"
+
+
+def changed(
+    name: str = ORDERS, kind: str = DATA_CHANGED, *, files: bool = True, version: int = 1
+) -> Change:
+    return Change(object=name, kind=kind, version=version, origin="events", files=files)
+
+
+def turn(
+    refresher: Refresher,
+    cached: dict[str, set[str]],
+    *,
+    held: tuple[str, ...] = (),
+    now: float = 0.0,
+) -> tuple[Order, ...]:
+    """Look at each session that has something ``cached`` or ``held``, and do what it says."""
+    refresher.begin(cached, now=now)
+    orders: list[Order] = []
+    for session, tables in cached.items():
+        orders += refresher.look(session, frozenset(tables), frozenset(held))
+        refresher.check()
+    for order in orders:
+        refresher.done(order)
+    return tuple(orders)
+
+
+def renew(
+    table: str = ORDERS, *, session: str = "s", existing: Existing = Existing.IF_GONE
+) -> Renew:
+    return Renew(session=session, table=table, existing=existing)
+
+
+def test_dataframe_of_what_comes_after_an_attach_is_refreshed_in_place_later() -> None:
+    """It was loaded since: its columns are those of now, and only its files may be of before."""
+    refresher = Refresher()
+    refresher.lost(now=0.0, late=False)
+    assert turn(refresher, {"s": {OTHER}}) == (renew(OTHER, existing=Existing.NEVER),)
+    assert turn(refresher, {"s": {ORDERS}}, now=0.5) == (renew(),)
+    refresher.changed(changed(kind=SCHEMA), now=0.6)
+    assert turn(refresher, {"s": {ORDERS}}, now=0.7) == (renew(existing=Existing.NEVER),)
+    refresher.lost(now=1.0, late=True)
+    late = {"s": {ORDERS}, "new": {ORDERS}}
+    never = Existing.NEVER
+    assert turn(refresher, late, now=1.1) == (
+        renew(existing=never),
+        renew(session="new", existing=never),
+    )
+
+
+def test_what_a_session_had_is_suspect_again_though_it_was_not_read_since() -> None:
+    """A plan that was being made when its relation was forgotten holds it: nobody else does."""
+    refresher = Refresher()
+    turn(refresher, {"s": {ORDERS}, "t": {OTHER}})
+    for now in (0.0, 1.0):
+        refresher.changed(changed(), now=now)
+        turn(refresher, {"s": {ORDERS} if now == 0.0 else set(), "t": {OTHER}}, now=now)
+        assert [refresher.suspects(one) for one in ("s", "t", "u")] == [True, False, False]
+    turn(refresher, {"s": set(), "t": {OTHER}}, now=1.0 + LATE_S + 0.1)
+    assert not refresher.suspects("s")
+    refresher.turn(DRY_RUN, now=100.0)
+    refresher.changed(changed(), now=100.0)
+    turn(refresher, {"s": {ORDERS}}, now=100.0)
+    assert not refresher.suspects("s"), "nothing is done in a dry run"
+
+
+def test_changed_table_is_renewed_where_it_is_cached_and_nowhere_else() -> None:
+    refresher = Refresher()
+    refresher.changed(changed(), now=0.0)
+    found = turn(refresher, {"s": {ORDERS, OTHER}, "t": {OTHER}, "u": {ORDERS}})
+    assert found == (renew(), renew(session="u"))
+    assert (refresher.sessions, refresher.relations) == (3, 4)
+
+
+def test_what_was_cached_is_looked_for_at_once_and_what_was_not_less_often() -> None:
+    refresher = Refresher()
+    turn(refresher, {"s": {ORDERS}})
+    refresher.changed(changed(OTHER), now=0.0)
+    assert refresher.pause_s() == UNKNOWN_S
+    refresher.changed(changed(), now=0.0)
+    assert refresher.pause_s() == 0.0
+    turn(refresher, {"s": {ORDERS}})
+    assert refresher.pause_s() == LOOK_S
+    refresher.changed(changed("other_db", DROPPED), now=0.0)
+    assert refresher.pause_s() == 0.0
+
+
+def test_news_of_what_is_not_cached_may_gather_and_of_what_is_may_not() -> None:
+    refresher = Refresher()
+    assert not refresher.patient, "the first that comes is looked at"
+    refresher.changed(changed(), now=0.0)
+    assert refresher.patient
+    turn(refresher, {"s": {ORDERS}})
+    assert [refresher.is_cached(name) for name in (ORDERS, OTHER, "shop")] == [True, False, True]
+    refresher.changed(changed(), now=0.0)
+    assert not refresher.patient
+
+
+def test_change_is_told_to_a_session_once() -> None:
+    refresher = Refresher()
+    refresher.changed(changed(), now=0.0)
+    assert turn(refresher, {"s": {ORDERS}})
+    assert turn(refresher, {"s": {ORDERS}}) == ()
+    refresher.changed(changed(version=2), now=0.0)
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(),)
+
+
+def test_changes_of_one_table_between_two_turns_are_one_refresh() -> None:
+    refresher = Refresher()
+    for version in range(100):
+        refresher.changed(changed(version=version), now=0.0)
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(),)
+    assert (refresher.counts.changes, refresher.counts.renewed) == (100, 1)
+
+
+@pytest.mark.parametrize("kind", [SCHEMA, CREATED, DROPPED])
+def test_relation_of_another_shape_is_never_refreshed_in_place(kind: str) -> None:
+    """Its columns would be read from files that have others."""
+    refresher = Refresher(refresh_existing=True)
+    refresher.changed(changed(kind=kind), now=0.0)
+    refresher.changed(changed(version=2), now=0.0)  # and the data after it
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.NEVER),)
+    refresher.changed(changed(version=3), now=0.0)  # of the relation that has the new columns
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.ALWAYS),)
+
+
+def test_existing_dataframes_are_refreshed_where_their_files_are_known_to_be_gone() -> None:
+    refresher, gone = Refresher(), replace(changed(), overwritten=True)
+    refresher.changed(gone, now=0.0)
+    refresher.changed(changed(), now=0.0)  # an append after it
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.ALWAYS),)
+    refresher.changed(changed(), now=0.0)
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.IF_GONE),)
+    refresher.changed(replace(gone, kind=SCHEMA), now=0.0)
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.NEVER),)
+
+
+def test_table_that_only_dataframes_hold_is_renewed_for_each_change_once() -> None:
+    refresher = Refresher()
+    turn(refresher, {"s": set()}, held=(ORDERS,))
+    assert (refresher.relations, refresher.is_cached(ORDERS)) == (0, True)
+    for wanted in (Existing.IF_GONE, Existing.ALWAYS, Existing.ALWAYS):
+        overwritten = wanted is Existing.ALWAYS
+        refresher.changed(replace(changed(), overwritten=overwritten), now=0.0)
+        assert refresher.pause_s() == 0.0, "it does not wait with the others"
+        assert turn(refresher, {"s": set()}, held=(ORDERS,)) == (renew(existing=wanted),)
+        assert turn(refresher, {"s": set()}, held=(ORDERS,)) == ()
+    refresher.changed(changed(kind=SCHEMA), now=0.0)
+    assert turn(refresher, {"s": set()}, held=(ORDERS,)) == (renew(existing=Existing.NEVER),)
+
+
+def test_relation_that_was_being_loaded_is_renewed_though_dataframes_were_told() -> None:
+    refresher = Refresher()
+    refresher.changed(changed(), now=0.0)
+    assert turn(refresher, {"s": set()}, held=(ORDERS,)) == (renew(),)
+    assert turn(refresher, {"s": {ORDERS}}, held=(ORDERS,), now=LATE_S) == (renew(),)
+    assert turn(refresher, {"s": set()}, held=(ORDERS,), now=LATE_S) == ()
+
+
+def test_refresh_for_dataframes_that_failed_is_ordered_again() -> None:
+    refresher = Refresher()
+    refresher.changed(changed(), now=0.0)
+    refresher.begin(["s"], now=0.0)
+    (order,) = refresher.look("s", frozenset(), frozenset({ORDERS}))
+    refresher.failed(order)
+    assert turn(refresher, {"s": set()}, held=(ORDERS,)) == (order,)
+
+
+def test_what_a_catch_up_tells_may_be_of_another_shape() -> None:
+    refresher = Refresher(refresh_existing=True)
+    refresher.changed(replace(changed(), origin="catch-up"), now=0.0)
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.NEVER),)
+
+
+def test_existing_dataframes_are_refreshed_where_that_is_asked_for() -> None:
+    refresher = Refresher(refresh_existing=True)
+    refresher.changed(changed(), now=0.0)
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.ALWAYS),)
+
+
+def test_cached_data_is_made_anew_only_where_that_is_asked_for() -> None:
+    refresher = Refresher(refresh_cached=True)
+    refresher.changed(changed(), now=0.0)
+    wanted = Recache(session="s", table=ORDERS, existing=Existing.ALWAYS)
+    assert turn(refresher, {"s": {ORDERS}}) == (wanted,)
+    refresher.changed(changed(), now=0.0)  # the relation is gone, the data is cached
+    assert turn(refresher, {"s": set()}) == (wanted,)
+    refresher.changed(changed(kind=SCHEMA), now=0.0)
+    assert turn(refresher, {"s": set()}) == (replace(wanted, existing=Existing.NEVER),)
+
+
+def test_partitions_that_come_and_go_need_nothing() -> None:
+    refresher = Refresher()
+    refresher.changed(changed(files=False), now=0.0)
+    assert refresher.pause_s() is None
+    assert turn(refresher, {"s": {ORDERS}}) == ()
+    assert refresher.counts.spared == 1
+
+
+def test_dropped_database_takes_its_tables_and_no_others() -> None:
+    refresher = Refresher()
+    refresher.changed(changed("shop", DROPPED), now=0.0)
+    assert turn(refresher, {"s": {ORDERS, "shop2.orders"}}) == (renew(existing=Existing.NEVER),)
+
+
+def test_properties_of_a_database_need_nothing() -> None:
+    refresher = Refresher()
+    refresher.changed(changed("shop", SCHEMA), now=0.0)
+    assert turn(refresher, {"s": {ORDERS}}) == ()
+    assert refresher.counts.spared == 1
+
+
+def test_relation_that_was_being_loaded_when_its_table_changed_is_renewed_once_it_appears() -> None:
+    refresher = Refresher()
+    refresher.changed(changed(), now=0.0)
+    assert turn(refresher, {"s": set()}) == ()
+    assert refresher.pause_s() == LOOK_S
+    assert turn(refresher, {"s": {ORDERS}}, now=LATE_S) == (renew(),)
+    assert turn(refresher, {"s": {ORDERS}}, now=LATE_S) == ()
+
+
+def test_relation_that_appears_long_after_a_change_is_left_alone() -> None:
+    refresher = Refresher()
+    refresher.changed(changed(), now=0.0)
+    assert turn(refresher, {"s": {ORDERS}}, now=LATE_S + 1) == ()
+    assert refresher.pause_s() is None
+
+
+def test_after_a_loss_everything_cached_is_renewed_and_what_comes_later_is_not() -> None:
+    refresher = Refresher()
+    refresher.changed(changed(OTHER), now=0.0)  # older, and owed for longer
+    refresher.lost(now=0.0, late=False)
+    assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.NEVER),)
+    assert turn(refresher, {"s": {ORDERS, "shop.new"}}, now=SOON_S + 1) == ()
+    assert refresher.counts.losses == 1
+
+
+def test_after_a_late_loss_what_was_being_loaded_is_renewed_too() -> None:
+    refresher = Refresher()
+    refresher.lost(now=0.0, late=True)
+    assert turn(refresher, {"s": set()}) == ()
+    assert turn(refresher, {"s": {ORDERS}}, now=SOON_S + 1) == (renew(),)
+
+
+def test_refresh_that_failed_is_ordered_again() -> None:
+    refresher = Refresher()
+    refresher.changed(changed(), now=0.0)
+    refresher.begin(["s"], now=0.0)
+    (order,) = refresher.look("s", frozenset({ORDERS}))
+    refresher.failed(order)
+    assert refresher.pause_s() == LOOK_S
+    assert turn(refresher, {"s": {ORDERS}}) == (order,)
+    assert refresher.counts.renewed == 1
+
+
+def test_what_is_done_for_a_session_that_has_ended_is_counted_and_forgotten() -> None:
+    refresher = Refresher()
+    refresher.changed(changed(), now=0.0)
+    refresher.begin(["s"], now=0.0)
+    (order,) = refresher.look("s", frozenset({ORDERS}))
+    refresher.begin([], now=0.0)
+    refresher.done(order)
+    refresher.failed(order)
+    assert (refresher.relations, refresher.counts.renewed) == (0, 1)
+
+
+def test_stale_read_counts_as_avoided_once_the_relation_is_read_again() -> None:
+    refresher = Refresher()
+    refresher.lost(now=0.0, late=False)
+    turn(refresher, {"s": {ORDERS, OTHER}})
+    turn(refresher, {"s": set()}, now=SOON_S + 1)
+    assert refresher.counts.reread == 0
+    assert refresher.pause_s() == REREAD_S
+    turn(refresher, {"s": {ORDERS}}, now=SOON_S + 1)
+    turn(refresher, {"s": {ORDERS}}, now=SOON_S + 1)
+    assert refresher.counts.reread == 1
+
+
+def test_dry_run_only_counts() -> None:
+    refresher = Refresher(control=DRY_RUN)
+    refresher.changed(changed(), now=0.0)
+    assert turn(refresher, {"s": {ORDERS}}) == ()
+    assert turn(refresher, {"s": {ORDERS}}) == ()
+    assert (refresher.counts.would, refresher.counts.renewed) == (1, 0)
+
+
+def test_off_is_plain_spark_and_on_again_everything_is_suspect() -> None:
+    refresher = Refresher()
+    refresher.changed(changed(OTHER), now=0.0)
+    refresher.turn(OFF, now=0.0)
+    refresher.changed(changed(), now=0.0)
+    refresher.lost(now=0.0, late=True)
+    assert refresher.pause_s() is None
+    assert turn(refresher, {"s": {ORDERS, OTHER}}) == ()
+    refresher.turn(ON, now=1.0)
+    assert [order.table for order in turn(refresher, {"s": {ORDERS, OTHER}})] == [ORDERS, OTHER]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "suspect"),
+    [(ON, ON, False), (DRY_RUN, ON, True), (OFF, DRY_RUN, True), (ON, DRY_RUN, False)],
+)
+def test_turning_makes_suspect_what_was_not_refreshed(
+    before: str, after: str, suspect: bool
+) -> None:
+    refresher = Refresher(control=before)
+    refresher.turn(after, now=0.0)
+    assert (refresher.counts.losses == 1) is suspect
+
+
+def test_control_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match="off, dry-run, on"):
+        Refresher().turn("away", now=0.0)
+
+
+def test_more_changes_than_are_remembered_settle_the_oldest() -> None:
+    refresher = Refresher()
+    for number in range(OWED_MAX + 1):
+        refresher.changed(changed(f"d.t{number}"), now=0.0)
+    refresher.check()
+    assert turn(refresher, {"s": {"d.t0", f"d.t{OWED_MAX}"}}) == (renew(f"d.t{OWED_MAX}"),)
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("change"), st.sampled_from(["d.a", "d.b", "e.a", "d"])),
+        st.tuples(st.just("read"), st.sampled_from(["d.a", "d.b", "e.a"])),
+        st.tuples(st.just("lost"), st.just("")),
+        st.tuples(st.just("turn"), st.sampled_from(STATES)),
+        st.tuples(st.just("look"), st.just("")),
+    ),
+    max_size=40,
+)
+
+
+@given(STEPS)
+def test_after_a_turn_no_relation_is_older_than_what_was_heard(
+    steps: list[tuple[str, str]],
+) -> None:
+    """A session as Spark has it: tables by the moment at which they were loaded."""
+    refresher, loaded, changed_at = Refresher(), dict[str, int](), dict[str, int]()
+    for moment, (what, name) in enumerate(steps):
+        if what == "change":
+            changed_at |= {
+                one: moment for one in ("d.a", "d.b", "e.a") if one == name or one[0] == name
+            }
+            refresher.changed(changed(name, DROPPED), now=moment / 100)
+        elif what == "read":
+            loaded.setdefault(name, moment)
+        elif what == "lost":
+            changed_at |= dict.fromkeys(loaded, moment)
+            refresher.lost(now=moment / 100, late=False)
+        elif what == "turn":
+            refresher.turn(name, now=moment / 100)
+        else:
+            for order in turn(refresher, {"s": set(loaded)}, now=moment / 100):
+                del loaded[order.table]
+            if refresher.control == ON:
+                late = {t for t, at in loaded.items() if at < changed_at.get(t, 0)}
+                assert not late

@@ -1,0 +1,125 @@
+"""What people say of tables: the first word that names one counts, whatever was said before."""
+
+import pytest
+
+from topicast.subscriber.protocol import facts
+from topicast.subscriber.store import pin_rules as module
+from topicast.subscriber.store.pin_rules import PATTERNS_MAX, Marks, parse_patterns
+from topicast.tests.subscriber.source import shop
+from topicast.tests.subscriber.world import World, chooser, pulls
+from topicast.topics.entries import FULL, MINIMAL
+from topicast.topics.errors import ConfigError
+from topicast.topics.objects.names import table_key
+
+
+def test_patterns_pin_and_ban_by_the_full_name() -> None:
+    marks = Marks(("finance.*", "sales.orders"), ("tmp_?.*", "*.x[12]"))
+    assert marks.pins
+    assert marks.bans
+    assert marks.pinned("finance", "anything")
+    assert marks.pinned("sales", "orders")
+    assert not marks.pinned("sales", "orders2")
+    assert marks.banned(table_key("tmp_1", "a"))
+    assert marks.banned(table_key("sales", "x2"))
+    assert not marks.banned(table_key("tmp_12", "a"))
+    assert not marks.banned(table_key("sales", "x3"))
+
+
+def test_nothing_said_marks_nothing() -> None:
+    marks = Marks()
+    assert not marks.pins
+    assert not marks.bans
+    assert not marks.pinned("a", "b")
+    assert not marks.banned(table_key("a", "b"))
+
+
+def test_ban_is_an_exception_to_a_pin() -> None:
+    marks = Marks(("finance.*",), ("finance.tmp_*",))
+    assert not marks.pinned("finance", "tmp_1")
+    assert marks.banned(table_key("finance", "tmp_1"))
+    assert marks.pinned("finance", "orders")
+
+
+def test_word_about_one_table_counts_before_patterns() -> None:
+    marks = Marks(("finance.*",), ("finance.tmp_*",))
+    assert marks.banned(table_key("finance", "tmp_1"))
+    marks.pin("finance", "tmp_1")
+    assert marks.pinned("finance", "tmp_1")
+    assert not marks.banned(table_key("finance", "tmp_1"))
+    marks.unpin("finance", "tmp_1")
+    assert marks.banned(table_key("finance", "tmp_1"))
+    assert not marks.pinned("finance", "tmp_1")
+    marks.unpin("finance", "orders")
+    assert not marks.pinned("finance", "orders")
+    assert not marks.banned(table_key("finance", "orders"))
+    marks.pin("finance", "orders")
+    assert marks.pinned("finance", "orders")
+
+
+def test_pins_by_name_alone_are_pins_until_the_last_is_gone() -> None:
+    marks = Marks()
+    marks.pin("a", "b")
+    assert marks.pins
+    marks.unpin("a", "b")
+    assert not marks.pins
+
+
+def test_verdicts_remembered_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REMEMBERED_MAX", 10)
+    marks = Marks(never=("tmp.*",))
+    for number in range(100):
+        assert marks.banned(table_key("tmp", f"t{number}"))
+        assert not marks.banned(table_key("sales", f"t{number}"))
+        assert len(marks._banned) <= 10
+
+
+def test_patterns_are_read_from_a_list_in_any_case() -> None:
+    assert parse_patterns(" Finance.* ,sales.orders", setting="always") == (
+        "finance.*",
+        "sales.orders",
+    )
+    assert parse_patterns("", setting="always") == ()
+    assert parse_patterns("*.*", setting="always") == ("*.*",)
+
+
+@pytest.mark.parametrize("text", ["finance", "a.b,", ".b", "a.", "a b.c", "a.b\n.c", ",a.b"])
+def test_pattern_that_is_none_is_named(text: str) -> None:
+    with pytest.raises(ConfigError, match="always"):
+        parse_patterns(text, setting="always")
+
+
+def test_too_many_patterns_are_refused() -> None:
+    text = ",".join(f"a.b{number}" for number in range(PATTERNS_MAX + 1))
+    with pytest.raises(ConfigError, match="at most"):
+        parse_patterns(text, setting="never")
+
+
+def test_banned_table_is_pulled_for_each_read_and_never_kept() -> None:
+    world = chooser(never=("shop.orders",))
+    for _ in range(3):
+        world.member.choosing.reads.append(("shop", "orders", False))
+        assert world.table("shop.orders") in world.answers
+        assert world.columns("orders") is None
+    assert len(pulls(world)) == 3
+    world.pass_time(2)
+    assert world.topics()[world.catalog.topic("shop", "orders")].level == "none"
+    assert not len(world.member.choosing.uses)
+    world.table("shop.items")
+    assert world.columns("items") == ("id",)
+
+
+@pytest.mark.parametrize("level", [MINIMAL, FULL])
+def test_banned_table_is_not_held_at_any_level(level: int) -> None:
+    world = World(shop(), never=("shop.sales",))
+    world.start()
+    topic = world.catalog.topic("shop", "sales")
+    world.ask(facts.AskJoin, topics=(topic,), level=level)
+    world.pass_time(1)
+    number = world.table("shop.sales", whole=True)
+    assert number in world.answers
+    assert world.view.partitions("shop", "sales") is None
+    value = max(entry.size for entry in world.catalog.topics[topic].since(0))
+    assert world.topics()[topic].bytes < world.catalog.live_bytes(topic) - value
+    world.publish(world.catalog.put_partitions("shop", "sales", {"ds=200": {"n": "x"}}))
+    assert world.view.partitions("shop", "sales") is None
+    assert len(pulls(world)) == 1
