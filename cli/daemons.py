@@ -38,8 +38,8 @@ PASSES_BEFORE_OLD: Final = 1000  # of the collector: 7 million new objects that 
 STATESTORED_FLAGS: Final = {
     "state_store_host": "Address to listen on; without keys a loopback one.",
     "state_store_port": "Port for requests; data goes out on the next one. 0 takes any free ones.",
-    "statestore_heartbeat_frequency_ms": "Time between two beacons.",
-    "statestore_max_missed_heartbeats": "Beacon times of silence after which a member is LOST.",
+    "statestore_heartbeat_frequency_ms": "Time between two heartbeats.",
+    "statestore_max_missed_heartbeats": "Heartbeat times of silence after which a member is LOST.",
 }
 CATALOGD_FLAGS: Final = {
     "hive_metastore_uris": "Metastores as in Hive, separated by commas: thrift://host:port,…",

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..topics.errors import ConfigError
-from .hub import BEACON_MS, MISSED_MAX
+from .hub import HEARTBEAT_MS, MISSED_MAX
 
 PORT_DEFAULT: Final = 24_000
 PORT_MAX: Final = 65_534  # data goes out on the next one
-HEARTBEAT_MS_MIN: Final = 10  # below, beacons are most of the traffic
+HEARTBEAT_MS_MIN: Final = 10  # below, heartbeats are most of the traffic
 HEARTBEAT_MS_MAX: Final = 60_000
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
@@ -23,7 +23,7 @@ class StatestoredConfig:
 
     state_store_host: str = "127.0.0.1"
     state_store_port: int = PORT_DEFAULT
-    statestore_heartbeat_frequency_ms: int = BEACON_MS
+    statestore_heartbeat_frequency_ms: int = HEARTBEAT_MS
     statestore_max_missed_heartbeats: int = MISSED_MAX
 
     def __post_init__(self) -> None:

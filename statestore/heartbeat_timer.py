@@ -1,16 +1,16 @@
-"""Pace: when the next beacon is due: each period, and soon after somebody began to listen.
+"""Pace: when the next heartbeat is due: each period, and soon after somebody began to listen.
 
-Who comes waits for a beacon before it joins anything; many who come at once share one.
+Who comes waits for a heartbeat before it joins anything; many who come at once share one.
 """
 
 from math import inf
 from typing import Final
 
-from ..topics.wire.header import BEACON_PREFIX
+from ..topics.wire.header import HEARTBEAT_PREFIX
 
-SOON_S: Final = 0.05  # between two beacons at least: a storm of readers makes them 5 times as many
+SOON_S: Final = 0.05  # at least between two: a storm of readers makes them 5 times as many
 
-_BEGINS: Final = b"\1" + BEACON_PREFIX
+_BEGINS: Final = b"\1" + HEARTBEAT_PREFIX
 
 
 class Pace:

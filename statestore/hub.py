@@ -20,7 +20,6 @@ from ..topics.wire.messages import (
     CONTROL_CHANNEL,
     PUBLISHER,
     Announce,
-    Beacon,
     Bye,
     Cancel,
     CatchUp,
@@ -29,6 +28,7 @@ from ..topics.wire.messages import (
     Delta,
     Drop,
     Filed,
+    Heartbeat,
     Hello,
     Inspect,
     Inspected,
@@ -61,8 +61,8 @@ from .reader_requests import Readers
 from .subscriptions import Subscriptions
 from .validation import Told, hello_fault, no
 
-BEACON_MS: Final = 250
-MISSED_MAX: Final = 32  # beacons of silence until LOST
+HEARTBEAT_MS: Final = 250
+MISSED_MAX: Final = 32  # heartbeats of silence until LOST
 WATCH_S: Final = 0.05  # between two looks at deadlines: below what liveness takes for a stall
 FULL_MS: Final = 5000  # before a place is asked for again
 NOT_ANNOUNCED: Final = "this start is not followed here: let what the hub has be judged, announce"
@@ -78,17 +78,17 @@ class Hub:
         *,
         hub_id: int,
         data_address: str,
-        beacon_ms: int = BEACON_MS,
+        heartbeat_ms: int = HEARTBEAT_MS,
         missed_max: int = MISSED_MAX,
         members_max: int = MEMBERS_MAX,
     ) -> None:
-        lost_s = beacon_ms * missed_max / 1000
+        lost_s = heartbeat_ms * missed_max / 1000
         self.counts = status.Counts()
         self._identity = answers.Identity(
             hub_id=hub_id,
             data_address=data_address,
-            beacon_ms=beacon_ms,
-            lost_ms=beacon_ms * missed_max,
+            heartbeat_ms=heartbeat_ms,
+            lost_ms=heartbeat_ms * missed_max,
         )
         self._subscriptions = Subscriptions(self.counts)
         self._intake = Intake(self._subscriptions.minimal)
@@ -105,7 +105,7 @@ class Hub:
         self._began_at: float | None = None
         self._now = 0.0
         self._ticked = (0.0, 0)  # one moment: now, and the wall clock in µs
-        self._watch_at, self._pace = 0.0, Pace(beacon_ms / 1000)
+        self._watch_at, self._pace = 0.0, Pace(heartbeat_ms / 1000)
         self._sequence = 0
 
     @property
@@ -225,10 +225,10 @@ class Hub:
         match message:
             case Announce():
                 return self._on_announce(member, peer, message)
-            case Beacon() | Chunk() | Delta() if member is not self._publisher:
+            case Heartbeat() | Chunk() | Delta() if member is not self._publisher:
                 return self._refuse(peer, no("START", NOT_ANNOUNCED), of=message)
-            case Beacon():
-                return self._reply(peer, self._intake.beacon(message, now=self._now), of=message)
+            case Heartbeat():
+                return self._reply(peer, self._intake.heartbeat(message, now=self._now), of=message)
             case Chunk():
                 self.counts.chunks += 1
                 return self._perform(self._intake.chunk(message, now=self._now))
@@ -316,7 +316,7 @@ class Hub:
             self._watch()
         effects += self._perform((*self._intake.acknowledge(), *self._intake.ask(now=now)))
         if now >= self._pace.at:
-            effects += (Broadcast(self._beacon()),)
+            effects += (Broadcast(self._heartbeat()),)
         return effects
 
     def _watch(self) -> None:
@@ -328,17 +328,17 @@ class Hub:
         self._intake.settle(now=self._now)
         self._intake.watch(now=self._now)
 
-    def _beacon(self) -> bytes:
+    def _heartbeat(self) -> bytes:
         self._pace.sent(now=self._now)
         self._sequence += 1
-        beacon = answers.beacon(
+        heartbeat = answers.heartbeat(
             self._identity,
             self._intake,
             sequence=self._sequence,
             sent_us=self._place()[1],
             age_ms=int(self._silent_s() * 1000),
         )
-        return encode(beacon)
+        return encode(heartbeat)
 
     def _perform(self, orders: Iterable[Order]) -> tuple[Effect, ...]:
         """Address what the intake tells the publisher; nobody is told while there is none."""

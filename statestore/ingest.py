@@ -37,7 +37,6 @@ from ..topics.wire.codec import delta_of, encode, read_entries
 from ..topics.wire.header import HEADER_BYTES, read_header
 from ..topics.wire.messages import (
     Announce,
-    Beacon,
     Cancel,
     CatchUp,
     Chunk,
@@ -45,6 +44,7 @@ from ..topics.wire.messages import (
     Delta,
     Filed,
     Have,
+    Heartbeat,
     Refused,
     Wanted,
 )
@@ -52,7 +52,7 @@ from .catch_up_requests import Asking
 from .stub_deltas import brought, minimal, stub_bytes
 from .validation import chunk_fault, delta_fault, no
 
-QUIET_S: Final = 0.1  # a beacon overtakes deltas that wait on bulk: believed when bulk is quiet,
+QUIET_S: Final = 0.1  # a heartbeat overtakes deltas that wait on bulk: believed when bulk is quiet,
 BELIEVED_S: Final = 0.5  # or after so long, quiet or not
 
 
@@ -92,7 +92,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A publisher's beacon that is not believed, or not reached, yet."""
+    """A publisher's heartbeat that is not believed, or not reached, yet."""
 
     at: float
     versions: tuple[int, ...]
@@ -203,21 +203,21 @@ class Intake:
             if message.topic in (-1, topic):
                 self._feed(self.slots[topic], message, now)
 
-    def beacon(self, beacon: Beacon, *, now: float) -> Refused | None:
+    def heartbeat(self, heartbeat: Heartbeat, *, now: float) -> Refused | None:
         """Learn where the publisher stands; what it has and we have not is asked for soon."""
-        if (beacon.epoch, beacon.start) != (self.epoch, self.start):
-            return self._stranger((beacon.epoch, beacon.start), -1)
-        if len(beacon.versions) not in (0, len(self.slots)):
-            text = f"{len(beacon.versions)} versions where {len(self.slots)} topics are followed"
+        if (heartbeat.epoch, heartbeat.start) != (self.epoch, self.start):
+            return self._stranger((heartbeat.epoch, heartbeat.start), -1)
+        if len(heartbeat.versions) not in (0, len(self.slots)):
+            text = f"{len(heartbeat.versions)} versions where {len(self.slots)} topics are followed"
             return no("VECTOR", text)
-        self.catalog_address = beacon.catalog_address or self.catalog_address
-        self.offers = beacon.offers
-        if not beacon.versions:
+        self.catalog_address = heartbeat.catalog_address or self.catalog_address
+        self.offers = heartbeat.offers
+        if not heartbeat.versions:
             return None
         while len(self._claims) > 1:
             self._claims.pop()
-        self._claims.append(Claim(now, beacon.versions, beacon.watermark))
-        places = zip(self.slots.values(), beacon.versions, beacon.floors, strict=True)
+        self._claims.append(Claim(now, heartbeat.versions, heartbeat.watermark))
+        places = zip(self.slots.values(), heartbeat.versions, heartbeat.floors, strict=True)
         for slot, version, floor in places:
             slot.told = version
             if slot.follower.state == LIVE and floor <= slot.topic.version:
@@ -232,7 +232,7 @@ class Intake:
             self._feed(slot, StreamLost(), now)
 
     def settle(self, *, now: float) -> None:
-        """Compare positions with the publisher's beacons: adopt a watermark, or catch up."""
+        """Compare positions with the publisher's heartbeats: adopt a watermark, or catch up."""
         while self._claims:
             claim = self._claims[0]
             places = zip(self.slots.values(), claim.versions, strict=True)

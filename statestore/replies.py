@@ -11,7 +11,7 @@ from ..topics.wire.messages import (
     CURRENT,
     DENIED,
     SNAPSHOT,
-    Beacon,
+    Heartbeat,
     Hello,
     Position,
     TopicState,
@@ -19,7 +19,7 @@ from ..topics.wire.messages import (
 )
 from .ingest import Intake
 
-SIZES_EVERY: Final = 20  # beacons
+SIZES_EVERY: Final = 20  # heartbeats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Identity:
 
     hub_id: int
     data_address: str
-    beacon_ms: int
+    heartbeat_ms: int
     lost_ms: int
 
 
@@ -44,7 +44,7 @@ def welcome(identity: Identity, intake: Intake, hello: Hello) -> Welcome:
         data_address=identity.data_address,
         catalog_address=intake.catalog_address,
         catalog_name=intake.catalog_name,
-        beacon_ms=identity.beacon_ms,
+        heartbeat_ms=identity.heartbeat_ms,
         lost_ms=identity.lost_ms,
     )
 
@@ -83,18 +83,18 @@ def lag_versions(intake: Intake, position: Position) -> int:
     return max(0, version - position.version) if position.epoch == intake.epoch else version
 
 
-def beacon(
+def heartbeat(
     identity: Identity, intake: Intake, *, sequence: int, sent_us: int, age_ms: int
-) -> Beacon:
+) -> Heartbeat:
     """Say where the hub stands; without a vector while it is being seeded."""
     topics = [] if intake.seeding else [slot.topic for slot in intake.slots.values()]
     sized = topics if sequence % SIZES_EVERY == 1 else []
-    return Beacon(
+    return Heartbeat(
         hub=identity.hub_id,
         epoch=intake.epoch,
         start=intake.start,
         sequence=sequence,
-        interval_ms=identity.beacon_ms,
+        interval_ms=identity.heartbeat_ms,
         sent_us=sent_us,
         watermark=intake.watermark,
         age_ms=age_ms,

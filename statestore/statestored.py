@@ -1,7 +1,7 @@
 """Statestored: the shell around the hub: sockets, the clock, the turn.
 
 A turn: take what arrived, puts on the hot path; let the hub decide; send some chunks, for at most
-2 ms; then the beacon and what the turn collected.
+2 ms; then the heartbeat and what the turn collected.
 """
 
 import logging
@@ -137,7 +137,7 @@ def build(config: StatestoredConfig) -> tuple[Statestored, str]:
     hub = Hub(
         hub_id=secrets.randbits(63) | 1,
         data_address=data_address,
-        beacon_ms=config.statestore_heartbeat_frequency_ms,
+        heartbeat_ms=config.statestore_heartbeat_frequency_ms,
         missed_max=config.statestore_max_missed_heartbeats,
     )
     return Statestored(hub, link), address

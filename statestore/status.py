@@ -25,7 +25,7 @@ class Counts:
 
     deltas: int = 0
     delta_bytes: int = 0
-    broadcasts: int = 0  # frames, but beacons
+    broadcasts: int = 0  # frames, but heartbeats
     chunks: int = 0  # of its own catch-ups
     catch_ups: int = 0  # asked by readers
     hellos: int = 0

@@ -5,7 +5,7 @@ They come from anybody who connects to the data socket, so whatever they hold is
 
 from ..topics.entries import FULL, MINIMAL
 from ..topics.sharding import NUM_TOPICS_MAX, is_topic
-from ..topics.wire.header import BARRIER_PREFIX, BEACON_PREFIX, NONCE_BYTES, prefix
+from ..topics.wire.header import BARRIER_PREFIX, HEARTBEAT_PREFIX, NONCE_BYTES, prefix
 from .status import Counts
 
 _BARRIER_BYTES = len(BARRIER_PREFIX) + NONCE_BYTES
@@ -28,6 +28,6 @@ class Subscriptions:
         known = is_topic(topic, NUM_TOPICS_MAX)
         if known and asked == prefix(topic, MINIMAL):
             (self.minimal.add if begins else self.minimal.discard)(topic)
-        elif asked != BEACON_PREFIX and not (known and asked == prefix(topic, FULL)):
+        elif asked != HEARTBEAT_PREFIX and not (known and asked == prefix(topic, FULL)):
             self._counts.subscriptions_odd += 1
         return None

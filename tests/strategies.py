@@ -1,4 +1,4 @@
-"""What the property tests draw: entries, deltas, chunks, beacons, and every control message."""
+"""What the property tests draw: entries, deltas, chunks, heartbeats, and every control message."""
 
 from collections.abc import Callable
 from typing import Any
@@ -98,10 +98,10 @@ def chunks(draw: st.DrawFn) -> m.Chunk:
 
 
 @st.composite
-def beacons(draw: st.DrawFn) -> m.Beacon:
-    """Draw a beacon."""
+def heartbeats(draw: st.DrawFn) -> m.Heartbeat:
+    """Draw a heartbeat."""
     versions = draw(st.lists(u64, max_size=5))
-    return m.Beacon(
+    return m.Heartbeat(
         hub=draw(u64),
         epoch=draw(u64),
         start=draw(u64),
@@ -221,4 +221,4 @@ def control_messages(cls: type) -> st.SearchStrategy[Any]:
 
 
 controls = st.sampled_from(sorted(SHAPES, key=lambda cls: SHAPES[cls][0])).flatmap(control_messages)
-messages = deltas() | chunks() | beacons() | barriers | controls
+messages = deltas() | chunks() | heartbeats() | barriers | controls

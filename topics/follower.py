@@ -68,7 +68,7 @@ Effect = Apply | Reset | File | CaughtUp | Want
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """A beacon says that the topic stands at ``version`` of ``epoch``."""
+    """A heartbeat says that the topic stands at ``version`` of ``epoch``."""
 
     epoch: int
     version: int

@@ -15,8 +15,8 @@ LIVE: Final = "LIVE"
 SUSPECT: Final = "SUSPECT"
 LOST: Final = "LOST"
 
-SUSPECT_S: Final = 2.0  # eight missed beacons of 250 ms
-LOST_S: Final = 8.0  # 32 missed beacons: longer than a full collection or a slow disk
+SUSPECT_S: Final = 2.0  # eight missed heartbeats of 250 ms
+LOST_S: Final = 8.0  # 32 missed heartbeats: longer than a full collection or a slow disk
 STALL_S: Final = 0.1  # no turn takes 2 ms, so a call this late was held up here
 
 

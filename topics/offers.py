@@ -1,4 +1,4 @@
-"""Offers: which levels of a topic a reader may join, as one byte that rides the beacon.
+"""Offers: which levels of a topic a reader may join, as one byte that rides the heartbeat.
 
 Bit 0 is MINIMAL, bit 1 is FULL: the bit of a level is the level's own number.
 """

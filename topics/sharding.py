@@ -12,7 +12,7 @@ from .errors import ConfigError
 NUM_TOPICS_DEFAULT: Final = 256
 NUM_TOPICS_MAX: Final = 4096  # a vector of positions stays under one 64 KB frame
 NAMESPACE: Final = 0xFFFE
-BEACON: Final = 0xFFFF
+HEARTBEAT: Final = 0xFFFF
 BARRIER: Final = 0xFFFD
 CONTROL: Final = 0xFFFC
 

@@ -24,13 +24,13 @@ from ...topics.wire.messages import (
     CONTROL_CHANNEL,
     PUBLISHER,
     Announce,
-    Beacon,
     Bye,
     Cancel,
     CatchUp,
     Credit,
     Filed,
     Have,
+    Heartbeat,
     Hello,
     Message,
     Refused,
@@ -63,7 +63,7 @@ from .publishing import (
     Tick,
 )
 
-BEACON_MS: Final = 250
+HEARTBEAT_MS: Final = 250
 PROBE_S: Final = 1.0  # an idle hub says nothing, so it is greeted again, which it answers
 SILENCE_S: Final = 2.0  # without a word on one of the connections: both are made anew
 WELCOME_S: Final = 3.0  # a hub may talk and not welcome us: its answer was lost
@@ -111,7 +111,7 @@ class Publisher:
         self._failures = 0
         self._connect_at = 0.0
         self._welcome_by = 0.0
-        self._beacon_at = 0.0
+        self._heartbeat_at = 0.0
         self._sequence = 0
         self._ahead_at = -inf
         self._ahead_s = AHEAD_S
@@ -127,7 +127,7 @@ class Publisher:
         times = [liveness.deadline for liveness in self._liveness.values()]
         if self.state == CONNECTING:
             times.append(self._welcome_by)
-        return min(*times, self._beacon_at) if self._announced else min(times)
+        return min(*times, self._heartbeat_at) if self._announced else min(times)
 
     @property
     def unacknowledged_bytes(self) -> int:
@@ -176,8 +176,8 @@ class Publisher:
         if self.state == WAITING:
             return self._connect(now) if now >= self._connect_at else ()
         effects = self._watch(now)
-        if self._announced and now >= self._beacon_at:
-            effects = (*effects, self._beacon(now))
+        if self._announced and now >= self._heartbeat_at:
+            effects = (*effects, self._heartbeat(now))
         return (*effects, *self._turn())
 
     def _on_committed(self, fact: Committed) -> tuple[Effect, ...]:
@@ -265,7 +265,7 @@ class Publisher:
         self._sender.forget(HUB)
         self._unacked.clear()
         self.acknowledged.clear()
-        self._beacon_at = now
+        self._heartbeat_at = now
         epoch, start = self._standing.place
         announce = Announce(
             epoch=epoch,
@@ -327,17 +327,17 @@ class Publisher:
                 effects = (*effects, self._greeting(channel))
         return effects
 
-    def _beacon(self, now: float) -> Send:
-        self._beacon_at = now + BEACON_MS / 1000
+    def _heartbeat(self, now: float) -> Send:
+        self._heartbeat_at = now + HEARTBEAT_MS / 1000
         self._sequence += 1
         epoch, start = self._standing.place
         topics = self._standing.topics.values()
-        beacon = Beacon(
+        heartbeat = Heartbeat(
             hub=0,
             epoch=epoch,
             start=start,
             sequence=self._sequence,
-            interval_ms=BEACON_MS,
+            interval_ms=HEARTBEAT_MS,
             sent_us=self._now_us,
             watermark=self._standing.watermark,
             age_ms=0,
@@ -346,7 +346,7 @@ class Publisher:
             floors=tuple(topic.floor for topic in topics),
             offers=self._standing.mode.offers,
         )
-        return Send(CONTROL_CHANNEL, beacon)
+        return Send(CONTROL_CHANNEL, heartbeat)
 
     def _turn(self) -> tuple[Effect, ...]:
         sends = self._sender.turn(TURN_BYTES)

@@ -16,11 +16,11 @@ from ...topics.errors import NoSuchObject, UsageError
 from ...topics.sharding import NAMESPACE
 from ...topics.wire.messages import (
     Barrier,
-    Beacon,
     Bye,
     Chunk,
     Compared,
     Delta,
+    Heartbeat,
     Inspect,
     Joined,
     Message,
@@ -207,7 +207,7 @@ class Member:
         following, service = self._following, self._service
         return {
             (DATA, Delta): following.on_delta,
-            (DATA, Beacon): self._on_beacon,
+            (DATA, Heartbeat): self._on_heartbeat,
             (DATA, Barrier): following.on_barrier,
             (BULK, Chunk): following.on_chunk,
             (BULK, Refused): following.on_bulk_refused,
@@ -250,8 +250,8 @@ class Member:
             return ()  # well formed and of no use here: Dropped, the welcome on bulk
         return handler(message, now=now)
 
-    def _on_beacon(self, beacon: Beacon, *, now: float) -> tuple[Effect, ...]:
-        effects = self._following.on_beacon(beacon, now=now)
+    def _on_heartbeat(self, heartbeat: Heartbeat, *, now: float) -> tuple[Effect, ...]:
+        effects = self._following.on_heartbeat(heartbeat, now=now)
         heard_at = self._following.catalog_heard_at
         if heard_at is not None and self._max_staleness_s is not None:
             self.view.fresh_until = heard_at + self._max_staleness_s

@@ -11,7 +11,7 @@ from typing import Final
 from ...topics.entries import FULL
 from ...topics.wire.messages import Claimed, Message, Write
 
-DATA: Final = "data"  # SUB to the hub: deltas, beacons, barriers
+DATA: Final = "data"  # SUB to the hub: deltas, heartbeats, barriers
 CONTROL: Final = "control"  # to the hub: joins, status
 BULK: Final = "bulk"  # to the hub: catch-ups
 SERVICE: Final = "service"  # to catalogd: sync, compare

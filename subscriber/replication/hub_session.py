@@ -8,19 +8,19 @@ Versions are the same at every hub, so another one costs a registration and noth
 
 from typing import Final
 
-from ...topics.wire.header import BEACON_PREFIX, FEATURES, PROTOCOL, PROTOCOL_MIN
+from ...topics.wire.header import FEATURES, HEARTBEAT_PREFIX, PROTOCOL, PROTOCOL_MIN
 from ...topics.wire.messages import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
     READER,
-    Beacon,
+    Heartbeat,
     Hello,
     Welcome,
 )
 from ..protocol.facts import BULK, CONTROL, ConnectData, ConnectHub, Effect, Send, Subscribe
 
-BEACONS_MISSED: Final = 4
-BEACON_S: Final = 0.25  # until the welcome says it
+HEARTBEATS_MISSED: Final = 4
+HEARTBEAT_S: Final = 0.25  # until the welcome says it
 HELLO_AGAIN_S: Final = 0.5  # an unanswered Hello: the hub was not there yet
 HELLO_AGAIN_S_MAX: Final = 2.0  # the last one waits in the queue and goes when the hub is back
 UNFIT_S: Final = 1.0  # seeding, or of a start that catalogd does not confirm, for so long
@@ -42,7 +42,7 @@ class Hubs:
         self._fit_at = 0.0
         self._hello_at = 0.0
         self._hello_pause_s = HELLO_AGAIN_S
-        self._beacon_s = BEACON_S
+        self._heartbeat_s = HEARTBEAT_S
         self._hub = 0
         self.index = -1
         self.state = GREETING
@@ -65,7 +65,7 @@ class Hubs:
 
     @property
     def _silence_s(self) -> float:
-        return BEACONS_MISSED * self._beacon_s
+        return HEARTBEATS_MISSED * self._heartbeat_s
 
     def knows(self, welcome: Welcome) -> bool:
         """Tell whether ``welcome`` answers a Hello that was said twice."""
@@ -90,19 +90,19 @@ class Hubs:
         self.state = WELCOMED
         self._hello_pause_s = HELLO_AGAIN_S
         self._hub = welcome.hub
-        self._beacon_s = max(welcome.beacon_ms / 1000, 0.01)
+        self._heartbeat_s = max(welcome.heartbeat_ms / 1000, 0.01)
         self._heard_at = self._fit_at = now
         if welcome.data_address == self._data_address:
             return ()
         self._data_address = welcome.data_address
-        return ConnectData(welcome.data_address), Subscribe(BEACON_PREFIX)
+        return ConnectData(welcome.data_address), Subscribe(HEARTBEAT_PREFIX)
 
-    def on_beacon(self, beacon: Beacon, *, fit: bool, now: float) -> tuple[Effect, ...]:
+    def on_heartbeat(self, heartbeat: Heartbeat, *, fit: bool, now: float) -> tuple[Effect, ...]:
         """The hub lives; ``fit``: it has something, and of the accepted start."""
         self._heard_at = now
         if fit:
             self._fit_at = now
-        if self.state == WELCOMED and beacon.hub != self._hub:
+        if self.state == WELCOMED and heartbeat.hub != self._hub:
             return self._greet(now)  # it restarted
         return ()
 

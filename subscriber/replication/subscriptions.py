@@ -1,6 +1,6 @@
-"""Following: the hub's half of a member: registration, levels, deltas, catch-ups, beacons.
+"""Following: the hub's half of a member: registration, levels, deltas, catch-ups, heartbeats.
 
-welcomed ──first fit beacon──▶ joins everything, keeps what fits the budget
+welcomed ──first fit heartbeat──▶ joins everything, keeps what fits the budget
 welcomed again ──▶ joins what is followed, from where it stands: no resync
 """
 
@@ -15,9 +15,9 @@ from ...topics.sharding import NAMESPACE, is_topic, topic_ids
 from ...topics.wire.messages import (
     DENIED,
     Barrier,
-    Beacon,
     Chunk,
     Delta,
+    Heartbeat,
     Joined,
     Position,
     Refused,
@@ -140,23 +140,25 @@ class Following:
         effects += self.levels.lose_streams(fenced=self._joining.fenced, now=now)
         return effects if self.planned is None else effects + self._join_all(now)
 
-    def on_beacon(self, beacon: Beacon, *, now: float) -> tuple[Effect, ...]:
+    def on_heartbeat(self, heartbeat: Heartbeat, *, now: float) -> tuple[Effect, ...]:
         """Learn where hub and catalogd stand; what is missing is asked for."""
-        accepted = self.accepts(beacon.epoch, beacon.start, now=now)
-        fit = accepted and bool(beacon.versions)
-        effects = self.hubs.on_beacon(beacon, fit=fit, now=now)
-        self.catalog_address = beacon.catalog_address or self.catalog_address
+        accepted = self.accepts(heartbeat.epoch, heartbeat.start, now=now)
+        fit = accepted and bool(heartbeat.versions)
+        effects = self.hubs.on_heartbeat(heartbeat, fit=fit, now=now)
+        self.catalog_address = heartbeat.catalog_address or self.catalog_address
         if not fit:
             return effects
-        self.catalog_heard_at = now - beacon.age_ms / 1000
-        if len(beacon.versions) - 1 != self.num_topics:
-            effects += self._renumber(len(beacon.versions) - 1)
+        self.catalog_heard_at = now - heartbeat.age_ms / 1000
+        if len(heartbeat.versions) - 1 != self.num_topics:
+            effects += self._renumber(len(heartbeat.versions) - 1)
         if not self._joins:
             effects += self._join_all(now)
         order = topic_ids(self.num_topics)
-        self.sizes.update(zip(order, beacon.sizes, strict=False))
-        self.offers = beacon.offers
-        return effects + self.levels.on_beacon(beacon, order, fenced=self._joining.fenced, now=now)
+        self.sizes.update(zip(order, heartbeat.sizes, strict=False))
+        self.offers = heartbeat.offers
+        return effects + self.levels.on_heartbeat(
+            heartbeat, order, fenced=self._joining.fenced, now=now
+        )
 
     def on_joined(self, joined: Joined, *, now: float) -> tuple[Effect, ...]:
         """Follow what fits; the hub is told what is not followed after all."""

@@ -21,7 +21,7 @@ from ...topics.follower import LIVE, Ahead, Apply, Follower, StreamLost, Tick, W
 from ...topics.follower import Effect as Step
 from ...topics.follower import Fact as Told
 from ...topics.sharding import NAMESPACE
-from ...topics.wire.messages import Beacon, Cancel, Chunk, Delta, Position, Refused, Wanted
+from ...topics.wire.messages import Cancel, Chunk, Delta, Heartbeat, Position, Refused, Wanted
 from ..protocol.facts import BULK, Effect, Send
 from ..store.change_feed import Journal
 from ..store.memory_budget import Account, Budget
@@ -170,18 +170,23 @@ class Levels:
                 self._tell(account, refused, now=now)
         return self._credit(refused.request, REFUSAL_COST)
 
-    def on_beacon(
-        self, beacon: Beacon, order: Iterable[int], *, fenced: Callable[[Account], bool], now: float
+    def on_heartbeat(
+        self,
+        heartbeat: Heartbeat,
+        order: Iterable[int],
+        *,
+        fenced: Callable[[Account], bool],
+        now: float,
     ) -> tuple[Effect, ...]:
-        """Compare positions with the beacon of an accepted start, its topics in ``order``."""
+        """Compare positions with the heartbeat of an accepted start, its topics in ``order``."""
         effects: tuple[Effect, ...] = ()
-        for topic, version in zip(order, beacon.versions, strict=False):
+        for topic, version in zip(order, heartbeat.versions, strict=False):
             for follower in (self.followers.get(topic), self.coming.get(topic)):
                 if follower is None:
                     continue
                 account = (topic, follower.level)
-                if (follower.epoch, follower.version) < (beacon.epoch, version):
-                    ahead = Ahead(beacon.epoch, version)
+                if (follower.epoch, follower.version) < (heartbeat.epoch, version):
+                    ahead = Ahead(heartbeat.epoch, version)
                     effects += self._tell(account, ahead, now=now) if fenced(account) else ()
                 elif follower.state == LIVE:
                     self.standing.current_at[topic] = now

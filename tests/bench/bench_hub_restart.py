@@ -54,7 +54,7 @@ def read(hub: str, pipe: Connection) -> None:
             pipe.send(
                 {
                     "bytes": frames.total,
-                    "beacon_bytes": frames.beacon_bytes,
+                    "heartbeat_bytes": frames.heartbeat_bytes,
                     "frames": frames.frames,
                     "took_s": took_s,
                 }

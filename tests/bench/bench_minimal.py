@@ -4,7 +4,7 @@ join    from ``watch("*")`` until all topics are live: ms, and bytes that the dr
         sent and received meanwhile, ZeroMQ's own included; beside all topics at full
 
 Best and median of many drivers, one after the other, each with the names of all tables already. A
-beacon falls into the time of few. A real statestored, a scripted catalogd.
+heartbeat falls into the time of few. A real statestored, a scripted catalogd.
 Run: make bench ARGS=tests/bench/bench_minimal.py
 """
 

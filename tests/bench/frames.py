@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from topicast.topics.link import Link
-from topicast.topics.wire.header import BEACON_KIND, DELTA_KIND, HEADER_BYTES
+from topicast.topics.wire.header import DELTA_KIND, HEADER_BYTES, HEARTBEAT_KIND
 
 
 @dataclass(slots=True)
@@ -12,20 +12,20 @@ class Frames:
 
     total: int = 0
     frames: int = 0
-    beacon_bytes: int = 0
+    heartbeat_bytes: int = 0
     deltas: list[tuple[int, int]] = field(default_factory=list)
     """Of each delta, its topic and its bytes."""
 
     def clear(self) -> None:
-        self.total = self.frames = self.beacon_bytes = 0
+        self.total = self.frames = self.heartbeat_bytes = 0
         self.deltas.clear()
 
     def add(self, frame: bytes) -> None:
         self.total += len(frame)
         self.frames += 1
         kind = frame[4] if len(frame) >= HEADER_BYTES else 0
-        if kind == BEACON_KIND:
-            self.beacon_bytes += len(frame)
+        if kind == HEARTBEAT_KIND:
+            self.heartbeat_bytes += len(frame)
         elif kind == DELTA_KIND:
             self.deltas.append((int.from_bytes(frame[1:3], "big"), len(frame)))
 

@@ -29,11 +29,11 @@ from topicast.topics.objects.values import (
     encode_table_value,
 )
 from topicast.topics.sharding import NAMESPACE, NUM_TOPICS_DEFAULT, topic_ids
-from topicast.topics.wire.messages import Beacon, Delta, Status
+from topicast.topics.wire.messages import Delta, Heartbeat, Status
 
 DELAY_S: Final = 0.05  # from a commit to the driver
-BEACON_S: Final = 1.0
-SIZES_BEACONS: Final = 5  # one of so many says how large the topics are
+HEARTBEAT_S: Final = 1.0
+SIZES_HEARTBEATS: Final = 5  # one of so many says how large the topics are
 STEP_S: Final = 0.005  # while an answer is waited for
 PARTITIONED_SHARE: Final = 0.2
 TAIL: Final = 1.1  # of Pareto's law: a few tables have most of the partitions
@@ -117,8 +117,8 @@ class Driver(World):
         self.applied: dict[int, int] = {}  # by table: the version that its last delta brought
         self.held_most = 0
         self._coming: deque[tuple[float, int, Delta]] = deque()
-        self._beacons = 0
-        self._beacon_at = 0.0
+        self._heartbeats = 0
+        self._heartbeat_at = 0.0
         super().__init__(lake, budget_bytes=budget_bytes, automatic=automatic)
 
     @property
@@ -133,7 +133,7 @@ class Driver(World):
 
     def start(self) -> None:
         """Bring the driver to readiness."""
-        self.pass_until(self.now + 2 * BEACON_S)
+        self.pass_until(self.now + 2 * HEARTBEAT_S)
         number = self.ask(facts.AskReady)
         while number not in self.answers:
             self.pass_until(self.now + STEP_S)
@@ -165,9 +165,9 @@ class Driver(World):
                 _, number, delta = self._coming.popleft()
                 self.publish(delta)
                 self.applied[number] = delta.to_version
-            if self._beacon_at <= self.now:
-                self._beacon_at = self.now + BEACON_S
-                self.beacon()
+            if self._heartbeat_at <= self.now:
+                self._heartbeat_at = self.now + HEARTBEAT_S
+                self.heartbeat()
             self.run()
             self.sent.clear()
             self.settled.clear()
@@ -183,15 +183,15 @@ class Driver(World):
             super()._perform(effect)  # of a Status nothing comes
 
     def _due(self) -> float:
-        coming = self._coming[0][0] if self._coming else self._beacon_at
-        return min(coming, self._beacon_at, self.member.deadline)
+        coming = self._coming[0][0] if self._coming else self._heartbeat_at
+        return min(coming, self._heartbeat_at, self.member.deadline)
 
-    def _beacon(self) -> Beacon:
-        self._beacons += 1
+    def _heartbeat(self) -> Heartbeat:
+        self._heartbeats += 1
         sizes = ()
-        if self._beacons % SIZES_BEACONS == 0:
+        if self._heartbeats % SIZES_HEARTBEATS == 0:
             sizes = tuple(self.lake.size(topic) for topic in topic_ids(self.lake.num_topics))
-        return replace(super()._beacon(), interval_ms=int(BEACON_S * 1000), sizes=sizes)
+        return replace(super()._heartbeat(), interval_ms=int(HEARTBEAT_S * 1000), sizes=sizes)
 
 
 def _partition_counts(tables: int, partitions: int, rng: random.Random) -> list[int]:

@@ -270,7 +270,7 @@ def welcome(hub: int = 5, protocol: int = 1) -> Welcome:
         data_address="",
         catalog_address="",
         catalog_name="",
-        beacon_ms=250,
+        heartbeat_ms=250,
         lost_ms=8000,
     )
 

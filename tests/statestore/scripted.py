@@ -18,12 +18,12 @@ from topicast.topics.wire.messages import (
     PUBLISHER,
     READER,
     Announce,
-    Beacon,
     Cancel,
     CatchUp,
     Chunk,
     Credit,
     Delta,
+    Heartbeat,
     Hello,
     Message,
     Refused,
@@ -113,14 +113,14 @@ class Stage:
         assert not [one for one in said if isinstance(one, Chunk)], "a catch-up was forwarded"
         return [one for one in said if isinstance(one, Delta)]
 
-    def beacon(self, after_s: float = 0.25) -> Beacon:
-        """Wait for the next beacon."""
+    def heartbeat(self, after_s: float = 0.25) -> Heartbeat:
+        """Wait for the next heartbeat."""
         kept = self.frames
         self.frames = []
         self.tick(after_s)
-        beacons = [one for one in map(decode, self.frames) if isinstance(one, Beacon)]
+        heartbeats = [one for one in map(decode, self.frames) if isinstance(one, Heartbeat)]
         self.frames = kept
-        return beacons[0]
+        return heartbeats[0]
 
     def greet(self, name: str = "reader", role: int = READER) -> list[Message]:
         peer = name.encode()
@@ -182,8 +182,8 @@ class ScriptedPublisher:
         version = self.topics[number].version + 1
         return self.commit(number, value(key, version, content))
 
-    def beacon(self, *, watermark: int = 0) -> Beacon:
-        return Beacon(
+    def heartbeat(self, *, watermark: int = 0) -> Heartbeat:
+        return Heartbeat(
             hub=0,
             epoch=self.epoch,
             start=self.start,

@@ -98,7 +98,7 @@ def test_chunk_that_breaks_a_rule_is_refused_and_asked_for_later(broken: dict) -
 
 @pytest.mark.parametrize("floor", [2, 3])
 def test_floor_of_a_catch_up_holds_from_its_last_chunk_on(floor: int) -> None:
-    """P-FLOOR-4: no beacon, no earlier chunk, and no delta that waits raises it before."""
+    """P-FLOOR-4: no heartbeat, no earlier chunk, and no delta that waits raises it before."""
     stage, publisher = seeded()
     topic = _intake(stage).slots[1].topic
     stage.put(BULK, publisher.change(1))
@@ -117,7 +117,7 @@ def test_floor_of_a_catch_up_holds_from_its_last_chunk_on(floor: int) -> None:
         assert isinstance(part, Chunk)
         assert part.floor == 2
         stage.say(BULK, part)
-    stage.say(CONTROL, publisher.beacon())
+    stage.say(CONTROL, publisher.heartbeat())
     assert topic.floor == 0
     stage.say(BULK, last)
     assert topic.floor == floor

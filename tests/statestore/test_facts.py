@@ -34,7 +34,7 @@ UNDERSTOOD = {  # all else is catalogd's to answer, or a hub's to say; Hello is 
     "Credit": {"reader bulk"},
     "Cancel": {"reader bulk"},
     "Announce": {"publisher control"},
-    "Beacon": {"publisher control"},
+    "Heartbeat": {"publisher control"},
     "Chunk": {"publisher bulk"},
     "Delta": {"publisher bulk"},
 }

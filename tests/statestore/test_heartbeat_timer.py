@@ -1,4 +1,4 @@
-"""When beacons go out: in steps of a period, and for whoever comes."""
+"""When heartbeats go out: in steps of a period, and for whoever comes."""
 
 import pytest
 
@@ -7,11 +7,11 @@ from topicast.statestore.heartbeat_timer import SOON_S, Pace
 from topicast.tests.statestore.scripted import Stage
 from topicast.topics.entries import FULL
 from topicast.topics.wire import decode
-from topicast.topics.wire.header import BEACON_PREFIX, prefix
-from topicast.topics.wire.messages import Beacon
+from topicast.topics.wire.header import HEARTBEAT_PREFIX, prefix
+from topicast.topics.wire.messages import Heartbeat
 
 PERIOD_S = 0.25
-BEGINS, ENDS = b"\1" + BEACON_PREFIX, b"\0" + BEACON_PREFIX
+BEGINS, ENDS = b"\1" + HEARTBEAT_PREFIX, b"\0" + HEARTBEAT_PREFIX
 
 
 @pytest.fixture
@@ -59,17 +59,17 @@ def test_nobody_else_is_waited_for(pace: Pace, frame: bytes) -> None:
     assert pace.at == 10.25
 
 
-def test_who_begins_to_listen_is_sent_a_beacon_at_once() -> None:
-    """P-BEACON-6."""
+def test_who_begins_to_listen_is_sent_a_heartbeat_at_once() -> None:
+    """P-HEARTBEAT-6."""
     stage = Stage()
-    stage.beacon(1.0)
+    stage.heartbeat(1.0)
     stage.frames.clear()
     stage.tick(0.1)
     assert stage.frames == []
     stage.tell(Subscription(BEGINS))
     assert stage.hub.deadline <= stage.now
     stage.tick()
-    assert [type(decode(frame)) for frame in stage.frames] == [Beacon]
+    assert [type(decode(frame)) for frame in stage.frames] == [Heartbeat]
     stage.tell(Subscription(ENDS))
     stage.tick(0.1)
     assert len(stage.frames) == 1, "who leaves needs none"

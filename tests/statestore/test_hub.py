@@ -1,11 +1,11 @@
-"""The hub as a whole: greetings, roles, who leads, silence, beacons, inspection, rubbish."""
+"""The hub as a whole: greetings, roles, who leads, silence, heartbeats, inspection, rubbish."""
 
 from dataclasses import replace
 
 import pytest
 
 from topicast.statestore.facts import Put, Subscription, Undecodable, Unreachable, id_of
-from topicast.statestore.hub import BEACON_MS
+from topicast.statestore.hub import HEARTBEAT_MS
 from topicast.statestore.replies import SIZES_EVERY
 from topicast.statestore.status import Counts, Status
 from topicast.tests.statestore.scripted import (
@@ -34,7 +34,6 @@ from topicast.topics.wire.messages import (
     OPERATOR,
     PUBLISHER,
     READER,
-    Beacon,
     Bye,
     Cancel,
     CatchUp,
@@ -43,6 +42,7 @@ from topicast.topics.wire.messages import (
     Delta,
     Drop,
     Have,
+    Heartbeat,
     Inspect,
     Inspected,
     Join,
@@ -86,7 +86,7 @@ def test_hello_is_answered_on_both_connections() -> None:
     assert isinstance(welcome, Welcome)
     assert (welcome.data_address, welcome.catalog_address) == (DATA, CATALOG)
     assert (welcome.epoch, welcome.start, welcome.num_topics) == (10, 5, 4)
-    assert (welcome.beacon_ms, welcome.lost_ms) == (250, 8000)
+    assert (welcome.heartbeat_ms, welcome.lost_ms) == (250, 8000)
 
 
 def test_welcome_names_the_version_chosen_and_the_features_of_both() -> None:
@@ -121,7 +121,7 @@ def test_role_that_is_none_is_refused() -> None:
         Cancel(stream=4),
         Chunk(**PLACE, stream=4, sequence=0, resume_version=0, resume_key=b"", entries=()),
         ScriptedPublisher(start=6).announce(),
-        ScriptedPublisher().beacon(watermark=99),
+        ScriptedPublisher().heartbeat(watermark=99),
         ScriptedPublisher().change(1),
         Bye(reason="closed"),
     ],
@@ -185,7 +185,7 @@ def test_nothing_is_taken_of_a_publisher_before_it_announces() -> None:
     stage.say(b"e-control", hello("early", PUBLISHER, CONTROL_CHANNEL))
     stage.say(b"e-bulk", hello("early", PUBLISHER, BULK_CHANNEL))
     before = picture(stage)
-    assert code(stage.say(b"e-control", early.beacon(watermark=99))) == "START"
+    assert code(stage.say(b"e-control", early.heartbeat(watermark=99))) == "START"
     assert code(stage.put(b"e-bulk", early.change(1))) == "START"
     chunk = Chunk(**PLACE, stream=1, sequence=0, resume_version=0, resume_key=b"", entries=())
     assert code(stage.say(b"e-bulk", chunk)) == "START"
@@ -217,41 +217,41 @@ def test_lower_epoch_is_refused() -> None:
     assert stage.hub.status(now=stage.now).epoch == 10
 
 
-def test_beacon_says_where_the_hub_stands_and_its_sizes_now_and_then() -> None:
-    """P-BEACON-2."""
+def test_heartbeat_says_where_the_hub_stands_and_its_sizes_now_and_then() -> None:
+    """P-HEARTBEAT-2."""
     stage, publisher = seeded()
     stage.put(BULK, publisher.change(1))
-    beacons = [stage.beacon() for _ in range(45)]
-    assert {one.versions for one in beacons} == {(0, 1, 0, 0, 0)}
-    assert {one.interval_ms for one in beacons} == {BEACON_MS}
-    first = beacons[0].sequence
-    assert [one.sequence for one in beacons] == list(range(first, first + 45))
-    assert {one.sequence % SIZES_EVERY for one in beacons if one.sizes} == {1}
-    (sizes,) = {one.sizes for one in beacons if one.sizes}
+    heartbeats = [stage.heartbeat() for _ in range(45)]
+    assert {one.versions for one in heartbeats} == {(0, 1, 0, 0, 0)}
+    assert {one.interval_ms for one in heartbeats} == {HEARTBEAT_MS}
+    first = heartbeats[0].sequence
+    assert [one.sequence for one in heartbeats] == list(range(first, first + 45))
+    assert {one.sequence % SIZES_EVERY for one in heartbeats if one.sizes} == {1}
+    (sizes,) = {one.sizes for one in heartbeats if one.sizes}
     assert [bool(size) for size in sizes] == [False, True, False, False, False]
-    assert beacons[0].catalog_address == CATALOG
-    assert beacons[-1].age_ms > beacons[0].age_ms
+    assert heartbeats[0].catalog_address == CATALOG
+    assert heartbeats[-1].age_ms > heartbeats[0].age_ms
 
 
 def test_hub_that_is_being_seeded_sends_no_vector() -> None:
-    """P-BEACON-3."""
+    """P-HEARTBEAT-3."""
     stage, publisher = Stage(), ScriptedPublisher()
     publisher.change(1)
     connect(stage, publisher)
-    assert stage.beacon(0).versions == ()
+    assert stage.heartbeat(0).versions == ()
     for part in publisher.hear(stage.answers()):
         stage.say(BULK, part)
     serve(stage, publisher)
-    assert stage.beacon().versions == (0, 1, 0, 0, 0)
+    assert stage.heartbeat().versions == (0, 1, 0, 0, 0)
 
 
-@pytest.mark.parametrize("beacon_ms", [BEACON_MS, 1000])
-def test_beacons_go_out_as_often_as_the_hub_was_told(beacon_ms: int) -> None:
-    """P-BEACON-2."""
-    stage, _ = seeded(beacon_ms=beacon_ms)
-    stage.pass_time(10 * beacon_ms / 1000)
-    beacons = [one for one in map(decode, stage.frames) if isinstance(one, Beacon)]
-    assert len(beacons) in (10, 11)
+@pytest.mark.parametrize("heartbeat_ms", [HEARTBEAT_MS, 1000])
+def test_heartbeats_go_out_as_often_as_the_hub_was_told(heartbeat_ms: int) -> None:
+    """P-HEARTBEAT-2."""
+    stage, _ = seeded(heartbeat_ms=heartbeat_ms)
+    stage.pass_time(10 * heartbeat_ms / 1000)
+    heartbeats = [one for one in map(decode, stage.frames) if isinstance(one, Heartbeat)]
+    assert len(heartbeats) in (10, 11)
 
 
 def test_restarted_hub_is_filled_by_catch_ups_and_its_readers_stay_where_they_are() -> None:

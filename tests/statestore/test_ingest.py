@@ -45,7 +45,7 @@ def test_cold_hub_asks_for_every_topic_in_one_request_and_is_seeded_when_all_hav
     publisher.change(2)
     connect(stage, publisher)
     assert _intake(stage).seeding
-    assert stage.beacon(0).versions == ()
+    assert stage.heartbeat(0).versions == ()
     said = stage.sent[-1][1]
     assert isinstance(said, CatchUp)
     assert [one.topic for one in said.wanted] == [0, 1, 2, 3, NAMESPACE]
@@ -53,7 +53,7 @@ def test_cold_hub_asks_for_every_topic_in_one_request_and_is_seeded_when_all_hav
         assert _intake(stage).seeding
         stage.say(BULK, part)
     assert not _intake(stage).seeding
-    assert stage.beacon().versions == (0, 0, 1, 0, 0)
+    assert stage.heartbeat().versions == (0, 0, 1, 0, 0)
     assert stage.deltas() == []
 
 
@@ -187,7 +187,7 @@ def test_catch_up_that_brings_nothing_new_is_not_told() -> None:
     stage.deltas()
     liar = ScriptedPublisher()
     liar.topics[1].version = 7
-    stage.say(CONTROL, liar.beacon())
+    stage.say(CONTROL, liar.heartbeat())
     asked = stage.pass_time(2 * QUIET_S)
     assert slot.follower.state == "BEHIND"
     for part in publisher.hear(asked):
@@ -208,11 +208,11 @@ def test_floor_of_a_delta_drops_tombstones() -> None:
     assert (topic.floor, len(topic)) == (2, 1)
 
 
-def test_lost_last_delta_is_noticed_from_the_beacon_once_bulk_is_quiet() -> None:
-    """P-BEACON-4."""
+def test_lost_last_delta_is_noticed_from_the_heartbeat_once_bulk_is_quiet() -> None:
+    """P-HEARTBEAT-4."""
     stage, publisher = seeded()
     publisher.change(3)
-    assert stage.say(CONTROL, publisher.beacon(watermark=9)) == []
+    assert stage.say(CONTROL, publisher.heartbeat(watermark=9)) == []
     assert stage.tick(QUIET_S / 2) == []
     assert _intake(stage).watermark == 0
     asked = stage.pass_time(2 * QUIET_S)
@@ -221,14 +221,14 @@ def test_lost_last_delta_is_noticed_from_the_beacon_once_bulk_is_quiet() -> None
         stage.say(BULK, part)
     stage.pass_time(0.1)
     assert _intake(stage).slots[3].topic.version == 1
-    assert stage.beacon().watermark == 9
+    assert stage.heartbeat().watermark == 9
 
 
-def test_beacon_that_overtook_a_delta_orders_no_catch_up() -> None:
-    """P-BEACON-4."""
+def test_heartbeat_that_overtook_a_delta_orders_no_catch_up() -> None:
+    """P-HEARTBEAT-4."""
     stage, publisher = seeded()
     delta = publisher.change(3)
-    stage.say(CONTROL, publisher.beacon(watermark=9))
+    stage.say(CONTROL, publisher.heartbeat(watermark=9))
     stage.tick(QUIET_S / 2)
     stage.put(BULK, delta)
     said = stage.pass_time(1.0)
@@ -236,14 +236,14 @@ def test_beacon_that_overtook_a_delta_orders_no_catch_up() -> None:
     assert _intake(stage).watermark == 9
 
 
-def test_beacons_are_believed_in_the_end_though_bulk_is_never_quiet() -> None:
-    """P-BEACON-4."""
+def test_heartbeats_are_believed_in_the_end_though_bulk_is_never_quiet() -> None:
+    """P-HEARTBEAT-4."""
     stage, publisher = seeded()
     publisher.change(3)
     asked = []
     for turn in range(int(BELIEVED_S / 0.05) + 2):
         if turn % 3 == 0:
-            stage.say(CONTROL, publisher.beacon())
+            stage.say(CONTROL, publisher.heartbeat())
         stage.put(BULK, publisher.change(1))
         asked += [one for one in stage.tick(0.05) if isinstance(one, CatchUp)]
     assert [one.wanted[0].topic for one in asked] == [3]
@@ -251,18 +251,18 @@ def test_beacons_are_believed_in_the_end_though_bulk_is_never_quiet() -> None:
 
 def test_watermark_waits_for_the_versions_that_it_speaks_of() -> None:
     stage, publisher = seeded()
-    stage.say(CONTROL, publisher.beacon(watermark=4))
+    stage.say(CONTROL, publisher.heartbeat(watermark=4))
     assert _intake(stage).watermark == 4
     one, other = publisher.change(1), publisher.change(2)
-    stage.say(CONTROL, publisher.beacon(watermark=6))
+    stage.say(CONTROL, publisher.heartbeat(watermark=6))
     stage.put(BULK, one)
     stage.tick(0.05)
     assert _intake(stage).watermark == 4
     stage.put(BULK, other)
-    assert stage.beacon().watermark == 6
+    assert stage.heartbeat().watermark == 6
 
 
-def test_beacon_raises_floors_of_what_is_reached_only() -> None:
+def test_heartbeat_raises_floors_of_what_is_reached_only() -> None:
     """P-FLOOR-4."""
     stage, publisher = seeded()
     stage.put(BULK, publisher.change(1))
@@ -270,19 +270,21 @@ def test_beacon_raises_floors_of_what_is_reached_only() -> None:
     publisher.topics[1].forget(2)
     publisher.topics[2].version = 7
     publisher.topics[2].forget(7)
-    stage.say(CONTROL, publisher.beacon())
+    stage.say(CONTROL, publisher.heartbeat())
     slots = _intake(stage).slots
     assert (slots[1].topic.floor, len(slots[1].topic)) == (2, 0)
     assert slots[2].topic.floor == 0
 
 
-def test_beacon_without_versions_names_the_catalog_only() -> None:
+def test_heartbeat_without_versions_names_the_catalog_only() -> None:
     stage, publisher = seeded()
-    beacon = replace(publisher.beacon(), versions=(), floors=(), catalog_address="tcp://other:1")
-    assert stage.say(CONTROL, beacon) == []
+    heartbeat = replace(
+        publisher.heartbeat(), versions=(), floors=(), catalog_address="tcp://other:1"
+    )
+    assert stage.say(CONTROL, heartbeat) == []
     assert _intake(stage).catalog_address == "tcp://other:1"
-    assert stage.say(CONTROL, replace(beacon, catalog_address="")) == []
-    assert stage.beacon().catalog_address == "tcp://other:1"
+    assert stage.say(CONTROL, replace(heartbeat, catalog_address="")) == []
+    assert stage.heartbeat().catalog_address == "tcp://other:1"
 
 
 def test_new_start_of_the_same_epoch_is_followed_without_a_resync() -> None:
@@ -326,7 +328,7 @@ def test_newer_epoch_begins_every_topic_anew() -> None:
     assert len(_intake(stage).slots) == 9
     stage.deltas()
     serve(stage, after)
-    assert stage.beacon().versions == (0, 0, 0, 0, 0, 1, 0, 0, 0)
+    assert stage.heartbeat().versions == (0, 0, 0, 0, 0, 1, 0, 0, 0)
     assert stage.deltas() == []
 
 
@@ -392,7 +394,7 @@ def test_malformed_body_under_a_right_checksum_is_refused_and_goes_nowhere() -> 
     [({"start": 6}, "START"), ({"versions": (1,), "floors": (1,)}, "VECTOR")],
     ids=str,
 )
-def test_beacon_that_does_not_fit_is_refused(change: dict, code: str) -> None:
+def test_heartbeat_that_does_not_fit_is_refused(change: dict, code: str) -> None:
     stage, publisher = seeded()
-    assert _codes(stage.say(CONTROL, replace(publisher.beacon(watermark=3), **change))) == [code]
+    assert _codes(stage.say(CONTROL, replace(publisher.heartbeat(watermark=3), **change))) == [code]
     assert _intake(stage).watermark == 0

@@ -107,7 +107,7 @@ def test_word_about_a_level_stands_until_the_next_one() -> None:
 
 
 def offer(stage: Stage, publisher: ScriptedPublisher, offers: int) -> None:
-    stage.say(CONTROL, replace(publisher.beacon(), offers=offers))
+    stage.say(CONTROL, replace(publisher.heartbeat(), offers=offers))
 
 
 def test_level_that_is_not_offered_is_denied() -> None:
@@ -138,10 +138,10 @@ def test_reader_keeps_a_level_that_is_offered_no_more_until_it_leaves() -> None:
     assert join(stage, at(1, 3))[0].answer == DENIED
 
 
-def test_readers_are_told_by_beacon_what_is_offered() -> None:
+def test_readers_are_told_by_heartbeat_what_is_offered() -> None:
     stage, publisher = with_reader()
     offer(stage, publisher, MINIMAL)
-    assert stage.beacon().offers == MINIMAL
+    assert stage.heartbeat().offers == MINIMAL
     assert stage.hub.status(now=stage.now).offers == MINIMAL
 
 

@@ -8,7 +8,7 @@ from topicast.statestore.ingest import Intake
 from topicast.statestore.replies import (
     SIZES_EVERY,
     Identity,
-    beacon,
+    heartbeat,
     lag_versions,
     state,
     welcome,
@@ -38,7 +38,7 @@ from topicast.topics.wire.messages import (
 )
 
 KEY = b"db\0table\0"
-HUB = Identity(hub_id=77, data_address=DATA, beacon_ms=250, lost_ms=8000)
+HUB = Identity(hub_id=77, data_address=DATA, heartbeat_ms=250, lost_ms=8000)
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def intake() -> Intake:
     stage.put(BULK, publisher.commit(1, tombstone(KEY, 2)))
     publisher.topics[1].forget(2)
     stage.put(BULK, publisher.change(1))
-    stage.say(CONTROL, publisher.beacon(watermark=9))
+    stage.say(CONTROL, publisher.heartbeat(watermark=9))
     return stage.hub._intake
 
 
@@ -60,7 +60,7 @@ def at(topic: int, version: int = 0, *, level: int = FULL, epoch: int = 10) -> P
 def test_welcome_says_who_the_hub_is_and_whom_it_follows(intake: Intake) -> None:
     said = welcome(HUB, intake, hello("reader", READER, CONTROL_CHANNEL))
     assert (said.hub, said.data_address) == (77, DATA)
-    assert (said.beacon_ms, said.lost_ms) == (250, 8000)
+    assert (said.heartbeat_ms, said.lost_ms) == (250, 8000)
     assert (said.epoch, said.start, said.num_topics) == (10, 5, 4)
     assert (said.catalog_address, said.catalog_name) == (CATALOG, "hive")
 
@@ -131,9 +131,9 @@ def test_lag_is_counted_in_versions_of_the_hubs_epoch(
     assert lag_versions(intake, position) == lag
 
 
-def test_beacon_says_where_every_topic_stands(intake: Intake) -> None:
-    """P-BEACON-2."""
-    said = beacon(HUB, intake, sequence=7, sent_us=123, age_ms=45)
+def test_heartbeat_says_where_every_topic_stands(intake: Intake) -> None:
+    """P-HEARTBEAT-2."""
+    said = heartbeat(HUB, intake, sequence=7, sent_us=123, age_ms=45)
     assert (said.hub, said.sequence, said.interval_ms) == (77, 7, 250)
     assert (said.sent_us, said.age_ms) == (123, 45)
     assert (said.epoch, said.start, said.watermark) == (10, 5, 9)
@@ -142,34 +142,34 @@ def test_beacon_says_where_every_topic_stands(intake: Intake) -> None:
     assert said.floors == (0, 2, 0, 0, 0)
 
 
-def test_sizes_ride_the_first_beacon_and_each_20th_after_it(intake: Intake) -> None:
-    """P-BEACON-2."""
+def test_sizes_ride_the_first_heartbeat_and_each_20th_after_it(intake: Intake) -> None:
+    """P-HEARTBEAT-2."""
     sized = [
         sequence
         for sequence in range(1, 3 * SIZES_EVERY)
-        if beacon(HUB, intake, sequence=sequence, sent_us=1, age_ms=0).sizes
+        if heartbeat(HUB, intake, sequence=sequence, sent_us=1, age_ms=0).sizes
     ]
     assert sized == [1, 21, 41]
-    sizes = beacon(HUB, intake, sequence=1, sent_us=1, age_ms=0).sizes
+    sizes = heartbeat(HUB, intake, sequence=1, sent_us=1, age_ms=0).sizes
     assert sizes == tuple(slot.topic.held_bytes for slot in intake.slots.values())
 
 
-def test_beacon_while_seeding_has_no_vector_and_no_sizes(intake: Intake) -> None:
-    """P-BEACON-3: also when one topic of many is missing, and before any publisher."""
+def test_heartbeat_while_seeding_has_no_vector_and_no_sizes(intake: Intake) -> None:
+    """P-HEARTBEAT-3: also when one topic of many is missing, and before any publisher."""
     for number, slot in intake.slots.items():
         slot.seeded = number != 2
     intake._unseeded = 1
     for one in (intake, Intake()):
-        said = beacon(HUB, one, sequence=1, sent_us=1, age_ms=0)
+        said = heartbeat(HUB, one, sequence=1, sent_us=1, age_ms=0)
         assert (said.versions, said.floors, said.sizes) == ((), (), ())
 
 
 def test_offers_are_all_until_catalogd_was_heard_and_then_what_it_said() -> None:
-    """P-BEACON-5."""
+    """P-HEARTBEAT-5."""
     stage, publisher = seeded()
     intake = stage.hub._intake
-    assert beacon(HUB, intake, sequence=1, sent_us=1, age_ms=0).offers == ALL_OFFERED
-    stage.say(CONTROL, replace(publisher.beacon(), offers=MINIMAL))
-    assert beacon(HUB, intake, sequence=2, sent_us=1, age_ms=0).offers == MINIMAL
+    assert heartbeat(HUB, intake, sequence=1, sent_us=1, age_ms=0).offers == ALL_OFFERED
+    stage.say(CONTROL, replace(publisher.heartbeat(), offers=MINIMAL))
+    assert heartbeat(HUB, intake, sequence=2, sent_us=1, age_ms=0).offers == MINIMAL
     connect(stage, ScriptedPublisher(epoch=11))
-    assert beacon(HUB, intake, sequence=3, sent_us=1, age_ms=0).offers == MINIMAL
+    assert heartbeat(HUB, intake, sequence=3, sent_us=1, age_ms=0).offers == MINIMAL

@@ -64,7 +64,7 @@ class Stand:
         return told
 
     def broadcast(self) -> list[Message]:
-        """Take what went to everybody, but beacons."""
+        """Take what went to everybody, but heartbeats."""
         frames, self.link.sent = [frame for _, frame in self.link.sent], []
         return [one for one in map(decode, frames) if isinstance(one, Delta | Barrier)]
 

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from topicast.statestore.status import Counts
 from topicast.statestore.subscriptions import Subscriptions
 from topicast.topics.entries import FULL, MINIMAL, NONE
-from topicast.topics.sharding import BARRIER, BEACON, CONTROL, NAMESPACE, NUM_TOPICS_MAX
+from topicast.topics.sharding import BARRIER, CONTROL, HEARTBEAT, NAMESPACE, NUM_TOPICS_MAX
 from topicast.topics.wire.header import (
     BARRIER_PREFIX,
-    BEACON_PREFIX,
+    HEARTBEAT_PREFIX,
     NONCE_BYTES,
     PROTOCOL,
     barrier_prefix,
@@ -45,7 +45,7 @@ def test_topic_is_listened_to_at_minimal_from_its_first_reader_to_its_last(
     assert counts == Counts()
 
 
-@pytest.mark.parametrize("asked", [prefix(1, FULL), prefix(NAMESPACE, FULL), BEACON_PREFIX])
+@pytest.mark.parametrize("asked", [prefix(1, FULL), prefix(NAMESPACE, FULL), HEARTBEAT_PREFIX])
 def test_what_is_sent_in_any_case_is_not_remembered(
     subscriptions: Subscriptions, counts: Counts, asked: bytes
 ) -> None:
@@ -95,7 +95,7 @@ def test_subscription_of_another_protocol_version_is_none_of_ours(
         prefix(1, NONE),
         prefix(1, FULL + 1),
         prefix(NUM_TOPICS_MAX, MINIMAL),
-        prefix(BEACON, MINIMAL),
+        prefix(HEARTBEAT, MINIMAL),
         prefix(BARRIER, MINIMAL),
         prefix(CONTROL, MINIMAL),
     ],

@@ -19,17 +19,17 @@ from topicast.topics.wire.messages import (
     CONTROL_CHANNEL,
     PUBLISHER,
     Announce,
-    Beacon,
     Cancel,
     CatchUp,
     Credit,
     Delta,
     Have,
+    Heartbeat,
     Hello,
     Message,
 )
 
-BEACON_S = 0.05
+HEARTBEAT_S = 0.05
 HUB = b"hub"
 
 
@@ -80,7 +80,7 @@ class Publisher:
         for hub in hubs:
             self._link.connect_dealer(f"control {hub}", hub)
             self._link.connect_dealer(f"bulk {hub}", hub)
-        self._beacon_at = 0.0
+        self._heartbeat_at = 0.0
         self._hello_at = 0.0
         self._stopping = False
         self._thread = threading.Thread(target=self._run)
@@ -107,7 +107,7 @@ class Publisher:
 
     def _run(self) -> None:
         while not self._stopping:
-            for one in self._link.poll(BEACON_S / 2):
+            for one in self._link.poll(HEARTBEAT_S / 2):
                 self._take(one.name, one.peer, decode(one.frame))
             for work in self._inbox.take():
                 work()
@@ -148,10 +148,10 @@ class Publisher:
             for hub in self._hubs:
                 for kind, channel in (("control", CONTROL_CHANNEL), ("bulk", BULK_CHANNEL)):
                     self._link.send(f"{kind} {hub}", encode(self._hello(channel)))
-        if now >= self._beacon_at:
-            self._beacon_at = now + BEACON_S
+        if now >= self._heartbeat_at:
+            self._heartbeat_at = now + HEARTBEAT_S
             for hub in self._leading:
-                self._link.send(f"control {hub}", encode(self._beacon()))
+                self._link.send(f"control {hub}", encode(self._heartbeat()))
 
     def _hello(self, channel: int) -> Hello:
         return Hello(
@@ -173,13 +173,13 @@ class Publisher:
             catalog_name="hive",
         )
 
-    def _beacon(self) -> Beacon:
-        return Beacon(
+    def _heartbeat(self) -> Heartbeat:
+        return Heartbeat(
             hub=1,
             epoch=self.catalog.epoch,
             start=self.catalog.start,
             sequence=1,
-            interval_ms=int(BEACON_S * 1000),
+            interval_ms=int(HEARTBEAT_S * 1000),
             sent_us=0,
             watermark=1,
             age_ms=0,

@@ -26,11 +26,11 @@ from topicast.topics.wire.messages import (
     CURRENT,
     DENIED,
     Barrier,
-    Beacon,
     Cancel,
     CatchUp,
     Credit,
     Delta,
+    Heartbeat,
     Hello,
     Join,
     Joined,
@@ -142,18 +142,18 @@ class World:
         self.say(channel, message)
         self.run()
 
-    def beacon(self) -> None:
-        if self.hub in self.dead or encode(self._beacon())[:4] not in self.prefixes:
+    def heartbeat(self) -> None:
+        if self.hub in self.dead or encode(self._heartbeat())[:4] not in self.prefixes:
             return
-        self.hear(facts.DATA, self._beacon())
+        self.hear(facts.DATA, self._heartbeat())
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass in steps of 50 ms, with a beacon each 250 ms."""
+        """Let time pass in steps of 50 ms, with a heartbeat each 250 ms."""
         for step in range(round(seconds / 0.05)):
             self.now += 0.05
             self.run()
             if step % 5 == 4:
-                self.beacon()
+                self.heartbeat()
 
     def run(self) -> None:
         """Deliver what is under way, and ticks that are due, until nothing moves."""
@@ -324,14 +324,14 @@ class World:
             data_address=f"tcp://hub-{self.hub}:24001",
             catalog_address=self.catalog_address,
             catalog_name="hive",
-            beacon_ms=250,
+            heartbeat_ms=250,
             lost_ms=8000,
         )
 
-    def _beacon(self) -> Beacon:
+    def _heartbeat(self) -> Heartbeat:
         catalog = self.catalog
         seeding = self.hub in self.seeding
-        return Beacon(
+        return Heartbeat(
             hub=self.hub_id + self.hub,
             epoch=catalog.epoch,
             start=catalog.start,

@@ -68,7 +68,7 @@ def test_late_or_old_delta_changes_nothing(late: Delta) -> None:
 @pytest.mark.parametrize(
     "fact",
     [delta(11, 12), delta(0, 1, epoch=6), Ahead(5, 11), Ahead(6, 0)],
-    ids=["gap", "newer epoch", "beacon", "beacon of a newer epoch"],
+    ids=["gap", "newer epoch", "heartbeat", "heartbeat of a newer epoch"],
 )
 def test_gap_is_noticed_and_repaired_from_the_position(fact: Delta | Ahead) -> None:
     """P-FOLLOW-4, P-FOLLOW-5."""
@@ -79,7 +79,7 @@ def test_gap_is_noticed_and_repaired_from_the_position(fact: Delta | Ahead) -> N
 
 
 @pytest.mark.parametrize("fact", [Ahead(5, 10), Ahead(5, 9), Ahead(4, 99)])
-def test_beacon_that_knows_nothing_newer_is_no_gap(fact: Ahead) -> None:
+def test_heartbeat_that_knows_nothing_newer_is_no_gap(fact: Ahead) -> None:
     follower = live()
     assert follower.handle(fact, now=1) == ()
     assert follower.state == LIVE

@@ -12,8 +12,8 @@ from topicast.tests.strategies import text
 from topicast.topics.errors import ConfigError
 from topicast.topics.sharding import (
     BARRIER,
-    BEACON,
     CONTROL,
+    HEARTBEAT,
     NAMESPACE,
     NUM_TOPICS_DEFAULT,
     NUM_TOPICS_MAX,
@@ -48,7 +48,7 @@ def test_vectors_name_tables_first_and_the_namespace_last() -> None:
     assert all(is_topic(topic, 4) for topic in topic_ids(4))
 
 
-@pytest.mark.parametrize("topic", [-1, 4, BEACON, BARRIER, CONTROL])
+@pytest.mark.parametrize("topic", [-1, 4, HEARTBEAT, BARRIER, CONTROL])
 def test_other_ids_hold_no_entries(topic: int) -> None:
     assert not is_topic(topic, 4)
 

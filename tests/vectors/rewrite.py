@@ -37,7 +37,7 @@ PART = m.Chunk(
     first=True,
     snapshot=True,
 )
-BEACON = m.Beacon(
+HEARTBEAT = m.Heartbeat(
     hub=77,
     epoch=EPOCH,
     start=START,
@@ -111,7 +111,7 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
             horizon=True,
         ),
     ),
-    ("beacon", BEACON),
+    ("heartbeat", HEARTBEAT),
     ("barrier", m.Barrier(nonce=bytes(range(16)))),
     (
         "hello",
@@ -137,7 +137,7 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
             data_address="tcp://127.0.0.1:24001",
             catalog_address="tcp://127.0.0.1:26000",
             catalog_name="hive",
-            beacon_ms=250,
+            heartbeat_ms=250,
             lost_ms=8000,
         ),
     ),

@@ -1,6 +1,6 @@
 """Sockets: the four roles a socket plays, and every option of each, as one table.
 
-    PUBLISHER (XPUB, bound)  ──▶ SUBSCRIBER (SUB)       deltas, beacons; subscriptions come back
+    PUBLISHER (XPUB, bound)  ──▶ SUBSCRIBER (SUB)       deltas, heartbeats; subscriptions come back
     ROUTER    (bound)        ◀─▶ DEALER                 control, bulk: everything with an answer
 
 Whatever ZeroMQ would default is set here, or left out with its reason: IMMEDIATE (a frame sent
@@ -20,7 +20,7 @@ from typing import Final
 
 import zmq
 
-PUBLISHED_BYTES_MAX: Final = 128 * 1024  # deltas end at 64 KiB; the largest beacon at 4,096 topics
+PUBLISHED_BYTES_MAX: Final = 128 * 1024  # deltas end at 64 KiB; a heartbeat of 4,096 topics
 FRAME_BYTES_MAX: Final = 1024 * 1024 + 256  # the wire's largest frame, and room for a header
 SUBSCRIPTION_BYTES_MAX: Final = 256  # a prefix is 4 bytes, a barrier's nonce 20
 

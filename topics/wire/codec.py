@@ -1,6 +1,6 @@
 """Codec: ``encode`` a message to its frame, ``decode`` a frame to its message. Both total.
 
-Deltas, chunks and beacons have the fixed header and a body of fixed structures (a row has
+Deltas, chunks and heartbeats have the fixed header and a body of fixed structures (a row has
 nothing that nests, so no frame can cost more memory than it is long); everything else is
 ``CONTROL_PREFIX`` and one MessagePack array ``[type, field, …]`` in the order of the dataclass.
 """
@@ -13,16 +13,16 @@ import msgpack
 from ..entries import KEY_BYTES_MAX, PREFIX, STUB, VALUE, Entry
 from ..errors import WireError
 from ..offers import ALL_OFFERED
-from ..sharding import BEACON
+from ..sharding import HEARTBEAT
 from . import header as h
 from .control import CLASSES, LIST_MAX, SHAPES
-from .messages import Barrier, Beacon, Chunk, Delta, Message
+from .messages import Barrier, Chunk, Delta, Heartbeat, Message
 
-ADDRESS_BYTES_MAX: Final = 1024  # of catalogd, in a beacon
+ADDRESS_BYTES_MAX: Final = 1024  # of catalogd, in a heartbeat
 
 _ROW = Struct(">BHQQQQ")  # kind, key's length, three versions as offsets, size; key, value
 _PLACE = Struct(">QQQH")  # of a chunk: stream, sequence, resume version, resume key's length
-_STATE = Struct(">QQQQQHHB")  # of a beacon: five numbers, lengths of address and sizes, offers
+_STATE = Struct(">QQQQQHHB")  # of a heartbeat: five numbers, lengths of address and sizes, offers
 _U64_BYTES: Final = 8
 
 
@@ -33,8 +33,8 @@ def encode(message: Message) -> bytes:
             return _encode_delta(message)
         case Chunk():
             return _encode_chunk(message)
-        case Beacon():
-            return _encode_beacon(message)
+        case Heartbeat():
+            return _encode_heartbeat(message)
         case Barrier():
             return h.barrier_prefix(message.nonce)
         case _:
@@ -66,7 +66,7 @@ def decode(frame: bytes) -> Message:
         return delta_of(header, read_entries(header, body))
     if header.kind == h.CHUNK_KIND:
         return _decode_chunk(header, body)
-    return _decode_beacon(header, body)
+    return _decode_heartbeat(header, body)
 
 
 def delta_of(header: h.Header, entries: tuple[Entry, ...]) -> Delta:
@@ -153,37 +153,37 @@ def _encode_chunk(chunk: Chunk) -> bytes:
     return h.pack(header, b"".join((place, key, *_rows(chunk.entries, chunk.to_version))))
 
 
-def _encode_beacon(beacon: Beacon) -> bytes:
+def _encode_heartbeat(heartbeat: Heartbeat) -> bytes:
     header = h.Header(
         h.PROTOCOL,
-        BEACON,
+        HEARTBEAT,
         0,
-        h.BEACON_KIND,
-        0,
-        0,
+        h.HEARTBEAT_KIND,
         0,
         0,
         0,
-        len(beacon.versions),
-        beacon.epoch,
-        beacon.start,
+        0,
+        0,
+        len(heartbeat.versions),
+        heartbeat.epoch,
+        heartbeat.start,
         0,
         0,
         0,
-        beacon.sent_us,
+        heartbeat.sent_us,
     )
-    address = beacon.catalog_address.encode()
+    address = heartbeat.catalog_address.encode()
     state = _STATE.pack(
-        beacon.hub,
-        beacon.sequence,
-        beacon.interval_ms,
-        beacon.watermark,
-        beacon.age_ms,
+        heartbeat.hub,
+        heartbeat.sequence,
+        heartbeat.interval_ms,
+        heartbeat.watermark,
+        heartbeat.age_ms,
         len(address),
-        len(beacon.sizes),
-        beacon.offers,
+        len(heartbeat.sizes),
+        heartbeat.offers,
     )
-    numbers = (*beacon.versions, *beacon.floors, *beacon.sizes)
+    numbers = (*heartbeat.versions, *heartbeat.floors, *heartbeat.sizes)
     return h.pack(header, state + address + Struct(f">{len(numbers)}Q").pack(*numbers))
 
 
@@ -216,21 +216,21 @@ def _decode_chunk(header: h.Header, body: bytes) -> Chunk:
     )
 
 
-def _decode_beacon(header: h.Header, body: bytes) -> Beacon:
+def _decode_heartbeat(header: h.Header, body: bytes) -> Heartbeat:
     count = header.entry_count
     try:
         state = _STATE.unpack_from(body)
         hub, sequence, interval_ms, watermark, age_ms, address, sizes, offers = state
         text = body[_STATE.size : _STATE.size + address].decode()
     except (error, UnicodeDecodeError) as exc:
-        raise WireError("beacon body: state and address expected") from exc
+        raise WireError("heartbeat body: state and address expected") from exc
     vectors = body[_STATE.size + address :]
     if len(vectors) != (2 * count + sizes) * _U64_BYTES or address > ADDRESS_BYTES_MAX:
-        raise WireError("beacon body: vectors of other lengths than it says")
+        raise WireError("heartbeat body: vectors of other lengths than it says")
     if offers > ALL_OFFERED:
-        raise WireError(f"beacon body: offers {offers} of unknown levels")
+        raise WireError(f"heartbeat body: offers {offers} of unknown levels")
     numbers = Struct(f">{2 * count + sizes}Q").unpack(vectors)
-    return Beacon(
+    return Heartbeat(
         hub=hub,
         epoch=header.epoch,
         start=header.start,

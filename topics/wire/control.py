@@ -261,7 +261,7 @@ _TABLE: Final[tuple[tuple[int, type, dict[str, Check]], ...]] = (
             "data_address": TEXT,
             "catalog_address": TEXT,
             "catalog_name": TEXT,
-            "beacon_ms": U64,
+            "heartbeat_ms": U64,
             "lost_ms": U64,
         },
     ),

@@ -14,7 +14,7 @@ from zlib import crc32
 
 from ..entries import FULL, MINIMAL
 from ..errors import VersionMismatch, WireError
-from ..sharding import BARRIER, BEACON, CONTROL, NAMESPACE, NUM_TOPICS_MAX
+from ..sharding import BARRIER, CONTROL, HEARTBEAT, NAMESPACE, NUM_TOPICS_MAX
 
 PROTOCOL: Final = 1
 PROTOCOL_MIN: Final = 1
@@ -22,7 +22,7 @@ FEATURES: Final = 0  # feature bits spoken here; none is defined yet
 
 DELTA_KIND: Final = 1
 CHUNK_KIND: Final = 2
-BEACON_KIND: Final = 3
+HEARTBEAT_KIND: Final = 3
 CONTROL_KIND: Final = 4
 
 STUBBED: Final = 1  # flags
@@ -33,7 +33,7 @@ SNAPSHOT: Final = 16
 FLAGS_OF_KIND: Final = {
     DELTA_KIND: STUBBED | HORIZON,
     CHUNK_KIND: HORIZON | FIRST | LAST | SNAPSHOT,
-    BEACON_KIND: 0,
+    HEARTBEAT_KIND: 0,
 }
 
 DELTA_BYTES_MAX: Final = 64 * 1024  # a delta's body: 1,000 of them queue for a stopped reader
@@ -81,7 +81,7 @@ def barrier_prefix(nonce: bytes) -> bytes:
     return prefix(BARRIER, 0) + nonce
 
 
-BEACON_PREFIX: Final = prefix(BEACON, 0)
+HEARTBEAT_PREFIX: Final = prefix(HEARTBEAT, 0)
 BARRIER_PREFIX: Final = prefix(BARRIER, 0)
 CONTROL_PREFIX: Final = prefix(CONTROL, 0) + bytes((CONTROL_KIND,))
 
@@ -94,7 +94,7 @@ def pack(header: Header, body: bytes) -> bytes:
 
 
 def read_header(frame: bytes) -> Header:
-    """Read and check the header of a delta, chunk or beacon; the body is covered by the CRC only.
+    """Read and check the header of a delta, chunk or heartbeat; only the CRC covers the body.
 
     Raises:
         VersionMismatch: the frame is of another protocol version.
@@ -111,8 +111,8 @@ def read_header(frame: bytes) -> Header:
     kind, flags = header.kind, header.flags
     if kind not in FLAGS_OF_KIND or flags & ~FLAGS_OF_KIND[kind]:
         raise WireError(f"unknown kind {kind} or flags {flags:#04x}")
-    if kind == BEACON_KIND:
-        _check_beacon(header)
+    if kind == HEARTBEAT_KIND:
+        _check_heartbeat(header)
     elif NUM_TOPICS_MAX <= header.topic != NAMESPACE or not MINIMAL <= header.level <= FULL:
         raise WireError(f"entries of topic {header.topic}, level {header.level}")
     if header.from_version >= header.to_version:
@@ -135,9 +135,9 @@ def check_lead(frame: bytes) -> None:
         raise VersionMismatch(str(PROTOCOL), str(frame[0]))
 
 
-def _check_beacon(header: Header) -> None:
-    if header.topic != BEACON or header.level:
-        raise WireError(f"beacon of topic {header.topic}, level {header.level}")
+def _check_heartbeat(header: Header) -> None:
+    if header.topic != HEARTBEAT or header.level:
+        raise WireError(f"heartbeat of topic {header.topic}, level {header.level}")
 
 
 def _check_span(header: Header) -> None:

@@ -1,6 +1,6 @@
 """Everything that is said between processes, by socket.
 
-    data   (hub XPUB -> SUB)          Delta  Beacon  Barrier
+    data   (hub XPUB -> SUB)          Delta  Heartbeat  Barrier
     control (DEALER <-> hub ROUTER)   Hello  Welcome  Join  Joined  Drop  Dropped  Status  Bye
                                       Announce  Have  Filed  Inspect  Inspected  Refused
     bulk   (DEALER <-> hub ROUTER)    Hello  CatchUp  Chunk  Credit  Cancel  Delta (publisher)
@@ -121,7 +121,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beacon:
+class Heartbeat:
     """Where a sender stands. ``versions`` and ``floors`` follow ``topic_ids(num_topics)``.
 
     Empty ``versions``: the hub is being seeded. ``sizes`` (bytes at FULL) ride now and then.
@@ -177,7 +177,7 @@ class Welcome:
     data_address: str
     catalog_address: str
     catalog_name: str
-    beacon_ms: int
+    heartbeat_ms: int
     lost_ms: int
 
 
@@ -251,7 +251,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """A reader's word once a second, also its heartbeat."""
+    """A reader's word once a second, also its sign of life."""
 
     positions: tuple[Position, ...]
     lag_us: int
@@ -335,7 +335,7 @@ class Cancel:
     stream: int
 
 
-Data = Delta | Beacon | Barrier
+Data = Delta | Heartbeat | Barrier
 Control = Hello | Welcome | Refused | Join | Joined | Drop | Dropped | Status | Bye
 Publishing = Have | Announce | Filed
 Bulk = Chunk | CatchUp | Credit | Cancel

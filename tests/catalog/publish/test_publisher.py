@@ -10,7 +10,7 @@ from topicast.catalog.publish.publisher import (
     AHEAD_S_MAX,
     BACKOFF_S,
     BACKOFF_S_MAX,
-    BEACON_MS,
+    HEARTBEAT_MS,
     PROBE_S,
     SILENCE_S,
     SLOW_S,
@@ -46,7 +46,6 @@ from topicast.topics.wire.messages import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
     Announce,
-    Beacon,
     Bye,
     Cancel,
     CatchUp,
@@ -55,6 +54,7 @@ from topicast.topics.wire.messages import (
     Dropped,
     Filed,
     Have,
+    Heartbeat,
     Hello,
     Message,
     Wanted,
@@ -271,16 +271,16 @@ def test_answer_to_the_greeting_keeps_an_idle_hub(desk: Desk) -> None:
     assert desk.publisher.state == LEADING
 
 
-def test_beacon_says_where_catalogd_stands_four_times_a_second(desk: Desk) -> None:
+def test_heartbeat_says_where_catalogd_stands_four_times_a_second(desk: Desk) -> None:
     desk.lead()
     desk.catalog.write(1, value(1))
     desk.catalog.standing.watermark = 42
     first = desk.said(desk.tick())[0]
-    assert isinstance(first, Beacon)
+    assert isinstance(first, Heartbeat)
     assert (first.epoch, first.start, first.watermark) == (EPOCH, 1, 42)
     assert (first.versions, first.floors) == ((0, 1, 0, 0, 0), (0, 0, 0, 0, 0))
     assert (first.sequence, first.sent_us, first.catalog_address) == (1, 7, "c")
-    assert desk.tick(BEACON_MS / 1000 - 0.01) == ()
+    assert desk.tick(HEARTBEAT_MS / 1000 - 0.01) == ()
     assert desk.publisher.deadline == pytest.approx(desk.now + 0.01)
     assert [message.sequence for message in desk.said(desk.tick(0.01))] == [2]
 

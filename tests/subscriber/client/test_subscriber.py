@@ -228,7 +228,7 @@ def test_catalogd_that_restarts_is_compared_and_followed() -> None:
 
 def test_silent_catalogd_bounds_what_memory_answers() -> None:
     with _joined(max_staleness_s=0.5) as (catalog, _, hubs):
-        until(lambda: catalog.stats().age_s < 0.5, what="a beacon")
+        until(lambda: catalog.stats().age_s < 0.5, what="a heartbeat")
         hubs[0].stop()
         until(lambda: catalog.stats().age_s > 0.5, what="the age")
         with pytest.raises(LinkError, match="max_staleness_s"):
@@ -379,7 +379,7 @@ def test_settings_that_are_not_valid_are_named() -> None:
 def test_names_are_answered_as_soon_as_the_namespace_is_there() -> None:
     with _joined() as (catalog, _, _):
         view = catalog._member.view
-        view.shut(NAMESPACE)  # as during a catch-up; the next beacon finds it as new as before
+        view.shut(NAMESPACE)  # as during a catch-up; the next heartbeat finds it as new as before
         found: list[tuple[str, ...]] = []
         thread = threading.Thread(target=lambda: found.append(catalog.tables("shop")))
         thread.start()

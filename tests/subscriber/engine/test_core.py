@@ -10,9 +10,9 @@ from topicast.tests.subscriber.walk import Walk
 from topicast.tests.subscriber.world import World, started
 from topicast.topics.errors import NotReady, UsageError
 from topicast.topics.wire.messages import (
-    Beacon,
     Bye,
     Dropped,
+    Heartbeat,
     Join,
     Refused,
 )
@@ -89,12 +89,12 @@ def test_pull_before_the_catalog_address_is_known_says_so_when_it_gives_up() -> 
     assert isinstance(world.errors[sync], NotReady)
 
 
-def test_beacon_without_its_start_is_of_no_use() -> None:
+def test_heartbeat_without_its_start_is_of_no_use() -> None:
     world = World(shop())
     world.pass_time(0.1)
-    beacon = world._beacon()
-    assert isinstance(beacon, Beacon)
-    world.hear(facts.DATA, replace(beacon, start=0))
+    heartbeat = world._heartbeat()
+    assert isinstance(heartbeat, Heartbeat)
+    world.hear(facts.DATA, replace(heartbeat, start=0))
     assert world.said(Join) == []
 
 

@@ -229,7 +229,7 @@ def test_topic_is_not_followed_at_minimal_where_that_is_not_offered() -> None:
     catalog = large()
     world = driver(catalog, budget_bytes=catalog.live_bytes(NAMESPACE) + 12_000)
     world.offers = FULL
-    world.beacon()
+    world.heartbeat()
     read(world, "orders")
     assert set(levels(world).values()) == {"none"}
     error = world.errors[world.ask(facts.AskJoin, topics=(1,), level=MINIMAL)]

@@ -211,7 +211,7 @@ def test_hot_table_that_changed_while_stubs_were_lost_is_pulled_again() -> None:
     world = chooser()
     heat(world, ["orders"])
     world.catalog.put_table("shop", "orders", columns=("id", "lost"))
-    world.beacon()
+    world.heartbeat()
     world.pass_time(1)
     assert world.columns("orders") == ("id", "lost")
     assert world.stats().ahead == 1

@@ -106,7 +106,7 @@ def test_what_was_pulled_of_a_withheld_table_ends_with_a_gap_and_a_new_epoch() -
     world = withholding("orders")
     world.table("shop.orders")
     world.catalog.put_table("shop", "orders", columns=("id", "lost"))
-    world.beacon()  # says that something was lost; it is caught up with
+    world.heartbeat()  # says that something was lost; it is caught up with
     assert world.columns("orders") is None
     for number in range(5):
         world.publish(world.catalog.put_table("shop", "orders", columns=("id", f"c{number}")))
@@ -128,7 +128,7 @@ def test_reply_during_a_catch_up_is_answered_and_not_kept() -> None:
     world.table("shop.orders")
     world.catalog.put_table("shop", "orders", columns=("id", "lost"))
     world.held_back = lambda _channel, message: isinstance(message, Chunk)
-    world.beacon()
+    world.heartbeat()
     before = info(world, "orders").bytes
     number = world.table("shop.orders")
     assert columns_of(world.answers[number], "orders") == ("id", "lost")

@@ -136,7 +136,7 @@ def test_content_of_two_epochs_is_not_combined() -> None:
     """Incarnations are unique within an epoch: an equal number of another says nothing."""
     world = started()
     world.catalog = _shop_of(11)
-    for _ in range(2):  # the first is compared, the second caught up; no beacon comes between
+    for _ in range(2):  # the first is compared, the second caught up; no heartbeat comes between
         world.publish(*world.catalog.create_database("other"))
     assert world.view.databases() == ("other", "shop")
     assert world.columns("orders") is None  # of epoch 10, with the same incarnation

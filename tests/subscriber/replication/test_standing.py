@@ -134,7 +134,7 @@ def test_topic_that_is_behind_answers_nothing_of_what_was_pulled() -> None:
     world.table("shop.orders")
     world.held_back = lambda channel, message: is_delta(channel, message) or channel == facts.BULK
     world.catalog.put_table("shop", "people", columns=("id", "lost"))
-    world.beacon()
+    world.heartbeat()
     world.table("shop.orders")
     assert world.columns("orders") is None
     world.release()

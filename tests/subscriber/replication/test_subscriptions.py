@@ -40,7 +40,7 @@ def test_lost_delta_is_noticed_from_the_next_one_and_repaired() -> None:
     assert world.topics()[topic].version == catalog.topics[topic].version
 
 
-def test_lost_last_delta_is_noticed_from_the_beacon() -> None:
+def test_lost_last_delta_is_noticed_from_the_heartbeat() -> None:
     world = started()
     world.catalog.put_table("shop", "orders", columns=("id", "lost"))
     assert world.columns("orders") == ("id",)
@@ -235,14 +235,14 @@ def test_one_topic_that_is_refused_does_not_stop_the_others_of_its_stream() -> N
     assert list(levels.behind) == []
 
 
-def test_beacon_that_is_older_than_a_catch_up_asks_for_nothing() -> None:
+def test_heartbeat_that_is_older_than_a_catch_up_asks_for_nothing() -> None:
     world = started()
-    beacon = world._beacon()
+    heartbeat = world._heartbeat()
     world.held_back = lambda channel, message: isinstance(message, Chunk)
     world.catalog.put_table("shop", "orders", columns=("id", "lost"))
     world.pass_time(0.3)
     requests = len(world.said(CatchUp))
-    world.hear(facts.DATA, beacon)
+    world.hear(facts.DATA, heartbeat)
     assert len(world.said(CatchUp)) == requests
 
 

@@ -10,7 +10,7 @@ from topicast.topics.errors import OverBudget
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire import encode
-from topicast.topics.wire.header import BEACON_PREFIX, prefix
+from topicast.topics.wire.header import HEARTBEAT_PREFIX, prefix
 from topicast.topics.wire.messages import (
     CatchUp,
     Chunk,
@@ -48,7 +48,7 @@ def test_join_at_minimal_moves_no_content_and_frees_what_was_held() -> None:
     assert world.stats().held_bytes == namespace + 4 * 64
     assert world.prefixes >= {prefix(topic, MINIMAL) for topic in range(4)}
     assert not world.prefixes & {prefix(topic, FULL) for topic in range(4)}
-    assert world.prefixes >= {BEACON_PREFIX, prefix(NAMESPACE, FULL)}
+    assert world.prefixes >= {HEARTBEAT_PREFIX, prefix(NAMESPACE, FULL)}
     for topic in range(4):
         assert world.topics()[topic].version == world.catalog.topics[topic].version
 
@@ -153,11 +153,11 @@ def test_stub_of_another_table_does_not_refuse_a_reply() -> None:
     assert world.columns("orders") == ("id",)
 
 
-def test_lost_stub_is_noticed_by_the_beacon() -> None:
+def test_lost_stub_is_noticed_by_the_heartbeat() -> None:
     world = watching()
     world.table("shop.orders")
     world.catalog.put_table("shop", "orders", columns=("id", "lost"))
-    world.beacon()
+    world.heartbeat()
     assert world.columns("orders") is None
     world.table("shop.orders")
     assert world.columns("orders") == ("id", "lost")

@@ -52,7 +52,7 @@ def test_names_that_are_behind_do_not_say_that_a_table_is_missing() -> None:
     assert isinstance(world.errors[world.table("shop.nothing")], NoSuchObject)
     world.catalog.create_table("shop", "nothing")  # the delta is lost
     world.deaf.add(facts.BULK)
-    world.beacon()
+    world.heartbeat()
     assert not world.view.topics[NAMESPACE].moment
     assert world.table("shop.nothing") in world.answers
     assert pulls(world) == 1

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.tests.strategies import beacons, chunks, deltas, entries, messages
+from topicast.tests.strategies import chunks, deltas, entries, heartbeats, messages
 from topicast.topics.entries import (
     FULL,
     KEY_BYTES_MAX,
@@ -55,7 +55,7 @@ CHUNK = m.Chunk(
     resume_key=TABLE + b"\x01k",
     entries=DELTA.entries,
 )
-BEACON = m.Beacon(
+HEARTBEAT = m.Heartbeat(
     hub=1,
     epoch=5,
     start=6,
@@ -101,7 +101,7 @@ def test_message_survives_the_wire(message: m.Message) -> None:
     assert repr(decode(encode(message))) == repr(message)
 
 
-@given(deltas() | chunks() | beacons())
+@given(deltas() | chunks() | heartbeats())
 def test_read_entries_refuses_what_is_no_delta(message: m.Message) -> None:
     frame = encode(message)
     header, body = h.read_header(frame), frame[h.HEADER_BYTES :]
@@ -143,7 +143,7 @@ def test_mutated_body_under_a_right_crc_is_refused_or_read(
 ) -> None:
     """P-BAD-1: whoever knows the protocol can compute a CRC; data frames have one spelling."""
     frame = encode(message)
-    if not isinstance(message, m.Delta | m.Chunk | m.Beacon):
+    if not isinstance(message, m.Delta | m.Chunk | m.Heartbeat):
         return
     body = bytearray(frame[h.HEADER_BYTES :])
     for _ in range(data.draw(st.integers(0, 4)) if body else 0):
@@ -169,7 +169,7 @@ def test_random_bytes_are_refused_or_read(noise: bytes) -> None:
     """P-BAD-1."""
     _decodes_or_refuses(noise)
     _decodes_or_refuses(h.CONTROL_PREFIX + noise)
-    _decodes_or_refuses(h.BEACON_PREFIX + noise)
+    _decodes_or_refuses(h.HEARTBEAT_PREFIX + noise)
 
 
 @pytest.mark.parametrize(
@@ -312,32 +312,34 @@ def test_chunk_whose_key_is_cut_is_refused() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", bytes(43)])
-def test_beacon_without_its_state_is_refused(body: bytes) -> None:
+def test_heartbeat_without_its_state_is_refused(body: bytes) -> None:
     with pytest.raises(WireError, match="state and address"):
-        decode(_of(BEACON, body))
+        decode(_of(HEARTBEAT, body))
 
 
-def test_beacon_whose_address_is_no_text_is_refused() -> None:
-    body = encode(BEACON)[h.HEADER_BYTES :].replace(b"tcp", b"t\xffp")
+def test_heartbeat_whose_address_is_no_text_is_refused() -> None:
+    body = encode(HEARTBEAT)[h.HEADER_BYTES :].replace(b"tcp", b"t\xffp")
     with pytest.raises(WireError, match="state and address"):
-        decode(_of(BEACON, body))
+        decode(_of(HEARTBEAT, body))
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_beacon_with_vectors_of_another_length_is_refused(count: int) -> None:
-    """P-BEACON-1."""
+def test_heartbeat_with_vectors_of_another_length_is_refused(count: int) -> None:
+    """P-HEARTBEAT-1."""
     with pytest.raises(WireError, match="other lengths"):
-        decode(_of(BEACON, encode(BEACON)[h.HEADER_BYTES :], entry_count=count))
+        decode(_of(HEARTBEAT, encode(HEARTBEAT)[h.HEADER_BYTES :], entry_count=count))
 
 
-def test_beacon_with_an_endless_address_is_refused() -> None:
+def test_heartbeat_with_an_endless_address_is_refused() -> None:
     with pytest.raises(WireError, match="other lengths"):
-        decode(encode(replace(BEACON, catalog_address="x" * (ADDRESS_BYTES_MAX + 1))))
+        decode(encode(replace(HEARTBEAT, catalog_address="x" * (ADDRESS_BYTES_MAX + 1))))
 
 
-def test_beacon_that_offers_unknown_levels_is_refused() -> None:
-    """P-BEACON-5."""
+def test_heartbeat_that_offers_unknown_levels_is_refused() -> None:
+    """P-HEARTBEAT-5."""
     for offers in range(4):
-        assert decode(encode(replace(BEACON, offers=offers))) == replace(BEACON, offers=offers)
+        assert decode(encode(replace(HEARTBEAT, offers=offers))) == replace(
+            HEARTBEAT, offers=offers
+        )
     with pytest.raises(WireError, match="offers 4"):
-        decode(encode(replace(BEACON, offers=4)))
+        decode(encode(replace(HEARTBEAT, offers=4)))

@@ -8,13 +8,13 @@ from hypothesis import given
 
 from topicast.tests.strategies import deltas
 from topicast.topics.errors import VersionMismatch, WireError
-from topicast.topics.sharding import BARRIER, BEACON, CONTROL, NAMESPACE, NUM_TOPICS_MAX
+from topicast.topics.sharding import BARRIER, CONTROL, HEARTBEAT, NAMESPACE, NUM_TOPICS_MAX
 from topicast.topics.wire import encode
 from topicast.topics.wire import header as h
 from topicast.topics.wire.messages import Delta
 
 PLAIN = h.Header(1, 7, 2, h.DELTA_KIND, 0, 1, 0, 0, 0, 0, 5, 6, 10, 11, 9, 123)
-BEACON_HEADER = PLAIN._replace(topic=BEACON, level=0, kind=h.BEACON_KIND, from_version=11)
+HEARTBEAT_HEADER = PLAIN._replace(topic=HEARTBEAT, level=0, kind=h.HEARTBEAT_KIND, from_version=11)
 
 
 def _frame(body: bytes = b"", **changed: int) -> bytes:
@@ -26,7 +26,7 @@ def test_prefix_is_protocol_topic_and_level() -> None:
     assert h.prefix(0x0102, 2) == b"\x01\x01\x02\x02"
     assert _frame(topic=0x0102).startswith(h.prefix(0x0102, 2))
     assert h.barrier_prefix(b"n" * 16) == b"\x01\xff\xfd\x00" + b"n" * 16
-    assert h.BEACON_PREFIX == b"\x01\xff\xff\x00"
+    assert h.HEARTBEAT_PREFIX == b"\x01\xff\xff\x00"
     assert h.CONTROL_PREFIX == b"\x01\xff\xfc\x00\x04"
 
 
@@ -142,7 +142,7 @@ def test_chunk_that_moves_nothing_is_an_answer() -> None:
     assert h.read_header(_frame(kind=h.CHUNK_KIND, from_version=11)).to_version == 11
 
 
-@pytest.mark.parametrize("topic", [NUM_TOPICS_MAX, BARRIER, BEACON, CONTROL])
+@pytest.mark.parametrize("topic", [NUM_TOPICS_MAX, BARRIER, HEARTBEAT, CONTROL])
 def test_entries_of_no_topic_are_refused(topic: int) -> None:
     """P-HDR-8."""
     with pytest.raises(WireError, match=f"entries of topic {topic}"):
@@ -162,11 +162,11 @@ def test_entries_of_no_level_are_refused(level: int) -> None:
 
 
 @pytest.mark.parametrize("changed", [{"topic": 7}, {"level": 1}])
-def test_beacon_of_a_topic_or_level_is_refused(changed: dict[str, int]) -> None:
+def test_heartbeat_of_a_topic_or_level_is_refused(changed: dict[str, int]) -> None:
     """P-HDR-9."""
-    assert h.read_header(h.pack(BEACON_HEADER, b"")).kind == h.BEACON_KIND
-    with pytest.raises(WireError, match="beacon of topic"):
-        h.read_header(h.pack(BEACON_HEADER._replace(**changed), b""))
+    assert h.read_header(h.pack(HEARTBEAT_HEADER, b"")).kind == h.HEARTBEAT_KIND
+    with pytest.raises(WireError, match="heartbeat of topic"):
+        h.read_header(h.pack(HEARTBEAT_HEADER._replace(**changed), b""))
 
 
 def test_crc_is_in_its_place() -> None:

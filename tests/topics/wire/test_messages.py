@@ -8,7 +8,7 @@ import pytest
 from topicast.topics.wire import messages as m
 from topicast.topics.wire.control import SHAPES
 
-DATA = (m.Delta, m.Chunk, m.Beacon, m.Barrier)
+DATA = (m.Delta, m.Chunk, m.Heartbeat, m.Barrier)
 EVERY = get_args(m.Message)
 
 
