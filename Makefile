@@ -16,7 +16,7 @@ PROGRESS := sed -un 's/^ *\(Collecting [^ ]*\|Building wheel[^:]*\|Installing co
 # The stamp names what was installed: while these files and the folder are the same, nothing is downloaded.
 STAMP := .venv/installed-$(shell { cat setup.cfg pyproject.toml constraints.txt; pwd; } | cksum | cut -d ' ' -f 1)
 
-.PHONY: help install run test compat-spark check lint types sim soak bench dist clean
+.PHONY: help install run test compat-spark check lint types sim soak bench walks dist clean
 
 help:  ## list the targets
 	@echo "usage: make TARGET [PYTHON=python3.12]"
@@ -48,6 +48,9 @@ soak: $(STAMP)  ## let Spark drivers write and read at once, then fail, at full 
 
 bench: $(STAMP)  ## run every benchmark beside what is recorded; ARGS=tests/bench/bench_wire.py runs one, KEEP=1 records
 	@$(BIN)/python tests/bench/run.py $(if $(KEEP),--keep) $(ARGS)
+
+walks: $(STAMP)  ## count the files that a fact goes through; ARGS=-v lists them
+	@$(BIN)/python tests/walks.py $(ARGS)
 
 # Each version is put before the .venv's own; the drivers that the tests start inherit it.
 compat-spark: $(STAMP) $(patsubst %,.venv/spark-%/installed,$(filter-out $(OWN_SPARK),$(SPARKS)))  ## run Spark's tests with each of its versions; SPARKS=3.5.8 with one

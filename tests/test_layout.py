@@ -12,6 +12,7 @@ UNMIRRORED = {  # tests of no single module, by folder or file
     "tests/test_layout.py",
     "tests/test_docs.py",
     "tests/test_frame.py",
+    "tests/test_walks.py",
     "tests/bench",
     "tests/integration",
     "tests/sim",

@@ -1,0 +1,222 @@
+"""Walks: how many files of ours a fact goes through, and how often it goes back and forth.
+
+delta   one delta that arrives at an attached driver -> invalidateCachedTable is called on Spark
+pull    a partition that is not held is asked for -> catalogd answers it -> it is returned
+event   one event of the metastore that arrives at catalogd -> its delta is sent to the hub
+
+All parts are real and run in this process: a hub, a catalogd, an attached Spark driver and a
+subscriber beside it, on a real metastore. `recorder` tells how a walk is counted and how heartbeats
+and other noise are left out of it. ``turns`` is how often a thread goes from one file to another,
+by a call or by a return.
+
+A delta is counted in the driver's threads, up to the call. A pull is counted in the application's
+thread, the subscriber's and catalogd's. An event is counted in catalogd's threads, up to the
+wake-up that sends the delta: later wake-ups begin after the hub has woken for the delta.
+Each walk is made RUNS times; the median is printed, by the number of files and then by turns.
+Run: make walks; ARGS=-v lists the files in the order in which they are first entered.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from hmsclient import HMSClient
+
+from topicast.catalog.building import build as build_catalogd
+from topicast.catalog.config import CatalogdConfig
+from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.cli.quickstart.spark_settings import spark_settings
+from topicast.statestore.config import StatestoredConfig
+from topicast.statestore.statestored import build as build_hub
+from topicast.subscriber import Subscriber
+from topicast.subscriber.spark import attach
+from topicast.tests.bench.bench_latency import connect
+from topicast.tests.catalog.fake_metastore import make_partition, make_table
+from topicast.tests.catalog.test_catalogd import running
+from topicast.tests.recorder import Recorder, WakeUp, Walk, unusual, walk_of
+from topicast.tests.spark.applications import quick_environment
+from topicast.tests.waiting import until
+from topicast.topics.sharding import NAMESPACE
+
+RUNS: Final = 5
+WARM_UPS: Final = 4
+LOADING_THREADS: Final = 3  # the fewest: after the warm-ups each has its connection
+QUIET_S: Final = 11.0  # the rarest housekeeping is done every 10 s
+AFTER_S: Final = 0.3  # in which the answers to what was done before a walk have come
+TIMEOUT_S: Final = 30.0
+DB, CACHED, PARTITIONED = "walks", "cached", "by_day"
+APPLICATION, CATALOGD, DRIVER, HUB = "application", "catalogd", "driver", "hub"
+
+
+@dataclass
+class Stage:
+    """Every part at work, and the recorder of their threads."""
+
+    recorder: Recorder
+    client: HMSClient
+    catalog: Subscriber
+    handle: Any
+    spark: Any
+
+    def settle(self) -> None:
+        """Let Spark hold the relation, and everything that was changed be known everywhere."""
+        for _ in range(2):
+            self.handle.sync(TIMEOUT_S)
+            self.spark.table(f"{DB}.{CACHED}").count()
+        self.handle.sync(TIMEOUT_S)
+        self.catalog.sync(TIMEOUT_S)
+
+    def rest(self, rest_s: float) -> list[WakeUp]:
+        """Return what every thread does while nothing happens."""
+        self.recorder.begin()
+        self.recorder.ended.wait(rest_s)
+        return self.recorder.take()
+
+    def change(self) -> list[WakeUp]:
+        """Return what every thread does from a change of the table until Spark is called."""
+        self.settle()
+        table = self.client.get_table(DB, CACHED)
+        table.parameters["rev"] = str(int(table.parameters.get("rev", "0")) + 1)
+        self.rest(AFTER_S)
+        self.recorder.begin()
+        self.client.alter_table(DB, CACHED, table)
+        until(self.recorder.ended.is_set, what="a call of Spark")
+        return self.recorder.take()
+
+    def pull(self, day: int) -> list[WakeUp]:
+        """Return what every thread does while a partition is pulled."""
+        self.settle()
+        pulls = self.catalog.stats().pulls
+        self.catalog.drop([one.id for one in self.catalog.topics() if one.id != NAMESPACE])
+        self.rest(AFTER_S)
+        with self.recorder.this_thread(APPLICATION):
+            self.recorder.begin()
+            found = self.catalog.partitions(f"{DB}.{PARTITIONED}", f"ds = '{day:04d}'")
+            wakeups = self.recorder.take()
+        assert len(found) == 1
+        assert self.catalog.stats().pulls == pulls + 1, "it was held"
+        return wakeups
+
+
+def walks(stage: Stage) -> Iterator[tuple[str, list[Walk]]]:
+    """Make each walk several times."""
+    for number in range(WARM_UPS):
+        stage.change()
+        stage.pull(number)
+    stage.settle()
+    quiet = stage.rest(QUIET_S)
+    changes = [stage.change() for _ in range(RUNS)]
+    yield "delta", [walk_of(of(DRIVER, one), quiet=quiet) for one in changes]
+    pulls = [stage.pull(WARM_UPS + number) for number in range(RUNS)]
+    yield "pull", [walk_of(of(APPLICATION, one) + of(CATALOGD, one), quiet=quiet) for one in pulls]
+    sent = [until_the_hub_wakes(one, quiet=quiet) for one in changes]
+    yield "event", [walk_of(of(CATALOGD, one), quiet=quiet) for one in sent]
+
+
+def of(group: str, wakeups: list[WakeUp]) -> list[WakeUp]:
+    """Return those of the threads of ``group``."""
+    return [one for one in wakeups if one.group == group]
+
+
+def until_the_hub_wakes(wakeups: list[WakeUp], *, quiet: list[WakeUp]) -> list[WakeUp]:
+    """Return what began before the delta had arrived at the hub."""
+    arrived_at = unusual(of(HUB, wakeups), quiet=quiet)[0].began_at
+    return [one for one in wakeups if one.began_at < arrived_at]
+
+
+@contextmanager
+def staged(folder: Path) -> Iterator[Stage]:
+    """Set everything up, one group of threads after the other."""
+    recorder = Recorder(last_call="invalidateCachedTable")
+    with ExitStack() as up:
+        hive = up.enter_context(EmbeddedMetastore(folder / "hive", durable=False))
+        with recorder.group(HUB):
+            _, hub = up.enter_context(
+                running(lambda: build_hub(StatestoredConfig(state_store_port=0)))
+            )
+        config = CatalogdConfig(
+            hive_metastore_uris=hive.uri,
+            statestores=hub,
+            catalog_service_port=0,
+            state_dir=folder / "state",
+            num_topics=16,
+            num_metadata_loading_threads=LOADING_THREADS,
+        )
+        with recorder.group(CATALOGD):
+            catalogd, _ = up.enter_context(
+                running(lambda: build_catalogd(config, name="catalogd@walks"))
+            )
+            began_at = catalogd.turned_at
+            until(lambda: catalogd.turned_at > began_at, what="catalogd")
+        spark = up.enter_context(session(folder / "spark", hive.uri))
+        client = up.enter_context(connect(hive.uri))
+        create(spark, client, f"file:{folder}/by_day")
+        with recorder.group(DRIVER):
+            handle = attach(spark, hub, budget="64MB")
+            up.callback(handle.detach)
+            handle.sync(TIMEOUT_S)
+        with recorder.group(APPLICATION):
+            catalog = up.enter_context(Subscriber(hub, budget="64MB", timeout_s=TIMEOUT_S))
+            catalog.sync()
+        yield Stage(recorder, client, catalog, handle, spark)
+
+
+@contextmanager
+def session(folder: Path, uri: str) -> Iterator[Any]:
+    """Run a Spark session in this process."""
+    from pyspark.sql import SparkSession
+
+    (folder / "scratch").mkdir(parents=True)
+    os.environ.update(quick_environment())
+    settings = {**spark_settings(folder), "spark.hadoop.hive.metastore.uris": uri}
+    spark = SparkSession.builder.config(map=settings).getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def create(spark: Any, client: HMSClient, location: str) -> None:
+    """Make a table that Spark caches, and one that has partitions to be pulled."""
+    spark.sql(f"CREATE DATABASE {DB}")
+    spark.sql(f"CREATE TABLE {DB}.{CACHED} USING parquet AS SELECT 1 AS id")
+    table = make_table(DB, PARTITIONED, location=location, keys=["ds"])
+    client.create_table(table)
+    days = range(WARM_UPS + RUNS)
+    client.add_partitions([make_partition(table, [f"{day:04d}"]) for day in days])
+
+
+def median(walks_made: list[Walk]) -> Walk:
+    """Return the one in the middle, by files and then by turns."""
+    ordered = sorted(walks_made, key=lambda walk: (len(walk.files), walk.turns))
+    return ordered[len(ordered) // 2]
+
+
+def say(name: str, walks_made: list[Walk], *, verbose: bool) -> None:
+    """Print a walk for eyes, and as a JSON line."""
+    walk = median(walks_made)
+    each = " ".join(f"{len(one.files)}/{one.turns}" for one in walks_made)
+    print(f"{name}: {len(walk.files)} files, {walk.turns} turns (each run: {each})")
+    for number, file in enumerate(walk.files if verbose else (), start=1):
+        print(f"  {number:2d} {file}")
+    line = {"walk": name, "files": len(walk.files), "turns": walk.turns}
+    print(json.dumps(line), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("-v", "--verbose", action="store_true", help="list the files")
+    verbose = parser.parse_args().verbose
+    with tempfile.TemporaryDirectory() as temporary, staged(Path(temporary)) as stage:
+        for name, walks_made in walks(stage):
+            say(name, walks_made, verbose=verbose)
+
+
+if __name__ == "__main__":
+    main()
