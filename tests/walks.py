@@ -28,9 +28,9 @@ from typing import Any, Final
 
 from hmsclient import HMSClient
 
-from topicast.catalog.building import build as build_catalogd
+from topicast.catalog.assembly import build as build_catalogd
 from topicast.catalog.config import CatalogdConfig
-from topicast.catalog.metastore.embedded import EmbeddedMetastore
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.quickstart.spark_settings import spark_settings
 from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.statestored import build as build_hub
