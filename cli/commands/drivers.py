@@ -26,7 +26,7 @@ SHOWN: Final = (  # to eyes; in JSON there is more
     "minimal_topics",
     "budget_bytes",
     "held_bytes",
-    "freshness_s",
+    "staleness_s",
     "refreshes",
     "stale_reads_avoided",
     "would_refresh",

@@ -1,6 +1,6 @@
-"""Reading: several tables of one plan as they were at one moment, to be confirmed before use.
+"""ReadView: several tables of one plan as they were at one moment, to be confirmed before use.
 
-reading("a.b", "c.d") ──read each──▶ one look at catalogd: all current? ──yes──▶ pinned
+read_view("a.b", "c.d") ──read each──▶ one look at catalogd: all current? ──yes──▶ pinned
                           ▲─────────────── no: those that are stale ──┘
 confirm() ──▶ still current, or StaleMetadata: plan again
 """
@@ -18,7 +18,7 @@ from ..protocol.versions import Version, claims_of
 from ..store.decode import reach_of, read_partitions
 from ..store.table_snapshot import Content
 
-TABLES_MAX: Final = 1000  # of one reading
+TABLES_MAX: Final = 1000  # of one read view
 
 Name = tuple[str, str]  # db, table
 Validate = Callable[[int, tuple[Claimed, ...]], Collection[int]]  # places of what is stale
@@ -32,14 +32,14 @@ class Pinned:
     version: Version
 
 
-class Snapshot:
+class ReadView:
     """Tables as they were at one moment; it does not change, whatever is written meanwhile."""
 
     def __init__(self, pinned: Mapping[Name, Pinned], validate: Validate) -> None:
         self._pinned = pinned
         self._validate = validate
 
-    def __enter__(self) -> "Snapshot":
+    def __enter__(self) -> "ReadView":
         return self
 
     def __exit__(self, *_exc: object) -> None:
@@ -72,7 +72,7 @@ class Snapshot:
     def _content(self, db: str, table: str) -> Content:
         pinned = self._pinned.get((db, table))
         if pinned is None:
-            raise UsageError(f"{table_name(db, table)} is not among the tables of this reading")
+            raise UsageError(f"{table_name(db, table)} is not among the tables of this read view")
         return pinned.content
 
 
@@ -84,7 +84,7 @@ def names_of(names: Iterable[str]) -> tuple[Name, ...]:
     """
     found = tuple(dict.fromkeys(map(parse_table_name, names)))
     if not 0 < len(found) <= TABLES_MAX:
-        raise UsageError(f"a reading of {len(found)} tables: 1 to {TABLES_MAX}")
+        raise UsageError(f"a read view of {len(found)} tables: 1 to {TABLES_MAX}")
     return found
 
 
@@ -94,7 +94,7 @@ def pin(
     *,
     validate: Validate,
     give_up_at: float,
-) -> Snapshot:
+) -> ReadView:
     """Read all, look whether they were current at one moment, and read again what was not.
 
     Raises:
@@ -107,7 +107,7 @@ def pin(
             pinned[name] = read(name)
         missing = stale_of(pinned, validate)
         if not missing:
-            return Snapshot(pinned, validate)
+            return ReadView(pinned, validate)
         if time.monotonic() >= give_up_at:
             raise NotReady(f"{table_name(*missing[0])} changes faster than it can be read")
 

@@ -38,8 +38,8 @@ from ..protocol.facts import (
 from ..protocol.versions import Version, claims_of
 from .calls import Calls
 from .partitions import Values, partition_names, partitions
-from .read_view import Snapshot, names_of, pin
-from .write_reports import Writes, Writing
+from .read_view import ReadView, names_of, pin
+from .write_reports import WriteIntent, Writes
 
 FLUSH_S: Final = 2.0  # for writes to be told, when it is closed
 
@@ -78,7 +78,7 @@ class Subscriber:
             always: Tables to hold whether they are read or not, as "finance.*,sales.orders"; else
                 TOPICAST_ALWAYS.
             never: Tables to pull for each read, never held; counts first; else TOPICAST_NEVER.
-            metastore: URIs of the metastore that ``wrote`` is about; else TOPICAST_METASTORE.
+            metastore: URIs of the metastore that this process writes to; else TOPICAST_METASTORE.
 
         Raises:
             ConfigError: a setting has a value that is not allowed.
@@ -250,7 +250,7 @@ class Subscriber:
             if at < len(claims)
         }
 
-    def reading(self, *names: str, timeout_s: float | None = None) -> Snapshot:
+    def read_view(self, *names: str, timeout_s: float | None = None) -> ReadView:
         """Return the tables ``names`` with their partitions, as they were at one moment.
 
         Raises:
@@ -317,7 +317,7 @@ class Subscriber:
         db, table = parse_table_name(name)
         self._calls.ask(lambda number, _: AskUnpin(id=number, db=db, table=table))
 
-    def wrote(
+    def report_write(
         self,
         wanted: str,
         partitions: Iterable[str] = (),
@@ -341,13 +341,13 @@ class Subscriber:
         number = self._writes.done(wanted, partitions, failed=failed, overwritten=overwritten)
         return wait_s > 0 and self._writes.wait(number, wait_s)
 
-    def writing(self, wanted: str, partitions: Iterable[str] = ()) -> Writing:
+    def write_intent(self, wanted: str, partitions: Iterable[str] = ()) -> WriteIntent:
         """Tell that a write begins; use it as a context manager, at whose end it is told.
 
         If this process dies meanwhile, everybody takes the data for changed after 30 s.
 
         Raises:
-            UsageError: as ``wrote``.
+            UsageError: as ``report_write``.
         """
         return self._writes.begin(wanted, partitions)
 

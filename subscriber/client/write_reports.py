@@ -1,7 +1,7 @@
-"""Writing: what an application tells of its own writes, that others hear of them.
+"""Writes: what an application tells of its own writes, that others hear of them.
 
-with catalog.writing("sales.orders", ["ds=2026-11-01"]): …    intent ──▶ written, or failed
-catalog.wrote("sales.orders")                                 written
+with catalog.write_intent("sales.orders", ["ds=2026-11-01"]): …    intent ──▶ written, or failed
+catalog.report_write("sales.orders")                                 written
 """
 
 import threading
@@ -29,10 +29,10 @@ class Writes:
         self._numbers = count(1)
         self._numbering = threading.Lock()
 
-    def begin(self, wanted: str, partitions: Iterable[str] = ()) -> "Writing":
+    def begin(self, wanted: str, partitions: Iterable[str] = ()) -> "WriteIntent":
         """Tell that a write begins."""
         write = self._number(wanted, partitions, state=INTENT)
-        return Writing(self, write.number, write.object, partitions=write.partitions)
+        return WriteIntent(self, write.number, write.object, partitions=write.partitions)
 
     def done(
         self,
@@ -84,7 +84,7 @@ class Writes:
         return True
 
 
-class Writing:
+class WriteIntent:
     """A write that has begun. ``partitions`` may be set until it ends."""
 
     def __init__(

@@ -63,15 +63,15 @@ class TopicInfo:
 class Stats:
     """Counters since the start, and the state of the budget.
 
-    ``age_s``: since catalogd was last heard of, infinite before the first time.
-    ``evictions``: topics lowered, and pulled tables given up, to make room; ``oversize``: tables
-    pulled and not kept, larger than all the room there is, or than it was worth.
-    ``stale_rejected``: pulls that were older than what had been shown, and were made again.
-    ``ahead``: of the pulls, those made before anybody asked, for tables that are pinned or hot.
-    ``pins``: pinned tables that there are; ``pins_over``: of these, those that did not fit.
-    ``writes_told``: that catalogd has; ``writes_unknown``: of tables that it does not know;
-    ``writes_lost``: that were too many to be kept while it was away; ``writes_delay``: why
-    catalogd takes those that wait later, such as too many of one driver, else empty.
+    ``staleness_s``: time since the last heartbeat from catalogd, infinite before the first one.
+    ``evictions``: topics lowered, and pulled tables evicted, to make room. ``pulls_not_kept``:
+    replies larger than the room for pulled tables, or not worth the tables that would have to go.
+    ``stale_replies``: replies older than what was already returned, which were pulled again.
+    ``prefetches``: the pulls made before any read, for tables that are pinned or hot.
+    ``pinned_not_held``: the pinned tables for which there is no room.
+    ``writes_acknowledged``: reports that catalogd has stored; ``writes_unknown_table``: those that
+    name no table that catalogd has; ``writes_discarded``: those that the full outbox evicted;
+    ``writes_delay_reason``: why catalogd postpones the pending ones, else empty.
     """
 
     budget_bytes: int
@@ -80,19 +80,19 @@ class Stats:
     misses: int
     pulls: int
     evictions: int
-    oversize: int
-    stale_rejected: int
-    ahead: int
-    pins: int
-    pins_over: int
+    pulls_not_kept: int
+    stale_replies: int
+    prefetches: int
+    pinned_tables: int
+    pinned_not_held: int
     catch_ups: int
     wire_errors: int
-    writes_told: int
-    writes_waiting: int
-    writes_unknown: int
-    writes_lost: int
-    writes_delay: str
-    age_s: float
+    writes_acknowledged: int
+    writes_pending: int
+    writes_unknown_table: int
+    writes_discarded: int
+    writes_delay_reason: str
+    staleness_s: float
     hub: str
     ready: bool
 

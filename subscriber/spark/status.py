@@ -16,7 +16,7 @@ class Status:
 
     ``state``: connecting, live, unsupported or detached; ``reason`` says why it is not live.
     ``control``: the less of what the application says and of what operators want.
-    ``freshness_s``: since catalogd was last heard of, infinite before the first time.
+    ``staleness_s``: since the last heartbeat from catalogd, infinite before the first one.
     ``sessions``, ``relations``: looked after, and what they had cached at the last look;
     ``connect_sessions``: how many of them are of clients of Spark Connect.
     ``changes``: heard of; ``spared``: those that need no refresh. ``refreshes``: relations renewed;
@@ -32,7 +32,7 @@ class Status:
     spark: str
     primitives: str
     statestores: str
-    freshness_s: float
+    staleness_s: float
     sessions: int
     connect_sessions: int
     relations: int

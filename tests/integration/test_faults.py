@@ -122,7 +122,9 @@ def test_only_hub_that_is_frozen_is_caught_up_with_afterwards(
     ):
         daemons.freeze("statestored")
         revise(client, 1)
-        frozen = until(lambda: catalog.stats().age_s > 5, timeout_s=20, what="the age that is told")
+        frozen = until(
+            lambda: catalog.stats().staleness_s > 5, timeout_s=20, what="the age that is told"
+        )
         assert frozen
         assert seen(catalog) == 0
         daemons.thaw("statestored")

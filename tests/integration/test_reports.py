@@ -66,7 +66,7 @@ def test_written_tables_are_heard_of_through_kills_and_once_each(
         before = reader.table("reports.t")
         take = heard(watch)
         take().clear()  # a creation that still waits would stand for what comes after it
-        assert writer.wrote("reports.t", wait_s=20)
+        assert writer.report_write("reports.t", wait_s=20)
         until(lambda: {c.object for c in take()} == {"reports.t"}, timeout_s=20, what="t")
         assert take()[-1].origin == "reports"
         after = reader.table("reports.t")
@@ -74,14 +74,18 @@ def test_written_tables_are_heard_of_through_kills_and_once_each(
         assert list(writer.validate([("reports.t", before.version)])) == ["reports.t"]
 
         daemons.kill("catalogd")
-        with writer.writing(f"file:{tmp_path}/u/part-0"):
+        with writer.write_intent(f"file:{tmp_path}/u/part-0"):
             pass
-        assert not writer.wrote("reports.none", wait_s=0.1), "nobody is there to take it"
+        assert not writer.report_write("reports.none", wait_s=0.1), "nobody is there to take it"
         daemons.start("catalogd")
         until(lambda: {c.object for c in take()} == {"reports.t", "reports.u"}, timeout_s=60)
-        until(lambda: writer.stats().writes_waiting == 0, timeout_s=60, what="an empty outbox")
+        until(lambda: writer.stats().writes_pending == 0, timeout_s=60, what="an empty outbox")
         stats = writer.stats()
-        assert (stats.writes_told, stats.writes_unknown, stats.writes_lost) == (2, 1, 0)
+        assert (stats.writes_acknowledged, stats.writes_unknown_table, stats.writes_discarded) == (
+            2,
+            1,
+            0,
+        )
         assert client.get_all_tables("reports") == ["t", "u"]
 
 
@@ -90,7 +94,7 @@ def test_report_of_another_metastore_is_refused_and_said(
 ) -> None:
     with Subscriber(daemons.hub_address, timeout_s=60, metastore="thrift://elsewhere:9083") as it:
         with pytest.raises(UsageError, match=r"elsewhere.*spark\.topicast\.metastore"):
-            it.wrote("reports.t", wait_s=20)
+            it.report_write("reports.t", wait_s=20)
         assert it.table("reports.t").name == "t", "it reads on"
 
 
@@ -103,11 +107,11 @@ delay = ""
 with Subscriber(hub, timeout_s=60, metastore=metastore, name="flood") as it:
     while not delay:
         for _ in range(100):
-            it.wrote("reports.t")
-        delay = it.stats().writes_delay
+            it.report_write("reports.t")
+        delay = it.stats().writes_delay_reason
     print(delay, flush=True)
     while not it.flush(0.0):
-        it.wrote("reports.t")
+        it.report_write("reports.t")
         print("flood", flush=True)
 """
 
@@ -122,7 +126,7 @@ def test_flood_of_one_driver_is_put_off_and_others_are_not(
             found = []
             for _ in range(30):
                 begin = time.perf_counter()
-                assert writer.wrote("reports.u", wait_s=60)
+                assert writer.report_write("reports.u", wait_s=60)
                 found.append((time.perf_counter() - begin) * 1000)
             return sorted(found)
 
@@ -142,5 +146,7 @@ def test_flood_of_one_driver_is_put_off_and_others_are_not(
         print(f"told within ms: alone {quiet[15]:.1f} {quiet[-1]:.1f}", end=", ")
         print(f"beside a flood {beside[15]:.1f} {beside[-1]:.1f}")
         take = heard(watch)
-        until(lambda: writer.wrote("reports.u", wait_s=60) and take(), timeout_s=30, what="u")
-        assert writer.stats().writes_delay == ""
+        until(
+            lambda: writer.report_write("reports.u", wait_s=60) and take(), timeout_s=30, what="u"
+        )
+        assert writer.stats().writes_delay_reason == ""

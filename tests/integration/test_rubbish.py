@@ -125,7 +125,7 @@ def undisturbed(stage: Stage) -> Iterator[None]:
     assert stage.held() == before
     stage.sees(stage.revise())
     after = stage.catalog.stats()
-    for count in ("hub", "catch_ups", "pulls", "wire_errors", "stale_rejected"):
+    for count in ("hub", "catch_ups", "pulls", "wire_errors", "stale_replies"):
         assert getattr(after, count) == getattr(stats, count), count
     assert [stage.daemons.of(name).health() for name in BOTH] == [(200, "ok\n")] * 2
 

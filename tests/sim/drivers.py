@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING
 
-from topicast.subscriber.client.write_reports import Writes, Writing
+from topicast.subscriber.client.write_reports import WriteIntent, Writes
 from topicast.subscriber.engine.write_outbox import Outbox
 from topicast.tests.sim.metastore import DBS, NAMES, PARTS, TableId
 from topicast.tests.sim.processes import TICK_S
@@ -114,7 +114,7 @@ class DriverProcess:
             world.at(rng.uniform(0.02, 1.0), lambda: self._end(life, writing))
         world.at(rng.expovariate(1 / PAUSE_S), lambda: self._act(life))
 
-    def _end(self, life: int, writing: Writing) -> None:
+    def _end(self, life: int, writing: WriteIntent) -> None:
         if not self.alive or life != self.life:
             return
         dice = self.world.rng.random()

@@ -76,7 +76,7 @@ def watch_closely(member: Member, counts: Counter[str]) -> None:
 def count_held(member: Member, counts: Counter[str], *, now: float) -> None:
     """Add up what became of a member's budget."""
     following = member._following
-    counts["pulled ahead"] += member._stats(now).ahead
+    counts["pulled ahead"] += member._stats(now).prefetches
     counts["topics outgrown"] += following.evictions
     counts["tables given up"] += following.levels.holdings.evicted
     counts["oversize"] += following.levels.holdings.oversize

@@ -10,7 +10,7 @@ from topicast.catalog.serve import validation as claims
 from topicast.statestore import ingest as intake
 from topicast.subscriber.client import subscriber
 from topicast.subscriber.client.calls import Calls
-from topicast.subscriber.client.read_view import Snapshot
+from topicast.subscriber.client.read_view import ReadView
 from topicast.subscriber.fetch import fetcher as subscriber_pulls
 from topicast.subscriber.fetch.fence import Fence
 from topicast.subscriber.fetch.fetcher import Pulls
@@ -247,6 +247,6 @@ LEVEL_PLANTS = (
     Plant(
         "what has moved since is not confirmed",
         "planned_and_changed",
-        (Line(Snapshot, "confirm", "if stale:", "if False:"),),
+        (Line(ReadView, "confirm", "if stale:", "if False:"),),
     ),
 )

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from random import Random
 
 from topicast.catalog.publish.modes import overrides_text, parse_mode
-from topicast.subscriber.client.read_view import Snapshot
+from topicast.subscriber.client.read_view import ReadView
 from topicast.subscriber.client.subscriber import Subscriber
 from topicast.subscriber.protocol.facts import Answer, Fail, Watching
 from topicast.tests.sim.application import Application
@@ -190,7 +190,7 @@ class Script:
         process = self._thread(who).process
 
         def body(subscriber: Subscriber) -> None:
-            with subscriber.reading(*tables) as snapshot:
+            with subscriber.read_view(*tables) as snapshot:
                 for table in tables:
                     self._say(f"{who} plans with {table}: {self._state(snapshot, table)}")
                 worker.halt()
@@ -300,7 +300,7 @@ class Script:
         process.answered = answered
         process.stepped = versions.stepped
 
-    def _state(self, snapshot: Snapshot, table: str) -> str:
+    def _state(self, snapshot: ReadView, table: str) -> str:
         parts = [f"{p.name} of {p.parameters['rev']}" for p in snapshot.partitions(table)]
         return ", ".join([snapshot.table(table).parameters["rev"], *parts])
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from topicast.subscriber.client.read_view import Snapshot
+from topicast.subscriber.client.read_view import ReadView
 from topicast.subscriber.client.subscriber import Subscriber
 from topicast.subscriber.protocol.facts import Ask, AskValidate
 from topicast.tests.sim.checkers import Asked, Moments
@@ -83,7 +83,7 @@ class Session:
 
     def _reading(self, subscriber: Subscriber) -> None:
         least = {table: self.moments.least(table) for table in self.tables}
-        snapshot = subscriber.reading(*map(".".join, self.tables))
+        snapshot = subscriber.read_view(*map(".".join, self.tables))
         seen = {table: _seen(snapshot, ".".join(table)) for table in self.tables}
         self._confirmed(seen, least)
         self._pause()
@@ -159,9 +159,11 @@ class Session:
     def _writing(self, subscriber: Subscriber) -> None:
         wanted, rng = what(self.process.world), self.process.world.rng
         if rng.random() < 0.3:
-            told = subscriber.wrote(wanted, overwritten=rng.random() < 0.3, wait_s=PATIENCE_S)
+            told = subscriber.report_write(
+                wanted, overwritten=rng.random() < 0.3, wait_s=PATIENCE_S
+            )
         else:
-            writing = subscriber.writing(wanted, [rng.choice(PARTS)])
+            writing = subscriber.write_intent(wanted, [rng.choice(PARTS)])
             self._pause()
             writing.end(failed=rng.random() < 0.2)
             told = writing.wait(PATIENCE_S)
@@ -172,7 +174,7 @@ class Session:
         self.worker.pause(self.pause_s)
 
 
-def _seen(snapshot: Snapshot, name: str) -> State:
+def _seen(snapshot: ReadView, name: str) -> State:
     parts = snapshot.partitions(name)
     some = snapshot.partitions(name, f"ds = '{PARTS[0][3:]}'") if parts else ()
     assert some == tuple(p for p in parts if p.name == PARTS[0])

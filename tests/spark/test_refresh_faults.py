@@ -125,7 +125,7 @@ def test_hub_that_is_silent_leaves_plain_spark_and_is_caught_up_with(scene: Scen
     scene.daemons.freeze("statestored")
     try:
         scene.insert("silent.t")
-        age = "handle.status().freshness_s"
+        age = "handle.status().staleness_s"
         until(lambda: scene.reader.do(age) > SILENT_S, timeout_s=SILENT_S + WAIT_S, what="silence")
         assert scene.read("silent", ["t"]) == {"t": BEFORE}
         assert scene.reader.do(counted) == [refreshes, errors]

@@ -20,7 +20,7 @@ from ..guard import Guard
 from ..refresh.catalyst import VERSIONS, Catalyst, Session, Unsupported
 from ..refresh.control import Application, facts_of
 from ..refresh.refresher import Refresher
-from ..refresh.worker import Worker, freshness_s
+from ..refresh.worker import Worker, staleness_s
 from ..sessions import Sessions, made_before
 from ..status import DETACHED, UNSUPPORTED, Status
 from ..writes.plans import metastore_at_attach
@@ -76,7 +76,7 @@ class Handle:
             spark=self._spark,
             primitives=self._primitives,
             statestores=self._settings.statestores if self._settings is not None else "",
-            freshness_s=freshness_s(worker.subscriber if worker is not None and here else None),
+            staleness_s=staleness_s(worker.subscriber if worker is not None and here else None),
             sessions=self._refresher.sessions,
             connect_sessions=len(self._connect) if self._connect is not None else 0,
             relations=self._refresher.relations,

@@ -241,11 +241,11 @@ class Worker:
             self._refresher.failed(order)
 
 
-def freshness_s(subscriber: Subscriber | None) -> float:
+def staleness_s(subscriber: Subscriber | None) -> float:
     """Tell how long ago catalogd was last heard of."""
     if subscriber is None:
         return inf
     try:
-        return subscriber.stats().age_s
+        return subscriber.stats().staleness_s
     except TopicastError:  # it is not open any more
         return inf

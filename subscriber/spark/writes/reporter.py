@@ -239,7 +239,7 @@ class Reporter:
         live, why = self._live() if len(self.untold) else None, ""
         if live is not None:
             with suppress(TopicastError):  # it has just ended
-                why = live.stats().writes_delay
+                why = live.stats().writes_delay_reason
         if why and not self.delay:
             log.warning("writes are told later: reason=%s", why)
         self.delay = f"later: {why}" if why else ""

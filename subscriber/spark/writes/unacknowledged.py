@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ....topics.errors import LinkError, UsageError
-from ...client.write_reports import Writing
+from ...client.write_reports import WriteIntent
 
 KEPT_MAX: Final = 10_000  # 2 MB; as many as a subscriber keeps while catalogd is away
 
@@ -19,10 +19,10 @@ KEPT_MAX: Final = 10_000  # 2 MB; as many as a subscriber keeps while catalogd i
 class Teller(Protocol):
     """A subscriber, as far as it is known here."""
 
-    def writing(self, wanted: str, partitions: Iterable[str] = ()) -> Writing:
+    def write_intent(self, wanted: str, partitions: Iterable[str] = ()) -> WriteIntent:
         """Tell that a write begins."""
 
-    def wrote(
+    def report_write(
         self,
         wanted: str,
         partitions: Iterable[str] = (),
@@ -55,7 +55,7 @@ class Begun:
 
     object: str
     partitions: tuple[str, ...]
-    writing: Writing | None
+    writing: WriteIntent | None
     teller: Teller | None
     overwrites: bool = False
 
@@ -80,7 +80,7 @@ class Untold:
         live = self._of_now()
         if live is not None:
             with suppress(LinkError, UsageError):  # it has just ended: the write's end is told
-                writing = live.writing(wanted, partitions)
+                writing = live.write_intent(wanted, partitions)
         return Begun(
             object=wanted,
             partitions=partitions,
@@ -166,4 +166,6 @@ class Untold:
 
 
 def _tell(live: Teller, write: Wrote) -> None:
-    live.wrote(write.object, write.partitions, failed=write.failed, overwritten=write.overwritten)
+    live.report_write(
+        write.object, write.partitions, failed=write.failed, overwritten=write.overwritten
+    )

@@ -57,7 +57,7 @@ def test_drivers_are_listed_with_what_they_tell_and_others_are_not(
     stats = etl.stats()
     assert row["budget_bytes"] == stats.budget_bytes
     assert row["held_bytes"] > 0
-    assert row["freshness_s"] < 60
+    assert row["staleness_s"] < 60
     assert row["statestored"] == served.statestores
     head, line = (text.split() for text in said(served).splitlines())
     assert line[:6] == ["etl-7", "app-1", "ann", "node1", "4.3.0", "on"]

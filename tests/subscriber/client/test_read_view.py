@@ -5,7 +5,7 @@ from math import inf
 
 import pytest
 
-from topicast.subscriber.client.read_view import TABLES_MAX, Pinned, Snapshot, names_of, pin
+from topicast.subscriber.client.read_view import TABLES_MAX, Pinned, ReadView, names_of, pin
 from topicast.subscriber.protocol.versions import Version
 from topicast.subscriber.store.rows import EMPTY, put
 from topicast.subscriber.store.table_snapshot import content_of
@@ -36,7 +36,7 @@ class Source:
     def validate(self, epoch: int, claims: tuple[Claimed, ...]) -> dict[int, int]:
         return dict(validated(self.catalog, Validate(request=1, epoch=epoch, claims=claims)).stale)
 
-    def pin(self, *names: str, give_up_at: float = inf) -> Snapshot:
+    def pin(self, *names: str, give_up_at: float = inf) -> ReadView:
         return pin(
             names_of(names),
             self.pinned,
@@ -45,7 +45,7 @@ class Source:
         )
 
 
-def columns(snapshot: Snapshot, name: str) -> list[str]:
+def columns(snapshot: ReadView, name: str) -> list[str]:
     return [column.name for column in snapshot.table(name).columns]
 
 

@@ -100,17 +100,17 @@ def test_plan_is_read_at_one_moment_and_confirmed_at_any_level(level: str) -> No
     with _joined() as (catalog, publisher, _):
         for name in ("sales", "orders"):
             catalog.join(publisher.catalog.topic("shop", name), level=level)
-        with catalog.reading("shop.sales", "shop.orders") as snapshot:
+        with catalog.read_view("shop.sales", "shop.orders") as snapshot:
             assert len(snapshot.partitions("shop.sales", "ds < '010'")) == 10
             snapshot.confirm()
             publisher.commit(lambda c: c.put_partitions("shop", "sales", {"ds=000": {"n": "x"}}))
             with pytest.raises(StaleMetadata, match=r"shop\.sales$"):
                 snapshot.confirm()
-        with catalog.reading("shop.sales", "shop.orders") as again:
+        with catalog.read_view("shop.sales", "shop.orders") as again:
             assert again.partitions("shop.sales", "ds = '000'")[0].parameters["n"] == "x"
             again.confirm()
         with pytest.raises(NoSuchObject):
-            catalog.reading("shop.none")
+            catalog.read_view("shop.none")
 
 
 def test_dropped_topic_is_pulled_and_can_be_joined_again() -> None:
@@ -169,7 +169,7 @@ def test_table_larger_than_the_budget_is_answered_each_time_and_never_kept() -> 
     with _joined(levels="auto", budget=budget, never="shop.stock") as (catalog, _, _):
         for number in (1, 2):
             assert len(catalog.partitions("shop.sales")) == 100
-            until(lambda n=number: catalog.stats().oversize == n, what="the count")
+            until(lambda n=number: catalog.stats().pulls_not_kept == n, what="the count")
 
         def kept() -> bool:
             pulls = catalog.stats().pulls
@@ -182,7 +182,7 @@ def test_table_larger_than_the_budget_is_answered_each_time_and_never_kept() -> 
             catalog.pin("shop.sales")
         catalog.pin("shop.orders")
         catalog.unpin("Shop.Orders")
-        assert (catalog.stats().pins, catalog.table("shop.stock").name) == (0, "stock")
+        assert (catalog.stats().pinned_tables, catalog.table("shop.stock").name) == (0, "stock")
 
 
 def test_nobody_there_is_said_in_time() -> None:
@@ -228,9 +228,9 @@ def test_catalogd_that_restarts_is_compared_and_followed() -> None:
 
 def test_silent_catalogd_bounds_what_memory_answers() -> None:
     with _joined(max_staleness_s=0.5) as (catalog, _, hubs):
-        until(lambda: catalog.stats().age_s < 0.5, what="a heartbeat")
+        until(lambda: catalog.stats().staleness_s < 0.5, what="a heartbeat")
         hubs[0].stop()
-        until(lambda: catalog.stats().age_s > 0.5, what="the age")
+        until(lambda: catalog.stats().staleness_s > 0.5, what="the age")
         with pytest.raises(LinkError, match="max_staleness_s"):
             catalog.table("shop.orders")
         hubs.clear()

@@ -100,7 +100,7 @@ def test_pull_that_is_older_than_what_memory_showed_is_made_again() -> None:
     pull = world.last_pull()
     world.hear(facts.PULLS, replace(world.pulled(pull), topic_version=stale))
     assert number not in world.answers
-    assert world.stats().stale_rejected == 1
+    assert world.stats().stale_replies == 1
     world.deaf.clear()
     world.pass_time(0.1)
     assert columns_of(world.answers[number], "orders") == ("id", "shown")
@@ -145,7 +145,7 @@ def test_pull_that_is_older_than_the_namespace_shown_is_made_again() -> None:
     pull = world.last_pull()
     old = replace(world.pulled(pull), namespace_version=catalog.topics[NAMESPACE].version - 1)
     world.hear(facts.PULLS, old)
-    assert (number in world.answers, world.stats().stale_rejected) == (False, 1)
+    assert (number in world.answers, world.stats().stale_replies) == (False, 1)
 
 
 @pytest.mark.parametrize("lie", [{"found": False, "incarnation": 0}, {"incarnation": 999}])
@@ -157,7 +157,7 @@ def test_pull_that_contradicts_an_equal_namespace_is_made_again(lie: dict[str, i
     pull = world.last_pull()
     world.hear(facts.PULLS, replace(world.pulled(pull), **lie))  # type: ignore[arg-type]  # fields
     assert (number in world.answers, number in world.errors) == (False, False)
-    assert world.stats().stale_rejected == 1
+    assert world.stats().stale_replies == 1
 
 
 def test_parts_of_two_versions_are_never_combined() -> None:
@@ -321,4 +321,4 @@ def test_reply_with_a_part_missing_is_pulled_again() -> None:
     world.hear(facts.PULLS, replace(whole, last=False, entries=whole.entries[:2]))
     world.hear(facts.PULLS, replace(whole, sequence=2, entries=whole.entries[3:]))
     assert number not in world.answers
-    assert world.stats().stale_rejected == 1
+    assert world.stats().stale_replies == 1

@@ -23,18 +23,18 @@ def test_age_grows_while_catalogd_is_silent_and_bounds_what_memory_answers() -> 
     assert world.view.fresh_until > world.now + 4
     world.age_ms = 2000
     world.pass_time(0.3)
-    assert 2.0 <= world.stats().age_s <= 2.3
+    assert 2.0 <= world.stats().staleness_s <= 2.3
     assert world.view.fresh_until < world.now + 3.1
     world.dead.add(0)
     world.pass_time(4)
-    assert 6.0 <= world.stats().age_s <= 6.4
+    assert 6.0 <= world.stats().staleness_s <= 6.4
     assert world.view.fresh_until < world.now
 
 
 def test_age_is_infinite_before_catalogd_was_heard_of() -> None:
     world = World(shop())
     stats = world.stats()
-    assert (stats.age_s, stats.ready, stats.hub) == (float("inf"), False, "hub-0")
+    assert (stats.staleness_s, stats.ready, stats.hub) == (float("inf"), False, "hub-0")
 
 
 def test_garbled_frames_are_counted_and_strange_messages_ignored() -> None:

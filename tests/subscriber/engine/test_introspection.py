@@ -47,7 +47,7 @@ def test_driver_is_told_as_its_application_says_with_topics_and_budget() -> None
     assert (rows["full_topics"], rows["minimal_topics"]) == (1, 1)
     stats = world.stats()
     assert (rows["budget_bytes"], rows["held_bytes"]) == (stats.budget_bytes, stats.held_bytes)
-    assert isinstance(rows["freshness_s"], float)
+    assert isinstance(rows["staleness_s"], float)
 
 
 def test_whatever_an_application_tells_can_be_sent() -> None:

@@ -42,7 +42,7 @@ def test_hot_table_is_pulled_again_before_the_next_query() -> None:
     change(world, "orders", "new")
     assert world.columns("orders") == ("id", "new")
     stats = world.stats()
-    assert (stats.ahead, stats.pulls, stats.misses) == (1, 2, 1)
+    assert (stats.prefetches, stats.pulls, stats.misses) == (1, 2, 1)
 
 
 def test_table_that_is_read_now_and_then_is_pulled_when_it_is_asked_for() -> None:
@@ -51,20 +51,20 @@ def test_table_that_is_read_now_and_then_is_pulled_when_it_is_asked_for() -> Non
     change(world, "orders", "new")
     world.pass_time(2)
     assert world.columns("orders") is None
-    assert world.stats().ahead == 0
+    assert world.stats().prefetches == 0
 
 
 def test_table_that_was_hot_and_is_read_no_more_is_left() -> None:
     world = chooser()
     heat(world, ["orders"], times=int(1.05 * HOT_PER_S * HALF_LIFE_S / log(2)) + 1)
     change(world, "orders", "old")
-    assert world.stats().ahead == 1
+    assert world.stats().prefetches == 1
     world.pass_time(0.1 * HALF_LIFE_S)
     read(world, "orders")
     change(world, "orders", "new")
     world.pass_time(2)
     assert world.columns("orders") is None
-    assert world.stats().ahead == 1
+    assert world.stats().prefetches == 1
 
 
 def test_table_that_changes_all_the_time_is_pulled_no_more_often_than_it_is_read() -> None:
@@ -72,21 +72,21 @@ def test_table_that_changes_all_the_time_is_pulled_no_more_often_than_it_is_read
     heat(world, ["orders"])
     every_s = 1 / world.member.choosing.uses.rate(table_key("shop", "orders"), now=world.now)
     assert every_s > 20 * AGAIN_S
-    before = world.stats().ahead
+    before = world.stats().prefetches
     for number in range(600):
         change(world, "orders", f"c{number}")
         world.pass_time(0.1)
-    assert 2 <= world.stats().ahead - before <= 60 / every_s + 2
+    assert 2 <= world.stats().prefetches - before <= 60 / every_s + 2
 
 
 def test_very_hot_table_is_pulled_once_a_second_at_most() -> None:
     world = chooser()
     heat(world, ["orders"], times=8000)
-    before = world.stats().ahead
+    before = world.stats().prefetches
     for number in range(100):
         change(world, "orders", f"c{number}")
         world.pass_time(0.05)
-    assert 4 <= world.stats().ahead - before <= 6
+    assert 4 <= world.stats().prefetches - before <= 6
 
 
 def test_few_pulls_are_under_way_and_the_others_follow() -> None:
@@ -116,7 +116,7 @@ def test_what_its_last_filters_need_is_all_that_is_pulled() -> None:
     assert asked == texts[-FILTERS_MAX:]
     for text in texts[-FILTERS_MAX:]:
         assert world.view.partitions("shop", "sales", text) is not None
-    assert world.stats().ahead == FILTERS_MAX
+    assert world.stats().prefetches == FILTERS_MAX
 
 
 def test_table_without_its_blocks_is_pulled_without_them() -> None:
@@ -149,7 +149,7 @@ def test_hot_table_takes_no_room_from_a_hotter_one() -> None:
     columns = tuple(dice.randbytes(8).hex() for _ in range(34))  # nothing that can be compressed
     world.publish(catalog.put_table("shop", "orders", columns=columns))
     world.pass_time(1)
-    assert world.stats().ahead == 1  # it has grown, and does not fit beside items
+    assert world.stats().prefetches == 1  # it has grown, and does not fit beside items
     assert world.columns("orders") is None
     assert world.columns("items") == ("id",)
     assert world.stats().evictions == before
@@ -163,9 +163,9 @@ def test_what_an_application_has_pulled_meanwhile_is_not_pulled_again() -> None:
     change(world, "orders", "a")
     change(world, "orders", "b")
     read(world, "orders")
-    assert (world.stats().ahead, len(pulls(world))) == (1, 3)
+    assert (world.stats().prefetches, len(pulls(world))) == (1, 3)
     world.pass_time(3)
-    assert world.stats().ahead == 1
+    assert world.stats().prefetches == 1
 
 
 def test_change_during_a_long_pull_is_pulled_after_it() -> None:
@@ -175,11 +175,11 @@ def test_change_during_a_long_pull_is_pulled_after_it() -> None:
     change(world, "orders", "a")
     change(world, "orders", "b")
     world.pass_time(1.5)
-    assert world.stats().ahead == 1
+    assert world.stats().prefetches == 1
     world.release()
     world.pass_time(3)
     assert world.columns("orders") == ("id", "b")
-    assert world.stats().ahead == 2
+    assert world.stats().prefetches == 2
 
 
 def test_application_that_waits_for_the_same_pull_is_answered_by_it() -> None:
@@ -214,7 +214,7 @@ def test_hot_table_that_changed_while_stubs_were_lost_is_pulled_again() -> None:
     world.heartbeat()
     world.pass_time(1)
     assert world.columns("orders") == ("id", "lost")
-    assert world.stats().ahead == 1
+    assert world.stats().prefetches == 1
 
 
 def test_catalogd_that_does_not_answer_leaves_the_pull_to_who_asks() -> None:

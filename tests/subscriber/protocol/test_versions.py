@@ -71,7 +71,7 @@ def test_version_of_a_store_that_was_lost_is_stale_whatever_its_number(level: st
         catalog.join(publisher.catalog.topic(*ITEMS), level=level)
         old = catalog.table("shop.items").version
         assert catalog.validate([("shop.items", old)]) == {}
-        with catalog.reading("shop.items", "shop.sales") as snapshot:
+        with catalog.read_view("shop.items", "shop.sales") as snapshot:
             snapshot.confirm()
         publisher.commit(lose_the_store)
         until(lambda: len(catalog.table("shop.items").columns) == 2, what="the new epoch")

@@ -87,7 +87,7 @@ def test_reply_older_than_a_stub_is_not_kept_at_full_either() -> None:
     world.release()
     world.pass_time(0.1)
     assert columns_of(world.answers[number], "orders") == ("id", "more")
-    assert world.stats().stale_rejected == 1
+    assert world.stats().stale_replies == 1
     assert world.columns("orders") == ("id", "more")
 
 

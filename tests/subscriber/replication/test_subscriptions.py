@@ -96,7 +96,7 @@ def test_only_hub_that_was_away_is_greeted_again_and_kept() -> None:
     world.hub_id += 1
     world.pass_time(2.5)
     assert world.columns("orders") == ("id", "missed")
-    assert world.stats().age_s <= 0.3
+    assert world.stats().staleness_s <= 0.3
     world.hear(facts.CONTROL, world._welcome())  # to a Hello that was said twice
     assert len(world.said(Join)) == joins + 1
 

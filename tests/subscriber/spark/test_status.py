@@ -5,7 +5,7 @@ from topicast.subscriber.spark.status import Status
 
 
 def test_status_is_a_table_in_a_notebook() -> None:
-    status = replace(Handle().status(), last_error="<script>", freshness_s=0.12345)
+    status = replace(Handle().status(), last_error="<script>", staleness_s=0.12345)
     shown = status._repr_html_()
     assert shown.count("<tr>") == len(fields(Status))
     assert "stale reads avoided" in shown

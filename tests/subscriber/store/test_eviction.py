@@ -225,7 +225,7 @@ def test_large_table_read_once_pushes_out_no_small_ones_that_are_hot() -> None:
     number = world.partitions("shop.sales")
     assert isinstance(world.answers[number], Content)
     assert kept(world) == before
-    assert world.stats().oversize == 1
+    assert world.stats().pulls_not_kept == 1
 
 
 def test_large_table_takes_the_room_of_small_ones_that_are_read_less() -> None:

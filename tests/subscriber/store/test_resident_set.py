@@ -134,7 +134,7 @@ def test_reply_older_than_a_stub_is_pulled_again() -> None:
     world.release()
     world.pass_time(0.1)
     assert columns_of(world.answers[number], "orders") == ("id", "more")
-    assert world.stats().stale_rejected == 1
+    assert world.stats().stale_replies == 1
     assert world.columns("orders") == ("id", "more")
 
 
@@ -149,7 +149,7 @@ def test_stub_of_another_table_does_not_refuse_a_reply() -> None:
     world.publish(catalog.put_table("shop", other, columns=("other",)))
     world.release()
     assert columns_of(world.answers[number], "orders") == ("id",)
-    assert world.stats().stale_rejected == 0
+    assert world.stats().stale_replies == 0
     assert world.columns("orders") == ("id",)
 
 
@@ -249,7 +249,7 @@ def test_object_larger_than_the_budget_is_answered_and_not_kept() -> None:
     assert isinstance(content, Content)
     assert content.whole
     assert world.view.partitions("shop", "sales") is None
-    assert world.stats().oversize == 1
+    assert world.stats().pulls_not_kept == 1
 
 
 def test_level_by_hand_takes_nothing_from_pins() -> None:
@@ -263,7 +263,7 @@ def test_level_by_hand_takes_nothing_from_pins() -> None:
     )
     world.start()
     world.pass_time(1)
-    assert world.stats().pins == 4
+    assert world.stats().pinned_tables == 4
     error = world.errors[world.ask(facts.AskJoin, topics=(catalog.topic("shop", "sales"),))]
     assert isinstance(error, OverBudget)
     assert all(world.columns(name) for name in ("items", "orders", "people", "visits"))
@@ -392,4 +392,4 @@ def test_room_that_is_set_aside_as_a_guess_is_room_for_what_is_pulled() -> None:
     assert world.member._following.levels.budget.free_bytes == 0
     world.table("shop.orders")
     assert world.columns("orders") == ("id",)
-    assert world.stats().oversize == 0
+    assert world.stats().pulls_not_kept == 0

@@ -11,7 +11,7 @@ from topicast.subscriber.spark.guard import Guard
 from topicast.subscriber.spark.refresh import refresher as refresh_module
 from topicast.subscriber.spark.refresh import worker as worker_module
 from topicast.subscriber.spark.refresh.refresher import Refresher
-from topicast.subscriber.spark.refresh.worker import Worker, freshness_s
+from topicast.subscriber.spark.refresh.worker import Worker, staleness_s
 from topicast.subscriber.spark.sessions import Sessions
 from topicast.subscriber.spark.status import CONNECTING, DETACHED, LIVE
 from topicast.tests.subscriber.source import Catalog, shop
@@ -106,9 +106,9 @@ def test_change_is_refreshed_in_the_sessions_that_have_it_cached() -> None:
         found.heard()
         assert found.spark.renewed == [("mine", ORDERS)]
         assert found.spark.kept == {"mine", "other"}
-        assert freshness_s(found.worker.subscriber) < WAIT_S
+        assert staleness_s(found.worker.subscriber) < WAIT_S
     assert found.spark.kept == set(), "detached, it keeps nothing of anybody"
-    assert (found.guard.errors, freshness_s(found.worker.subscriber)) == (0, inf)
+    assert (found.guard.errors, staleness_s(found.worker.subscriber)) == (0, inf)
 
 
 def test_change_is_refreshed_where_only_dataframes_hold_the_table() -> None:

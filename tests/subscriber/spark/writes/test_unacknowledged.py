@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from topicast.subscriber.client.write_reports import Writing
+from topicast.subscriber.client.write_reports import WriteIntent
 from topicast.subscriber.spark.writes import unacknowledged as untold_module
 from topicast.subscriber.spark.writes.unacknowledged import Untold, Wrote
 from topicast.topics.errors import UsageError
@@ -22,7 +22,7 @@ class Teller:
         self.told: list[Wrote] = []
         self.has_told = False
 
-    def wrote(
+    def report_write(
         self,
         wanted: str,
         partitions: Iterable[str] = (),
@@ -41,7 +41,7 @@ class Teller:
         self.told.append(write)
         return False
 
-    def writing(self, wanted: str, partitions: Iterable[str] = ()) -> "Begun":
+    def write_intent(self, wanted: str, partitions: Iterable[str] = ()) -> "Begun":
         if not self.open:
             raise UsageError("the subscriber is not open")
         self.begun.append(wanted)
@@ -52,7 +52,7 @@ class Teller:
         return self.has_told
 
 
-class Begun(Writing):
+class Begun(WriteIntent):
     """A write of which ``teller`` has told that it began."""
 
     def __init__(self, teller: Teller, wanted: str, partitions: tuple[str, ...]) -> None:
@@ -62,7 +62,9 @@ class Begun(Writing):
         self.waited_s = 0.0
 
     def end(self, *, failed: bool = False, overwritten: bool = False) -> None:
-        self._teller.wrote(self._wanted, self.partitions, failed=failed, overwritten=overwritten)
+        self._teller.report_write(
+            self._wanted, self.partitions, failed=failed, overwritten=overwritten
+        )
 
     def wait(self, timeout_s: float) -> bool:
         self.waited_s = timeout_s
