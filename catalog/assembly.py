@@ -16,7 +16,7 @@ from .ingest.read_threads import Readers
 from .metastore.hms import Hms
 from .publish.modes import Policy, unpack_policy
 from .publish.publisher import Publisher
-from .publish.publishing import Standing
+from .publish.publishing import PublishedState
 from .storage.store import Store
 
 CATALOG_NAME = "hive"  # the one catalog of a Hive metastore that has no others
@@ -56,7 +56,7 @@ def _assemble(
 ) -> Catalogd:
     topics = load_topics(store, topic_ids(config.num_topics))
     policy = _policy(store)
-    standing = Standing(
+    published = PublishedState(
         topics=topics,
         starts=store.starts,
         catalog_address=address,
@@ -67,7 +67,7 @@ def _assemble(
     hubs = [
         HubLine(
             str(hub),
-            Publisher(standing, name=name, registration=registration, rng=random.Random()),
+            Publisher(published, name=name, registration=registration, rng=random.Random()),
         )
         for hub in config.hubs()
     ]
@@ -79,12 +79,12 @@ def _assemble(
         policy=policy,
         writes=store.load_writes(),
     )
-    catalog.offering.change(config.mode(policy.mode))
+    catalog.backfill.change(config.mode(policy.mode))
     return Catalogd(
         catalog,
         store,
         link,
-        standing=standing,
+        published=published,
         hubs=hubs,
         make_readers=lambda deliver: Readers(
             lambda: Hms(config.hive_metastore_uris, timeout_s=HMS_TIMEOUT_S),

@@ -38,7 +38,7 @@ from .publish import publishing
 from .publish.deltas import delta_of
 from .publish.modes import overrides_text, pack_policy
 from .publish.publisher import Publisher
-from .publish.publishing import Standing
+from .publish.publishing import PublishedState
 from .status import Status
 from .storage.store import Store
 
@@ -77,7 +77,7 @@ class Catalogd:
         store: Store,
         link: Link,
         *,
-        standing: Standing,
+        published: PublishedState,
         hubs: Iterable[HubLine],
         make_readers: Callable[[Callable[[Answer], None]], Readers],
         clock: Callable[[], float] = time.monotonic,
@@ -87,7 +87,7 @@ class Catalogd:
         self._catalog = catalog
         self._store = store
         self._link = link
-        self._standing = standing
+        self._published = published
         self._hubs = tuple(hubs)
         self._sockets = {
             hub.socket(channel): (hub, channel)
@@ -104,7 +104,7 @@ class Catalogd:
         self._floors_of: list[int] = []
         self._status_at = 0.0
         self.turned_at = clock()
-        standing.watermark = catalog.poller.watermark  # a restart knows it before any commit
+        published.watermark = catalog.poller.watermark  # a restart knows it before any commit
         self.status: Status = catalog.status()
 
     @property
@@ -134,7 +134,7 @@ class Catalogd:
         for fact in (*asked, *self._inbox.take()):
             self._catalog.handle(fact, now=now, now_us=now_us)
         self._perform(self._catalog.flush(now=now, now_us=now_us), now=now, now_us=now_us)
-        if self._catalog.desk.serving:  # a hub that is told of nothing would pass for empty
+        if self._catalog.dispatcher.serving:  # a hub that is told of nothing would pass for empty
             for hub in self._hubs:
                 self._tell(hub, publishing.Tick(), now=now, now_us=now_us)
         self._tend(now, now_us)
@@ -151,7 +151,7 @@ class Catalogd:
     def _timeout_s(self) -> float:
         now = self._clock()
         times = [self._catalog.deadline(now)]
-        if self._catalog.desk.serving:
+        if self._catalog.dispatcher.serving:
             times += [hub.publisher.deadline for hub in self._hubs]
         return min(max(min(times) - now, 0.0), TIMEOUT_S_MAX)
 
@@ -203,16 +203,16 @@ class Catalogd:
             writes=commit.writes,
             settled=commit.settled,
         )
-        self._standing.watermark = self._catalog.poller.watermark
-        if policy is not None and policy.mode != self._standing.mode:
+        self._published.watermark = self._catalog.poller.watermark
+        if policy is not None and policy.mode != self._published.mode:
             log.info("mode: name=%s overrides=%s", policy.mode.name, overrides_text(policy.mode))
-            self._standing.mode = policy.mode
+            self._published.mode = policy.mode
 
     def _publish(self, transactions: tuple[Transaction, ...], *, now: float, now_us: int) -> None:
-        epoch, start = self._standing.place
+        epoch, start = self._published.position
         for one in transactions:
-            floor = self._standing.topics[one.topic].floor
-            mode = self._standing.mode
+            floor = self._published.topics[one.topic].floor
+            mode = self._published.mode
             delta = delta_of(one, epoch=epoch, start=start, floor=floor, sent_us=now_us, mode=mode)
             fact = publishing.Committed(one.topic, one.to_version, encode(delta))
             for hub in self._hubs:
@@ -228,7 +228,7 @@ class Catalogd:
                 case publishing.Reconnect():
                     self._reconnect(hub)
                 case publishing.Ahead(epoch=epoch):
-                    if epoch >= self._standing.place[0]:
+                    if epoch >= self._published.position[0]:
                         self._catalog.outgrow(epoch)
                 case publishing.Moved(state=state, reason=reason):
                     log.info("hub: address=%s state=%s reason=%s", hub.address, state, reason)
@@ -249,7 +249,7 @@ class Catalogd:
         log.warning("epoch minted: epoch=%d above=%d", epoch, at_least)
         fact = Minted(epoch=epoch, starts=self._store.starts)
         self._catalog.handle(fact, now=now, now_us=now_us)
-        self._standing.starts = self._store.starts
+        self._published.starts = self._store.starts
         for hub in self._hubs:
             self._tell(hub, publishing.Minted(), now=now, now_us=now_us)
 
@@ -257,7 +257,7 @@ class Catalogd:
         """What is done now and then: tombstones, and the picture of ourselves."""
         if now >= self._floors_at:
             self._floors_at = now + FLOORS_S
-            self._floors_of = self._floors_of or list(self._standing.topics)
+            self._floors_of = self._floors_of or list(self._published.topics)
         if self._floors_of:
             some = [
                 self._floors_of.pop() for _ in range(min(FLOORS_PER_TURN, len(self._floors_of)))

@@ -43,13 +43,13 @@ from .model.namespace import Namespace
 from .model.tables import Contents
 from .model.transactions import WriteRow
 from .model.versions import Ledger
-from .publish.backfill import Offering
+from .publish.backfill import Backfill
 from .publish.modes import POLICY_DEFAULT, Mode, Policy, overrides_text
-from .serve.admin import Hands, Orders
+from .serve.admin import AdminOrders, Hands
 from .serve.admin_jobs import Jobs
-from .serve.dispatcher import Desk
+from .serve.dispatcher import Dispatcher
 from .serve.pulls import Pulls
-from .serve.report_acks import Reporting
+from .serve.report_acks import ReportAcks
 
 CHECKED_PER_TURN: Final = 200  # names looked at for what a restart left without content
 LISTING_RETRY_S: Final = 1.0
@@ -84,7 +84,7 @@ class Catalog:
         self.counts = Counts()
         self.error = ""
         self.ledger = Ledger(topics)
-        self.offering = Offering(self.ledger, policy)
+        self.backfill = Backfill(self.ledger, policy)
         self.namespace = Namespace(self.ledger)
         self.contents = Contents(self.ledger, len(topics) - 1)
         self.poller = Poller(window, interval_s=settings.polling_interval_s)
@@ -94,13 +94,13 @@ class Catalog:
             fenced=self.poller.enabled,
         )
         self._writer = Writer(self.namespace, self.contents, self.loader)
-        self.orders = self._make_orders()
-        self.reporting = Reporting(
+        self.admin = self._make_admin()
+        self.report_acks = ReportAcks(
             Reports(self.namespace, self.contents, topics, known=writes),
             metastore=settings.metastore,
             position=self.position,
         )
-        self.desk = self._make_desk()
+        self.dispatcher = self._make_dispatcher()
         self._wanted: list[Effect] = []
         self._listing = False
         self._list_at: float | None = 0.0 if window is None else None
@@ -111,7 +111,7 @@ class Catalog:
         self._place = self.poller.place
         self._now = 0.0
         self._gap_seq = 0  # arrival number of the oldest gap that is not read over yet
-        self.desk.serving = self.desk.settled = window is not None
+        self.dispatcher.serving = self.dispatcher.settled = window is not None
 
     def position(self) -> tuple[int, int]:
         """Return epoch and start."""
@@ -136,7 +136,7 @@ class Catalog:
                 away = bool(deaf) or (fact.away and not self.poller.enabled)
                 self._write(self.loader.failed(fact, away=away, now=now), now_us)
             case NamesRead() | NamesFailed() if fact.job:
-                self.orders.listed(fact, now=now)
+                self.admin.listed(fact, now=now)
             case NamesRead():
                 self._on_names(fact, now_us)
             case NamesFailed():
@@ -144,7 +144,7 @@ class Catalog:
                 self.error, self._listing = fact.error, False
                 self._list_at = now + LISTING_RETRY_S
             case Asked():
-                self.desk.ask(
+                self.dispatcher.ask(
                     fact.peer,
                     fact.message,
                     judge=self.judge,
@@ -164,19 +164,19 @@ class Catalog:
         """Return what may leave now: orders, the commit, then what depends on it."""
         self._now = now
         self.poller.look(now)
-        if self.desk.settled:
-            self.orders.step(now=now, at_us=now_us)
-            self.reporting.step(unresolved=self.loader.unresolved(), now=now, at_us=now_us)
+        if self.dispatcher.settled:
+            self.admin.step(now=now, at_us=now_us)
+            self.report_acks.step(unresolved=self.loader.unresolved(), now=now, at_us=now_us)
         self._write(self.loader.bring(now=now), now_us)
         self._order(now)
         effects, self._wanted = self._wanted, []
-        if self.desk.settled:
-            self.offering.touch(now=now, at_us=now_us)
-        transactions, policy = self.ledger.take(), self.offering.take()
-        orders, (writes, settled) = self.orders.given(now_us), self.reporting.commits()
-        if self.desk.settled:
+        if self.dispatcher.settled:
+            self.backfill.touch(now=now, at_us=now_us)
+        transactions, policy = self.ledger.take(), self.backfill.take()
+        orders, (writes, settled) = self.admin.given(now_us), self.report_acks.commits()
+        if self.dispatcher.settled:
             self.poller.resolved(self.loader.unresolved())
-        place = self.poller.place if self.desk.settled else self._place
+        place = self.poller.place if self.dispatcher.settled else self._place
         news = (transactions, policy, orders, writes, settled)
         if any(news) or place != self._place:
             self._place = place
@@ -194,14 +194,14 @@ class Catalog:
         self._catch_up()
         if self._mint_above and self._caught_up:
             effects.append(MintEpoch(at_least=self._mint_above))
-        return (*effects, *self.desk.replies(now=now))
+        return (*effects, *self.dispatcher.replies(now=now))
 
     def deadline(self, now: float) -> float:
         """Return when ``flush`` may have something to do without a new fact."""
-        if self.desk.ready or self._unchecked is not None:
+        if self.dispatcher.ready or self._unchecked is not None:
             return now
         times = [self.poller.deadline, self._list_at, self.loader.deadline()]
-        times += [self.offering.deadline, self.reporting.deadline]
+        times += [self.backfill.deadline, self.report_acks.deadline]
         return min([now + IDLE_S, *(time for time in times if time is not None)])
 
     def judge(self, claim: Claim) -> bool:
@@ -226,10 +226,10 @@ class Catalog:
 
     def turn(self, mode: Mode) -> bool:
         """Let ``mode`` hold; False if it does already. What it loads is loaded, else not."""
-        if not self.offering.change(mode):
+        if not self.backfill.change(mode):
             return False
         self.loader.keep(self._loads)
-        if self.desk.serving:
+        if self.dispatcher.serving:
             self._unchecked = self._tables()
         return True
 
@@ -240,8 +240,8 @@ class Catalog:
         problem, warning = status.troubles(
             poller.trouble(self._now),
             self.error,
-            serving=self.desk.serving,
-            settled=self.desk.settled,
+            serving=self.dispatcher.serving,
+            settled=self.dispatcher.settled,
             metastore=self.settings.metastore,
         )
         return status.Status(
@@ -250,20 +250,20 @@ class Catalog:
             epoch=epoch,
             start=start,
             num_topics=len(topics) - 1,
-            mode=self.offering.mode.name,
-            overrides=overrides_text(self.offering.mode),
-            offers=self.offering.mode.offers,
-            topics_to_touch=self.offering.topics_left,
+            mode=self.backfill.mode.name,
+            overrides=overrides_text(self.backfill.mode),
+            offers=self.backfill.mode.offers,
+            topics_to_touch=self.backfill.topics_left,
             watermark=poller.watermark,
             newest_event=poller.window.last_id if poller.window else 0,
             metastore_silent_s=poller.silent_s(self._now),
             databases=len(self.namespace.databases()),
             tables_to_load=self.loader.backlog,
-            waiting_requests=self.desk.waiting,
+            waiting_requests=self.dispatcher.waiting,
             entries=sum(topic.entries for topic in topics),
             held_bytes=sum(topic.held_bytes for topic in topics),
             counts=asdict(self.counts)
-            | self.reporting.counts()
+            | self.report_acks.counts()
             | {"polls_late": poller.late, "unfit": self.contents.unfit},
             topics=topics,
         )
@@ -271,29 +271,29 @@ class Catalog:
     def check(self) -> None:
         """Assert every invariant."""
         self.ledger.check()
-        self.offering.check()
-        self.orders.check()
-        self.reporting.check()
+        self.backfill.check()
+        self.admin.check()
+        self.report_acks.check()
         self.loader.check()
         if self.poller.window is not None:
             self.poller.window.check()
 
-    def _make_orders(self) -> Orders:
-        return Orders(
+    def _make_admin(self) -> AdminOrders:
+        return AdminOrders(
             self.namespace,
             Jobs(self.namespace, self.contents, self.loader, poller=self.poller, load=self._load),
             poller=self.poller,
-            offering=self.offering,
+            backfill=self.backfill,
             hands=Hands(turn=self.turn, follows=self._follows),
         )
 
-    def _make_desk(self) -> Desk:
-        return Desk(
+    def _make_dispatcher(self) -> Dispatcher:
+        return Dispatcher(
             Pulls(self.namespace, self.contents, self.position),
             self.loader,
             self.poller,
-            orders=self.orders,
-            reporting=self.reporting,
+            admin=self.admin,
+            report_acks=self.report_acks,
             ledger=self.ledger,
             counts=self.counts,
             position=self.position,
@@ -301,7 +301,7 @@ class Catalog:
 
     def _catch_up(self) -> None:
         """Notice once that every event that was there at the start has been published."""
-        if self._first_seq is not None and self.desk.settled:
+        if self._first_seq is not None and self.dispatcher.settled:
             self._caught_up |= self.loader.unresolved() > self._first_seq
 
     def _on_polled(self, fact: Polled, now: float, now_us: int) -> None:
@@ -315,25 +315,25 @@ class Catalog:
             self.loader.add(dirts, seq=batch.seq)
         if batch.news.gap is not None:
             self.counts.gaps += 1
-            self._gap_seq = batch.seq if self.desk.settled else self._gap_seq
-            self.desk.settled, self._list_at = False, now
+            self._gap_seq = batch.seq if self.dispatcher.settled else self._gap_seq
+            self.dispatcher.settled, self._list_at = False, now
         if batch.whole:
             self._write(self.loader.polled(fact.poll), now_us)
-            self.desk.polled(fact.poll, batch.seq)
+            self.dispatcher.polled(fact.poll, batch.seq)
             self._first_seq = batch.seq if self._first_seq is None else self._first_seq
 
     def _on_names(self, fact: NamesRead, now_us: int) -> None:
         self.error, self._listing = "", False
         databases = {db: found for db, found in fact.databases.items() if self._follows(db)}
         tables = {(db, name): kind for db, (_, rows) in databases.items() for name, kind in rows}
-        if self.desk.serving:
+        if self.dispatcher.serving:
             self._distrust({*databases, *self.namespace.databases()}, {*tables, *self._tables()})
         else:
             structs = {db: thrift for db, (thrift, _) in databases.items()}
             self.namespace.write(structs, tables, source=SOURCE_LOAD, at_us=now_us)
             for table in tables:
                 self._load(table)
-        self.desk.serving = self.desk.settled = True
+        self.dispatcher.serving = self.dispatcher.settled = True
 
     def _distrust(self, databases: set[str], tables: set[TableId]) -> None:
         """Read everything again, as new: events are missing."""
@@ -343,7 +343,7 @@ class Catalog:
     def _write(self, effects: tuple[reads.Effect, ...], now_us: int) -> None:
         for withdrawn in self._writer.perform(effects, now_us):
             self.counts.withdrawn += 1
-            self.desk.withdrawn(withdrawn)
+            self.dispatcher.withdrawn(withdrawn)
 
     def _order(self, now: float) -> None:
         """Order what may be asked of the metastore now."""
@@ -351,15 +351,15 @@ class Catalog:
         if self._list_at is not None and now >= self._list_at and based and not self._listing:
             self._list_at, self._listing = None, True
             self._wanted.append(ReadNames())
-        self._wanted += self.orders.listings()
-        if self.desk.serving:
+        self._wanted += self.admin.listings()
+        if self.dispatcher.serving:
             self._check_some()
             found = self.loader.reads(now=now)
             self.counts.reads += len(found)
             self._wanted += found
-        if self.loader.wants_poll or self.desk.wants_poll:
+        if self.loader.wants_poll or self.dispatcher.wants_poll:
             self.poller.hasten(now)
-        waits = self.poller.window is not None and not self.desk.serving
+        waits = self.poller.window is not None and not self.dispatcher.serving
         if self.poller.may_begin(now) and not waits:
             self._wanted.append(self.poller.begin(self.loader.poll_began(), now))
 
@@ -378,7 +378,7 @@ class Catalog:
             self.loader.load(table)
 
     def _loads(self, table: TableId) -> bool:
-        return self.settings.load_in_background and not self.offering.mode.withholds(table)
+        return self.settings.load_in_background and not self.backfill.mode.withholds(table)
 
     def _inspect(self, what: str) -> Inspected | None:
         found = status.table(self.status(), what)

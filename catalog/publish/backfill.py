@@ -1,4 +1,4 @@
-"""Offering: the mode of a running catalogd, and the way back of what it withheld.
+"""Backfill: the mode of a running catalogd, and the way back of what it withheld.
 
     change ──▶ owed ──touch, a piece at a time──▶ nothing is owed
 
@@ -26,7 +26,7 @@ PIECE_ENTRIES_MAX: Final = 32  # 40 µs for each block that is written anew: bel
 PAUSE_S: Final = 0.01  # between two pieces: other changes take most of the turns
 
 
-class Offering:
+class Backfill:
     """What catalogd sends of its topics; ``policy`` says all of it."""
 
     def __init__(self, ledger: Ledger, policy: Policy) -> None:

@@ -55,10 +55,10 @@ from .publishing import (
     Lost,
     Minted,
     Moved,
+    PublishedState,
     Put,
     Reconnect,
     Send,
-    Standing,
     State,
     Tick,
 )
@@ -84,11 +84,13 @@ HUB: Final = b"hub"  # the one peer of the sender
 class Publisher:
     """One hub, as catalogd serves it. ``acknowledged``: by topic, what the hub has filed."""
 
-    def __init__(self, standing: Standing, *, name: str, registration: bytes, rng: Random) -> None:
+    def __init__(
+        self, published: PublishedState, *, name: str, registration: bytes, rng: Random
+    ) -> None:
         """Wait for the first Tick.
 
         Args:
-            standing: Shared with catalogd, which writes it.
+            published: Shared with catalogd, which writes it.
             name: How the hub shows us.
             registration: 16 random bytes, the same for the life of the process.
             rng: For jitter.
@@ -98,7 +100,7 @@ class Publisher:
         self.hub = 0
         self.counts = Counts()
         self.acknowledged: dict[int, int] = {}
-        self._standing = standing
+        self._published = published
         self._name = name
         self._registration = registration
         self._rng = rng
@@ -138,7 +140,7 @@ class Publisher:
     def lag_versions(self) -> int:
         """How many versions, over all topics, the hub has not filed."""
         filed = self.acknowledged
-        return sum(topic.version - filed.get(t, 0) for t, topic in self._standing.topics.items())
+        return sum(topic.version - filed.get(t, 0) for t, topic in self._published.topics.items())
 
     def handle(self, fact: Fact, *, now: float, now_us: int) -> tuple[Effect, ...]:
         """Decide what ``fact`` means for this hub."""
@@ -229,10 +231,10 @@ class Publisher:
 
     def _on_have(self, message: Have, now: float) -> tuple[Effect, ...]:
         place = message.epoch, message.start
-        if self.state == LEADING and place != self._standing.place:
+        if self.state == LEADING and place != self._published.position:
             return self._leave("the hub follows another start", now=now)
         self._have = message
-        if self._announced and place == self._standing.place:
+        if self._announced and place == self._published.position:
             return self._lead()
         if self.state == COMPARING:
             return ()
@@ -244,8 +246,8 @@ class Publisher:
             return ()
         try:
             claim = Claim(epoch=have.epoch, start=have.start, versions=by_topic(have.versions))
-            versions = {number: topic.version for number, topic in self._standing.topics.items()}
-            verdict = judge(self._standing.starts, versions, claim=claim)
+            versions = {number: topic.version for number, topic in self._published.topics.items()}
+            verdict = judge(self._published.starts, versions, claim=claim)
         except WireError as error:
             return self._leave(str(error), now=now, wait_s=SLOW_S)
         if verdict != AHEAD:
@@ -266,13 +268,13 @@ class Publisher:
         self._unacked.clear()
         self.acknowledged.clear()
         self._heartbeat_at = now
-        epoch, start = self._standing.place
+        epoch, start = self._published.position
         announce = Announce(
             epoch=epoch,
             start=start,
-            num_topics=len(self._standing.topics) - 1,
-            catalog_address=self._standing.catalog_address,
-            catalog_name=self._standing.catalog_name,
+            num_topics=len(self._published.topics) - 1,
+            catalog_address=self._published.catalog_address,
+            catalog_name=self._published.catalog_name,
         )
         return *self._move(ANNOUNCED, reason), Send(CONTROL_CHANNEL, announce)
 
@@ -283,7 +285,7 @@ class Publisher:
         return self._move(LEADING, "the hub follows")
 
     def _on_filed(self, message: Filed) -> tuple[Effect, ...]:
-        if not self._announced or (message.epoch, message.start) != self._standing.place:
+        if not self._announced or (message.epoch, message.start) != self._published.position:
             return ()
         for topic, version in message.versions:
             self.acknowledged[topic] = version
@@ -296,7 +298,7 @@ class Publisher:
             text = "nothing is announced to you yet: ask again"
             refusal = Refused(request=stream, code="START", message=text, retry_ms=RETRY_MS)
             return (Send(BULK_CHANNEL, refusal),)
-        shown = self._standing.shown
+        shown = self._published.shown
         parts = chunks(stream, message.wanted, find=self._find, place=self._place, shown=shown)
         busy = self._sender.open(HUB, stream, credit=message.credit, parts=parts)
         return (Send(BULK_CHANNEL, busy.message),) if busy else self._turn()
@@ -330,8 +332,8 @@ class Publisher:
     def _heartbeat(self, now: float) -> Send:
         self._heartbeat_at = now + HEARTBEAT_MS / 1000
         self._sequence += 1
-        epoch, start = self._standing.place
-        topics = self._standing.topics.values()
+        epoch, start = self._published.position
+        topics = self._published.topics.values()
         heartbeat = Heartbeat(
             hub=0,
             epoch=epoch,
@@ -339,12 +341,12 @@ class Publisher:
             sequence=self._sequence,
             interval_ms=HEARTBEAT_MS,
             sent_us=self._now_us,
-            watermark=self._standing.watermark,
+            watermark=self._published.watermark,
             age_ms=0,
-            catalog_address=self._standing.catalog_address,
+            catalog_address=self._published.catalog_address,
             versions=tuple(topic.version for topic in topics),
             floors=tuple(topic.floor for topic in topics),
-            offers=self._standing.mode.offers,
+            offers=self._published.mode.offers,
         )
         return Send(CONTROL_CHANNEL, heartbeat)
 
@@ -387,11 +389,11 @@ class Publisher:
         return (Moved(state, reason),)
 
     def _find(self, wanted: Wanted) -> Topic | Refused:
-        topic = self._standing.topics.get(wanted.topic)
+        topic = self._published.topics.get(wanted.topic)
         if topic is not None:
             return topic
-        text = f"no topic {wanted.topic}: there are {len(self._standing.topics) - 1}"
+        text = f"no topic {wanted.topic}: there are {len(self._published.topics) - 1}"
         return Refused(request=0, code="UNKNOWN", message=text, retry_ms=0)
 
     def _place(self) -> tuple[int, int]:
-        return self._standing.place[1], self._now_us
+        return self._published.position[1], self._now_us

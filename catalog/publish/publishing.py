@@ -19,7 +19,7 @@ State = Literal["WAITING", "CONNECTING", "COMPARING", "ANNOUNCED", "LEADING"]
 
 
 @dataclass(slots=True, kw_only=True)
-class Standing:
+class PublishedState:
     """Where catalogd stands: one object for all its publishers, kept up to date by catalogd.
 
     ``topics`` by ``topic_ids``, as committed whenever a publisher is called. ``starts``: of the
@@ -34,7 +34,7 @@ class Standing:
     mode: Mode = MODE_DEFAULT
 
     @property
-    def place(self) -> tuple[int, int]:
+    def position(self) -> tuple[int, int]:
         """The current epoch and start."""
         return self.starts[-1].epoch, self.starts[-1].start
 
@@ -107,7 +107,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Minted:
-    """A new epoch has begun: the standing and its topics say so already."""
+    """A new epoch has begun: the published state and its topics say so already."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Orders: what operators tell catalogd to do, and who waits until it is done.
+"""AdminOrders: what operators tell catalogd to do, and who waits until it is done.
 
     mode, drivers          ▶ at once
     invalidate, refresh    ▶ a job, by steps ▶ done
@@ -22,7 +22,7 @@ from ..ingest.poller import Poller
 from ..ingest.reads import Withdraw
 from ..model.namespace import Namespace
 from ..model.transactions import OrderRow
-from ..publish.backfill import Offering
+from ..publish.backfill import Backfill
 from ..publish.modes import Mode, overrides_text, parse_mode
 from .admin_jobs import INVALIDATE, REFRESH, Job, Jobs
 
@@ -44,7 +44,7 @@ class Hands:
     follows: Callable[[str], bool]
 
 
-class Orders:
+class AdminOrders:
     """The orders that were given and are not done."""
 
     def __init__(
@@ -53,13 +53,13 @@ class Orders:
         jobs: Jobs,
         *,
         poller: Poller,
-        offering: Offering,
+        backfill: Backfill,
         hands: Hands,
     ) -> None:
         self._namespace = namespace
         self._jobs = jobs
         self._poller = poller
-        self._offering = offering
+        self._backfill = backfill
         self._hands = hands
         self._open: dict[int, Job] = {}
         self._numbers = 0
@@ -153,7 +153,7 @@ class Orders:
     def _turn(self, peer: bytes, order: Order) -> None:
         if len(order.arguments) > 2:
             raise UsageError("mode takes a mode and its overrides")
-        mode = self._offering.mode
+        mode = self._backfill.mode
         if order.arguments:
             name, *more = order.arguments
             mode = parse_mode(name, more[0] if more else overrides_text(mode))
@@ -164,7 +164,7 @@ class Orders:
             "mode": mode.name,
             "overrides": overrides_text(mode),
             "offers": offers_in_words(mode.offers),
-            "topics_to_touch": self._offering.topics_left,
+            "topics_to_touch": self._backfill.topics_left,
         }
         self._answer(peer, order.request, facts)
 

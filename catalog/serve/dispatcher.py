@@ -1,4 +1,4 @@
-"""Desk: everything that is asked on the catalog service, answered or refused.
+"""Dispatcher: everything that is asked on the catalog service, answered or refused.
 
     asked ──▶ at once | waits for events | pulls: serving.py ──▶ replies, after the commit
 
@@ -34,10 +34,10 @@ from ..ingest.reads import Withdraw
 from ..lineage import Claim
 from ..model.versions import Ledger
 from ..status import TABLES
-from .admin import MODE, Orders
-from .pull_server import Serving
+from .admin import MODE, AdminOrders
+from .pull_server import PullServer
 from .pulls import Pulls
-from .report_acks import Reporting
+from .report_acks import ReportAcks
 from .sync import Syncs
 
 RETRY_MS: Final = 1000
@@ -45,7 +45,7 @@ RETRY_MS: Final = 1000
 Position = Callable[[], tuple[int, int]]  # (epoch, start)
 
 
-class Desk:
+class Dispatcher:
     """Who asked what, and who still waits."""
 
     def __init__(
@@ -54,8 +54,8 @@ class Desk:
         loader: Loader,
         poller: Poller,
         *,
-        orders: Orders,
-        reporting: Reporting,
+        admin: AdminOrders,
+        report_acks: ReportAcks,
         ledger: Ledger,
         counts: Counts,
         position: Position,
@@ -64,10 +64,10 @@ class Desk:
         self.serving = False  # names are known
         self.settled = False  # and none of them is in doubt
         self._pulls = pulls
-        self._orders = orders
-        self._reporting = reporting
+        self._admin = admin
+        self._report_acks = report_acks
         self._syncs = Syncs()
-        self._serving = Serving(pulls, loader, poller, counts=counts)
+        self._pull_server = PullServer(pulls, loader, poller, counts=counts)
         self._loader = loader
         self._poller = poller
         self._ledger = ledger
@@ -77,13 +77,13 @@ class Desk:
     @property
     def waiting(self) -> int:
         """How many requests wait."""
-        others = len(self._orders) + len(self._reporting)
-        return len(self._serving) + len(self._syncs) + others
+        others = len(self._admin) + len(self._report_acks)
+        return len(self._pull_server) + len(self._syncs) + others
 
     @property
     def ready(self) -> bool:
         """Whether a turn has something to send."""
-        return self._serving.ready or self._orders.ready or self._reporting.ready
+        return self._pull_server.ready or self._admin.ready or self._report_acks.ready
 
     def ask(  # noqa: C901 - dispatch
         self,
@@ -112,14 +112,14 @@ class Desk:
             case Inspect():
                 self._on_inspect(peer, message, inspect)
             case Credit(stream=stream, amount=amount):
-                self._serving.credit(peer, stream, amount, now=now)
+                self._pull_server.credit(peer, stream, amount, now=now)
             case Cancel(stream=stream):
-                self._serving.cancel(peer, stream)
+                self._pull_server.cancel(peer, stream)
             case Bye():
-                self._serving.forget(peer)
+                self._pull_server.forget(peer)
                 self._syncs.forget(peer)
-                self._orders.forget(peer)
-                self._reporting.forget(peer)
+                self._admin.forget(peer)
+                self._report_acks.forget(peer)
             case _:
                 name = type(message).__name__
                 what = f"{name} is nothing that catalogd answers: see docs/protocol.md"
@@ -128,18 +128,18 @@ class Desk:
     def polled(self, poll: int, seq: int) -> None:
         """Learn that a poll brought everything up to arrival number ``seq``."""
         self._syncs.polled(poll, seq)
-        self._reporting.polled(poll, seq)
+        self._report_acks.polled(poll, seq)
 
     @property
     def wants_poll(self) -> bool:
         """Whether somebody waits for a poll that has not begun."""
         begun = self._loader.polls_begun
-        return self._syncs.wants_poll(begun) or self._reporting.wants_poll(begun)
+        return self._syncs.wants_poll(begun) or self._report_acks.wants_poll(begun)
 
     def withdrawn(self, effect: Withdraw) -> None:
         """Refuse those who wait for a table that cannot be read."""
-        self._orders.withdrawn(effect)
-        self._serving.withdrawn((effect.db, effect.table), effect.error)
+        self._admin.withdrawn(effect)
+        self._pull_server.withdrawn((effect.db, effect.table), effect.error)
 
     def replies(self, *, now: float) -> tuple[Reply, ...]:
         """Return the answers that may leave, now that everything is committed."""
@@ -149,18 +149,18 @@ class Desk:
         for peer, request in self._syncs.expire(now):
             why = f"the metastore does not answer: {self._poller.error or 'it is slow'}"
             self._refuse(peer, request, "SOURCE", why=why, retry_ms=RETRY_MS)
-        for peer, answer in (*self._orders.answers(), *self._reporting.answers()):
+        for peer, answer in (*self._admin.answers(), *self._report_acks.answers()):
             self.counts.refused += isinstance(answer, Refused)
             self._replies.append(Reply(peer=peer, message=answer))
         replies, self._replies = self._replies, []
-        return (*replies, *self._serving.replies(now=now))
+        return (*replies, *self._pull_server.replies(now=now))
 
     def _on_pull(self, peer: bytes, pull: Pull, now: float) -> None:
         self.counts.pulls += 1
         if not self.serving:
             self._refuse_early(peer, pull.request)
         else:
-            self._serving.ask(peer, pull, now=now)
+            self._pull_server.ask(peer, pull, now=now)
 
     def _on_sync(self, peer: bytes, sync: Sync, now: float) -> None:
         self.counts.syncs += 1
@@ -206,7 +206,7 @@ class Desk:
     def _on_order(self, peer: bytes, order: Order, *, now: float, at_us: int) -> None:
         self.counts.orders += 1
         if self.serving or order.order == MODE:
-            self._orders.ask(peer, order, now=now, at_us=at_us)
+            self._admin.ask(peer, order, now=now, at_us=at_us)
         else:
             self._refuse_early(peer, order.request)
 
@@ -214,7 +214,7 @@ class Desk:
         self.counts.reports += 1
         if self.serving:
             begun = self._loader.polls_begun if self._poller.enabled else None
-            self._reporting.ask(peer, report, polls_begun=begun, now=now)
+            self._report_acks.ask(peer, report, polls_begun=begun, now=now)
         else:
             self._refuse_early(peer, report.request)
 

@@ -1,4 +1,4 @@
-"""Turns: pulls that can be answered, and wait for the turn of who asked.
+"""FairQueue: pulls that can be answered, and wait for the turn of who asked.
 
 asked ──▶ its peer's queue ──one of each peer after the other──▶ answered
 """
@@ -13,7 +13,7 @@ QUEUED_MAX: Final = 10_000
 QUEUED_PER_PEER_MAX: Final = 1_000
 
 
-class Turns:
+class FairQueue:
     """Queues of pulls, one for each peer."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Serving: pulls, from when they are asked until their last part is sent.
+"""PullServer: pulls, from when they are asked until their last part is sent.
 
     asked ──held──────────▶ its peer's turn ──▶ parts, under credit
       ├──────not held─────▶ waits ──loaded──▲
@@ -18,7 +18,7 @@ from ..facts import Counts, Reply
 from ..ingest.loader import Loader
 from ..ingest.poller import Poller
 from ..ingest.reads import TableId
-from .fair_queue import Turns
+from .fair_queue import FairQueue
 from .pulls import Pulls
 from .waiters import Waiting
 
@@ -30,7 +30,7 @@ RETRY_MS: Final = 1000
 QUEUED_RETRY_MS: Final = 100  # and one more for each pull that is before
 
 
-class Serving:
+class PullServer:
     """The pulls that are not answered yet, or not to their end."""
 
     def __init__(self, pulls: Pulls, loader: Loader, poller: Poller, *, counts: Counts) -> None:
@@ -39,7 +39,7 @@ class Serving:
         self._poller = poller
         self._counts = counts
         self._waiting = Waiting()
-        self._turns = Turns()
+        self._turns = FairQueue()
         self._sender = Sender(STREAMS_MAX)
         self._heard: OrderedDict[tuple[bytes, int], float] = OrderedDict()  # of open streams
         self._ordered = False  # a load, since reads were last begun

@@ -1,4 +1,4 @@
-"""Reporting: who reported writes and has no answer yet.
+"""ReportAcks: who reported writes and has no answer yet.
 
     asked ──every object known──▶ applied ──commit──▶ Reported
       └─not──▶ waits for a poll that began later, and for the locations ──▶ applied
@@ -42,7 +42,7 @@ class _Allowance:
         return True
 
 
-class Reporting:
+class ReportAcks:
     """The reports that were asked and not answered."""
 
     def __init__(self, reports: Reports, *, metastore: str, position: Position) -> None:

@@ -34,7 +34,7 @@ from topicast.catalog.lineage import StartRecord
 from topicast.catalog.publish import publishing
 from topicast.catalog.publish.deltas import UNACKED_MAX
 from topicast.catalog.publish.publisher import Publisher
-from topicast.catalog.publish.publishing import Standing
+from topicast.catalog.publish.publishing import PublishedState
 from topicast.tests.bench.report import beside, say
 from topicast.tests.cli.processes import Running, running
 from topicast.topics.entries import FULL, Entry
@@ -188,13 +188,13 @@ class Writer:
         for topic in self.topics.values():
             topic.reset(5)
         starts = (StartRecord(start=6, epoch=5, versions=(0,) * 17),)
-        standing = Standing(
+        published = PublishedState(
             topics=self.topics, starts=starts, catalog_address="tcp://x:1", catalog_name="hive"
         )
         self.address = hub.ready["address"]
         self.link = Link()
         self.publisher = Publisher(
-            standing, name="bench", registration=bytes(16), rng=random.Random(1)
+            published, name="bench", registration=bytes(16), rng=random.Random(1)
         )
         while self.publisher.state != publishing.LEADING:
             self.turn(0.05)

@@ -21,7 +21,7 @@ from topicast.catalog.lineage import StartRecord
 from topicast.catalog.publish import publishing
 from topicast.catalog.publish.modes import MODE_DEFAULT, Mode
 from topicast.catalog.publish.publisher import Publisher
-from topicast.catalog.publish.publishing import Standing
+from topicast.catalog.publish.publishing import PublishedState
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import running
 from topicast.tests.subscriber.desk import serve
@@ -53,7 +53,7 @@ class Scripted:
         start = StartRecord(
             start=catalog.start, epoch=catalog.epoch, versions=(0,) * (catalog.num_topics + 1)
         )
-        standing = Standing(
+        published = PublishedState(
             topics=catalog.topics,
             starts=(start,),
             catalog_address=self._link.bind_router("service", "tcp://127.0.0.1:0"),
@@ -61,7 +61,7 @@ class Scripted:
             mode=mode,
         )
         self._publisher = Publisher(
-            standing, name="bench", registration=bytes(16), rng=random.Random(1)
+            published, name="bench", registration=bytes(16), rng=random.Random(1)
         )
 
     def turn(self, timeout_s: float) -> None:

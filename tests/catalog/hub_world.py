@@ -14,10 +14,10 @@ from topicast.catalog.publish.publishing import (
     Committed,
     Heard,
     Minted,
+    PublishedState,
     Put,
     Reconnect,
     Send,
-    Standing,
     Tick,
 )
 from topicast.statestore import facts
@@ -44,36 +44,38 @@ class MiniCatalog:
             topic.epoch = epoch
         self.started = 0
         self.minted = 0
-        self.standing = Standing(topics=topics, starts=(), catalog_address="c", catalog_name="hms")
+        self.published = PublishedState(
+            topics=topics, starts=(), catalog_address="c", catalog_name="hms"
+        )
         self.publishers: list[Publisher] = []
         self.start(epoch)
 
     @property
     def topics(self) -> dict[int, Topic]:
-        return dict(self.standing.topics)
+        return dict(self.published.topics)
 
     def start(self, epoch: int, fresh_id: int = 0) -> None:
         """Begin another life over the same topics."""
         self.started = max(self.started, fresh_id) + 1
         versions = tuple(topic.version for topic in self.topics.values())
         record = StartRecord(start=self.started, epoch=epoch, versions=versions)
-        self.standing.starts = (*self.standing.starts, record)
+        self.published.starts = (*self.published.starts, record)
 
     def saved(self) -> tuple[dict[int, Topic], tuple[StartRecord, ...]]:
-        return deepcopy((self.topics, self.standing.starts))
+        return deepcopy((self.topics, self.published.starts))
 
     def restore(self, copy: tuple[dict[int, Topic], tuple[StartRecord, ...]]) -> None:
-        self.standing.topics, self.standing.starts = deepcopy(copy)
-        self.start(self.standing.place[0], fresh_id=self.started)
+        self.published.topics, self.published.starts = deepcopy(copy)
+        self.start(self.published.position[0], fresh_id=self.started)
 
     def mint(self, at_least: int) -> bool:
         """Do what catalogd does for Ahead; False if it was done for another hub already."""
-        epoch, start = self.standing.place
+        epoch, start = self.published.position
         if at_least < epoch:
             return False
         self.minted += 1
         versions = tuple(topic.version for topic in self.topics.values())
-        self.standing.starts = (StartRecord(start=start, epoch=at_least + 1, versions=versions),)
+        self.published.starts = (StartRecord(start=start, epoch=at_least + 1, versions=versions),)
         for topic in self.topics.values():
             topic.epoch = at_least + 1
         return True
@@ -91,7 +93,7 @@ class MiniCatalog:
         )
         topic.file(entries)
         topic.version += 1
-        epoch, start = self.standing.place
+        epoch, start = self.published.position
         delta = delta_of(transaction, epoch=epoch, start=start, floor=topic.floor, sent_us=now_us)
         return Committed(number, topic.version, encode(delta))
 
@@ -139,7 +141,7 @@ class World:
 
     def new_publisher(self) -> Publisher:
         return Publisher(
-            self.catalog.standing, name="c", registration=self.rng.randbytes(16), rng=self.rng
+            self.catalog.published, name="c", registration=self.rng.randbytes(16), rng=self.rng
         )
 
     def run(self, seconds: float) -> None:
@@ -199,7 +201,7 @@ class World:
             site.publisher = self.new_publisher()
 
     def converged(self, site: Site) -> bool:
-        place = self.catalog.standing.place
+        place = self.catalog.published.position
         intake = site.hub._intake
         if (intake.epoch, intake.start) != place or intake.seeding:
             return False

@@ -21,7 +21,7 @@ from topicast.catalog.ingest.poller import Polled
 from topicast.catalog.ingest.read_threads import Readers
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.publish.publisher import WELCOME_S, Publisher
-from topicast.catalog.publish.publishing import CONNECTING, WAITING, Standing
+from topicast.catalog.publish.publishing import CONNECTING, WAITING, PublishedState
 from topicast.catalog.storage.store import GRAVES_AGE_MAX_US, Store
 from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.statestored import Statestored
@@ -263,19 +263,19 @@ class Shell:
         window = Window(place, now=self.now) if place is not None else None
         starts = self.store.starts
         self.core = Catalog(topics, starts=starts, window=window, settings=Settings())
-        self.standing = Standing(
+        self.published = PublishedState(
             topics=topics, starts=starts, catalog_address="c", catalog_name="hms"
         )
         self.link = Link()
         self.link.bind_router(SERVICE, "tcp://127.0.0.1:0")
         self.publishers = [
-            Publisher(self.standing, name="c", registration=bytes(16), rng=Random(1)) for _ in hubs
+            Publisher(self.published, name="c", registration=bytes(16), rng=Random(1)) for _ in hubs
         ]
         self.catalogd = Catalogd(
             self.core,
             self.store,
             self.link,
-            standing=self.standing,
+            published=self.published,
             hubs=[HubLine(*pair) for pair in zip(hubs, self.publishers, strict=True)],
             make_readers=lambda deliver: Readers(FakeMetastore, threads=3, deliver=deliver),
             clock=lambda: self.now,
@@ -308,7 +308,7 @@ def shell(tmp_path: Path) -> Iterator[Callable[..., Shell]]:
 def test_restart_knows_its_watermark_before_anything_changes(
     shell: Callable[..., Shell],
 ) -> None:
-    assert shell().standing.watermark == SETTLED.last_id
+    assert shell().published.watermark == SETTLED.last_id
 
 
 def test_hubs_are_told_nothing_before_the_names_are_known(shell: Callable[..., Shell]) -> None:
@@ -330,7 +330,7 @@ def test_what_is_told_is_in_the_store(shell: Callable[..., Shell]) -> None:
     found.turn(Polled(poll=1, current_id=3, events=()))
     found.turn(NamesRead(databases={"d": (b"struct", ())}))
     assert [entry.key for entry in entries_of(found.store, NAMESPACE)] == [database_key("d")]
-    assert found.store.last_event_id == found.standing.watermark == 3
+    assert found.store.last_event_id == found.published.watermark == 3
 
 
 def test_hub_that_does_not_answer_is_connected_to_again(shell: Callable[..., Shell]) -> None:
@@ -375,10 +375,10 @@ def test_old_tombstones_are_forgotten_by_store_and_topics(
     found = shell()
     for _ in range(3):
         found.turn()
-    assert found.standing.topics[0].floor == 0
+    assert found.published.topics[0].floor == 0
     for _ in range(3):
         found.turn(passed_s=2 * GRAVES_AGE_MAX_US / 1e6)
-    assert found.standing.topics[0].floor == 2
+    assert found.published.topics[0].floor == 2
     assert found.catalogd.status.topics[0].floor == 2
     assert entries_of(found.store, 0) == []
 
@@ -390,8 +390,8 @@ def test_new_epoch_begins_in_store_and_topics_before_it_is_told(
     found = shell("tcp://127.0.0.1:1")
     found.core.outgrow(NOW_US * 2)
     found.turn()
-    assert found.standing.place[0] == 5, "events since the store was written come first"
+    assert found.published.position[0] == 5, "events since the store was written come first"
     found.turn(Polled(poll=1, current_id=41, events=()))
-    assert found.standing.place[0] == found.store.epoch == NOW_US * 2 + 1
-    assert {topic.epoch for topic in found.standing.topics.values()} == {found.store.epoch}
-    assert found.core.position() == found.standing.place
+    assert found.published.position[0] == found.store.epoch == NOW_US * 2 + 1
+    assert {topic.epoch for topic in found.published.topics.values()} == {found.store.epoch}
+    assert found.core.position() == found.published.position

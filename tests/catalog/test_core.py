@@ -220,7 +220,7 @@ def test_failed_listing_is_tried_again() -> None:
     core.hold = lambda _effect: False
     core.release()
     core.turn(2)
-    assert core.catalog.desk.serving
+    assert core.catalog.dispatcher.serving
 
 
 def test_cleaned_log_makes_everything_be_read_again() -> None:
@@ -233,7 +233,7 @@ def test_cleaned_log_makes_everything_be_read_again() -> None:
     assert core.catalog.counts.gaps == 1
     assert core.tables("d") == ["t", "u", "v"]
     assert core.partitions("d", "t") == ["ds=1", "ds=2"]
-    assert core.catalog.desk.settled
+    assert core.catalog.dispatcher.settled
 
 
 def test_restart_goes_on_from_its_place() -> None:

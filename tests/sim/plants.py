@@ -8,9 +8,9 @@ from topicast.catalog.core import Catalog
 from topicast.catalog.ingest.in_flight import Flight
 from topicast.catalog.ingest.materializer import Writer
 from topicast.catalog.model.tables import Contents
-from topicast.catalog.publish.backfill import Offering
+from topicast.catalog.publish.backfill import Backfill
 from topicast.catalog.serve import pulls as catalog_pulls
-from topicast.catalog.serve.pull_server import Serving
+from topicast.catalog.serve.pull_server import PullServer
 from topicast.statestore.ingest import Intake
 from topicast.subscriber.engine.catalog_session import Service
 from topicast.subscriber.fetch.fetcher import Pulls
@@ -32,7 +32,7 @@ PLANTS = (
     Plant(
         "what was withheld is sent when it is withheld no more",
         BY_SEED,
-        (Line(Offering, "_is_owed", "entry.version <= self._upto[number]", "False"),),
+        (Line(Backfill, "_is_owed", "entry.version <= self._upto[number]", "False"),),
     ),
     Plant(
         "a load that an event overtook is read again",
@@ -52,7 +52,7 @@ PLANTS = (
         ),
     ),
     Plant(
-        # Where somebody pulls the table, catalogd loads it all the same (Serving._load_some).
+        # Where somebody pulls the table, catalogd loads it all the same (PullServer._load_some).
         "what is LOADING at a start is loaded again",
         "loading_at_a_start",
         (Line(Contents, "loaded", " and value.partitions != LOADING", ""),),
@@ -63,7 +63,7 @@ PLANTS = (
         (
             Line(Contents, "loaded", " and value.partitions != LOADING", ""),
             Line(
-                Serving,
+                PullServer,
                 "_load_some",
                 "self._loader.load(",
                 "self._loader._loaded(table) or self._loader.load(",

@@ -189,8 +189,8 @@ LEVEL_PLANTS = (
             Line(
                 Catalog,
                 "__init__",
-                "Offering(self.ledger, policy)",
-                "Offering(self.ledger, POLICY_DEFAULT)",
+                "Backfill(self.ledger, policy)",
+                "Backfill(self.ledger, POLICY_DEFAULT)",
             ),
         ),
     ),

@@ -24,7 +24,7 @@ from topicast.catalog.publish import publishing
 from topicast.catalog.publish.deltas import delta_of
 from topicast.catalog.publish.modes import Mode, overrides_text, parse_mode
 from topicast.catalog.publish.publisher import Publisher
-from topicast.catalog.publish.publishing import Standing
+from topicast.catalog.publish.publishing import PublishedState
 from topicast.statestore import facts as hub_facts
 from topicast.statestore.hub import Hub
 from topicast.statestore.ingest import Broadcast
@@ -80,7 +80,7 @@ class CatalogProcess:
         topics = self.store.load()
         place = self.store.place
         policy = self.store.policy
-        self.standing = Standing(
+        self.published = PublishedState(
             topics=topics,
             starts=self.store.starts,
             catalog_address=CATALOG,
@@ -88,7 +88,7 @@ class CatalogProcess:
             mode=policy.mode,
         )
         self.publishers = [
-            Publisher(self.standing, name="c", registration=bytes(16), rng=world.rng)
+            Publisher(self.published, name="c", registration=bytes(16), rng=world.rng)
             for _ in world.hubs
         ]
         self.catalog = Catalog(
@@ -108,7 +108,7 @@ class CatalogProcess:
     def mode(self) -> Mode:
         """The mode that holds, or did when it died."""
         assert self.catalog is not None
-        return self.catalog.offering.mode
+        return self.catalog.backfill.mode
 
     def crash(self) -> None:
         self.alive = False
@@ -127,7 +127,7 @@ class CatalogProcess:
         if self.world.chance(0.03):
             self.turn_mode(self.world.rng.choice(MODES))
         self.turn(())
-        if self.catalog is not None and self.catalog.desk.serving:
+        if self.catalog is not None and self.catalog.dispatcher.serving:
             for number in range(HUBS):
                 self.tell(number, publishing.Tick())
         self.world.at(TICK_S, lambda: self._tick(life))
@@ -150,7 +150,7 @@ class CatalogProcess:
 
     def forget(self, graves_max: int = GRAVES_MAX) -> None:
         """Keep so many tombstones of each topic, as if more were too many."""
-        topics = self.standing.topics
+        topics = self.published.topics
         found = {number: topic.floor_for(graves_max) for number, topic in topics.items()}
         floors = {number: floor for number, floor in found.items() if floor > topics[number].floor}
         if floors:
@@ -184,9 +184,9 @@ class CatalogProcess:
                 self.store.note(effect.writes, effect.settled)
                 self.wrote(effect.writes)
                 if policy is not None:
-                    self.store.policy, self.standing.mode = policy, policy.mode
+                    self.store.policy, self.published.mode = policy, policy.mode
                 self.committed(transactions)
-                self.standing.watermark = place.last_id if place else 0
+                self.published.watermark = place.last_id if place else 0
                 if world.chance(0.02):
                     self.old = self.store.copy()
             case Publish(transactions=transactions):
@@ -212,16 +212,16 @@ class CatalogProcess:
         self.world.at(self.world.rng.uniform(0.001, 0.06), deliver)
 
     def _publish(self, transactions: Iterable[object]) -> None:
-        epoch, start = self.standing.place
+        epoch, start = self.published.position
         for one in transactions:
-            floor = self.standing.topics[one.topic].floor
+            floor = self.published.topics[one.topic].floor
             delta = delta_of(
                 one,
                 epoch=epoch,
                 start=start,
                 floor=floor,
                 sent_us=self.world.now_us,
-                mode=self.standing.mode,
+                mode=self.published.mode,
             )
             check_withheld(delta, self.mode)
             for number in range(HUBS):
@@ -243,7 +243,7 @@ class CatalogProcess:
             now=world.now,
             now_us=world.now_us,
         )
-        self.standing.starts = self.store.starts
+        self.published.starts = self.store.starts
         for number in range(HUBS):
             self.tell(number, publishing.Minted())
 

@@ -195,7 +195,7 @@ class Run:
         catalogd = self.world.catalogd
         for reader in self.world.readers:
             for topic, one in reader.member._following.levels.followers.items():
-                place = (catalogd.store.epoch, catalogd.standing.topics[topic].version)
+                place = (catalogd.store.epoch, catalogd.published.topics[topic].version)
                 if one.state != LIVE or (one.epoch, one.version) != place:
                     return f"{reader.name} has not converged in topic {topic}"
         return ""
@@ -210,7 +210,7 @@ class Run:
     def _unlike(self) -> str:
         """Say which hub does not hold what catalogd does."""
         for hub in self.world.hubs:
-            for number, topic in self.world.catalogd.standing.topics.items():
+            for number, topic in self.world.catalogd.published.topics.items():
                 slot = hub.hub._intake.slots.get(number)
                 if slot is None or slot.topic.version != topic.version:
                     return f"{hub.name} has not converged"

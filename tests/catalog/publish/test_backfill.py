@@ -2,7 +2,7 @@
 
 from topicast.catalog.model.transactions import Transaction
 from topicast.catalog.model.versions import Ledger
-from topicast.catalog.publish.backfill import PAUSE_S, PIECE_BYTES_MAX, PIECE_ENTRIES_MAX, Offering
+from topicast.catalog.publish.backfill import PAUSE_S, PIECE_BYTES_MAX, PIECE_ENTRIES_MAX, Backfill
 from topicast.catalog.publish.deltas import delta_of
 from topicast.catalog.publish.modes import Mode, Policy, pack_policy, parse_mode, unpack_policy
 from topicast.catalog.publish.publishing import Committed, Heard
@@ -35,18 +35,18 @@ def rows(core: Core, table: str = "t") -> dict[bytes, Entry]:
 
 def test_nothing_is_touched_when_content_begins_to_be_withheld() -> None:
     core = loaded()
-    assert core.catalog.offering.change(LEAN)
-    assert not core.catalog.offering.change(LEAN)
+    assert core.catalog.backfill.change(LEAN)
+    assert not core.catalog.backfill.change(LEAN)
     assert touched(core) == []
     assert core.policies[-1] == Policy(LEAN)
 
 
 def test_what_is_withheld_no_more_gets_a_new_version_and_keeps_its_content() -> None:
     core = loaded()
-    core.catalog.offering.change(LEAN)
+    core.catalog.backfill.change(LEAN)
     core.turn()
     before = rows(core)
-    core.catalog.offering.change(MIXED)
+    core.catalog.backfill.change(MIXED)
     assert core.catalog.deadline(core.now) <= core.now
     (one,) = touched(core)
     after = rows(core)
@@ -58,15 +58,15 @@ def test_what_is_withheld_no_more_gets_a_new_version_and_keeps_its_content() -> 
     assert after[TABLE].value == before[TABLE].value
     assert one.changes == (), "nothing changed at the metastore"
     assert core.policies[-1] == Policy(MIXED), "nothing is owed any more"
-    assert core.catalog.offering.deadline is None
+    assert core.catalog.backfill.deadline is None
 
 
 def test_partitions_keep_their_versions_when_their_block_is_touched() -> None:
     core = loaded()
     key = next(key for key in rows(core) if key != TABLE)
     old = rows(core)[key]
-    core.catalog.offering.change(LEAN)
-    core.catalog.offering.change(MIXED)
+    core.catalog.backfill.change(LEAN)
+    core.catalog.backfill.change(MIXED)
     core.turn(10)
     new = rows(core)[key]
     records = [decode_block(e.value or b"", e.version).records() for e in (old, new)]
@@ -77,22 +77,22 @@ def test_only_tables_that_an_override_withheld_are_touched() -> None:
     core = loaded()
     core.create("d", "u")
     core.turn(20)
-    core.catalog.offering.change(parse_mode("mixed", "d.u=minimal"))
+    core.catalog.backfill.change(parse_mode("mixed", "d.u=minimal"))
     core.turn()
-    core.catalog.offering.change(parse_mode("mixed", ""))
+    core.catalog.backfill.change(parse_mode("mixed", ""))
     assert [entry.key for one in touched(core) for entry in one.entries] == [table_key("d", "u")]
 
 
 def test_what_is_still_withheld_is_not_touched() -> None:
     core = loaded()
-    core.catalog.offering.change(LEAN)
-    core.catalog.offering.change(parse_mode("mixed", "d.t=minimal"))
+    core.catalog.backfill.change(LEAN)
+    core.catalog.backfill.change(parse_mode("mixed", "d.t=minimal"))
     assert touched(core) == []
-    core.catalog.offering.change(MIXED)
+    core.catalog.backfill.change(MIXED)
     assert len(touched(core)) == 1
 
 
-def many(count: int, size: int) -> tuple[Offering, Ledger]:
+def many(count: int, size: int) -> tuple[Backfill, Ledger]:
     """Return an offering that owes ``count`` tables of ``size`` bytes, all in one topic."""
     topics = {0: Topic(), 0xFFFE: Topic()}
     ledger = Ledger(topics)
@@ -103,12 +103,12 @@ def many(count: int, size: int) -> tuple[Offering, Ledger]:
 
     ledger.write(0, build, source=0, at_us=1)
     ledger.take()
-    offering = Offering(ledger, Policy(LEAN))
+    offering = Backfill(ledger, Policy(LEAN))
     offering.change(MIXED)
     return offering, ledger
 
 
-def finish(offering: Offering, ledger: Ledger, now: float = 100.0) -> list[Transaction]:
+def finish(offering: Backfill, ledger: Ledger, now: float = 100.0) -> list[Transaction]:
     done: list[Transaction] = []
     while offering.deadline is not None:
         now = max(now, offering.deadline)
@@ -154,12 +154,12 @@ def test_restart_goes_on_where_it_was() -> None:
     first = {entry.key for one in ledger.take() for entry in one.entries}
     stored = offering.take()
     assert stored is not None
-    again = Offering(ledger, unpack_policy(pack_policy(stored)))
+    again = Backfill(ledger, unpack_policy(pack_policy(stored)))
     rest = [entry.key for one in finish(again, ledger) for entry in one.entries]
     assert len(rest) == 100 - PIECE_ENTRIES_MAX
     assert not first.intersection(rest)
     assert again.take() == Policy(MIXED)
-    assert Offering(ledger, Policy(MIXED)).deadline is None
+    assert Backfill(ledger, Policy(MIXED)).deadline is None
 
 
 def test_damaged_block_is_left_out_and_ends_nothing() -> None:
@@ -172,7 +172,7 @@ def test_damaged_block_is_left_out_and_ends_nothing() -> None:
         source=0,
         at_us=1,
     )
-    offering = Offering(ledger, Policy(LEAN))
+    offering = Backfill(ledger, Policy(LEAN))
     ledger.take()
     offering.change(MIXED)
     (one,) = finish(offering, ledger)
@@ -189,7 +189,7 @@ class Toggled:
         self.world = World()
         self.catalog = self.world.catalog
         self.ledger = Ledger(self.catalog.topics)
-        self.offering = Offering(self.ledger, Policy())
+        self.offering = Backfill(self.ledger, Policy())
         self.world.run(2.0)
 
     def write(self, *keys: bytes, content: bytes = b"value") -> None:
@@ -200,11 +200,11 @@ class Toggled:
         self.publish()
 
     def publish(self) -> None:
-        standing = self.catalog.standing
-        standing.mode = self.offering.mode
+        published = self.catalog.published
+        published.mode = self.offering.mode
         for one in self.ledger.take():
-            epoch, start = standing.place
-            delta = delta_of(one, epoch=epoch, start=start, floor=0, sent_us=1, mode=standing.mode)
+            epoch, start = published.position
+            delta = delta_of(one, epoch=epoch, start=start, floor=0, sent_us=1, mode=published.mode)
             fact = Committed(one.topic, one.to_version, encode(delta))
             for site in self.world.sites:
                 self.world.tell(site, fact)

@@ -74,7 +74,7 @@ class Desk:
     def __init__(self) -> None:
         self.catalog = MiniCatalog(EPOCH)
         self.publisher = Publisher(
-            self.catalog.standing, name="catalogd", registration=b"r" * 16, rng=Random(1)
+            self.catalog.published, name="catalogd", registration=b"r" * 16, rng=Random(1)
         )
         self.now = 50.0
 
@@ -97,7 +97,7 @@ class Desk:
         return Have(epoch=epoch, start=start, versions=versions)
 
     def filed(self, *versions: tuple[int, int]) -> Filed:
-        epoch, start = self.catalog.standing.place
+        epoch, start = self.catalog.published.position
         return Filed(epoch=epoch, start=start, versions=versions)
 
     def connect(self) -> None:
@@ -274,7 +274,7 @@ def test_answer_to_the_greeting_keeps_an_idle_hub(desk: Desk) -> None:
 def test_heartbeat_says_where_catalogd_stands_four_times_a_second(desk: Desk) -> None:
     desk.lead()
     desk.catalog.write(1, value(1))
-    desk.catalog.standing.watermark = 42
+    desk.catalog.published.watermark = 42
     first = desk.said(desk.tick())[0]
     assert isinstance(first, Heartbeat)
     assert (first.epoch, first.start, first.watermark) == (EPOCH, 1, 42)

@@ -39,7 +39,7 @@ def disturb(world: World) -> None:
         case 2:
             site.frozen_until = world.now + world.rng.uniform(0.5, 4)
         case 3:
-            world.catalog.start(world.catalog.standing.place[0])
+            world.catalog.start(world.catalog.published.position[0])
             world.restart_catalog()
         case 4:
             world.catalog.restore(world.saved)
@@ -74,7 +74,7 @@ def test_hub_that_lacks_nothing_is_sent_next_to_nothing_by_another_start() -> No
     world.run(1)
     assert world.converged(world.site)
     deltas, chunks = len(world.site.told), world.site.hub.counts.chunks
-    world.catalog.start(world.catalog.standing.place[0])
+    world.catalog.start(world.catalog.published.position[0])
     world.restart_catalog()
     world.run(2)
     assert world.converged(world.site)
@@ -105,7 +105,7 @@ def test_old_copy_that_has_grown_past_the_lost_versions_ends_in_a_new_epoch() ->
     world.run(3)
     assert all(map(world.converged, world.sites))
     assert world.catalog.minted == 1
-    assert world.catalog.standing.place[0] == 1001
+    assert world.catalog.published.position[0] == 1001
 
 
 def test_frozen_hub_costs_bounded_memory_and_the_other_hub_nothing() -> None:

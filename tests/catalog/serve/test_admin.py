@@ -44,9 +44,9 @@ def test_mode_is_turned_and_stored_with_who_did_it() -> None:
     (row,) = given(core)
     assert (row.who, row.order, row.object) == ("ann@host", "mode", "minimal a.*=full")
     say(core, "mode", "full")
-    assert core.catalog.offering.mode == parse_mode("full", "a.*=full"), "they stay if not named"
+    assert core.catalog.backfill.mode == parse_mode("full", "a.*=full"), "they stay if not named"
     say(core, "mode", "full", "")
-    assert core.catalog.offering.mode == Mode("full")
+    assert core.catalog.backfill.mode == Mode("full")
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_metastore_that_is_away_is_told_in_time() -> None:
     assert isinstance(answer, Refused)
     assert answer.code == "SOURCE"
     assert answer.retry_ms > 0
-    assert core.catalog.desk.waiting == 0
+    assert core.catalog.dispatcher.waiting == 0
 
 
 def test_listing_that_fails_refuses_the_order() -> None:
@@ -249,7 +249,7 @@ def test_order_asked_twice_is_obeyed_once() -> None:
     for _ in range(2):
         core.ask(Order(request=REQUEST, who="ann", order="refresh", arguments=("d.t",)))
     core.turn(2)
-    assert core.catalog.desk.waiting == 1
+    assert core.catalog.dispatcher.waiting == 1
     assert len(given(core)) == 1
 
 

@@ -1,9 +1,9 @@
-"""Turns: each peer's pulls in the order asked, one peer after the other."""
+"""FairQueue: each peer's pulls in the order asked, one peer after the other."""
 
 import pytest
 
 from topicast.catalog.serve import fair_queue as turns
-from topicast.catalog.serve.fair_queue import Turns
+from topicast.catalog.serve.fair_queue import FairQueue
 from topicast.topics.wire.messages import SELECT_TABLE, Pull
 
 
@@ -11,7 +11,7 @@ def pull(request: int, table: str = "t") -> Pull:
     return Pull(request=request, db="d", table=table, selector=SELECT_TABLE, credit=1)
 
 
-def taken(machine: Turns) -> list[tuple[bytes, int]]:
+def taken(machine: FairQueue) -> list[tuple[bytes, int]]:
     """Take everything."""
     found = []
     while (one := machine.take(lambda _peer: True)) is not None:
@@ -21,7 +21,7 @@ def taken(machine: Turns) -> list[tuple[bytes, int]]:
 
 def test_one_of_each_peer_goes_before_a_second_of_any() -> None:
     """P-PULL-13."""
-    machine = Turns()
+    machine = FairQueue()
     for request in range(4):
         machine.put(b"a", pull(request))
     machine.put(b"b", pull(7))
@@ -34,7 +34,7 @@ def test_one_of_each_peer_goes_before_a_second_of_any() -> None:
 
 
 def test_who_may_not_be_answered_now_holds_up_nobody() -> None:
-    machine = Turns()
+    machine = FairQueue()
     machine.put(b"a", pull(1))
     machine.put(b"b", pull(2))
     found = machine.take(lambda peer: peer == b"b")
@@ -47,7 +47,7 @@ def test_who_may_not_be_answered_now_holds_up_nobody() -> None:
 
 def test_what_is_asked_again_takes_the_place_of_what_was_asked() -> None:
     """P-PULL-4."""
-    machine = Turns()
+    machine = FairQueue()
     machine.put(b"a", pull(1))
     machine.put(b"a", pull(1, "u"))
     assert len(machine) == 1
@@ -55,7 +55,7 @@ def test_what_is_asked_again_takes_the_place_of_what_was_asked() -> None:
 
 
 def test_cancelled_and_forgotten_pulls_are_taken_no_more() -> None:
-    machine = Turns()
+    machine = FairQueue()
     for peer in (b"a", b"b", b"c"):
         for request in (1, 2):
             machine.put(peer, pull(request))
@@ -73,7 +73,7 @@ def test_queues_are_bounded_for_each_peer_and_in_all(monkeypatch: pytest.MonkeyP
     """P-PULL-15."""
     monkeypatch.setattr(turns, "QUEUED_PER_PEER_MAX", 2)
     monkeypatch.setattr(turns, "QUEUED_MAX", 3)
-    machine = Turns()
+    machine = FairQueue()
     assert [machine.put(b"a", pull(request)) for request in (1, 2, 3)] == [True, True, False]
     assert [machine.put(b"b", pull(request)) for request in (1, 2)] == [True, False]
     assert machine.put(b"a", pull(2)), "who repeats takes no more room"

@@ -230,7 +230,7 @@ def test_drivers_whose_rate_is_remembered_are_bounded(monkeypatch: pytest.Monkey
     for number in range(4):
         one = Report(request=1, driver=bytes([number]) * 16, metastore="", settled=0, writes=())
         core.ask(one, peer=bytes([number]))
-    assert len(core.catalog.reporting._allowances) == 2
+    assert len(core.catalog.report_acks._allowances) == 2
 
 
 def test_reports_that_wait_too_long_are_answered() -> None:
