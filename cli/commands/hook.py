@@ -1,6 +1,6 @@
 """Hook: every driver of a Python is attached, by a line that Python itself reads at its start.
 
-topicast.pth in site-packages ──the variable is set──▶ subscriber/spark/attach/launch.py: begin
+topicast.pth in site-packages ──the variable is set──▶ subscriber/spark/driver/launch.py: begin
 
 Where the variable is not set the line looks for it, and that is all. Topicast is looked for when
 the line is read: it may be installed anew, elsewhere, or not at all.
@@ -29,7 +29,7 @@ _CODE: Final = """
 try:
     from importlib import util
     found = util.find_spec("topicast").submodule_search_locations[0]
-    path = found + "/subscriber/spark/attach/launch.py"
+    path = found + "/subscriber/spark/driver/launch.py"
     spec = util.spec_from_file_location("_topicast_launch", path)
     launch = util.module_from_spec(spec)
     spec.loader.exec_module(launch)
@@ -70,7 +70,7 @@ def hook(*, what: str, user: bool, output: str) -> int:
 
 
 def _install(file: Path) -> None:
-    from ...subscriber.spark.attach import launch
+    from ...subscriber.spark.driver import launch
 
     if not Path(launch.__file__).is_file():
         raise UsageError(

@@ -42,7 +42,7 @@ def run(command: tuple[str, ...], statestores: str | None, control: str | None) 
     """
     if _is_cluster(command):
         raise UsageError(f"with deploy mode cluster the driver runs elsewhere: {_HOW}")
-    from ...subscriber.spark.attach import launch
+    from ...subscriber.spark.driver import launch
 
     said = {"statestores": statestores, "control": control}
     with tempfile.TemporaryDirectory(prefix="topicast-run-") as folder:
@@ -86,7 +86,7 @@ def _passing_on(child: "subprocess.Popen[bytes]") -> Iterator[None]:
 
 def _warn(folder: str, *, ended: bool) -> bool:
     """Say why nothing is attached, where that is known; tell whether something was said."""
-    from ...subscriber.spark.attach import launch
+    from ...subscriber.spark.driver import launch
 
     noted = launch.notes(folder)
     if launch.LOADED not in noted:

@@ -3,7 +3,7 @@
 Spark is imported only once a session exists, and reached only through `catalyst`.
 """
 
-from .attach.handle import Handle, attach
+from .driver.handle import Handle, attach
 from .status import Status
 
 __all__ = ["Handle", "Status", "attach"]

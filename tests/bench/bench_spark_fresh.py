@@ -24,7 +24,7 @@ TABLE = "CREATE TABLE bench.t (id INT, ds STRING) USING parquet PARTITIONED BY (
 INSERT = "INSERT INTO bench.t VALUES (1, 'a')"
 PREPARE = """
 import statistics, threading, time
-from topicast.subscriber.spark.attach import handle as attach
+from topicast.subscriber.spark.driver import handle as attach
 
 def ms(work):
     begin = time.perf_counter()

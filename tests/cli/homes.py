@@ -11,7 +11,7 @@ import click
 
 import topicast
 from topicast.cli.commands import hook
-from topicast.tests.subscriber.spark.attach.test_launch import SPARK
+from topicast.tests.subscriber.spark.driver.test_launch import SPARK
 
 ROOT: Final = Path(topicast.__path__[0])
 LIBRARIES: Final = Path(click.__file__).parent.parent

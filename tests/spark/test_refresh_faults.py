@@ -202,7 +202,7 @@ def test_driver_that_holds_pythons_lock_is_late_and_loses_nothing(
 
 def test_version_of_spark_that_was_not_tried_is_said(scene: Scene) -> None:
     reader = scene.reader
-    reader.do("import sys; module = sys.modules['topicast.subscriber.spark.attach.handle']")
+    reader.do("import sys; module = sys.modules['topicast.subscriber.spark.driver.handle']")
     reader.do("handle.detach(); had = module.VERSIONS; module.VERSIONS = ('9.8', '9.9')")
     try:
         scene.attach(reader)

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from topicast.cli.commands import hook
-from topicast.subscriber.spark.attach import launch
+from topicast.subscriber.spark.driver import launch
 from topicast.tests.cli.homes import ROOT, Home
-from topicast.tests.subscriber.spark.attach.test_launch import APPLICATION
+from topicast.tests.subscriber.spark.driver.test_launch import APPLICATION
 from topicast.topics.errors import TopicastError, UsageError
 
 ADDRESS = "tcp://127.0.0.1:1"
@@ -39,7 +39,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 def test_driver_is_attached_by_a_variable(home: Home) -> None:
     said = home.seen(APPLICATION, "-E", **{hook.VARIABLE: ADDRESS})
     assert said["names"] == ["first", "second"]
-    assert "topicast.subscriber.spark.attach.handle" in said["ours"]
+    assert "topicast.subscriber.spark.driver.handle" in said["ours"]
     assert "Spark Connect" in said["said"], "this Spark has no JVM, and the log says so"
 
 

@@ -1,6 +1,6 @@
 from dataclasses import fields, replace
 
-from topicast.subscriber.spark.attach.handle import Handle
+from topicast.subscriber.spark.driver.handle import Handle
 from topicast.subscriber.spark.status import Status
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from topicast.subscriber.spark.attach.connect import Hosted
+from topicast.subscriber.spark.driver.connect import Hosted
 from topicast.subscriber.spark.guard import Guard
 from topicast.subscriber.spark.sessions import Sessions
 from topicast.subscriber.spark.writes import reporter as reporter_module

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from topicast.subscriber.spark.attach import launch
+from topicast.subscriber.spark.driver import launch
 
 SPARK = """
 class SparkSession:
@@ -68,7 +68,7 @@ def test_first_session_is_attached_and_python_is_as_it_was(folder: Path) -> None
     assert said["loader"] == "SourceFileLoader"
     assert said["path"] == str(folder.parent / "libraries"), "processes started by it have no hook"
     assert said["chained"], "the user's own sitecustomize is run"
-    assert "topicast.subscriber.spark.attach.handle" in said["ours"]
+    assert "topicast.subscriber.spark.driver.handle" in said["ours"]
     noted = launch.notes(str(folder))
     assert "Spark Connect" in noted[launch.FAILED], "this Spark has no JVM, and the user hears it"
     assert len(list(folder.glob(f"{launch.FAILED}.*"))) == 1

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from topicast.subscriber.spark.attach.hook import forget, listen, once
+from topicast.subscriber.spark.driver.hook import forget, listen, once
 
 
 class Session:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from topicast.subscriber.spark.attach import connect as connect_module
-from topicast.subscriber.spark.attach.connect import Connect, Hosted
+from topicast.subscriber.spark.driver import connect as connect_module
+from topicast.subscriber.spark.driver.connect import Connect, Hosted
 from topicast.subscriber.spark.guard import Guard
 from topicast.subscriber.spark.sessions import Sessions
 

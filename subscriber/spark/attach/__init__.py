@@ -1,1 +1,0 @@
-"""Attaches a driver: sessions, Spark Connect, the start-up hook."""
