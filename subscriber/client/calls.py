@@ -30,7 +30,7 @@ class Calls:
         self.loop: Loop | None = None
         self._member = member
         self._settings = settings
-        self._reads = member.choosing.reads
+        self._reads = member.placement.reads
         self._pid = os.getpid()
         self.timeout_s = settings.timeout_s
 

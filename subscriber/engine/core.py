@@ -33,7 +33,7 @@ from ...topics.wire.messages import (
 )
 from ..config import Settings
 from ..fetch.targets import cover_of
-from ..placement.controller import Choosing
+from ..placement.controller import PlacementController
 from ..placement.manual import Manual
 from ..placement.pinning import Pinning
 from ..placement.pins import Pins
@@ -76,7 +76,7 @@ from ..replication.lineage import Starts
 from ..replication.subscriptions import Following
 from ..replication.topic_replica import Levels
 from ..store.memory_budget import Budget
-from ..store.pin_rules import Marks
+from ..store.pin_rules import PinRules
 from ..store.read_floor import Shown
 from ..store.view import View, heads_within
 from .catalog_session import Service
@@ -138,10 +138,10 @@ class Member:
             outbox=Outbox(ids.__next__, driver=registration, metastore=metastore),
             name=name,
         )
-        self.choosing, self.pinning = self._choosers(Marks(always, never), automatic=automatic)
-        self._manual = Manual(self._following, self.choosing)
+        self.placement, self.pinning = self._placed(PinRules(always, never), automatic=automatic)
+        self._manual = Manual(self._following, self.placement)
         self._telling = Telling(
-            self._following, self._service, choosing=self.choosing, pinning=self.pinning
+            self._following, self._service, placement=self.placement, pinning=self.pinning
         )
         self._handlers = self._by_message()
 
@@ -169,7 +169,7 @@ class Member:
     def deadline(self) -> float:
         """The time at which a Tick has work to do."""
         times = [self._following.deadline, self._service.deadline, self._waits.deadline]
-        times += [self.choosing.deadline, self.pinning.ahead.deadline]
+        times += [self.placement.deadline, self.pinning.prefetcher.deadline]
         return min(at for at in times if at is not None)
 
     def handle(self, fact: Fact, *, now: float) -> tuple[Effect, ...]:
@@ -181,7 +181,7 @@ class Member:
         effects = tuple(chain.from_iterable([self._decide(fact, now) for fact in facts]))
         effects += self._following.settle(now=now)
         effects += self._service.settle(now=now)
-        effects = self.pinning.ahead.settle(effects, now=now)
+        effects = self.pinning.prefetcher.settle(effects, now=now)
         effects += self._waits.settle(now=now)
         return self._following.levels.filling.told() + effects  # before answers that rest on it
 
@@ -191,16 +191,18 @@ class Member:
         self._service.pulls.check()
         self.pinning.check()
 
-    def _choosers(self, marks: Marks, *, automatic: bool) -> tuple[Choosing, Pinning]:
+    def _placed(self, rules: PinRules, *, automatic: bool) -> tuple[PlacementController, Pinning]:
         """Return who chooses levels, and who keeps pins and hot tables."""
         following, service = self._following, self._service
-        pins = Pins(marks, self.view, following.levels.holdings.repin)
-        choosing = Choosing(following, pins, costs=service.pulls.costs, automatic=automatic)
+        pins = Pins(rules, self.view, following.levels.holdings.repin)
+        placement = PlacementController(
+            following, pins, latency=service.pulls.latency, automatic=automatic
+        )
 
         def pull(ask: AskTable, now: float) -> tuple[Effect, ...]:
             return service.pull(ask, now=now)
 
-        return choosing, Pinning(following, choosing, pins, pull=pull)
+        return placement, Pinning(following, placement, pins, pull=pull)
 
     def _by_message(self) -> dict[tuple[str, type], Callable[..., tuple[Effect, ...]]]:
         """Return who takes a message, by its channel and its kind."""
@@ -230,13 +232,13 @@ class Member:
                 return self._on_heard(channel, message, now)
             case Tick():
                 effects = self._following.tick(now=now) + self._service.tick(now=now)
-                return effects + self.choosing.tick(now=now)
+                return effects + self.placement.tick(now=now)
             case Garbled():
                 self.wire_errors += 1
                 return ()
             case Watching(on=on):
                 self._following.levels.journal.on = on
-                return self.choosing.watch_all(on=on, now=now)
+                return self.placement.watch_all(on=on, now=now)
             case Reporting(write=write):
                 return self._service.write(write, now=now)
             case Leave():
@@ -306,7 +308,7 @@ class Member:
         if content is not None:
             return (Answer(ask.id, content),)
         self.misses += 1
-        effects = self.choosing.first_use(ask.db, ask.table, now=now)
+        effects = self.placement.first_use(ask.db, ask.table, now=now)
         return effects + self._service.pull(ask, now=now)
 
     def _on_ask_ready(self, ask: AskReady | AskNamespace) -> tuple[Effect, ...]:

@@ -12,7 +12,7 @@ from ...topics.entries import LEVELS, MINIMAL
 from ...topics.sharding import topic_ids
 from ...topics.wire.control import TEXT_MAX
 from ...topics.wire.messages import Inspect, Inspected, Refused
-from ..placement.controller import Choosing
+from ..placement.controller import PlacementController
 from ..placement.pinning import Pinning
 from ..protocol.facts import Stats, TopicInfo
 from ..replication.subscriptions import Following
@@ -27,11 +27,16 @@ class Telling:
     """Pictures a member."""
 
     def __init__(
-        self, following: Following, service: Service, *, choosing: Choosing, pinning: Pinning
+        self,
+        following: Following,
+        service: Service,
+        *,
+        placement: PlacementController,
+        pinning: Pinning,
     ) -> None:
         self._following = following
         self._service = service
-        self._choosing = choosing
+        self._placement = placement
         self._pinning = pinning
 
     def topics(self, now: float) -> tuple[TopicInfo, ...]:
@@ -46,7 +51,7 @@ class Telling:
                 hits=levels.view.hits(topic),
                 lag_s=levels.standing.lag_s(topic, now=now),
                 full_bytes=self._following.sizes.get(topic, 0),
-                why=self._choosing.why(topic),
+                why=self._placement.why(topic),
             )
             for topic in topic_ids(self._following.num_topics)
         )
@@ -65,7 +70,7 @@ class Telling:
             evictions=following.evictions + levels.holdings.evicted,
             pulls_not_kept=levels.holdings.oversize,
             stale_replies=pulls.stale_rejected,
-            prefetches=pinning.ahead.pulls,
+            prefetches=pinning.prefetcher.pulls,
             pinned_tables=pinning.pins.count,
             pinned_not_held=pinning.pins.over_count,
             catch_ups=levels.catch_ups,

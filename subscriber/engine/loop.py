@@ -40,7 +40,7 @@ from ..protocol.facts import (
     Garbled,
     Heard,
     Leave,
-    PinsOver,
+    PinsNotHeld,
     Reporting,
     Send,
     Subscribe,
@@ -224,7 +224,7 @@ class Loop:
                     self._settle(number, result)
                 case Fail(id=number, error=error):
                     self._settle(number, error)
-                case PinsOver(tables=tables, needed_bytes=needed, room_bytes=room):
+                case PinsNotHeld(tables=tables, needed_bytes=needed, room_bytes=room):
                     text = "pins do not fit: tables=%d needed_bytes=%d room_bytes=%d"
                     log.warning(text, tables, needed, room)
                 case ConnectHub() | ConnectData() | ConnectCatalog():

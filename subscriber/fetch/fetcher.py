@@ -44,7 +44,7 @@ from ..protocol.facts import PULLS, Answer, AskTable, Effect, Fail, Send
 from ..store.rows import EMPTY, put
 from ..store.table_snapshot import HEAD_ONLY, Content, Covers, content_of
 from .fence import Fence
-from .latency import Costs
+from .latency import LatencyEstimate
 from .revalidation import still_true
 from .targets import Target, cover_of_target, target_of
 
@@ -112,7 +112,7 @@ class Pulls:
         """``name`` parts this subscriber's moments of asking again from those of others."""
         self.sent = 0
         self.stale_rejected = 0
-        self.costs = Costs()
+        self.latency = LatencyEstimate()
         self.fence = fence
         self._base = base
         self._name = name
@@ -164,7 +164,7 @@ class Pulls:
             return None, credit
         if part.cursor:
             return None, self._continue(part, now=now)
-        self.costs.note(pull.came_bytes - pull.counted_bytes, now - pull.sent_at)
+        self.latency.note(pull.came_bytes - pull.counted_bytes, now - pull.sent_at)
         confirmed = still_true(pull.beside, part) if part.epoch == pull.epoch else ()
         return Whole(part, _result(pull, part), confirmed), ()
 

@@ -1,4 +1,4 @@
-"""Costs: how long a pull makes somebody wait, as measured: a round trip, and time for its bytes.
+"""Latency estimate: how long a pull takes, as measured: a round trip, and time for its bytes.
 
 Small replies tell the round trip, large ones the rate. A single slow pull says little, a hundred
 of them are the truth: so a measurement counts a tenth, and at most FAR times what is known.
@@ -19,8 +19,8 @@ BYTES_PER_S_MIN: Final = 1e6
 BYTES_PER_S_MAX: Final = 1e9
 
 
-class Costs:
-    """What a pull costs: ``round_trip_s``, and its bytes at ``bytes_per_s``."""
+class LatencyEstimate:
+    """What a pull latency: ``round_trip_s``, and its bytes at ``bytes_per_s``."""
 
     def __init__(self) -> None:
         self.round_trip_s = ROUND_TRIP_S

@@ -1,6 +1,6 @@
-"""Choosing: which level each topic has, by its use; it feeds the planner and does what it says.
+"""Placement controller: sets the level of each topic by its usage, as the planner decides.
 
-    reads, changes ──▶ uses ──every PLAN_S──▶ gathered ──next turn──▶ planner ──steps──▶ following
+    reads, changes ──▶ usage ──every PLAN_S──▶ gathered ──next turn──▶ planner ──steps──▶ following
     first read of a topic at none ──────────────────at once──▶ minimal
 
 What is set by hand stays as it was set. While somebody watches all changes, no topic is below
@@ -23,10 +23,10 @@ from ...topics.entries import (
 )
 from ...topics.objects.names import table_key
 from ...topics.sharding import NAMESPACE, table_topic, topic_ids
-from ..fetch.latency import Costs
+from ..fetch.latency import LatencyEstimate
 from ..protocol.facts import Effect
 from ..replication.subscriptions import Following
-from ..store.usage import Uses
+from ..store.usage import UsageTracker
 from .pins import Pins
 from .planner import Planner, Situation
 
@@ -46,19 +46,21 @@ PINNED: Final = "a table of it is pinned"
 WATCHED: Final = "all changes are watched"
 
 
-class Choosing:
+class PlacementController:
     """Levels by use. ``reads`` takes (db, table, whole) of each read, from any thread."""
 
-    def __init__(self, following: Following, pins: Pins, *, costs: Costs, automatic: bool) -> None:
+    def __init__(
+        self, following: Following, pins: Pins, *, latency: LatencyEstimate, automatic: bool
+    ) -> None:
         self.reads: deque[tuple[str, str, bool]] = deque(maxlen=READS_MAX)
         self.automatic = automatic
         self.watched = False
         self.reasons: dict[int, str] = {}
         self._offers = following.offers
         self._following = following
-        self.uses = Uses()
+        self.usage = UsageTracker()
         self._pins = pins
-        self._planner = Planner(MINIMAL_BYTES, costs)
+        self._planner = Planner(MINIMAL_BYTES, latency)
         self._gathered: list[Situation] = []  # planned with in the next turn: each is a millisecond
         self._budget_bytes = 0  # of what is gathered
         self._by_hand: set[int] = set()
@@ -95,7 +97,7 @@ class Choosing:
         """Follow the topic of a table that is about to be pulled at minimal, so that it is kept."""
         following = self._following
         topic = table_topic(db, table, following.num_topics)
-        if not self.automatic or self._pins.marks.banned(table_key(db, table)):
+        if not self.automatic or self._pins.rules.banned(table_key(db, table)):
             return ()
         return self._follow(topic, FIRST_USE, now)
 
@@ -123,9 +125,9 @@ class Choosing:
         if not self.automatic:
             return
         if entry.kind == PREFIX:
-            self.uses.gone(entry.key)
+            self.usage.gone(entry.key)
         else:
-            self.uses.changed(group_of(entry.key), size=entry.size, version=entry.version)
+            self.usage.changed(group_of(entry.key), size=entry.size, version=entry.version)
 
     def tick(self, *, now: float) -> tuple[Effect, ...]:
         """Count what was read, and plan when it is time."""
@@ -168,10 +170,10 @@ class Choosing:
         following = self._following
         for (db, table, whole), times in count.items():
             topic, group = table_topic(db, table, following.num_topics), table_key(db, table)
-            if self._pins.marks.banned(group):
+            if self._pins.rules.banned(group):
                 continue
             size = self._needed(topic, group, whole=whole)
-            self.uses.read(topic, group, size=size, now=now, times=times)
+            self.usage.read(topic, group, size=size, now=now, times=times)
 
     def _needed(self, topic: int, group: bytes, *, whole: bool) -> int:
         """Return the bytes that a read of a table needs, as far as they are known here."""
@@ -242,7 +244,7 @@ class Choosing:
             since=self._since.get(topic, -inf),
             full_bytes=max(self._following.sizes.get(topic, 0) - (pinned or 0), 0),
             held_bytes=max(levels.budget.committed((topic, level)) - (pinned or 0), 0),
-            use=self.uses.of(topic, now=now),
+            use=self.usage.of(topic, now=now),
             kept=kept or (WATCHED if self.watched else ""),
             pins=holds,
         )

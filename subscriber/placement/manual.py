@@ -9,15 +9,15 @@ from ...topics.errors import TopicastError
 from ..protocol.facts import Answer, AskDrop, AskJoin, Effect, Fail
 from ..protocol.pending import Wait
 from ..replication.subscriptions import Following
-from .controller import Choosing
+from .controller import PlacementController
 
 
 class Manual:
     """Sets levels, and lets nobody choose others."""
 
-    def __init__(self, following: Following, choosing: Choosing) -> None:
+    def __init__(self, following: Following, placement: PlacementController) -> None:
         self._following = following
-        self._choosing = choosing
+        self._placement = placement
 
     def join(self, ask: AskJoin, *, now: float) -> tuple[tuple[Effect, ...], Wait]:
         """Begin to follow topics; return what to wait for."""
@@ -28,7 +28,7 @@ class Manual:
 
         effects = following.join(topics, ask.level, now=now)
         for topic in topics if failure() is None else ():
-            self._choosing.by_hand(topic)
+            self._placement.by_hand(topic)
         wait = Wait(
             id=ask.id,
             give_up_at=ask.give_up_at,
@@ -46,6 +46,6 @@ class Manual:
                 return (Fail(ask.id, error),)
         effects: tuple[Effect, ...] = ()
         for topic in ask.topics:
-            self._choosing.by_hand(topic)
+            self._placement.by_hand(topic)
             effects += self._following.drop(topic)
         return *effects, Answer(ask.id, None)

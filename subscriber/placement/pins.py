@@ -1,4 +1,4 @@
-"""Pins: the tables that there are and that are to be kept, by the namespace and the marks.
+"""Pins: the tables that there are and that are to be kept, by the namespace and the rules.
 
     names come ──▶ scanned, a few blocks a turn ──pinned by name or pattern──▶ known
     known ──name gone | unpinned──▶ forgotten          ──does not fit──▶ over
@@ -19,7 +19,7 @@ from ...topics.sharding import table_topic
 from ..store.change_feed import differing
 from ..store.decode import read_names_entry
 from ..store.eviction import Key
-from ..store.pin_rules import Marks
+from ..store.pin_rules import PinRules
 from ..store.table_snapshot import NOTHING
 from ..store.view import Swap, View
 
@@ -41,12 +41,12 @@ class Pin:
 class Pins:
     """The pinned tables, by group; ``moved`` is told of each that comes or goes."""
 
-    def __init__(self, marks: Marks, view: View, moved: Callable[[int, bytes], object]) -> None:
+    def __init__(self, rules: PinRules, view: View, moved: Callable[[int, bytes], object]) -> None:
         self.known: dict[bytes, Pin] = {}
         self.fresh: deque[bytes] = deque()  # known since somebody looked last
         self.over: dict[bytes, int] = {}  # bytes of those for which there was no room
         self.left_out = 0  # beyond PINS_MAX
-        self.marks = marks
+        self.rules = rules
         self._view = view
         self._moved = moved
         self._news: deque[tuple[str, Sequence[Entry], Sequence[Entry]]] = deque()
@@ -73,7 +73,7 @@ class Pins:
 
     def named(self, swaps: Sequence[Swap]) -> None:
         """Names have come or gone."""
-        if not self.marks.pins:
+        if not self.rules.pins:
             return
         for swap in swaps:
             key = parse_namespace_key(swap.group)
@@ -103,7 +103,7 @@ class Pins:
                 if table not in come:
                     self._forget(table_key(db, table))
             for table in come:
-                if self.marks.pinned(db, table):
+                if self.rules.pinned(db, table):
                     self.add(db, table)
 
     def add(self, db: str, table: str) -> None:
@@ -121,7 +121,7 @@ class Pins:
 
     def unpin(self, db: str, table: str) -> None:
         """Leave a table to its use."""
-        self.marks.unpin(db, table)
+        self.rules.unpin(db, table)
         self._forget(table_key(db, table))
 
     def to_come(self, room: int, held: Mapping[Key, int]) -> Counter[int]:
@@ -146,7 +146,7 @@ class Pins:
         assert self.over.keys() <= self.known.keys()
         for group, pin in self.known.items():
             assert group == table_key(pin.db, pin.table)
-            assert self.marks.pinned(pin.db, pin.table), group
+            assert self.rules.pinned(pin.db, pin.table), group
 
     def _forget(self, group: bytes) -> None:
         pin = self.known.pop(group, None)

@@ -31,9 +31,9 @@ from math import inf
 from typing import Final
 
 from ...topics.entries import FULL, MINIMAL, NONE
-from ..fetch.latency import Costs
+from ..fetch.latency import LatencyEstimate
 from ..store.eviction import PROTECTED_SHARE
-from ..store.usage import Use
+from ..store.usage import TopicUsage
 from .knapsack import Bid, Market
 
 PAYS_BACK_S: Final = 1800.0  # a raise has to save its transfer within this time
@@ -69,7 +69,7 @@ class Situation:
     since: float
     full_bytes: int
     held_bytes: int
-    use: Use
+    use: TopicUsage
     kept: str = ""
     pins: bool = False
 
@@ -124,10 +124,10 @@ class _Pause:
 class Planner:
     """Remembers when it last moved a topic, and what outgrew its room."""
 
-    def __init__(self, minimal_bytes: int, costs: Costs | None = None) -> None:
+    def __init__(self, minimal_bytes: int, latency: LatencyEstimate | None = None) -> None:
         """``costs``: of pulls, which others measure."""
         self._minimal_bytes = minimal_bytes
-        self._costs = costs or Costs()
+        self._latency = latency or LatencyEstimate()
         self._moved_at = -inf
         self._offered: frozenset[int] = frozenset()
         self._roomy = False
@@ -195,7 +195,7 @@ class Planner:
             dwells=now < it.since + DWELL_S,
             pause_until=-inf if pause is None else pause.until,
         )
-        waiting_s = self._costs.waiting_s
+        waiting_s = self._latency.waiting_s
         case.rest = waiting_s(use.reads, use.read_bytes)
         if MINIMAL in self._offered and use.working_bytes:
             case.working = min(int(use.working_bytes * WORKING_ROOM), size)

@@ -1,4 +1,4 @@
-"""Ahead: pulls before anybody asks, for tables that are pinned, and for hot ones that a stub hit.
+"""Prefetcher: pulls pinned tables, and hot tables that a stub hit, before anybody reads them.
 
     stub hits ──▶ noted ──pinned, or hot──▶ due ──its turn──▶ pulled ──▶ kept, as any pull is
     swept: a pinned table that is not held ──▶ due         ──failed──▶ due again, later
@@ -20,10 +20,10 @@ from ...topics.entries import NONE, Entry, group_of
 from ...topics.errors import OverBudget, StaleMetadata
 from ...topics.objects.names import parse_table_key
 from ...topics.sharding import NAMESPACE
-from ..protocol.facts import Answer, AskTable, Effect, Fail, PinsOver
+from ..protocol.facts import Answer, AskTable, Effect, Fail, PinsNotHeld
 from ..replication.topic_replica import Levels
 from ..store.table_snapshot import Content
-from ..store.usage import HOT_PER_S, Uses
+from ..store.usage import HOT_PER_S, UsageTracker
 from .pins import Pin, Pins
 
 OUTSTANDING_MAX: Final = 4  # of the 16 pulls that a subscriber may have under way
@@ -55,14 +55,14 @@ class _Run:
     left: deque[str | None]
 
 
-class Ahead:
+class Prefetcher:
     """What is to be pulled again; ``pull`` and ``follow`` belong to the parent's other parts."""
 
     def __init__(
         self,
         levels: Levels,
         pins: Pins,
-        uses: Uses,
+        usage: UsageTracker,
         *,
         pull: Callable[[AskTable, float], tuple[Effect, ...]],
         follow: Callable[[int, float], tuple[Effect, ...]],
@@ -71,7 +71,7 @@ class Ahead:
         self.pulls = 0
         self.pins = pins
         self._levels = levels
-        self._uses = uses
+        self._usage = usage
         self._pull = pull
         self._follow = follow
         self._noted: dict[bytes, tuple[int, Wants]] = {}  # hit since the last look
@@ -101,7 +101,7 @@ class Ahead:
         """A change of an entry is about to be applied."""
         group = group_of(entry.key)
         pinned = group in self.pins.known
-        if group in self._noted or not (pinned or group in self._uses):
+        if group in self._noted or not (pinned or group in self._usage):
             return
         place = self._levels.view.pulled(topic)
         content = place.groups.get(group) if place is not None else None
@@ -115,12 +115,12 @@ class Ahead:
         run = self._runs.get(to)
         if run is None or run.due.pinned:
             return True
-        heat = self._uses.rate(to, now=self._now)
-        return self._uses.rate(victim, now=self._now) < heat
+        heat = self._usage.rate(to, now=self._now)
+        return self._usage.rate(victim, now=self._now) < heat
 
     def rate(self, group: bytes) -> float:
         """Return how often in a second a table is read, as of the last look."""
-        return self._uses.rate(group, now=self._now)
+        return self._usage.rate(group, now=self._now)
 
     def settle(self, effects: tuple[Effect, ...], *, now: float) -> tuple[Effect, ...]:
         """Take the answers that are its own out of ``effects``, and add what is to be done."""
@@ -183,7 +183,7 @@ class Ahead:
                 if not self.held(pin, group):
                     self._push(group, self._now)
                 continue
-            rate = self._uses.rate(group, now=self._now)
+            rate = self._usage.rate(group, now=self._now)
             content = self._levels.view.content(topic, group)
             lost = tuple(want for want in wants if not _has(content, want, group))
             if rate >= HOT_PER_S and lost and len(self._due) < HOT_DUE_MAX:
@@ -242,7 +242,7 @@ class Ahead:
         """Let a table's next turn come when it may."""
         if len(self._next_at) > 2 * HOT_DUE_MAX:
             self._next_at = {g: at for g, at in self._next_at.items() if at > self._now}
-        rate = self._uses.rate(group, now=self._now)
+        rate = self._usage.rate(group, now=self._now)
         pause_s = AGAIN_S if pinned or not rate else max(AGAIN_S, 1 / rate)
         self._next_at[group] = self._now + pause_s
 
@@ -342,7 +342,7 @@ class Ahead:
         if not over:
             return ()
         room = self._levels.holdings.pinnable_bytes
-        return (PinsOver(tables=over, needed_bytes=self.pins.needed_bytes, room_bytes=room),)
+        return (PinsNotHeld(tables=over, needed_bytes=self.pins.needed_bytes, room_bytes=room),)
 
 
 def _wants(content: Content) -> Wants:

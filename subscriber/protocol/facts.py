@@ -335,7 +335,7 @@ class Fail:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PinsOver:
+class PinsNotHeld:
     """Warn that so many pinned ``tables`` are not held: all need more than there is room for."""
 
     tables: int
@@ -360,5 +360,5 @@ Effect = (
     | Answer
     | Fail
     | Changed
-    | PinsOver
+    | PinsNotHeld
 )

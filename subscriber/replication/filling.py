@@ -15,7 +15,7 @@ from ..fetch.fence import Fence
 from ..protocol.facts import Change, Changed, Effect
 from ..store.change_feed import Journal
 from ..store.memory_budget import Account
-from ..store.pin_rules import Marks
+from ..store.pin_rules import PinRules
 from ..store.read_floor import Shown
 from ..store.resident_set import Holdings
 from ..store.view import Swap, TopicView
@@ -28,7 +28,7 @@ class Filling:
 
     def __init__(self, holdings: Holdings, *, shown: Shown, journal: Journal) -> None:
         self.fence = Fence()
-        self.marks = Marks()
+        self.rules = PinRules()
         self.changed: Callable[[int, Entry], object] = lambda _topic, _entry: None  # before it is
         self.named: Callable[[Sequence[Swap]], object] = lambda _swaps: None  # of the namespace
         self.forgot_names: Callable[[], object] = lambda: None
@@ -150,8 +150,8 @@ class Filling:
             swaps = self._holdings.put(account, place, entries, make_room=make_room)
             self.named(swaps)
             return swaps
-        if self.marks.bans:
-            banned = self.marks.banned
+        if self.rules.bans:
+            banned = self.rules.banned
             entries = [stub(one) if banned(group_of(one.key)) else one for one in entries]
         return self._holdings.put(account, place, entries, make_room=make_room)
 

@@ -306,7 +306,7 @@ class Levels:
 
     def _keeps(self, topic: int, group: bytes) -> bool:
         """Tell whether a table may be kept: stubs of it are sent, not values."""
-        if self.filling.marks.banned(group):
+        if self.filling.rules.banned(group):
             return False
         held = self.view.topics[topic]
         content = held.groups.get(group)

@@ -1,4 +1,4 @@
-"""Marks: which tables are kept always or never, whatever their use. What people said of them.
+"""Pin rules: which tables are kept always or never, whatever their use, by name and pattern.
 
     pin("a.b") ──▶ never ──▶ unpin("a.b") ──▶ always      the first that names a table counts
 
@@ -17,7 +17,7 @@ PATTERNS_MAX: Final = 100  # all of them are one expression, matched with every 
 REMEMBERED_MAX: Final = 16_384  # verdicts on groups, of 150 bytes each
 
 
-class Marks:
+class PinRules:
     """What was said at the start, as patterns, and since then, by name."""
 
     def __init__(self, always: Iterable[str] = (), never: Iterable[str] = ()) -> None:

@@ -1,4 +1,4 @@
-"""Uses: how much each topic is read here, and what of it would have to be pulled at minimal.
+"""Usage: how much each topic is read here, and what of it would be pulled at minimal.
 
     read ──▶ once ──read again──▶ again ──not read for WINDOW_S, or too many──▶ forgotten
                └──── too many of these ──▶ forgotten ◀───────────────────────────┘
@@ -28,7 +28,7 @@ ONCE_PER_S: Final = FIRST_SHARE * _PER_S  # the rate of a table that was read fo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
+class TopicUsage:
     """How a topic is used. Rates per second; a first read counts a quarter.
 
     ``misses``, ``missed_bytes``: of the reads, what minimal would pull, had it room for all.
@@ -72,7 +72,7 @@ class _Rates:
         self.missed_bytes *= share
 
 
-class Uses:
+class UsageTracker:
     """Counts reads by topic, and remembers a bounded number of tables."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class Uses:
         """Take that a table was dropped."""
         self._take(group)
 
-    def of(self, topic: int, *, now: float) -> Use:
+    def of(self, topic: int, *, now: float) -> TopicUsage:
         """Return how ``topic`` is used.
 
         Cost: O(1) beside what has come to its end since the last call.
@@ -132,9 +132,9 @@ class Uses:
             self._expire(now)
         rates = self._rates.get(topic)
         if rates is None:
-            return Use()
+            return TopicUsage()
         per_s = _PER_S * _share(rates.at, now)
-        return Use(
+        return TopicUsage(
             reads=rates.reads * per_s,
             read_bytes=rates.read_bytes * per_s,
             misses=rates.misses * per_s,

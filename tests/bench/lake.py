@@ -145,7 +145,7 @@ class Driver(World):
     def read(self, number: int) -> tuple[Content, bool]:
         """Read a table with all its partitions; tell whether memory answered."""
         db, name = self.lake.tables[number]
-        self.member.choosing.reads.append((db, name, True))
+        self.member.placement.reads.append((db, name, True))
         content = self.view.partitions(db, name)
         if content is not None:
             return content, True

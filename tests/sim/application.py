@@ -114,7 +114,7 @@ class Application:
         db, name = table
         give_up_at = self.world.now + PATIENCE_S
         asked = self._await("table", table, whole=whole, part=part)
-        self.process.member.choosing.reads.append((db, name, whole))
+        self.process.member.placement.reads.append((db, name, whole))
         self.asking = True
         self.process.ask(
             lambda n: AskTable(

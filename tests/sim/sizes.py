@@ -20,12 +20,10 @@ from topicast.subscriber.client import calls, subscriber
 from topicast.subscriber.client import read_view as subscriber_reading
 from topicast.subscriber.engine import write_outbox as outbox
 from topicast.subscriber.fetch import fetcher as subscriber_pulls
-from topicast.subscriber.placement import controller as choosing
-from topicast.subscriber.placement import planner
-from topicast.subscriber.placement import prefetch as ahead
+from topicast.subscriber.placement import controller, planner, prefetch
 from topicast.subscriber.replication import streams
 from topicast.subscriber.replication import topic_replica as levels
-from topicast.subscriber.store import usage as uses
+from topicast.subscriber.store import usage
 from topicast.tests.sim import checkers
 from topicast.topics import bulk
 from topicast.topics.objects.blocks import PartitionKind
@@ -54,20 +52,20 @@ SIZES = (
 )
 # A run takes some seconds: an hour of a driver, and its planner, pass in one of them.
 TIMES = (
-    (ahead, "AGAIN_S", 0.05),
-    (ahead, "RETRY_S", 0.2),
-    (ahead, "TIMEOUT_S", 1.0),
-    (ahead, "SWEEP_S", 0.05),
-    (choosing, "PLAN_S", 0.15),
-    (choosing, "DRAIN_S", 0.1),
+    (prefetch, "AGAIN_S", 0.05),
+    (prefetch, "RETRY_S", 0.2),
+    (prefetch, "TIMEOUT_S", 1.0),
+    (prefetch, "SWEEP_S", 0.05),
+    (controller, "PLAN_S", 0.15),
+    (controller, "DRAIN_S", 0.1),
     (planner, "IDLE_S", 0.8),
     (planner, "DWELL_S", 0.2),
     (planner, "PACE_S", 0.1),
     (planner, "PAUSE_S", 0.15),
     (planner, "PAUSE_S_MAX", 0.5),
-    (uses, "HALF_LIFE_S", 0.5),
-    (uses, "_PER_S", log(2) / 0.5),
-    (uses, "WINDOW_S", 0.8),
+    (usage, "HALF_LIFE_S", 0.5),
+    (usage, "_PER_S", log(2) / 0.5),
+    (usage, "WINDOW_S", 0.8),
     (outbox, "RENEW_S", 0.15),
     (reports, "LEASE_S", 0.5),
 )

@@ -6,16 +6,16 @@ from math import inf
 
 from topicast.subscriber.fetch.latency import BYTES_PER_S, ROUND_TRIP_S
 from topicast.subscriber.placement.planner import PAYS_BACK_S, WORKING_ROOM, Plan, Situation
-from topicast.subscriber.store.usage import Use
+from topicast.subscriber.store.usage import TopicUsage
 from topicast.tests.subscriber.traces import MINIMAL_BYTES
 from topicast.topics.entries import FULL, MINIMAL, NONE
 
 KB = 1024
 
 
-def use(reads: float = 1.0, misses: float = 0.0, *, working: int = 0, size: int = KB) -> Use:
+def use(reads: float = 1.0, misses: float = 0.0, *, working: int = 0, size: int = KB) -> TopicUsage:
     """Return a use that goes on, of tables of ``size`` bytes."""
-    return Use(
+    return TopicUsage(
         reads=reads,
         read_bytes=reads * size,
         misses=misses,
@@ -28,7 +28,7 @@ def use(reads: float = 1.0, misses: float = 0.0, *, working: int = 0, size: int 
 def topic(number: int, level: int = NONE, *, size: int = 100 * KB, **more: object) -> Situation:
     """Return a topic that has its level since long ago, and was never read."""
     held = {NONE: 0, MINIMAL: MINIMAL_BYTES, FULL: size}[level]
-    fields = {"since": -inf, "held_bytes": held, "use": Use(), **more}
+    fields = {"since": -inf, "held_bytes": held, "use": TopicUsage(), **more}
     return Situation(topic=number, level=level, full_bytes=size, **fields)  # type: ignore[arg-type]
 
 

@@ -12,7 +12,7 @@ from math import inf
 from random import Random
 
 from topicast.subscriber.placement.planner import Plan, Planner, Situation
-from topicast.subscriber.store.usage import HOT_PER_S, Uses
+from topicast.subscriber.store.usage import HOT_PER_S, UsageTracker
 from topicast.topics.entries import FULL, MINIMAL, NONE
 
 MINIMAL_BYTES = 64
@@ -43,7 +43,7 @@ class Driver:
     offered: Sequence[int] = ALL
     topics: int = TOPICS
     planner: Planner = field(default_factory=lambda: Planner(MINIMAL_BYTES))
-    uses: Uses = field(default_factory=Uses)
+    usage: UsageTracker = field(default_factory=UsageTracker)
     reads: int = 0
     pulls: int = 0
     joins: int = 0  # none to minimal and back
@@ -91,7 +91,7 @@ class Driver:
     def read(self, table: int, now: float) -> None:
         """Answer a read, from memory or by a pull."""
         topic, size = self.topic(table), self.sizes[table]
-        self.uses.read(topic, b"%d" % table, size=size, now=now)
+        self.usage.read(topic, b"%d" % table, size=size, now=now)
         self.reads += 1
         place = self.places[topic]
         if place.level == FULL:
@@ -111,9 +111,9 @@ class Driver:
     def change(self, table: int, now: float) -> None:
         """Apply a stub, or a delta; what is hot is pulled again at once, if it may be."""
         group = b"%d" % table
-        rate = self.uses.rate(group, now=now)
+        rate = self.usage.rate(group, now=now)
         self.changes += 1
-        self.uses.changed(group, size=self.sizes[table] // 8, version=self.changes)
+        self.usage.changed(group, size=self.sizes[table] // 8, version=self.changes)
         if table in self.cache and rate >= HOT_PER_S and now >= self.next_at.get(table, 0.0):
             self.next_at[table] = now + 1 / rate
         else:
@@ -128,7 +128,7 @@ class Driver:
                 since=place.since,
                 full_bytes=place.full_bytes,
                 held_bytes=(0, MINIMAL_BYTES + self.cached[topic], place.full_bytes)[place.level],
-                use=self.uses.of(topic, now=now),
+                use=self.usage.of(topic, now=now),
             )
             for topic, place in enumerate(self.places)
         ]

@@ -112,7 +112,7 @@ class Walk:
     def _read(self) -> None:
         if self._dice.random() < 0.5:
             name = self._dice.choice(TABLES)
-            self.world.member.choosing.reads.append(("shop", name, False))
+            self.world.member.placement.reads.append(("shop", name, False))
             self._asked[self.world.table(f"shop.{name}")] = name
         for number in self.world.settled:
             if number in self._asked:
@@ -175,16 +175,16 @@ class Walk:
             exists = name in world.catalog.names["shop"]
             followed = world.member._following.levels.level(world.catalog.topic("shop", name))
             settled = followed and world.view.databases() is not None
-            if exists and settled and world.member.pinning.pins.marks.pinned("shop", name):
+            if exists and settled and world.member.pinning.pins.rules.pinned("shop", name):
                 assert world.view.partitions("shop", name) is not None, name
                 assert self._look(name) == (self._history[name][-1],), name
 
     def _is_pulled(self, name: str) -> bool:
         """Tell whether a table that exists need not be held at full: banned, or withheld."""
-        marks = self.world.member.pinning.pins.marks
+        rules = self.world.member.pinning.pins.rules
         exists = name in self.world.catalog.names["shop"]
-        elsewhere = name in self.world.withheld and not marks.pinned("shop", name)
-        return exists and (elsewhere or marks.banned(table_key("shop", name)))
+        elsewhere = name in self.world.withheld and not rules.pinned("shop", name)
+        return exists and (elsewhere or rules.banned(table_key("shop", name)))
 
     def _heal(self) -> None:
         self._loss, self._paused = 0.0, set()

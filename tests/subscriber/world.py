@@ -60,7 +60,7 @@ class World:
         dead: tuple[int, ...] = (),
         catalog_address: str = CATALOG,
         automatic: bool = False,
-        **marks: tuple[str, ...],
+        **rules: tuple[str, ...],
     ) -> None:
         self.now = 100.0
         self.catalog = catalog if catalog is not None else Catalog()
@@ -72,7 +72,7 @@ class World:
             new_id=lambda: next(ids).to_bytes(16, "big"),
             max_staleness_s=max_staleness_s,
             automatic=automatic,
-            **marks,
+            **rules,
         )
         self.view = self.member.view
         self.hub = -1
@@ -85,7 +85,7 @@ class World:
         self.errors: dict[int, Exception] = {}
         self.settled: list[int] = []  # asks, in the order in which they were answered or failed
         self.changes: list[facts.Change] = []
-        self.warnings: list[facts.PinsOver] = []
+        self.warnings: list[facts.PinsNotHeld] = []
         self.sizes: dict[int, int] = {}  # what Joined says instead of the truth
         self.deaf: set[str] = set()  # channels whose requests nobody answers
         self.held_back: Callable[[str, Message], bool] = lambda channel, message: False
@@ -256,7 +256,7 @@ class World:
                 self.settled.append(number)
             case facts.Changed(changes=changes):
                 self.changes += changes
-            case facts.PinsOver():
+            case facts.PinsNotHeld():
                 self.warnings.append(effect)
 
     def _receive(self, channel: str, message: Message) -> None:

@@ -26,7 +26,7 @@ from topicast.subscriber.protocol.facts import (
     AskStats,
     ConnectCatalog,
     Garbled,
-    PinsOver,
+    PinsNotHeld,
     Stats,
     Subscribe,
 )
@@ -203,7 +203,7 @@ def test_what_is_due_is_done_under_a_flood_too_and_within_a_few_polls() -> None:
 
 
 def test_pins_that_do_not_fit_are_warned_of(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
-    loop._perform([PinsOver(tables=3, needed_bytes=900, room_bytes=100)])
+    loop._perform([PinsNotHeld(tables=3, needed_bytes=900, room_bytes=100)])
     assert "tables=3 needed_bytes=900 room_bytes=100" in caplog.text
 
 

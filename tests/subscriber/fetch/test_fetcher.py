@@ -269,6 +269,6 @@ def test_reply_of_which_a_part_was_doubled_is_measured_from_where_it_was_sent_la
     (pull,) = _sent(machine.ask(_ask(1), now=0.0))
     machine.part(replace(pulled(shop(), pull), last=False), now=0.1)
     (again,) = _sent(machine.due(now=5.0))
-    before = machine.costs.round_trip_s
+    before = machine.latency.round_trip_s
     machine.part(pulled(shop(), again), now=5.0 + 2 * before)
-    assert machine.costs.round_trip_s == pytest.approx(1.1 * before)
+    assert machine.latency.round_trip_s == pytest.approx(1.1 * before)

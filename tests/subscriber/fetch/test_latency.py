@@ -1,4 +1,4 @@
-"""What a pull costs is measured, and one slow pull changes little."""
+"""Tests of the latency estimate: pulls are measured, and one slow pull changes little."""
 
 import pytest
 
@@ -11,60 +11,60 @@ from topicast.subscriber.fetch.latency import (
     ROUND_TRIP_S_MAX,
     ROUND_TRIP_S_MIN,
     SMALL_BYTES,
-    Costs,
+    LatencyEstimate,
 )
 from topicast.tests.subscriber.world import started
 from topicast.topics.wire.messages import Pulled
 
 
 def test_small_pulls_tell_the_round_trip_and_large_ones_the_rate() -> None:
-    costs = Costs()
+    latency = LatencyEstimate()
     for _ in range(100):
-        costs.note(SMALL_BYTES, 0.02)
-        costs.note(10 * LARGE_BYTES, 0.02 + 10 * LARGE_BYTES / 5e6)
-    assert costs.round_trip_s == pytest.approx(0.02, rel=0.01)
-    assert costs.bytes_per_s == pytest.approx(5e6, rel=0.01)
-    assert costs.waiting_s(3, 5e6) == pytest.approx(1.06, rel=0.01)
+        latency.note(SMALL_BYTES, 0.02)
+        latency.note(10 * LARGE_BYTES, 0.02 + 10 * LARGE_BYTES / 5e6)
+    assert latency.round_trip_s == pytest.approx(0.02, rel=0.01)
+    assert latency.bytes_per_s == pytest.approx(5e6, rel=0.01)
+    assert latency.waiting_s(3, 5e6) == pytest.approx(1.06, rel=0.01)
 
 
 def test_one_slow_pull_moves_it_a_little() -> None:
-    costs = Costs()
-    costs.note(100, 30.0)
-    assert ROUND_TRIP_S < costs.round_trip_s <= 1.3 * ROUND_TRIP_S + 1e-12
-    costs.note(LARGE_BYTES, 30.0)
-    assert 0.9 * BYTES_PER_S <= costs.bytes_per_s < BYTES_PER_S
+    latency = LatencyEstimate()
+    latency.note(100, 30.0)
+    assert ROUND_TRIP_S < latency.round_trip_s <= 1.3 * ROUND_TRIP_S + 1e-12
+    latency.note(LARGE_BYTES, 30.0)
+    assert 0.9 * BYTES_PER_S <= latency.bytes_per_s < BYTES_PER_S
 
 
 def test_pulls_are_measured_and_the_planner_reckons_with_them() -> None:
     world = started(automatic=True, never=("shop.orders",))
-    costs = world.member._service.pulls.costs
-    assert costs is world.member.choosing._planner._costs
+    latency = world.member._service.pulls.latency
+    assert latency is world.member.placement._planner._latency
     world.table("shop.orders")
-    assert costs.round_trip_s == ROUND_TRIP_S  # no time has passed: that says nothing
+    assert latency.round_trip_s == ROUND_TRIP_S  # no time has passed: that says nothing
     for _ in range(50):
         world.held_back = lambda _channel, message: isinstance(message, Pulled)
         world.table("shop.orders")
         world.pass_time(0.05)
         world.release()
-    assert costs.round_trip_s == pytest.approx(0.05, rel=0.1)
+    assert latency.round_trip_s == pytest.approx(0.05, rel=0.1)
 
 
 def test_what_says_nothing_is_left_out() -> None:
-    costs = Costs()
-    costs.note(100, 0.0)
-    costs.note(SMALL_BYTES + 1, 1.0)
-    costs.note(LARGE_BYTES, ROUND_TRIP_S)
-    assert (costs.round_trip_s, costs.bytes_per_s) == (ROUND_TRIP_S, BYTES_PER_S)
+    latency = LatencyEstimate()
+    latency.note(100, 0.0)
+    latency.note(SMALL_BYTES + 1, 1.0)
+    latency.note(LARGE_BYTES, ROUND_TRIP_S)
+    assert (latency.round_trip_s, latency.bytes_per_s) == (ROUND_TRIP_S, BYTES_PER_S)
 
 
-def test_costs_stay_within_reason() -> None:
-    costs = Costs()
+def test_latency_estimates_stay_within_reason() -> None:
+    latency = LatencyEstimate()
     for _ in range(300):
-        costs.note(100, 100.0)
-        costs.note(LARGE_BYTES, 1e9)
-    assert (costs.round_trip_s, costs.bytes_per_s) == (ROUND_TRIP_S_MAX, BYTES_PER_S_MIN)
+        latency.note(100, 100.0)
+        latency.note(LARGE_BYTES, 1e9)
+    assert (latency.round_trip_s, latency.bytes_per_s) == (ROUND_TRIP_S_MAX, BYTES_PER_S_MIN)
     for _ in range(300):
-        costs.note(100, 1e-9)
+        latency.note(100, 1e-9)
     for _ in range(300):
-        costs.note(1 << 40, 0.1)
-    assert (costs.round_trip_s, costs.bytes_per_s) == (ROUND_TRIP_S_MIN, BYTES_PER_S_MAX)
+        latency.note(1 << 40, 0.1)
+    assert (latency.round_trip_s, latency.bytes_per_s) == (ROUND_TRIP_S_MIN, BYTES_PER_S_MAX)

@@ -32,7 +32,7 @@ def levels(world: World) -> dict[int, str]:
 
 def read(world: World, name: str, *, whole: bool = False) -> None:
     """Read a table as an application would: note it, look at memory, else pull."""
-    world.member.choosing.reads.append(("shop", name, whole))
+    world.member.placement.reads.append(("shop", name, whole))
     view = world.view
     found = view.partitions("shop", name) if whole else view.table("shop", name)
     if found is None:
@@ -159,18 +159,18 @@ def test_why_without_a_planner_says_what_fits_and_what_does_not() -> None:
 
 def test_reads_are_counted_and_levels_planned_a_piece_in_each_turn() -> None:
     world = driver(budget_bytes=10_000_000)
-    choosing = world.member.choosing
+    placement = world.member.placement
     for number in range(3 * DRAIN_MAX):
-        choosing.reads.append(("shop", f"t{number % 200}", False))
+        placement.reads.append(("shop", f"t{number % 200}", False))
     world.now += PLAN_S
-    left = [len(choosing.reads)]
+    left = [len(placement.reads)]
     while left[-1]:
         world.handle(facts.Tick())
-        left.append(len(choosing.reads))
+        left.append(len(placement.reads))
     assert left == [3 * DRAIN_MAX, 2 * DRAIN_MAX, DRAIN_MAX, 0]
-    assert choosing.deadline is not None
-    assert choosing.deadline < world.now  # looked at, and planned in the turn after it
-    assert choosing.why(0) == UNJUDGED
+    assert placement.deadline is not None
+    assert placement.deadline < world.now  # looked at, and planned in the turn after it
+    assert placement.why(0) == UNJUDGED
     world.run()
     assert set(levels(world).values()) == {"full"}
 
@@ -179,7 +179,7 @@ def test_topic_set_by_hand_between_two_turns_is_left_alone() -> None:
     world = driver(budget_bytes=10_000_000)
     world.now += PLAN_S
     world.handle(facts.Tick())
-    world.member.choosing.by_hand(1)
+    world.member.placement.by_hand(1)
     world.run()
     assert levels(world) == {0: "full", 1: "none", 2: "full", 3: "full"}
 
@@ -200,9 +200,9 @@ def test_dropped_table_is_in_use_no_more() -> None:
     read(world, "orders")
     read(world, "orders")
     world.pass_time(2)
-    assert len(world.member.choosing.uses) == 1
+    assert len(world.member.placement.usage) == 1
     world.publish(*world.catalog.drop_table("shop", "orders"))
-    assert len(world.member.choosing.uses) == 0
+    assert len(world.member.placement.usage) == 0
 
 
 def test_toggled_mode_moves_the_levels_and_every_answer_stays_right() -> None:

@@ -184,7 +184,7 @@ def test_growing_namespace_takes_the_room_of_pins_last() -> None:
 
 def test_planner_is_given_what_pins_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     world = chooser(always=("shop.sales", "shop.orders"))
-    planner, catalog = world.member.choosing._planner, world.catalog
+    planner, catalog = world.member.placement._planner, world.catalog
     plans: list[tuple[dict[int, Situation], int]] = []
 
     def plan(topics: list[Situation], *, budget_bytes: int, **more: object) -> Plan:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from topicast.subscriber.placement import pins as module
 from topicast.subscriber.placement.pins import Pins
-from topicast.subscriber.store.pin_rules import Marks
+from topicast.subscriber.store.pin_rules import PinRules
 from topicast.subscriber.store.view import View, prepare
 from topicast.tests.subscriber.source import Catalog
 from topicast.topics.objects.names import parse_table_key, table_key
@@ -22,7 +22,7 @@ class Namespace:
         self.view = View(4)
         self.moved: list[str] = []
         self.pins = Pins(
-            Marks(patterns), self.view, lambda _, group: self.moved.append(_name(group))
+            PinRules(patterns), self.view, lambda _, group: self.moved.append(_name(group))
         )
         self.catalog.create_database("db")
         self._version = 0

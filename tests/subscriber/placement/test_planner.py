@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.subscriber.fetch.latency import Costs
+from topicast.subscriber.fetch.latency import LatencyEstimate
 from topicast.subscriber.placement import planner as module
 from topicast.subscriber.placement.knapsack import Bid, Market
 from topicast.subscriber.placement.planner import (
@@ -25,14 +25,14 @@ from topicast.subscriber.placement.planner import (
     Planner,
     Situation,
 )
-from topicast.subscriber.store.usage import Use
+from topicast.subscriber.store.usage import TopicUsage
 from topicast.tests.subscriber.situations import KB, perform, rigid_bytes, topic, use, worth
 from topicast.tests.subscriber.traces import ALL, MINIMAL_BYTES, TRACES, Driver, sizes
 from topicast.topics.entries import FULL, MINIMAL, NONE
 
 NOW = 10_000.0
 PINNED = "a table of it is pinned"
-IDLE = Use(reads=1e-9, read_at=NOW - IDLE_S)
+IDLE = TopicUsage(reads=1e-9, read_at=NOW - IDLE_S)
 
 
 CHANGING = use(1.0, 0.5, working=10 * KB)  # worth being full
@@ -55,7 +55,7 @@ def test_new_driver_begins_with_nothing() -> None:
 
 
 def test_topic_is_followed_from_its_first_use_on_and_until_long_after_the_last() -> None:
-    first = topic(0, since=NOW, use=Use(reads=1e-3, read_at=NOW))
+    first = topic(0, since=NOW, use=TopicUsage(reads=1e-3, read_at=NOW))
     assert told(plan_of([first, topic(1)], 150 * KB)) == [(0, MINIMAL)]
     late = topic(0, MINIMAL, use=replace(IDLE, read_at=NOW - IDLE_S + 1))
     assert told(plan_of([late, topic(1)], 150 * KB)) == []
@@ -100,10 +100,10 @@ def test_cache_has_room_for_what_is_new_beside_what_is_in_use() -> None:
 def test_measured_costs_of_pulls_decide_what_is_worth_its_bytes() -> None:
     many = topic(0, MINIMAL, size=90 * KB, use=use(9.0, 1.0, working=KB, size=1))
     large = topic(1, MINIMAL, size=90 * KB, use=use(9.0, 0.01, working=KB, size=90 * KB))
-    far, slow = Costs(), Costs()
+    far, slow = LatencyEstimate(), LatencyEstimate()
     far.round_trip_s, slow.bytes_per_s = 0.1, 1e4
-    for costs, chosen in ((far, 0), (slow, 1)):
-        planner = Planner(MINIMAL_BYTES, costs)
+    for latency, chosen in ((far, 0), (slow, 1)):
+        planner = Planner(MINIMAL_BYTES, latency)
         plan = planner.plan([many, large], budget_bytes=120 * KB, offered=ALL, now=NOW)
         assert told(plan) == [(chosen, FULL)]
 
@@ -255,7 +255,7 @@ AGES = st.sampled_from([0.0, 1.0, DWELL_S - 1, DWELL_S, IDLE_S, inf])
 
 
 @st.composite
-def uses(draw: st.DrawFn, *, read_at: float | None = None) -> Use:
+def uses(draw: st.DrawFn, *, read_at: float | None = None) -> TopicUsage:
     """Draw how a topic is used."""
     reads, size = draw(RATES), draw(st.integers(0, 200 * KB))
     misses = reads * draw(st.sampled_from([0.0, 0.01, 0.3, 1.0]))

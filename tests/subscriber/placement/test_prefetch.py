@@ -18,7 +18,7 @@ HOT = int(2 * HOT_PER_S * HALF_LIFE_S)  # reads that make a table hot
 def read(world: World, name: str, *, times: int = 1, text: str | None = None) -> None:
     """Read a table as an application would: note it, look at memory, else pull."""
     whole = text is not None
-    world.member.choosing.reads.extend([("shop", name, whole)] * times)
+    world.member.placement.reads.extend([("shop", name, whole)] * times)
     view = world.view
     found = view.partitions("shop", name, text) if whole else view.table("shop", name)
     if found is None:
@@ -70,7 +70,7 @@ def test_table_that_was_hot_and_is_read_no_more_is_left() -> None:
 def test_table_that_changes_all_the_time_is_pulled_no_more_often_than_it_is_read() -> None:
     world = chooser()
     heat(world, ["orders"])
-    every_s = 1 / world.member.choosing.uses.rate(table_key("shop", "orders"), now=world.now)
+    every_s = 1 / world.member.placement.usage.rate(table_key("shop", "orders"), now=world.now)
     assert every_s > 20 * AGAIN_S
     before = world.stats().prefetches
     for number in range(600):
@@ -223,7 +223,7 @@ def test_catalogd_that_does_not_answer_leaves_the_pull_to_who_asks() -> None:
     world.deaf.add(facts.PULLS)
     change(world, "orders", "new")
     world.pass_time(30)
-    assert not world.member.pinning.ahead._runs
+    assert not world.member.pinning.prefetcher._runs
     world.deaf.clear()
     number = world.table("shop.orders")
     world.pass_time(1)

@@ -209,7 +209,7 @@ def crowded(*, reads: int) -> World:
     world.start()
     for name in small:
         world.table(f"shop.{name}")
-        world.member.choosing.reads.extend([("shop", name, False)] * reads)
+        world.member.placement.reads.extend([("shop", name, False)] * reads)
     world.pass_time(1.1)
     return world
 
@@ -230,7 +230,7 @@ def test_large_table_read_once_pushes_out_no_small_ones_that_are_hot() -> None:
 
 def test_large_table_takes_the_room_of_small_ones_that_are_read_less() -> None:
     world = crowded(reads=2)
-    world.member.choosing.reads.extend([("shop", "sales", True)] * 50)
+    world.member.placement.reads.extend([("shop", "sales", True)] * 50)
     world.pass_time(1.1)
     world.partitions("shop.sales")
     assert "sales" in kept(world)

@@ -4,7 +4,7 @@ import pytest
 
 from topicast.subscriber.protocol import facts
 from topicast.subscriber.store import pin_rules as module
-from topicast.subscriber.store.pin_rules import PATTERNS_MAX, Marks, parse_patterns
+from topicast.subscriber.store.pin_rules import PATTERNS_MAX, PinRules, parse_patterns
 from topicast.tests.subscriber.source import shop
 from topicast.tests.subscriber.world import World, chooser, pulls
 from topicast.topics.entries import FULL, MINIMAL
@@ -13,64 +13,64 @@ from topicast.topics.objects.names import table_key
 
 
 def test_patterns_pin_and_ban_by_the_full_name() -> None:
-    marks = Marks(("finance.*", "sales.orders"), ("tmp_?.*", "*.x[12]"))
-    assert marks.pins
-    assert marks.bans
-    assert marks.pinned("finance", "anything")
-    assert marks.pinned("sales", "orders")
-    assert not marks.pinned("sales", "orders2")
-    assert marks.banned(table_key("tmp_1", "a"))
-    assert marks.banned(table_key("sales", "x2"))
-    assert not marks.banned(table_key("tmp_12", "a"))
-    assert not marks.banned(table_key("sales", "x3"))
+    rules = PinRules(("finance.*", "sales.orders"), ("tmp_?.*", "*.x[12]"))
+    assert rules.pins
+    assert rules.bans
+    assert rules.pinned("finance", "anything")
+    assert rules.pinned("sales", "orders")
+    assert not rules.pinned("sales", "orders2")
+    assert rules.banned(table_key("tmp_1", "a"))
+    assert rules.banned(table_key("sales", "x2"))
+    assert not rules.banned(table_key("tmp_12", "a"))
+    assert not rules.banned(table_key("sales", "x3"))
 
 
 def test_nothing_said_marks_nothing() -> None:
-    marks = Marks()
-    assert not marks.pins
-    assert not marks.bans
-    assert not marks.pinned("a", "b")
-    assert not marks.banned(table_key("a", "b"))
+    rules = PinRules()
+    assert not rules.pins
+    assert not rules.bans
+    assert not rules.pinned("a", "b")
+    assert not rules.banned(table_key("a", "b"))
 
 
 def test_ban_is_an_exception_to_a_pin() -> None:
-    marks = Marks(("finance.*",), ("finance.tmp_*",))
-    assert not marks.pinned("finance", "tmp_1")
-    assert marks.banned(table_key("finance", "tmp_1"))
-    assert marks.pinned("finance", "orders")
+    rules = PinRules(("finance.*",), ("finance.tmp_*",))
+    assert not rules.pinned("finance", "tmp_1")
+    assert rules.banned(table_key("finance", "tmp_1"))
+    assert rules.pinned("finance", "orders")
 
 
 def test_word_about_one_table_counts_before_patterns() -> None:
-    marks = Marks(("finance.*",), ("finance.tmp_*",))
-    assert marks.banned(table_key("finance", "tmp_1"))
-    marks.pin("finance", "tmp_1")
-    assert marks.pinned("finance", "tmp_1")
-    assert not marks.banned(table_key("finance", "tmp_1"))
-    marks.unpin("finance", "tmp_1")
-    assert marks.banned(table_key("finance", "tmp_1"))
-    assert not marks.pinned("finance", "tmp_1")
-    marks.unpin("finance", "orders")
-    assert not marks.pinned("finance", "orders")
-    assert not marks.banned(table_key("finance", "orders"))
-    marks.pin("finance", "orders")
-    assert marks.pinned("finance", "orders")
+    rules = PinRules(("finance.*",), ("finance.tmp_*",))
+    assert rules.banned(table_key("finance", "tmp_1"))
+    rules.pin("finance", "tmp_1")
+    assert rules.pinned("finance", "tmp_1")
+    assert not rules.banned(table_key("finance", "tmp_1"))
+    rules.unpin("finance", "tmp_1")
+    assert rules.banned(table_key("finance", "tmp_1"))
+    assert not rules.pinned("finance", "tmp_1")
+    rules.unpin("finance", "orders")
+    assert not rules.pinned("finance", "orders")
+    assert not rules.banned(table_key("finance", "orders"))
+    rules.pin("finance", "orders")
+    assert rules.pinned("finance", "orders")
 
 
 def test_pins_by_name_alone_are_pins_until_the_last_is_gone() -> None:
-    marks = Marks()
-    marks.pin("a", "b")
-    assert marks.pins
-    marks.unpin("a", "b")
-    assert not marks.pins
+    rules = PinRules()
+    rules.pin("a", "b")
+    assert rules.pins
+    rules.unpin("a", "b")
+    assert not rules.pins
 
 
 def test_verdicts_remembered_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "REMEMBERED_MAX", 10)
-    marks = Marks(never=("tmp.*",))
+    rules = PinRules(never=("tmp.*",))
     for number in range(100):
-        assert marks.banned(table_key("tmp", f"t{number}"))
-        assert not marks.banned(table_key("sales", f"t{number}"))
-        assert len(marks._banned) <= 10
+        assert rules.banned(table_key("tmp", f"t{number}"))
+        assert not rules.banned(table_key("sales", f"t{number}"))
+        assert len(rules._banned) <= 10
 
 
 def test_patterns_are_read_from_a_list_in_any_case() -> None:
@@ -97,13 +97,13 @@ def test_too_many_patterns_are_refused() -> None:
 def test_banned_table_is_pulled_for_each_read_and_never_kept() -> None:
     world = chooser(never=("shop.orders",))
     for _ in range(3):
-        world.member.choosing.reads.append(("shop", "orders", False))
+        world.member.placement.reads.append(("shop", "orders", False))
         assert world.table("shop.orders") in world.answers
         assert world.columns("orders") is None
     assert len(pulls(world)) == 3
     world.pass_time(2)
     assert world.topics()[world.catalog.topic("shop", "orders")].level == "none"
-    assert not len(world.member.choosing.uses)
+    assert not len(world.member.placement.usage)
     world.table("shop.items")
     assert world.columns("items") == ("id",)
 

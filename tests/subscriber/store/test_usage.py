@@ -1,4 +1,4 @@
-"""Uses: what is read, what of it is a miss at minimal, and what is remembered."""
+"""Tests of the usage tracker: what is read, what would miss at minimal, what is remembered."""
 
 from math import inf
 
@@ -7,38 +7,45 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.subscriber.store import usage as module
-from topicast.subscriber.store.usage import FIRST_SHARE, HALF_LIFE_S, HOT_PER_S, WINDOW_S, Use, Uses
+from topicast.subscriber.store.usage import (
+    FIRST_SHARE,
+    HALF_LIFE_S,
+    HOT_PER_S,
+    WINDOW_S,
+    TopicUsage,
+    UsageTracker,
+)
 
 PER_S = 0.6931471805599453 / HALF_LIFE_S
 
 
 def test_topic_never_read_has_no_use() -> None:
-    assert Uses().of(7, now=100.0) == Use()
-    assert Use().read_at == -inf
+    assert UsageTracker().of(7, now=100.0) == TopicUsage()
+    assert TopicUsage().read_at == -inf
 
 
 def test_first_read_counts_a_quarter_and_is_a_miss() -> None:
-    uses = Uses()
-    uses.read(7, b"a", size=1000, now=5.0)
-    use = uses.of(7, now=5.0)
+    usage = UsageTracker()
+    usage.read(7, b"a", size=1000, now=5.0)
+    use = usage.of(7, now=5.0)
     assert use.reads == use.misses == pytest.approx(FIRST_SHARE * PER_S)
     assert use.read_bytes == use.missed_bytes == pytest.approx(1000 * FIRST_SHARE * PER_S)
     assert (use.working_bytes, use.read_at) == (0, 5.0)
 
 
 def test_second_read_is_a_hit_and_makes_the_table_part_of_the_working_set() -> None:
-    uses = Uses()
-    uses.read(7, b"a", size=1000, now=5.0)
-    uses.read(7, b"a", size=1200, now=5.0)
-    use = uses.of(7, now=5.0)
+    usage = UsageTracker()
+    usage.read(7, b"a", size=1000, now=5.0)
+    usage.read(7, b"a", size=1200, now=5.0)
+    use = usage.of(7, now=5.0)
     assert use.reads == pytest.approx((1 + FIRST_SHARE) * PER_S)
     assert use.misses == pytest.approx(FIRST_SHARE * PER_S)
     assert use.working_bytes == 1200
-    assert uses.of(8, now=5.0) == Use()
+    assert usage.of(8, now=5.0) == TopicUsage()
 
 
 def test_reads_told_in_a_bundle_count_as_if_told_one_by_one() -> None:
-    bundled, single = Uses(), Uses()
+    bundled, single = UsageTracker(), UsageTracker()
     bundled.read(7, b"a", size=1000, now=5.0, times=3)
     for _ in range(3):
         single.read(7, b"a", size=1000, now=5.0)
@@ -46,115 +53,115 @@ def test_reads_told_in_a_bundle_count_as_if_told_one_by_one() -> None:
 
 
 def test_read_after_a_change_is_a_miss_of_the_bytes_that_changed() -> None:
-    uses = Uses()
-    uses.read(7, b"a", size=1000, now=0.0)
-    before = uses.of(7, now=0.0)
-    uses.changed(b"a", size=100, version=1)
-    uses.changed(b"a", size=200, version=2)
-    uses.read(7, b"a", size=1000, now=0.0)
-    uses.read(7, b"a", size=1000, now=0.0)  # pulled by then
-    after = uses.of(7, now=0.0)
+    usage = UsageTracker()
+    usage.read(7, b"a", size=1000, now=0.0)
+    before = usage.of(7, now=0.0)
+    usage.changed(b"a", size=100, version=1)
+    usage.changed(b"a", size=200, version=2)
+    usage.read(7, b"a", size=1000, now=0.0)
+    usage.read(7, b"a", size=1000, now=0.0)  # pulled by then
+    after = usage.of(7, now=0.0)
     assert after.misses - before.misses == pytest.approx(PER_S)
     assert after.missed_bytes - before.missed_bytes == pytest.approx(300 * PER_S)
-    uses.changed(b"a", size=10**9, version=3)
-    uses.read(7, b"a", size=1000, now=0.0)
-    more = uses.of(7, now=0.0)
+    usage.changed(b"a", size=10**9, version=3)
+    usage.read(7, b"a", size=1000, now=0.0)
+    more = usage.of(7, now=0.0)
     assert more.missed_bytes - after.missed_bytes == pytest.approx(1000 * PER_S)
-    uses.check()
+    usage.check()
 
 
 def test_read_of_a_hot_table_that_was_pulled_ahead_of_it_is_no_miss() -> None:
-    uses, hot = Uses(), int(2 * HOT_PER_S / PER_S)
-    uses.read(7, b"a", size=1000, now=0.0, times=hot)
-    before = uses.of(7, now=0.0)
-    uses.changed(b"a", size=100, version=5)
-    uses.changed(b"a", size=100, version=5)  # another entry of the same change
-    uses.read(7, b"a", size=1000, now=0.0)
-    after = uses.of(7, now=0.0)
+    usage, hot = UsageTracker(), int(2 * HOT_PER_S / PER_S)
+    usage.read(7, b"a", size=1000, now=0.0, times=hot)
+    before = usage.of(7, now=0.0)
+    usage.changed(b"a", size=100, version=5)
+    usage.changed(b"a", size=100, version=5)  # another entry of the same change
+    usage.read(7, b"a", size=1000, now=0.0)
+    after = usage.of(7, now=0.0)
     assert (after.misses, after.missed_bytes) == (before.misses, before.missed_bytes)
     assert after.reads > before.reads
 
 
 def test_read_of_a_hot_table_that_changes_faster_than_it_is_read_is_a_miss() -> None:
-    uses, hot = Uses(), int(2 * HOT_PER_S / PER_S)
-    uses.read(7, b"a", size=1000, now=0.0, times=hot)
-    before = uses.of(7, now=0.0)
+    usage, hot = UsageTracker(), int(2 * HOT_PER_S / PER_S)
+    usage.read(7, b"a", size=1000, now=0.0, times=hot)
+    before = usage.of(7, now=0.0)
     for version in (5, 6):
-        uses.changed(b"a", size=100, version=version)
-    uses.read(7, b"a", size=1000, now=0.0)
-    assert uses.of(7, now=0.0).misses - before.misses == pytest.approx(PER_S)
+        usage.changed(b"a", size=100, version=version)
+    usage.read(7, b"a", size=1000, now=0.0)
+    assert usage.of(7, now=0.0).misses - before.misses == pytest.approx(PER_S)
 
 
 def test_change_of_a_table_that_nobody_reads_counts_nothing() -> None:
-    uses = Uses()
-    uses.changed(b"a", size=100, version=1)
-    assert len(uses) == 0
+    usage = UsageTracker()
+    usage.changed(b"a", size=100, version=1)
+    assert len(usage) == 0
 
 
 def test_tombstone_without_bytes_is_a_change_too() -> None:
-    uses = Uses()
-    uses.read(7, b"a", size=1000, now=0.0, times=2)
-    before = uses.of(7, now=0.0)
-    uses.changed(b"a", size=0, version=1)
-    uses.read(7, b"a", size=1000, now=0.0)
-    assert uses.of(7, now=0.0).misses - before.misses == pytest.approx(PER_S)
+    usage = UsageTracker()
+    usage.read(7, b"a", size=1000, now=0.0, times=2)
+    before = usage.of(7, now=0.0)
+    usage.changed(b"a", size=0, version=1)
+    usage.read(7, b"a", size=1000, now=0.0)
+    assert usage.of(7, now=0.0).misses - before.misses == pytest.approx(PER_S)
 
 
 def test_rates_halve_in_a_half_life() -> None:
-    uses = Uses()
-    uses.read(7, b"a", size=1000, now=0.0, times=4)
-    now, later = uses.of(7, now=0.0), uses.of(7, now=HALF_LIFE_S)
+    usage = UsageTracker()
+    usage.read(7, b"a", size=1000, now=0.0, times=4)
+    now, later = usage.of(7, now=0.0), usage.of(7, now=HALF_LIFE_S)
     assert later.reads == pytest.approx(now.reads / 2)
     assert later.read_bytes == pytest.approx(now.read_bytes / 2)
     assert later.misses == pytest.approx(now.misses / 2)
     assert later.missed_bytes == pytest.approx(now.missed_bytes / 2)
     assert (later.working_bytes, later.read_at) == (now.working_bytes, 0.0)
-    uses.read(7, b"a", size=1000, now=HALF_LIFE_S)
-    assert uses.of(7, now=HALF_LIFE_S).reads == pytest.approx(now.reads / 2 + PER_S)
+    usage.read(7, b"a", size=1000, now=HALF_LIFE_S)
+    assert usage.of(7, now=HALF_LIFE_S).reads == pytest.approx(now.reads / 2 + PER_S)
 
 
 def test_table_not_read_for_the_window_is_forgotten() -> None:
-    uses = Uses()
-    uses.read(7, b"a", size=1000, now=0.0, times=2)
-    uses.read(7, b"b", size=10, now=1.0, times=2)
-    uses.read(7, b"c", size=10, now=2.0)
-    assert uses.of(7, now=WINDOW_S).working_bytes == 10
-    assert len(uses) == 2
-    uses.read(7, b"c", size=10, now=WINDOW_S + 2.0)
-    assert uses.of(7, now=WINDOW_S + 2.0).working_bytes == 0
-    assert len(uses) == 1
+    usage = UsageTracker()
+    usage.read(7, b"a", size=1000, now=0.0, times=2)
+    usage.read(7, b"b", size=10, now=1.0, times=2)
+    usage.read(7, b"c", size=10, now=2.0)
+    assert usage.of(7, now=WINDOW_S).working_bytes == 10
+    assert len(usage) == 2
+    usage.read(7, b"c", size=10, now=WINDOW_S + 2.0)
+    assert usage.of(7, now=WINDOW_S + 2.0).working_bytes == 0
+    assert len(usage) == 1
 
 
 def test_dropped_table_is_not_in_the_working_set() -> None:
-    uses = Uses()
-    uses.read(7, b"a", size=1000, now=0.0, times=2)
-    uses.read(7, b"b", size=1000, now=0.0)
+    usage = UsageTracker()
+    usage.read(7, b"a", size=1000, now=0.0, times=2)
+    usage.read(7, b"b", size=1000, now=0.0)
     for group in (b"a", b"b", b"c"):
-        uses.gone(group)
-    assert uses.of(7, now=0.0).working_bytes == 0
-    assert len(uses) == 0
-    uses.check()
+        usage.gone(group)
+    assert usage.of(7, now=0.0).working_bytes == 0
+    assert len(usage) == 0
+    usage.check()
 
 
 def test_scan_ends_no_working_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ONCE_MAX", 10)
-    uses = Uses()
-    uses.read(7, b"hot", size=1000, now=0.0, times=2)
+    usage = UsageTracker()
+    usage.read(7, b"hot", size=1000, now=0.0, times=2)
     for number in range(100):
-        uses.read(number % 16, b"cold%d" % number, size=50, now=1.0)
-    assert uses.of(7, now=1.0).working_bytes == 1000
-    assert uses.of(8, now=1.0).working_bytes == 0
-    assert len(uses) == 11
-    uses.check()
+        usage.read(number % 16, b"cold%d" % number, size=50, now=1.0)
+    assert usage.of(7, now=1.0).working_bytes == 1000
+    assert usage.of(8, now=1.0).working_bytes == 0
+    assert len(usage) == 11
+    usage.check()
 
 
 def test_least_recently_read_table_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "AGAIN_MAX", 2)
-    uses = Uses()
+    usage = UsageTracker()
     for group in (b"a", b"b", b"a", b"c"):
-        uses.read(7, group, size=100 + group[0], now=0.0, times=2)
-    assert uses.of(7, now=0.0).working_bytes == 100 + ord("a") + 100 + ord("c")
-    uses.check()
+        usage.read(7, group, size=100 + group[0], now=0.0, times=2)
+    assert usage.of(7, now=0.0).working_bytes == 100 + ord("a") + 100 + ord("c")
+    usage.check()
 
 
 GROUPS = st.sampled_from([b"a", b"b", b"c", b"d", b"e", b"f"])
@@ -167,17 +174,17 @@ DROPS = st.tuples(st.just("gone"), GROUPS, st.just(0), st.just(0))
 def test_sums_hold_and_misses_are_never_more_than_reads(
     facts: list[tuple[tuple[str, bytes, int, int], float]],
 ) -> None:
-    uses, now = Uses(), 0.0
+    usage, now = UsageTracker(), 0.0
     for version, ((what, group, size, times), passed) in enumerate(facts, 1):
         now += passed
         if what == "read":
-            uses.read(group[0] % 3, group, size=size, now=now, times=times)
+            usage.read(group[0] % 3, group, size=size, now=now, times=times)
         elif what == "changed":
-            uses.changed(group, size=size, version=version)
+            usage.changed(group, size=size, version=version)
         else:
-            uses.gone(group)
-        uses.check()
+            usage.gone(group)
+        usage.check()
         for topic in range(3):
-            use = uses.of(topic, now=now)
+            use = usage.of(topic, now=now)
             assert 0 <= use.misses <= use.reads * (1 + 1e-9)
             assert 0 <= use.missed_bytes <= use.read_bytes * (1 + 1e-9) + 1e-9
