@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Final
 
+from ..topics.objects.names import TableId
 from ..topics.topic import Topic
 from ..topics.wire.messages import SOURCE_LOAD, Inspected
 from . import status
@@ -36,7 +37,7 @@ from .ingest.event_window import Window
 from .ingest.loader import Loader
 from .ingest.materializer import Writer
 from .ingest.poller import Polled, Poller, PollFailed
-from .ingest.reads import ReadDone, ReadFailed, TableId
+from .ingest.reads import ReadDone, ReadFailed
 from .ingest.reports import Reports
 from .lineage import AHEAD, Claim, StartRecord, judge
 from .model.namespace import Namespace

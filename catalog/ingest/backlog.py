@@ -10,7 +10,8 @@ everything else for minutes.
 from collections.abc import Callable, Iterable
 from itertools import islice
 
-from .reads import NEVER, Need, TableId
+from ...topics.objects.names import TableId
+from .reads import NEVER, Need
 
 
 class Backlog:

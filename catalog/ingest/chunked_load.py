@@ -11,7 +11,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
-from .reads import Piece, TableId, TableRead, Want
+from ...topics.objects.names import TableId
+from .reads import Piece, TableRead, Want
 
 PARTITIONS_PER_READ_MAX: Final = 1_000
 SLICES_MAX: Final = 4  # of one table, read and not written yet, before more of it is read

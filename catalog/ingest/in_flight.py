@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from ...topics.objects.names import TableId
 from .chunked_load import Load
-from .reads import Need, Read, ReadDone, TableId, Want
+from .reads import Need, Read, ReadDone, Want
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, assert_never
 
+from ...topics.objects.names import TableId
 from .actions import DatabaseDirt, Dirt, PartitionDirt, TableDirt
 from .backlog import Backlog
 from .chunked_load import Load
@@ -26,7 +27,6 @@ from .reads import (
     Read,
     ReadDone,
     ReadFailed,
-    TableId,
     TableRead,
     Withdraw,
 )

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import assert_never
 
+from ...topics.objects.names import TableId
 from ...topics.objects.tables import read_table
 from ...topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD
 from ..model.namespace import Namespace
 from ..model.tables import Contents
 from . import reads
 from .loader import Loader
-from .reads import Complete, Need, Piece, Publish, TableId, TableRead, Withdraw
+from .reads import Complete, Need, Piece, Publish, TableRead, Withdraw
 
 
 class Writer:

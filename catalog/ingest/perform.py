@@ -6,11 +6,12 @@ Every function ends in a fact; a metastore that fails ends in one as well.
 from typing import Final, assert_never
 
 from ...topics.errors import ObjectGone, SourceError, SourceRefused, WireError
+from ...topics.objects.names import TableId
 from ...topics.objects.tables import read_table
 from ..facts import NamesFailed, NamesRead, ReadNames
 from ..metastore.port import Metastore
 from .poller import Poll, Polled, PollFailed
-from .reads import Read, ReadDone, ReadFailed, TableId, TableRead, Want
+from .reads import Read, ReadDone, ReadFailed, TableRead, Want
 
 WHOLE_PARTITIONS_MAX: Final = 1_000  # read at once; of a larger table only the names
 

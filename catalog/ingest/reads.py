@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-TableId = tuple[str, str]
-"""(database, table); the table is "" where the database itself is meant."""
+from ...topics.objects.names import TableId
 
 NEVER: Final = 1 << 62  # the arrival number of what no event asked for
 REFUSED_TRIES_MAX: Final = 3  # then a table that cannot be read is withdrawn

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ...topics.errors import UsageError
-from ...topics.objects.names import parse_table_name
+from ...topics.objects.names import TableId, parse_table_name
 from ...topics.topic import Topic
 from ...topics.wire.messages import (
     ABANDONED,
@@ -32,7 +32,6 @@ from ..model.namespace import Namespace
 from ..model.tables import Contents
 from ..model.transactions import WriteId, WriteRow
 from .locations import Locations
-from .reads import TableId
 
 LEASE_S: Final = 30.0  # without a word of a driver, its intents are taken for written
 DRIVERS_MAX: Final = 1000  # beyond, the writes of who was silent longest are forgotten

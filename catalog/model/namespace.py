@@ -14,6 +14,7 @@ from functools import lru_cache
 from ...topics.entries import Entry, prefix_tombstone, tombstone
 from ...topics.objects.names import (
     DatabaseKey,
+    TableId,
     database_key,
     names_group,
     names_key,
@@ -29,7 +30,6 @@ from ...topics.objects.values import (
 )
 from ...topics.sharding import NAMESPACE
 from ...topics.wire.messages import SOURCE_ORDERS
-from ..ingest.reads import TableId
 from .transactions import CREATED, DROPPED, SCHEMA, ChangeRow
 from .versions import GroupLeaves, Ledger
 

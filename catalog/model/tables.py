@@ -12,7 +12,7 @@ from typing import Final
 from ...topics.entries import STUB, VALUE, Entry, prefix_tombstone, tombstone
 from ...topics.errors import UsageError, WireError
 from ...topics.objects.blocks import decode_block, edit_partitions
-from ...topics.objects.names import block_key, table_key
+from ...topics.objects.names import TableId, block_key, table_key
 from ...topics.objects.tables import Column, Table, read_table
 from ...topics.objects.values import (
     ABSENT,
@@ -25,7 +25,6 @@ from ...topics.objects.values import (
 from ...topics.sharding import NAMESPACE, table_topic
 from ...topics.topic import Topic
 from ...topics.wire.header import VALUE_BYTES_MAX
-from ..ingest.reads import TableId
 from .transactions import DATA, LOADED, SCHEMA, UNLOADED, ChangeRow
 from .versions import GroupLeaves, Ledger
 

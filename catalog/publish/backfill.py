@@ -14,12 +14,13 @@ from typing import Final
 from ...topics.entries import VALUE, Entry, group_of
 from ...topics.errors import UsageError, WireError
 from ...topics.objects.blocks import restamp_block
+from ...topics.objects.names import table_of
 from ...topics.sharding import NAMESPACE
 from ...topics.wire.codec import row_bytes
 from ...topics.wire.header import VALUE_BYTES_MAX
 from ...topics.wire.messages import SOURCE_LOAD
 from ..model.versions import Ledger
-from .modes import Mode, Policy, table_of
+from .modes import Mode, Policy
 
 PIECE_BYTES_MAX: Final = 48 << 10  # of one transaction: below a delta, so that it goes out whole
 PIECE_ENTRIES_MAX: Final = 32  # 40 µs for each block that is written anew: below a turn's 2 ms

@@ -17,11 +17,11 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Final
 
-from ...topics.entries import FULL, MINIMAL, Entry, group_of, stub
+from ...topics.entries import FULL, MINIMAL, Entry, stub
 from ...topics.errors import ConfigError
+from ...topics.objects.names import TableId, table_of
 from ...topics.offers import ALL_OFFERED
 from ...topics.sharding import NAMESPACE
-from ..ingest.reads import TableId
 
 FULL_MODE: Final = "full"
 MIXED_MODE: Final = "mixed"
@@ -135,12 +135,6 @@ def shown(mode: Mode, topic: int, entries: Sequence[Entry]) -> Sequence[Entry]:
     if topic == NAMESPACE or mode.withholds_nothing:
         return entries
     return tuple(stub(one) if mode.withholds(table_of(one.key)) else one for one in entries)
-
-
-def table_of(key: bytes) -> TableId:
-    """Return the table whose entry or block has ``key``."""
-    db, table, _ = group_of(key).split(b"\0")
-    return db.decode(), table.decode()
 
 
 def pack_policy(policy: Policy) -> str:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
+from ...topics.objects.names import TableId
 from ...topics.wire.messages import SOURCE_ORDERS
 from ..ingest.actions import DatabaseDirt, Dirt, PartitionDirt, TableDirt
 from ..ingest.loader import WHOLE_PER_READ_MAX, Loader
 from ..ingest.poller import Poller
-from ..ingest.reads import TableId
 from ..model.namespace import Namespace
 from ..model.tables import Contents
 

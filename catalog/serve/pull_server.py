@@ -12,12 +12,11 @@ from typing import Final
 
 from ...topics.bulk import Sender
 from ...topics.errors import UsageError
-from ...topics.objects.names import table_name
+from ...topics.objects.names import TableId, table_name
 from ...topics.wire.messages import Pull, Refused
 from ..facts import Counts, Reply
 from ..ingest.loader import Loader
 from ..ingest.poller import Poller
-from ..ingest.reads import TableId
 from .fair_queue import FairQueue
 from .pulls import Pulls
 from .waiters import Waiting

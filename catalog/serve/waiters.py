@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from ...topics.objects.names import TableId
 from ...topics.wire.messages import SELECT_TABLE, Pull
-from ..ingest.reads import TableId
 
 WAITING_MAX: Final = 10_000
 WAITING_PER_PEER_MAX: Final = 1_000

@@ -1,6 +1,5 @@
 """A ledger with namespace and contents, and Thrift structs to write into them."""
 
-from topicast.catalog.ingest.reads import TableId
 from topicast.catalog.model.namespace import Namespace
 from topicast.catalog.model.tables import Contents
 from topicast.catalog.model.transactions import Transaction
@@ -8,7 +7,7 @@ from topicast.catalog.model.versions import Ledger
 from topicast.tests.catalog.fake_metastore import make_partition, make_table, thrift_bytes
 from topicast.topics.entries import Entry
 from topicast.topics.objects.blocks import decode_block
-from topicast.topics.objects.names import table_key
+from topicast.topics.objects.names import TableId, table_key
 from topicast.topics.sharding import topic_ids
 from topicast.topics.topic import Topic
 from topicast.topics.wire.messages import SOURCE_EVENTS

@@ -15,8 +15,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ..entries import KEY_BYTES_MAX
+from ..entries import KEY_BYTES_MAX, group_of
 from ..errors import UsageError, WireError
+
+TableId = tuple[str, str]
+"""(database, table); the table is "" where the database itself is meant."""
 
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 """What stands in a partition's name for a value that is NULL or empty."""
@@ -134,6 +137,12 @@ def parse_table_key(key: bytes) -> TableKey | BlockKey:
     return BlockKey(_text(db), _text(table), _text(rest[1:]))
 
 
+def table_of(key: bytes) -> TableId:
+    """Return the table whose entry or block has ``key``, which this process has built."""
+    db, table, _ = group_of(key).split(b"\0")
+    return db.decode(), table.decode()
+
+
 def name_of(group: bytes) -> str:
     """Return the name of the table whose key is ``group``.
 
@@ -162,7 +171,7 @@ def table_name(db: str, table: str) -> str:
     return f"{db}.{table}"
 
 
-def parse_table_name(name: str) -> tuple[str, str]:
+def parse_table_name(name: str) -> TableId:
     """Split what a user wrote as ``db.table``; HMS keeps names in lower case, so they come so.
 
     Raises:

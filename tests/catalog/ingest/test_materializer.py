@@ -11,13 +11,13 @@ from topicast.catalog.ingest.reads import (
     Piece,
     Publish,
     Read,
-    TableId,
     TableRead,
     Withdraw,
 )
 from topicast.catalog.model.transactions import Transaction
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.topics.entries import STUB
+from topicast.topics.objects.names import TableId
 from topicast.topics.objects.values import COMPLETE, LOADING
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD

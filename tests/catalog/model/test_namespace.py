@@ -2,12 +2,11 @@
 
 import pytest
 
-from topicast.catalog.ingest.reads import TableId
 from topicast.catalog.model.namespace import Namespace
 from topicast.catalog.model.transactions import CREATED, DROPPED, SCHEMA, Transaction
 from topicast.tests.catalog.holding import NOW_US, Holding
 from topicast.topics.entries import PREFIX, TOMBSTONE, VALUE
-from topicast.topics.objects.names import database_key, names_group, rules_key
+from topicast.topics.objects.names import TableId, database_key, names_group, rules_key
 from topicast.topics.objects.rules import Rule
 from topicast.topics.objects.values import NAMES_MAX
 from topicast.topics.sharding import NAMESPACE

@@ -9,9 +9,9 @@ from topicast.catalog.ingest.reads import (
     Read,
     ReadDone,
     ReadFailed,
-    TableId,
     TableRead,
 )
+from topicast.topics.objects.names import TableId
 
 T, U, V = ("d", "t"), ("d", "u"), ("d", "v")
 
