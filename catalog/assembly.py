@@ -11,8 +11,8 @@ from ..topics.sharding import topic_ids
 from .catalogd import SERVICE, Catalogd, HubLine, load_topics
 from .config import CatalogdConfig
 from .core import Catalog
-from .ingest.event_window import Window, unpack_state
-from .ingest.read_threads import Readers
+from .ingest.event_window import EventWindow, unpack_state
+from .ingest.read_threads import ReadThreads
 from .metastore.hms import Hms
 from .publish.modes import Policy, unpack_policy
 from .publish.publisher import Publisher
@@ -86,7 +86,7 @@ def _assemble(
         link,
         published=published,
         hubs=hubs,
-        make_readers=lambda deliver: Readers(
+        make_read_threads=lambda deliver: ReadThreads(
             lambda: Hms(config.hive_metastore_uris, timeout_s=HMS_TIMEOUT_S),
             threads=config.num_metadata_loading_threads,
             deliver=deliver,
@@ -94,12 +94,12 @@ def _assemble(
     )
 
 
-def _window(store: Store) -> Window | None:
+def _window(store: Store) -> EventWindow | None:
     try:
         state = unpack_state(store.window)
     except WireError as exc:
         raise StoreError("the store", str(exc), REMEDY) from exc
-    return Window(state, now=time.monotonic()) if state is not None else None
+    return EventWindow(state, now=time.monotonic()) if state is not None else None
 
 
 def _policy(store: Store) -> Policy:

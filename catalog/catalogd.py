@@ -31,7 +31,7 @@ from .facts import (
 )
 from .ingest.event_window import pack_state
 from .ingest.poller import Poll
-from .ingest.read_threads import Answer, Readers
+from .ingest.read_threads import Answer, ReadThreads
 from .ingest.reads import Read
 from .model.transactions import Transaction
 from .publish import publishing
@@ -79,7 +79,7 @@ class Catalogd:
         *,
         published: PublishedState,
         hubs: Iterable[HubLine],
-        make_readers: Callable[[Callable[[Answer], None]], Readers],
+        make_read_threads: Callable[[Callable[[Answer], None]], ReadThreads],
         clock: Callable[[], float] = time.monotonic,
         wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
@@ -98,7 +98,9 @@ class Catalogd:
         self._clock = clock
         self._wall_us = wall_us
         self._inbox: Inbox[Answer] = Inbox(link.wake)
-        self._readers = make_readers(lambda answer: self._inbox.put(answer, timeout_s=60.0))
+        self._read_threads = make_read_threads(
+            lambda answer: self._inbox.put(answer, timeout_s=60.0)
+        )
         self._stopping = False
         self._floors_at = 0.0
         self._floors_of: list[int] = []
@@ -114,7 +116,7 @@ class Catalogd:
 
     def run(self) -> None:
         """Serve until ``stop``."""
-        self._readers.start()
+        self._read_threads.start()
         while not self._stopping:
             self.run_once()
 
@@ -144,7 +146,7 @@ class Catalogd:
         for hub in self._hubs:
             if hub.socket(CONTROL_CHANNEL) in self._connected:
                 self._link.send(hub.socket(CONTROL_CHANNEL), encode(Bye(reason="catalogd stops")))
-        self._readers.close()
+        self._read_threads.close()
         self._link.close()
         self._store.close()
 
@@ -179,7 +181,7 @@ class Catalogd:
         for effect in effects:
             match effect:
                 case Poll() | Read() | ReadNames():
-                    self._readers.order(effect)
+                    self._read_threads.order(effect)
                 case Commit():
                     self._commit(effect)
                 case Publish(transactions=transactions):

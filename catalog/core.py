@@ -1,6 +1,6 @@
 """Catalog: the core of catalogd. Facts of the metastore become versions, then effects.
 
-    events ─▶ poller ─▶ loader ─▶ writer ─▶ ledger ─▶ commit ─▶ hubs, answers
+    events ─▶ poller ─▶ loader ─▶ materializer ─▶ version log ─▶ commit ─▶ hubs, answers
                  ▲         ▲                                        │
                  └─ sync ──┴─ pull ◀─────────── desk ◀── asked ─────┘
 
@@ -32,18 +32,18 @@ from .facts import (
     Settings,
 )
 from .ingest import reads
-from .ingest.actions import DatabaseDirt, Dirt, TableDirt, dirt_of
-from .ingest.event_window import Window
+from .ingest.actions import Dirty, DirtyDatabase, DirtyTable, dirty_objects
+from .ingest.event_window import EventWindow
 from .ingest.loader import Loader
-from .ingest.materializer import Writer
+from .ingest.materializer import Materializer
 from .ingest.poller import Polled, Poller, PollFailed
 from .ingest.reads import ReadDone, ReadFailed
 from .ingest.reports import Reports
 from .lineage import AHEAD, Claim, StartRecord, judge
 from .model.namespace import Namespace
-from .model.tables import Contents
+from .model.tables import Tables
 from .model.transactions import WriteRow
-from .model.versions import Ledger
+from .model.versions import VersionLog
 from .publish.backfill import Backfill
 from .publish.modes import POLICY_DEFAULT, Mode, Policy, overrides_text
 from .serve.admin import AdminOrders, Hands
@@ -65,7 +65,7 @@ class Catalog:
         topics: dict[int, Topic],
         *,
         starts: tuple[StartRecord, ...],
-        window: Window | None,
+        window: EventWindow | None,
         settings: Settings,
         policy: Policy = POLICY_DEFAULT,
         writes: Iterable[WriteRow] = (),
@@ -84,20 +84,20 @@ class Catalog:
         self.starts = starts
         self.counts = Counts()
         self.error = ""
-        self.ledger = Ledger(topics)
-        self.backfill = Backfill(self.ledger, policy)
-        self.namespace = Namespace(self.ledger)
-        self.contents = Contents(self.ledger, len(topics) - 1)
+        self.version_log = VersionLog(topics)
+        self.backfill = Backfill(self.version_log, policy)
+        self.namespace = Namespace(self.version_log)
+        self.tables = Tables(self.version_log, len(topics) - 1)
         self.poller = Poller(window, interval_s=settings.polling_interval_s)
         self.loader = Loader(
-            loaded=self.contents.loaded,
+            loaded=self.tables.loaded,
             reads_max=settings.reads_max,
             fenced=self.poller.enabled,
         )
-        self._writer = Writer(self.namespace, self.contents, self.loader)
+        self._materializer = Materializer(self.namespace, self.tables, self.loader)
         self.admin = self._make_admin()
         self.report_acks = ReportAcks(
-            Reports(self.namespace, self.contents, topics, known=writes),
+            Reports(self.namespace, self.tables, topics, known=writes),
             metastore=settings.metastore,
             position=self.position,
         )
@@ -108,7 +108,7 @@ class Catalog:
         self._first_seq: int | None = None  # arrival number of what the first poll brought
         self._mint_above = 0  # a new epoch is ordered, above this one
         self._caught_up = not self.poller.enabled
-        self._unchecked = self._tables() if window is not None else None
+        self._unchecked = self._known_tables() if window is not None else None
         self._place = self.poller.place
         self._now = 0.0
         self._gap_seq = 0  # arrival number of the oldest gap that is not read over yet
@@ -155,11 +155,11 @@ class Catalog:
                 )
             case Minted():
                 self.starts, self._mint_above = fact.starts, 0
-                for topic in self.ledger.topics.values():
+                for topic in self.version_log.topics.values():
                     topic.epoch = fact.epoch
             case Floors():
                 for number, floor in fact.floors.items():
-                    self.ledger.topics[number].forget(floor)
+                    self.version_log.topics[number].forget(floor)
 
     def flush(self, *, now: float, now_us: int) -> tuple[Effect, ...]:
         """Return what may leave now: orders, the commit, then what depends on it."""
@@ -173,7 +173,7 @@ class Catalog:
         effects, self._wanted = self._wanted, []
         if self.dispatcher.settled:
             self.backfill.touch(now=now, at_us=now_us)
-        transactions, policy = self.ledger.take(), self.backfill.take()
+        transactions, policy = self.version_log.take(), self.backfill.take()
         orders, (writes, settled) = self.admin.given(now_us), self.report_acks.commits()
         if self.dispatcher.settled:
             self.poller.resolved(self.loader.unresolved())
@@ -211,7 +211,7 @@ class Catalog:
         Raises:
             WireError: the claim cannot be true.
         """
-        versions = dict(zip(self.ledger.topics, self.ledger.versions(), strict=True))
+        versions = dict(zip(self.version_log.topics, self.version_log.versions(), strict=True))
         if judge(self.starts, versions, claim=claim) != AHEAD:
             return True
         self.outgrow(claim.epoch)
@@ -231,13 +231,13 @@ class Catalog:
             return False
         self.loader.keep(self._loads)
         if self.dispatcher.serving:
-            self._unchecked = self._tables()
+            self._unchecked = self._known_tables()
         return True
 
     def status(self) -> status.Status:
         """Picture catalogd; the picture does not change afterwards. Cost: O(topics)."""
         (epoch, start), poller = self.position(), self.poller
-        topics = status.of_topics(self.ledger.topics)
+        topics = status.of_topics(self.version_log.topics)
         problem, warning = status.troubles(
             poller.trouble(self._now),
             self.error,
@@ -265,13 +265,13 @@ class Catalog:
             held_bytes=sum(topic.held_bytes for topic in topics),
             counts=asdict(self.counts)
             | self.report_acks.counts()
-            | {"polls_late": poller.late, "unfit": self.contents.unfit},
+            | {"polls_late": poller.late, "unfit": self.tables.unfit},
             topics=topics,
         )
 
     def check(self) -> None:
         """Assert every invariant."""
-        self.ledger.check()
+        self.version_log.check()
         self.backfill.check()
         self.admin.check()
         self.report_acks.check()
@@ -282,7 +282,7 @@ class Catalog:
     def _make_admin(self) -> AdminOrders:
         return AdminOrders(
             self.namespace,
-            Jobs(self.namespace, self.contents, self.loader, poller=self.poller, load=self._load),
+            Jobs(self.namespace, self.tables, self.loader, poller=self.poller, load=self._load),
             poller=self.poller,
             backfill=self.backfill,
             hands=Hands(turn=self.turn, follows=self._follows),
@@ -290,12 +290,12 @@ class Catalog:
 
     def _make_dispatcher(self) -> Dispatcher:
         return Dispatcher(
-            Pulls(self.namespace, self.contents, self.position),
+            Pulls(self.namespace, self.tables, self.position),
             self.loader,
             self.poller,
             admin=self.admin,
             report_acks=self.report_acks,
-            ledger=self.ledger,
+            version_log=self.version_log,
             counts=self.counts,
             position=self.position,
         )
@@ -311,9 +311,9 @@ class Catalog:
             return
         for event in batch.news.events:
             self.counts.events += 1
-            dirts = tuple(dirt for dirt in dirt_of(event) if self._follows(dirt.db))
-            self.counts.degraded += sum(map(_is_degraded, dirts))
-            self.loader.add(dirts, seq=batch.seq)
+            dirty = tuple(dirt for dirt in dirty_objects(event) if self._follows(dirt.db))
+            self.counts.degraded += sum(map(_is_degraded, dirty))
+            self.loader.add(dirty, seq=batch.seq)
         if batch.news.gap is not None:
             self.counts.gaps += 1
             self._gap_seq = batch.seq if self.dispatcher.settled else self._gap_seq
@@ -328,7 +328,9 @@ class Catalog:
         databases = {db: found for db, found in fact.databases.items() if self._follows(db)}
         tables = {(db, name): kind for db, (_, rows) in databases.items() for name, kind in rows}
         if self.dispatcher.serving:
-            self._distrust({*databases, *self.namespace.databases()}, {*tables, *self._tables()})
+            self._distrust(
+                {*databases, *self.namespace.databases()}, {*tables, *self._known_tables()}
+            )
         else:
             structs = {db: thrift for db, (thrift, _) in databases.items()}
             self.namespace.write(structs, tables, source=SOURCE_LOAD, at_us=now_us)
@@ -338,11 +340,11 @@ class Catalog:
 
     def _distrust(self, databases: set[str], tables: set[TableId]) -> None:
         """Read everything again, as new: events are missing."""
-        self.loader.add([DatabaseDirt(db=db) for db in sorted(databases)], seq=self._gap_seq)
+        self.loader.add([DirtyDatabase(db=db) for db in sorted(databases)], seq=self._gap_seq)
         self.loader.doubt(sorted(tables), seq=self._gap_seq)
 
     def _write(self, effects: tuple[reads.Effect, ...], now_us: int) -> None:
-        for withdrawn in self._writer.perform(effects, now_us):
+        for withdrawn in self._materializer.perform(effects, now_us):
             self.counts.withdrawn += 1
             self.dispatcher.withdrawn(withdrawn)
 
@@ -375,7 +377,7 @@ class Catalog:
 
     def _load(self, table: TableId) -> None:
         """Load ``table`` in the background, if that is to be done without being asked."""
-        if self._loads(table) and not self.contents.loaded(table):
+        if self._loads(table) and not self.tables.loaded(table):
             self.loader.load(table)
 
     def _loads(self, table: TableId) -> bool:
@@ -388,11 +390,11 @@ class Catalog:
     def _follows(self, db: str) -> bool:
         return db not in self.settings.blacklisted_dbs
 
-    def _tables(self) -> Iterator[TableId]:
+    def _known_tables(self) -> Iterator[TableId]:
         for db in self.namespace.databases():
             for record in tuple(self.namespace.tables(db)):
                 yield db, record.name
 
 
-def _is_degraded(dirt: Dirt) -> bool:
-    return isinstance(dirt, DatabaseDirt | TableDirt) and dirt.degraded
+def _is_degraded(dirt: Dirty) -> bool:
+    return isinstance(dirt, DirtyDatabase | DirtyTable) and dirt.degraded

@@ -25,7 +25,7 @@ from .event_window import Event, decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DatabaseDirt:
+class DirtyDatabase:
     """A database was created, altered or dropped."""
 
     db: str
@@ -33,7 +33,7 @@ class DatabaseDirt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableDirt:
+class DirtyTable:
     """A table changed.
 
     ``whole``: its partitions must be read again, too. ``dropped``: an incarnation of it ended
@@ -49,7 +49,7 @@ class TableDirt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionDirt:
+class DirtyPartitions:
     """Partitions of a table were added, altered or dropped."""
 
     db: str
@@ -58,7 +58,7 @@ class PartitionDirt:
     data: bool = False
 
 
-Dirt = DatabaseDirt | TableDirt | PartitionDirt
+Dirty = DirtyDatabase | DirtyTable | DirtyPartitions
 
 # Fields of the Thrift structs Table and Partition.
 _TABLE, _TABLE_DB, _TABLE_SD, _TABLE_KEYS, _TABLE_PARAMETERS = "1", "2", "7", "8", "9"
@@ -77,7 +77,7 @@ _STATISTICS: Final = (
 )
 
 
-def dirt_of(raw: RawEvent) -> tuple[Dirt, ...]:
+def dirty_objects(raw: RawEvent) -> tuple[Dirty, ...]:
     """Tell what an event changed, readable or not."""
     act = _ACTIONS.get(raw.type)
     if act is None:
@@ -88,14 +88,14 @@ def dirt_of(raw: RawEvent) -> tuple[Dirt, ...]:
         return _degraded(raw)
 
 
-def _degraded(raw: RawEvent) -> tuple[Dirt, ...]:
+def _degraded(raw: RawEvent) -> tuple[Dirty, ...]:
     """Tell what an event may have changed that cannot be understood."""
     if not raw.db:
         return ()
     if not raw.table:
-        return (DatabaseDirt(db=_plain(raw.db), degraded=True),)
+        return (DirtyDatabase(db=_plain(raw.db), degraded=True),)
     gone = raw.type == "DROP_TABLE"
-    table = TableDirt(
+    table = DirtyTable(
         db=_plain(raw.db),
         table=raw.table.lower(),
         whole=True,
@@ -106,39 +106,39 @@ def _degraded(raw: RawEvent) -> tuple[Dirt, ...]:
     return (table,)
 
 
-def _database(event: Event) -> tuple[Dirt, ...]:
-    return (DatabaseDirt(db=_db(event)),)
+def _database(event: Event) -> tuple[Dirty, ...]:
+    return (DirtyDatabase(db=_db(event)),)
 
 
-def _create_table(event: Event) -> tuple[Dirt, ...]:
-    return (TableDirt(db=_db(event), table=_table(event), whole=True),)
+def _create_table(event: Event) -> tuple[Dirty, ...]:
+    return (DirtyTable(db=_db(event), table=_table(event), whole=True),)
 
 
-def _drop_table(event: Event) -> tuple[Dirt, ...]:
-    return (TableDirt(db=_db(event), table=_table(event), whole=True, dropped=True),)
+def _drop_table(event: Event) -> tuple[Dirty, ...]:
+    return (DirtyTable(db=_db(event), table=_table(event), whole=True, dropped=True),)
 
 
-def _reload(event: Event) -> tuple[Dirt, ...]:
-    return (TableDirt(db=_db(event), table=_table(event), whole=True, data=True),)
+def _reload(event: Event) -> tuple[Dirty, ...]:
+    return (DirtyTable(db=_db(event), table=_table(event), whole=True, data=True),)
 
 
-def _alter_table(event: Event) -> tuple[Dirt, ...]:
+def _alter_table(event: Event) -> tuple[Dirty, ...]:
     before = _object(event, "tableObjBeforeJson")
     after = _object(event, "tableObjAfterJson")
     old = _plain(_string(before, _TABLE_DB)), _string(before, _TABLE).lower()
     new = _plain(_string(after, _TABLE_DB)), _string(after, _TABLE).lower()
     if old != new:
         return (
-            TableDirt(db=old[0], table=old[1], whole=True, dropped=True),
-            TableDirt(db=new[0], table=new[1], whole=True),
+            DirtyTable(db=old[0], table=old[1], whole=True, dropped=True),
+            DirtyTable(db=new[0], table=new[1], whole=True),
         )
     truncated = _flag(event, "isTruncateOp")
     reshaped = any(before.get(part) != after.get(part) for part in (_TABLE_SD, _TABLE_KEYS))
     rewritten = truncated or _statistics_differ(before, after, _TABLE_PARAMETERS)
-    return (TableDirt(db=new[0], table=new[1], whole=truncated or reshaped, data=rewritten),)
+    return (DirtyTable(db=new[0], table=new[1], whole=truncated or reshaped, data=rewritten),)
 
 
-def _named_partitions(event: Event) -> tuple[PartitionDirt, ...]:
+def _named_partitions(event: Event) -> tuple[DirtyPartitions, ...]:
     listed = event.body.get("partitions")
     if not isinstance(listed, list):
         raise WireError("partitions are not a list")
@@ -146,15 +146,15 @@ def _named_partitions(event: Event) -> tuple[PartitionDirt, ...]:
     names = tuple(dict.fromkeys(_name_of_values(keys, values) for values in listed))
     if not names:
         return ()  # MSCK with nothing to add
-    return (PartitionDirt(db=_db(event), table=_table(event), names=names),)
+    return (DirtyPartitions(db=_db(event), table=_table(event), names=names),)
 
 
-def _drop_partitions(event: Event) -> tuple[Dirt, ...]:
+def _drop_partitions(event: Event) -> tuple[Dirty, ...]:
     # Their files go, too: whoever has listed them would look for them when they are added again.
     return tuple(replace(dirt, data=True) for dirt in _named_partitions(event))
 
 
-def _alter_partition(event: Event) -> tuple[Dirt, ...]:
+def _alter_partition(event: Event) -> tuple[Dirty, ...]:
     keys = _partition_keys(event)
     before = _object(event, "partitionObjBeforeJson")
     after = _object(event, "partitionObjAfterJson")
@@ -163,10 +163,10 @@ def _alter_partition(event: Event) -> tuple[Dirt, ...]:
     names = (old,) if old == new else (old, new)
     rewritten = _flag(event, "isTruncateOp")
     rewritten = rewritten or _statistics_differ(before, after, _PARTITION_PARAMETERS)
-    return (PartitionDirt(db=_db(event), table=_table(event), names=names, data=rewritten),)
+    return (DirtyPartitions(db=_db(event), table=_table(event), names=names, data=rewritten),)
 
 
-def _insert(event: Event) -> tuple[Dirt, ...]:
+def _insert(event: Event) -> tuple[Dirty, ...]:
     named = event.body.get("partKeyVals")  # Hive 2.3: a map in the order of the keys
     if isinstance(named, dict) and named:
         name = _name_of_values(tuple(named), named)
@@ -174,11 +174,11 @@ def _insert(event: Event) -> tuple[Dirt, ...]:
         values = _strings(_object(event, "ptnObjJson"), _VALUES)
         name = partition_name(_partition_keys(event), values)
     else:
-        return (TableDirt(db=_db(event), table=_table(event), data=True),)
-    return (PartitionDirt(db=_db(event), table=_table(event), names=(name,), data=True),)
+        return (DirtyTable(db=_db(event), table=_table(event), data=True),)
+    return (DirtyPartitions(db=_db(event), table=_table(event), names=(name,), data=True),)
 
 
-_ACTIONS: Final[Mapping[str, Callable[[Event], tuple[Dirt, ...]]]] = {
+_ACTIONS: Final[Mapping[str, Callable[[Event], tuple[Dirty, ...]]]] = {
     "CREATE_DATABASE": _database,
     "DROP_DATABASE": _database,
     "ALTER_DATABASE": _database,

@@ -30,7 +30,7 @@ class Backlog:
         return table in self._doubted
 
     def add(self, table: TableId) -> None:
-        """Load ``table`` some time."""
+        """ChunkedLoad ``table`` some time."""
         if table not in self._doubted:
             self._new[table] = None
 
@@ -40,11 +40,11 @@ class Backlog:
         self._settle(min(self.seq, seq))
 
     def discard(self, table: TableId) -> None:
-        """Load ``table`` no more; what is in doubt is read all the same."""
+        """ChunkedLoad ``table`` no more; what is in doubt is read all the same."""
         self._new.pop(table, None)
 
     def keep(self, wanted: Callable[[TableId], bool]) -> None:
-        """Load only what is ``wanted``."""
+        """ChunkedLoad only what is ``wanted``."""
         self._new = {table: None for table in self._new if wanted(table)}
 
     def take(self, count: int) -> dict[TableId, Need]:

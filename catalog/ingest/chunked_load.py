@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ...topics.objects.names import TableId
-from .reads import Piece, TableRead, Want
+from .reads import PublishPartitions, TableRead, TableRequest
 
 PARTITIONS_PER_READ_MAX: Final = 1_000
 SLICES_MAX: Final = 4  # of one table, read and not written yet, before more of it is read
@@ -20,7 +20,7 @@ SLICE_MAX: Final = 256  # partitions: 2 ms to write, and whole blocks
 
 
 @dataclass(slots=True)
-class Load:
+class ChunkedLoad:
     """What is still to be read of one table. ``rest`` None: its names are not known yet.
 
     ``refused``: how many loads of it failed before this one. ``slices``: read, and not written
@@ -31,7 +31,7 @@ class Load:
     refused: int = 0
     dirty: dict[str, None] = field(default_factory=dict)
     reading: bool = False
-    slices: deque[Piece] = field(default_factory=deque)
+    slices: deque[PublishPartitions] = field(default_factory=deque)
     fenced: bool = False
 
     @property
@@ -50,7 +50,7 @@ class Load:
         """Read the partitions ``names`` later, or again."""
         self.dirty.update(dict.fromkeys(names))
 
-    def next(self, table: TableId) -> Want:
+    def next(self, table: TableId) -> TableRequest:
         """Return what to read now of ``table``; no names where only the fence is left."""
         names: tuple[str, ...] = ()
         if self.rest:
@@ -60,7 +60,7 @@ class Load:
             names, self.dirty = tuple(self.dirty), {}
         self.reading = True
         db, name = table
-        return Want(db=db, table=name, obj=False, whole=self.rest is None, names=names)
+        return TableRequest(db=db, table=name, obj=False, whole=self.rest is None, names=names)
 
     def is_last(self, read: TableRead | None) -> bool:
         """Whether nothing is left once ``read`` is taken, as far as is known."""
@@ -72,7 +72,7 @@ class Load:
         """Whether ``read`` found no table where it looked for the names of its partitions."""
         return self.rest is None and read.names is None
 
-    def took(self, want: Want, read: TableRead, *, touched: bool) -> None:
+    def took(self, want: TableRequest, read: TableRead, *, touched: bool) -> None:
         """Take the answer to ``want``, to be written; ``touched``: an event overtook it."""
         if self.rest is None:
             self.rest = deque(() if read.whole else read.names or ())
@@ -83,5 +83,7 @@ class Load:
         found = list(read.partitions.items())
         for begin in range(0, max(len(found), 1), SLICE_MAX):
             some = dict(found[begin : begin + SLICE_MAX])
-            self.slices.append(Piece(db=want.db, table=want.table, partitions=some, gone=gone))
+            self.slices.append(
+                PublishPartitions(db=want.db, table=want.table, partitions=some, gone=gone)
+            )
             gone = ()

@@ -68,7 +68,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
+class NewEvents:
     """What a poll brought: the events never seen, as they came, and whether some are missing."""
 
     events: tuple[RawEvent, ...]
@@ -155,7 +155,7 @@ class _Pending:
     size: int
 
 
-class Window:
+class EventWindow:
     """Tells which id to poll after, and which of the events that come are news.
 
     One poll at a time: ``next_poll``, then ``news`` with its answer; a poll that failed is
@@ -177,7 +177,7 @@ class Window:
         self._asked_after, self._asked_at, self._settling = state.last_id, now, False
 
     @classmethod
-    def starting_at(cls, current_id: int, *, now: float) -> "Window":
+    def starting_at(cls, current_id: int, *, now: float) -> "EventWindow":
         """Return a window that begins at ``current_id``, read before anything else was.
 
         Events of the last few ids before it come as news: nothing tells which of them were
@@ -213,7 +213,7 @@ class Window:
 
     def news(
         self, events: Iterable[RawEvent], now: float, *, current_id: int | None = None
-    ) -> News:
+    ) -> NewEvents:
         """Take the answer to the last ``next_poll``.
 
         Args:
@@ -229,7 +229,7 @@ class Window:
         elif gap is not None:
             self.last_id = max(self.last_id, gap.found_id)
         self._settle(came[-1].id if came else self.last_id)
-        return News(events=tuple(news), gap=gap)
+        return NewEvents(events=tuple(news), gap=gap)
 
     def check(self) -> None:
         """Assert what always holds."""

@@ -3,17 +3,17 @@
 from dataclasses import dataclass, field
 
 from ...topics.objects.names import TableId
-from .chunked_load import Load
-from .reads import Need, Read, ReadDone, Want
+from .chunked_load import ChunkedLoad
+from .reads import Need, Read, ReadDone, TableRequest
 
 
 @dataclass(slots=True)
-class Flight:
+class InFlightRead:
     """One read: for ``needs``, or a piece of ``load``. ``fence``: the poll that may release it."""
 
     effect: Read
     needs: dict[TableId, Need]
-    load: Load | None = None
+    load: ChunkedLoad | None = None
     done: ReadDone | None = None
     fence: int = 0
     touched: dict[TableId, None] = field(default_factory=dict)
@@ -42,6 +42,6 @@ def read_of(number: int, needs: dict[TableId, Need], *, few: bool) -> Read:
         if name:
             names = () if need.whole else tuple(need.names)
             whole = need.whole and few
-            wants.append(Want(db=db, table=name, obj=need.obj, whole=whole, names=names))
+            wants.append(TableRequest(db=db, table=name, obj=need.obj, whole=whole, names=names))
     databases = tuple(db for db, name in needs if not name)
     return Read(read=number, databases=databases, wants=tuple(wants))

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, assert_never
 
 from ...topics.objects.names import TableId
-from .actions import DatabaseDirt, Dirt, PartitionDirt, TableDirt
+from .actions import Dirty, DirtyDatabase, DirtyPartitions, DirtyTable
 from .backlog import Backlog
-from .chunked_load import Load
-from .in_flight import Flight, read_of
+from .chunked_load import ChunkedLoad
+from .in_flight import InFlightRead, read_of
 from .reads import (
     NEVER,
     RETRY_S,
-    Complete,
+    CompleteLoad,
     Effect,
     Need,
     Publish,
@@ -54,8 +54,8 @@ class Loader:
         self._reads_max = reads_max
         self._fenced = fenced
         self._dirty: dict[TableId, Need] = {}
-        self._flights: dict[int, Flight] = {}
-        self._loads: dict[TableId, Load] = {}
+        self._in_flight: dict[int, InFlightRead] = {}
+        self._loads: dict[TableId, ChunkedLoad] = {}
         self._backlog = Backlog()
         self._errors: dict[TableId, str] = {}  # of what was withdrawn, until it is read
         self._next_read = 1
@@ -68,7 +68,7 @@ class Loader:
     @property
     def wants_poll(self) -> bool:
         """Whether something that was read waits for a poll that has not begun."""
-        return any(f.done and f.fence > self.polls_begun for f in self._flights.values())
+        return any(f.done and f.fence > self.polls_begun for f in self._in_flight.values())
 
     @property
     def backlog(self) -> int:
@@ -78,7 +78,7 @@ class Loader:
     def unresolved(self) -> int:
         """Return the arrival number of the oldest event that is not published; NEVER if none."""
         pending = [self._backlog.seq, *(n.seq for n in self._dirty.values() if not n.load)]
-        for flight in self._flights.values():
+        for flight in self._in_flight.values():
             pending += [need.seq for need in flight.needs.values() if not need.load]
         return min(pending, default=NEVER)
 
@@ -86,7 +86,7 @@ class Loader:
         """Whether ``table`` is dirty, being read, or LOADING."""
         if table in self._dirty or table in self._loads:
             return True
-        return any(table in flight.needs for flight in self._flights.values())
+        return any(table in flight.needs for flight in self._in_flight.values())
 
     def error(self, table: TableId) -> str:
         """Return why ``table`` cannot be read, if it was tried often enough; else nothing."""
@@ -97,16 +97,16 @@ class Loader:
         load = self._loads.get(table)
         return 0 if load is None else len(load.rest or ()) + len(load.dirty)
 
-    def add(self, dirts: Iterable[Dirt], *, seq: int) -> None:
+    def add(self, dirty: Iterable[Dirty], *, seq: int) -> None:
         """Learn what events say has changed, ``seq`` being the number of their arrival."""
-        for dirt in dirts:
+        for dirt in dirty:
             match dirt:
-                case DatabaseDirt(db=db):
+                case DirtyDatabase(db=db):
                     self._touch((db, ""), None)
                     self._need((db, ""), Need(seq, obj=True))
-                case TableDirt():
+                case DirtyTable():
                     self._add_table(dirt, seq)
-                case PartitionDirt():
+                case DirtyPartitions():
                     self._add_partitions(dirt, seq)
                 case _:
                     assert_never(dirt)
@@ -119,7 +119,7 @@ class Loader:
         self._backlog.doubt(tables, seq=seq)
 
     def load(self, table: TableId, *, urgent: bool = False) -> None:
-        """Load ``table`` in the background, or ``urgent``: now."""
+        """ChunkedLoad ``table`` in the background, or ``urgent``: now."""
         if urgent and self._backlog.is_doubted(table):
             self._need(table, self._backlog.take_one(table))
         if self.pending(table):
@@ -137,7 +137,7 @@ class Loader:
 
         ``names`` None: they are not known yet. ``refused``: as in the need of that publication.
         """
-        self._loads[table] = Load(None if names is None else deque(names), refused)
+        self._loads[table] = ChunkedLoad(None if names is None else deque(names), refused)
 
     def loading(self, table: TableId) -> bool:
         """Whether ``table`` is LOADING."""
@@ -146,19 +146,19 @@ class Loader:
     def overtake(self, table: TableId) -> None:
         """Publish nothing of ``table`` that was read so far; what was to be read is read whole."""
         self._touch(table, None)
-        for needs in (self._dirty, *(flight.needs for flight in self._flights.values())):
+        for needs in (self._dirty, *(flight.needs for flight in self._in_flight.values())):
             if table in needs:
                 needs[table].obj = needs[table].whole = True
         self.forget(table)
 
     def forget(self, table: TableId) -> None:
-        """Load ``table`` no more: it is gone."""
+        """ChunkedLoad ``table`` no more: it is gone."""
         self._loads.pop(table, None)
         self._backlog.discard(table)
         self._errors.pop(table, None)
 
     def keep(self, wanted: Callable[[TableId], bool]) -> None:
-        """Load in the background only what is ``wanted``; what is being read goes on."""
+        """ChunkedLoad in the background only what is ``wanted``; what is being read goes on."""
         self._backlog.keep(wanted)
 
     def reads(self, *, now: float) -> tuple[Read, ...]:
@@ -190,18 +190,18 @@ class Loader:
 
     def done(self, fact: ReadDone) -> tuple[Effect, ...]:
         """Learn what a read found; a piece, or without a fence anything, is released at once."""
-        flight = self._flights.get(fact.read)
+        flight = self._in_flight.get(fact.read)
         if flight is None:
             return ()
         self._away_s = RETRY_S
         flight.done, flight.fence = fact, self.polls_begun + 1
         load = flight.load
         piece = load is not None and not load.is_last(fact.tables.get(flight.table))
-        return () if self._fenced and not piece else self._release(self._flights.pop(fact.read))
+        return () if self._fenced and not piece else self._release(self._in_flight.pop(fact.read))
 
     def failed(self, fact: ReadFailed, *, away: bool, now: float) -> tuple[Effect, ...]:
         """Learn that a read failed: it is tried again, and alone unless the metastore is away."""
-        flight = self._flights.pop(fact.read, None)
+        flight = self._in_flight.pop(fact.read, None)
         if flight is None:
             return ()
         if away:
@@ -219,10 +219,10 @@ class Loader:
 
     def polled(self, poll: int) -> tuple[Effect, ...]:
         """Learn that poll number ``poll`` is complete and its events were added."""
-        ready = [n for n, f in self._flights.items() if f.done and f.fence <= poll]
+        ready = [n for n, f in self._in_flight.items() if f.done and f.fence <= poll]
         effects: tuple[Effect, ...] = ()
         for number in ready:
-            effects += self._release(self._flights.pop(number))
+            effects += self._release(self._in_flight.pop(number))
         return effects
 
     def deadline(self) -> float | None:
@@ -236,17 +236,17 @@ class Loader:
 
     def check(self) -> None:
         """Assert every invariant."""
-        reading = [table for flight in self._flights.values() for table in flight.needs]
+        reading = [table for flight in self._in_flight.values() for table in flight.needs]
         assert len(reading) == len(set(reading)), "two reads of one table"
-        assert len(self._flights) <= self._reads_max
-        for flight in self._flights.values():
+        assert len(self._in_flight) <= self._reads_max
+        for flight in self._in_flight.values():
             assert bool(flight.needs) != (flight.load is not None)
         for load in self._loads.values():
-            assert load.reading == any(f.load is load for f in self._flights.values())
+            assert load.reading == any(f.load is load for f in self._in_flight.values())
 
     # -- what is dirty
 
-    def _add_table(self, dirt: TableDirt, seq: int) -> None:
+    def _add_table(self, dirt: DirtyTable, seq: int) -> None:
         table = (dirt.db, dirt.table)
         self._touch(table, None)
         self._backlog.discard(table)
@@ -256,7 +256,7 @@ class Loader:
         need = Need(seq, obj=True, whole=whole, dropped=dirt.dropped, data=dirt.data)
         self._need(table, need)
 
-    def _add_partitions(self, dirt: PartitionDirt, seq: int) -> None:
+    def _add_partitions(self, dirt: DirtyPartitions, seq: int) -> None:
         table = (dirt.db, dirt.table)
         self._touch(table, dirt.names)
         load = self._loads.get(table)
@@ -274,16 +274,16 @@ class Loader:
 
     def _touch(self, table: TableId, names: tuple[str, ...] | None) -> None:
         """Mark reads that an event overtook; ``names`` None: the table as a whole."""
-        for flight in self._flights.values():
+        for flight in self._in_flight.values():
             flight.touch(table, names)
 
     # -- what to read
 
     def _free(self) -> int:
-        return self._reads_max - len(self._flights)
+        return self._reads_max - len(self._in_flight)
 
     def _event_reads(self, now: float) -> Iterator[Read]:
-        busy = {table for flight in self._flights.values() for table in flight.needs}
+        busy = {table for flight in self._in_flight.values() for table in flight.needs}
         ready = {
             t: need for t, need in self._dirty.items() if t not in busy and need.retry_at <= now
         }
@@ -321,14 +321,14 @@ class Loader:
             self._dirty.pop(table, None)
         return self._fly(read_of(self._next_read, needs, few=few), needs, None)
 
-    def _fly(self, effect: Read, needs: dict[TableId, Need], load: Load | None) -> Read:
-        self._flights[effect.read] = Flight(effect, needs, load)
+    def _fly(self, effect: Read, needs: dict[TableId, Need], load: ChunkedLoad | None) -> Read:
+        self._in_flight[effect.read] = InFlightRead(effect, needs, load)
         self._next_read += 1
         return effect
 
     # -- what may be published
 
-    def _release(self, flight: Flight) -> tuple[Effect, ...]:
+    def _release(self, flight: InFlightRead) -> tuple[Effect, ...]:
         if flight.load is not None:
             return self._release_piece(flight)
         assert flight.done is not None
@@ -346,11 +346,11 @@ class Loader:
         tables = {t: flight.done.tables.get(t, TableRead()) for t in flight.needs if t[1]}
         return (Publish(databases=databases, tables=tables, needs=flight.needs),)
 
-    def _again(self, flight: Flight, tables: tuple[TableId, ...]) -> None:
+    def _again(self, flight: InFlightRead, tables: tuple[TableId, ...]) -> None:
         for table in tables:
             self._need(table, flight.needs.pop(table))
 
-    def _release_piece(self, flight: Flight) -> tuple[Effect, ...]:
+    def _release_piece(self, flight: InFlightRead) -> tuple[Effect, ...]:
         load, table = flight.load, flight.table
         assert flight.done is not None
         assert load is not None
@@ -367,19 +367,19 @@ class Loader:
         load.fenced = not self._fenced or flight.fence <= self.polls_begun  # else ahead of it
         return self._slice(table, load) if begins else ()
 
-    def _slice(self, table: TableId, load: Load) -> tuple[Effect, ...]:
+    def _slice(self, table: TableId, load: ChunkedLoad) -> tuple[Effect, ...]:
         """Return the next slice of a table, and that it is complete where that was the last."""
         some = (load.slices.popleft(),) if load.slices else ()
         if load.slices or load.left or load.reading or not load.fenced:
             return some
-        if table in self._dirty or any(table in one.needs for one in self._flights.values()):
+        if table in self._dirty or any(table in one.needs for one in self._in_flight.values()):
             load.fenced = False  # its own entry is to be published first
             return some
         del self._loads[table]
-        return *some, Complete(db=table[0], table=table[1])
+        return *some, CompleteLoad(db=table[0], table=table[1])
 
     def _fail_piece(
-        self, flight: Flight, fact: ReadFailed, *, away: bool, now: float
+        self, flight: InFlightRead, fact: ReadFailed, *, away: bool, now: float
     ) -> tuple[Effect, ...]:
         load, (db, table) = flight.load, flight.table
         assert load is not None

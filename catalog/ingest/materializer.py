@@ -7,18 +7,18 @@ from ...topics.objects.names import TableId
 from ...topics.objects.tables import read_table
 from ...topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD
 from ..model.namespace import Namespace
-from ..model.tables import Contents
+from ..model.tables import Tables
 from . import reads
 from .loader import Loader
-from .reads import Complete, Need, Piece, Publish, TableRead, Withdraw
+from .reads import CompleteLoad, Need, Publish, PublishPartitions, TableRead, Withdraw
 
 
-class Writer:
-    """Performs the loader's effects on namespace and contents."""
+class Materializer:
+    """Performs the loader's effects on namespace and tables."""
 
-    def __init__(self, namespace: Namespace, contents: Contents, loader: Loader) -> None:
+    def __init__(self, namespace: Namespace, tables: Tables, loader: Loader) -> None:
         self._namespace = namespace
-        self._contents = contents
+        self._tables = tables
         self._loader = loader
 
     def perform(self, effects: Sequence[reads.Effect], now_us: int) -> tuple[Withdraw, ...]:
@@ -28,18 +28,18 @@ class Writer:
             match effect:
                 case Publish():
                     self._publish(effect, now_us)
-                case Piece(db=db, table=table):
+                case PublishPartitions(db=db, table=table):
                     changes: dict[str, bytes | None] = dict(effect.partitions)
                     changes |= dict.fromkeys(effect.gone)
-                    self._contents.write_partitions(
+                    self._tables.write_partitions(
                         (db, table), changes, source=SOURCE_LOAD, at_us=now_us
                     )
-                case Complete(db=db, table=table):
-                    self._contents.write_partitions(
+                case CompleteLoad(db=db, table=table):
+                    self._tables.write_partitions(
                         (db, table), {}, complete=True, source=SOURCE_LOAD, at_us=now_us
                     )
                 case Withdraw(db=db, table=table):
-                    self._contents.withdraw((db, table), source=SOURCE_EVENTS, at_us=now_us)
+                    self._tables.withdraw((db, table), source=SOURCE_EVENTS, at_us=now_us)
                     withdrawn += (effect,)
                 case reads.Read():
                     raise AssertionError(effect)
@@ -63,7 +63,7 @@ class Writer:
         )
         for db, thrift in effect.databases.items():
             if thrift is None:
-                for table in self._contents.of_database(db):
+                for table in self._tables.of_database(db):
                     self._drop(table, SOURCE_EVENTS, now_us)
         for table, read in effect.tables.items():
             self._table(table, read, effect.needs[table], now_us=now_us)
@@ -76,12 +76,12 @@ class Writer:
             return
         if read.thrift is None or not need.whole:
             changes = {name: read.partitions.get(name) for name in need.names}
-            self._contents.write_partitions(
+            self._tables.write_partitions(
                 table, changes, thrift=read.thrift, source=source, at_us=now_us, data=need.data
             )
             return
         complete = read.whole or not read_table(read.thrift, 0).partition_columns
-        self._contents.write_whole(
+        self._tables.write_whole(
             table,
             read.thrift,
             read.partitions if complete else None,
@@ -95,4 +95,4 @@ class Writer:
 
     def _drop(self, table: TableId, source: int, now_us: int) -> None:
         self._loader.forget(table)
-        self._contents.drop(table, source=source, at_us=now_us)
+        self._tables.drop(table, source=source, at_us=now_us)

@@ -11,7 +11,7 @@ from ...topics.objects.tables import read_table
 from ..facts import NamesFailed, NamesRead, ReadNames
 from ..metastore.port import Metastore
 from .poller import Poll, Polled, PollFailed
-from .reads import Read, ReadDone, ReadFailed, TableRead, Want
+from .reads import Read, ReadDone, ReadFailed, TableRead, TableRequest
 
 WHOLE_PARTITIONS_MAX: Final = 1_000  # read at once; of a larger table only the names
 
@@ -71,7 +71,7 @@ def _database(metastore: Metastore, db: str) -> bytes | None:
         return None
 
 
-def _table(metastore: Metastore, want: Want, struct: bytes | None) -> TableRead:
+def _table(metastore: Metastore, want: TableRequest, struct: bytes | None) -> TableRead:
     if want.obj and struct is None:
         return TableRead()
     partitioned = struct is None or bool(read_table(struct, 0).partition_columns)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..metastore.port import RawEvent
-from .event_window import POLL_EVENTS_MAX, Gap, News, Window, WindowState
+from .event_window import POLL_EVENTS_MAX, EventWindow, Gap, NewEvents, WindowState
 
 BACKOFF_S: Final = 0.2  # after a poll that failed, doubled up to
 BACKOFF_S_MAX: Final = 5.0
@@ -53,14 +53,14 @@ class Batch:
     """What a poll brought. ``seq``: its arrival number; ``whole``: no more events wait."""
 
     seq: int
-    news: News
+    news: NewEvents
     whole: bool
 
 
 class Poller:
     """One window on the events; one poll at a time."""
 
-    def __init__(self, window: Window | None, *, interval_s: float) -> None:
+    def __init__(self, window: EventWindow | None, *, interval_s: float) -> None:
         self.window = window
         self.interval_s = interval_s
         self.error = ""
@@ -147,13 +147,13 @@ class Poller:
         self._asking, self.error, self._backoff_s, self.last_at = None, "", BACKOFF_S, now
         self._due_at = max(now, self._began_at + self.interval_s)
         if self.window is None:
-            self.window = Window.starting_at(fact.current_id, now=now)
+            self.window = EventWindow.starting_at(fact.current_id, now=now)
             self.place = self.window.state
             return None
         gap: Gap | None = self.window.went_back(fact.current_id)
         if gap is not None:
-            self.window = Window.starting_at(fact.current_id, now=now)
-            news = News(events=(), gap=gap)
+            self.window = EventWindow.starting_at(fact.current_id, now=now)
+            news = NewEvents(events=(), gap=gap)
         else:
             news = self.window.news(fact.events, now, current_id=fact.current_id)
         whole = len(fact.events) < POLL_EVENTS_MAX

@@ -1,4 +1,4 @@
-"""Readers: the threads that ask the metastore, so that catalogd's own never waits for it.
+"""ReadThreads: the threads that ask the metastore, so that catalogd's own never waits for it.
 
 Polls have a thread of their own: an event is never behind a load. What comes back is a fact,
 put where the owner takes it.
@@ -19,7 +19,7 @@ Order = Poll | Read | ReadNames
 Answer = Polled | PollFailed | ReadDone | ReadFailed | NamesRead | NamesFailed
 
 
-class Readers:
+class ReadThreads:
     """``threads`` loading threads and one for polls; orders in, facts to ``deliver``."""
 
     def __init__(

@@ -60,7 +60,7 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Want:
+class TableRequest:
     """What one read asks of one table. ``whole``: its partitions, if they are few, else names."""
 
     db: str
@@ -90,7 +90,7 @@ class Read:
 
     read: int
     databases: tuple[str, ...] = ()
-    wants: tuple[Want, ...] = ()
+    wants: tuple[TableRequest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class Publish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class PublishPartitions:
     """Effect: partitions of a table that is LOADING; ``gone`` were asked for and are no more."""
 
     db: str
@@ -113,7 +113,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Complete:
+class CompleteLoad:
     """Effect: every partition of the table was published, and they stand at one moment."""
 
     db: str
@@ -147,4 +147,4 @@ class ReadFailed:
     away: bool
 
 
-Effect = Read | Publish | Piece | Complete | Withdraw
+Effect = Read | Publish | PublishPartitions | CompleteLoad | Withdraw

@@ -29,7 +29,7 @@ from ...topics.wire.messages import (
     Write,
 )
 from ..model.namespace import Namespace
-from ..model.tables import Contents
+from ..model.tables import Tables
 from ..model.transactions import WriteId, WriteRow
 from .locations import Locations
 
@@ -69,14 +69,14 @@ class Reports:
     def __init__(
         self,
         namespace: Namespace,
-        contents: Contents,
+        tables: Tables,
         topics: Mapping[int, Topic],
         *,
         known: Iterable[WriteRow] = (),
     ) -> None:
         """``known`` are the writes that the store has; their leases begin anew."""
         self._namespace = namespace
-        self._contents = contents
+        self._tables = tables
         self.locations = Locations(topics)
         self._drivers: dict[bytes, _Driver] = {}  # who was heard of last is last
         for row in known:
@@ -222,7 +222,7 @@ class Reports:
         """Raise the data version of what a write touched; return the last topic and version."""
         topic = version = 0
         for table, below in self._targets(wanted).items():
-            topic, version = self._contents.raise_data(
+            topic, version = self._tables.raise_data(
                 table,
                 partitions=(below + "/",) if below else partitions,
                 source=source,

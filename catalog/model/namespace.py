@@ -31,17 +31,17 @@ from ...topics.objects.values import (
 from ...topics.sharding import NAMESPACE
 from ...topics.wire.messages import SOURCE_ORDERS
 from .transactions import CREATED, DROPPED, SCHEMA, ChangeRow
-from .versions import GroupLeaves, Ledger
+from .versions import GroupLeaves, VersionLog
 
 _decoded = lru_cache(maxsize=4096)(decode_names)
 
 
 class Namespace:
-    """The databases and names of one catalogd; content lives in the ledger's topic."""
+    """The databases and names of one catalogd; content lives in the version log's topic."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._topic = ledger.topics[NAMESPACE]
+    def __init__(self, version_log: VersionLog) -> None:
+        self._version_log = version_log
+        self._topic = version_log.topics[NAMESPACE]
         self._leaves: dict[str, GroupLeaves] = {}
 
     @property
@@ -89,7 +89,7 @@ class Namespace:
             value = encode_rules(rules)
             return [Entry(rules_key(), version, version, version, len(value), value)]
 
-        self._ledger.write(NAMESPACE, build, source=SOURCE_ORDERS, at_us=at_us)
+        self._version_log.write(NAMESPACE, build, source=SOURCE_ORDERS, at_us=at_us)
 
     def write(
         self,
@@ -124,7 +124,7 @@ class Namespace:
             return entries
 
         # ``rows`` is filled by ``build`` before the transaction is made of both
-        self._ledger.write(NAMESPACE, build, source=source, at_us=at_us, changes=rows)
+        self._version_log.write(NAMESPACE, build, source=source, at_us=at_us, changes=rows)
 
     def _database(
         self, db: str, thrift: bytes | None, version: int, *, rows: list[ChangeRow]

@@ -1,4 +1,4 @@
-"""Contents: tables and their partitions, as entries of the table topics.
+"""Tables: tables and their partitions, as entries of the table topics.
 
     nothing or LOADING ──whole──▶ COMPLETE | ABSENT ──partitions, object──▶ …  ──gone──▶ nothing
 
@@ -26,7 +26,7 @@ from ...topics.sharding import NAMESPACE, table_topic
 from ...topics.topic import Topic
 from ...topics.wire.header import VALUE_BYTES_MAX
 from .transactions import DATA, LOADED, SCHEMA, UNLOADED, ChangeRow
-from .versions import GroupLeaves, Ledger
+from .versions import GroupLeaves, VersionLog
 
 PARTITIONS_NAMED_MAX: Final = 100  # by the history, of one write
 SPARK_SCHEMA: Final = "spark.sql.sources."  # of csv and json HMS holds one column, col
@@ -35,11 +35,11 @@ LEAVES_MAX: Final = 4096  # tables whose lower bounds are kept sorted between tw
 _decoded = lru_cache(maxsize=4096)(decode_table_value)
 
 
-class Contents:
-    """What catalogd holds of tables; entries live in the ledger's topics."""
+class Tables:
+    """What catalogd holds of tables; entries live in the version log's topics."""
 
-    def __init__(self, ledger: Ledger, num_topics: int) -> None:
-        self._ledger = ledger
+    def __init__(self, version_log: VersionLog, num_topics: int) -> None:
+        self._version_log = version_log
         self._num_topics = num_topics
         self._leaves: dict[TableId, GroupLeaves] = {}
         self.unfit = 0  # objects that no value can hold: over its limit, or no text
@@ -48,7 +48,7 @@ class Contents:
     def topic_of(self, table: TableId) -> tuple[int, Topic]:
         """Return the id and the topic of ``table``."""
         number = table_topic(*table, self._num_topics)
-        return number, self._ledger.topics[number]
+        return number, self._version_log.topics[number]
 
     def entry(self, table: TableId) -> Entry | None:
         """Return the table's own entry; None if nothing is held."""
@@ -80,7 +80,7 @@ class Contents:
     def of_database(self, db: str) -> tuple[TableId, ...]:
         """Return the tables of ``db`` of which something is held. Cost: O(all tables)."""
         begin = db.encode() + b"\0"
-        topics = (topic for n, topic in self._ledger.topics.items() if n != NAMESPACE)
+        topics = (topic for n, topic in self._version_log.topics.items() if n != NAMESPACE)
         groups = (group for topic in topics for group in topic.group_ids())
         return tuple((db, g[len(begin) : -1].decode()) for g in groups if g.startswith(begin))
 
@@ -210,7 +210,7 @@ class Contents:
         before = have.version if have is not None else 0
         of = [f"/{one}" for one in partitions[:PARTITIONS_NAMED_MAX]] or [""]
         rows = [ChangeRow(object=".".join(table) + one, kind=DATA, before=before) for one in of]
-        self._ledger.write(number, build, source=source, at_us=at_us, changes=rows)
+        self._version_log.write(number, build, source=source, at_us=at_us, changes=rows)
         return number, topic.version
 
     def drop(self, table: TableId, *, source: int, at_us: int) -> None:
@@ -223,7 +223,7 @@ class Contents:
         def build(version: int) -> list[Entry]:
             return [prefix_tombstone(group, version)] if topic.rows(group) else []
 
-        self._ledger.write(number, build, source=source, at_us=at_us)
+        self._version_log.write(number, build, source=source, at_us=at_us)
 
     def withdraw(self, table: TableId, *, source: int, at_us: int) -> None:
         """Hold only a stub of ``table``: it changed, or may have, and cannot be read."""
@@ -239,7 +239,7 @@ class Contents:
             return [prefix_tombstone(group, version), left]
 
         row = ChangeRow(object=".".join(table), kind=UNLOADED, before=0)
-        self._ledger.write(number, build, source=source, at_us=at_us, changes=[row])
+        self._version_log.write(number, build, source=source, at_us=at_us, changes=[row])
 
     def _write(
         self,
@@ -252,7 +252,9 @@ class Contents:
         row: ChangeRow,
     ) -> None:
         try:
-            entries = self._ledger.write(number, build, source=source, at_us=at_us, changes=[row])
+            entries = self._version_log.write(
+                number, build, source=source, at_us=at_us, changes=[row]
+            )
         except (UsageError, WireError) as exc:  # whoever asks for it is told so
             self.unfit += 1
             self.unfit_why[table] = str(exc)

@@ -1,4 +1,4 @@
-"""Ledger: catalogd's topics, the versions it gives, and what is still to be committed.
+"""VersionLog: catalogd's topics, the versions it gives, and what is still to be committed.
 
     write ──▶ topics (in memory) ──▶ pending ──take──▶ the store's commit ──▶ publish
 
@@ -59,7 +59,7 @@ class GroupLeaves(Leaves):
                 insort(self.bounds, lower)
 
 
-class Ledger:
+class VersionLog:
     """The topics of one catalogd, and the transactions that the store does not have yet."""
 
     def __init__(self, topics: dict[int, Topic]) -> None:

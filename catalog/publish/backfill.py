@@ -19,7 +19,7 @@ from ...topics.sharding import NAMESPACE
 from ...topics.wire.codec import row_bytes
 from ...topics.wire.header import VALUE_BYTES_MAX
 from ...topics.wire.messages import SOURCE_LOAD
-from ..model.versions import Ledger
+from ..model.versions import VersionLog
 from .modes import Mode, Policy
 
 PIECE_BYTES_MAX: Final = 48 << 10  # of one transaction: below a delta, so that it goes out whole
@@ -30,9 +30,9 @@ PAUSE_S: Final = 0.01  # between two pieces: other changes take most of the turn
 class Backfill:
     """What catalogd sends of its topics; ``policy`` says all of it."""
 
-    def __init__(self, ledger: Ledger, policy: Policy) -> None:
+    def __init__(self, version_log: VersionLog, policy: Policy) -> None:
         self.policy = policy
-        self._ledger = ledger
+        self._version_log = version_log
         self._unsaved = False
         self._topics: deque[int] = deque()
         self._keys: deque[bytes] = deque()
@@ -59,7 +59,7 @@ class Backfill:
         """Let ``mode`` hold from now on; False if it does already."""
         if mode == self.mode:
             return False
-        self._set(self.policy.turned(mode, self._ledger.versions()))
+        self._set(self.policy.turned(mode, self._version_log.versions()))
         self._begin()
         return True
 
@@ -72,7 +72,7 @@ class Backfill:
             self._keys.extend(self._owed_keys(self._topics[0]))
         if self._keys:
             number = self._topics[0]
-            self._ledger.write(number, self._build(number), source=SOURCE_LOAD, at_us=at_us)
+            self._version_log.write(number, self._build(number), source=SOURCE_LOAD, at_us=at_us)
         if self._topics and not self._keys:
             self._topics.popleft()
         if not self._topics:
@@ -96,14 +96,14 @@ class Backfill:
         """Look through every table topic for what is owed."""
         self._keys.clear()
         self._topics.clear()
-        owed, topics = self.policy.owed, self._ledger.topics
+        owed, topics = self.policy.owed, self._version_log.topics
         if owed is not None:
             self._topics.extend(number for number in topics if number != NAMESPACE)
             self._upto = dict(zip(topics, owed.versions, strict=True))
 
     def _owed_keys(self, number: int) -> list[bytes]:
         """Return the keys that are owed of one topic, the table's own after its blocks."""
-        topic, owed = self._ledger.topics[number], self.policy.owed
+        topic, owed = self._version_log.topics[number], self.policy.owed
         assert owed is not None
         keys: list[bytes] = []
         for group in topic.group_ids():
@@ -117,7 +117,7 @@ class Backfill:
         return entry.kind == VALUE and entry.version <= self._upto[number]
 
     def _build(self, number: int) -> Callable[[int], list[Entry]]:
-        topic = self._ledger.topics[number]
+        topic = self._version_log.topics[number]
 
         def build(version: int) -> list[Entry]:
             entries: list[Entry] = []

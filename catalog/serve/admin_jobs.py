@@ -14,11 +14,11 @@ from typing import Final
 
 from ...topics.objects.names import TableId
 from ...topics.wire.messages import SOURCE_ORDERS
-from ..ingest.actions import DatabaseDirt, Dirt, PartitionDirt, TableDirt
+from ..ingest.actions import Dirty, DirtyDatabase, DirtyPartitions, DirtyTable
 from ..ingest.loader import WHOLE_PER_READ_MAX, Loader
 from ..ingest.poller import Poller
 from ..model.namespace import Namespace
-from ..model.tables import Contents
+from ..model.tables import Tables
 
 INVALIDATE: Final = "invalidate"
 REFRESH: Final = "refresh"
@@ -66,7 +66,7 @@ class Jobs:
     def __init__(
         self,
         namespace: Namespace,
-        contents: Contents,
+        tables: Tables,
         loader: Loader,
         *,
         poller: Poller,
@@ -74,7 +74,7 @@ class Jobs:
     ) -> None:
         """``load`` loads a table in the background, if its mode does so."""
         self._namespace = namespace
-        self._contents = contents
+        self._tables = tables
         self._loader = loader
         self._poller = poller
         self._load = load
@@ -97,7 +97,7 @@ class Jobs:
         job.tables = deque(sorted(job.found | held))
         news = every if job.order == REFRESH else every - set(databases).intersection(known)
         if news:
-            self._read(job, [DatabaseDirt(db=db) for db in sorted(news)])
+            self._read(job, [DirtyDatabase(db=db) for db in sorted(news)])
         return bool(every)
 
     def step(self, job: Job, *, at_us: int) -> bool:
@@ -119,26 +119,26 @@ class Jobs:
     def missing(self, job: Job) -> bool:
         """Whether there is nothing of the name that ``job`` is for."""
         table = (job.db, job.table)
-        if job.partition and self._contents.loaded(table):
-            return not self._contents.has_partition(table, job.partition)
+        if job.partition and self._tables.loaded(table):
+            return not self._tables.has_partition(table, job.partition)
         if job.table:
             return self._namespace.find(table) is None
         return bool(job.db) and not self._namespace.knows(job.db)
 
     def _forget_some(self, job: Job, at_us: int) -> None:
         assert job.tables is not None
-        dirts: list[Dirt] = []
+        dirty: list[Dirty] = []
         for table in _take(job.tables, TOUCHED_MAX):
             known = self._namespace.find(table) is not None
             if known:
                 self._loader.overtake(table)
-                self._contents.withdraw(table, source=SOURCE_ORDERS, at_us=at_us)
+                self._tables.withdraw(table, source=SOURCE_ORDERS, at_us=at_us)
                 self._load(table)
                 job.done += 1
             if known != (table in job.found):
-                dirts.append(TableDirt(db=table[0], table=table[1], dropped=known))
-        if dirts:
-            self._read(job, dirts)
+                dirty.append(DirtyTable(db=table[0], table=table[1], dropped=known))
+        if dirty:
+            self._read(job, dirty)
 
     def _raise_some(self, job: Job, at_us: int) -> None:
         assert job.tables is not None
@@ -146,35 +146,37 @@ class Jobs:
         for table in _take(job.tables, TOUCHED_MAX):
             if self._namespace.find(table) is None:
                 continue  # dropped since the order began
-            self._contents.raise_data(table, partitions=named, source=SOURCE_ORDERS, at_us=at_us)
+            self._tables.raise_data(table, partitions=named, source=SOURCE_ORDERS, at_us=at_us)
             job.done += 1
 
     def _refresh_some(self, job: Job) -> None:
         assert job.tables is not None
         if job.partition:
             job.tables.clear()
-            dirt = PartitionDirt(db=job.db, table=job.table, names=(job.partition,), data=True)
+            dirt = DirtyPartitions(db=job.db, table=job.table, names=(job.partition,), data=True)
             self._read(job, [dirt])
             job.done += 1
             return
-        dirts: list[Dirt] = []
+        dirty: list[Dirty] = []
         for table in _take(job.tables, WHOLE_PER_READ_MAX):
             known = self._namespace.find(table) is not None
-            if not job.table and known and table in job.found and not self._contents.loaded(table):
+            if not job.table and known and table in job.found and not self._tables.loaded(table):
                 continue  # nothing is held that could be old
             if not self._namespace.knows(table[0]):
-                dirts.append(DatabaseDirt(db=table[0]))
+                dirty.append(DirtyDatabase(db=table[0]))
             whole, named = table in job.found, bool(job.table)
-            dirts.append(TableDirt(db=table[0], table=table[1], whole=whole, data=named))
+            dirty.append(DirtyTable(db=table[0], table=table[1], whole=whole, data=named))
             job.done += 1
-        if dirts:
-            self._read(job, dirts)
+        if dirty:
+            self._read(job, dirty)
 
-    def _read(self, job: Job, dirts: Iterable[Dirt]) -> None:
-        dirts = tuple(dirts)
+    def _read(self, job: Job, dirty: Iterable[Dirty]) -> None:
+        dirty = tuple(dirty)
         job.seq = self._poller.seq
-        job.asked = tuple((one.db, one.table) for one in dirts if not isinstance(one, DatabaseDirt))
-        self._loader.add(dirts, seq=job.seq)
+        job.asked = tuple(
+            (one.db, one.table) for one in dirty if not isinstance(one, DirtyDatabase)
+        )
+        self._loader.add(dirty, seq=job.seq)
 
 
 def _take(tables: deque[TableId], count: int) -> list[TableId]:

@@ -32,7 +32,7 @@ from ..ingest.loader import Loader
 from ..ingest.poller import Poller
 from ..ingest.reads import Withdraw
 from ..lineage import Claim
-from ..model.versions import Ledger
+from ..model.versions import VersionLog
 from ..status import TABLES
 from .admin import MODE, AdminOrders
 from .pull_server import PullServer
@@ -56,7 +56,7 @@ class Dispatcher:
         *,
         admin: AdminOrders,
         report_acks: ReportAcks,
-        ledger: Ledger,
+        version_log: VersionLog,
         counts: Counts,
         position: Position,
     ) -> None:
@@ -70,7 +70,7 @@ class Dispatcher:
         self._pull_server = PullServer(pulls, loader, poller, counts=counts)
         self._loader = loader
         self._poller = poller
-        self._ledger = ledger
+        self._version_log = version_log
         self._position = position
         self._replies: list[Reply] = []
 
@@ -225,7 +225,7 @@ class Dispatcher:
             epoch=epoch,
             start=start,
             event_id=self._poller.watermark,
-            versions=self._ledger.versions(),
+            versions=self._version_log.versions(),
         )
 
     def _refuse_early(self, peer: bytes, request: int) -> None:

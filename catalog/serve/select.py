@@ -18,7 +18,7 @@ from ...topics.objects.tables import Column
 from ...topics.topic import Topic
 from ...topics.wire import messages
 from ...topics.wire.messages import Pull
-from ..model.tables import Contents
+from ..model.tables import Tables
 
 Matches = Callable[[str], bool]
 """Tells of a partition's name whether it is selected."""
@@ -51,7 +51,7 @@ class Selection:
         return names if self.matches is None else [name for name in names if self.matches(name)]
 
 
-def select(contents: Contents, pull: Pull) -> Selection:
+def select(tables: Tables, pull: Pull) -> Selection:
     """Return what ``pull`` selects of its table, which exists.
 
     Raises:
@@ -60,12 +60,12 @@ def select(contents: Contents, pull: Pull) -> Selection:
     Cost: O(log of all blocks + selected + held); O(all blocks) if no bound tells what is selected.
     """
     table = (pull.db, pull.table)
-    group, (_, topic) = table_key(*table), contents.topic_of(table)
+    group, (_, topic) = table_key(*table), tables.topic_of(table)
     own = topic.get(group)
     if own is None or own.kind != VALUE:
         return Selection((), gone=tuple(key for key, _ in pull.held))
-    bounds = () if pull.selector == messages.SELECT_TABLE else contents.bounds(table)
-    matches, places = _places(pull, bounds, contents.partition_columns(table))
+    bounds = () if pull.selector == messages.SELECT_TABLE else tables.bounds(table)
+    matches, places = _places(pull, bounds, tables.partition_columns(table))
     unsure = matches is not None and places is None
     lead = block_lead(group)
     blocks = [topic.get(lead + bounds[at].encode()) for at in _or_all(places, bounds)]

@@ -10,8 +10,8 @@ Run: make bench ARGS=tests/bench/bench_delta.py
 import random
 from time import perf_counter
 
-from topicast.catalog.model.tables import Contents
-from topicast.catalog.model.versions import Ledger
+from topicast.catalog.model.tables import Tables
+from topicast.catalog.model.versions import VersionLog
 from topicast.catalog.publish.deltas import delta_of
 from topicast.statestore.stub_deltas import minimal
 from topicast.tests.bench.bench_representation import KEYS, LOCATION, structs
@@ -42,46 +42,46 @@ def partition(number: int, sample: int) -> tuple[str, bytes]:
     return partition_name(KEYS, [text, f"{hour:02d}"]), struct.replace(was.encode(), text.encode())
 
 
-def loaded(partitions: int) -> tuple[Ledger, Contents]:
+def loaded(partitions: int) -> tuple[VersionLog, Tables]:
     """Return what catalogd holds once it has loaded a table of so many."""
     topics = {number: Topic() for number in topic_ids(1)}
     for topic in topics.values():
         topic.reset(5)
-    ledger = Ledger(topics)
-    contents = Contents(ledger, 1)
+    version_log = VersionLog(topics)
+    tables = Tables(version_log, 1)
     columns = tuple(f"column_{number}" for number in range(20))
     thrift = table_struct(*TABLE, columns=columns, keys=KEYS).replace(
         b"\0\0\0\x14file:/w/sales/orders", len(LOCATION).to_bytes(4, "big") + LOCATION.encode()
     )
     how = {"source": SOURCE_LOAD, "at_us": 1}
-    contents.write_whole(TABLE, thrift, None, incarnation=1, data=False, **how)
+    tables.write_whole(TABLE, thrift, None, incarnation=1, data=False, **how)
     for begin in range(0, partitions, PIECE):
         numbers = range(begin, min(begin + PIECE, partitions))
         changes = dict(partition(number, number // HOURS) for number in numbers)
         complete = numbers.stop == partitions
-        contents.write_partitions(TABLE, changes, complete=complete, **how)
-        ledger.take()
-    return ledger, contents
+        tables.write_partitions(TABLE, changes, complete=complete, **how)
+        version_log.take()
+    return version_log, tables
 
 
-def copy_of(ledger: Ledger) -> Topic:
+def copy_of(version_log: VersionLog) -> Topic:
     """Return what a hub holds of the table."""
     topic = Topic()
     topic.reset(5)
-    topic.file(tuple(ledger.topics[table_topic(*TABLE, 1)].since(0)))
+    topic.file(tuple(version_log.topics[table_topic(*TABLE, 1)].since(0)))
     return topic
 
 
 def measure(partitions: int) -> None:
     rng = random.Random(SEED)
-    ledger, contents = loaded(partitions)
-    hub, stubs, filing = copy_of(ledger), 0, []
+    version_log, tables = loaded(partitions)
+    hub, stubs, filing = copy_of(version_log), 0, []
     sizes, seconds = [], []
     for _ in range(CHANGES):
         name, struct = partition(rng.randrange(partitions), rng.randrange(len(SAMPLES)))
         begin = perf_counter()
-        contents.write_partitions(TABLE, {name: struct}, source=SOURCE_EVENTS, at_us=1)
-        written = ledger.take()
+        tables.write_partitions(TABLE, {name: struct}, source=SOURCE_EVENTS, at_us=1)
+        written = version_log.take()
         if not written:
             continue  # the sample that it had
         delta = delta_of(written[0], epoch=5, start=6, floor=0, sent_us=1)

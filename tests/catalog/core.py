@@ -16,7 +16,7 @@ from topicast.catalog.facts import (
     Reply,
     Settings,
 )
-from topicast.catalog.ingest.event_window import Window, WindowState
+from topicast.catalog.ingest.event_window import EventWindow, WindowState
 from topicast.catalog.ingest.perform import perform
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.reads import Read
@@ -63,7 +63,7 @@ class Core:
             for topic in topics.values():
                 topic.reset(1)
         self.topics = topics
-        window = Window(place, now=self.now) if place is not None else None
+        window = EventWindow(place, now=self.now) if place is not None else None
         record = StartRecord(start=7, epoch=1, versions=(0,) * len(topics))
         self.catalog = Catalog(
             topics,
@@ -143,7 +143,7 @@ class Core:
 
     def partitions(self, db: str, name: str) -> list[str]:
         """Return the partition names that are held of a table."""
-        _, topic = self.catalog.contents.topic_of((db, name))
+        _, topic = self.catalog.tables.topic_of((db, name))
         rows = [e for e in topic.rows(table_key(db, name)) if e.key != table_key(db, name)]
         names = [n for e in rows for n in decode_block(e.value or b"", e.version).names]
         return sorted(names)

@@ -1,9 +1,9 @@
-"""A ledger with namespace and contents, and Thrift structs to write into them."""
+"""A version log with namespace and tables, and Thrift structs to write into them."""
 
 from topicast.catalog.model.namespace import Namespace
-from topicast.catalog.model.tables import Contents
+from topicast.catalog.model.tables import Tables
 from topicast.catalog.model.transactions import Transaction
-from topicast.catalog.model.versions import Ledger
+from topicast.catalog.model.versions import VersionLog
 from topicast.tests.catalog.fake_metastore import make_partition, make_table, thrift_bytes
 from topicast.topics.entries import Entry
 from topicast.topics.objects.blocks import decode_block
@@ -41,14 +41,14 @@ class Holding:
 
     def __init__(self) -> None:
         self.topics = {number: Topic() for number in topic_ids(NUM_TOPICS)}
-        self.ledger = Ledger(self.topics)
-        self.namespace = Namespace(self.ledger)
-        self.contents = Contents(self.ledger, NUM_TOPICS)
+        self.version_log = VersionLog(self.topics)
+        self.namespace = Namespace(self.version_log)
+        self.tables = Tables(self.version_log, NUM_TOPICS)
 
     def written(self) -> tuple[Transaction, ...]:
         """Take what was written since."""
-        self.ledger.check()
-        return self.ledger.take()
+        self.version_log.check()
+        return self.version_log.take()
 
     def one(self) -> Transaction:
         """Take the one transaction that was written since."""
@@ -65,7 +65,7 @@ class Holding:
         source: int = SOURCE_EVENTS,
         data: bool = False,
     ) -> None:
-        self.contents.write_whole(
+        self.tables.write_whole(
             table,
             thrift,
             partitions,
@@ -78,15 +78,15 @@ class Holding:
     def change(self, changes: dict[str, bytes | None], **more: object) -> None:
         """Write partitions of ``d.t``."""
         fields = {"source": SOURCE_EVENTS, "at_us": NOW_US, **more}
-        self.contents.write_partitions(T, changes, **fields)
+        self.tables.write_partitions(T, changes, **fields)
 
     def entry(self, table: TableId = T) -> Entry:
-        found = self.contents.entry(table)
+        found = self.tables.entry(table)
         assert found is not None
         return found
 
     def names(self, table: TableId = T) -> list[str]:
         """Return the partitions that are held of a table."""
-        _, topic = self.contents.topic_of(table)
+        _, topic = self.tables.topic_of(table)
         rows = [row for row in topic.rows(table_key(*table)) if row.key != table_key(*table)]
         return sorted(n for row in rows for n in decode_block(row.value or b"", row.version).names)

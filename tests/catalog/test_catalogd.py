@@ -16,9 +16,9 @@ from topicast.catalog.catalogd import SERVICE, Catalogd, HubLine, load_topics
 from topicast.catalog.config import CatalogdConfig
 from topicast.catalog.core import Catalog
 from topicast.catalog.facts import Asked, Fact, NamesRead, Settings
-from topicast.catalog.ingest.event_window import Window, WindowState
+from topicast.catalog.ingest.event_window import EventWindow, WindowState
 from topicast.catalog.ingest.poller import Polled
-from topicast.catalog.ingest.read_threads import Readers
+from topicast.catalog.ingest.read_threads import ReadThreads
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.publish.publisher import WELCOME_S, Publisher
 from topicast.catalog.publish.publishing import CONNECTING, WAITING, PublishedState
@@ -260,7 +260,7 @@ class Shell:
         self.now = 100.0
         self.store = Store.open(folder, num_topics=4, now_us=5, new_id=9)
         topics = load_topics(self.store, TOPICS)
-        window = Window(place, now=self.now) if place is not None else None
+        window = EventWindow(place, now=self.now) if place is not None else None
         starts = self.store.starts
         self.core = Catalog(topics, starts=starts, window=window, settings=Settings())
         self.published = PublishedState(
@@ -277,7 +277,9 @@ class Shell:
             self.link,
             published=self.published,
             hubs=[HubLine(*pair) for pair in zip(hubs, self.publishers, strict=True)],
-            make_readers=lambda deliver: Readers(FakeMetastore, threads=3, deliver=deliver),
+            make_read_threads=lambda deliver: ReadThreads(
+                FakeMetastore, threads=3, deliver=deliver
+            ),
             clock=lambda: self.now,
             wall_us=self.now_us,
         )

@@ -97,7 +97,7 @@ def test_recreated_table_is_another_incarnation_even_within_one_poll() -> None:
     assert first is not None
     assert second is not None
     assert second.incarnation > first.incarnation
-    value = core.catalog.contents.value(("d", "t"))
+    value = core.catalog.tables.value(("d", "t"))
     assert value is not None
     assert value.incarnation == second.incarnation
     assert core.partitions("d", "t") == []
@@ -141,7 +141,7 @@ def test_large_table_is_loading_until_every_piece_is_here() -> None:
     states = []
     for _ in range(30):
         core.turn()
-        value = core.catalog.contents.value(("d", "big"))
+        value = core.catalog.tables.value(("d", "big"))
         states.append(None if value is None else value.partitions)
     assert LOADING in states
     assert states[-1] == COMPLETE
@@ -165,7 +165,7 @@ def test_partition_that_changes_while_its_table_loads_is_read_again() -> None:
         core.turn()
         core.release()
     names = core.partitions("d", "big")
-    assert core.catalog.contents.loaded(("d", "big"))
+    assert core.catalog.tables.loaded(("d", "big"))
     assert len(names) == 2_500
     assert "ds=x" in names
     assert "ds=00001" not in names
@@ -199,12 +199,12 @@ def test_table_that_cannot_be_read_is_withdrawn_and_the_others_go_on() -> None:
         if core.catalog.counts.withdrawn:
             break
     assert core.catalog.counts.withdrawn == 1
-    assert core.catalog.contents.value(("d", "t")) is None
+    assert core.catalog.tables.value(("d", "t")) is None
     assert "u" in core.tables("d")
     core.hold = lambda _effect: False
     core.now += 60.0
     core.turn(12)
-    assert core.catalog.contents.loaded(("d", "t"))
+    assert core.catalog.tables.loaded(("d", "t"))
 
 
 def test_failed_listing_is_tried_again() -> None:
@@ -253,12 +253,12 @@ def test_table_that_was_loading_at_a_crash_is_loaded_again() -> None:
     core.add(table, *(f"{n:05d}" for n in range(1_500)))
     core.hold = lambda e: isinstance(e, Read) and any(len(w.names) > 100 for w in e.wants)
     core.turn(12)
-    value = core.catalog.contents.value(("d", "big"))
+    value = core.catalog.tables.value(("d", "big"))
     assert value is not None
     assert value.partitions == LOADING
     again = Core(core.metastore, topics=core.topics, place=core.place)
     again.turn(12)
-    assert again.catalog.contents.loaded(("d", "big"))
+    assert again.catalog.tables.loaded(("d", "big"))
     assert len(again.partitions("d", "big")) == 1_500
 
 
@@ -276,7 +276,7 @@ def test_view_and_plain_table_have_no_partitions() -> None:
     core = Core()
     core.create("default", "plain")
     core.turn(12)
-    value = core.catalog.contents.value(("default", "plain"))
+    value = core.catalog.tables.value(("default", "plain"))
     assert value is not None
     assert value.partitions == ABSENT
 
@@ -313,17 +313,17 @@ def test_metastore_that_refuses_everything_withdraws_nothing() -> None:
     core.metastore.alter_table("d", "t", table)
     core.hold = lambda effect: isinstance(effect, Read)
     core.turn(12)
-    before = core.catalog.ledger.versions()
+    before = core.catalog.version_log.versions()
     core.metastore.failures += [SourceRefused("no")] * 1000
     core.hold = lambda _effect: False
     core.release()
     core.turn(200)
     assert core.catalog.counts.reads_failed > 3
     assert core.catalog.counts.withdrawn == 0
-    assert core.catalog.ledger.versions() == before
+    assert core.catalog.version_log.versions() == before
     core.metastore.failures.clear()
     core.turn(200)
-    value = core.catalog.contents.value(("d", "t"))
+    value = core.catalog.tables.value(("d", "t"))
     assert value is not None
     assert b"rev" in value.thrift
     assert core.catalog.counts.withdrawn == 0
@@ -352,7 +352,7 @@ def test_new_epoch_is_above_every_epoch_that_was_seen() -> None:
     core.catalog.outgrow(4)
     core.turn(2)
     assert core.minted() == [9, 9]
-    record = StartRecord(start=7, epoch=12, versions=core.catalog.ledger.versions())
+    record = StartRecord(start=7, epoch=12, versions=core.catalog.version_log.versions())
     core.tell(Minted(epoch=12, starts=(record,)))
     core.effects.clear()
     core.turn(2)

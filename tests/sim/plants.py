@@ -5,9 +5,9 @@ model is which plant: model.py.
 """
 
 from topicast.catalog.core import Catalog
-from topicast.catalog.ingest.in_flight import Flight
-from topicast.catalog.ingest.materializer import Writer
-from topicast.catalog.model.tables import Contents
+from topicast.catalog.ingest.in_flight import InFlightRead
+from topicast.catalog.ingest.materializer import Materializer
+from topicast.catalog.model.tables import Tables
 from topicast.catalog.publish.backfill import Backfill
 from topicast.catalog.serve import pulls as catalog_pulls
 from topicast.catalog.serve.pull_server import PullServer
@@ -37,7 +37,7 @@ PLANTS = (
     Plant(
         "a load that an event overtook is read again",
         BY_SEED,
-        (Line(Flight, "touch", "self.touched[table] = None", "pass"),),
+        (Line(InFlightRead, "touch", "self.touched[table] = None", "pass"),),
     ),
     Plant(
         "a partial load is not answered as whole",
@@ -55,13 +55,13 @@ PLANTS = (
         # Where somebody pulls the table, catalogd loads it all the same (PullServer._load_some).
         "what is LOADING at a start is loaded again",
         "loading_at_a_start",
-        (Line(Contents, "loaded", " and value.partitions != LOADING", ""),),
+        (Line(Tables, "loaded", " and value.partitions != LOADING", ""),),
     ),
     Plant(
         "what is LOADING at a start is loaded again where it is pulled",
         "loading_at_a_start_and_pulled",
         (
-            Line(Contents, "loaded", " and value.partitions != LOADING", ""),
+            Line(Tables, "loaded", " and value.partitions != LOADING", ""),
             Line(
                 PullServer,
                 "_load_some",
@@ -76,7 +76,7 @@ PLANTS = (
         BY_SEED,
         (
             Line(
-                Writer,
+                Materializer,
                 "_publish",
                 "if kind is not None and effect.needs[t].dropped]",
                 "if False]",

@@ -189,8 +189,8 @@ LEVEL_PLANTS = (
             Line(
                 Catalog,
                 "__init__",
-                "Backfill(self.ledger, policy)",
-                "Backfill(self.ledger, POLICY_DEFAULT)",
+                "Backfill(self.version_log, policy)",
+                "Backfill(self.version_log, POLICY_DEFAULT)",
             ),
         ),
     ),

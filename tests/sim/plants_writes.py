@@ -5,7 +5,7 @@ Each is one line of a core, as in plants.py; PLANTS there begins with the protoc
 
 from topicast.catalog.core import Catalog
 from topicast.catalog.ingest.reports import Reports
-from topicast.catalog.model.tables import Contents
+from topicast.catalog.model.tables import Tables
 from topicast.subscriber.engine.catalog_session import Service
 from topicast.subscriber.engine.write_outbox import Outbox
 from topicast.tests.sim.planting import Line, Plant
@@ -93,7 +93,7 @@ WRITE_PLANTS = (
         BY_SEED,
         (
             Line(
-                Contents,
+                Tables,
                 "_table",
                 "have.data_version",
                 "have.schema_version",

@@ -15,7 +15,7 @@ from topicast.catalog.facts import (
     Reply,
     Settings,
 )
-from topicast.catalog.ingest.event_window import Window
+from topicast.catalog.ingest.event_window import EventWindow
 from topicast.catalog.ingest.perform import perform
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.reads import Read
@@ -94,7 +94,7 @@ class CatalogProcess:
         self.catalog = Catalog(
             topics,
             starts=self.store.starts,
-            window=Window(place, now=world.now) if place else None,
+            window=EventWindow(place, now=world.now) if place else None,
             settings=Settings(reads_max=4),
             policy=policy,
             writes=tuple(self.store.writes.values()),

@@ -141,7 +141,7 @@ class Script:
         """Say what catalogd holds of a table."""
         catalog = self.world.catalogd.catalog
         assert catalog is not None
-        value = catalog.contents.value(_table(table))
+        value = catalog.tables.value(_table(table))
         state = "nothing" if value is None else "all"
         loading = value is not None and value.partitions == LOADING
         self._say(f"catalogd holds {'a part' if loading else state} of {table}")

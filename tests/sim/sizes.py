@@ -11,7 +11,7 @@ from topicast.catalog.ingest import chunked_load as pieces
 from topicast.catalog.ingest import locations, reports
 from topicast.catalog.ingest import materializer as writing
 from topicast.catalog.ingest import perform as reading
-from topicast.catalog.model import tables as contents
+from topicast.catalog.model import tables
 from topicast.catalog.publish import deltas
 from topicast.catalog.serve import paginate as cutting
 from topicast.statestore import catch_up_requests as asking
@@ -71,7 +71,7 @@ TIMES = (
 )
 
 # One table is read from the same bytes by many, again and again: a tenth of a run.
-READERS = (checkers, contents, locations, reading, writing)
+READERS = (checkers, tables, locations, reading, writing)
 
 
 @contextmanager

@@ -74,12 +74,12 @@ class Commits:
         known, changed, floors, versions = [], [], [], []
         for claim in claims:
             table = (claim.db, claim.table)
-            record, value = catalog.namespace.find(table), catalog.contents.value(table)
+            record, value = catalog.namespace.find(table), catalog.tables.value(table)
             same = record is not None and value is not None
             known.append(same and record.incarnation == value.incarnation)
             at = (self._whole if claim.whole else self._own).get((epoch, table_key(*table)), 0)
             changed.append(at)
-            topic = catalog.contents.topic_of(table)[1]
+            topic = catalog.tables.topic_of(table)[1]
             floors.append(topic.floor if claim.whole else 0)
             versions.append(topic.version)
         fields = (known, changed, floors, versions)
@@ -89,10 +89,10 @@ class Commits:
         """Return what catalogd holds of a table; None: nothing, or not all of it."""
         catalog = self._catalogd.catalog
         assert catalog is not None
-        value = catalog.contents.value(table)
+        value = catalog.tables.value(table)
         if value is None or (whole and value.partitions == LOADING):
             return None
-        found = catalog.contents.topic_of(table)[1].rows(table_key(*table))
+        found = catalog.tables.topic_of(table)[1].rows(table_key(*table))
         rows = sorted((e for e in found if e.kind == VALUE), key=lambda entry: entry.version)
         return state_of(Asked("table", table, whole, 0), content_of(put((), rows), 0))
 

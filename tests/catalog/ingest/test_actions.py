@@ -20,11 +20,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.catalog.ingest.actions import (
-    DatabaseDirt,
-    Dirt,
-    PartitionDirt,
-    TableDirt,
-    dirt_of,
+    Dirty,
+    DirtyDatabase,
+    DirtyPartitions,
+    DirtyTable,
+    dirty_objects,
 )
 from topicast.catalog.metastore.port import RawEvent
 from topicast.tests.catalog.fake_metastore import make_partition, make_table, thrift_json
@@ -39,11 +39,11 @@ TABLE = make_table("db", "t", location="file:/t", keys=("ds",))
 PARTITION = make_partition(TABLE, ["1"])
 
 
-def dirt_after(place: Place, write: Callable[[], object]) -> list[Dirt]:
+def dirt_after(place: Place, write: Callable[[], object]) -> list[Dirty]:
     before = place.reads.current_event_id()
     write()
     events = place.reads.events_after(before, events_max=1_000)
-    return [dirt for event in events for dirt in dirt_of(event)]
+    return [dirt for event in events for dirt in dirty_objects(event)]
 
 
 def raw(kind: str, body: object, *, db: str = "db", table: str = "t", how: str = "") -> RawEvent:
@@ -67,7 +67,7 @@ def insert_into(db: str, table: str, values: list[str] | None) -> FireEventReque
 
 def test_created_and_dropped_database_is_dirty(place: Place) -> None:
     database = Database(f"{place.db}_more", "", f"{place.location}_more", {})
-    expected = [DatabaseDirt(db=f"{place.db}_more")]
+    expected = [DirtyDatabase(db=f"{place.db}_more")]
     assert dirt_after(place, lambda: place.writes.create_database(database)) == expected
     drop = lambda: place.writes.drop_database(f"{place.db}_more", True, True)  # noqa: E731
     assert dirt_after(place, drop) == expected
@@ -80,26 +80,26 @@ def test_database_dropped_with_its_tables_drops_each_of_them(place: Place) -> No
         table = make_table(db, name, location=f"{place.location}_full/{name}", keys=("p",))
         place.writes.create_table(table)
     found = dirt_after(place, lambda: place.writes.drop_database(db, True, True))
-    tables = [TableDirt(db=db, table=name, whole=True, dropped=True) for name in ("one", "two")]
+    tables = [DirtyTable(db=db, table=name, whole=True, dropped=True) for name in ("one", "two")]
     assert sorted(found[:-1], key=repr) == tables
-    assert found[-1] == DatabaseDirt(db=db)
+    assert found[-1] == DirtyDatabase(db=db)
 
 
 def test_created_table_is_dirty_as_a_whole(place: Place) -> None:
     found = dirt_after(place, lambda: place.table("t", "ds"))
-    assert found == [TableDirt(db=place.db, table="t", whole=True)]
+    assert found == [DirtyTable(db=place.db, table="t", whole=True)]
 
 
 def test_dropped_table_ends_its_incarnation(place: Place) -> None:
     place.table("t", "ds")
     found = dirt_after(place, lambda: place.writes.drop_table(place.db, "t", True))
-    assert found == [TableDirt(db=place.db, table="t", whole=True, dropped=True)]
+    assert found == [DirtyTable(db=place.db, table="t", whole=True, dropped=True)]
 
 
 def test_names_are_lower_case_however_the_writer_spelt_them(place: Place) -> None:
     table = make_table(place.db, "Mixed", location=f"{place.location}/mixed")
     found = dirt_after(place, lambda: place.writes.create_table(table))
-    assert found == [TableDirt(db=place.db, table="mixed", whole=True)]
+    assert found == [DirtyTable(db=place.db, table="mixed", whole=True)]
 
 
 @pytest.mark.parametrize("cascade", [False, True])
@@ -110,7 +110,7 @@ def test_changed_columns_make_the_table_dirty_as_a_whole(place: Place, cascade: 
     table.sd.cols.append(FieldSchema("c", "int", ""))
     alter = place.writes.alter_table_with_cascade
     found = dirt_after(place, lambda: alter(place.db, "t", table, cascade))
-    assert found == [TableDirt(db=place.db, table="t", whole=True)]
+    assert found == [DirtyTable(db=place.db, table="t", whole=True)]
 
 
 def test_moved_table_is_dirty_as_a_whole(place: Place) -> None:
@@ -118,7 +118,7 @@ def test_moved_table_is_dirty_as_a_whole(place: Place) -> None:
     table = place.writes.get_table(place.db, "t")
     table.sd.location = f"{place.location}/elsewhere"
     found = dirt_after(place, lambda: place.writes.alter_table(place.db, "t", table))
-    assert found == [TableDirt(db=place.db, table="t", whole=True)]
+    assert found == [DirtyTable(db=place.db, table="t", whole=True)]
 
 
 def test_changed_parameters_make_the_object_dirty_only(place: Place) -> None:
@@ -126,7 +126,7 @@ def test_changed_parameters_make_the_object_dirty_only(place: Place) -> None:
     table = place.writes.get_table(place.db, "t")
     table.parameters["comment"] = "new"
     found = dirt_after(place, lambda: place.writes.alter_table(place.db, "t", table))
-    assert found == [TableDirt(db=place.db, table="t")]
+    assert found == [DirtyTable(db=place.db, table="t")]
 
 
 def test_changed_statistics_tell_of_changed_data(place: Place) -> None:
@@ -134,7 +134,7 @@ def test_changed_statistics_tell_of_changed_data(place: Place) -> None:
     table = place.writes.get_table(place.db, "t")
     table.parameters["spark.sql.statistics.totalSize"] = "12345"
     found = dirt_after(place, lambda: place.writes.alter_table(place.db, "t", table))
-    assert found == [TableDirt(db=place.db, table="t", data=True)]
+    assert found == [DirtyTable(db=place.db, table="t", data=True)]
 
 
 def test_renamed_table_leaves_the_old_name_and_takes_the_new(place: Place) -> None:
@@ -143,8 +143,8 @@ def test_renamed_table_leaves_the_old_name_and_takes_the_new(place: Place) -> No
     table.tableName = "renamed"
     found = dirt_after(place, lambda: place.writes.alter_table(place.db, "t", table))
     assert found == [
-        TableDirt(db=place.db, table="t", whole=True, dropped=True),
-        TableDirt(db=place.db, table="renamed", whole=True),
+        DirtyTable(db=place.db, table="t", whole=True, dropped=True),
+        DirtyTable(db=place.db, table="renamed", whole=True),
     ]
 
 
@@ -157,8 +157,8 @@ def test_table_renamed_into_another_database_is_followed(place: Place) -> None:
     found = dirt_after(place, lambda: place.writes.alter_table(place.db, "t", table))
     place.writes.drop_database(other, True, True)
     assert found == [
-        TableDirt(db=place.db, table="t", whole=True, dropped=True),
-        TableDirt(db=other, table="t", whole=True),
+        DirtyTable(db=place.db, table="t", whole=True, dropped=True),
+        DirtyTable(db=other, table="t", whole=True),
     ]
 
 
@@ -167,7 +167,7 @@ def test_added_partitions_are_named_as_the_metastore_names_them(place: Place) ->
     new = [make_partition(table, ["a/b", day]) for day in ("1", "2%")]
     found = dirt_after(place, lambda: place.writes.add_partitions(new))
     (dirt,) = found
-    assert dirt == PartitionDirt(
+    assert dirt == DirtyPartitions(
         db=place.db, table="t", names=("zone=a%2Fb/day=1", "zone=a%2Fb/day=2%25")
     )
     assert sorted(place.reads.partition_names(place.db, "t")) == sorted(dirt.names)
@@ -199,7 +199,7 @@ def test_dropped_partition_is_named_and_its_data_is_gone(place: Place) -> None:
     place.writes.add_partitions([make_partition(table, ["x", "1"])])
     drop = place.writes.drop_partition
     found = dirt_after(place, lambda: drop(place.db, "t", ["x", "1"], True))
-    assert found == [PartitionDirt(db=place.db, table="t", names=("zone=x/day=1",), data=True)]
+    assert found == [DirtyPartitions(db=place.db, table="t", names=("zone=x/day=1",), data=True)]
 
 
 def test_insert_changes_data_of_the_table_or_of_the_partition(place: Place) -> None:
@@ -209,22 +209,22 @@ def test_insert_changes_data_of_the_table_or_of_the_partition(place: Place) -> N
     fire = place.writes.fire_listener_event
     into = insert_into(place.db, "parted", ["x", "1"])
     assert dirt_after(place, lambda: fire(into)) == [
-        PartitionDirt(db=place.db, table="parted", names=("zone=x/day=1",), data=True)
+        DirtyPartitions(db=place.db, table="parted", names=("zone=x/day=1",), data=True)
     ]
     into = insert_into(place.db, "plain", None)
     assert dirt_after(place, lambda: fire(into)) == [
-        TableDirt(db=place.db, table="plain", data=True)
+        DirtyTable(db=place.db, table="plain", data=True)
     ]
 
 
 def test_insert_of_hive_3_names_its_partition_by_objects() -> None:
     body = {"tableObjJson": thrift_json(TABLE), "ptnObjJson": thrift_json(PARTITION)}
-    expected = (PartitionDirt(db="db", table="t", names=("ds=1",), data=True),)
-    assert dirt_of(raw("INSERT", body)) == expected
+    expected = (DirtyPartitions(db="db", table="t", names=("ds=1",), data=True),)
+    assert dirty_objects(raw("INSERT", body)) == expected
     packed = b64encode(gzip.compress(json.dumps(body).encode())).decode()
-    assert dirt_of(raw("INSERT", packed, how="gzip(json-2.0)")) == expected
+    assert dirty_objects(raw("INSERT", packed, how="gzip(json-2.0)")) == expected
     body["ptnObjJson"] = None
-    assert dirt_of(raw("INSERT", body)) == (TableDirt(db="db", table="t", data=True),)
+    assert dirty_objects(raw("INSERT", body)) == (DirtyTable(db="db", table="t", data=True),)
 
 
 def test_truncated_table_and_partition_have_other_data() -> None:
@@ -233,8 +233,8 @@ def test_truncated_table_and_partition_have_other_data() -> None:
         "tableObjAfterJson": thrift_json(TABLE),
         "isTruncateOp": "true",
     }
-    found = dirt_of(raw("ALTER_TABLE", objects))
-    assert found == (TableDirt(db="db", table="t", whole=True, data=True),)
+    found = dirty_objects(raw("ALTER_TABLE", objects))
+    assert found == (DirtyTable(db="db", table="t", whole=True, data=True),)
     body = {
         "tableObjJson": thrift_json(TABLE),
         "keyValues": {"ds": "1"},
@@ -242,57 +242,59 @@ def test_truncated_table_and_partition_have_other_data() -> None:
         "partitionObjAfterJson": thrift_json(PARTITION),
         "isTruncateOp": "true",
     }
-    expected = (PartitionDirt(db="db", table="t", names=("ds=1",), data=True),)
-    assert dirt_of(raw("ALTER_PARTITION", body)) == expected
+    expected = (DirtyPartitions(db="db", table="t", names=("ds=1",), data=True),)
+    assert dirty_objects(raw("ALTER_PARTITION", body)) == expected
 
 
 def test_changed_partition_keys_make_the_table_dirty_as_a_whole() -> None:
     after = deepcopy(TABLE)
     after.partitionKeys[0].type = "int"
     objects = {"tableObjBeforeJson": thrift_json(TABLE), "tableObjAfterJson": thrift_json(after)}
-    assert dirt_of(raw("ALTER_TABLE", objects)) == (TableDirt(db="db", table="t", whole=True),)
+    assert dirty_objects(raw("ALTER_TABLE", objects)) == (
+        DirtyTable(db="db", table="t", whole=True),
+    )
 
 
 def test_catalog_in_front_of_a_database_is_left_out() -> None:
-    assert dirt_of(raw("ALTER_DATABASE", {}, db="@hive#Db")) == (DatabaseDirt(db="db"),)
+    assert dirty_objects(raw("ALTER_DATABASE", {}, db="@hive#Db")) == (DirtyDatabase(db="db"),)
 
 
 def test_reload_makes_the_table_dirty_as_a_whole() -> None:
-    expected = (TableDirt(db="db", table="t", whole=True, data=True),)
-    assert dirt_of(raw("RELOAD", {})) == expected
+    expected = (DirtyTable(db="db", table="t", whole=True, data=True),)
+    assert dirty_objects(raw("RELOAD", {})) == expected
 
 
 def test_partition_event_without_partitions_is_nothing() -> None:
     body = {"tableObjJson": thrift_json(TABLE), "partitions": []}
-    assert dirt_of(raw("ADD_PARTITION", body)) == ()
+    assert dirty_objects(raw("ADD_PARTITION", body)) == ()
 
 
 @pytest.mark.parametrize("kind", ["OPEN_TXN", "CREATE_FUNCTION", "ADD_PRIMARYKEY", "", "nonsense"])
 def test_unknown_type_makes_nothing_dirty(kind: str) -> None:
-    assert dirt_of(raw(kind, "no json")) == ()
+    assert dirty_objects(raw(kind, "no json")) == ()
 
 
 @pytest.mark.parametrize("kind", KNOWN)
 def test_unreadable_message_degrades_to_the_table_as_a_whole(kind: str) -> None:
     dropped = kind == "DROP_TABLE"
-    (found,) = dirt_of(raw(kind, "no json"))
-    assert found == TableDirt(
+    (found,) = dirty_objects(raw(kind, "no json"))
+    assert found == DirtyTable(
         db="db", table="t", whole=True, dropped=dropped, data=not dropped, degraded=True
     )
 
 
 def test_unreadable_message_without_a_table_degrades_to_the_database() -> None:
-    assert dirt_of(raw("DROP_DATABASE", "no json", table="")) == (
-        DatabaseDirt(db="db", degraded=True),
+    assert dirty_objects(raw("DROP_DATABASE", "no json", table="")) == (
+        DirtyDatabase(db="db", degraded=True),
     )
-    assert dirt_of(raw("DROP_DATABASE", "no json", db="", table="")) == ()
+    assert dirty_objects(raw("DROP_DATABASE", "no json", db="", table="")) == ()
 
 
 @pytest.mark.parametrize("kind", KNOWN)
 def test_event_without_a_name_degrades_to_what_it_names(kind: str) -> None:
-    assert dirt_of(raw(kind, {}, db="", table="")) == ()
-    (found,) = dirt_of(raw(kind, {}, table=""))
-    assert found == DatabaseDirt(db="db", degraded=not kind.endswith("DATABASE"))
+    assert dirty_objects(raw(kind, {}, db="", table="")) == ()
+    (found,) = dirty_objects(raw(kind, {}, table=""))
+    assert found == DirtyDatabase(db="db", degraded=not kind.endswith("DATABASE"))
 
 
 def _with(struct: str, **fields: object) -> str:
@@ -316,8 +318,8 @@ def _with(struct: str, **fields: object) -> str:
 )
 def test_broken_table_degrades(table: str) -> None:
     body = {"tableObjBeforeJson": thrift_json(TABLE), "tableObjAfterJson": table}
-    (found,) = dirt_of(raw("ALTER_TABLE", body))
-    assert found == TableDirt(db="db", table="t", whole=True, data=True, degraded=True)
+    (found,) = dirty_objects(raw("ALTER_TABLE", body))
+    assert found == DirtyTable(db="db", table="t", whole=True, data=True, degraded=True)
 
 
 @pytest.mark.parametrize(
@@ -325,22 +327,24 @@ def test_broken_table_degrades(table: str) -> None:
 )
 def test_broken_partition_keys_degrade(keys: object) -> None:
     table = _with(thrift_json(TABLE), f8=keys)
-    (found,) = dirt_of(raw("ADD_PARTITION", {"tableObjJson": table, "partitions": [{"ds": "1"}]}))
-    assert found == TableDirt(db="db", table="t", whole=True, data=True, degraded=True)
+    (found,) = dirty_objects(
+        raw("ADD_PARTITION", {"tableObjJson": table, "partitions": [{"ds": "1"}]})
+    )
+    assert found == DirtyTable(db="db", table="t", whole=True, data=True, degraded=True)
 
 
 @pytest.mark.parametrize("values", [None, {"lst": ["str", 2, "1"]}, {"lst": ["i32", 1, 1]}])
 def test_broken_partition_degrades(values: object) -> None:
     after = _with(thrift_json(PARTITION), f1=values)
     body = {"tableObjJson": thrift_json(TABLE), "ptnObjJson": after}
-    (found,) = dirt_of(raw("INSERT", body))
-    assert found == TableDirt(db="db", table="t", whole=True, data=True, degraded=True)
+    (found,) = dirty_objects(raw("INSERT", body))
+    assert found == DirtyTable(db="db", table="t", whole=True, data=True, degraded=True)
 
 
 def test_table_without_parameters_is_altered_as_any_other() -> None:
     bare = _with(thrift_json(TABLE), f9=None)
     body = {"tableObjBeforeJson": bare, "tableObjAfterJson": bare}
-    assert dirt_of(raw("ALTER_TABLE", body)) == (TableDirt(db="db", table="t"),)
+    assert dirty_objects(raw("ALTER_TABLE", body)) == (DirtyTable(db="db", table="t"),)
 
 
 @pytest.mark.parametrize(
@@ -351,8 +355,8 @@ def test_values_that_do_not_fit_the_keys_degrade_to_the_table(
 ) -> None:
     table = make_table("db", "t", location="file:/t", keys=keys)
     body = {"tableObjJson": thrift_json(table), "partitions": [values]}
-    (found,) = dirt_of(raw("DROP_PARTITION", body))
-    assert found == TableDirt(db="db", table="t", whole=True, data=True, degraded=True)
+    (found,) = dirty_objects(raw("DROP_PARTITION", body))
+    assert found == DirtyTable(db="db", table="t", whole=True, data=True, degraded=True)
 
 
 def _bodies() -> list[tuple[str, dict[str, Any]]]:
@@ -388,12 +392,12 @@ def test_broken_message_never_raises(
         broken[field] = json.dumps(struct)
     else:
         broken[field] = data.draw(JSON)
-    for dirt in dirt_of(raw(kind, broken)):
-        assert isinstance(dirt, TableDirt | PartitionDirt)
+    for dirt in dirty_objects(raw(kind, broken)):
+        assert isinstance(dirt, DirtyTable | DirtyPartitions)
 
 
 @given(st.sampled_from(KNOWN), st.binary(), st.sampled_from(["json-0.2", "gzip(json-2.0)", "xml"]))
 def test_garbage_never_raises(kind: str, message: bytes, how: str) -> None:
     event = raw(kind, message.decode("latin-1"), how=how)
-    assert dirt_of(event)
-    assert dirt_of(replace(event, message=b64encode(gzip.compress(message)).decode()))
+    assert dirty_objects(event)
+    assert dirty_objects(replace(event, message=b64encode(gzip.compress(message)).decode()))

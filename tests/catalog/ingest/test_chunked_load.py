@@ -7,9 +7,9 @@ from topicast.catalog.ingest.loader import YIELD_S
 from topicast.catalog.ingest.reads import (
     RETRY_S,
     RETRY_S_MAX,
-    Complete,
-    Piece,
+    CompleteLoad,
     Publish,
+    PublishPartitions,
     ReadDone,
     TableRead,
     Withdraw,
@@ -38,7 +38,7 @@ def test_large_table_comes_in_pieces_and_is_complete_after_a_fence() -> None:
     assert stand.poll() == (), "what was read before is written before"
     while effects := stand.bring():
         brought += names_of(effects)
-        assert (Complete(db="d", table="t") in effects) is (brought[-1] == (names[-1:], ()))
+        assert (CompleteLoad(db="d", table="t") in effects) is (brought[-1] == (names[-1:], ()))
     assert [name for some, _ in brought for name in some] == names
     assert max(len(some) for some, _ in brought) == SLICE_MAX
     assert stand.loader.backlog == 0
@@ -66,7 +66,9 @@ def test_slices_of_several_tables_take_turns() -> None:
         for read in stand.reads():
             stand.done(read)
     stand.poll()
-    order = [one.table for _ in range(6) for one in stand.bring() if isinstance(one, Piece)]
+    order = [
+        one.table for _ in range(6) for one in stand.bring() if isinstance(one, PublishPartitions)
+    ]
     assert order == ["t", "u"] * 3
 
 
@@ -103,14 +105,14 @@ def test_partition_that_changes_while_its_slice_waits_is_read_again_behind_it() 
     again = stand.read()
     assert wanted(again) == [("t", False, False, (names[-1],))]
     while some := stand.bring():
-        assert not any(isinstance(one, Complete) for one in some), "it is being read again"
+        assert not any(isinstance(one, CompleteLoad) for one in some), "it is being read again"
         brought += names_of(some)
     stand.done(again)
     effects = stand.poll()
     brought += names_of(effects)
     assert brought[-1] == ([names[-1]], ())
-    assert isinstance(effects[-1], Complete)
-    assert sum(isinstance(one, Complete) for one in effects) == 1
+    assert isinstance(effects[-1], CompleteLoad)
+    assert sum(isinstance(one, CompleteLoad) for one in effects) == 1
 
 
 def test_names_are_listed_first_where_they_are_not_known() -> None:
@@ -130,7 +132,7 @@ def test_small_table_comes_with_its_names() -> None:
     stand.done(read, t=TableRead(names=("a",), partitions={"a": b"p"}, whole=True))
     piece, complete = stand.poll()
     assert names_of((piece,)) == [(["a"], ())]
-    assert isinstance(complete, Complete)
+    assert isinstance(complete, CompleteLoad)
 
 
 def test_piece_that_an_event_overtook_is_read_again() -> None:
@@ -164,7 +166,7 @@ def test_partitions_that_change_while_their_table_loads_are_read_again_and_may_b
     stand.done(again, t=TableRead())
     piece, complete = stand.poll()
     assert names_of((piece,)) == [([], ("c",))]
-    assert isinstance(complete, Complete)
+    assert isinstance(complete, CompleteLoad)
 
 
 def test_table_is_not_complete_while_its_object_is_being_read() -> None:
@@ -182,7 +184,7 @@ def test_table_is_not_complete_while_its_object_is_being_read() -> None:
     object_, piece_, complete = stand.poll()
     assert isinstance(object_, Publish)
     assert names_of((piece_,)) == [([], ())]
-    assert isinstance(complete, Complete)
+    assert isinstance(complete, CompleteLoad)
 
 
 def test_table_is_not_complete_before_the_fence_of_its_last_piece() -> None:
@@ -194,7 +196,7 @@ def test_table_is_not_complete_before_the_fence_of_its_last_piece() -> None:
     assert names_of(stand.done(read)) == [(["a", "b"], ())], "c is left to read"
     last = stand.read()
     assert stand.done(last) == ()
-    assert isinstance(stand.poll()[-1], Complete)
+    assert isinstance(stand.poll()[-1], CompleteLoad)
 
 
 def test_listing_without_a_name_is_complete_after_a_fence() -> None:
@@ -202,7 +204,7 @@ def test_listing_without_a_name_is_complete_after_a_fence() -> None:
     stand.loader.begin_load(T, None)
     assert names_of(stand.done(stand.read(), t=TableRead(names=()))) == [([], ())]
     assert stand.done(stand.read()) == ()
-    assert isinstance(stand.poll()[-1], Complete)
+    assert isinstance(stand.poll()[-1], CompleteLoad)
 
 
 def test_event_of_the_whole_table_gives_its_load_up() -> None:

@@ -23,8 +23,8 @@ from topicast.catalog.ingest.event_window import (
     SETTLE_EVERY_S,
     START_OVERLAP,
     WINDOW_S,
+    EventWindow,
     Gap,
-    Window,
     WindowState,
     decode,
     pack_state,
@@ -55,11 +55,11 @@ def event(id_: int, name: str = "t", *, message: str = "{}", how: str = "json-0.
     )
 
 
-def settled_at(id_: int) -> Window:
-    return Window(WindowState(last_id=id_, settled=id_), now=0)
+def settled_at(id_: int) -> EventWindow:
+    return EventWindow(WindowState(last_id=id_, settled=id_), now=0)
 
 
-def poll(window: Window, log: list[RawEvent], now: float) -> list[RawEvent]:
+def poll(window: EventWindow, log: list[RawEvent], now: float) -> list[RawEvent]:
     after = window.next_poll(now)
     answer = sorted((e for e in log if e.id > after), key=lambda e: e.id)[:POLL_EVENTS_MAX]
     news = window.news(answer, now)
@@ -215,14 +215,14 @@ def test_window_remembers_a_bounded_number_of_ids() -> None:
 
 
 def test_window_that_starts_takes_the_last_ids_for_news() -> None:
-    window, log = Window.starting_at(100, now=0.0), [event(id_) for id_ in range(1, 101)]
+    window, log = EventWindow.starting_at(100, now=0.0), [event(id_) for id_ in range(1, 101)]
     window.check()
     assert poll(window, log, 0.1) == log[-START_OVERLAP:]
-    assert Window.starting_at(0, now=0.0).is_quiet(0)
+    assert EventWindow.starting_at(0, now=0.0).is_quiet(0)
 
 
 def test_window_that_was_stored_at_its_start_still_looks_back() -> None:
-    window = Window(Window.starting_at(100, now=0.0).state, now=5.0)
+    window = EventWindow(EventWindow.starting_at(100, now=0.0).state, now=5.0)
     window.check()
     assert not window.is_quiet(100)
     assert poll(window, [event(95)], 5.2) == [event(95)]
@@ -233,7 +233,7 @@ def test_window_that_was_stored_at_its_start_still_looks_back() -> None:
 def test_restored_window_knows_what_the_stored_one_knew() -> None:
     window, log = settled_at(0), [event(1), event(2)]
     poll(window, log, 1.0)
-    restored = Window(window.state, now=50.0)
+    restored = EventWindow(window.state, now=50.0)
     restored.check()
     assert restored.state == window.state
     log.append(event(2, "late"))
@@ -329,7 +329,7 @@ def test_nothing_is_lost_while_real_writers_share_ids(
     host, _, port = hive.uri.removeprefix("thrift://").partition(":")
     reads = Hms(hive.uri, timeout_s=30)
     last_id = reads.current_event_id()
-    window = Window(WindowState(last_id=last_id, settled=last_id), now=time.monotonic())
+    window = EventWindow(WindowState(last_id=last_id, settled=last_id), now=time.monotonic())
 
     def write(number: int) -> None:
         with HMSClient(host=host, port=int(port)) as writes:

@@ -2,25 +2,25 @@
 
 import pytest
 
-from topicast.catalog.ingest.chunked_load import Load
-from topicast.catalog.ingest.in_flight import Flight
-from topicast.catalog.ingest.reads import Need, Read, Want
+from topicast.catalog.ingest.chunked_load import ChunkedLoad
+from topicast.catalog.ingest.in_flight import InFlightRead
+from topicast.catalog.ingest.reads import Need, Read, TableRequest
 
 T, U = ("d", "t"), ("d", "u")
 
 
-def flight(need: Need) -> Flight:
-    want = Want(db="d", table="t", obj=need.obj, whole=need.whole, names=tuple(need.names))
-    return Flight(Read(read=1, wants=(want,)), {T: need})
+def flight(need: Need) -> InFlightRead:
+    want = TableRequest(db="d", table="t", obj=need.obj, whole=need.whole, names=tuple(need.names))
+    return InFlightRead(Read(read=1, wants=(want,)), {T: need})
 
 
-def piece(*names: str, whole: bool = False) -> Flight:
-    want = Want(db="d", table="t", obj=False, whole=whole, names=names)
-    return Flight(Read(read=1, wants=(want,)), {}, Load(None))
+def piece(*names: str, whole: bool = False) -> InFlightRead:
+    want = TableRequest(db="d", table="t", obj=False, whole=whole, names=names)
+    return InFlightRead(Read(read=1, wants=(want,)), {}, ChunkedLoad(None))
 
 
 @pytest.mark.parametrize("found", [flight(Need(names={"a": None})), piece("a")])
-def test_partition_that_changed_touches_the_read_of_it_alone(found: Flight) -> None:
+def test_partition_that_changed_touches_the_read_of_it_alone(found: InFlightRead) -> None:
     found.touch(T, ("b",))
     found.touch(U, ("a",))
     found.touch(U, None)
@@ -30,13 +30,13 @@ def test_partition_that_changed_touches_the_read_of_it_alone(found: Flight) -> N
 
 
 @pytest.mark.parametrize("found", [flight(Need(whole=True)), piece(whole=True)])
-def test_any_partition_touches_a_read_of_all(found: Flight) -> None:
+def test_any_partition_touches_a_read_of_all(found: InFlightRead) -> None:
     found.touch(T, ("b",))
     assert list(found.touched) == [T]
 
 
 @pytest.mark.parametrize("found", [flight(Need(names={"a": None})), piece("a")])
-def test_table_that_changed_touches_every_read_of_it(found: Flight) -> None:
+def test_table_that_changed_touches_every_read_of_it(found: InFlightRead) -> None:
     found.touch(T, None)
     assert list(found.touched) == [T]
     assert found.table == T

@@ -2,7 +2,7 @@
 
 import pytest
 
-from topicast.catalog.ingest.actions import DatabaseDirt
+from topicast.catalog.ingest.actions import DirtyDatabase
 from topicast.catalog.ingest.loader import (
     AWAY_S_MAX,
     READS_KEPT,
@@ -45,7 +45,7 @@ def test_nothing_dirty_orders_nothing() -> None:
 
 def test_database_is_read_and_published_with_the_tables_of_its_batch() -> None:
     stand = Stand(T)
-    stand.event(DatabaseDirt(db="d"), changed(T, dropped=True, whole=True))
+    stand.event(DirtyDatabase(db="d"), changed(T, dropped=True, whole=True))
     read = stand.read()
     assert read.databases == ("d",)
     assert wanted(read) == [("t", True, True, ())]
@@ -138,9 +138,9 @@ def test_without_events_there_is_no_fence() -> None:
         (partitions(T, "a"), partitions(U, "a"), False),
         (changed(T), partitions(T, "a"), False),
         (changed(T, whole=True), partitions(T, "a"), True),
-        (DatabaseDirt(db="d"), DatabaseDirt(db="d"), True),
-        (DatabaseDirt(db="d"), DatabaseDirt(db="e"), False),
-        (DatabaseDirt(db="d"), changed(T), False),
+        (DirtyDatabase(db="d"), DirtyDatabase(db="d"), True),
+        (DirtyDatabase(db="d"), DirtyDatabase(db="e"), False),
+        (DirtyDatabase(db="d"), changed(T), False),
     ],
 )
 @pytest.mark.parametrize("when", ["reading", "fenced"])
@@ -381,7 +381,7 @@ def test_withdrawn_table_is_tried_for_ever() -> None:
 
 def test_unreadable_database_is_never_withdrawn() -> None:
     stand = Stand()
-    stand.event(DatabaseDirt(db="d"))
+    stand.event(DirtyDatabase(db="d"))
     for _ in range(REFUSED_TRIES_MAX + 2):
         assert stand.failed(stand.read()) == ()
         stand.now += RETRY_S_MAX

@@ -80,7 +80,7 @@ def test_moved_and_dropped_tables_are_found_no_more_where_they_were() -> None:
     located(holding, "u", "/w/u")
     locations = current(holding)
     located(holding, "t", "/w/b")
-    holding.contents.drop(("d", "u"), source=SOURCE_EVENTS, at_us=0)
+    holding.tables.drop(("d", "u"), source=SOURCE_EVENTS, at_us=0)
     current(holding, locations)
     assert locations.find("/w/a") == {}
     assert locations.find("/w/b") == {("d", "t"): ""}
@@ -92,7 +92,7 @@ def test_what_is_withdrawn_keeps_its_place() -> None:
     holding = Holding()
     holding.whole(struct(), {})
     locations = current(holding)
-    holding.contents.withdraw(("d", "t"), source=SOURCE_EVENTS, at_us=0)
+    holding.tables.withdraw(("d", "t"), source=SOURCE_EVENTS, at_us=0)
     current(holding, locations)
     assert locations.find("/w/d/t") == {("d", "t"): ""}
 

@@ -3,13 +3,13 @@
 import pytest
 
 from topicast.catalog.ingest.loader import Loader
-from topicast.catalog.ingest.materializer import Writer
+from topicast.catalog.ingest.materializer import Materializer
 from topicast.catalog.ingest.reads import (
-    Complete,
+    CompleteLoad,
     Effect,
     Need,
-    Piece,
     Publish,
+    PublishPartitions,
     Read,
     TableRead,
     Withdraw,
@@ -33,8 +33,8 @@ class Desk:
 
     def __init__(self) -> None:
         self.holding = Holding()
-        self.loader = Loader(loaded=self.holding.contents.loaded)
-        self.writer = Writer(self.holding.namespace, self.holding.contents, self.loader)
+        self.loader = Loader(loaded=self.holding.tables.loaded)
+        self.writer = Materializer(self.holding.namespace, self.holding.tables, self.loader)
 
     def perform(self, *effects: Effect) -> tuple[Transaction, ...]:
         self.writer.perform(effects, NOW_US)
@@ -62,7 +62,7 @@ def test_name_comes_before_content_and_content_knows_its_incarnation() -> None:
     assert names.topic == NAMESPACE
     assert (names.source, content.source) == (SOURCE_LOAD, SOURCE_LOAD)
     record = desk.holding.namespace.find(T)
-    value = desk.holding.contents.value(T)
+    value = desk.holding.tables.value(T)
     assert record is not None
     assert value is not None
     assert record.type == "EXTERNAL_TABLE"
@@ -97,7 +97,7 @@ def test_table_that_is_gone_loses_its_name_then_its_content(desk: Desk) -> None:
     assert names.topic == NAMESPACE
     assert content.topic != NAMESPACE
     assert desk.holding.namespace.find(T) is None
-    assert desk.holding.contents.entry(T) is None
+    assert desk.holding.tables.entry(T) is None
     assert desk.loader.backlog == 0
 
 
@@ -105,7 +105,7 @@ def test_content_of_a_table_without_a_name_is_not_written(desk: Desk) -> None:
     """Given partitions that were read of a table that is gone by now, then nothing is left."""
     desk.publish(TableRead(), OBJECT)
     assert desk.publish(TableRead(partitions=parts("1")), Need(1, names={"ds=1": None})) == ()
-    assert desk.holding.contents.entry(T) is None
+    assert desk.holding.tables.entry(T) is None
 
 
 def test_recreated_table_is_another_incarnation_with_nothing_of_the_old(desk: Desk) -> None:
@@ -113,7 +113,7 @@ def test_recreated_table_is_another_incarnation_with_nothing_of_the_old(desk: De
     need = Need(1, obj=True, whole=True, dropped=True)
     desk.publish(TableRead(thrift=KEYED, names=(), whole=True), need)
     after = desk.holding.namespace.find(T)
-    value = desk.holding.contents.value(T)
+    value = desk.holding.tables.value(T)
     assert before is not None
     assert after is not None
     assert value is not None
@@ -129,7 +129,7 @@ def test_dropped_table_that_did_not_come_back_is_not_renewed(desk: Desk) -> None
 def test_large_table_is_shown_as_loading_and_its_pieces_are_ordered(desk: Desk) -> None:
     need = Need(1, obj=True, whole=True, refused=2)
     desk.publish(TableRead(thrift=KEYED, names=("ds=1", "ds=2")), need)
-    value = desk.holding.contents.value(T)
+    value = desk.holding.tables.value(T)
     assert value is not None
     assert value.partitions == LOADING
     assert desk.loader.backlog == 1
@@ -139,25 +139,25 @@ def test_large_table_is_shown_as_loading_and_its_pieces_are_ordered(desk: Desk) 
 
 def test_table_without_partition_keys_is_complete_without_its_partitions(desk: Desk) -> None:
     desk.publish(TableRead(thrift=struct()), WHOLE)
-    assert desk.holding.contents.loaded(T)
+    assert desk.holding.tables.loaded(T)
     assert desk.loader.backlog == 0
 
 
 def test_pieces_fill_a_table_and_take_away_what_is_gone(desk: Desk) -> None:
     desk.publish(TableRead(thrift=KEYED, names=("ds=1", "ds=2")), WHOLE)
-    desk.perform(Piece(db="d", table="t", partitions=parts("1", "2"), gone=("ds=9",)))
+    desk.perform(PublishPartitions(db="d", table="t", partitions=parts("1", "2"), gone=("ds=9",)))
     assert desk.holding.names() == ["ds=1", "ds=2"]
-    assert not desk.holding.contents.loaded(T)
-    gone = Piece(db="d", table="t", partitions={}, gone=("ds=1",))
-    desk.perform(gone, Complete(db="d", table="t"))
+    assert not desk.holding.tables.loaded(T)
+    gone = PublishPartitions(db="d", table="t", partitions={}, gone=("ds=1",))
+    desk.perform(gone, CompleteLoad(db="d", table="t"))
     assert desk.holding.names() == ["ds=2"]
-    assert desk.holding.contents.loaded(T)
+    assert desk.holding.tables.loaded(T)
 
 
 def test_dropped_database_takes_the_content_of_its_tables_along(desk: Desk) -> None:
     done = desk.perform(Publish(databases={"d": None}, tables={}, needs={("d", ""): WHOLE}))
     assert [one.topic == NAMESPACE for one in done] == [True, False]
-    assert desk.holding.contents.entry(T) is None
+    assert desk.holding.tables.entry(T) is None
     assert desk.holding.namespace.databases() == ()
 
 
@@ -165,7 +165,7 @@ def test_database_that_changed_leaves_its_tables_alone(desk: Desk) -> None:
     changed = Publish(databases={"d": b"other"}, tables={}, needs={("d", ""): OBJECT})
     (one,) = desk.perform(changed)
     assert one.topic == NAMESPACE
-    assert desk.holding.contents.loaded(T)
+    assert desk.holding.tables.loaded(T)
 
 
 def test_withdrawn_table_is_a_stub_that_is_told_of(desk: Desk) -> None:

@@ -7,7 +7,7 @@ from topicast.catalog.facts import NamesFailed, NamesRead, ReadNames
 from topicast.catalog.ingest import perform as reading
 from topicast.catalog.ingest.perform import perform
 from topicast.catalog.ingest.poller import Poll, Polled, PollFailed
-from topicast.catalog.ingest.reads import Read, ReadDone, ReadFailed, TableRead, Want
+from topicast.catalog.ingest.reads import Read, ReadDone, ReadFailed, TableRead, TableRequest
 from topicast.tests.catalog.fake_metastore import FakeMetastore, make_partition, make_table
 from topicast.topics.errors import ObjectGone, SourceError, SourceRefused
 
@@ -28,11 +28,13 @@ def poll(*, after: int = 0, quiet_at: int | None = None, events_max: int = 9) ->
     return Poll(poll=3, after=after, quiet_at=quiet_at, events_max=events_max)
 
 
-def want(table: str, *names: str, db: str = "d", obj: bool = True, whole: bool = False) -> Want:
-    return Want(db=db, table=table, obj=obj, whole=whole, names=names)
+def want(
+    table: str, *names: str, db: str = "d", obj: bool = True, whole: bool = False
+) -> TableRequest:
+    return TableRequest(db=db, table=table, obj=obj, whole=whole, names=names)
 
 
-def read(metastore: FakeMetastore, one: Want) -> TableRead:
+def read(metastore: FakeMetastore, one: TableRequest) -> TableRead:
     done = perform(metastore, Read(read=5, wants=(one,)))
     assert isinstance(done, ReadDone)
     assert done.read == 5
@@ -135,7 +137,7 @@ def test_listing_of_a_loading_table_comes_without_the_table(metastore: FakeMetas
     [want("gone", "ds=1", obj=False), want("gone", obj=False, whole=True), want("gone")],
     ids=["partitions", "listing", "object"],
 )
-def test_table_that_is_gone_is_told_as_nothing(metastore: FakeMetastore, one: Want) -> None:
+def test_table_that_is_gone_is_told_as_nothing(metastore: FakeMetastore, one: TableRequest) -> None:
     assert read(metastore, one) == TableRead()
 
 

@@ -5,7 +5,7 @@ from topicast.catalog.ingest.event_window import (
     RESET,
     SETTLE_EVERY_S,
     WINDOW_S,
-    Window,
+    EventWindow,
     WindowState,
 )
 from topicast.catalog.ingest.poller import (
@@ -43,7 +43,7 @@ class Stand:
         self.now = 100.0
         window = None
         if last_id is not None:
-            window = Window(WindowState(last_id=last_id, settled=last_id), now=self.now)
+            window = EventWindow(WindowState(last_id=last_id, settled=last_id), now=self.now)
         self.poller = Poller(window, interval_s=interval_s)
         self.number = 0
 

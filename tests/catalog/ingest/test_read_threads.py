@@ -9,7 +9,7 @@ import pytest
 
 from topicast.catalog.facts import NamesRead, ReadNames
 from topicast.catalog.ingest.poller import Poll, Polled, PollFailed
-from topicast.catalog.ingest.read_threads import Answer, Readers
+from topicast.catalog.ingest.read_threads import Answer, ReadThreads
 from topicast.catalog.ingest.reads import Read, ReadDone
 from topicast.tests.catalog.fake_metastore import FakeMetastore
 from topicast.tests.waiting import until
@@ -20,12 +20,12 @@ POLL = Poll(poll=1, after=0, quiet_at=None, events_max=9)
 
 
 class Stand:
-    """Readers, each with a metastore of its own, and the facts that they deliver."""
+    """ReadThreads, each with a metastore of its own, and the facts that they deliver."""
 
     def __init__(self, threads: int = 2) -> None:
         self.made: list[FakeMetastore] = []
         self.facts: SimpleQueue[Answer] = SimpleQueue()
-        self.readers = Readers(self._make, threads=threads, deliver=self.facts.put)
+        self.readers = ReadThreads(self._make, threads=threads, deliver=self.facts.put)
 
     def _make(self) -> FakeMetastore:
         self.made.append(FakeMetastore())
@@ -96,7 +96,7 @@ def test_loads_run_beside_each_other() -> None:
             return ()
 
     facts: SimpleQueue[Answer] = SimpleQueue()
-    readers = Readers(Meeting, threads=2, deliver=facts.put)
+    readers = ReadThreads(Meeting, threads=2, deliver=facts.put)
     readers.start()
     for _ in range(2):
         readers.order(ReadNames())

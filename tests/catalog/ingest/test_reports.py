@@ -43,7 +43,7 @@ class Stand:
 
     def made(self, *known: WriteRow) -> Reports:
         holding = self.holding
-        return Reports(holding.namespace, holding.contents, holding.topics, known=known)
+        return Reports(holding.namespace, holding.tables, holding.topics, known=known)
 
     def tell(self, *writes: Write, driver: bytes = DRIVER, settled: int = 0) -> tuple[Verdict, ...]:
         report = Report(

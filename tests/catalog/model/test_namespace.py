@@ -155,7 +155,7 @@ def test_many_names_split_over_blocks_and_are_found_after_a_restart(holding: Hol
     assert [entry.kind for entry in done[0].entries] == [VALUE] * 3
     assert names(holding, "e") == every
     write(holding, {}, {("e", name): None for name in every[:-1]})
-    again = Namespace(holding.ledger)
+    again = Namespace(holding.version_log)
     assert [record.name for record in again.tables("e")] == every[-1:]
     assert again.find(("e", every[-1])) == holding.namespace.find(("e", every[-1]))
 
@@ -166,7 +166,7 @@ def test_rules_are_beside_the_names_and_found_after_a_restart(holding: Holding) 
     (done,) = holding.written()
     assert (done.topic, done.source, done.changes) == (NAMESPACE, SOURCE_ORDERS, ())
     assert [entry.key for entry in done.entries] == [rules_key()]
-    again = Namespace(holding.ledger)
+    again = Namespace(holding.version_log)
     assert again.rules() == off
     assert (again.databases(), names(holding)) == (("d",), ["t", "u"])
     holding.namespace.rule(off, at_us=NOW_US)

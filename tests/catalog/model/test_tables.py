@@ -1,10 +1,10 @@
-"""Contents: a table and its partitions stand at one version, whatever was written of them."""
+"""Tables: a table and its partitions stand at one version, whatever was written of them."""
 
 import random
 
 import pytest
 
-from topicast.catalog.model import tables as contents
+from topicast.catalog.model import tables as tables_module
 from topicast.catalog.model.transactions import DATA, LOADED, SCHEMA, UNLOADED
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.topics.entries import PREFIX, STUB, TOMBSTONE, VALUE
@@ -42,20 +42,20 @@ def test_whole_table_is_one_transaction_of_its_topic() -> None:
     assert one.topic == table_topic(*T, 4)
     assert [entry.key for entry in one.entries] == [table_key(*T), block_key(*T, "")]
     assert [(row.object, row.kind, row.before) for row in one.changes] == [("d.t", LOADED, 0)]
-    value = holding.contents.value(T)
+    value = holding.tables.value(T)
     assert value is not None
     assert (value.incarnation, value.partitions, value.thrift) == (7, COMPLETE, KEYED)
-    assert holding.contents.loaded(T)
+    assert holding.tables.loaded(T)
     assert holding.names() == ["ds=1", "ds=2"]
 
 
 def test_table_without_partition_keys_has_no_partitions() -> None:
     holding = Holding()
     holding.whole(struct(), {})
-    value = holding.contents.value(T)
+    value = holding.tables.value(T)
     assert value is not None
     assert value.partitions == ABSENT
-    assert holding.contents.loaded(T)
+    assert holding.tables.loaded(T)
 
 
 def test_what_stays_the_same_is_not_written_again(holding: Holding) -> None:
@@ -91,13 +91,13 @@ def test_another_incarnation_begins_with_nothing(holding: Holding) -> None:
 def test_large_table_is_loading_until_it_is_said_to_be_complete() -> None:
     holding = Holding()
     holding.whole(KEYED, None)
-    assert not holding.contents.loaded(T)
+    assert not holding.tables.loaded(T)
     holding.change(parts("1"), source=SOURCE_LOAD)
-    value = holding.contents.value(T)
+    value = holding.tables.value(T)
     assert value is not None
     assert value.partitions == LOADING
     holding.change({}, complete=True, source=SOURCE_LOAD)
-    assert holding.contents.loaded(T)
+    assert holding.tables.loaded(T)
     assert holding.names() == ["ds=1"]
 
 
@@ -107,7 +107,7 @@ def test_table_that_is_loaded_anew_in_pieces_forgets_what_it_had(holding: Holdin
     assert holding.names() == []
     holding.whole(KEYED, parts("1"))
     assert holding.names() == ["ds=1"]
-    assert holding.contents.loaded(T)
+    assert holding.tables.loaded(T)
 
 
 # -- partitions and the table's own struct
@@ -124,7 +124,7 @@ def test_partitions_of_a_table_that_is_not_held_are_not_written() -> None:
     holding = Holding()
     holding.change(parts("1"))
     holding.whole(KEYED, {})
-    holding.contents.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    holding.tables.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
     holding.written()
     holding.change(parts("1"))
     assert holding.written() == ()
@@ -132,10 +132,10 @@ def test_partitions_of_a_table_that_is_not_held_are_not_written() -> None:
 
 def test_struct_is_replaced_and_partitions_stay(holding: Holding) -> None:
     wide = struct(T, "ds", owner_of="x")
-    holding.contents.write_object(T, wide, source=SOURCE_EVENTS, at_us=NOW_US, data=False)
+    holding.tables.write_object(T, wide, source=SOURCE_EVENTS, at_us=NOW_US, data=False)
     (entry,) = holding.one().entries
     assert holding.names() == ["ds=1", "ds=2"]
-    value = holding.contents.value(T)
+    value = holding.tables.value(T)
     assert value is not None
     assert (value.thrift, value.partitions) == (wide, COMPLETE)
     assert (entry.schema_version, entry.data_version) == (1, 1), "parameters are no schema"
@@ -143,7 +143,7 @@ def test_struct_is_replaced_and_partitions_stay(holding: Holding) -> None:
 
 def test_columns_that_spark_keeps_in_parameters_are_schema(holding: Holding) -> None:
     wide = struct(T, "ds", **{"spark.sql.sources.schema": '{"type":"struct"}'})
-    holding.contents.write_object(T, wide, source=SOURCE_EVENTS, at_us=NOW_US, data=False)
+    holding.tables.write_object(T, wide, source=SOURCE_EVENTS, at_us=NOW_US, data=False)
     (entry,) = holding.one().entries
     assert (entry.schema_version, entry.data_version) == (2, 1)
 
@@ -171,7 +171,7 @@ def test_history_tells_what_kind_of_change_it_was(
 
 def test_many_tables_take_turns_in_what_is_kept_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given room for the bounds of one table, when two change in turn, none loses a block."""
-    monkeypatch.setattr(contents, "LEAVES_MAX", 1)
+    monkeypatch.setattr(tables_module, "LEAVES_MAX", 1)
     holding = Holding()
     values = [f"{number:03d}" for number in range(100)]
     tables = [("d", "t"), ("d", "u")]
@@ -179,7 +179,7 @@ def test_many_tables_take_turns_in_what_is_kept_sorted(monkeypatch: pytest.Monke
         holding.whole(struct(table, "ds"), {}, table=table)
     for value in values:
         for table in tables:
-            holding.contents.write_partitions(
+            holding.tables.write_partitions(
                 table, parts(value, table=table), source=SOURCE_EVENTS, at_us=NOW_US
             )
     for table in tables:
@@ -205,16 +205,16 @@ def test_change_of_a_partition_writes_one_block_whatever_the_size_of_its_table(c
 
 
 def test_dropped_table_is_one_entry_and_nothing_is_held(holding: Holding) -> None:
-    holding.contents.drop(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    holding.tables.drop(T, source=SOURCE_EVENTS, at_us=NOW_US)
     (entry,) = holding.one().entries
     assert (entry.key, entry.kind) == (table_key(*T), PREFIX)
-    assert holding.contents.entry(T) is None
-    holding.contents.drop(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    assert holding.tables.entry(T) is None
+    holding.tables.drop(T, source=SOURCE_EVENTS, at_us=NOW_US)
     assert holding.written() == (), "there is nothing more to drop"
 
 
 def test_table_that_comes_back_begins_with_no_bounds_of_the_one_before(holding: Holding) -> None:
-    holding.contents.drop(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    holding.tables.drop(T, source=SOURCE_EVENTS, at_us=NOW_US)
     holding.whole(KEYED, parts("5"), incarnation=2)
     holding.change(parts("6"))
     assert holding.names() == ["ds=5", "ds=6"]
@@ -222,14 +222,14 @@ def test_table_that_comes_back_begins_with_no_bounds_of_the_one_before(holding: 
 
 def test_withdrawn_table_is_a_stub_until_it_is_written_whole(holding: Holding) -> None:
     size = holding.entry().size
-    holding.contents.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    holding.tables.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
     one = holding.one()
     assert [entry.kind for entry in one.entries] == [PREFIX, STUB]
     assert [(row.kind, row.before) for row in one.changes] == [(UNLOADED, 0)]
     assert (holding.entry().kind, holding.entry().size) == (STUB, size)
-    assert holding.contents.value(T) is None
-    assert not holding.contents.loaded(T)
-    holding.contents.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    assert holding.tables.value(T) is None
+    assert not holding.tables.loaded(T)
+    holding.tables.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
     assert holding.written() == (), "a stub cannot be withdrawn"
     holding.whole(KEYED, parts("4"))
     assert holding.names() == ["ds=4"]
@@ -237,7 +237,7 @@ def test_withdrawn_table_is_a_stub_until_it_is_written_whole(holding: Holding) -
 
 def test_nothing_is_withdrawn_where_nothing_is_held() -> None:
     holding = Holding()
-    holding.contents.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    holding.tables.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
     assert holding.written() == ()
 
 
@@ -245,9 +245,9 @@ def test_nothing_is_withdrawn_where_nothing_is_held() -> None:
 def test_table_over_the_limit_of_a_value_becomes_a_stub(holding: Holding, size: int) -> None:
     """P-LIM-4: what is larger could be sent to nobody, and would hold its topic up."""
     huge = struct(T, "ds", comment=noise(size))
-    holding.contents.write_object(T, huge, source=SOURCE_EVENTS, at_us=NOW_US, data=False)
+    holding.tables.write_object(T, huge, source=SOURCE_EVENTS, at_us=NOW_US, data=False)
     assert holding.entry().kind == STUB
-    assert holding.contents.unfit == 1
+    assert holding.tables.unfit == 1
 
 
 def test_partition_over_the_limit_of_a_value_makes_its_table_a_stub(holding: Holding) -> None:
@@ -262,7 +262,7 @@ def test_partition_that_cannot_be_read_makes_its_table_a_stub(holding: Holding) 
     broken = parts("3", comment="x")["ds=3"].replace(b"comment", b"comm\xff\xfft")
     holding.change({"ds=3": broken})
     assert holding.entry().kind == STUB
-    assert holding.contents.unfit == 1
+    assert holding.tables.unfit == 1
 
 
 def test_tables_of_a_database_are_those_of_which_something_is_held() -> None:
@@ -273,13 +273,13 @@ def test_tables_of_a_database_are_those_of_which_something_is_held() -> None:
         holding.namespace.write(
             {table[0]: b"struct"}, {table: "VIEW"}, source=SOURCE_EVENTS, at_us=NOW_US
         )
-    holding.contents.drop(("d", "u"), source=SOURCE_EVENTS, at_us=NOW_US)
-    assert holding.contents.of_database("d") == (("d", "t"),)
-    assert holding.contents.of_database("n") == (("n", "w"),)
-    assert holding.contents.of_database("e") == ()
+    holding.tables.drop(("d", "u"), source=SOURCE_EVENTS, at_us=NOW_US)
+    assert holding.tables.of_database("d") == (("d", "t"),)
+    assert holding.tables.of_database("n") == (("n", "w"),)
+    assert holding.tables.of_database("e") == ()
 
 
 def test_struct_comes_back_as_the_metastore_sent_it(holding: Holding) -> None:
-    value = holding.contents.value(T)
+    value = holding.tables.value(T)
     assert value is not None
     assert read_table(value.thrift, 1).full_name == "d.t"

@@ -1,9 +1,9 @@
-"""The ledger: one version for each transaction, and nothing pending that was taken."""
+"""The version log: one version for each transaction, and nothing pending that was taken."""
 
 import pytest
 
 from topicast.catalog.model.transactions import CREATED, ChangeRow
-from topicast.catalog.model.versions import GroupLeaves, Ledger
+from topicast.catalog.model.versions import GroupLeaves, VersionLog
 from topicast.topics.entries import Entry, prefix_tombstone, tombstone
 from topicast.topics.topic import Topic
 
@@ -20,42 +20,42 @@ def block(lower: str, version: int) -> Entry:
 
 
 @pytest.fixture
-def ledger() -> Ledger:
-    return Ledger({0: Topic(), 3: Topic()})
+def version_log() -> VersionLog:
+    return VersionLog({0: Topic(), 3: Topic()})
 
 
-def write(ledger: Ledger, topic: int, *keys: bytes, **more: object) -> tuple[Entry, ...]:
+def write(version_log: VersionLog, topic: int, *keys: bytes, **more: object) -> tuple[Entry, ...]:
     fields = {"source": 1, "at_us": 5, **more}
-    return ledger.write(topic, lambda version: [value(key, version) for key in keys], **fields)
+    return version_log.write(topic, lambda version: [value(key, version) for key in keys], **fields)
 
 
-def test_each_transaction_has_the_next_version_of_its_topic(ledger: Ledger) -> None:
-    assert [entry.version for entry in write(ledger, 0, GROUP, BLOCKS)] == [1, 1]
-    write(ledger, 0, GROUP)
-    write(ledger, 3, GROUP)
-    assert ledger.versions() == (2, 1)
-    ledger.check()
-    steps = [(one.topic, one.from_version, one.to_version) for one in ledger.take()]
+def test_each_transaction_has_the_next_version_of_its_topic(version_log: VersionLog) -> None:
+    assert [entry.version for entry in write(version_log, 0, GROUP, BLOCKS)] == [1, 1]
+    write(version_log, 0, GROUP)
+    write(version_log, 3, GROUP)
+    assert version_log.versions() == (2, 1)
+    version_log.check()
+    steps = [(one.topic, one.from_version, one.to_version) for one in version_log.take()]
     assert steps == [(0, 0, 1), (0, 1, 2), (3, 0, 1)]
 
 
-def test_no_entries_are_no_transaction(ledger: Ledger) -> None:
-    assert write(ledger, 0) == ()
-    assert ledger.versions() == (0, 0)
-    assert not ledger.dirty
-    assert ledger.take() == ()
+def test_no_entries_are_no_transaction(version_log: VersionLog) -> None:
+    assert write(version_log, 0) == ()
+    assert version_log.versions() == (0, 0)
+    assert not version_log.dirty
+    assert version_log.take() == ()
 
 
-def test_what_was_taken_is_pending_no_longer(ledger: Ledger) -> None:
-    write(ledger, 0, GROUP)
-    assert ledger.dirty
-    assert len(ledger.take()) == 1
-    assert not ledger.dirty
-    assert ledger.take() == ()
-    assert ledger.topics[0].get(GROUP) is not None, "the topic keeps it"
+def test_what_was_taken_is_pending_no_longer(version_log: VersionLog) -> None:
+    write(version_log, 0, GROUP)
+    assert version_log.dirty
+    assert len(version_log.take()) == 1
+    assert not version_log.dirty
+    assert version_log.take() == ()
+    assert version_log.topics[0].get(GROUP) is not None, "the topic keeps it"
 
 
-def test_history_is_read_after_the_entries_were_built(ledger: Ledger) -> None:
+def test_history_is_read_after_the_entries_were_built(version_log: VersionLog) -> None:
     rows: list[ChangeRow] = []
     row = ChangeRow(object="d", kind=CREATED, before=0)
 
@@ -63,25 +63,25 @@ def test_history_is_read_after_the_entries_were_built(ledger: Ledger) -> None:
         rows.append(row)
         return [value(GROUP, version)]
 
-    ledger.write(0, build, source=2, at_us=9, changes=rows)
-    (one,) = ledger.take()
+    version_log.write(0, build, source=2, at_us=9, changes=rows)
+    (one,) = version_log.take()
     assert (one.changes, one.source, one.at_us) == ((row,), 2, 9)
 
 
-def test_transaction_that_cannot_be_built_leaves_nothing_behind(ledger: Ledger) -> None:
+def test_transaction_that_cannot_be_built_leaves_nothing_behind(version_log: VersionLog) -> None:
     def build(version: int) -> list[Entry]:
         raise ValueError(version)
 
     with pytest.raises(ValueError, match="1"):
-        ledger.write(0, build, source=1, at_us=5)
-    assert ledger.versions() == (0, 0)
-    assert ledger.take() == ()
+        version_log.write(0, build, source=1, at_us=5)
+    assert version_log.versions() == (0, 0)
+    assert version_log.take() == ()
 
 
-def test_entry_of_another_version_is_noticed(ledger: Ledger) -> None:
-    ledger.write(0, lambda version: [value(GROUP, version - 1)], source=1, at_us=5)
+def test_entry_of_another_version_is_noticed(version_log: VersionLog) -> None:
+    version_log.write(0, lambda version: [value(GROUP, version - 1)], source=1, at_us=5)
     with pytest.raises(AssertionError):
-        ledger.check()
+        version_log.check()
 
 
 # -- the blocks of one group

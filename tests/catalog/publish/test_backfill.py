@@ -1,7 +1,7 @@
 """What was withheld comes back: touched in pieces, with the same content, once and for all."""
 
 from topicast.catalog.model.transactions import Transaction
-from topicast.catalog.model.versions import Ledger
+from topicast.catalog.model.versions import VersionLog
 from topicast.catalog.publish.backfill import PAUSE_S, PIECE_BYTES_MAX, PIECE_ENTRIES_MAX, Backfill
 from topicast.catalog.publish.deltas import delta_of
 from topicast.catalog.publish.modes import Mode, Policy, pack_policy, parse_mode, unpack_policy
@@ -29,7 +29,7 @@ def touched(core: Core, turns: int = 10) -> list[Transaction]:
 
 
 def rows(core: Core, table: str = "t") -> dict[bytes, Entry]:
-    _, topic = core.catalog.contents.topic_of(("d", table))
+    _, topic = core.catalog.tables.topic_of(("d", table))
     return {entry.key: entry for entry in topic.rows(table_key("d", table))}
 
 
@@ -92,28 +92,28 @@ def test_what_is_still_withheld_is_not_touched() -> None:
     assert len(touched(core)) == 1
 
 
-def many(count: int, size: int) -> tuple[Backfill, Ledger]:
+def many(count: int, size: int) -> tuple[Backfill, VersionLog]:
     """Return an offering that owes ``count`` tables of ``size`` bytes, all in one topic."""
     topics = {0: Topic(), 0xFFFE: Topic()}
-    ledger = Ledger(topics)
+    version_log = VersionLog(topics)
 
     def build(version: int) -> list[Entry]:
         names = (table_key("d", f"t{number:04}") for number in range(count))
         return [Entry(name, version, version, version, size, bytes(size)) for name in names]
 
-    ledger.write(0, build, source=0, at_us=1)
-    ledger.take()
-    offering = Backfill(ledger, Policy(LEAN))
+    version_log.write(0, build, source=0, at_us=1)
+    version_log.take()
+    offering = Backfill(version_log, Policy(LEAN))
     offering.change(MIXED)
-    return offering, ledger
+    return offering, version_log
 
 
-def finish(offering: Backfill, ledger: Ledger, now: float = 100.0) -> list[Transaction]:
+def finish(offering: Backfill, version_log: VersionLog, now: float = 100.0) -> list[Transaction]:
     done: list[Transaction] = []
     while offering.deadline is not None:
         now = max(now, offering.deadline)
         offering.touch(now=now, at_us=1)
-        done += ledger.take()
+        done += version_log.take()
         offering.check()
     return done
 
@@ -132,50 +132,50 @@ def test_entry_larger_than_a_piece_goes_alone() -> None:
 
 
 def test_other_changes_have_their_turn_between_two_pieces() -> None:
-    offering, ledger = many(100, 10)
+    offering, version_log = many(100, 10)
     offering.touch(now=100.0, at_us=1)
     offering.touch(now=100.0, at_us=1)
-    assert len(ledger.take()) == 1
+    assert len(version_log.take()) == 1
     assert offering.deadline == 100.0 + PAUSE_S
 
 
 def test_change_in_between_is_not_touched_again() -> None:
-    offering, ledger = many(100, 10)
+    offering, version_log = many(100, 10)
     offering.touch(now=100.0, at_us=1)
     key = table_key("d", "t0050")
-    ledger.write(0, lambda v: [Entry(key, v, v, v, 3, b"new")], source=1, at_us=1)
-    done = [e for one in finish(offering, ledger) for e in one.entries if e.key == key]
+    version_log.write(0, lambda v: [Entry(key, v, v, v, 3, b"new")], source=1, at_us=1)
+    done = [e for one in finish(offering, version_log) for e in one.entries if e.key == key]
     assert [entry.value for entry in done] == [b"new"]
 
 
 def test_restart_goes_on_where_it_was() -> None:
-    offering, ledger = many(100, 10)
+    offering, version_log = many(100, 10)
     offering.touch(now=100.0, at_us=1)
-    first = {entry.key for one in ledger.take() for entry in one.entries}
+    first = {entry.key for one in version_log.take() for entry in one.entries}
     stored = offering.take()
     assert stored is not None
-    again = Backfill(ledger, unpack_policy(pack_policy(stored)))
-    rest = [entry.key for one in finish(again, ledger) for entry in one.entries]
+    again = Backfill(version_log, unpack_policy(pack_policy(stored)))
+    rest = [entry.key for one in finish(again, version_log) for entry in one.entries]
     assert len(rest) == 100 - PIECE_ENTRIES_MAX
     assert not first.intersection(rest)
     assert again.take() == Policy(MIXED)
-    assert Backfill(ledger, Policy(MIXED)).deadline is None
+    assert Backfill(version_log, Policy(MIXED)).deadline is None
 
 
 def test_damaged_block_is_left_out_and_ends_nothing() -> None:
     topics = {0: Topic(), 0xFFFE: Topic()}
-    ledger = Ledger(topics)
+    version_log = VersionLog(topics)
     bad = block_key("d", "t", "ds=1")
-    ledger.write(
+    version_log.write(
         0,
         lambda v: [Entry(key, v, v, v, 3, b"bad") for key in (TABLE, bad)],
         source=0,
         at_us=1,
     )
-    offering = Backfill(ledger, Policy(LEAN))
-    ledger.take()
+    offering = Backfill(version_log, Policy(LEAN))
+    version_log.take()
     offering.change(MIXED)
-    (one,) = finish(offering, ledger)
+    (one,) = finish(offering, version_log)
     assert [entry.key for entry in one.entries] == [TABLE]
 
 
@@ -188,21 +188,21 @@ class Toggled:
     def __init__(self) -> None:
         self.world = World()
         self.catalog = self.world.catalog
-        self.ledger = Ledger(self.catalog.topics)
-        self.offering = Backfill(self.ledger, Policy())
+        self.version_log = VersionLog(self.catalog.topics)
+        self.offering = Backfill(self.version_log, Policy())
         self.world.run(2.0)
 
     def write(self, *keys: bytes, content: bytes = b"value") -> None:
         def build(version: int) -> list[Entry]:
             return [Entry(key, version, version, version, len(content), content) for key in keys]
 
-        self.ledger.write(1, build, source=1, at_us=1)
+        self.version_log.write(1, build, source=1, at_us=1)
         self.publish()
 
     def publish(self) -> None:
         published = self.catalog.published
         published.mode = self.offering.mode
-        for one in self.ledger.take():
+        for one in self.version_log.take():
             epoch, start = published.position
             delta = delta_of(one, epoch=epoch, start=start, floor=0, sent_us=1, mode=published.mode)
             fact = Committed(one.topic, one.to_version, encode(delta))

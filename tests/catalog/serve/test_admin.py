@@ -136,9 +136,9 @@ def test_rules_for_drivers_are_kept_in_the_namespace_with_who_ordered_them() -> 
 def test_rule_that_holds_already_is_no_transaction() -> None:
     core = loaded()
     say(core, "drivers", "off")
-    versions = core.catalog.ledger.versions()
+    versions = core.catalog.version_log.versions()
     assert say(core, "drivers", "off") == {"*": "off"}
-    assert core.catalog.ledger.versions() == versions
+    assert core.catalog.version_log.versions() == versions
 
 
 def test_rules_are_no_database() -> None:

@@ -19,7 +19,7 @@ from topicast.topics.wire.messages import (
 
 
 def entry(core: Core) -> Entry:
-    found = core.catalog.contents.entry(("d", "t"))
+    found = core.catalog.tables.entry(("d", "t"))
     assert found is not None
     return found
 
@@ -54,7 +54,7 @@ def test_read_that_began_before_an_invalidation_is_not_published_after_it() -> N
     """The load fence."""
     core = quiet()
     core.hold = lambda effect: isinstance(effect, Read)
-    core.catalog.contents.withdraw(("d", "t"), source=0, at_us=1)
+    core.catalog.tables.withdraw(("d", "t"), source=0, at_us=1)
     core.catalog.loader.load(("d", "t"), urgent=True)
     core.turn(2)
     old = [perform(core.metastore, read) for read in core.held]
@@ -113,7 +113,7 @@ def test_dropped_database_goes_with_its_tables() -> None:
     core.metastore.drop_database("d", False, True)
     assert say(core, "invalidate")["failed"] == 0  # type: ignore[index]
     assert core.catalog.namespace.databases() == ("default",)
-    assert core.catalog.contents.of_database("d") == ()
+    assert core.catalog.tables.of_database("d") == ()
 
 
 # refresh
@@ -150,14 +150,14 @@ def test_refreshed_table_waits_for_the_fence() -> None:
 
 def test_refresh_of_a_table_tells_that_its_data_may_have_changed() -> None:
     core = loaded()
-    before = core.catalog.contents.entry(("d", "t"))
+    before = core.catalog.tables.entry(("d", "t"))
     assert say(core, "refresh", "d.t") == {
         "order": "refresh",
         "object": "d.t",
         "tables": 1,
         "failed": 0,
     }
-    after = core.catalog.contents.entry(("d", "t"))
+    after = core.catalog.tables.entry(("d", "t"))
     assert before is not None
     assert after is not None
     assert after.data_version == after.version > before.version
@@ -184,11 +184,11 @@ def test_refreshed_partition_is_read_alone(order: str) -> None:
 @pytest.mark.parametrize("name", ["ds=0", "ds=9", "hour=1"])
 def test_partition_that_is_nowhere_is_no_object_and_changes_nothing(name: str, order: str) -> None:
     core = quiet()
-    before = core.catalog.contents.entry(("d", "t"))
+    before = core.catalog.tables.entry(("d", "t"))
     answer = say(core, order, f"d.t/{name}")
     assert isinstance(answer, Refused)
     assert (answer.code, answer.message) == ("NO_OBJECT", f"no such object: d.t/{name}")
-    after = core.catalog.contents.entry(("d", "t"))
+    after = core.catalog.tables.entry(("d", "t"))
     assert after is not None
     assert after == before
 
@@ -270,12 +270,12 @@ def test_everything_is_refreshed_a_few_tables_at_a_time() -> None:
     core.create("d", "later")
     core.metastore.drop_table("d", "t1", False)
     core.add(core.metastore.get_table("d", "t2"), "3")
-    before = core.catalog.contents.entry(("d", "t3"))
+    before = core.catalog.tables.entry(("d", "t3"))
     assert say(core, "refresh", turns=30)["tables"] == 21  # type: ignore[index]
     assert "later" in core.tables("d")
     assert "t1" not in core.tables("d")
     assert core.partitions("d", "t2") == ["ds=1", "ds=2", "ds=3"]
-    assert core.catalog.contents.entry(("d", "t3")) == before, "what is as it was is not told"
+    assert core.catalog.tables.entry(("d", "t3")) == before, "what is as it was is not told"
 
 
 def test_refresh_of_a_database_reads_only_what_is_held() -> None:

@@ -119,7 +119,7 @@ def test_sync_waits_for_a_poll_that_begins_after_it() -> None:
     (answer,) = [one for one in core.replies() if isinstance(one, Synced)]
     assert answer.event_id == core.metastore.current_event_id()
     assert "u" in core.tables("d")
-    assert answer.versions == core.catalog.ledger.versions()
+    assert answer.versions == core.catalog.version_log.versions()
 
 
 def test_sync_is_answered_only_when_its_events_are_published() -> None:
@@ -272,7 +272,7 @@ def test_claim_of_our_lineage_is_accepted_and_another_costs_an_epoch() -> None:
     assert isinstance(bad, Compared)
     assert (good.accepted, bad.accepted) == (True, False)
     assert core.minted() == [1]
-    record = StartRecord(start=7, epoch=9, versions=core.catalog.ledger.versions())
+    record = StartRecord(start=7, epoch=9, versions=core.catalog.version_log.versions())
     core.tell(Minted(epoch=9, starts=(record,)))
     assert core.catalog.position() == (9, 7)
     assert {topic.epoch for topic in core.topics.values()} == {9}

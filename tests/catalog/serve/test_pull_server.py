@@ -10,7 +10,7 @@ from topicast.catalog.ingest import chunked_load as pieces
 from topicast.catalog.ingest import perform as reading
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.reads import Read, ReadFailed
-from topicast.catalog.model import tables as contents
+from topicast.catalog.model import tables as tables_module
 from topicast.catalog.serve import fair_queue as turns
 from topicast.catalog.serve import paginate as cutting
 from topicast.catalog.serve import pull_server as serving
@@ -199,7 +199,7 @@ def test_table_that_no_value_can_hold_is_refused_at_once_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """P-PULL-16."""
-    monkeypatch.setattr(contents, "VALUE_BYTES_MAX", 300)
+    monkeypatch.setattr(tables_module, "VALUE_BYTES_MAX", 300)
     core = cold("t")
     core.ask(pull())
     core.turn(12)
@@ -211,7 +211,7 @@ def test_table_that_no_value_can_hold_is_refused_at_once_with_the_reason(
     core.turn(1)
     assert refused(core).code == "UNREADABLE"
     assert "tables" not in core.metastore.calls
-    monkeypatch.setattr(contents, "VALUE_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(tables_module, "VALUE_BYTES_MAX", 1 << 20)
     core.add(core.metastore.get_table("d", "t"), "2")
     core.catalog.loader.load(("d", "t"), urgent=True)
     core.turn(12)

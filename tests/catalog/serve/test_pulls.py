@@ -35,7 +35,7 @@ def test_answer_says_of_which_moment_it_is() -> None:
     """P-PULL-1."""
     desk = Desk()
     answer = desk.one(pull())
-    number, topic = desk.holding.contents.topic_of(T)
+    number, topic = desk.holding.tables.topic_of(T)
     record = desk.holding.namespace.find(T)
     assert record is not None
     assert (answer.epoch, answer.start) == PLACE
@@ -50,7 +50,7 @@ def test_answer_says_of_which_moment_it_is() -> None:
     "change",
     [
         lambda holding: holding.change({**parts("00"), "ds=29": None}),
-        lambda holding: holding.contents.drop(T, source=SOURCE_EVENTS, at_us=NOW_US),
+        lambda holding: holding.tables.drop(T, source=SOURCE_EVENTS, at_us=NOW_US),
         lambda holding: holding.namespace.write(
             {"d": None}, {}, source=SOURCE_EVENTS, at_us=NOW_US
         ),
@@ -107,7 +107,7 @@ def test_table_that_does_not_exist_is_said_to_be_none() -> None:
 
 def test_stub_is_not_sent_as_if_it_were_the_table() -> None:
     desk = Desk()
-    desk.holding.contents.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    desk.holding.tables.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
     assert desk.one(pull()).entries == ()
     assert desk.holding.entry().kind != VALUE
 
@@ -202,14 +202,14 @@ def test_page_of_a_table_that_has_changed_says_only_that_it_moved() -> None:
     (moved,) = desk.answer(more)
     assert moved.moved
     assert (moved.entries, moved.gone, moved.names, moved.cursor) == ((), (), b"", b"")
-    assert moved.topic_version == desk.holding.contents.topic_of(T)[1].version > more.version
+    assert moved.topic_version == desk.holding.tables.topic_of(T)[1].version > more.version
 
 
 def test_condition_is_on_the_table_and_not_on_its_topic() -> None:
     """P-PULL-10: a change of another table of the topic moves nothing."""
     desk = Desk()
     days(desk)
-    _, topic = desk.holding.contents.topic_of(T)
+    _, topic = desk.holding.tables.topic_of(T)
     still = replace(pull(), epoch=PLACE[0], version=topic.version)
     topic.version += 1
     assert not desk.one(still).moved
@@ -220,7 +220,7 @@ def test_condition_is_on_the_table_and_not_on_its_topic() -> None:
 def test_condition_that_cannot_be_confirmed_counts_as_moved(change: str) -> None:
     """P-PULL-10."""
     desk = Desk()
-    _, topic = desk.holding.contents.topic_of(T)
+    _, topic = desk.holding.tables.topic_of(T)
     still = replace(pull(), epoch=PLACE[0], version=topic.version)
     assert not desk.one(still).moved
     if change == "epoch":
@@ -247,7 +247,7 @@ def test_every_part_says_which_claims_beside_are_stale_as_of_its_version() -> No
         record = desk.holding.namespace.find(mate)
         assert record is not None
         desk.holding.whole(struct(mate), {}, table=mate, incarnation=record.incarnation)
-    versions = [desk.holding.contents.topic_of(mate)[1].version for mate in mates]
+    versions = [desk.holding.tables.topic_of(mate)[1].version for mate in mates]
     beside = tuple(
         Claimed(db=db, table=table, version=version, whole=True)
         for (db, table), version in zip(mates, versions, strict=True)

@@ -109,7 +109,7 @@ def test_path_is_found_and_names_do_not_wait_however_much_changes_meanwhile() ->
     core.ask(report("d.t", request=2, number=7))
     answered: list[int] = []
     for number in range(12):  # each turn has a change in some topic
-        core.catalog.contents.raise_data(
+        core.catalog.tables.raise_data(
             ("d", table.tableName), partitions=(), source=SOURCE_REPORTS, at_us=0
         )
         core.turn()
@@ -128,11 +128,11 @@ def test_report_that_is_repeated_while_it_waits_is_answered_once() -> None:
 
 def test_report_is_applied_though_the_driver_leaves() -> None:
     core = loaded()
-    before = core.catalog.ledger.versions()
+    before = core.catalog.version_log.versions()
     core.ask(report("d.t"))
     core.ask(Bye(reason=""))
     core.turn()
-    assert core.catalog.ledger.versions() > before
+    assert core.catalog.version_log.versions() > before
 
 
 def test_intent_lapses_by_time_alone() -> None:
@@ -141,11 +141,11 @@ def test_intent_lapses_by_time_alone() -> None:
     core.ask(report("d.t", state=INTENT))
     core.turn()
     told(core)
-    before = core.catalog.ledger.versions()
+    before = core.catalog.version_log.versions()
     core.turn(int(LEASE_S / TURN_S) - 2)
-    assert core.catalog.ledger.versions() == before
+    assert core.catalog.version_log.versions() == before
     core.turn(10)
-    assert core.catalog.ledger.versions() > before
+    assert core.catalog.version_log.versions() > before
 
 
 def test_report_before_the_names_are_read_is_put_off() -> None:

@@ -59,26 +59,26 @@ def names(selection: Selection) -> list[str]:
 def selected(selector: int, **fields: object) -> list[str]:
     """Return the names in the answer; as blocks and as names alone they are the same."""
     asked = pull(selector, **fields)
-    found = names(select(HOLDING.contents, asked))
-    assert found == names(select(HOLDING.contents, pull(selector, names_only=True, **fields)))
+    found = names(select(HOLDING.tables, asked))
+    assert found == names(select(HOLDING.tables, pull(selector, names_only=True, **fields)))
     return found
 
 
 def test_table_alone_is_one_entry_and_everything_is_all_of_them() -> None:
-    assert sent(select(HOLDING.contents, pull(SELECT_TABLE))) == (table_key(*T),)
+    assert sent(select(HOLDING.tables, pull(SELECT_TABLE))) == (table_key(*T),)
     assert tuple(selected(SELECT_BLOCKS)) == NAMES
 
 
 def test_names_alone_bring_no_table() -> None:
     """P-PULL-8."""
-    found = select(HOLDING.contents, pull(SELECT_BLOCKS, names_only=True))
+    found = select(HOLDING.tables, pull(SELECT_BLOCKS, names_only=True))
     assert table_key(*T) not in sent(found)
 
 
 @given(st.sets(st.sampled_from((*NAMES, NONE, "", "zzz")), max_size=5))
 def test_named_partitions_come_in_the_blocks_in_which_they_stand(wanted: set[str]) -> None:
     """P-PULL-7."""
-    found = select(HOLDING.contents, pull(SELECT_NAMES, names=tuple(wanted)))
+    found = select(HOLDING.tables, pull(SELECT_NAMES, names=tuple(wanted)))
     assert names(found) == sorted(wanted.intersection(NAMES))
     assert len(sent(found)) <= 1 + len(wanted)
 
@@ -96,9 +96,9 @@ def test_values_select_those_that_have_them(day: str, count: int) -> None:
 
 
 def test_first_values_reach_few_blocks() -> None:
-    few = sent(select(HOLDING.contents, pull(SELECT_VALUES, values=("2026-11-01", ""))))
+    few = sent(select(HOLDING.tables, pull(SELECT_VALUES, values=("2026-11-01", ""))))
     assert len(few) <= 4
-    one = sent(select(HOLDING.contents, pull(SELECT_VALUES, values=("2026-11-01", "07"))))
+    one = sent(select(HOLDING.tables, pull(SELECT_VALUES, values=("2026-11-01", "07"))))
     assert len(one) == 2
 
 
@@ -137,35 +137,35 @@ def test_filter_selects_what_it_selects_one_by_one(
 def test_what_is_no_selection_is_refused(asked: Pull) -> None:
     """P-PULL-7."""
     with pytest.raises(UsageError):
-        select(HOLDING.contents, asked)
+        select(HOLDING.tables, asked)
 
 
 def test_selection_of_a_table_without_partitions_is_the_table() -> None:
     holding = Holding()
     holding.whole(struct(T), {})
     for asked in (pull(SELECT_BLOCKS), pull(SELECT_NAMES, names=(NONE,)), pull(SELECT_VALUES)):
-        assert sent(select(holding.contents, asked)) == (table_key(*T),)
+        assert sent(select(holding.tables, asked)) == (table_key(*T),)
     with pytest.raises(UsageError):
-        select(holding.contents, pull(SELECT_VALUES, values=("x",)))
+        select(holding.tables, pull(SELECT_VALUES, values=("x",)))
 
 
 def test_what_is_held_and_current_is_left_out_whether_it_is_selected_or_not() -> None:
     """P-PULL-2."""
-    every = select(HOLDING.contents, pull(SELECT_BLOCKS)).entries
+    every = select(HOLDING.tables, pull(SELECT_BLOCKS)).entries
     have = tuple((entry.key, entry.version) for entry in every)
     lost = (block_key(*T, "ds=00"), 1)
-    found = select(HOLDING.contents, pull(SELECT_NAMES, names=NAMES[:1], held=(*have, lost)))
+    found = select(HOLDING.tables, pull(SELECT_NAMES, names=NAMES[:1], held=(*have, lost)))
     assert (found.entries, found.gone) == ([], (lost[0],))
     old = tuple((key, version - 1) for key, version in have)
-    found = select(HOLDING.contents, pull(SELECT_NAMES, names=NAMES[:1], held=old))
+    found = select(HOLDING.tables, pull(SELECT_NAMES, names=NAMES[:1], held=old))
     assert {*sent(found), *found.gone} == {key for key, _ in have}
     assert len(sent(found)) == 2
 
 
 def test_page_begins_at_its_cursor_and_tells_of_nothing_that_is_gone() -> None:
     """P-PULL-9."""
-    every = select(HOLDING.contents, pull(SELECT_BLOCKS))
+    every = select(HOLDING.tables, pull(SELECT_BLOCKS))
     cursor = every.entries[3].key
     lost = ((block_key(*T, "ds=00"), 1),)
-    page = select(HOLDING.contents, pull(SELECT_BLOCKS, after=cursor, held=lost))
+    page = select(HOLDING.tables, pull(SELECT_BLOCKS, after=cursor, held=lost))
     assert (page.entries, page.gone) == (every.entries[3:], ())

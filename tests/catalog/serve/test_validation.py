@@ -23,13 +23,13 @@ def holding() -> Holding:
 
 
 def claim(found: Holding, *, whole: bool, table: str = "t", back: int = 0) -> Claimed:
-    version = found.contents.topic_of(T)[1].version - back
+    version = found.tables.topic_of(T)[1].version - back
     return Claimed(db="d", table=table, version=version, whole=whole)
 
 
 def named(found: Holding, *claims: Claimed, epoch: int = EPOCH) -> tuple[tuple[int, int], ...]:
     asked = Validate(request=1, epoch=epoch, claims=claims)
-    return stale(found.namespace, found.contents, asked, epoch=EPOCH)
+    return stale(found.namespace, found.tables, asked, epoch=EPOCH)
 
 
 def judged(found: Holding, *claims: Claimed, epoch: int = EPOCH) -> tuple[int, ...]:
@@ -82,7 +82,7 @@ def test_what_cannot_be_confirmed_is_stale() -> None:
     assert judged(found, mine, epoch=EPOCH - 1) == (0,)
     assert judged(found, claim(found, whole=False, table="none")) == (0,)
     assert judged(found, claim(found, whole=True, back=1)) == (0,)
-    _, topic = found.contents.topic_of(T)
+    _, topic = found.tables.topic_of(T)
     topic.floor = topic.version + 1
     assert judged(found, mine) == (0,)
     assert judged(found, claim(found, whole=False)) == ()
@@ -96,7 +96,7 @@ def test_version_that_is_named_is_the_lowest_that_would_be_true(whole: bool) -> 
     mine = claim(found, whole=whole)
     found.whole(struct(T, "ds", columns=1), parts("1", "2"))
     found.change({"ds=1": None, **dict(parts("3"))})
-    found.contents.topic_of(T)[1].floor = mine.version
+    found.tables.topic_of(T)[1].floor = mine.version
     for asked, epoch in ((mine, EPOCH), (mine, EPOCH - 1), (claim(found, whole=whole), EPOCH - 1)):
         ((place, version),) = named(found, asked, epoch=epoch)
         assert place == 0

@@ -24,10 +24,10 @@ def say(core: Core, order: str, *arguments: str, turns: int = 10) -> dict[str, o
 
 
 def refused(core: Core, order: str, *arguments: str, turns: int = 10) -> tuple[str, str]:
-    versions = core.catalog.ledger.versions()
+    versions = core.catalog.version_log.versions()
     answer = say(core, order, *arguments, turns=turns)
     assert isinstance(answer, Refused)
-    assert core.catalog.ledger.versions() == versions, "nothing changed"
+    assert core.catalog.version_log.versions() == versions, "nothing changed"
     return answer.code, answer.message
 
 
@@ -36,7 +36,7 @@ def given(core: Core) -> list[OrderRow]:
 
 
 def is_loaded(core: Core, table: str = "t") -> bool:
-    return core.catalog.contents.loaded(("d", table))
+    return core.catalog.tables.loaded(("d", table))
 
 
 def quiet(count: int = 1) -> Core:

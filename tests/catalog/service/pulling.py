@@ -29,7 +29,7 @@ class Desk:
         )
         if held:
             self.holding.whole(KEYED, parts("1", "2"))
-        self.pulls = Pulls(self.holding.namespace, self.holding.contents, lambda: PLACE)
+        self.pulls = Pulls(self.holding.namespace, self.holding.tables, lambda: PLACE)
 
     def answer(self, pull: Pull) -> tuple[Pulled, ...]:
         return tuple(message for _, message in self.pulls.parts(pull))

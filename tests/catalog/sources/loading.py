@@ -1,11 +1,11 @@
 """A loader in virtual time, and a metastore that answers whatever it is asked."""
 
-from topicast.catalog.ingest.actions import Dirt, PartitionDirt, TableDirt
+from topicast.catalog.ingest.actions import Dirty, DirtyPartitions, DirtyTable
 from topicast.catalog.ingest.loader import Loader
 from topicast.catalog.ingest.reads import (
     Effect,
-    Piece,
     Publish,
+    PublishPartitions,
     Read,
     ReadDone,
     ReadFailed,
@@ -16,12 +16,12 @@ from topicast.topics.objects.names import TableId
 T, U, V = ("d", "t"), ("d", "u"), ("d", "v")
 
 
-def changed(table: TableId, **more: bool) -> TableDirt:
-    return TableDirt(db=table[0], table=table[1], **more)
+def changed(table: TableId, **more: bool) -> DirtyTable:
+    return DirtyTable(db=table[0], table=table[1], **more)
 
 
-def partitions(table: TableId, *names: str, data: bool = False) -> PartitionDirt:
-    return PartitionDirt(db=table[0], table=table[1], names=names, data=data)
+def partitions(table: TableId, *names: str, data: bool = False) -> DirtyPartitions:
+    return DirtyPartitions(db=table[0], table=table[1], names=names, data=data)
 
 
 def answer(read: Read, **tables: TableRead) -> ReadDone:
@@ -45,9 +45,9 @@ class Stand:
         self.now = 100.0
         self.seq = 0
 
-    def event(self, *dirts: Dirt) -> None:
+    def event(self, *dirty: Dirty) -> None:
         self.seq += 1
-        self.loader.add(dirts, seq=self.seq)
+        self.loader.add(dirty, seq=self.seq)
         self.loader.check()
 
     def reads(self) -> tuple[Read, ...]:
@@ -77,11 +77,11 @@ class Stand:
         self.loader.check()
         return effects
 
-    def poll(self, *dirts: Dirt) -> tuple[Effect, ...]:
-        """Poll once, which brings ``dirts``."""
+    def poll(self, *dirty: Dirty) -> tuple[Effect, ...]:
+        """Poll once, which brings ``dirty``."""
         number = self.loader.poll_began()
-        if dirts:
-            self.event(*dirts)
+        if dirty:
+            self.event(*dirty)
         effects = self.loader.polled(number)
         self.loader.check()
         return effects
@@ -102,4 +102,6 @@ def wanted(read: Read) -> list[tuple[str, bool, bool, tuple[str, ...]]]:
 
 def names_of(effects: tuple[Effect, ...]) -> list[tuple[list[str], tuple[str, ...]]]:
     """Return what each piece brings, and what is gone by it."""
-    return [(list(one.partitions), one.gone) for one in effects if isinstance(one, Piece)]
+    return [
+        (list(one.partitions), one.gone) for one in effects if isinstance(one, PublishPartitions)
+    ]
