@@ -16,7 +16,7 @@ from ..fetch.fetcher import Result
 from ..fetch.targets import cover_of
 from ..protocol.facts import Ask, AskNamespace, AskTable, AskValidate
 from ..protocol.versions import Version
-from ..store.table_snapshot import Content
+from ..store.table_snapshot import TableSnapshot
 from ..store.view import View
 from .read_view import Pinned
 
@@ -64,7 +64,7 @@ class Calls:
         limit_s = self._settings.timeout_s if timeout_s is None else timeout_s
         return self.running().ask(make, timeout_s=limit_s)
 
-    def table(self, db: str, table: str) -> Content:
+    def table(self, db: str, table: str) -> TableSnapshot:
         """Get a table's own entry, from memory or from catalogd."""
         self._reads.append((db, table, False))
         content = self.view().table(db, table)
@@ -111,11 +111,11 @@ class Calls:
             )
         return found
 
-    def _pull(self, db: str, table: str, *, whole: bool) -> Content:
+    def _pull(self, db: str, table: str, *, whole: bool) -> TableSnapshot:
         content = self.ask(
             lambda number, until: AskTable(
                 id=number, db=db, table=table, whole=whole, give_up_at=until
             )
         )
-        assert isinstance(content, Content)
+        assert isinstance(content, TableSnapshot)
         return content

@@ -13,7 +13,7 @@ from ...topics.objects.tables import Partition
 from ..fetch.targets import selection
 from ..protocol.facts import AskTable
 from ..store.decode import reach_of, read_partition_names, read_partitions
-from ..store.table_snapshot import Content
+from ..store.table_snapshot import TableSnapshot
 from .calls import Calls
 
 Values: TypeAlias = Mapping[str, object] | Sequence[object]
@@ -35,7 +35,7 @@ def partitions(
     """
     ask = _asked(calls, name, text, names=names, values=values)
     found = calls.select(ask)
-    assert isinstance(found, Content)
+    assert isinstance(found, TableSnapshot)
     head = found.head_of(ask.db, ask.table)
     spans = reach_of(head, text, ask.names, values=ask.values)
     blocks = found.blocks(table_key(ask.db, ask.table), spans)
@@ -48,7 +48,7 @@ def partition_names(
     """Return the names of the partitions of ``name`` that are selected; errors as there."""
     ask = _asked(calls, name, text, values=values, names_only=True)
     found = calls.select(ask)
-    if not isinstance(found, Content):
+    if not isinstance(found, TableSnapshot):
         return tuple([one for listing in found for one in decode_listing(listing)])
     head = found.head_of(ask.db, ask.table)
     spans = reach_of(head, text, values=ask.values)

@@ -16,7 +16,7 @@ from ...topics.objects.tables import Partition, Table
 from ...topics.wire.messages import Claimed
 from ..protocol.versions import Version, claims_of
 from ..store.decode import reach_of, read_partitions
-from ..store.table_snapshot import Content
+from ..store.table_snapshot import TableSnapshot
 
 TABLES_MAX: Final = 1000  # of one read view
 
@@ -28,7 +28,7 @@ Validate = Callable[[int, tuple[Claimed, ...]], Collection[int]]  # places of wh
 class Pinned:
     """A table with its partitions; nothing that changed after ``version`` of its topic is in it."""
 
-    content: Content
+    content: TableSnapshot
     version: Version
 
 
@@ -69,7 +69,7 @@ class ReadView:
             names = ", ".join(table_name(*name) for name in stale)
             raise StaleMetadata(f"changed since they were read: {names}")
 
-    def _content(self, db: str, table: str) -> Content:
+    def _content(self, db: str, table: str) -> TableSnapshot:
         pinned = self._pinned.get((db, table))
         if pinned is None:
             raise UsageError(f"{table_name(db, table)} is not among the tables of this read view")

@@ -23,16 +23,16 @@ from ...topics.wire.messages import (
     Validated,
     Write,
 )
-from ..fetch.fetcher import Pulls, Whole
+from ..fetch.fetcher import Fetcher, Whole
 from ..fetch.revalidation import claims_beside, confirm
 from ..fetch.targets import Target
 from ..protocol.facts import SERVICE, AskSync, AskTable, AskValidate, ConnectCatalog, Effect, Send
 from ..protocol.versions import Version
 from ..replication.lineage import Starts
 from ..replication.subscriptions import Following
-from ..store.read_floor import Shown
+from ..store.read_floor import ReadFloor
 from ..store.resident_set import merged
-from ..store.table_snapshot import Content
+from ..store.table_snapshot import TableSnapshot
 from ..store.view import TopicView
 from .write_outbox import Outbox
 
@@ -45,18 +45,18 @@ class Service:
         following: Following,
         *,
         starts: Starts,
-        shown: Shown,
+        read_floor: ReadFloor,
         next_id: Callable[[], int],
         outbox: Outbox,
         name: str = "",
     ) -> None:
         levels = following.levels
-        self.pulls = Pulls(next_id, base=self._base, fence=levels.filling.fence, name=name)
+        self.fetcher = Fetcher(next_id, base=self._base, fence=levels.filling.fence, name=name)
         self.targets: dict[int, dict[int, tuple[int, int]]] = {}  # by sync's ask: where to get
         self.outbox = outbox
         self._following = following
         self._starts = starts
-        self._shown = shown
+        self._read_floor = read_floor
         self._next_id = next_id
         self.verdicts: dict[int, dict[int, Version]] = {}  # by validation's ask: what is stale
         self._syncs: Requests[AskSync | AskValidate] = Requests(next_id)
@@ -65,14 +65,14 @@ class Service:
     @property
     def deadline(self) -> float | None:
         """The time at which ``tick`` has work to do."""
-        times = [self.pulls.deadline]
+        times = [self.fetcher.deadline]
         if self._address:
             times += [self._syncs.deadline, self._starts.deadline, self.outbox.deadline]
         return min((at for at in times if at is not None), default=None)
 
     def pull(self, ask: AskTable, *, now: float) -> tuple[Effect, ...]:
         """Fetch a table."""
-        return self._sent(self.pulls.ask(ask, now=now))
+        return self._sent(self.fetcher.ask(ask, now=now))
 
     def ask(self, ask: AskSync | AskValidate, *, now: float) -> tuple[Effect, ...]:
         """Ask where HMS stands, or what is stale; answered as ``targets``, or ``verdicts``."""
@@ -128,7 +128,7 @@ class Service:
             return ()
         places = {t: (synced.epoch, v) for t, v in zip(order, synced.versions, strict=True)}
         for topic, place in places.items():
-            self._shown.bound(topic, place)
+            self._read_floor.raise_to(topic, place)
             self._following.levels.gate(topic)
         self.targets[ask.id] = places
         return ()
@@ -147,13 +147,13 @@ class Service:
         """Show a whole reply if nothing newer was shown, else pull again."""
         if not self._following.accepts(part.epoch, part.start, now=now):
             return ()  # repeated once catalogd's start is accepted
-        whole, effects = self.pulls.part(part, now=now)
+        whole, effects = self.fetcher.part(part, now=now)
         if whole is None:
             return self._sent(effects)
-        target = self.pulls.target(part.request)
+        target = self.fetcher.target(part.request)
         assert target is not None
         if self._stale(whole, target[:2]):
-            return self._sent(effects + self.pulls.again(part, now=now))
+            return self._sent(effects + self.fetcher.again(part, now=now))
         self._confirm(whole)
         self._show(part.topic, (part.epoch, part.topic_version))
         self._show(NAMESPACE, (part.epoch, part.namespace_version))
@@ -161,14 +161,14 @@ class Service:
         result = whole.result if part.found else gone
         if part.found:
             levels = self._following.levels
-            levels.journal.found(*target[:2], levels.view)
-        if isinstance(result, Content):
+            levels.change_feed.on_pulled(*target[:2], levels.view)
+        if isinstance(result, TableSnapshot):
             self._keep(part, result, target)
-        return self._sent(effects + self.pulls.answer(part.request, result, now=now))
+        return self._sent(effects + self.fetcher.answer(part.request, result, now=now))
 
     def on_pull_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
         """A pull is not answered now, or never."""
-        return self._sent(self.pulls.on_refused(refused, now=now))
+        return self._sent(self.fetcher.on_refused(refused, now=now))
 
     def on_sync_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
         """A sync or a report is not answered now; it is asked again, who waits gives up alone."""
@@ -179,7 +179,7 @@ class Service:
     def tick(self, *, now: float) -> tuple[Effect, ...]:
         """Do what time has brought."""
         missing = "" if self._address else ": its address is not known yet"
-        effects = self._sent(self.pulls.tick(missing=missing, now=now))
+        effects = self._sent(self.fetcher.tick(missing=missing, now=now))
         if not self._address:
             return effects
         asked = [Send(SERVICE, _question(request, ask)) for request, ask in self._syncs.due(now)]
@@ -191,11 +191,11 @@ class Service:
         topic = table_topic(*name, self._following.num_topics)
         place = (part.epoch, part.topic_version)
         namespace_place = (part.epoch, part.namespace_version)
-        if part.topic != topic or place < self._shown.of(topic):
+        if part.topic != topic or place < self._read_floor.of(topic):
             return True
-        if part.topic_version < self.pulls.fence.of(table_key(*name)):
+        if part.topic_version < self.fetcher.fence.minimum(table_key(*name)):
             return True
-        if namespace_place < self._shown.of(NAMESPACE):
+        if namespace_place < self._read_floor.of(NAMESPACE):
             return True
         if not self._following.levels.standing.stands_at(NAMESPACE, namespace_place):
             return False
@@ -203,7 +203,9 @@ class Service:
         incarnation = record.incarnation if record is not None else 0
         return (record is not None) != part.found or incarnation != part.incarnation
 
-    def _base(self, db: str, table: str) -> tuple[int, int, Content | None, tuple[Claimed, ...]]:
+    def _base(
+        self, db: str, table: str
+    ) -> tuple[int, int, TableSnapshot | None, tuple[Claimed, ...]]:
         """Return a table's topic, the accepted epoch, and what is held of the table in it.
 
         And what is to be claimed of the topic.
@@ -235,7 +237,7 @@ class Service:
             reached = self._reached(part.topic, part.epoch)
             confirm(held, whole.confirmed, at=part.topic_version, reached=reached)
 
-    def _keep(self, part: Pulled, content: Content, target: Target) -> None:
+    def _keep(self, part: Pulled, content: TableSnapshot, target: Target) -> None:
         key = table_key(*target[:2])
         if target.selector == SELECT_TABLE:
             head = content.entry(key)
@@ -248,11 +250,11 @@ class Service:
         self._following.levels.keep(part.topic, key, content, epoch=part.epoch)
 
     def _show(self, topic: int, place: tuple[int, int]) -> None:
-        self._shown.rise(topic, place)
+        self._read_floor.answered(topic, place)
         self._following.levels.gate(topic)
 
     def _hasten(self, now: float) -> None:
-        self.pulls.hasten(now=now)
+        self.fetcher.hasten(now=now)
         self._syncs.hasten(now=now)
         self.outbox.hasten(now=now)
 

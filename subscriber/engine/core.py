@@ -77,7 +77,7 @@ from ..replication.subscriptions import Following
 from ..replication.topic_replica import Levels
 from ..store.memory_budget import Budget
 from ..store.pin_rules import PinRules
-from ..store.read_floor import Shown
+from ..store.read_floor import ReadFloor
 from ..store.view import View, heads_within
 from .catalog_session import Service
 from .driver import Driver
@@ -121,19 +121,21 @@ class Member:
         self.misses = 0
         self._max_staleness_s = max_staleness_s
         self._starts = Starts()
-        self._shown = Shown()
+        self._read_floor = ReadFloor()
         self._waits = Waits()
         self._following = Following(
             Hubs(hubs, name=name, registration=registration),
             Joining(ids.__next__, new_id),
-            levels=Levels(self.view, Budget(budget_bytes), shown=self._shown, next_id=ids.__next__),
+            levels=Levels(
+                self.view, Budget(budget_bytes), read_floor=self._read_floor, next_id=ids.__next__
+            ),
             starts=self._starts,
             automatic=automatic,
         )
         self._service = Service(
             self._following,
             starts=self._starts,
-            shown=self._shown,
+            read_floor=self._read_floor,
             next_id=ids.__next__,
             outbox=Outbox(ids.__next__, driver=registration, metastore=metastore),
             name=name,
@@ -163,7 +165,7 @@ class Member:
     @property
     def watched(self) -> bool:
         """Whether somebody is told what changes."""
-        return self._following.levels.journal.on
+        return self._following.levels.change_feed.enabled
 
     @property
     def deadline(self) -> float:
@@ -188,15 +190,15 @@ class Member:
     def check(self) -> None:
         """Assert every invariant."""
         self._following.check()
-        self._service.pulls.check()
+        self._service.fetcher.check()
         self.pinning.check()
 
     def _placed(self, rules: PinRules, *, automatic: bool) -> tuple[PlacementController, Pinning]:
         """Return who chooses levels, and who keeps pins and hot tables."""
         following, service = self._following, self._service
-        pins = Pins(rules, self.view, following.levels.holdings.repin)
+        pins = Pins(rules, self.view, following.levels.resident_set.repin)
         placement = PlacementController(
-            following, pins, latency=service.pulls.latency, automatic=automatic
+            following, pins, latency=service.fetcher.latency, automatic=automatic
         )
 
         def pull(ask: AskTable, now: float) -> tuple[Effect, ...]:
@@ -237,7 +239,7 @@ class Member:
                 self.wire_errors += 1
                 return ()
             case Watching(on=on):
-                self._following.levels.journal.on = on
+                self._following.levels.change_feed.enabled = on
                 return self.placement.watch_all(on=on, now=now)
             case Reporting(write=write):
                 return self._service.write(write, now=now)

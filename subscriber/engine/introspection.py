@@ -59,7 +59,7 @@ class Telling:
     def stats(self, now: float, *, misses: int, wire_errors: int) -> Stats:
         """Return counters, and the state of the budget."""
         following, pinning, outbox = self._following, self._pinning, self._service.outbox
-        levels, pulls = following.levels, self._service.pulls
+        levels, pulls = following.levels, self._service.fetcher
         heard_at = following.catalog_heard_at
         return Stats(
             budget_bytes=levels.budget.limit_bytes,
@@ -67,8 +67,8 @@ class Telling:
             hits=levels.view.hits_all,
             misses=misses,
             pulls=pulls.sent,
-            evictions=following.evictions + levels.holdings.evicted,
-            pulls_not_kept=levels.holdings.oversize,
+            evictions=following.evictions + levels.resident_set.evicted,
+            pulls_not_kept=levels.resident_set.oversize,
             stale_replies=pulls.stale_rejected,
             prefetches=pinning.prefetcher.pulls,
             pinned_tables=pinning.pins.count,

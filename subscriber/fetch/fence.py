@@ -1,10 +1,10 @@
-"""Fence: the newest invalidation of each table that is being pulled.
+"""The newest invalidation of each table that is being pulled.
 
 What was asked for before an invalidation, and answered from before it, is not shown after it.
 """
 
 
-class Fence:
+class InvalidationFence:
     """Remembers only groups that somebody pulls right now."""
 
     def __init__(self) -> None:
@@ -21,25 +21,25 @@ class Fence:
         if not known[1]:
             del self._pulled[group]
 
-    def hit(self, group: bytes, version: int) -> None:
+    def invalidate(self, group: bytes, version: int) -> None:
         """A stub of ``group`` was applied."""
         known = self._pulled.get(group)
         if known is not None:
             known[2] = max(known[2], version)
 
-    def horizon(self, topic: int, version: int) -> None:
+    def invalidate_all(self, topic: int, version: int) -> None:
         """Everything of ``topic`` up to ``version`` may have changed."""
         for known in self._pulled.values():
             if known[0] == topic:
                 known[2] = max(known[2], version)
 
-    def renew(self, topic: int) -> None:
+    def new_epoch(self, topic: int) -> None:
         """``topic`` is of another epoch: versions of the one before say nothing."""
         for known in self._pulled.values():
             if known[0] == topic:
                 known[2] = 0
 
-    def of(self, group: bytes) -> int:
+    def minimum(self, group: bytes) -> int:
         """Return the version below which a reply about ``group`` is too old."""
         known = self._pulled.get(group)
         return 0 if known is None else known[2]

@@ -1,4 +1,4 @@
-"""Pulls: the asker's half of fetching a table from catalogd. One pull however many ask.
+"""Fetches tables from catalogd: one pull of a selection however many wait for it.
 
     ask ──Pull──▶ parts, under credit ──last──▶ fence ──▶ answered
             ▲        │                └─cursor: the next page, if nothing of the table has moved
@@ -42,8 +42,8 @@ from ...topics.wire.messages import (
 )
 from ..protocol.facts import PULLS, Answer, AskTable, Effect, Fail, Send
 from ..store.rows import EMPTY, put
-from ..store.table_snapshot import HEAD_ONLY, Content, Covers, content_of
-from .fence import Fence
+from ..store.table_snapshot import HEAD_ONLY, Covers, TableSnapshot, snapshot_of
+from .fence import InvalidationFence
 from .latency import LatencyEstimate
 from .revalidation import still_true
 from .targets import Target, cover_of_target, target_of
@@ -59,8 +59,8 @@ HELD_COST: Final = 16  # of one, beside its key
 COVERS_MAX: Final = 64  # selections remembered of one table, the newest
 COVER_MAX: Final = 4096  # characters of one that is remembered
 
-Result = Content | tuple[bytes, ...]  # what was pulled, or listings of names
-Base = Callable[[str, str], tuple[int, int, Content | None, tuple[Claimed, ...]]]
+Result = TableSnapshot | tuple[bytes, ...]  # what was pulled, or listings of names
+Base = Callable[[str, str], tuple[int, int, TableSnapshot | None, tuple[Claimed, ...]]]
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class _Pull:
     target: Target
     asks: list[AskTable]
     epoch: int  # of ``base``
-    base: Content | None
+    base: TableSnapshot | None
     held: dict[bytes, Entry]
     beside: tuple[Claimed, ...] = ()
     refused: str = ""  # the last time that it was
@@ -100,14 +100,14 @@ class Whole:
     confirmed: tuple[Claimed, ...] = ()
 
 
-class Pulls:
+class Fetcher:
     """What is asked of catalogd and who waits.
 
     ``base`` gives a table's topic, the epoch accepted, what is held of it, claims beside it.
     """
 
     def __init__(
-        self, next_id: Callable[[], int], *, base: Base, fence: Fence, name: str = ""
+        self, next_id: Callable[[], int], *, base: Base, fence: InvalidationFence, name: str = ""
     ) -> None:
         """``name`` parts this subscriber's moments of asking again from those of others."""
         self.sent = 0
@@ -333,7 +333,7 @@ class Pulls:
         return self.due(now)
 
 
-def _held(base: Content | None, target: Target) -> dict[bytes, Entry]:
+def _held(base: TableSnapshot | None, target: Target) -> dict[bytes, Entry]:
     """Return what a pull of ``target`` need not bring if it is still so."""
     held: dict[bytes, Entry] = {}
     if base is None or target.names_only:
@@ -379,7 +379,7 @@ def _result(pull: _Pull, last: Pulled) -> Result:
     at = last.topic_version
     covers = _covers(pull, at) if pull.target.selector != SELECT_BLOCKS else None
     came = put(EMPTY, sorted(rows.values(), key=_version))
-    return content_of(came, version, epoch=last.epoch, covers=covers, at=at)
+    return snapshot_of(came, version, epoch=last.epoch, covers=covers, at=at)
 
 
 def _covers(pull: _Pull, at: int) -> Covers:

@@ -1,4 +1,4 @@
-"""Latency estimate: how long a pull takes, as measured: a round trip, and time for its bytes.
+"""An estimate of how long a pull takes, as measured: a round trip, and time for its bytes.
 
 Small replies tell the round trip, large ones the rate. A single slow pull says little, a hundred
 of them are the truth: so a measurement counts a tenth, and at most FAR times what is known.

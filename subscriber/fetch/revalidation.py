@@ -14,7 +14,7 @@ from typing import Final
 
 from ...topics.objects.names import parse_table_key, table_key
 from ...topics.wire.messages import Claimed, Pulled
-from ..store.table_snapshot import Content
+from ..store.table_snapshot import TableSnapshot
 from ..store.view import TopicView
 
 BESIDE_MAX: Final = 16  # claims in one pull, of what is the newest: 0.8 KB, 0.1 ms at catalogd
@@ -54,7 +54,7 @@ def confirm(held: TopicView, claims: Iterable[Claimed], *, at: int, reached: int
             content.at = max(content.at, at)
 
 
-def _in_use(held: TopicView, group: bytes) -> list[tuple[bytes, Content]]:
+def _in_use(held: TopicView, group: bytes) -> list[tuple[bytes, TableSnapshot]]:
     """Return what is held at full, not withheld, and was read; ``group`` in any case."""
     first = islice(held.groups.items(), LOOKED_AT_MAX)
     found = [(other, content) for other, content in first if content.used and not content.stubs]
@@ -64,6 +64,6 @@ def _in_use(held: TopicView, group: bytes) -> list[tuple[bytes, Content]]:
     return [*found, (group, own)]
 
 
-def _is_head(content: Content) -> bool:
+def _is_head(content: TableSnapshot) -> bool:
     """Tell whether only a table's own entry is held."""
     return content.covers is not None and not content.covers

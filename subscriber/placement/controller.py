@@ -190,14 +190,14 @@ class PlacementController:
         """
         levels = self._following.levels
         held: Counter[int] = Counter()
-        for (topic, _), size in levels.holdings.pins.items():
+        for (topic, _), size in levels.resident_set.pins.items():
             held[topic] += size
         left_bytes = levels.budget.limit_bytes - levels.budget.committed((NAMESPACE, FULL))
         left_bytes -= sum(map(levels.committed_bytes, self._by_hand))
         own = held.keys() - self._by_hand
         own_bytes = sum(held[topic] + MINIMAL_BYTES for topic in own)
-        room = min(levels.holdings.pinnable_bytes - held.total(), left_bytes - own_bytes)
-        to_come = self._pins.to_come(room, levels.holdings.pins)
+        room = min(levels.resident_set.pinnable_bytes - held.total(), left_bytes - own_bytes)
+        to_come = self._pins.to_come(room, levels.resident_set.pins)
         for topic in self._by_hand:
             committed = levels.committed_bytes(topic)
             left_bytes -= max(held[topic] + to_come.pop(topic, 0) - committed, 0)

@@ -1,7 +1,7 @@
 """Pinning: what somebody pins by name, and who hears of what, so that pins and hot tables are held.
 
 filling ──entries, names──▶ pins, usage ──▶ prefetcher ──▶ pulls
-holdings ◀──pinned? may it be given up?── pins, prefetcher
+resident_set ◀──pinned? may it be given up?── pins, prefetcher
 """
 
 from collections.abc import Callable
@@ -36,9 +36,9 @@ class Pinning:
         self.prefetcher = Prefetcher(
             levels, pins, placement.usage, pull=pull, follow=placement.follow_pinned
         )
-        levels.holdings.pinned = pins.known.__contains__
-        levels.holdings.yields = self.prefetcher.yields
-        levels.holdings.rate = self.prefetcher.rate
+        levels.resident_set.pinned = pins.known.__contains__
+        levels.resident_set.yields = self.prefetcher.yields
+        levels.resident_set.rate = self.prefetcher.rate
         levels.filling.rules = pins.rules
         levels.filling.changed = self._on_change
         levels.filling.named = pins.named

@@ -73,7 +73,7 @@ class Pins:
 
     def named(self, swaps: Sequence[Swap]) -> None:
         """Names have come or gone."""
-        if not self.rules.pins:
+        if not self.rules.has_pins:
             return
         for swap in swaps:
             key = parse_namespace_key(swap.group)

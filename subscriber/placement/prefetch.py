@@ -22,7 +22,7 @@ from ...topics.objects.names import parse_table_key
 from ...topics.sharding import NAMESPACE
 from ..protocol.facts import Answer, AskTable, Effect, Fail, PinsNotHeld
 from ..replication.topic_replica import Levels
-from ..store.table_snapshot import Content
+from ..store.table_snapshot import TableSnapshot
 from ..store.usage import HOT_PER_S, UsageTracker
 from .pins import Pin, Pins
 
@@ -163,8 +163,11 @@ class Prefetcher:
     @property
     def room_bytes(self) -> int:
         """What one more pinned table may take."""
-        holdings = self._levels.holdings
-        return max(min(holdings.spare_bytes, holdings.pinnable_bytes - holdings.pinned_bytes), 0)
+        resident_set = self._levels.resident_set
+        return max(
+            min(resident_set.spare_bytes, resident_set.pinnable_bytes - resident_set.pinned_bytes),
+            0,
+        )
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -291,7 +294,7 @@ class Prefetcher:
     def _look_at(self, pin: Pin, group: bytes, end: Answer | Fail) -> None:
         """See what a pull of a pinned table has come to."""
         pause_s = RETRY_S
-        if isinstance(end, Answer) and isinstance(end.result, Content):
+        if isinstance(end, Answer) and isinstance(end.result, TableSnapshot):
             pin.size = end.result.held_bytes
             pause_s = AGAIN_S  # not kept as long as its topic was behind
         elif isinstance(end, Fail) and isinstance(end.error, OverBudget):
@@ -307,13 +310,13 @@ class Prefetcher:
 
     def _room_for(self, pin: Pin, group: bytes) -> int:
         """Return what a pinned table may take beside what does not give way to it."""
-        return self._levels.holdings.pins.get((pin.topic, group), 0) + self.room_bytes
+        return self._levels.resident_set.pins.get((pin.topic, group), 0) + self.room_bytes
 
     def _room_ever(self, pin: Pin, group: bytes) -> int:
         """Return what it may take beside other pins, once levels have made way for it."""
-        holdings = self._levels.holdings
-        held = holdings.pins.get((pin.topic, group), 0)
-        return max(held + holdings.pinnable_bytes - holdings.pinned_bytes, 0)
+        resident_set = self._levels.resident_set
+        held = resident_set.pins.get((pin.topic, group), 0)
+        return max(held + resident_set.pinnable_bytes - resident_set.pinned_bytes, 0)
 
     def _look_around(self) -> None:
         """Look at some pinned tables, whatever may have become of them; all in turn."""
@@ -327,7 +330,7 @@ class Prefetcher:
                 continue
             if self.held(pin, group):
                 self.pins.over.pop(group, None)
-                pin.size = self._levels.holdings.pins.get((pin.topic, group), pin.size)
+                pin.size = self._levels.resident_set.pins.get((pin.topic, group), pin.size)
             elif pin.size > self._room_for(pin, group):
                 self.pins.over[group] = pin.size
             elif self._now >= pin.retry_at:
@@ -341,11 +344,11 @@ class Prefetcher:
         self._told_over = bool(over)
         if not over:
             return ()
-        room = self._levels.holdings.pinnable_bytes
+        room = self._levels.resident_set.pinnable_bytes
         return (PinsNotHeld(tables=over, needed_bytes=self.pins.needed_bytes, room_bytes=room),)
 
 
-def _wants(content: Content) -> Wants:
+def _wants(content: TableSnapshot) -> Wants:
     """Return what a pull would have to bring so that ``content`` is as useful as it is now."""
     if content.covers is None:
         return (_ALL,)
@@ -354,7 +357,7 @@ def _wants(content: Content) -> Wants:
     return tuple(newest) or (_HEAD,)
 
 
-def _has(content: Content | None, want: str | None, group: bytes) -> bool:
+def _has(content: TableSnapshot | None, want: str | None, group: bytes) -> bool:
     """Tell whether ``content`` answers what is wanted."""
     if content is None:
         return False

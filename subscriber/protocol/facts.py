@@ -136,7 +136,7 @@ class AskNamespace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskTable:
-    """Get the Content of a table; ``whole``: with its blocks, or those that are selected.
+    """Get the TableSnapshot of a table; ``whole``: with its blocks, or those that are selected.
 
     Selected by ``filter``, ``names`` or first ``values``; all None: all. ``names_only``: from
     catalogd only the names of what is selected are wanted; listings of them come, as a tuple of
@@ -320,7 +320,7 @@ class ConnectCatalog:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of the Ask ``id``: Content, listings, TopicInfos, Stats, places; or None."""
+    """The result of the Ask ``id``: TableSnapshot, listings, TopicInfos, Stats, places; or None."""
 
     id: int
     result: object

@@ -11,13 +11,13 @@ from ...topics.entries import FULL, Entry, group_of, stub
 from ...topics.follower import LIVE, Apply, CaughtUp, File, Follower, Reset
 from ...topics.sharding import NAMESPACE
 from ...topics.wire.messages import Chunk, Delta
-from ..fetch.fence import Fence
+from ..fetch.fence import InvalidationFence
 from ..protocol.facts import Change, Changed, Effect
-from ..store.change_feed import Journal
+from ..store.change_feed import ChangeFeed
 from ..store.memory_budget import Account
 from ..store.pin_rules import PinRules
-from ..store.read_floor import Shown
-from ..store.resident_set import Holdings
+from ..store.read_floor import ReadFloor
+from ..store.resident_set import ResidentSet
 from ..store.view import Swap, TopicView
 
 Step = Apply | Reset | File | CaughtUp
@@ -26,15 +26,17 @@ Step = Apply | Reset | File | CaughtUp
 class Filling:
     """Takes steps, one topic at a time; ``live``: readers look at the place that is filled."""
 
-    def __init__(self, holdings: Holdings, *, shown: Shown, journal: Journal) -> None:
-        self.fence = Fence()
+    def __init__(
+        self, resident_set: ResidentSet, *, read_floor: ReadFloor, change_feed: ChangeFeed
+    ) -> None:
+        self.fence = InvalidationFence()
         self.rules = PinRules()
         self.changed: Callable[[int, Entry], object] = lambda _topic, _entry: None  # before it is
         self.named: Callable[[Sequence[Swap]], object] = lambda _swaps: None  # of the namespace
         self.forgot_names: Callable[[], object] = lambda: None
-        self._holdings = holdings
-        self._shown = shown
-        self._journal = journal
+        self._resident_set = resident_set
+        self._read_floor = read_floor
+        self._change_feed = change_feed
         self._changes: list[Change] = []
 
     def full(
@@ -47,7 +49,7 @@ class Filling:
         make_room: Callable[[int], bool],
     ) -> None:
         """Take a step of a follower at full; ``fresh``: it never was LIVE, so nothing changes."""
-        holdings, journal = self._holdings, self._journal
+        resident_set, change_feed = self._resident_set, self._change_feed
         match step:
             case Reset(topic=topic, epoch=epoch):
                 self._reset(topic, place, live=live)
@@ -56,22 +58,26 @@ class Filling:
                 account = (chunk.topic, FULL)
                 swaps = self._put(account, place, chunk.entries, make_room=make_room)
                 if live:
-                    self._shown.rise(chunk.topic, (chunk.epoch, chunk.to_version))
+                    self._read_floor.answered(chunk.topic, (chunk.epoch, chunk.to_version))
                     if not fresh:
-                        journal.filed(chunk.topic, swaps)
+                        change_feed.on_chunk(chunk.topic, swaps)
             case CaughtUp(chunk=chunk, from_version=before):
-                holdings.settle((chunk.topic, FULL))
+                resident_set.end_reservation((chunk.topic, FULL))
                 if not live:
                     return
-                self._shown.rise(chunk.topic, (chunk.epoch, max(chunk.to_version, before)))
-                self._changes += journal.caught_up(chunk.topic, chunk.to_version, place.groups)
+                self._read_floor.answered(chunk.topic, (chunk.epoch, max(chunk.to_version, before)))
+                self._changes += change_feed.on_caught_up(
+                    chunk.topic, chunk.to_version, place.groups
+                )
                 if chunk.topic == NAMESPACE:
-                    self._changes += journal.vanished(chunk.to_version, holdings.view)
+                    self._changes += change_feed.on_names_caught_up(
+                        chunk.to_version, resident_set.view
+                    )
             case Apply(delta=delta):
                 self._tell(delta.topic, delta.entries)
                 changes = self._apply(delta, place, make_room)
                 if live:
-                    self._shown.rise(delta.topic, (delta.epoch, delta.to_version))
+                    self._read_floor.answered(delta.topic, (delta.epoch, delta.to_version))
                     self._changes += changes
 
     def minimal(self, step: Step, place: TopicView, *, live: bool) -> None:
@@ -83,7 +89,7 @@ class Filling:
                     self._horizon(chunk.topic, chunk.epoch, chunk.to_version)
                 self._hit(chunk.topic, place, chunk.entries)
                 self._changes += self._missed(chunk) if live else ()
-                self._shown.know(chunk.topic)
+                self._read_floor.mark_seen(chunk.topic)
             case Apply(delta=delta):
                 self._tell(delta.topic, delta.entries)
                 if delta.horizon:
@@ -96,15 +102,17 @@ class Filling:
 
     def _reset(self, topic: int, place: TopicView, *, live: bool) -> None:
         if live:
-            self._journal.reset(topic, place.groups, known=self._shown.known(topic))
-        self._holdings.empty((topic, FULL), place)
+            self._change_feed.on_snapshot(
+                topic, place.groups, known=self._read_floor.was_seen(topic)
+            )
+        self._resident_set.begin_snapshot((topic, FULL), place)
         if topic == NAMESPACE:
             self.forgot_names()
 
     def between(self, old: Follower, new: Follower) -> None:
         """Tell what nobody told: what changed above the position of a level that is replaced."""
         if new.state == LIVE and (new.epoch, new.version) > (old.epoch, old.version):
-            self._changes += self._journal.gap(new.topic, new.version, self._holdings.view)
+            self._changes += self._change_feed.gap(new.topic, new.version, self._resident_set.view)
 
     def told(self) -> tuple[Effect, ...]:
         """Return what is to be told to those who watch: all that has changed since the last."""
@@ -116,26 +124,26 @@ class Filling:
     def _stubbed(self, delta: Delta) -> tuple[Change, ...]:
         """Tell what a delta at minimal says has changed."""
         if delta.horizon:
-            return self._journal.gap(delta.topic, delta.to_version, self._holdings.view)
-        return self._journal.stubbed(delta)
+            return self._change_feed.gap(delta.topic, delta.to_version, self._resident_set.view)
+        return self._change_feed.stubbed(delta)
 
     def _missed(self, chunk: Chunk) -> tuple[Change, ...]:
         """Tell what a catch-up at minimal says has changed, since something of it was known."""
         if not chunk.horizon:
-            return self._journal.missed(chunk)
-        if not chunk.from_version and not self._shown.known(chunk.topic):
+            return self._change_feed.missed(chunk)
+        if not chunk.from_version and not self._read_floor.was_seen(chunk.topic):
             return ()
-        return self._journal.gap(chunk.topic, chunk.to_version, self._holdings.view)
+        return self._change_feed.gap(chunk.topic, chunk.to_version, self._resident_set.view)
 
     def _apply(
         self, delta: Delta, place: TopicView, make_room: Callable[[int], bool]
     ) -> tuple[Change, ...]:
         """Take a delta with values; of a topic that is being lowered nothing is held any more."""
         if place.partial:
-            self._holdings.hit(delta.topic, place, delta.entries)
-            return self._journal.stubbed(delta)
+            self._resident_set.apply_to_pulled(delta.topic, place, delta.entries)
+            return self._change_feed.stubbed(delta)
         swaps = self._put((delta.topic, FULL), place, delta.entries, make_room=make_room)
-        return self._journal.applied(delta, swaps)
+        return self._change_feed.applied(delta, swaps)
 
     def _put(
         self,
@@ -147,26 +155,26 @@ class Filling:
     ) -> Sequence[Swap]:
         """Put entries in place; what is never to be kept is filed without its value."""
         if account[0] == NAMESPACE:
-            swaps = self._holdings.put(account, place, entries, make_room=make_room)
+            swaps = self._resident_set.apply(account, place, entries, make_room=make_room)
             self.named(swaps)
             return swaps
-        if self.rules.bans:
+        if self.rules.has_bans:
             banned = self.rules.banned
             entries = [stub(one) if banned(group_of(one.key)) else one for one in entries]
-        return self._holdings.put(account, place, entries, make_room=make_room)
+        return self._resident_set.apply(account, place, entries, make_room=make_room)
 
     def _tell(self, topic: int, entries: Sequence[Entry]) -> None:
         for entry in entries:
             self.changed(topic, entry)
 
     def _horizon(self, topic: int, epoch: int, version: int) -> None:
-        if self._holdings.view.topics[topic].epoch != epoch:
-            self.fence.renew(topic)
-        self.fence.horizon(topic, version)
-        self._holdings.horizon(topic, epoch, version)
+        if self._resident_set.view.topics[topic].epoch != epoch:
+            self.fence.new_epoch(topic)
+        self.fence.invalidate_all(topic, version)
+        self._resident_set.invalidate_all(topic, epoch, version)
 
     def _hit(self, topic: int, place: TopicView, entries: Sequence[Entry]) -> None:
         if len(self.fence):
             for entry in entries:
-                self.fence.hit(group_of(entry.key), entry.version)
-        self._holdings.hit(topic, place, entries)
+                self.fence.invalidate(group_of(entry.key), entry.version)
+        self._resident_set.apply_to_pulled(topic, place, entries)

@@ -10,18 +10,18 @@ from ...topics.follower import LIVE, Follower
 from ...topics.sharding import NAMESPACE
 from ...topics.wire.messages import Delta, Position
 from ..store.memory_budget import Account
-from ..store.read_floor import Shown
+from ..store.read_floor import ReadFloor
 from ..store.view import TopicView
 
 
 class Standing:
     """Where each topic stands; ``shown`` is the lower bound of every answer."""
 
-    def __init__(self, shown: Shown) -> None:
+    def __init__(self, read_floor: ReadFloor) -> None:
         self.followers: dict[int, Follower] = {}
         self.coming: dict[int, Follower] = {}  # which will replace one of another level
         self.current_at: dict[int, float] = {}
-        self._shown = shown
+        self._read_floor = read_floor
 
     def at(self, account: Account) -> Follower | None:
         """Return the follower of a topic at a level."""
@@ -75,7 +75,7 @@ class Standing:
     def version(self, topic: int) -> int:
         """Return the version at which ``topic`` stands, or was last shown."""
         follower = self.followers.get(topic)
-        return self._shown.of(topic)[1] if follower is None else follower.version
+        return self._read_floor.of(topic)[1] if follower is None else follower.version
 
     def settled(self, topic: int) -> bool:
         """Tell whether ``topic`` is LIVE, of the namespace's epoch, and at or above all shown.
@@ -83,7 +83,7 @@ class Standing:
         Incarnations mean something within one epoch only.
         """
         namespace = self.followers.get(NAMESPACE)
-        if namespace is None or not self.reached(topic, self._shown.of(topic)):
+        if namespace is None or not self.reached(topic, self._read_floor.of(topic)):
             return False
         return self.followers[topic].epoch == namespace.epoch
 
@@ -96,13 +96,13 @@ class Standing:
         follower, namespace = self.followers.get(topic), self.followers.get(NAMESPACE)
         if follower is None or follower.state != LIVE or held is None or namespace is None:
             return None
-        shown = self._shown.of(topic)
+        shown = self._read_floor.of(topic)
         same = shown[0] == follower.epoch == namespace.epoch == held.epoch
         return shown if same else None
 
     def versions(self, epoch: int) -> tuple[tuple[int, int], ...]:
         """Return (topic, version) of everything shown, held or queued in ``epoch``, sorted."""
-        versions = dict(self._shown.versions(epoch))
+        versions = dict(self._read_floor.versions(epoch))
         for follower in (*self.followers.values(), *self.coming.values()):
             reached = [follower.version] if follower.epoch == epoch else []
             reached += [d.to_version for d in follower.queued() if d.epoch == epoch]

@@ -300,7 +300,7 @@ class Following:
         """Return what the start joins as far as it fits: the namespace, then smallest first."""
         namespace = states.get(NAMESPACE)
         full_bytes = namespace.full_bytes if namespace is not None else 0
-        if not self.levels.holdings.fits((NAMESPACE, FULL), full_bytes):
+        if not self.levels.resident_set.fits((NAMESPACE, FULL), full_bytes):
             self.levels.over = self._over((NAMESPACE,), full_bytes)
             return []
         if self._automatic:
@@ -347,8 +347,8 @@ class Following:
 
     def _makes_room(self, account: Account, needed_bytes: int) -> bool:
         """Give up what is pulled for what is to be held; nothing, if that would not do."""
-        holdings = self.levels.holdings
-        return needed_bytes <= holdings.spare_bytes and holdings.fits(account, needed_bytes)
+        resident_set = self.levels.resident_set
+        return needed_bytes <= resident_set.spare_bytes and resident_set.fits(account, needed_bytes)
 
     def _over(self, topics: Sequence[int], needed_bytes: int) -> OverBudget:
         names = ", ".join(map(str, topics[:NAMED_MAX])) + ", …" * (len(topics) > NAMED_MAX)

@@ -23,12 +23,12 @@ from ...topics.follower import Fact as Told
 from ...topics.sharding import NAMESPACE
 from ...topics.wire.messages import Cancel, Chunk, Delta, Heartbeat, Position, Refused, Wanted
 from ..protocol.facts import BULK, Effect, Send
-from ..store.change_feed import Journal
+from ..store.change_feed import ChangeFeed
 from ..store.memory_budget import Account, Budget
-from ..store.read_floor import Shown
-from ..store.resident_set import Holdings
-from ..store.table_snapshot import Content
-from ..store.view import TopicView, View, full_place
+from ..store.read_floor import ReadFloor
+from ..store.resident_set import ResidentSet
+from ..store.table_snapshot import TableSnapshot
+from ..store.view import TopicView, View, full_topic_view
 from .filling import Filling
 from .standing import Standing
 from .streams import Streams, placement
@@ -38,14 +38,16 @@ class Levels:
     """One follower for each topic that is followed, and one more while its level changes."""
 
     def __init__(
-        self, view: View, budget: Budget, *, shown: Shown, next_id: Callable[[], int]
+        self, view: View, budget: Budget, *, read_floor: ReadFloor, next_id: Callable[[], int]
     ) -> None:
         self.view = view
         self.budget = budget
-        self.holdings = Holdings(view, budget)
-        self.journal = Journal()
-        self.filling = Filling(self.holdings, shown=shown, journal=self.journal)
-        self.standing = Standing(shown)
+        self.resident_set = ResidentSet(view, budget)
+        self.change_feed = ChangeFeed()
+        self.filling = Filling(
+            self.resident_set, read_floor=read_floor, change_feed=self.change_feed
+        )
+        self.standing = Standing(read_floor)
         self.followers = self.standing.followers
         self.coming = self.standing.coming
         self.behind: dict[Account, Follower] = {}
@@ -55,7 +57,7 @@ class Levels:
         self.changed = False  # what is followed differs from what the hub was told
         self._staged: dict[int, TopicView] = {}  # what a coming full brings
         self._joining: set[int] = set()  # at full, never LIVE yet
-        self._shown = shown
+        self._read_floor = read_floor
         self._next_id = next_id
         self._streams = Streams(next_id, self._expected)
         self._wants: dict[Account, Wanted] = {}
@@ -83,10 +85,10 @@ class Levels:
             if old.level == FULL:  # it is being lowered: that comes to its end at once
                 self._succeed(topic, old)
             self.coming[topic] = self.behind[topic, FULL] = Follower(topic, FULL)
-            self._staged[topic] = full_place()
+            self._staged[topic] = full_topic_view()
         else:
             self.followers[topic] = self.behind[topic, FULL] = Follower(topic, FULL)
-            self.view.replace(topic, full_place())
+            self.view.replace(topic, full_topic_view())
         self._joining.add(topic)
         self.budget.reserve((topic, FULL), reserve_bytes)
         self.gate(topic)
@@ -108,8 +110,8 @@ class Levels:
             effects += self._stop(old)
             self.followers[topic] = follower
         self.behind[topic, MINIMAL] = follower
-        self.journal.forget(topic)
-        self.holdings.begin_minimal(topic)
+        self.change_feed.discard(topic)
+        self.resident_set.begin_minimal(topic)
         self.gate(topic)
         self.changed = True
         return effects
@@ -118,11 +120,11 @@ class Levels:
         """Forget ``topic``; what was shown of it stays a lower bound."""
         follower = self.followers[topic]
         if follower.state == LIVE:
-            self._shown.rise(topic, (follower.epoch, follower.version))
+            self._read_floor.answered(topic, (follower.epoch, follower.version))
         effects = self._stop(self.coming.get(topic)) + self._stop(follower)
         self.standing.current_at.pop(topic, None)
-        self.holdings.forget(topic)
-        self.journal.forget(topic)
+        self.resident_set.discard(topic)
+        self.change_feed.discard(topic)
         if topic == NAMESPACE:
             for other in self.followers:
                 self.gate(other)
@@ -216,7 +218,7 @@ class Levels:
         order = sorted(self._wants, key=lambda a: (a[0] != NAMESPACE, self._expected(a), a))
         for account in order:
             if not self._expected(account):  # growth of unknown size: a place to begin with
-                self.holdings.reserve(account, CREDIT_DEFAULT)
+                self.resident_set.reserve(account, CREDIT_DEFAULT)
         request = self._streams.open(self._wants[account] for account in order)
         self._wants.clear()
         self.catch_ups += 1
@@ -229,9 +231,9 @@ class Levels:
         if self.standing.settled(topic):
             self.view.open(topic, self.standing.position(topic))
         else:
-            self.view.shut(topic, floor=self.standing.floor(topic, self.view.topics.get(topic)))
+            self.view.close(topic, floor=self.standing.floor(topic, self.view.topics.get(topic)))
 
-    def keep(self, topic: int, group: bytes, content: Content, *, epoch: int) -> None:
+    def keep(self, topic: int, group: bytes, content: TableSnapshot, *, epoch: int) -> None:
         """Keep what was pulled, where stubs tell when it is stale, if it fits."""
         place = self.view.pulled(topic)
         if place is None or not self._keeps(topic, group):
@@ -239,7 +241,7 @@ class Levels:
         if not place.epoch:
             place.epoch = epoch  # it came before its follower's position
         if place.epoch == epoch and content.at >= place.horizon:
-            self.holdings.keep(topic, group, content)
+            self.resident_set.keep(topic, group, content)
             self.gate(topic)
 
     def joined(self, topic: int, level: int) -> bool:
@@ -256,7 +258,7 @@ class Levels:
 
     def check(self) -> None:
         """Assert every invariant."""
-        self.holdings.check()
+        self.resident_set.check()
         accounts = set(self.standing.accounts())
         self._streams.check(accounts)
         assert self.coming.keys() <= self.followers.keys()
@@ -319,7 +321,7 @@ class Levels:
         place = self.view.topics[topic] if live or level == MINIMAL else self._staged[topic]
         if isinstance(step, Want):
             if live:
-                self.view.shut(topic)
+                self.view.close(topic)
             self._wants[account] = step.wanted
             return ()
         if level == MINIMAL:
@@ -343,14 +345,14 @@ class Levels:
         if not lost and (new.state != LIVE or (new.epoch, new.version) < (old.epoch, old.version)):
             return ()
         if new.level == FULL:
-            self._shown.rise(topic, (new.epoch, new.version))
-            self.holdings.begin_full(topic, self._staged.pop(topic))
+            self._read_floor.answered(topic, (new.epoch, new.version))
+            self.resident_set.begin_full(topic, self._staged.pop(topic))
         self.filling.between(old, new)
         return self._succeed(topic, old)
 
     def _succeed(self, topic: int, old: Follower) -> tuple[Effect, ...]:
         """Let the coming follower of ``topic`` be its only one."""
-        self._shown.rise(topic, (old.epoch, old.version))
+        self._read_floor.answered(topic, (old.epoch, old.version))
         effects = self._stop(old)
         self.followers[topic] = self.coming.pop(topic)
         return effects
@@ -365,7 +367,7 @@ class Levels:
         else:
             del self.coming[topic]
             if self._staged.pop(topic, None) is not None:
-                self.holdings.release(account)
+                self.resident_set.release(account)
         self.behind.pop(account, None)
         self._wants.pop(account, None)
         if level == FULL:
@@ -377,7 +379,7 @@ class Levels:
         """Lower the largest topic; one that is only being joined gives way itself."""
         needed = self.budget.held((topic, FULL)) + growth
         victim = self.budget.largest(FULL, but=NAMESPACE)
-        if victim is None and topic == NAMESPACE and self.holdings.give_up_pin():
+        if victim is None and topic == NAMESPACE and self.resident_set.evict_largest_pin():
             return ()
         if victim is None or (topic in self._joining and topic != NAMESPACE):
             victim = topic

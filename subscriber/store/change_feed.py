@@ -1,4 +1,4 @@
-"""Journal: what changed between two moments, for those who watch. Latest state, not history.
+"""What changed between two moments, for those who watch. Latest state, not history.
 
     delta                 before and after of the groups that it names
     catch-up              before, noted at the first touch … and after, at its end
@@ -36,7 +36,7 @@ from ...topics.wire.messages import (
 from ..protocol.facts import CREATED, DATA_CHANGED, DROPPED, SCHEMA, Change
 from .decode import read_names_entry
 from .rows import Leaf, Rows, entries
-from .table_snapshot import NOTHING, Content
+from .table_snapshot import NOTHING, TableSnapshot
 from .view import Swap, View
 
 ORIGINS: Final = {
@@ -49,19 +49,19 @@ ORIGINS: Final = {
 CATCH_UP: Final = "catch-up"
 
 
-class Journal:
-    """Makes changes of swaps; idle, and without memory, unless ``on``."""
+class ChangeFeed:
+    """Makes changes of swaps; idle, and without memory, unless ``enabled``."""
 
     def __init__(self) -> None:
-        self.on = False
-        self._before: dict[int, dict[bytes, Content | None]] = {}
+        self.enabled = False
+        self._before: dict[int, dict[bytes, TableSnapshot | None]] = {}
         self._renewed: dict[int, dict[bytes, None]] = {}  # topic -> what was held in another epoch
         self._ahead: dict[tuple[str, str], None] = {}  # tables that pulls found before the names
         self._pulled: dict[int, dict[bytes, None]] = {}  # while the topic was behind, at full
 
     def applied(self, delta: Delta, swaps: Iterable[Swap]) -> tuple[Change, ...]:
         """Return what ``delta`` changed."""
-        if not self.on or delta.source == SOURCE_LOAD:
+        if not self.enabled or delta.source == SOURCE_LOAD:
             return ()
         origin = ORIGINS.get(delta.source, CATCH_UP)
         found: list[Change] = []
@@ -71,7 +71,7 @@ class Journal:
 
     def stubbed(self, delta: Delta) -> tuple[Change, ...]:
         """Return what ``delta`` says has changed, where nothing is held to compare with."""
-        if not self.on or delta.source == SOURCE_LOAD:
+        if not self.enabled or delta.source == SOURCE_LOAD:
             return ()
         origin = ORIGINS.get(delta.source, CATCH_UP)
         overwritten = delta.source == SOURCE_OVERWRITES
@@ -80,7 +80,7 @@ class Journal:
 
     def missed(self, chunk: Chunk) -> tuple[Change, ...]:
         """Return what a catch-up says has changed, where nothing is held to compare with."""
-        if not self.on:
+        if not self.enabled:
             return ()
         return _stubbed(chunk.entries, version=chunk.to_version, origin=CATCH_UP)
 
@@ -91,7 +91,7 @@ class Journal:
 
         Cost: O(tables that there are).
         """
-        if not self.on:
+        if not self.enabled:
             return ()
         names: dict[str, None] = {}
         for groups in (self._before.get(NAMESPACE, {}), view.groups(NAMESPACE)):
@@ -104,12 +104,14 @@ class Journal:
             for name in names
         )
 
-    def reset(self, topic: int, groups: Mapping[bytes, Content], *, known: bool = False) -> None:
+    def on_snapshot(
+        self, topic: int, groups: Mapping[bytes, TableSnapshot], *, known: bool = False
+    ) -> None:
         """A snapshot of ``topic`` begins; ``groups`` is what was held.
 
         ``known``: what is not held was known all the same, when it was pulled.
         """
-        if not self.on or not (groups or known):
+        if not self.enabled or not (groups or known):
             return
         if topic == NAMESPACE:
             self._before[topic] = {**groups, **self._before.get(topic, {})}
@@ -117,16 +119,16 @@ class Journal:
             self._before.pop(topic, None)
             self._renewed.setdefault(topic, {}).update(dict.fromkeys(groups))
 
-    def filed(self, topic: int, swaps: Iterable[Swap]) -> None:
+    def on_chunk(self, topic: int, swaps: Iterable[Swap]) -> None:
         """Something of a catch-up was put in place."""
-        if not self.on or topic in self._renewed:
+        if not self.enabled or topic in self._renewed:
             return
         before = self._before.setdefault(topic, {})
         for swap in swaps:
             before.setdefault(swap.group, swap.before)
 
-    def caught_up(
-        self, topic: int, version: int, groups: Mapping[bytes, Content]
+    def on_caught_up(
+        self, topic: int, version: int, groups: Mapping[bytes, TableSnapshot]
     ) -> tuple[Change, ...]:
         """Return what the catch-up that ends now has changed; ``groups`` is what is held."""
         before = self._before.pop(topic, {})
@@ -140,9 +142,9 @@ class Journal:
             found += _changes(topic, swap, version=version, origin=CATCH_UP)
         return tuple(found)
 
-    def found(self, db: str, table: str, view: View) -> None:
+    def on_pulled(self, db: str, table: str, view: View) -> None:
         """A pull has found a table, of which names and content may be known here later only."""
-        if not self.on:
+        if not self.enabled:
             return
         if view.record(db, table) is None:
             self._ahead[db, table] = None
@@ -151,7 +153,7 @@ class Journal:
         if held is not None and not held.partial and held.moment is None:
             self._pulled.setdefault(topic, {})[table_key(db, table)] = None
 
-    def vanished(self, version: int, view: View) -> tuple[Change, ...]:
+    def on_names_caught_up(self, version: int, view: View) -> tuple[Change, ...]:
         """Return what pulls had found and the names do not know, though they are caught up."""
         gone = [table for table in self._ahead if view.record(*table) is None]
         self._ahead.clear()
@@ -160,7 +162,7 @@ class Journal:
             for table in gone
         )
 
-    def forget(self, topic: int) -> None:
+    def discard(self, topic: int) -> None:
         """``topic`` is not followed any more."""
         self._before.pop(topic, None)
         self._pulled.pop(topic, None)
@@ -261,7 +263,7 @@ def _incarnations(blocks: Iterable[Entry]) -> dict[str, int]:
     }
 
 
-def differing(before: Content, after: Content) -> tuple[list[Entry], list[Entry]]:
+def differing(before: TableSnapshot, after: TableSnapshot) -> tuple[list[Entry], list[Entry]]:
     """Return the entries of each that the other has not; leaves that both share cost nothing."""
     old, new = _leaves(before.rows), _leaves(after.rows)
     ours = {row[0]: row for at, leaf in old.items() if at not in new for row in leaf}

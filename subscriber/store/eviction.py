@@ -1,4 +1,4 @@
-"""Cache: in which order pulled tables are given up: of what is not in use, what saves least.
+"""The order in which pulled tables are evicted: of what is not in use, what saves least.
 
     kept ──▶ probation ──used since──▶ protected ──more than its share──▶ probation ──▶ given up
 
@@ -8,7 +8,7 @@ Of either part the table of the lowest rank is looked at first:
 
 Each round trip saved counts the same, however large the table, but for the time that its bytes
 take; so many small tables are worth more than a large one. The floor rises to the rank of what
-leaves, so what is used no more leaves in the end. Readers only leave a mark (``Content.used``),
+leaves, so what is used no more leaves in the end. Readers set ``TableSnapshot.used``
 without a lock; the mark is looked at, and wiped, when room is needed. So a scan of many tables,
 each used once, pushes out no table in use. Source: docs/design/0005-room.md.
 """
@@ -98,7 +98,7 @@ class _Part:
             heapify(self._heap)
 
 
-class Cache:
+class EvictionOrder:
     """The keys of what is kept, with their bytes; ``used`` tells, and wipes, a key's mark."""
 
     def __init__(self, used: Callable[[Key], bool]) -> None:

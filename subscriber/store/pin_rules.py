@@ -1,4 +1,4 @@
-"""Pin rules: which tables are kept always or never, whatever their use, by name and pattern.
+"""Rules by which operators and applications pin or ban tables, whatever their use.
 
     pin("a.b") ──▶ never ──▶ unpin("a.b") ──▶ always      the first that names a table counts
 
@@ -28,12 +28,12 @@ class PinRules:
         self._banned: dict[bytes, bool] = {}
 
     @property
-    def pins(self) -> bool:
+    def has_pins(self) -> bool:
         """Whether any table may be pinned."""
         return self._always is not None or bool(self._pinned)
 
     @property
-    def bans(self) -> bool:
+    def has_bans(self) -> bool:
         """Whether any table may be banned."""
         return self._never is not None
 

@@ -1,4 +1,4 @@
-"""Shown: the newest position of each topic from which anything was ever answered.
+"""The newest position of each topic from which anything was ever answered.
 
 Memory and pulls alike answer only at or above it, so no answer goes back behind another one.
 It outlives a drop of the topic, and is what catalogd compares on its next start.
@@ -11,34 +11,34 @@ Position = tuple[int, int]  # epoch, version
 NEVER: Final[Position] = (0, 0)
 
 
-class Shown:
+class ReadFloor:
     """One lower bound a topic; it only rises."""
 
     def __init__(self) -> None:
         self._bounds: dict[int, Position] = {}
-        self._known: set[int] = set()
+        self._seen: set[int] = set()
 
     def of(self, topic: int) -> Position:
         """Return the lower bound of ``topic``."""
         return self._bounds.get(topic, NEVER)
 
-    def rise(self, topic: int, position: Position) -> None:
+    def answered(self, topic: int, position: Position) -> None:
         """Something of ``topic`` at ``position`` is shown, or about to be."""
-        self.know(topic)
-        self.bound(topic, position)
+        self.mark_seen(topic)
+        self.raise_to(topic, position)
 
-    def bound(self, topic: int, position: Position) -> None:
+    def raise_to(self, topic: int, position: Position) -> None:
         """Nothing of ``topic`` below ``position`` is shown from now on."""
         if position > self.of(topic):
             self._bounds[topic] = position
 
-    def know(self, topic: int) -> None:
+    def mark_seen(self, topic: int) -> None:
         """From now on somebody may know how ``topic`` stands."""
-        self._known.add(topic)
+        self._seen.add(topic)
 
-    def known(self, topic: int) -> bool:
+    def was_seen(self, topic: int) -> bool:
         """Tell whether anybody may know how ``topic`` stood before."""
-        return topic in self._known
+        return topic in self._seen
 
     def versions(self, epoch: int) -> tuple[tuple[int, int], ...]:
         """Return (topic, version) of everything shown in ``epoch``, sorted."""

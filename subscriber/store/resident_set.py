@@ -1,4 +1,4 @@
-"""Holdings: what is held of the followed topics, counted, and what gives way when room is needed.
+"""What is held of the followed topics, counted, and what is evicted when room is needed.
 
     pulled at minimal ──▶ cache ──room is needed──▶ given up, least used first
     followed at full  ──────────── outgrows all ──▶ the largest is lowered, by who follows it
@@ -13,10 +13,10 @@ from typing import Final
 
 from ...topics.entries import FULL, MINIMAL, MINIMAL_BYTES, Entry
 from ...topics.sharding import NAMESPACE
-from .eviction import EVEN_BYTES, Cache, Key
+from .eviction import EVEN_BYTES, EvictionOrder, Key
 from .memory_budget import Account, Budget
 from .rows import entries, put
-from .table_snapshot import HEAD_ONLY, Content, content_of
+from .table_snapshot import HEAD_ONLY, TableSnapshot, snapshot_of
 from .usage import ONCE_PER_S
 from .view import Swap, TopicView, View, prepare
 
@@ -24,13 +24,13 @@ LARGE_SHARE: Final = 0.125  # of the room for what is pulled: a table beyond has
 PINNED_SHARE: Final = 0.9  # of what the namespace leaves; the rest is for it to grow, and for use
 
 
-class Holdings:
+class ResidentSet:
     """View, budget and cache, kept in step."""
 
     def __init__(self, view: View, budget: Budget) -> None:
         self.view = view
         self.budget = budget
-        self.cache = Cache(self._used)
+        self.cache = EvictionOrder(self._used)
         self.evicted = 0  # pulled tables given up for others
         self.oversize = 0  # pulled, and larger than all that is free for them, or not worth it
         self.pins: dict[Key, int] = {}  # bytes of what was pulled and is pinned: not in the cache
@@ -66,7 +66,7 @@ class Holdings:
             if victim is None or (group and not self.yields(victim[1], group)):
                 return False
             self.evicted += 1
-            self.forget_group(*victim)
+            self.evict(*victim)
         return True
 
     def reserve(self, account: Account, room: int) -> None:
@@ -75,27 +75,27 @@ class Holdings:
         self.budget.reserve(account, self.budget.held(account) + room)
         self._slack.add(account)
 
-    def settle(self, account: Account) -> None:
+    def end_reservation(self, account: Account) -> None:
         """End the reservation of ``account``."""
         self.budget.reserve(account, 0)
         self._slack.discard(account)
 
     def begin_minimal(self, topic: int) -> None:
         """Hold of ``topic`` only what will be pulled, instead of what was held."""
-        self.forget(topic)
+        self.discard(topic)
         self.view.replace(topic, TopicView(partial=True))
         self.budget.hold((topic, MINIMAL), MINIMAL_BYTES)
 
     def begin_full(self, topic: int, place: TopicView) -> None:
         """Hold ``place`` of ``topic``, counted already, instead of what was pulled."""
-        self._forget_pulled(topic)
+        self._discard_pulled(topic)
         self.release((topic, MINIMAL))
         self.view.replace(topic, place)
 
-    def forget(self, topic: int) -> None:
+    def discard(self, topic: int) -> None:
         """Hold nothing of ``topic``."""
-        self._forget_pulled(topic)
-        self.view.forget(topic)
+        self._discard_pulled(topic)
+        self.view.discard(topic)
         self.release((topic, FULL))
         self.release((topic, MINIMAL))
 
@@ -104,11 +104,11 @@ class Holdings:
         self.budget.release(account)
         self._slack.discard(account)
 
-    def empty(self, account: Account, place: TopicView) -> None:
+    def begin_snapshot(self, account: Account, place: TopicView) -> None:
         """Begin ``place`` anew: a snapshot comes, and takes the room that the old content had."""
         if place.aside is not None:
             for group in list(place.aside.groups):
-                self.forget_group(account[0], group)
+                self.evict(account[0], group)
             place.aside.epoch = 0
         guess = account in self._slack
         room = self.budget.held(account) if guess else self.budget.committed(account)
@@ -118,7 +118,7 @@ class Holdings:
         place.groups = {}
         place.held_bytes = 0
 
-    def put(
+    def apply(
         self,
         account: Account,
         place: TopicView,
@@ -129,7 +129,7 @@ class Holdings:
         """Put ``entries`` in place; ``make_room`` lowers something, or says that all is over."""
         entries = tuple(entries)
         if place.aside is not None and place.aside.groups:
-            self.hit(account[0], place.aside, entries)
+            self.apply_to_pulled(account[0], place.aside, entries)
         swaps, growth = prepare(place, entries)
         while not self.budget.fits(account, growth):
             if self.fits(account, growth):  # what was given up may be of this very place
@@ -141,10 +141,10 @@ class Holdings:
         pulled = place.aside.groups if place.aside is not None else {}
         for swap in swaps if pulled else ():
             if swap.group in pulled and swap.after is not None and swap.after.whole:
-                self.forget_group(account[0], swap.group)
+                self.evict(account[0], swap.group)
         return swaps
 
-    def hit(self, topic: int, place: TopicView, entries: Iterable[Entry]) -> None:
+    def apply_to_pulled(self, topic: int, place: TopicView, entries: Iterable[Entry]) -> None:
         """Let ``entries`` change what was pulled; what has no room for that is given up."""
         if not place.groups:
             return  # as a rule, where changes are only watched
@@ -155,14 +155,14 @@ class Holdings:
             swaps, growth = prepare(place, entries)  # what was given up may be of this place
             if not fits:
                 for swap in swaps:
-                    self.forget_group(topic, swap.group)
+                    self.evict(topic, swap.group)
                 return
         self.view.install(place, swaps, growth)
         self.budget.hold(account, growth)
         for swap in swaps:
             self._note(topic, swap.group, swap.after)
 
-    def keep(self, topic: int, group: bytes, content: Content) -> bool:
+    def keep(self, topic: int, group: bytes, content: TableSnapshot) -> bool:
         """Keep pulled ``content``, if it fits."""
         place = self.view.pulled(topic)
         assert place is not None
@@ -188,7 +188,7 @@ class Holdings:
         self._note(topic, group, content)
         return True
 
-    def forget_group(self, topic: int, group: bytes) -> None:
+    def evict(self, topic: int, group: bytes) -> None:
         """Give up a pulled table."""
         place = self.view.pulled(topic)
         assert place is not None
@@ -197,12 +197,12 @@ class Holdings:
         self.budget.hold((topic, MINIMAL), -before.held_bytes)
         self._note(topic, group, None)
 
-    def give_up_pin(self) -> bool:
+    def evict_largest_pin(self) -> bool:
         """Give up the largest pinned table, and tell whether there was one."""
         if not self.pins:
             return False
         self.evicted += 1
-        self.forget_group(*max(self.pins, key=self.pins.__getitem__))
+        self.evict(*max(self.pins, key=self.pins.__getitem__))
         return True
 
     def repin(self, topic: int, group: bytes) -> None:
@@ -211,12 +211,12 @@ class Holdings:
         if place is not None and group in place.groups:
             self._note(topic, group, place.groups[group])
 
-    def horizon(self, topic: int, epoch: int, version: int) -> None:
+    def invalidate_all(self, topic: int, epoch: int, version: int) -> None:
         """Give up what was pulled of ``topic`` in another epoch, or before ``version``."""
         place = self.view.topics[topic]
         for group, content in list(place.groups.items()):
             if place.epoch != epoch or content.at < version:
-                self.forget_group(topic, group)
+                self.evict(topic, group)
         if place.epoch != epoch:
             place.horizon = 0
         place.epoch, place.horizon = epoch, max(place.horizon, version)
@@ -247,13 +247,13 @@ class Holdings:
         lost = sum(self.rate(one) * (1 + size / EVEN_BYTES) for (_, one), size in victims)
         return lost <= max(self.rate(group), ONCE_PER_S) * (1 + growth / EVEN_BYTES)
 
-    def _forget_pulled(self, topic: int) -> None:
+    def _discard_pulled(self, topic: int) -> None:
         place = self.view.pulled(topic)
         if place is not None:
             for group in list(place.groups):
-                self.forget_group(topic, group)
+                self.evict(topic, group)
 
-    def _note(self, topic: int, group: bytes, content: Content | None) -> None:
+    def _note(self, topic: int, group: bytes, content: TableSnapshot | None) -> None:
         key = (topic, group)
         if content is None or self.pinned(group):
             self.cache.discard(key)
@@ -272,15 +272,15 @@ class Holdings:
         return used
 
 
-def merged(base: Content | None, head: Entry, *, at: int, epoch: int) -> Content:
+def merged(base: TableSnapshot | None, head: Entry, *, at: int, epoch: int) -> TableSnapshot:
     """Return ``base`` with the table's own entry as pulled at topic version ``at`` of ``epoch``."""
     if base is None:
-        return content_of(put((), [head]), head.version, epoch=epoch, covers=HEAD_ONLY, at=at)
+        return snapshot_of(put((), [head]), head.version, epoch=epoch, covers=HEAD_ONLY, at=at)
     if base.entry(head.key) == head:
         return base
     rows = sorted([head, *(e for e in entries(base.rows) if e.key != head.key)], key=_version)
     version = max(base.version, head.version)
-    return content_of(put((), rows), version, epoch=epoch, covers=base.covers, at=base.at)
+    return snapshot_of(put((), rows), version, epoch=epoch, covers=base.covers, at=base.at)
 
 
 def _version(entry: Entry) -> int:

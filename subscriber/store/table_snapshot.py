@@ -1,4 +1,4 @@
-"""Content: one group of a topic at one moment, as a reader holds it.
+"""One group of a topic at one moment, as a reader holds it.
 
 A table with its blocks, or a database's names. It never changes: a change makes another one,
 and who reads keeps what it began with. Only what is worked out of it is remembered here.
@@ -24,7 +24,7 @@ HEAD_BYTES: Final = 2000  # of a table that was decoded; with 50 columns 11.8 KB
 COLUMN_BYTES: Final = 200
 
 
-class Content:
+class TableSnapshot:
     """Entries of one group; ``version`` is the highest of them ever seen.
 
     ``held_bytes`` is what they count in a budget, ``stubs`` how many have their value elsewhere.
@@ -73,7 +73,7 @@ class Content:
     def __len__(self) -> int:
         return sum(map(len, self.rows))
 
-    def changed(self, changes: Sequence[Entry], *, epoch: int) -> "Content":
+    def changed(self, changes: Sequence[Entry], *, epoch: int) -> "TableSnapshot":
         """Return the content after ``changes``, of this group and ``epoch`` and sorted by version.
 
         Cost: O(changes + sqrt(entries)); O(changes) for a PREFIX above all that is held.
@@ -89,13 +89,13 @@ class Content:
             base, prefixes = NOTHING, []
         rows = put(base.rows, changes)
         if prefixes:
-            return content_of(rows, version, epoch=epoch, covers=covers, at=self.at)
+            return snapshot_of(rows, version, epoch=epoch, covers=covers, at=self.at)
         held_bytes, stubs = base.held_bytes, base.stubs
         for key in {change.key for change in changes}:
             old, new = find(base.rows, key), find(rows, key)
             held_bytes += _weight(new) - _weight(old)
             stubs += _is_stub(new) - _is_stub(old)
-        after = Content(
+        after = TableSnapshot(
             rows,
             version=version,
             epoch=epoch,
@@ -176,17 +176,17 @@ class Content:
             raise NotReady(f"catalogd sent {db}.{table} without its own entry: ask again")
         return head
 
-    def forget_head(self) -> None:
+    def discard_head(self) -> None:
         """Give back the memory of what was worked out."""
         self.confirmed = None
         self._head = None
 
 
-def content_of(
+def snapshot_of(
     rows: Rows, version: int, *, epoch: int = 0, covers: Covers | None = None, at: int = 0
-) -> Content:
+) -> TableSnapshot:
     """Return the content of ``rows``, counted from the start."""
-    return Content(
+    return TableSnapshot(
         rows,
         version=version,
         epoch=epoch,
@@ -198,7 +198,7 @@ def content_of(
 
 
 HEAD_ONLY: Final[Covers] = MappingProxyType({})
-NOTHING: Final = Content()
+NOTHING: Final = TableSnapshot()
 
 
 def _weight(entry: Entry | None) -> int:

@@ -1,4 +1,4 @@
-"""Usage: how much each topic is read here, and what of it would be pulled at minimal.
+"""How much each topic is read here, and what of it would have to be pulled at minimal.
 
     read ──▶ once ──read again──▶ again ──not read for WINDOW_S, or too many──▶ forgotten
                └──── too many of these ──▶ forgotten ◀───────────────────────────┘

@@ -1,6 +1,6 @@
 """View: what a subscriber holds, by topic; written by one thread, read by any without a lock.
 
-    topic ── moment: open | shut        group (a table, a database's names) ── Content
+    topic ── moment: open | shut        group (a table, a database's names) ── TableSnapshot
 
 A table is swapped whole, by one assignment. While a topic is shut, memory answers only for what
 a pull brought, or confirmed, at or above its floor, if it has one: all that was shown of it. A
@@ -32,7 +32,7 @@ from ...topics.objects.values import NameRecord
 from ...topics.sharding import NAMESPACE, table_topic
 from .decode import read_database_entry, read_names_entry, read_rules_entry
 from .rows import entries
-from .table_snapshot import NOTHING, Content
+from .table_snapshot import NOTHING, TableSnapshot
 
 HEADS_MAX: Final = 1024  # places for decoded tables, kept beside the budget,
 PLACE_BYTES: Final = 8192  # each of so many bytes: a wide table takes more than one,
@@ -44,8 +44,8 @@ class Swap:
     """One group before and after a change; None where there is nothing."""
 
     group: bytes
-    before: Content | None
-    after: Content | None
+    before: TableSnapshot | None
+    after: TableSnapshot | None
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class TopicView:
     ``aside``: partial, beside what is held in full: pulled tables of which only stubs are sent.
     """
 
-    groups: dict[bytes, Content] = field(default_factory=dict)
+    groups: dict[bytes, TableSnapshot] = field(default_factory=dict)
     held_bytes: int = 0
     hits: int = 0
     moment: object | None = None  # a new one each time that the topic opens
@@ -69,7 +69,7 @@ class TopicView:
     floor: tuple[int, int] | None = None
     aside: "TopicView | None" = None
 
-    def content(self, group: bytes) -> Content | None:
+    def content(self, group: bytes) -> TableSnapshot | None:
         """Return what is held of a table, pushed or pulled."""
         content = self.groups.get(group)
         if self.aside is not None and (content is None or content.stubs):
@@ -85,7 +85,7 @@ class View:
         self.topics: dict[int, TopicView] = {NAMESPACE: TopicView()}
         self.fresh_until = inf  # after this, memory is older than the application allows
         self._heads_max = heads_max
-        self._heads: deque[ref[Content]] = deque()  # weak: what was replaced is gone
+        self._heads: deque[ref[TableSnapshot]] = deque()  # weak: what was replaced is gone
         self._hits: dict[int, int] = {}  # of what was forgotten
         self._rules: tuple[Entry | None, tuple[Rule, ...]] = (None, ())  # the entry, and read
 
@@ -107,7 +107,7 @@ class View:
         held.reached = reached
         return True
 
-    def shut(self, topic: int, *, floor: tuple[int, int] | None = None) -> None:
+    def close(self, topic: int, *, floor: tuple[int, int] | None = None) -> None:
         """Let memory answer for ``topic`` no more, but for what a pull knows at or above ``floor``.
 
         What is held stays. While the floor stays where it is, it stays the same object.
@@ -117,13 +117,13 @@ class View:
             held.moment = None
             held.floor = held.floor if held.floor == floor else floor
 
-    def forget(self, topic: int) -> None:
+    def discard(self, topic: int) -> None:
         """Shut ``topic`` and give back all its memory."""
         self.replace(topic, TopicView() if topic == NAMESPACE else None)
 
     def replace(self, topic: int, held: TopicView | None) -> None:
         """Shut ``topic`` and hold ``held`` of it instead of what was held."""
-        self.shut(topic)
+        self.close(topic)
         self._hits[topic] = self.hits(topic)
         if held is None:
             self.topics.pop(topic, None)
@@ -141,7 +141,7 @@ class View:
                     self._remember(swap.after)
         held.held_bytes += growth
 
-    def groups(self, topic: int) -> Mapping[bytes, Content]:
+    def groups(self, topic: int) -> Mapping[bytes, TableSnapshot]:
         """Return what is held of ``topic``, by group."""
         held = self.topics.get(topic)
         return held.groups if held is not None else {}
@@ -151,7 +151,7 @@ class View:
         held = self.topics.get(topic)
         return held if held is None or held.partial else held.aside
 
-    def content(self, topic: int, group: bytes) -> Content | None:
+    def content(self, topic: int, group: bytes) -> TableSnapshot | None:
         """Return what is held of a table, pushed or pulled, open or not."""
         held = self.topics.get(topic)
         return None if held is None else held.content(group)
@@ -184,7 +184,7 @@ class View:
 
     # What any thread reads
 
-    def table(self, db: str, table: str) -> Content | None:
+    def table(self, db: str, table: str) -> TableSnapshot | None:
         """Return a table's content from memory; None if memory may not answer.
 
         Raises:
@@ -209,7 +209,7 @@ class View:
         content.used = True
         return content
 
-    def partitions(self, db: str, table: str, text: str | None = None) -> Content | None:
+    def partitions(self, db: str, table: str, text: str | None = None) -> TableSnapshot | None:
         """Return a table's content if it holds the partitions that match the filter ``text``.
 
         None, and errors, as ``table``.
@@ -297,7 +297,7 @@ class View:
         names = namespace.groups.get(names_group(db))
         return None if names is None else names.covering(names_key(db, table))
 
-    def _settled(self, held: TopicView, group: bytes) -> Content | None:
+    def _settled(self, held: TopicView, group: bytes) -> TableSnapshot | None:
         moment, floor = held.moment, held.floor
         content = held.content(group)
         if moment is not None:
@@ -306,7 +306,7 @@ class View:
             return None
         return content
 
-    def _confirm(self, content: Content, block: Entry, name: tuple[str, str]) -> bool:
+    def _confirm(self, content: TableSnapshot, block: Entry, name: tuple[str, str]) -> bool:
         """Tell whether ``content`` is of the incarnation that ``block`` names; remember it."""
         record = _name_record(block, name[1])
         if record is None:
@@ -318,7 +318,7 @@ class View:
         self._remember(content)
         return True
 
-    def _remember(self, content: Content) -> None:
+    def _remember(self, content: TableSnapshot) -> None:
         """Keep what was decoded of ``content``, and forget the oldest instead.
 
         Any thread does it, without a lock: so places are counted by standing in a row.
@@ -329,7 +329,7 @@ class View:
             if len(self._heads) > self._heads_max:
                 oldest = self._heads.popleft()()
                 if oldest is not None:
-                    oldest.forget_head()
+                    oldest.discard_head()
 
 
 def heads_within(budget_bytes: int) -> int:
@@ -347,7 +347,7 @@ def prepare(held: TopicView, changes: Iterable[Entry]) -> tuple[list[Swap], int]
         before = held.groups.get(group)
         if before is None and held.partial:
             continue
-        after: Content | None = (before or NOTHING).changed(of_group, epoch=held.epoch)
+        after: TableSnapshot | None = (before or NOTHING).changed(of_group, epoch=held.epoch)
         if after is not None and (not after.rows or (held.partial and after.stubs == len(after))):
             after = None
         growth += (after.held_bytes if after else 0) - (before.held_bytes if before else 0)
@@ -355,7 +355,7 @@ def prepare(held: TopicView, changes: Iterable[Entry]) -> tuple[list[Swap], int]
     return swaps, growth
 
 
-def full_place() -> TopicView:
+def full_topic_view() -> TopicView:
     """Return an empty place for a topic at full."""
     return TopicView(aside=TopicView(partial=True))
 

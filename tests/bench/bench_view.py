@@ -15,7 +15,7 @@ from itertools import count
 
 from topicast.subscriber.store.decode import reach_of, read_partitions
 from topicast.subscriber.store.rows import entries
-from topicast.subscriber.store.table_snapshot import Content
+from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.subscriber.store.view import TopicView, View, prepare
 from topicast.tests.bench.bench_representation import (
     KEYS,
@@ -163,7 +163,7 @@ def bench_change(view: View) -> None:
 def bench_partitions(view: View) -> None:
     """Measure partitions(): what a filter costs, and building every object."""
     content = view.partitions("db", "events")
-    assert isinstance(content, Content)
+    assert isinstance(content, TableSnapshot)
     group = table_key("db", "events")
     head = content.head(group)
     assert head is not None

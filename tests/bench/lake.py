@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from topicast.subscriber.protocol import facts
-from topicast.subscriber.store.table_snapshot import Content
+from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.bench.bench_representation import KEYS
 from topicast.tests.bench.stores import COLUMNS, blocks_of, names_of, table_of
 from topicast.tests.subscriber.source import Catalog
@@ -142,7 +142,7 @@ class Driver(World):
         """Change a table of the lake; the driver hears of it in a moment."""
         self._coming.append((self.now + DELAY_S, number, self.lake.change(number)))
 
-    def read(self, number: int) -> tuple[Content, bool]:
+    def read(self, number: int) -> tuple[TableSnapshot, bool]:
         """Read a table with all its partitions; tell whether memory answered."""
         db, name = self.lake.tables[number]
         self.member.placement.reads.append((db, name, True))
@@ -154,7 +154,7 @@ class Driver(World):
             assert ask not in self.errors, self.errors[ask]
             self.pass_until(self.now + STEP_S)
         content = self.answers.pop(ask)
-        assert isinstance(content, Content)
+        assert isinstance(content, TableSnapshot)
         return content, False
 
     def pass_until(self, at: float) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from topicast.subscriber.protocol.facts import Answer, AskDrop, AskJoin, AskSync, AskTable, Fail
-from topicast.subscriber.store.table_snapshot import Content
+from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.sim.checkers import Asked, Moments, Place, Versions, state_of
 from topicast.tests.sim.metastore import PARTS, State, TableId
 from topicast.tests.sim.reader import ReaderProcess
@@ -143,7 +143,7 @@ class Application:
         seen: State = None
         place = 0, 0
         if isinstance(effect, Answer):
-            assert isinstance(effect.result, Content)
+            assert isinstance(effect.result, TableSnapshot)
             self._look(asked)
             seen = state_of(asked, effect.result)
             place = self.versions.answered(self.process.member, effect.result)

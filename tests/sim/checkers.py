@@ -8,7 +8,7 @@ from topicast.catalog.publish.modes import Mode
 from topicast.subscriber.engine.core import Member
 from topicast.subscriber.store.decode import reach_of, read_partitions
 from topicast.subscriber.store.rows import entries
-from topicast.subscriber.store.table_snapshot import Content
+from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.sim.metastore import State, TableId
 from topicast.tests.sim.violation import Violation
 from topicast.topics.entries import VALUE, Entry, group_of
@@ -120,11 +120,11 @@ class Versions:
                 for content in held.groups.values():
                     self._rises(held.reached[0], content)
 
-    def _rises(self, epoch: int, content: Content) -> None:
+    def _rises(self, epoch: int, content: TableSnapshot) -> None:
         for entry in entries(content.rows):
             _rise(self._held, epoch, entry, "held")
 
-    def answered(self, member: Member, content: Content) -> Place:
+    def answered(self, member: Member, content: TableSnapshot) -> Place:
         """Take an answer: within an epoch no entry of it is older than it was before.
 
         Returns epoch and data version of the table.
@@ -174,7 +174,7 @@ def check_withheld(delta: Delta, mode: Mode) -> None:
             raise Violation(f"{db}.{table} is withheld, and leaves at {entry.version}")
 
 
-def state_of(asked: Asked, content: Content) -> State:
+def state_of(asked: Asked, content: TableSnapshot) -> State:
     """Return what an application sees in an answer."""
     group = table_key(*asked.table)
     head = content.head(group)
@@ -210,7 +210,7 @@ def _rise(known: Places, epoch: int, entry: Entry, how: str) -> None:
     known[epoch, entry.key] = place
 
 
-def _epoch_of(member: Member, content: Content) -> int:
+def _epoch_of(member: Member, content: TableSnapshot) -> int:
     """Return the epoch of an answer: of the open topic that holds it, else of the pull."""
     group = group_of(next(entries(content.rows)).key)
     db, table = group.decode().split("\0")[:2]

@@ -78,8 +78,8 @@ def count_held(member: Member, counts: Counter[str], *, now: float) -> None:
     following = member._following
     counts["pulled ahead"] += member._stats(now).prefetches
     counts["topics outgrown"] += following.evictions
-    counts["tables given up"] += following.levels.holdings.evicted
-    counts["oversize"] += following.levels.holdings.oversize
+    counts["tables given up"] += following.levels.resident_set.evicted
+    counts["oversize"] += following.levels.resident_set.oversize
     counts["catch-ups"] += following.levels.catch_ups
 
 

@@ -13,11 +13,11 @@ from topicast.catalog.serve import pulls as catalog_pulls
 from topicast.catalog.serve.pull_server import PullServer
 from topicast.statestore.ingest import Intake
 from topicast.subscriber.engine.catalog_session import Service
-from topicast.subscriber.fetch.fetcher import Pulls
+from topicast.subscriber.fetch.fetcher import Fetcher
 from topicast.subscriber.replication.filling import Filling
 from topicast.subscriber.replication.lineage import Starts
 from topicast.subscriber.replication.topic_replica import Levels
-from topicast.subscriber.store.read_floor import Shown
+from topicast.subscriber.store.read_floor import ReadFloor
 from topicast.subscriber.store.view import View
 from topicast.tests.sim.planting import Line, Plant
 from topicast.topics import bulk
@@ -115,7 +115,7 @@ PLANTS = (
     Plant(
         "memory answers only at or above what was shown",
         "late_pull",
-        (Line(Shown, "bound", "if position > self.of(topic):", "if False:"),),
+        (Line(ReadFloor, "raise_to", "if position > self.of(topic):", "if False:"),),
     ),
     Plant(
         "memory answers only at or above the version of a pull",
@@ -144,7 +144,7 @@ PLANTS = (
     Plant(
         "a pull below what was shown is stale",
         "late_pull",
-        (Line(Service, "_stale", " or place < self._shown.of(topic)", ""),),
+        (Line(Service, "_stale", " or place < self._read_floor.of(topic)", ""),),
     ),
     Plant(
         "what was shown of a topic stays a lower bound after its drop",
@@ -153,15 +153,15 @@ PLANTS = (
             Line(
                 Levels,
                 "drop",
-                "self.journal.forget(topic)",
-                "self._shown._bounds.pop(topic, None)",
+                "self.change_feed.discard(topic)",
+                "self._read_floor._bounds.pop(topic, None)",
             ),
         ),
     ),
     Plant(
         "a pull below what the names have shown is stale",
         "late_pull_of_a_dropped_table",
-        (Line(Service, "_stale", "namespace_place < self._shown.of(NAMESPACE)", "False"),),
+        (Line(Service, "_stale", "namespace_place < self._read_floor.of(NAMESPACE)", "False"),),
     ),
     Plant(
         "a pull from before a stub is stale",
@@ -170,25 +170,32 @@ PLANTS = (
             Line(
                 Service,
                 "_stale",
-                "part.topic_version < self.pulls.fence.of(",
-                "0 > self.pulls.fence.of(",
+                "part.topic_version < self.fetcher.fence.minimum(",
+                "0 > self.fetcher.fence.minimum(",
             ),
         ),
     ),
     Plant(
         "a horizon is a stub for pulls on their way",
         "late_pull_behind_a_horizon",
-        (Line(Filling, "_horizon", "self.fence.horizon(topic, version)", "pass"),),
+        (Line(Filling, "_horizon", "self.fence.invalidate_all(topic, version)", "pass"),),
     ),
     Plant(
         "a horizon is a stub for what was pulled",
         "pulled_and_below_the_floor",
-        (Line(Filling, "_horizon", "self._holdings.horizon(topic, epoch, version)", "pass"),),
+        (
+            Line(
+                Filling,
+                "_horizon",
+                "self._resident_set.invalidate_all(topic, epoch, version)",
+                "pass",
+            ),
+        ),
     ),
     Plant(
         "parts of two versions are not combined",
         "reply_of_two_versions",
-        (Line(Pulls, "part", " or place != page.place", ""),),
+        (Line(Fetcher, "part", " or place != page.place", ""),),
     ),
     Plant(
         "what is held is named with its version",
@@ -205,13 +212,13 @@ PLANTS = (
     Plant(
         "what is held counts in its own epoch",
         "held_in_another_epoch",
-        (Line(Pulls, "part", "if foreign or ", "if "),),
+        (Line(Fetcher, "part", "if foreign or ", "if "),),
     ),
     Plant(
         "a topic at none is not answered from memory",
         BY_SEED,
         (
-            Line(Levels, "drop", "self.holdings.forget(topic)", "pass"),
+            Line(Levels, "drop", "self.resident_set.discard(topic)", "pass"),
             Line(
                 Levels, "check", "assert set(self.view.topics) == {*self.followers, NAMESPACE}", ""
             ),
@@ -222,7 +229,7 @@ PLANTS = (
         BY_SEED,
         (
             Line(Levels, "gate", "if self.standing.settled(topic):", "if topic in self.followers:"),
-            Line(Levels, "_take", "self.view.shut(topic)", "pass"),
+            Line(Levels, "_take", "self.view.close(topic)", "pass"),
             Line(
                 Levels,
                 "check",
@@ -255,7 +262,12 @@ PLANTS = (
                 " or (new.epoch, new.version) < (old.epoch, old.version)",
                 "",
             ),
-            Line(Levels, "_succeed", "self._shown.rise(topic, (old.epoch, old.version))", "pass"),
+            Line(
+                Levels,
+                "_succeed",
+                "self._read_floor.answered(topic, (old.epoch, old.version))",
+                "pass",
+            ),
         ),
     ),
     Plant(

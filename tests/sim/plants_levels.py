@@ -12,22 +12,22 @@ from topicast.subscriber.client import subscriber
 from topicast.subscriber.client.calls import Calls
 from topicast.subscriber.client.read_view import ReadView
 from topicast.subscriber.fetch import fetcher as subscriber_pulls
-from topicast.subscriber.fetch.fence import Fence
-from topicast.subscriber.fetch.fetcher import Pulls
+from topicast.subscriber.fetch.fence import InvalidationFence
+from topicast.subscriber.fetch.fetcher import Fetcher
 from topicast.subscriber.placement.planner import Planner
 from topicast.subscriber.replication.filling import Filling
 from topicast.subscriber.replication.streams import Streams
 from topicast.subscriber.replication.subscriptions import Following
 from topicast.subscriber.replication.topic_replica import Levels
-from topicast.subscriber.store.change_feed import Journal
-from topicast.subscriber.store.resident_set import Holdings
-from topicast.subscriber.store.table_snapshot import Content
+from topicast.subscriber.store.change_feed import ChangeFeed
+from topicast.subscriber.store.resident_set import ResidentSet
+from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.subscriber.store.view import View
 from topicast.tests.sim.planting import Line, Plant
 
 BY_SEED = ""
-EMPTIED = "self.holdings.empty((victim, FULL), self.view.topics[victim])"
-RELEASED = "self.holdings.settle((victim, FULL))"
+EMPTIED = "self.resident_set.begin_snapshot((victim, FULL), self.view.topics[victim])"
+RELEASED = "self.resident_set.end_reservation((victim, FULL))"
 FULL_STAYS = f"self.drop(victim) if victim == topic else {EMPTIED} or {RELEASED} or ()"
 
 LEVEL_PLANTS = (
@@ -64,7 +64,11 @@ LEVEL_PLANTS = (
     Plant(
         "nothing is put in place that does not fit",
         BY_SEED,
-        (Line(Holdings, "put", "while not self.budget.fits(account, growth):", "while False:"),),
+        (
+            Line(
+                ResidentSet, "apply", "while not self.budget.fits(account, growth):", "while False:"
+            ),
+        ),
     ),
     Plant(
         "credit is only for what is reserved",
@@ -107,27 +111,38 @@ LEVEL_PLANTS = (
     Plant(
         "a stub ends what was pulled",
         BY_SEED,
-        (Line(Filling, "_hit", "self._holdings.hit(topic, place, entries)", "pass"),),
+        (
+            Line(
+                Filling, "_hit", "self._resident_set.apply_to_pulled(topic, place, entries)", "pass"
+            ),
+        ),
     ),
     Plant(
         "a stub is noted for pulls on their way",
         "late_pull_behind_a_stub",
-        (Line(Fence, "hit", "known[2] = max(known[2], version)", "pass"),),
+        (Line(InvalidationFence, "invalidate", "known[2] = max(known[2], version)", "pass"),),
     ),
     Plant(
         "a change beside a part ends the filters that it may match",
         "change_beside_a_part",
-        (Line(Content, "changed", " if at >= newest}", "}"),),
+        (Line(TableSnapshot, "changed", " if at >= newest}", "}"),),
     ),
     Plant(
         "a change ends what was pulled of a withheld table, at full",
         "withheld_and_changed",
-        (Line(Holdings, "put", "self.hit(account[0], place.aside, entries)", "pass"),),
+        (
+            Line(
+                ResidentSet,
+                "apply",
+                "self.apply_to_pulled(account[0], place.aside, entries)",
+                "pass",
+            ),
+        ),
     ),
     Plant(
         "pages of a table that has moved are not combined",
         "moved_between_pages",
-        (Line(Pulls, "part", " or part.moved", ""),),
+        (Line(Fetcher, "part", " or part.moved", ""),),
     ),
     Plant(
         "that there is no table is forgotten when it is created",
@@ -151,7 +166,7 @@ LEVEL_PLANTS = (
                 "if self.standing.settled(topic):",
                 "if self.standing.settled(topic) or self.level(topic) == MINIMAL:",
             ),
-            Line(Levels, "_take", "self.view.shut(topic)", "self.gate(topic)"),
+            Line(Levels, "_take", "self.view.close(topic)", "self.gate(topic)"),
             Line(
                 Levels,
                 "check",
@@ -164,12 +179,12 @@ LEVEL_PLANTS = (
     Plant(
         "a lost stub is told by the catch-up",
         "heard_of_after_a_gap",
-        (Line(Filling, "_missed", "return self._journal.missed(chunk)", "return ()"),),
+        (Line(Filling, "_missed", "return self._change_feed.missed(chunk)", "return ()"),),
     ),
     Plant(
         "a gap is told as a change of every table",
         "heard_of_after_a_gap",
-        (Line(Journal, "gap", "if not self.on:", "if True:"),),
+        (Line(ChangeFeed, "gap", "if not self.enabled:", "if True:"),),
     ),
     Plant(
         "what a hub caught up is told as news",

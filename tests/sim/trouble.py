@@ -171,4 +171,4 @@ def _joins(member: Member) -> bool:
 
 
 def _pulls(member: Member) -> bool:
-    return len(member._service.pulls.fence) > 0
+    return len(member._service.fetcher.fence) > 0

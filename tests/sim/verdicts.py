@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from topicast.catalog.model.transactions import Transaction
 from topicast.subscriber.protocol.facts import AskValidate
 from topicast.subscriber.store.rows import put
-from topicast.subscriber.store.table_snapshot import content_of
+from topicast.subscriber.store.table_snapshot import snapshot_of
 from topicast.tests.sim.checkers import Asked, state_of
 from topicast.tests.sim.metastore import State, TableId
 from topicast.tests.sim.violation import Violation
@@ -94,7 +94,7 @@ class Commits:
             return None
         found = catalog.tables.topic_of(table)[1].rows(table_key(*table))
         rows = sorted((e for e in found if e.kind == VALUE), key=lambda entry: entry.version)
-        return state_of(Asked("table", table, whole, 0), content_of(put((), rows), 0))
+        return state_of(Asked("table", table, whole, 0), snapshot_of(put((), rows), 0))
 
 
 class Verdicts:

@@ -8,7 +8,7 @@ once nothing is lost any more the last one is seen.
 import random
 
 from topicast.subscriber.protocol import facts
-from topicast.subscriber.store.table_snapshot import Content
+from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.subscriber.source import Catalog
 from topicast.tests.subscriber.world import World, columns_of
 from topicast.topics.entries import FULL, MINIMAL
@@ -124,7 +124,7 @@ class Walk:
 
     def _see_answer(self, number: int, name: str) -> None:
         content = self.world.answers.get(number)
-        if isinstance(content, Content) and len(content):
+        if isinstance(content, TableSnapshot) and len(content):
             (column,) = columns_of(content, name)
             self._see(name, column, "answer")
         elif isinstance(self.world.errors.get(number), NoSuchObject):

@@ -12,7 +12,7 @@ from itertools import count
 from topicast.statestore.stub_deltas import minimal
 from topicast.subscriber.engine.core import Member
 from topicast.subscriber.protocol import facts
-from topicast.subscriber.store.table_snapshot import Content
+from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.subscriber.desk import pulled, serve
 from topicast.tests.subscriber.source import Catalog, shop
 from topicast.topics.bulk import CREDIT_DEFAULT, Sender, chunks
@@ -379,7 +379,7 @@ def pulls(world: World, name: str = "") -> list[Pull]:
 
 def columns_of(content: object, name: str) -> tuple[str, ...]:
     """Return the columns of ``shop.name`` in an answer."""
-    assert isinstance(content, Content)
+    assert isinstance(content, TableSnapshot)
     head = content.head(table_key("shop", name))
     assert head is not None
     return tuple(column.name for column in head.table.columns)

@@ -379,7 +379,7 @@ def test_settings_that_are_not_valid_are_named() -> None:
 def test_names_are_answered_as_soon_as_the_namespace_is_there() -> None:
     with _joined() as (catalog, _, _):
         view = catalog._member.view
-        view.shut(NAMESPACE)  # as during a catch-up; the next heartbeat finds it as new as before
+        view.close(NAMESPACE)  # as during a catch-up; the next heartbeat finds it as new as before
         found: list[tuple[str, ...]] = []
         thread = threading.Thread(target=lambda: found.append(catalog.tables("shop")))
         thread.start()

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from topicast.subscriber.protocol import facts
-from topicast.subscriber.store.table_snapshot import Content
+from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.subscriber.world import columns_of, started
 from topicast.topics.errors import LinkError, NoSuchObject, NotReady
 from topicast.topics.sharding import NAMESPACE
@@ -40,7 +40,7 @@ def test_pulled_table_brings_all_its_blocks_if_they_are_asked_for() -> None:
     world.run()
     for number, rows in ((whole, 5), (part, 1)):
         content = world.answers[number]
-        assert isinstance(content, Content)
+        assert isinstance(content, TableSnapshot)
         assert len(content) == rows
 
 
@@ -184,7 +184,7 @@ def test_parts_of_two_versions_are_never_combined() -> None:
     last = replace(second, request=again.request, sequence=2, entries=())
     world.hear(facts.PULLS, last)
     content = world.answers[number]
-    assert isinstance(content, Content)
+    assert isinstance(content, TableSnapshot)
     assert len(content) == 5
 
 
@@ -230,7 +230,7 @@ def test_refused_pull_is_made_again_or_fails_as_catalogd_says() -> None:
 
 def test_ask_that_memory_can_answer_by_now_is_not_pulled() -> None:
     world = started()
-    assert isinstance(world.answers[world.table("shop.orders")], Content)
+    assert isinstance(world.answers[world.table("shop.orders")], TableSnapshot)
     assert isinstance(world.errors[world.table("shop.nothing")], NoSuchObject)
     assert world.said(Pull) == []
 

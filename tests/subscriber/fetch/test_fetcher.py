@@ -4,12 +4,12 @@ from itertools import count
 import pytest
 
 from topicast.subscriber.fetch import fetcher as pulls
-from topicast.subscriber.fetch.fence import Fence
-from topicast.subscriber.fetch.fetcher import PULLS_MAX, WAITING_MAX, Pulls
+from topicast.subscriber.fetch.fence import InvalidationFence
+from topicast.subscriber.fetch.fetcher import PULLS_MAX, WAITING_MAX, Fetcher
 from topicast.subscriber.fetch.targets import cover_of, selection
 from topicast.subscriber.protocol import facts
 from topicast.subscriber.store.rows import EMPTY, put
-from topicast.subscriber.store.table_snapshot import HEAD_ONLY, Content, content_of
+from topicast.subscriber.store.table_snapshot import HEAD_ONLY, TableSnapshot, snapshot_of
 from topicast.tests.subscriber.desk import pulled
 from topicast.tests.subscriber.source import Catalog, shop
 from topicast.topics.errors import NotReady, OverBudget
@@ -19,8 +19,10 @@ from topicast.topics.requests import RETRY_S
 from topicast.topics.wire.messages import Cancel, Pull, Refused
 
 
-def _pulls() -> Pulls:
-    return Pulls(count(1).__next__, base=lambda _db, _table: (0, 0, None, ()), fence=Fence())
+def _pulls() -> Fetcher:
+    return Fetcher(
+        count(1).__next__, base=lambda _db, _table: (0, 0, None, ()), fence=InvalidationFence()
+    )
 
 
 def _ask(number: int, table: str = "orders", give_up_at: float = 10.0) -> facts.AskTable:
@@ -32,7 +34,7 @@ def _sent(effects: tuple[facts.Effect, ...], kind: type = Pull) -> list[Pull]:
     return [message for message in found if isinstance(message, kind)]  # type: ignore[misc]  # by kind
 
 
-def _reply(machine: Pulls, pull: Pull) -> tuple[facts.Effect, ...]:
+def _reply(machine: Fetcher, pull: Pull) -> tuple[facts.Effect, ...]:
     whole, effects = machine.part(pulled(shop(), pull), now=0.0)
     assert whole is not None
     return effects + machine.answer(pull.request, whole.result, now=0.0)
@@ -101,7 +103,7 @@ def test_repeated_reply_begins_anew() -> None:
     machine.part(replace(reply, last=False), now=0.0)
     whole, _ = machine.part(reply, now=0.0)
     assert whole is not None
-    assert isinstance(whole.result, Content)
+    assert isinstance(whole.result, TableSnapshot)
     assert len(whole.result) == len(reply.entries)
     assert pulls.STALE_AGAIN_S < 1
 
@@ -110,9 +112,11 @@ def test_reply_of_another_epoch_than_what_is_held_is_pulled_again_with_nothing_h
     source = shop()
     key = table_key("shop", "orders")
     rows = source.topics[source.topic("shop", "orders")].rows(key)
-    held = content_of(put(EMPTY, rows), 1, covers=HEAD_ONLY)
+    held = snapshot_of(put(EMPTY, rows), 1, covers=HEAD_ONLY)
     bases = [(0, source.epoch - 1, held, ()), (0, source.epoch, None, ())]
-    machine = Pulls(count(1).__next__, base=lambda _db, _table: bases.pop(0), fence=Fence())
+    machine = Fetcher(
+        count(1).__next__, base=lambda _db, _table: bases.pop(0), fence=InvalidationFence()
+    )
     (pull,) = _sent(machine.ask(_ask(1), now=0.0))
     assert key in dict(pull.held)
     assert machine.part(pulled(source, pull), now=0.0) == (None, ())  # equal versions, other tables
@@ -126,13 +130,13 @@ def test_reply_of_another_epoch_than_what_is_held_is_pulled_again_with_nothing_h
 SALES = selection("shop", "sales", None)
 
 
-def _begin(machine: Pulls, **selected: object) -> Pull:
+def _begin(machine: Fetcher, **selected: object) -> Pull:
     ask = replace(SALES, id=1, give_up_at=60.0, **selected)
     (pull,) = _sent(machine.ask(ask, now=0.0))
     return pull
 
 
-def _page(machine: Pulls, source: Catalog, pull: Pull) -> Pull:
+def _page(machine: Fetcher, source: Catalog, pull: Pull) -> Pull:
     """Answer ``pull`` in pages of a block or two; return the pull of the next page."""
     whole, effects = machine.part(pulled(source, replace(pull, bytes_max=1)), now=0.0)
     machine.check()
@@ -152,7 +156,7 @@ def test_answer_that_ends_with_a_cursor_is_continued_on_condition() -> None:
     assert (second.epoch, second.version) == (source.epoch, topic.version)
     whole, _ = machine.part(pulled(source, second), now=0.0)
     assert whole is not None
-    assert isinstance(whole.result, Content)
+    assert isinstance(whole.result, TableSnapshot)
     assert len(whole.result) == len(topic.rows(table_key("shop", "sales")))
     late = pulled(source, replace(first, bytes_max=1))
     assert machine.part(late, now=0.0) == (None, ()), "a page that comes twice"
@@ -179,7 +183,7 @@ def test_page_that_is_answered_twice_counts_once() -> None:
     whole, _ = machine.part(reply, now=0.0)
     assert whole is not None
     listings = whole.result
-    assert not isinstance(listings, Content)
+    assert not isinstance(listings, TableSnapshot)
     names = [name for listing in listings for name in decode_listing(listing)]
     assert names == [f"ds={number:03d}" for number in range(100)]
 
@@ -187,9 +191,11 @@ def test_page_that_is_answered_twice_counts_once() -> None:
 def test_names_alone_are_asked_for_without_what_is_held() -> None:
     source = shop()
     rows = source.topics[source.topic("shop", "sales")].rows(table_key("shop", "sales"))
-    held = content_of(put(EMPTY, rows[:2]), 1, covers=HEAD_ONLY)
-    machine = Pulls(
-        count(1).__next__, base=lambda _db, _table: (0, source.epoch, held, ()), fence=Fence()
+    held = snapshot_of(put(EMPTY, rows[:2]), 1, covers=HEAD_ONLY)
+    machine = Fetcher(
+        count(1).__next__,
+        base=lambda _db, _table: (0, source.epoch, held, ()),
+        fence=InvalidationFence(),
     )
     assert _begin(machine, names_only=True).held == ()
     assert _begin(machine).held
@@ -200,12 +206,12 @@ def test_named_partitions_are_remembered_as_held() -> None:
     pull = _begin(machine, names=("ds=001", "ds=000"))
     whole, _ = machine.part(pulled(source, pull), now=0.0)
     assert whole is not None
-    assert isinstance(whole.result, Content)
+    assert isinstance(whole.result, TableSnapshot)
     assert set(whole.result.covers or ()) == {cover_of(None, ("ds=000", "ds=001"))}
     long = tuple(f"ds={number:05d}" for number in range(pulls.COVER_MAX // 8))
     whole, _ = machine.part(pulled(source, _begin(machine, names=long)), now=0.0)
     assert whole is not None
-    assert isinstance(whole.result, Content)
+    assert isinstance(whole.result, TableSnapshot)
     assert set(whole.result.covers or ()) == set(), "too long to remember"
 
 
@@ -224,8 +230,11 @@ def test_refused_pull_comes_again_when_it_was_told_to_and_not_with_all_others() 
     """P-PULL-12."""
     times = set()
     for name in ("a", "b", "c", "d"):
-        machine = Pulls(
-            count(1).__next__, base=lambda _db, _table: (0, 0, None, ()), fence=Fence(), name=name
+        machine = Fetcher(
+            count(1).__next__,
+            base=lambda _db, _table: (0, 0, None, ()),
+            fence=InvalidationFence(),
+            name=name,
         )
         pull = _begin(machine)
         busy = Refused(request=pull.request, code="BUSY", message="later", retry_ms=4000)

@@ -2,7 +2,7 @@
 
 from topicast.subscriber.fetch.revalidation import BESIDE_MAX, claims_beside, confirm, still_true
 from topicast.subscriber.store.rows import EMPTY, put
-from topicast.subscriber.store.table_snapshot import HEAD_ONLY, Covers, content_of
+from topicast.subscriber.store.table_snapshot import HEAD_ONLY, Covers, snapshot_of
 from topicast.subscriber.store.view import TopicView
 from topicast.tests.subscriber.desk import pulled
 from topicast.tests.subscriber.source import shop
@@ -22,7 +22,7 @@ def place(**at: int) -> TopicView:
 def hold(held: TopicView, name: str, *, at: int, covers: Covers | None) -> None:
     group = table_key("shop", name)
     rows = put(EMPTY, [Entry(group, 1, 1, 1, 1, b"v")])
-    held.groups[group] = content_of(rows, 1, epoch=10, covers=covers, at=at)
+    held.groups[group] = snapshot_of(rows, 1, epoch=10, covers=covers, at=at)
 
 
 def claim(name: str, version: int, *, whole: bool = False) -> Claimed:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from topicast.subscriber.protocol import facts
-from topicast.subscriber.store.table_snapshot import Content
+from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.subscriber.source import shop
 from topicast.tests.subscriber.world import World, columns_of
 from topicast.topics.entries import FULL, MINIMAL
@@ -172,7 +172,7 @@ def test_withheld_table_gives_way_when_room_is_needed_and_a_stub_needs_none() ->
     kept = 0
     for name in names:
         number = world.table(f"shop.{name}")
-        assert isinstance(world.answers[number], Content)
+        assert isinstance(world.answers[number], TableSnapshot)
         kept += world.columns(name) is not None
         assert world.stats().held_bytes <= rigid + 1700
     assert kept == len(names)

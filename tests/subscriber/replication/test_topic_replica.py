@@ -4,7 +4,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from topicast.subscriber.protocol import facts
-from topicast.subscriber.store.table_snapshot import Content
+from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.subscriber.source import NAMES, shop
 from topicast.tests.subscriber.world import World, started
 from topicast.topics.entries import FULL
@@ -56,7 +56,7 @@ def test_start_follows_the_smallest_topics_that_fit_and_pulls_the_rest() -> None
     number = world.table(
         "shop.sales" if catalog.topic("shop", "sales") == largest else "shop.orders"
     )
-    assert isinstance(world.answers[number], Content)
+    assert isinstance(world.answers[number], TableSnapshot)
     assert len(world.said(Pull)) == 1
 
 
@@ -117,7 +117,7 @@ def test_topic_that_outgrows_the_budget_is_dropped_largest_first() -> None:
     assert world.topics()[largest].level == "minimal"
     assert "zzz" in (world.view.tables("shop") or ())
     world.pass_time(0.5)
-    assert isinstance(world.answers[world.table("shop.zzz")], Content)
+    assert isinstance(world.answers[world.table("shop.zzz")], TableSnapshot)
 
 
 def test_namespace_that_outgrows_the_budget_drops_all_else_and_then_fails() -> None:
@@ -128,7 +128,9 @@ def test_namespace_that_outgrows_the_budget_drops_all_else_and_then_fails() -> N
         world.publish(*catalog.create_table("shop", f"{number:02}" + "n" * 300))
     assert {info.level for info in world.topics().values()} == {"none"}
     assert isinstance(world.errors[world.ask(facts.AskNamespace)], OverBudget)
-    assert isinstance(world.answers[world.table("shop.orders")], Content)  # pulled all the same
+    assert isinstance(
+        world.answers[world.table("shop.orders")], TableSnapshot
+    )  # pulled all the same
 
 
 def test_topic_that_grows_while_it_is_joined_gives_way_itself() -> None:

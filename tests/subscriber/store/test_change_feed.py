@@ -6,8 +6,8 @@ from math import inf
 import pytest
 
 from topicast.subscriber.protocol import facts
-from topicast.subscriber.store.change_feed import Journal
-from topicast.subscriber.store.table_snapshot import Content
+from topicast.subscriber.store.change_feed import ChangeFeed
+from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.subscriber.store.view import Swap
 from topicast.tests.subscriber.source import NAMES, Catalog, shop
 from topicast.tests.subscriber.world import World, started
@@ -209,38 +209,41 @@ def test_gap_is_told_of_tables_whose_names_are_still_to_come_back() -> None:
     levels = world.member._following.levels
     topic = world.catalog.topic("shop", "sales")
     names = levels.view.topics[NAMESPACE]
-    levels.journal.reset(NAMESPACE, names.groups)
+    levels.change_feed.on_snapshot(NAMESPACE, names.groups)
     names.groups = {}
-    told = [(c.object, c.kind, c.origin) for c in levels.journal.gap(topic, 9, levels.view)]
+    told = [(c.object, c.kind, c.origin) for c in levels.change_feed.gap(topic, 9, levels.view)]
     assert sorted(told) == _all_of(world, topic)
 
 
 def test_table_that_a_pull_found_and_no_name_ever_told_of_is_told_as_dropped() -> None:
     world = _watching(started())
     levels = world.member._following.levels
-    journal, view = levels.journal, levels.view
-    journal.found("shop", "passed", view)
-    journal.found("shop", "sales", view)
-    told = [(change.object, change.kind, change.origin) for change in journal.vanished(9, view)]
+    change_feed, view = levels.change_feed, levels.view
+    change_feed.on_pulled("shop", "passed", view)
+    change_feed.on_pulled("shop", "sales", view)
+    told = [
+        (change.object, change.kind, change.origin)
+        for change in change_feed.on_names_caught_up(9, view)
+    ]
     assert told == [("shop.passed", "dropped", "catch-up")]
-    assert journal.vanished(9, view) == ()
+    assert change_feed.on_names_caught_up(9, view) == ()
     world.handle(facts.Watching(False))
-    journal.found("shop", "passed", view)
-    assert journal.vanished(9, view) == ()
+    change_feed.on_pulled("shop", "passed", view)
+    assert change_feed.on_names_caught_up(9, view) == ()
 
 
 def test_what_was_pulled_while_its_topic_was_behind_is_told_when_that_is_caught_up() -> None:
     world = _watching(started())
     levels = world.member._following.levels
-    journal, view = levels.journal, levels.view
+    change_feed, view = levels.change_feed, levels.view
     topic = world.catalog.topic("shop", "sales")
-    journal.found("shop", "sales", view)
-    assert journal.caught_up(topic, 9, {}) == (), "memory has it as new as the pull"
-    for fate, told in ((lambda _topic: None, ["shop.sales"]), (journal.forget, [])):
-        view.shut(topic)
-        journal.found("shop", "sales", view)
+    change_feed.on_pulled("shop", "sales", view)
+    assert change_feed.on_caught_up(topic, 9, {}) == (), "memory has it as new as the pull"
+    for fate, told in ((lambda _topic: None, ["shop.sales"]), (change_feed.discard, [])):
+        view.close(topic)
+        change_feed.on_pulled("shop", "sales", view)
         fate(topic)
-        assert [change.object for change in journal.caught_up(topic, 9, {})] == told
+        assert [change.object for change in change_feed.on_caught_up(topic, 9, {})] == told
 
 
 def test_level_that_goes_live_above_the_one_before_it_is_a_gap() -> None:
@@ -309,7 +312,7 @@ def test_rules_for_drivers_are_no_change_of_an_object() -> None:
     topic = world.catalog.topic("shop", "sales")
     world.publish(world.catalog.rule(Rule("a", OFF)))
     world.publish(world.catalog.rule(Rule("b", OFF)))
-    told = [(c.object, c.kind, c.origin) for c in levels.journal.gap(topic, 9, levels.view)]
+    told = [(c.object, c.kind, c.origin) for c in levels.change_feed.gap(topic, 9, levels.view)]
     assert sorted(told) == _all_of(world, topic)
     world.publish(world.catalog.rule())
     assert _seen(world) == []
@@ -327,24 +330,24 @@ def test_dropped_topic_is_watched_no_more() -> None:
 
 
 def test_snapshot_of_a_table_topic_holds_no_second_copy() -> None:
-    journal = Journal()
-    journal.on = True
-    content = Content()
-    journal.reset(3, {b"db\0t\0": content})
-    journal.filed(3, [Swap(b"db\0t\0", content, None)])
-    assert journal._before == {}
-    journal.forget(3)
-    assert journal.caught_up(3, 1, {b"db\0t\0": content}) == ()
+    change_feed = ChangeFeed()
+    change_feed.enabled = True
+    content = TableSnapshot()
+    change_feed.on_snapshot(3, {b"db\0t\0": content})
+    change_feed.on_chunk(3, [Swap(b"db\0t\0", content, None)])
+    assert change_feed._before == {}
+    change_feed.discard(3)
+    assert change_feed.on_caught_up(3, 1, {b"db\0t\0": content}) == ()
 
 
 def test_what_a_new_epoch_has_not_loaded_yet_is_told_as_changed() -> None:
     """Its content comes later, by a load, which is told to nobody (make sim SEED=100374)."""
-    journal = Journal()
-    journal.on = True
-    journal.reset(3, {b"db\0t\0": Content()})
-    told = journal.caught_up(3, 1, {b"db\0u\0": Content()})
+    change_feed = ChangeFeed()
+    change_feed.enabled = True
+    change_feed.on_snapshot(3, {b"db\0t\0": TableSnapshot()})
+    told = change_feed.on_caught_up(3, 1, {b"db\0u\0": TableSnapshot()})
     assert [(change.object, change.kind) for change in told] == [("db.t", "data"), ("db.u", "data")]
-    assert journal.caught_up(3, 2, {}) == ()
+    assert change_feed.on_caught_up(3, 2, {}) == ()
 
 
 @pytest.mark.parametrize("automatic", [False, True], ids=["full", "minimal"])

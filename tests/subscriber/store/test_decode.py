@@ -7,7 +7,7 @@ from topicast.subscriber.store.decode import (
     read_partitions,
 )
 from topicast.subscriber.store.rows import EMPTY, put
-from topicast.subscriber.store.table_snapshot import Content, content_of
+from topicast.subscriber.store.table_snapshot import TableSnapshot, snapshot_of
 from topicast.tests.subscriber.source import shop
 from topicast.topics.entries import Entry, stub
 from topicast.topics.errors import UsageError, WireError
@@ -17,10 +17,10 @@ from topicast.topics.objects.values import ABSENT
 GROUP = table_key("shop", "sales")
 
 
-def _sales() -> Content:
+def _sales() -> TableSnapshot:
     catalog = shop()
     rows = catalog.topics[catalog.topic("shop", "sales")].rows(GROUP)
-    return content_of(put(EMPTY, rows), 1)
+    return snapshot_of(put(EMPTY, rows), 1)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,6 @@ def test_entry_without_a_value_is_refused() -> None:
     entry = Entry(GROUP, 1, 1, 1, 1, b"v")
     with pytest.raises(WireError):
         read_head(stub(entry))
-    content = content_of(put(EMPTY, [stub(entry)]), 1)
+    content = snapshot_of(put(EMPTY, [stub(entry)]), 1)
     assert content.head(GROUP) is None
-    assert Content().head(GROUP) is None
+    assert TableSnapshot().head(GROUP) is None

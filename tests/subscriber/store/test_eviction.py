@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.subscriber.store.eviction import PROTECTED_SHARE, STALE_MAX, Cache, Key
-from topicast.subscriber.store.table_snapshot import Content
+from topicast.subscriber.store.eviction import PROTECTED_SHARE, STALE_MAX, EvictionOrder, Key
+from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.subscriber.source import shop
 from topicast.tests.subscriber.world import World
 from topicast.topics.sharding import NAMESPACE
 
 
-class Marks:
+class ReadMarks:
     """The marks that readers would leave."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ def key(number: int) -> Key:
 
 
 def test_oldest_of_what_was_never_used_goes_first() -> None:
-    cache = Cache(Marks())
+    cache = EvictionOrder(ReadMarks())
     assert cache.victim() is None
     for number in range(3):
         cache.note(key(number), 10)
@@ -37,8 +37,8 @@ def test_oldest_of_what_was_never_used_goes_first() -> None:
 
 
 def test_scan_pushes_out_nothing_that_is_in_use() -> None:
-    marks = Marks()
-    cache = Cache(marks)
+    marks = ReadMarks()
+    cache = EvictionOrder(marks)
     hot = [key(number) for number in range(5)]
     for one in hot:
         cache.note(one, 10)
@@ -54,8 +54,8 @@ def test_scan_pushes_out_nothing_that_is_in_use() -> None:
 
 
 def test_what_is_used_no_more_goes_in_the_end() -> None:
-    marks = Marks()
-    cache = Cache(marks)
+    marks = ReadMarks()
+    cache = EvictionOrder(marks)
     cache.note(key(0), 10)
     marks.marked.add(key(0))
     cache.note(key(1), 10)
@@ -64,7 +64,7 @@ def test_what_is_used_no_more_goes_in_the_end() -> None:
     assert cache.victim() == key(0)
 
 
-def evicted(cache: Cache) -> Key:
+def evicted(cache: EvictionOrder) -> Key:
     victim = cache.victim()
     assert victim is not None
     cache.discard(victim)
@@ -73,7 +73,7 @@ def evicted(cache: Cache) -> Key:
 
 
 def test_large_table_goes_before_many_small_ones() -> None:
-    cache = Cache(Marks())
+    cache = EvictionOrder(ReadMarks())
     for number in range(4):
         cache.note(key(number), 10)
     cache.note(key(9), 1000)
@@ -81,8 +81,8 @@ def test_large_table_goes_before_many_small_ones() -> None:
 
 
 def test_large_table_stays_while_it_is_used_and_small_ones_are_not() -> None:
-    marks = Marks()
-    cache = Cache(marks)
+    marks = ReadMarks()
+    cache = EvictionOrder(marks)
     cache.note(key(9), 1000)
     for number in range(10, 1000):
         marks.marked.add(key(9))
@@ -92,8 +92,8 @@ def test_large_table_stays_while_it_is_used_and_small_ones_are_not() -> None:
 
 
 def test_table_that_was_used_often_is_given_up_in_the_end() -> None:
-    marks = Marks()
-    cache = Cache(marks)
+    marks = ReadMarks()
+    cache = EvictionOrder(marks)
     cache.note(key(0), 10)
     for number in range(1, 100):  # looked at again and again, while others come and go
         marks.marked.add(key(0))
@@ -108,8 +108,8 @@ def test_table_that_was_used_often_is_given_up_in_the_end() -> None:
 
 
 def test_what_is_in_use_takes_at_most_its_share_from_what_is_new() -> None:
-    marks = Marks()
-    cache = Cache(marks)
+    marks = ReadMarks()
+    cache = EvictionOrder(marks)
     for number in range(20):
         cache.note(key(number), 10)
     marks.marked.update(key(number) for number in range(20))
@@ -118,7 +118,7 @@ def test_what_is_in_use_takes_at_most_its_share_from_what_is_new() -> None:
 
 
 def test_change_of_a_table_does_not_make_it_new() -> None:
-    cache = Cache(Marks())
+    cache = EvictionOrder(ReadMarks())
     cache.note(key(0), 10)
     for number in range(1, 4):
         cache.note(key(number), 5)
@@ -130,7 +130,7 @@ def test_change_of_a_table_does_not_make_it_new() -> None:
 
 
 def test_ranks_of_what_is_gone_are_forgotten() -> None:
-    cache = Cache(Marks())
+    cache = EvictionOrder(ReadMarks())
     for _ in range(10 * STALE_MAX):
         cache.note(key(0), 10)
     for number in range(1000):
@@ -141,8 +141,8 @@ def test_ranks_of_what_is_gone_are_forgotten() -> None:
 
 
 def test_new_size_of_a_key_is_counted_wherever_it_stands() -> None:
-    marks = Marks()
-    cache = Cache(marks)
+    marks = ReadMarks()
+    cache = EvictionOrder(marks)
     cache.note(key(0), 10)
     cache.note(key(0), 30)
     cache.note(key(1), 10)
@@ -164,8 +164,8 @@ def test_new_size_of_a_key_is_counted_wherever_it_stands() -> None:
     )
 )
 def test_sums_are_right_and_a_victim_is_one_that_is_kept(steps: list[tuple[str, int]]) -> None:
-    marks = Marks()
-    cache = Cache(marks)
+    marks = ReadMarks()
+    cache = EvictionOrder(marks)
     kept: set[Key] = set()
     for what, number in steps:
         if what == "note":
@@ -185,8 +185,8 @@ def test_sums_are_right_and_a_victim_is_one_that_is_kept(steps: list[tuple[str, 
 
 
 def test_what_would_be_given_up_is_named_in_its_order_and_left() -> None:
-    marks = Marks()
-    cache = Cache(marks)
+    marks = ReadMarks()
+    cache = EvictionOrder(marks)
     for number in range(4):
         cache.note(key(number), 10)
     marks.marked.add(key(0))
@@ -223,7 +223,7 @@ def test_large_table_read_once_pushes_out_no_small_ones_that_are_hot() -> None:
     before = kept(world)
     assert len(before) == 12
     number = world.partitions("shop.sales")
-    assert isinstance(world.answers[number], Content)
+    assert isinstance(world.answers[number], TableSnapshot)
     assert kept(world) == before
     assert world.stats().pulls_not_kept == 1
 

@@ -14,8 +14,8 @@ from topicast.topics.objects.names import table_key
 
 def test_patterns_pin_and_ban_by_the_full_name() -> None:
     rules = PinRules(("finance.*", "sales.orders"), ("tmp_?.*", "*.x[12]"))
-    assert rules.pins
-    assert rules.bans
+    assert rules.has_pins
+    assert rules.has_bans
     assert rules.pinned("finance", "anything")
     assert rules.pinned("sales", "orders")
     assert not rules.pinned("sales", "orders2")
@@ -27,8 +27,8 @@ def test_patterns_pin_and_ban_by_the_full_name() -> None:
 
 def test_nothing_said_marks_nothing() -> None:
     rules = PinRules()
-    assert not rules.pins
-    assert not rules.bans
+    assert not rules.has_pins
+    assert not rules.has_bans
     assert not rules.pinned("a", "b")
     assert not rules.banned(table_key("a", "b"))
 
@@ -59,9 +59,9 @@ def test_word_about_one_table_counts_before_patterns() -> None:
 def test_pins_by_name_alone_are_pins_until_the_last_is_gone() -> None:
     rules = PinRules()
     rules.pin("a", "b")
-    assert rules.pins
+    assert rules.has_pins
     rules.unpin("a", "b")
-    assert not rules.pins
+    assert not rules.has_pins
 
 
 def test_verdicts_remembered_are_few(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from topicast.subscriber.protocol import facts
 from topicast.subscriber.store.decode import reach_of, read_partitions
-from topicast.subscriber.store.table_snapshot import Content
+from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.subscriber.source import NAMES, Catalog, shop
 from topicast.tests.subscriber.world import World, columns_of, started
 from topicast.topics.entries import FULL, MINIMAL
@@ -97,7 +97,7 @@ def test_changed_block_is_all_that_is_pulled_again() -> None:
         )
     ]
     content = world.answers[number]
-    assert isinstance(content, Content)
+    assert isinstance(content, TableSnapshot)
     assert content.whole
     rows = world.catalog.topics[reply.topic].rows(table_key("shop", "sales"))
     assert len(content) == len(list(rows))
@@ -246,7 +246,7 @@ def test_object_larger_than_the_budget_is_answered_and_not_kept() -> None:
         world.ask(facts.AskJoin, topics=(topic,), level=MINIMAL)
     number = world.table("shop.sales", whole=True)
     content = world.answers[number]
-    assert isinstance(content, Content)
+    assert isinstance(content, TableSnapshot)
     assert content.whole
     assert world.view.partitions("shop", "sales") is None
     assert world.stats().pulls_not_kept == 1
@@ -336,7 +336,7 @@ def test_filter_brings_the_blocks_that_it_needs_and_is_answered_from_memory_then
     world = watching()
     number = world.partitions("shop.sales", "ds = '050'")
     content = world.answers[number]
-    assert isinstance(content, Content)
+    assert isinstance(content, TableSnapshot)
     assert len(content) == 2  # the table, and one of its blocks
     assert names(world, "ds = '050'") == ["ds=050"]
     assert names(world, "ds = '051'") is None
@@ -381,14 +381,14 @@ def test_filter_too_long_for_a_message_brings_all_blocks() -> None:
     listed = ", ".join(f"'{number}'" for number in range(2000))
     number = world.partitions("shop.sales", f"ds in ({listed})")
     content = world.answers[number]
-    assert isinstance(content, Content)
+    assert isinstance(content, TableSnapshot)
     assert content.whole
 
 
 def test_room_that_is_set_aside_as_a_guess_is_room_for_what_is_pulled() -> None:
     world = watching(budget_bytes=20_000)
-    holdings = world.member._following.levels.holdings
-    holdings.reserve((0, FULL), 1 << 20)  # as for growth of unknown size: all that there is
+    resident_set = world.member._following.levels.resident_set
+    resident_set.reserve((0, FULL), 1 << 20)  # as for growth of unknown size: all that there is
     assert world.member._following.levels.budget.free_bytes == 0
     world.table("shop.orders")
     assert world.columns("orders") == ("id",)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.subscriber.store.rows import entries
-from topicast.subscriber.store.table_snapshot import Content
+from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.subscriber.store.view import HEADS_MAX, TopicView, View, heads_within, prepare
 from topicast.tests.subscriber.source import Catalog, shop
 from topicast.topics.entries import STUB, Entry, prefix_tombstone, stub, tombstone
@@ -37,7 +37,7 @@ def _filled(catalog: Catalog, **settings: int) -> View:
     return view
 
 
-def _head_name(content: Content, db: str, table: str) -> str:
+def _head_name(content: TableSnapshot, db: str, table: str) -> str:
     head = content.head(table_key(db, table))
     assert head is not None
     return head.table.full_name
@@ -82,7 +82,7 @@ def test_rules_are_told_as_last_known_and_are_no_name() -> None:
     _apply(view, catalog.rule(Rule("a", OFF)))
     assert view.rules() == (Rule("a", OFF),)
     assert view.databases() == ("shop",)
-    view.shut(NAMESPACE)
+    view.close(NAMESPACE)
     _apply(view, catalog.rule())
     assert view.rules() == (Rule("a", OFF),), "not all of the names may be there yet"
     view.open(NAMESPACE)
@@ -105,7 +105,7 @@ def test_rules_that_cannot_be_read_leave_those_that_were() -> None:
 def test_absent_table_of_a_topic_that_is_shut_does_not_exist_either() -> None:
     catalog = shop()
     view = _filled(catalog)
-    view.shut(catalog.topic("shop", "orderz"))
+    view.close(catalog.topic("shop", "orderz"))
     with pytest.raises(NoSuchObject):
         view.table("shop", "orderz")
 
@@ -113,7 +113,7 @@ def test_absent_table_of_a_topic_that_is_shut_does_not_exist_either() -> None:
 def test_shut_topic_is_not_answered_from_memory() -> None:
     catalog = shop()
     view = _filled(catalog)
-    view.shut(catalog.topic("shop", "orders"))
+    view.close(catalog.topic("shop", "orders"))
     assert view.table("shop", "orders") is None
     view.open(catalog.topic("shop", "orders"))
     assert view.table("shop", "orders") is not None
@@ -121,14 +121,14 @@ def test_shut_topic_is_not_answered_from_memory() -> None:
 
 def test_shut_namespace_answers_nothing() -> None:
     view = _filled(shop())
-    view.shut(NAMESPACE)
+    view.close(NAMESPACE)
     assert view.databases() is None
     assert view.database("shop") is None
     assert view.tables("shop") is None
     assert view.table("shop", "orders") is None
     assert view.table("shop", "nothing") is None
-    view.shut(3)
-    view.shut(99)  # never followed
+    view.close(3)
+    view.close(99)  # never followed
 
 
 def test_content_of_another_incarnation_is_not_answered() -> None:
@@ -225,12 +225,12 @@ def test_forgotten_topic_gives_all_its_bytes_back_and_keeps_its_hits() -> None:
     topic = catalog.topic("shop", "orders")
     for _ in range(3):
         view.table("shop", "orders")
-    view.forget(topic)
+    view.discard(topic)
     assert (view.groups(topic), view.hits(topic)) == ({}, 3)
     view.open(topic)
     assert view.table("shop", "orders") is None
     for one in catalog.topics:
-        view.forget(one)
+        view.discard(one)
     assert view.held_bytes == 0
     assert view.databases() is None
     assert view.hits_all == 3
@@ -279,10 +279,10 @@ def test_reader_that_meets_a_swap_in_the_middle_is_sent_away(
     topic = catalog.topic("shop", "orders")
     held = view.topics[topic]
 
-    class Meddling(dict[bytes, Content]):
-        def get(self, key: bytes, default: Content | None = None) -> Content | None:  # type: ignore[override]  # narrower on purpose
+    class Meddling(dict[bytes, TableSnapshot]):
+        def get(self, key: bytes, default: TableSnapshot | None = None) -> TableSnapshot | None:  # type: ignore[override]  # narrower on purpose
             found = super().get(key, default)
-            view.shut(self_topic)
+            view.close(self_topic)
             view.open(self_topic)
             return found
 
