@@ -36,7 +36,7 @@ from ..fetch.targets import cover_of
 from ..placement.controller import PlacementController
 from ..placement.manual import Manual
 from ..placement.pinning import Pinning
-from ..placement.pins import Pins
+from ..placement.priorities import Priorities
 from ..protocol.facts import (
     BULK,
     CONTROL,
@@ -123,11 +123,16 @@ class Member:
         self._starts = Starts()
         self._read_floor = ReadFloor()
         self._waits = Waits()
+        priorities = Priorities(PinRules(always, never), self.view, automatic=automatic)
         self._following = Following(
             Hubs(hubs, name=name, registration=registration),
             Joining(ids.__next__, new_id),
             levels=Levels(
-                self.view, Budget(budget_bytes), read_floor=self._read_floor, next_id=ids.__next__
+                self.view,
+                Budget(budget_bytes),
+                priorities,
+                read_floor=self._read_floor,
+                next_id=ids.__next__,
             ),
             starts=self._starts,
             automatic=automatic,
@@ -140,7 +145,7 @@ class Member:
             outbox=Outbox(ids.__next__, driver=registration, metastore=metastore),
             name=name,
         )
-        self.placement, self.pinning = self._placed(PinRules(always, never), automatic=automatic)
+        self.placement, self.pinning = self._placed(priorities, automatic=automatic)
         self._manual = Manual(self._following, self.placement)
         self._telling = Telling(
             self._following, self._service, placement=self.placement, pinning=self.pinning
@@ -193,18 +198,19 @@ class Member:
         self._service.fetcher.check()
         self.pinning.check()
 
-    def _placed(self, rules: PinRules, *, automatic: bool) -> tuple[PlacementController, Pinning]:
+    def _placed(
+        self, priorities: Priorities, *, automatic: bool
+    ) -> tuple[PlacementController, Pinning]:
         """Return who chooses levels, and who keeps pins and hot tables."""
         following, service = self._following, self._service
-        pins = Pins(rules, self.view, following.levels.resident_set.repin)
         placement = PlacementController(
-            following, pins, latency=service.fetcher.latency, automatic=automatic
+            following, priorities, latency=service.fetcher.latency, automatic=automatic
         )
 
         def pull(ask: AskTable, now: float) -> tuple[Effect, ...]:
             return service.pull(ask, now=now)
 
-        return placement, Pinning(following, placement, pins, pull=pull)
+        return placement, Pinning(following, placement, priorities, pull=pull)
 
     def _by_message(self) -> dict[tuple[str, type], Callable[..., tuple[Effect, ...]]]:
         """Return who takes a message, by its channel and its kind."""
@@ -289,7 +295,7 @@ class Member:
             case AskPin():
                 return self._on_ask_pin(ask)
             case AskUnpin(id=number, db=db, table=table):
-                self.pinning.pins.unpin(db, table)
+                self.pinning.unpin(db, table)
                 return (Answer(number, None),)
             case AskTopics(id=number):
                 return (Answer(number, self._telling.topics(now)),)

@@ -16,19 +16,15 @@ from ...topics.entries import (
     MINIMAL,
     MINIMAL_BYTES,
     NONE,
-    PREFIX,
-    Entry,
     accounted_bytes,
-    group_of,
 )
 from ...topics.objects.names import table_key
 from ...topics.sharding import NAMESPACE, table_topic, topic_ids
 from ..fetch.latency import LatencyEstimate
 from ..protocol.facts import Effect
 from ..replication.subscriptions import Following
-from ..store.usage import UsageTracker
-from .pins import Pins
 from .planner import Planner, Situation
+from .priorities import Priorities
 
 PLAN_S: Final = 5.0
 DRAIN_S: Final = 1.0
@@ -50,7 +46,12 @@ class PlacementController:
     """Levels by use. ``reads`` takes (db, table, whole) of each read, from any thread."""
 
     def __init__(
-        self, following: Following, pins: Pins, *, latency: LatencyEstimate, automatic: bool
+        self,
+        following: Following,
+        priorities: Priorities,
+        *,
+        latency: LatencyEstimate,
+        automatic: bool,
     ) -> None:
         self.reads: deque[tuple[str, str, bool]] = deque(maxlen=READS_MAX)
         self.automatic = automatic
@@ -58,8 +59,8 @@ class PlacementController:
         self.reasons: dict[int, str] = {}
         self._offers = following.offers
         self._following = following
-        self.usage = UsageTracker()
-        self._pins = pins
+        self.usage = priorities.usage
+        self._pins = priorities.pins
         self._planner = Planner(MINIMAL_BYTES, latency)
         self._gathered: list[Situation] = []  # planned with in the next turn: each is a millisecond
         self._budget_bytes = 0  # of what is gathered
@@ -119,15 +120,6 @@ class PlacementController:
             if topic != NAMESPACE and self._following.levels.wanted(topic) == NONE:
                 effects += self._following.watch(topic, now=now)
         return effects
-
-    def changed(self, entry: Entry) -> None:
-        """An entry changes."""
-        if not self.automatic:
-            return
-        if entry.kind == PREFIX:
-            self.usage.gone(entry.key)
-        else:
-            self.usage.changed(group_of(entry.key), size=entry.size, version=entry.version)
 
     def tick(self, *, now: float) -> tuple[Effect, ...]:
         """Count what was read, and plan when it is time."""

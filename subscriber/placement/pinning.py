@@ -1,12 +1,8 @@
-"""Pinning: what somebody pins by name, and who hears of what, so that pins and hot tables are held.
-
-filling ──entries, names──▶ pins, usage ──▶ prefetcher ──▶ pulls
-resident_set ◀──pinned? may it be given up?── pins, prefetcher
-"""
+"""Pinning by name: pins one table for an application, and says when it is held."""
 
 from collections.abc import Callable
 
-from ...topics.entries import NONE, Entry
+from ...topics.entries import NONE
 from ...topics.errors import NoSuchObject, OverBudget, UsageError
 from ...topics.objects.names import table_key, table_name
 from ...topics.sharding import table_topic
@@ -14,8 +10,8 @@ from ..protocol.facts import AskPin, AskTable, Effect, Fail
 from ..protocol.pending import Wait
 from ..replication.subscriptions import Following
 from .controller import PlacementController
-from .pins import Pins
 from .prefetch import Prefetcher
+from .priorities import Priorities
 
 
 class Pinning:
@@ -25,24 +21,15 @@ class Pinning:
         self,
         following: Following,
         placement: PlacementController,
-        pins: Pins,
+        priorities: Priorities,
         *,
         pull: Callable[[AskTable, float], tuple[Effect, ...]],
     ) -> None:
-        self.pins = pins
+        self.pins = priorities.pins
         self._following = following
         self._placement = placement
         levels = following.levels
-        self.prefetcher = Prefetcher(
-            levels, pins, placement.usage, pull=pull, follow=placement.follow_pinned
-        )
-        levels.resident_set.pinned = pins.known.__contains__
-        levels.resident_set.yields = self.prefetcher.yields
-        levels.resident_set.rate = self.prefetcher.rate
-        levels.filling.rules = pins.rules
-        levels.filling.changed = self._on_change
-        levels.filling.named = pins.named
-        levels.filling.forgot_names = pins.forgot_names
+        self.prefetcher = Prefetcher(levels, priorities, pull=pull, follow=placement.follow_pinned)
 
     def pin(self, ask: AskPin) -> Wait | Fail:
         """Pin a table: return what to wait for, or why that cannot be."""
@@ -55,6 +42,7 @@ class Pinning:
             return Fail(ask.id, UsageError(text))
         self.pins.rules.pin(ask.db, ask.table)
         self.pins.add(ask.db, ask.table)
+        self._repin()
         return Wait(
             id=ask.id,
             give_up_at=ask.give_up_at,
@@ -62,6 +50,11 @@ class Pinning:
             failure=lambda: self._over(ask),
             missing=lambda: f"{name} is pinned and not held yet: {self._missing()}",
         )
+
+    def unpin(self, db: str, table: str) -> None:
+        """Leave a table to its use."""
+        self.pins.unpin(db, table)
+        self._repin()
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -73,16 +66,15 @@ class Pinning:
         needed_bytes = self.pins.over.get(table_key(ask.db, ask.table))
         if needed_bytes is None:
             return None
-        self.pins.unpin(ask.db, ask.table)
+        self.unpin(ask.db, ask.table)
         name, free_bytes = table_name(ask.db, ask.table), self.prefetcher.room_bytes
         return OverBudget(name, needed_bytes=needed_bytes, free_bytes=free_bytes)
+
+    def _repin(self) -> None:
+        for moved in self.pins.take_moved():
+            self._following.levels.resident_set.repin(*moved)
 
     def _missing(self) -> str:
         if self._following.ready():
             return "catalogd has not sent it"
         return self._following.missing()
-
-    def _on_change(self, topic: int, entry: Entry) -> None:
-        if self.pins.known or len(self._placement.usage):  # else nothing of it is noted anywhere
-            self._placement.changed(entry)
-            self.prefetcher.changed(topic, entry)

@@ -9,7 +9,7 @@ Invariant: what is known exists, as far as the namespace was scanned, and is pin
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,16 +39,16 @@ class Pin:
 
 
 class Pins:
-    """The pinned tables, by group; ``moved`` is told of each that comes or goes."""
+    """The pinned tables, by group."""
 
-    def __init__(self, rules: PinRules, view: View, moved: Callable[[int, bytes], object]) -> None:
+    def __init__(self, rules: PinRules, view: View) -> None:
         self.known: dict[bytes, Pin] = {}
         self.fresh: deque[bytes] = deque()  # known since somebody looked last
         self.over: dict[bytes, int] = {}  # bytes of those for which there was no room
         self.left_out = 0  # beyond PINS_MAX
         self.rules = rules
         self._view = view
-        self._moved = moved
+        self._moved: list[Key] = []  # pinned, or pinned no more, since ``take_moved``
         self._news: deque[tuple[str, Sequence[Entry], Sequence[Entry]]] = deque()
 
     @property
@@ -117,7 +117,7 @@ class Pins:
         topic = table_topic(db, table, self._view.num_topics)
         self.known[group] = Pin(db, table, topic)
         self.fresh.append(group)
-        self._moved(topic, group)
+        self._moved.append((topic, group))
 
     def unpin(self, db: str, table: str) -> None:
         """Leave a table to its use."""
@@ -140,6 +140,11 @@ class Pins:
                 room -= needed
         return sizes
 
+    def take_moved(self) -> list[Key]:
+        """Return the tables that became pinned, or stopped to be, since the last call."""
+        moved, self._moved = self._moved, []
+        return moved
+
     def check(self) -> None:
         """Assert every invariant."""
         assert len(self.known) <= PINS_MAX
@@ -152,7 +157,7 @@ class Pins:
         pin = self.known.pop(group, None)
         self.over.pop(group, None)
         if pin is not None:
-            self._moved(pin.topic, group)
+            self._moved.append((pin.topic, group))
 
 
 def _names(blocks: Sequence[Entry]) -> dict[str, None]:

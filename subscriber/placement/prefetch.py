@@ -10,36 +10,31 @@ that is hotter. What is pulled is what was held: the whole table, or what its la
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
 from typing import Final
 
-from ...topics.entries import NONE, Entry, group_of
+from ...topics.entries import NONE
 from ...topics.errors import OverBudget, StaleMetadata
 from ...topics.objects.names import parse_table_key
 from ...topics.sharding import NAMESPACE
 from ..protocol.facts import Answer, AskTable, Effect, Fail, PinsNotHeld
 from ..replication.topic_replica import Levels
 from ..store.table_snapshot import TableSnapshot
-from ..store.usage import HOT_PER_S, UsageTracker
-from .pins import Pin, Pins
+from ..store.usage import HOT_PER_S
+from .pins import Pin
+from .priorities import FILTERS_MAX, HEAD, WHOLE, Priorities, Wants
 
 OUTSTANDING_MAX: Final = 4  # of the 16 pulls that a subscriber may have under way
 AGAIN_S: Final = 1.0
 RETRY_S: Final = 5.0  # after a pull that failed
 OVER_RETRY_S: Final = 60.0  # after one that brought more than there is room for
 TIMEOUT_S: Final = 10.0
-FILTERS_MAX: Final = 4  # of one table, the newest
 HOT_DUE_MAX: Final = 1024
 SWEEP_S: Final = 0.5
 SWEEP_MAX: Final = 256  # pins looked at in a turn: 0.3 ms
-
-_HEAD: Final = ""  # the table without its blocks; no filter is empty
-_ALL: Final = None
-
-Wants = tuple[str | None, ...]
 
 
 @dataclass(slots=True)
@@ -61,20 +56,18 @@ class Prefetcher:
     def __init__(
         self,
         levels: Levels,
-        pins: Pins,
-        usage: UsageTracker,
+        priorities: Priorities,
         *,
         pull: Callable[[AskTable, float], tuple[Effect, ...]],
         follow: Callable[[int, float], tuple[Effect, ...]],
     ) -> None:
         """``pull`` fetches; ``follow`` brings a topic to minimal if it is at none."""
         self.pulls = 0
-        self.pins = pins
+        self.pins = priorities.pins
         self._levels = levels
-        self._usage = usage
+        self._priorities = priorities
         self._pull = pull
         self._follow = follow
-        self._noted: dict[bytes, tuple[int, Wants]] = {}  # hit since the last look
         self._due: dict[bytes, _Due] = {}
         self._ready: deque[bytes] = deque()
         self._later: list[tuple[float, bytes]] = []  # a heap
@@ -97,41 +90,18 @@ class Prefetcher:
             times.append(self._sweep_at)
         return min(times, default=None)
 
-    def changed(self, topic: int, entry: Entry) -> None:
-        """A change of an entry is about to be applied."""
-        group = group_of(entry.key)
-        pinned = group in self.pins.known
-        if group in self._noted or not (pinned or group in self._usage):
-            return
-        place = self._levels.view.pulled(topic)
-        content = place.groups.get(group) if place is not None else None
-        if pinned:
-            self._noted[group] = (topic, (_ALL,))
-        elif content is not None:
-            self._noted[group] = (topic, _wants(content))
-
-    def yields(self, victim: bytes, to: bytes) -> bool:
-        """Tell whether the table ``victim`` may be given up for ``to``."""
-        run = self._runs.get(to)
-        if run is None or run.due.pinned:
-            return True
-        heat = self._usage.rate(to, now=self._now)
-        return self._usage.rate(victim, now=self._now) < heat
-
-    def rate(self, group: bytes) -> float:
-        """Return how often in a second a table is read, as of the last look."""
-        return self._usage.rate(group, now=self._now)
-
     def settle(self, effects: tuple[Effect, ...], *, now: float) -> tuple[Effect, ...]:
         """Take the answers that are its own out of ``effects``, and add what is to be done."""
         self._now = now
+        self._priorities.look(now=now)
         effects = self._heard(effects)
         if self.pins.scanning:
             self.pins.scan()
+            for moved in self.pins.take_moved():
+                self._levels.resident_set.repin(*moved)
         while self.pins.fresh:
             self._push(self.pins.fresh.popleft(), now)
-        if self._noted:
-            self._judge()
+        self._judge()
         if now >= self._sweep_at and self.pins.known:
             self._look_around()
         while self._later and self._later[0][0] <= now:
@@ -180,24 +150,23 @@ class Prefetcher:
 
     def _judge(self) -> None:
         """Make due what was hit, if it is worth it."""
-        for group, (topic, wants) in self._noted.items():
+        for group, (topic, wants) in self._priorities.take_hits().items():
             pin = self.pins.known.get(group)
             if pin is not None:
                 if not self.held(pin, group):
                     self._push(group, self._now)
                 continue
-            rate = self._usage.rate(group, now=self._now)
+            rate = self._priorities.read_rate(group)
             content = self._levels.view.content(topic, group)
             lost = tuple(want for want in wants if not _has(content, want, group))
             if rate >= HOT_PER_S and lost and len(self._due) < HOT_DUE_MAX:
                 self._plan(group, _Due(topic, lost, pinned=False))
-        self._noted.clear()
 
     def _push(self, group: bytes, at: float) -> None:
         """Make a pinned table due."""
         pin = self.pins.known.get(group)
         if pin is not None:
-            self._plan(group, _Due(pin.topic, (_ALL,), pinned=True), at=at)
+            self._plan(group, _Due(pin.topic, (WHOLE,), pinned=True), at=at)
 
     def _plan(self, group: bytes, due: _Due, *, at: float = 0.0) -> None:
         known = self._due.get(group)
@@ -239,13 +208,14 @@ class Prefetcher:
                 return ()
         self._rest(group, pinned=due.pinned)
         self._runs[group] = _Run(due, deque(due.wants))
+        self._priorities.begin_prefetch(group, pinned=due.pinned)
         return effects + self._ask(group)
 
     def _rest(self, group: bytes, *, pinned: bool) -> None:
         """Let a table's next turn come when it may."""
         if len(self._next_at) > 2 * HOT_DUE_MAX:
             self._next_at = {g: at for g, at in self._next_at.items() if at > self._now}
-        rate = self._usage.rate(group, now=self._now)
+        rate = self._priorities.read_rate(group)
         pause_s = AGAIN_S if pinned or not rate else max(AGAIN_S, 1 / rate)
         self._next_at[group] = self._now + pause_s
 
@@ -260,7 +230,7 @@ class Prefetcher:
             id=self._last_id,
             db=key.db,
             table=key.table,
-            whole=want != _HEAD,
+            whole=want != HEAD,
             filter=want or None,
             give_up_at=self._now + TIMEOUT_S,
             bytes_max=inf if pin is None else self._room_ever(pin, group),
@@ -284,6 +254,7 @@ class Prefetcher:
         if isinstance(end, Answer) and run.left:
             return self._ask(group)
         del self._runs[group]
+        self._priorities.end_prefetch(group)
         pin = self.pins.known.get(group)
         if isinstance(end, Fail) and isinstance(end.error, StaleMetadata):
             self._plan(group, run.due, at=self._now + AGAIN_S)
@@ -348,15 +319,6 @@ class Prefetcher:
         return (PinsNotHeld(tables=over, needed_bytes=self.pins.needed_bytes, room_bytes=room),)
 
 
-def _wants(content: TableSnapshot) -> Wants:
-    """Return what a pull would have to bring so that ``content`` is as useful as it is now."""
-    if content.covers is None:
-        return (_ALL,)
-    filters: Mapping[str, int] = content.covers
-    newest = [text for text in filters if text and not text.startswith("\0")][-FILTERS_MAX:]
-    return tuple(newest) or (_HEAD,)
-
-
 def _has(content: TableSnapshot | None, want: str | None, group: bytes) -> bool:
     """Tell whether ``content`` answers what is wanted."""
     if content is None:
@@ -364,12 +326,12 @@ def _has(content: TableSnapshot | None, want: str | None, group: bytes) -> bool:
     if content.whole:
         return True
     head = content.entry(group)
-    if want == _HEAD:
+    if want == HEAD:
         return head is not None and head.value is not None
     return want is not None and content.covers is not None and want in content.covers
 
 
 def _united(one: Wants, other: Wants) -> Wants:
-    if _ALL in one or _ALL in other:
-        return (_ALL,)
+    if WHOLE in one or WHOLE in other:
+        return (WHOLE,)
     return tuple(dict.fromkeys((*one, *other)))[-FILTERS_MAX:]

@@ -15,7 +15,7 @@ from ..fetch.fence import InvalidationFence
 from ..protocol.facts import Change, Changed, Effect
 from ..store.change_feed import ChangeFeed
 from ..store.memory_budget import Account
-from ..store.pin_rules import PinRules
+from ..store.pin_policy import PinPolicy
 from ..store.read_floor import ReadFloor
 from ..store.resident_set import ResidentSet
 from ..store.view import Swap, TopicView
@@ -27,14 +27,16 @@ class Filling:
     """Takes steps, one topic at a time; ``live``: readers look at the place that is filled."""
 
     def __init__(
-        self, resident_set: ResidentSet, *, read_floor: ReadFloor, change_feed: ChangeFeed
+        self,
+        resident_set: ResidentSet,
+        policy: PinPolicy,
+        *,
+        read_floor: ReadFloor,
+        change_feed: ChangeFeed,
     ) -> None:
         self.fence = InvalidationFence()
-        self.rules = PinRules()
-        self.changed: Callable[[int, Entry], object] = lambda _topic, _entry: None  # before it is
-        self.named: Callable[[Sequence[Swap]], object] = lambda _swaps: None  # of the namespace
-        self.forgot_names: Callable[[], object] = lambda: None
         self._resident_set = resident_set
+        self._policy = policy
         self._read_floor = read_floor
         self._change_feed = change_feed
         self._changes: list[Change] = []
@@ -107,7 +109,8 @@ class Filling:
             )
         self._resident_set.begin_snapshot((topic, FULL), place)
         if topic == NAMESPACE:
-            self.forgot_names()
+            for unpinned in self._policy.on_names_discarded():
+                self._resident_set.repin(*unpinned)
 
     def between(self, old: Follower, new: Follower) -> None:
         """Tell what nobody told: what changed above the position of a level that is replaced."""
@@ -156,16 +159,16 @@ class Filling:
         """Put entries in place; what is never to be kept is filed without its value."""
         if account[0] == NAMESPACE:
             swaps = self._resident_set.apply(account, place, entries, make_room=make_room)
-            self.named(swaps)
+            self._policy.on_names_changed(swaps)
             return swaps
-        if self.rules.has_bans:
-            banned = self.rules.banned
+        if self._policy.has_bans:
+            banned = self._policy.banned
             entries = [stub(one) if banned(group_of(one.key)) else one for one in entries]
         return self._resident_set.apply(account, place, entries, make_room=make_room)
 
     def _tell(self, topic: int, entries: Sequence[Entry]) -> None:
         for entry in entries:
-            self.changed(topic, entry)
+            self._policy.on_entry_changed(topic, entry)
 
     def _horizon(self, topic: int, epoch: int, version: int) -> None:
         if self._resident_set.view.topics[topic].epoch != epoch:

@@ -25,6 +25,7 @@ from ...topics.wire.messages import Cancel, Chunk, Delta, Heartbeat, Position, R
 from ..protocol.facts import BULK, Effect, Send
 from ..store.change_feed import ChangeFeed
 from ..store.memory_budget import Account, Budget
+from ..store.pin_policy import PinPolicy
 from ..store.read_floor import ReadFloor
 from ..store.resident_set import ResidentSet
 from ..store.table_snapshot import TableSnapshot
@@ -38,14 +39,20 @@ class Levels:
     """One follower for each topic that is followed, and one more while its level changes."""
 
     def __init__(
-        self, view: View, budget: Budget, *, read_floor: ReadFloor, next_id: Callable[[], int]
+        self,
+        view: View,
+        budget: Budget,
+        policy: PinPolicy,
+        *,
+        read_floor: ReadFloor,
+        next_id: Callable[[], int],
     ) -> None:
         self.view = view
         self.budget = budget
-        self.resident_set = ResidentSet(view, budget)
+        self.resident_set = ResidentSet(view, budget, policy)
         self.change_feed = ChangeFeed()
         self.filling = Filling(
-            self.resident_set, read_floor=read_floor, change_feed=self.change_feed
+            self.resident_set, policy, read_floor=read_floor, change_feed=self.change_feed
         )
         self.standing = Standing(read_floor)
         self.followers = self.standing.followers
@@ -57,6 +64,7 @@ class Levels:
         self.changed = False  # what is followed differs from what the hub was told
         self._staged: dict[int, TopicView] = {}  # what a coming full brings
         self._joining: set[int] = set()  # at full, never LIVE yet
+        self._policy = policy
         self._read_floor = read_floor
         self._next_id = next_id
         self._streams = Streams(next_id, self._expected)
@@ -308,7 +316,7 @@ class Levels:
 
     def _keeps(self, topic: int, group: bytes) -> bool:
         """Tell whether a table may be kept: stubs of it are sent, not values."""
-        if self.filling.rules.banned(group):
+        if self._policy.banned(group):
             return False
         held = self.view.topics[topic]
         content = held.groups.get(group)

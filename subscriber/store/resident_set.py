@@ -15,6 +15,7 @@ from ...topics.entries import FULL, MINIMAL, MINIMAL_BYTES, Entry
 from ...topics.sharding import NAMESPACE
 from .eviction import EVEN_BYTES, EvictionOrder, Key
 from .memory_budget import Account, Budget
+from .pin_policy import PinPolicy
 from .rows import entries, put
 from .table_snapshot import HEAD_ONLY, TableSnapshot, snapshot_of
 from .usage import ONCE_PER_S
@@ -27,7 +28,7 @@ PINNED_SHARE: Final = 0.9  # of what the namespace leaves; the rest is for it to
 class ResidentSet:
     """View, budget and cache, kept in step."""
 
-    def __init__(self, view: View, budget: Budget) -> None:
+    def __init__(self, view: View, budget: Budget, policy: PinPolicy) -> None:
         self.view = view
         self.budget = budget
         self.cache = EvictionOrder(self._used)
@@ -35,9 +36,7 @@ class ResidentSet:
         self.oversize = 0  # pulled, and larger than all that is free for them, or not worth it
         self.pins: dict[Key, int] = {}  # bytes of what was pulled and is pinned: not in the cache
         self.pinned_bytes = 0
-        self.pinned: Callable[[bytes], bool] = lambda _group: False
-        self.yields: Callable[[bytes, bytes], bool] = lambda _victim, _to: True
-        self.rate: Callable[[bytes], float] = lambda _group: 0.0  # at which a table is read
+        self._policy = policy
         self._slack: set[Account] = set()  # whose reservation is a guess
 
     @property
@@ -63,7 +62,7 @@ class ResidentSet:
             self._slack.clear()
         while not self.budget.fits(account, size):
             victim = self.cache.victim()
-            if victim is None or (group and not self.yields(victim[1], group)):
+            if victim is None or (group and not self._policy.may_evict(victim[1], group)):
                 return False
             self.evicted += 1
             self.evict(*victim)
@@ -170,7 +169,7 @@ class ResidentSet:
         if before is not None:
             content.used = content.used or before.used
         growth = content.held_bytes - (before.held_bytes if before is not None else 0)
-        pinned = self.pinned(group)
+        pinned = self._policy.pinned(group)
         if growth > self.spare_bytes or not (pinned or self._is_worth(group, growth)):
             self.oversize += not pinned
             return False
@@ -233,7 +232,7 @@ class ResidentSet:
         assert self.pinned_bytes == sum(self.pins.values())
         assert len(self.cache) + len(self.pins) == len(pulled)
         assert all((key in self.cache) is not (key in self.pins) for key in pulled)
-        assert all(self.pinned(key[1]) is (key in self.pins) for key in pulled)
+        assert all(self._policy.pinned(key[1]) is (key in self.pins) for key in pulled)
 
     def _is_worth(self, group: bytes, growth: int) -> bool:
         """Tell whether a large table saves as much waiting as those that it would push out."""
@@ -244,8 +243,10 @@ class ResidentSet:
         victims = tuple(self.cache.cheapest(needed))
         if len(victims) < 2:
             return True  # one for one: what is new takes the place of the least
-        lost = sum(self.rate(one) * (1 + size / EVEN_BYTES) for (_, one), size in victims)
-        return lost <= max(self.rate(group), ONCE_PER_S) * (1 + growth / EVEN_BYTES)
+        lost = sum(
+            self._policy.read_rate(one) * (1 + size / EVEN_BYTES) for (_, one), size in victims
+        )
+        return lost <= max(self._policy.read_rate(group), ONCE_PER_S) * (1 + growth / EVEN_BYTES)
 
     def _discard_pulled(self, topic: int) -> None:
         place = self.view.pulled(topic)
@@ -255,12 +256,12 @@ class ResidentSet:
 
     def _note(self, topic: int, group: bytes, content: TableSnapshot | None) -> None:
         key = (topic, group)
-        if content is None or self.pinned(group):
+        if content is None or self._policy.pinned(group):
             self.cache.discard(key)
         else:
             self.cache.note(key, content.held_bytes)
         self.pinned_bytes -= self.pins.pop(key, 0)
-        if content is not None and self.pinned(group):
+        if content is not None and self._policy.pinned(group):
             self.pins[key] = content.held_bytes
             self.pinned_bytes += content.held_bytes
 

@@ -20,10 +20,7 @@ class Namespace:
     def __init__(self, *patterns: str) -> None:
         self.catalog = Catalog()
         self.view = View(4)
-        self.moved: list[str] = []
-        self.pins = Pins(
-            PinRules(patterns), self.view, lambda _, group: self.moved.append(_name(group))
-        )
+        self.pins = Pins(PinRules(patterns), self.view)
         self.catalog.create_database("db")
         self._version = 0
 
@@ -69,7 +66,7 @@ def test_names_that_match_are_pinned_as_they_come_and_forgotten_as_they_go() -> 
     assert sorted(map(_name, names.pins.fresh)) == ["a0", "a3"]
     names.drop("a1", "c")
     assert names.scan() == ["a0", "a2", "a3"]
-    assert names.moved == ["a1", "a2", "a0", "a3", "a1"]
+    assert [_name(group) for _, group in names.pins.take_moved()] == ["a1", "a2", "a0", "a3", "a1"]
 
 
 def test_rules_for_drivers_are_no_names() -> None:

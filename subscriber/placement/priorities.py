@@ -1,0 +1,114 @@
+"""What each table is worth to this subscriber: the pin policy of replication and resident set.
+
+It holds what people have said (pins, bans), what applications read, and which changes hit tables
+that are pinned or read. It is built before the replicas, which report to it, and before the
+prefetcher, which takes the changes from it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ...topics.entries import PREFIX, Entry, group_of
+from ..store.eviction import Key
+from ..store.pin_rules import PinRules
+from ..store.table_snapshot import TableSnapshot
+from ..store.usage import UsageTracker
+from ..store.view import Swap, View
+from .pins import Pins
+
+FILTERS_MAX: Final = 4  # of one table, the newest
+HEAD: Final = ""  # the table without its blocks; no filter is empty
+WHOLE: Final = None
+
+Wants = tuple[str | None, ...]
+
+
+class Priorities:
+    """Implements PinPolicy. ``automatic``: reads and changes are counted."""
+
+    def __init__(self, rules: PinRules, view: View, *, automatic: bool) -> None:
+        self.pins = Pins(rules, view)
+        self.usage = UsageTracker()
+        self._automatic = automatic
+        self._view = view
+        self._now = 0.0  # seconds, of the last ``look``
+        self._hit: dict[
+            bytes, tuple[int, Wants]
+        ] = {}  # tables hit by a change: topic, what was held
+        self._prefetching: dict[bytes, bool] = {}  # tables being prefetched: whether as a pin
+
+    @property
+    def has_bans(self) -> bool:
+        """Whether any table may be banned."""
+        return self.pins.rules.has_bans
+
+    def banned(self, group: bytes) -> bool:
+        """Tell whether a table is never held."""
+        return self.pins.rules.banned(group)
+
+    def pinned(self, group: bytes) -> bool:
+        """Tell whether a table is pinned, and exists."""
+        return group in self.pins.known
+
+    def may_evict(self, victim: bytes, newcomer: bytes) -> bool:
+        """Tell whether ``victim`` may give way: a prefetch only evicts what is read less often."""
+        if self._prefetching.get(newcomer, True):
+            return True
+        return self.read_rate(victim) < self.read_rate(newcomer)
+
+    def read_rate(self, group: bytes) -> float:
+        """Return how often in a second a table is read, as of the last look."""
+        return self.usage.rate(group, now=self._now)
+
+    def on_entry_changed(self, topic: int, entry: Entry) -> None:
+        """Count the change, and note the table for the prefetcher if it is pinned or read."""
+        if not self.pins.known and not len(self.usage):
+            return  # nothing of it is noted anywhere
+        if self._automatic:
+            if entry.kind == PREFIX:
+                self.usage.gone(entry.key)
+            else:
+                self.usage.changed(group_of(entry.key), size=entry.size, version=entry.version)
+        group = group_of(entry.key)
+        pinned = group in self.pins.known
+        if group in self._hit or not (pinned or group in self.usage):
+            return
+        held = self._view.pulled(topic)
+        content = held.groups.get(group) if held is not None else None
+        if pinned or content is not None:
+            self._hit[group] = topic, _wants(None if pinned else content)
+
+    def on_names_changed(self, swaps: Sequence[Swap]) -> None:
+        """Have the names that came or went looked at."""
+        self.pins.named(swaps)
+
+    def on_names_discarded(self) -> Sequence[Key]:
+        """Know no pinned table any more: all names come anew."""
+        self.pins.forgot_names()
+        return self.pins.take_moved()
+
+    def look(self, *, now: float) -> None:
+        """Rate tables as of ``now`` from now on."""
+        self._now = now
+
+    def take_hits(self) -> Mapping[bytes, tuple[int, Wants]]:
+        """Return what was hit since the last call: its topic, and what a pull has to bring."""
+        hits, self._hit = self._hit, {}
+        return hits
+
+    def begin_prefetch(self, group: bytes, *, pinned: bool) -> None:
+        """A table is being prefetched; ``pinned``: it evicts whatever is in its way."""
+        self._prefetching[group] = pinned
+
+    def end_prefetch(self, group: bytes) -> None:
+        """A table is not being prefetched any more."""
+        del self._prefetching[group]
+
+
+def _wants(content: TableSnapshot | None) -> Wants:
+    """Return what a pull would have to bring so that ``content`` is as useful as it is now."""
+    if content is None or content.covers is None:
+        return (WHOLE,)
+    filters: Mapping[str, int] = content.covers
+    newest = [text for text in filters if text and not text.startswith("\0")][-FILTERS_MAX:]
+    return tuple(newest) or (HEAD,)
