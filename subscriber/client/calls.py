@@ -10,8 +10,8 @@ from ...topics.errors import LinkError, UsageError
 from ...topics.objects.filters import parse
 from ...topics.wire.messages import Claimed
 from ..config import Settings
-from ..engine.core import Member
-from ..engine.loop import Loop
+from ..engine.core import Core
+from ..engine.loop import EngineLoop
 from ..fetch.fetcher import Result
 from ..fetch.targets import cover_of
 from ..protocol.facts import Ask, AskNamespace, AskTable, AskValidate
@@ -26,15 +26,15 @@ T = TypeVar("T")
 class Calls:
     """The way from an application's thread to the member; ``loop`` is None before ``open``."""
 
-    def __init__(self, member: Member, settings: Settings) -> None:
-        self.loop: Loop | None = None
+    def __init__(self, member: Core, settings: Settings) -> None:
+        self.loop: EngineLoop | None = None
         self._member = member
         self._settings = settings
         self._reads = member.placement.reads
         self._pid = os.getpid()
         self.timeout_s = settings.timeout_s
 
-    def running(self) -> Loop:
+    def running(self) -> EngineLoop:
         """Return the loop.
 
         Raises:

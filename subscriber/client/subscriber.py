@@ -19,9 +19,9 @@ from ...topics.link import Link
 from ...topics.objects.names import parse_table_name, table_name
 from ...topics.objects.tables import Database, Partition, Table
 from ..config import TIMEOUT_S, settings_of
-from ..engine.core import Member
+from ..engine.core import Core
 from ..engine.driver import Driver
-from ..engine.loop import Loop
+from ..engine.loop import EngineLoop
 from ..engine.watch import Watch
 from ..protocol.facts import (
     AskDrop,
@@ -98,7 +98,7 @@ class Subscriber:
             memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         )
         self._pid = os.getpid()
-        self._member = Member.of(self._settings, new_id=lambda: secrets.token_bytes(16))
+        self._member = Core.of(self._settings, new_id=lambda: secrets.token_bytes(16))
         self._calls = Calls(self._member, self._settings)
         self._writes = Writes(self._calls)
         self._closed = False
@@ -123,7 +123,9 @@ class Subscriber:
         """
         if self._calls.loop is not None or self._closed:
             raise UsageError("a subscriber is opened once: make another one")
-        loop = Loop(self._member, Link(), hubs=self._settings.statestores, clock=time.monotonic)
+        loop = EngineLoop(
+            self._member, Link(), hubs=self._settings.statestores, clock=time.monotonic
+        )
         self._calls.loop = loop
         self._finalizer = weakref.finalize(self, loop.stop)  # also when the interpreter exits
         loop.start()

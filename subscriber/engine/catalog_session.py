@@ -1,4 +1,4 @@
-"""Service: catalogd's half of a member: comparisons of starts, syncs, pulls and their fence.
+"""CatalogSession: catalogd's half of a member: comparisons of starts, syncs, pulls and their fence.
 
 Pulled ── of the accepted start? ── not older than shown, topic and namespace? ──▶ shown
               no: later, once more          no: stale, pulled again
@@ -37,7 +37,7 @@ from ..store.view import TopicView
 from .write_outbox import Outbox
 
 
-class Service:
+class CatalogSession:
     """What is asked of catalogd, at whatever address it is."""
 
     def __init__(

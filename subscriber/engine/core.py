@@ -1,6 +1,6 @@
-"""Member: one subscriber as a pure state machine; composes the others, owns what they share.
+"""Core: one subscriber as a pure state machine; composes the others, owns what they share.
 
-    Heard ──▶ starts: accepted? ──▶ levels: position, budget ──▶ view ──▶ readers
+    Received ──▶ starts: accepted? ──▶ levels: position, budget ──▶ view ──▶ readers
     Ask   ──▶ memory, else pulls ──▶ fence: not older than shown ──▶ Answer
 
 Invariant: whatever is answered is at or above everything that was answered before, topic by
@@ -60,13 +60,13 @@ from ..protocol.facts import (
     Effect,
     Fact,
     Fail,
-    Garbled,
-    Heard,
     Leave,
+    Received,
     Reporting,
     Send,
     Stats,
     Tick,
+    Undecodable,
     Watching,
 )
 from ..protocol.pending import Wait, Waits
@@ -79,13 +79,13 @@ from ..store.memory_budget import Budget
 from ..store.pin_rules import PinRules
 from ..store.read_floor import ReadFloor
 from ..store.view import View, heads_within
-from .catalog_session import Service
+from .catalog_session import CatalogSession
 from .driver import Driver
-from .introspection import Telling, answer
+from .introspection import Introspection, answer
 from .write_outbox import Outbox
 
 
-class Member:
+class Core:
     """Decides everything that a subscriber does; ``view`` is what readers read."""
 
     def __init__(
@@ -137,7 +137,7 @@ class Member:
             starts=self._starts,
             automatic=automatic,
         )
-        self._service = Service(
+        self._service = CatalogSession(
             self._following,
             starts=self._starts,
             read_floor=self._read_floor,
@@ -147,7 +147,7 @@ class Member:
         )
         self.placement, self.pinning = self._placed(priorities, automatic=automatic)
         self._manual = Manual(self._following, self.placement)
-        self._telling = Telling(
+        self._telling = Introspection(
             self._following, self._service, placement=self.placement, pinning=self.pinning
         )
         self._handlers = self._by_message()
@@ -236,12 +236,12 @@ class Member:
 
     def _decide(self, fact: Fact, now: float) -> tuple[Effect, ...]:
         match fact:
-            case Heard(channel=channel, message=message):
+            case Received(channel=channel, message=message):
                 return self._on_heard(channel, message, now)
             case Tick():
                 effects = self._following.tick(now=now) + self._service.tick(now=now)
                 return effects + self.placement.tick(now=now)
-            case Garbled():
+            case Undecodable():
                 self.wire_errors += 1
                 return ()
             case Watching(on=on):

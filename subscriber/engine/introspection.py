@@ -1,4 +1,4 @@
-"""Telling: what an operator, through the hub, asks a subscriber about itself.
+"""Introspection: what an operator, through the hub, asks a subscriber about itself.
 
 Tables: ``topics``, each with its level and why it has it, ``stats``, and ``driver``: what the
 application tells of itself, where it does, with some of the others.
@@ -16,20 +16,20 @@ from ..placement.controller import PlacementController
 from ..placement.pinning import Pinning
 from ..protocol.facts import Stats, TopicInfo
 from ..replication.subscriptions import Following
-from .catalog_session import Service
+from .catalog_session import CatalogSession
 from .driver import Facts
 
 Cell = str | int | float | bool | None
 Rows = tuple[tuple[Cell, ...], ...]
 
 
-class Telling:
+class Introspection:
     """Pictures a member."""
 
     def __init__(
         self,
         following: Following,
-        service: Service,
+        service: CatalogSession,
         *,
         placement: PlacementController,
         pinning: Pinning,

@@ -19,7 +19,8 @@ from itertools import count
 from typing import Final, assert_never
 
 from ...topics.errors import LinkError, NotReady, UsageError, WireError
-from ...topics.link import Inbox, Link, Received
+from ...topics.link import Inbox, Link
+from ...topics.link import Received as Frame
 from ...topics.wire import decode, encode
 from ...topics.wire.messages import Write
 from ..protocol.facts import (
@@ -37,18 +38,18 @@ from ..protocol.facts import (
     Effect,
     Fact,
     Fail,
-    Garbled,
-    Heard,
     Leave,
     PinsNotHeld,
+    Received,
     Reporting,
     Send,
     Subscribe,
     Tick,
+    Undecodable,
     Unsubscribe,
     Watching,
 )
-from .core import Member
+from .core import Core
 from .watch import Watch, Watches
 
 POLL_S_MAX: Final = 1.0
@@ -67,11 +68,11 @@ FEW: Final = 50  # of more frames at once it is the work that takes the time
 log = logging.getLogger(__name__)
 
 
-class Loop:
+class EngineLoop:
     """Runs ``member`` on ``link``; ``ask`` and the watches are for any thread."""
 
     def __init__(
-        self, member: Member, link: Link, *, hubs: tuple[str, ...], clock: Callable[[], float]
+        self, member: Core, link: Link, *, hubs: tuple[str, ...], clock: Callable[[], float]
     ) -> None:
         self.member = member
         self._link = link
@@ -171,7 +172,7 @@ class Loop:
             self._deadline = self.member.deadline
         self._notice(batch, now)
 
-    def _notice(self, batch: Sequence[Received], now: float) -> None:
+    def _notice(self, batch: Sequence[Frame], now: float) -> None:
         """See whether deltas come faster than it is worth to wake up for each."""
         if not batch:
             self._polls = 0
@@ -271,9 +272,9 @@ class Loop:
 
 def _read(channel: str, frame: bytes) -> Fact:
     try:
-        return Heard(channel, decode(frame))
+        return Received(channel, decode(frame))
     except WireError:
-        return Garbled()
+        return Undecodable()
 
 
 def _settle(future: Future[object], outcome: object) -> None:

@@ -101,7 +101,7 @@ class Stats:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Received:
     """``message`` arrived on ``channel``."""
 
     channel: str
@@ -109,7 +109,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Garbled:
+class Undecodable:
     """A frame that is no message arrived and was dropped."""
 
 
@@ -269,7 +269,7 @@ Ask = (
     | AskStats
     | AskTold
 )
-Fact = Heard | Garbled | Tick | Ask | Watching | Reporting | Leave
+Fact = Received | Undecodable | Tick | Ask | Watching | Reporting | Leave
 
 
 # Effects

@@ -1,6 +1,6 @@
 """Lake: a catalog of many tables and partitions, filled in seconds, and a driver in virtual time.
 
-    Lake ──commit──▶ DELAY_S ──delta──▶ Driver: a Member with its planner and cache
+    Lake ──commit──▶ DELAY_S ──delta──▶ Driver: a Core with its planner and cache
       └────────────── pulls, at once ─────▶┘
 
 Tables share the bytes of their blocks, which are those of one hourly table; a change rewrites what

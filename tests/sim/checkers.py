@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from topicast.catalog.model.transactions import Transaction
 from topicast.catalog.publish.modes import Mode
-from topicast.subscriber.engine.core import Member
+from topicast.subscriber.engine.core import Core
 from topicast.subscriber.store.decode import reach_of, read_partitions
 from topicast.subscriber.store.rows import entries
 from topicast.subscriber.store.table_snapshot import TableSnapshot
@@ -93,7 +93,7 @@ class Versions:
     _held: Places = field(default_factory=dict)
     _steps: int = 0
 
-    def stepped(self, member: Member) -> None:
+    def stepped(self, member: Core) -> None:
         """Look at a view after something happened to it; at all that it holds now and then."""
         self._steps += 1
         if self._steps % LOOK_EVERY == 0:
@@ -113,7 +113,7 @@ class Versions:
             raise Violation(f"{text} at {place} after {before}")
         self._positions[who] = place
 
-    def _look(self, member: Member) -> None:
+    def _look(self, member: Core) -> None:
         """Within an epoch nothing that readers may see is older than it was before."""
         for held in member.view.topics.values():
             if held.moment is not None:
@@ -124,7 +124,7 @@ class Versions:
         for entry in entries(content.rows):
             _rise(self._held, epoch, entry, "held")
 
-    def answered(self, member: Member, content: TableSnapshot) -> Place:
+    def answered(self, member: Core, content: TableSnapshot) -> Place:
         """Take an answer: within an epoch no entry of it is older than it was before.
 
         Returns epoch and data version of the table.
@@ -210,7 +210,7 @@ def _rise(known: Places, epoch: int, entry: Entry, how: str) -> None:
     known[epoch, entry.key] = place
 
 
-def _epoch_of(member: Member, content: TableSnapshot) -> int:
+def _epoch_of(member: Core, content: TableSnapshot) -> int:
     """Return the epoch of an answer: of the open topic that holds it, else of the pull."""
     group = group_of(next(entries(content.rows)).key)
     db, table = group.decode().split("\0")[:2]

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from topicast.subscriber.engine.core import Member
+from topicast.subscriber.engine.core import Core
 from topicast.subscriber.placement.planner import Plan, Planner, Situation
 from topicast.subscriber.replication.topic_replica import Levels
 from topicast.subscriber.store.memory_budget import Account, Budget
@@ -66,14 +66,14 @@ def check_credit(levels: Levels, stream: int) -> None:
         raise Violation(f"{granted.credit} bytes may come, {reserved} are reserved for them")
 
 
-def watch_closely(member: Member, counts: Counter[str]) -> None:
+def watch_closely(member: Core, counts: Counter[str]) -> None:
     """Have every step of a member's budget and planner looked at, and counted."""
     budget, planner = member._following.levels.budget, member.placement._planner
     budget.__class__, planner.__class__ = CheckedBudget, CheckedPlanner
     budget.counts = planner.counts = counts  # type: ignore[attr-defined]  # they have it now
 
 
-def count_held(member: Member, counts: Counter[str], *, now: float) -> None:
+def count_held(member: Core, counts: Counter[str], *, now: float) -> None:
     """Add up what became of a member's budget."""
     following = member._following
     counts["pulled ahead"] += member._stats(now).prefetches

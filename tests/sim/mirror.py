@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from topicast.subscriber.engine.core import Member
+from topicast.subscriber.engine.core import Core
 from topicast.subscriber.engine.watch import Watch, Watches
 from topicast.subscriber.protocol.facts import Change
 from topicast.tests.sim.checkers import Asked, Place, same
@@ -51,7 +51,7 @@ class Mirror:
         self._now += 1
         self._answers.append((self._now, asked, seen, place))
 
-    def stepped(self, member: Member) -> None:
+    def stepped(self, member: Core) -> None:
         """Note which topics are followed at no level."""
         levels = member._following.levels
         self._is_open = self._is_open or member._following.ready()

@@ -12,7 +12,7 @@ from topicast.catalog.publish.backfill import Backfill
 from topicast.catalog.serve import pulls as catalog_pulls
 from topicast.catalog.serve.pull_server import PullServer
 from topicast.statestore.ingest import Intake
-from topicast.subscriber.engine.catalog_session import Service
+from topicast.subscriber.engine.catalog_session import CatalogSession
 from topicast.subscriber.fetch.fetcher import Fetcher
 from topicast.subscriber.replication.filling import Filling
 from topicast.subscriber.replication.lineage import Starts
@@ -27,7 +27,7 @@ SEEDS = range(200)  # each fault that has no scenario is found by one of the fir
 BY_SEED = ""
 
 # Not here, for nothing can be seen without it: a pull that contradicts an equal namespace is pulled
-# again (Service._stale). catalogd cuts a reply from both at once, so none of its own does.
+# again (CatalogSession._stale). catalogd cuts a reply from both at once, so none of its own does.
 PLANTS = (
     Plant(
         "what was withheld is sent when it is withheld no more",
@@ -122,7 +122,7 @@ PLANTS = (
         "memory_behind_a_pull",
         (
             Line(
-                Service,
+                CatalogSession,
                 "on_pulled",
                 "self._show(part.topic, (part.epoch, part.topic_version))",
                 "pass",
@@ -134,7 +134,7 @@ PLANTS = (
         "names_at_a_lagging_hub",
         (
             Line(
-                Service,
+                CatalogSession,
                 "on_pulled",
                 "self._show(NAMESPACE, (part.epoch, part.namespace_version))",
                 "pass",
@@ -144,7 +144,7 @@ PLANTS = (
     Plant(
         "a pull below what was shown is stale",
         "late_pull",
-        (Line(Service, "_stale", " or place < self._read_floor.of(topic)", ""),),
+        (Line(CatalogSession, "_stale", " or place < self._read_floor.of(topic)", ""),),
     ),
     Plant(
         "what was shown of a topic stays a lower bound after its drop",
@@ -161,14 +161,21 @@ PLANTS = (
     Plant(
         "a pull below what the names have shown is stale",
         "late_pull_of_a_dropped_table",
-        (Line(Service, "_stale", "namespace_place < self._read_floor.of(NAMESPACE)", "False"),),
+        (
+            Line(
+                CatalogSession,
+                "_stale",
+                "namespace_place < self._read_floor.of(NAMESPACE)",
+                "False",
+            ),
+        ),
     ),
     Plant(
         "a pull from before a stub is stale",
         "late_pull_behind_a_stub",
         (
             Line(
-                Service,
+                CatalogSession,
                 "_stale",
                 "part.topic_version < self.fetcher.fence.minimum(",
                 "0 > self.fetcher.fence.minimum(",

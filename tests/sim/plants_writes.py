@@ -6,7 +6,7 @@ Each is one line of a core, as in plants.py; PLANTS there begins with the protoc
 from topicast.catalog.core import Catalog
 from topicast.catalog.ingest.reports import Reports
 from topicast.catalog.model.tables import Tables
-from topicast.subscriber.engine.catalog_session import Service
+from topicast.subscriber.engine.catalog_session import CatalogSession
 from topicast.subscriber.engine.write_outbox import Outbox
 from topicast.tests.sim.planting import Line, Plant
 
@@ -59,7 +59,7 @@ WRITE_PLANTS = (
         BY_SEED,
         (
             Line(
-                Service,
+                CatalogSession,
                 "_hasten",
                 "self.outbox.hasten(now=now)",
                 "self.outbox._queue.clear(); self.outbox._requests.clear()",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
-from topicast.subscriber.engine.core import Member
+from topicast.subscriber.engine.core import Core
 from topicast.subscriber.protocol import facts as member_facts
 from topicast.tests.sim.holding import check_credit, watch_closely
 from topicast.tests.sim.mirror import Mirror
@@ -40,7 +40,7 @@ class ReaderProcess:
         self.setup = setup
         self.name = f"reader-{number}"
         self.answered: Callable[[member_facts.Answer | member_facts.Fail], None] = lambda _: None
-        self.stepped: Callable[[Member], None] = lambda _: None
+        self.stepped: Callable[[Core], None] = lambda _: None
         self.hub = -1
         self.lines = {"hub": 0, "data": 0, "catalog": 0}
         self.data = -1
@@ -49,7 +49,7 @@ class ReaderProcess:
         self.next_id = 0
         order = tuple(f"hub-{(number + n) % HUBS}" for n in range(HUBS))
         self.order = order
-        self.member = Member(
+        self.member = Core(
             order,
             budget_bytes=setup.budget_bytes,
             name=self.name,
@@ -186,7 +186,7 @@ class ReaderProcess:
             self._heard(channel, frame)
 
     def _heard(self, channel: str, frame: bytes) -> None:
-        fact = member_facts.Heard(channel, self.world.frames.read(frame))
+        fact = member_facts.Received(channel, self.world.frames.read(frame))
         if self.slow:
             self.world.at(self.slow, lambda: self.hear(fact))
         else:

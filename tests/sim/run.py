@@ -5,7 +5,7 @@ from random import Random
 
 from topicast.catalog.model.transactions import Transaction
 from topicast.catalog.publish.modes import POLICY_DEFAULT
-from topicast.subscriber.engine.core import Member
+from topicast.subscriber.engine.core import Core
 from topicast.subscriber.protocol.facts import Answer, Fail
 from topicast.tests.sim.application import Application
 from topicast.tests.sim.checkers import Incarnations, Moments, Place, Versions
@@ -127,7 +127,7 @@ class Run:
         def answered(effect: Answer | Fail) -> None:
             any(thread.answered(effect) for thread in threads)
 
-        def stepped(member: Member) -> None:
+        def stepped(member: Core) -> None:
             versions.stepped(member)
             self.trouble.stepped(process)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from topicast.catalog.publish.modes import MODE_DEFAULT
-from topicast.subscriber.engine.core import Member
+from topicast.subscriber.engine.core import Core
 from topicast.tests.sim.processes import EPOCH_0, HUBS, MODES
 from topicast.tests.sim.reader import ReaderProcess
 from topicast.tests.sim.store import SimStore
@@ -20,7 +20,7 @@ class Ambush:
     """A fault that waits until it finds a subscriber in the middle of something."""
 
     name: str
-    finds: Callable[[Member], bool]
+    finds: Callable[[Core], bool]
     fault: Callable[[ReaderProcess], None]
 
 
@@ -162,7 +162,7 @@ class Trouble:
         self.world.at(self.world.rng.uniform(0.1, 0.8), lambda: setattr(metastore, "away", False))
 
 
-def _joins(member: Member) -> bool:
+def _joins(member: Core) -> bool:
     """Tell whether a table topic comes at full, and its catch-up was asked for."""
     levels = member._following.levels
     return any(
@@ -170,5 +170,5 @@ def _joins(member: Member) -> bool:
     )
 
 
-def _pulls(member: Member) -> bool:
+def _pulls(member: Core) -> bool:
     return len(member._service.fetcher.fence) > 0

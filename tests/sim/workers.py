@@ -63,7 +63,7 @@ class Worker:
         setup, name = self.process.setup, self.process.name
         found = Subscriber("tcp://hub:1", budget=setup.budget_bytes, name=name, timeout_s=3.0)
         found._calls = Calls(self.process.member, found._settings)
-        found._calls.loop = self  # type: ignore[assignment]  # as a Loop
+        found._calls.loop = self  # type: ignore[assignment]  # as an EngineLoop
         found._writes = Writes(found._calls)
         found._writes._numbers = self.process.numbers
         return found

@@ -14,7 +14,7 @@ from random import Random
 from topicast.catalog.core import Catalog
 from topicast.catalog.publish.publisher import Publisher
 from topicast.statestore.hub import Hub
-from topicast.subscriber.engine.core import Member
+from topicast.subscriber.engine.core import Core
 from topicast.tests.sim.drivers import DriverProcess
 from topicast.tests.sim.frames import Frames
 from topicast.tests.sim.metastore import SimMetastore
@@ -114,7 +114,7 @@ class World:
             act()
         self.now = until
 
-    def check(self, core: Catalog | Hub | Member | Publisher) -> None:
+    def check(self, core: Catalog | Hub | Core | Publisher) -> None:
         """Have a core assert what always holds, now and then: it costs as much as a step."""
         self._steps += 1
         if self._steps % CHECK_EVERY == 0:

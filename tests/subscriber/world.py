@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import count
 
 from topicast.statestore.stub_deltas import minimal
-from topicast.subscriber.engine.core import Member
+from topicast.subscriber.engine.core import Core
 from topicast.subscriber.protocol import facts
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.subscriber.desk import pulled, serve
@@ -65,7 +65,7 @@ class World:
         self.now = 100.0
         self.catalog = catalog if catalog is not None else Catalog()
         ids = count(1)
-        self.member = Member(
+        self.member = Core(
             hubs,
             budget_bytes=budget_bytes,
             name="test",
@@ -163,7 +163,7 @@ class World:
                 if self.held_back(channel, message):
                     self.kept.append((channel, message))
                     continue
-                self.handle(facts.Heard(channel, decode(encode(message))))
+                self.handle(facts.Received(channel, decode(encode(message))))
             elif self.member.deadline <= self.now:
                 self.handle(facts.Tick())
             else:

@@ -39,7 +39,7 @@ def test_age_is_infinite_before_catalogd_was_heard_of() -> None:
 
 def test_garbled_frames_are_counted_and_strange_messages_ignored() -> None:
     world = started()
-    world.handle(facts.Garbled())
+    world.handle(facts.Undecodable())
     world.hear(facts.CONTROL, Dropped(request=1))
     world.hear(facts.DATA, Dropped(request=1))
     world.hear(facts.CONTROL, Refused(request=1, code="TOPIC", message="x", retry_ms=0))
@@ -50,7 +50,7 @@ def test_changes_that_came_at_once_are_told_at_once_and_before_an_answer() -> No
     world = started()
     world.handle(facts.Watching(on=True))
     news = [world.catalog.put_table("shop", name, columns=("new",)) for name in ("orders", "sales")]
-    heard = [facts.Heard(facts.DATA, delta) for delta in news]
+    heard = [facts.Received(facts.DATA, delta) for delta in news]
     ask = facts.AskTable(id=9, db="shop", table="sales", whole=False, give_up_at=world.now + 1)
     told, answer = world.member.handle_all([ask, *heard], now=world.now)
     assert isinstance(told, facts.Changed)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from topicast.subscriber.engine.core import Member
+from topicast.subscriber.engine.core import Core
 from topicast.subscriber.engine.loop import (
     FEW,
     FLOOD_POLLS,
@@ -17,7 +17,7 @@ from topicast.subscriber.engine.loop import (
     POLLS_A_LOOK,
     TOGETHER,
     TURN_S,
-    Loop,
+    EngineLoop,
 )
 from topicast.subscriber.protocol.facts import (
     BULK,
@@ -25,10 +25,10 @@ from topicast.subscriber.protocol.facts import (
     PULLS,
     AskStats,
     ConnectCatalog,
-    Garbled,
     PinsNotHeld,
     Stats,
     Subscribe,
+    Undecodable,
 )
 from topicast.tests.waiting import until
 from topicast.topics.errors import NotReady, UsageError
@@ -36,16 +36,16 @@ from topicast.topics.link import Link, Received
 
 
 @pytest.fixture
-def loop() -> Iterator[Loop]:
+def loop() -> Iterator[EngineLoop]:
     """A loop whose hub is not there."""
     hubs = ("tcp://127.0.0.1:1",)
-    member = Member(hubs, budget_bytes=1000, name="test", new_id=lambda: bytes(16))
-    made = Loop(member, Link(), hubs=hubs, clock=time.monotonic)
+    member = Core(hubs, budget_bytes=1000, name="test", new_id=lambda: bytes(16))
+    made = EngineLoop(member, Link(), hubs=hubs, clock=time.monotonic)
     yield made
     made.stop()
 
 
-def _stats(loop: Loop, timeout_s: float = 5) -> Stats:
+def _stats(loop: EngineLoop, timeout_s: float = 5) -> Stats:
     stats = loop.ask(lambda number, _: AskStats(id=number), timeout_s=timeout_s)
     assert isinstance(stats, Stats)
     return stats
@@ -53,8 +53,8 @@ def _stats(loop: Loop, timeout_s: float = 5) -> Stats:
 
 def test_asks_are_answered_by_the_thread() -> None:
     hubs = ("tcp://127.0.0.1:1",)
-    member = Member(hubs, budget_bytes=1000, name="test", new_id=lambda: bytes(16))
-    loop = Loop(member, Link(), hubs=hubs, clock=time.monotonic)
+    member = Core(hubs, budget_bytes=1000, name="test", new_id=lambda: bytes(16))
+    loop = EngineLoop(member, Link(), hubs=hubs, clock=time.monotonic)
     loop.start()
     assert _stats(loop).budget_bytes == 1000
     loop.stop()
@@ -62,7 +62,7 @@ def test_asks_are_answered_by_the_thread() -> None:
         _stats(loop)
 
 
-def test_loop_that_never_started_refuses_and_closes(loop: Loop) -> None:
+def test_loop_that_never_started_refuses_and_closes(loop: EngineLoop) -> None:
     with pytest.raises(UsageError, match="never opened"):
         _stats(loop)
     loop.stop()
@@ -87,10 +87,10 @@ class Frames(Link):
 GARBAGE = Received(DATA, b"", b"garbage of a stranger")
 
 
-def looped(*batches: list[Received], clock: Callable[[], float]) -> Loop:
+def looped(*batches: list[Received], clock: Callable[[], float]) -> EngineLoop:
     hubs = ("tcp://127.0.0.1:1",)
-    member = Member(hubs, budget_bytes=1000, name="test", new_id=lambda: bytes(16))
-    return Loop(member, Frames(*batches), hubs=hubs, clock=clock)
+    member = Core(hubs, budget_bytes=1000, name="test", new_id=lambda: bytes(16))
+    return EngineLoop(member, Frames(*batches), hubs=hubs, clock=clock)
 
 
 def test_frames_that_are_no_message_are_counted_all_of_them() -> None:
@@ -107,7 +107,7 @@ def test_watch_sees_what_came_in_the_same_turn_as_it(monkeypatch: pytest.MonkeyP
     decide = loop.member.handle_all
 
     def handle_all(facts: Any, *, now: float) -> Any:
-        watched.extend(loop.member.watched for fact in facts if isinstance(fact, Garbled))
+        watched.extend(loop.member.watched for fact in facts if isinstance(fact, Undecodable))
         return decide(facts, now=now)
 
     monkeypatch.setattr(loop.member, "handle_all", handle_all)
@@ -202,18 +202,20 @@ def test_what_is_due_is_done_under_a_flood_too_and_within_a_few_polls() -> None:
     loop.stop()
 
 
-def test_pins_that_do_not_fit_are_warned_of(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+def test_pins_that_do_not_fit_are_warned_of(
+    loop: EngineLoop, caplog: pytest.LogCaptureFixture
+) -> None:
     loop._perform([PinsNotHeld(tables=3, needed_bytes=900, room_bytes=100)])
     assert "tables=3 needed_bytes=900 room_bytes=100" in caplog.text
 
 
-def test_address_that_is_none_is_not_connected_to(loop: Loop) -> None:
+def test_address_that_is_none_is_not_connected_to(loop: EngineLoop) -> None:
     loop._perform([ConnectCatalog("nonsense"), Subscribe(b"1234")])
     assert loop._connected == set()
 
 
 def test_thread_that_is_held_up_does_not_hold_up_who_asks(
-    loop: Loop, monkeypatch: pytest.MonkeyPatch
+    loop: EngineLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("topicast.subscriber.engine.loop.GRACE_S", 0.0)
     held = threading.Event()
@@ -229,7 +231,9 @@ def test_thread_that_is_held_up_does_not_hold_up_who_asks(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_thread_that_fails_tells_who_waits(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thread_that_fails_tells_who_waits(
+    loop: EngineLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a fault of ours")
 

@@ -202,7 +202,7 @@ def test_topic_that_waits_for_its_turn_in_a_stream_is_asked_for_once() -> None:
     while world.kept:
         world.pass_time(1.5)
         channel, message = world.kept.pop(0)
-        world.handle(facts.Heard(channel, message))
+        world.handle(facts.Received(channel, message))
     world.release()
     assert len(world.said(CatchUp)) == 1
     assert world.ask(facts.AskReady) in world.answers

@@ -156,7 +156,7 @@ def test_horizon_is_told_as_a_change_of_every_table() -> None:
     _seen(world)
     delta = world.catalog.put_partitions("shop", "sales", {"ds=001": {"n": "new"}})
     told = replace(delta, level=MINIMAL, entries=(), horizon=True)
-    world.handle(facts.Heard(facts.DATA, told))
+    world.handle(facts.Received(facts.DATA, told))
     assert sorted(_seen(world)) == _all_of(world, topic)
 
 
