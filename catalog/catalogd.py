@@ -15,7 +15,7 @@ from ..topics.link import Inbox, Link, LinkCounts, Received
 from ..topics.topic import Topic
 from ..topics.wire.codec import decode, encode
 from ..topics.wire.messages import BULK_CHANNEL, CONTROL_CHANNEL, Bye, Message
-from ..topics.wire.refusal import refusal
+from ..topics.wire.refusal import refuse_frame
 from .core import Catalog
 from .facts import (
     Asked,
@@ -172,7 +172,7 @@ class Catalogd:
     def _on_garbled(self, one: Received, exc: WireError, *, now: float, now_us: int) -> None:
         self._catalog.counts.garbled += 1
         if one.name == SERVICE:
-            self._link.send(SERVICE, encode(refusal(exc)), one.peer)
+            self._link.send(SERVICE, encode(refuse_frame(exc)), one.peer)
             return
         hub, _ = self._sockets[one.name]
         self._tell(hub, publishing.Garbled(str(exc)), now=now, now_us=now_us)

@@ -7,13 +7,13 @@ from ..topics.errors import WireError
 from ..topics.wire.messages import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
-    OPERATOR,
     PUBLISHER,
     READER,
     Announce,
     Bye,
     Cancel,
     CatchUp,
+    Channel,
     Chunk,
     Compare,
     Credit,
@@ -28,13 +28,14 @@ from ..topics.wire.messages import (
     Pull,
     Refused,
     Report,
+    Role,
     Status,
     Sync,
     Validate,
 )
 
-ROLES: Final = {READER: "reader", PUBLISHER: "publisher", OPERATOR: "operator"}
-CHANNELS: Final = {CONTROL_CHANNEL: "control", BULK_CHANNEL: "bulk"}
+ROLES: Final[dict[int, str]] = {role: role.name.lower() for role in Role}
+CHANNELS: Final[dict[int, str]] = {channel: channel.name.lower() for channel in Channel}
 
 _MAY: Final[dict[type, tuple[tuple[int, ...], tuple[int, ...]]]] = {
     Join: ((READER,), (CONTROL_CHANNEL,)),

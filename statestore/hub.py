@@ -37,7 +37,7 @@ from ..topics.wire.messages import (
     Refused,
     Status,
 )
-from ..topics.wire.refusal import refusal
+from ..topics.wire.refusal import Refusal, refuse, refuse_frame
 from . import replies as answers
 from . import status
 from .facts import (
@@ -59,7 +59,7 @@ from .introspection import Inspecting
 from .membership import MEMBERS_MAX, Member, Members
 from .reader_requests import Readers
 from .subscriptions import Subscriptions
-from .validation import Told, hello_fault, no
+from .validation import Told, hello_fault
 
 HEARTBEAT_MS: Final = 250
 MISSED_MAX: Final = 32  # heartbeats of silence until LOST
@@ -213,12 +213,12 @@ class Hub:
             return self._inspecting.answered(found[0], message) if found is not None else ()
         if found is None:
             text = "this hub does not know the connection: say hello first"
-            return self._refuse(peer, no("HELLO", text), of=message)
+            return self._refuse(peer, refuse(Refusal.HELLO, text), of=message)
         member, channel = found
         if not may(message, role=member.role, channel=channel):
             place = f"from a {ROLES[member.role]} on {CHANNELS[channel]}"
             text = f"{type(message).__name__} is not understood {place}"
-            return self._refuse(peer, no("ROLE", text), of=message)
+            return self._refuse(peer, refuse(Refusal.ROLE, text), of=message)
         return self._obey(member, peer, message)
 
     def _obey(self, member: Member, peer: bytes, message: Message) -> tuple[Effect, ...]:
@@ -226,7 +226,7 @@ class Hub:
             case Announce():
                 return self._on_announce(member, peer, message)
             case Heartbeat() | Chunk() | Delta() if member is not self._publisher:
-                return self._refuse(peer, no("START", NOT_ANNOUNCED), of=message)
+                return self._refuse(peer, refuse(Refusal.START, NOT_ANNOUNCED), of=message)
             case Heartbeat():
                 return self._reply(peer, self._intake.heartbeat(message, now=self._now), of=message)
             case Chunk():
@@ -254,7 +254,7 @@ class Hub:
         member = self._members.greet(peer, message, now=self._now)
         if member is None:
             text = f"{len(self._members)} members are here, and no more may come"
-            return self._refuse(peer, no("FULL", text, retry_ms=FULL_MS), of=message)
+            return self._refuse(peer, refuse(Refusal.FULL, text, retry_ms=FULL_MS), of=message)
         self.counts.hellos += 1
         self._retie()
         welcome = answers.welcome(self._identity, self._intake, message)
@@ -280,16 +280,18 @@ class Hub:
         if not old or old == peer:
             return ()
         text = f"start {message.start} of epoch {message.epoch} was announced after yours"
-        return self._refuse(old, no("START", text))
+        return self._refuse(old, refuse(Refusal.START, text))
 
     def _on_stray_put(self, peer: bytes) -> tuple[Effect, ...]:
         found = self._members.at(peer)
         if found is None:
-            return self._refuse(peer, no("HELLO", "say hello and announce before a delta"))
+            return self._refuse(
+                peer, refuse(Refusal.HELLO, "say hello and announce before a delta")
+            )
         self._members.heard(found[0], now=self._now)
         if found[0].role != PUBLISHER or found[1] != BULK_CHANNEL:
-            return self._refuse(peer, no("ROLE", "deltas come from a publisher, on bulk"))
-        return self._refuse(peer, no("START", NOT_ANNOUNCED))
+            return self._refuse(peer, refuse(Refusal.ROLE, "deltas come from a publisher, on bulk"))
+        return self._refuse(peer, refuse(Refusal.START, NOT_ANNOUNCED))
 
     def _on_bye(self, member: Member) -> tuple[Effect, ...]:
         for peer in member.peers.values():
@@ -300,7 +302,7 @@ class Hub:
 
     def _on_undecodable(self, peer: bytes, error: WireError) -> tuple[Effect, ...]:
         self.counts.undecodable += 1
-        return self._refuse(peer, refusal(error))
+        return self._refuse(peer, refuse_frame(error))
 
     def _on_tick(self, wall_us: int) -> tuple[Effect, ...]:
         now = self._now

@@ -48,9 +48,10 @@ from ..topics.wire.messages import (
     Refused,
     Wanted,
 )
+from ..topics.wire.refusal import Refusal, refuse
 from .catch_up_requests import Asking
 from .stub_deltas import brought, minimal, stub_bytes
-from .validation import chunk_fault, delta_fault, no
+from .validation import chunk_fault, delta_fault
 
 QUIET_S: Final = 0.1  # a heartbeat overtakes deltas that wait on bulk: believed when bulk is quiet,
 BELIEVED_S: Final = 0.5  # or after so long, quiet or not
@@ -209,7 +210,7 @@ class Intake:
             return self._stranger((heartbeat.epoch, heartbeat.start), -1)
         if len(heartbeat.versions) not in (0, len(self.slots)):
             text = f"{len(heartbeat.versions)} versions where {len(self.slots)} topics are followed"
-            return no("VECTOR", text)
+            return refuse(Refusal.VECTOR, text)
         self.catalog_address = heartbeat.catalog_address or self.catalog_address
         self.offers = heartbeat.offers
         if not heartbeat.versions:
@@ -283,15 +284,15 @@ class Intake:
         """Return the topic that a reader may be caught up from, or why there is none."""
         slot = self.slots.get(wanted.topic)
         if slot is None and self.slots:
-            return no("UNKNOWN", f"no topic {wanted.topic}: there are {self.num_topics}")
+            return refuse(Refusal.UNKNOWN, f"no topic {wanted.topic}: there are {self.num_topics}")
         if wanted.level == NONE:
-            return no("LEVEL", "nothing is sent at level none: ask for minimal or full")
+            return refuse(Refusal.LEVEL, "nothing is sent at level none: ask for minimal or full")
         if wanted.epoch > self.epoch:
             text = f"epoch {wanted.epoch} is newer than {self.epoch} here: ask again"
-            return no("AHEAD", text, retry_ms=RETRY_MS)
+            return refuse(Refusal.AHEAD, text, retry_ms=RETRY_MS)
         if slot is None or slot.follower.state != LIVE:
             text = f"topic {wanted.topic} is being caught up here: ask again"
-            return no("RETRY", text, retry_ms=RETRY_MS)
+            return refuse(Refusal.RETRY, text, retry_ms=RETRY_MS)
         return slot.topic
 
     def check(self) -> None:
@@ -311,21 +312,23 @@ class Intake:
         try:
             check_num_topics(message.num_topics)
         except ConfigError as error:
-            return no("NUM_TOPICS", str(error))
+            return refuse(Refusal.NUM_TOPICS, str(error))
         if message.epoch < max(self.epoch, 1):
             text = f"epoch {message.epoch} is behind {self.epoch} here: mint a newer one"
-            return no("AHEAD", text)
+            return refuse(Refusal.AHEAD, text)
         if message.epoch == self.epoch and message.num_topics != self.num_topics:
             text = f"{message.num_topics} topics, {self.num_topics} here: fixed for an epoch"
-            return no("NUM_TOPICS", text)
+            return refuse(Refusal.NUM_TOPICS, text)
         return None
 
     def _stranger(self, place: tuple[int, int], topic: int) -> Refused:
         if place == (self.epoch, self.start):
-            return no("TOPIC", f"no topic {topic}: there are {self.num_topics}", topic=topic)
+            return refuse(
+                Refusal.TOPIC, f"no topic {topic}: there are {self.num_topics}", topic=topic
+            )
         ours = f"epoch {self.epoch} start {self.start}"
         text = f"epoch {place[0]} start {place[1]} is not followed, {ours} is: announce it first"
-        return no("START", text, topic=topic)
+        return refuse(Refusal.START, text, topic=topic)
 
     def _begin(self, message: Announce) -> None:
         self.epoch, self.num_topics, self.watermark = message.epoch, message.num_topics, 0

@@ -13,11 +13,11 @@ from ..topics.bulk import Send
 from ..topics.entries import LEVELS
 from ..topics.liveness import LOST
 from ..topics.wire.messages import CONTROL_CHANNEL, READER, Inspect, Inspected, Refused
+from ..topics.wire.refusal import Refusal, refuse
 from . import replies as answers
 from .ingest import Intake
 from .membership import Member, Members
 from .status import JOINED, TABLES, Status, table
-from .validation import no
 
 WAITING_MAX: Final = 256  # questions that no reader has answered yet; then the oldest goes
 OF: Final = "@"
@@ -58,7 +58,7 @@ class Inspecting:
             return self._ask_of(peer, replace(asked, what=what), of)
         found = table(self._look(now=now), what)
         if found is None:
-            return peer, no("INSPECT", f"no table {what!r}: {', '.join(TABLES)}")
+            return peer, refuse(Refusal.INSPECT, f"no table {what!r}: {', '.join(TABLES)}")
         return peer, Inspected(request=asked.request, columns=found[0], rows=found[1])
 
     def answered(self, member: Member, told: Inspected | Refused) -> tuple[Send, ...]:
@@ -72,7 +72,7 @@ class Inspecting:
     def _ask_of(self, peer: bytes, asked: Inspect, of: str) -> tuple[bytes, Said]:
         member = next((m for m in self._members if m.registration.hex() == of), None)
         if member is None:
-            return peer, no("INSPECT", f"nobody of the registration {of} is here")
+            return peer, refuse(Refusal.INSPECT, f"nobody of the registration {of} is here")
         if asked.what == JOINED:
             rows = tuple(
                 (one.topic, LEVELS[one.level], one.version, answers.lag_versions(self._intake, one))
@@ -82,7 +82,7 @@ class Inspecting:
             return peer, Inspected(request=asked.request, columns=columns, rows=rows)
         to = member.peers.get(CONTROL_CHANNEL, b"")
         if member.role != READER or member.state == LOST or not to:
-            return peer, no("INSPECT", f"{member.name} is no reader that hears us")
+            return peer, refuse(Refusal.INSPECT, f"{member.name} is no reader that hears us")
         self._last += 1
         self._waiting[self._last] = _Question(peer, asked.request, member.registration)
         while len(self._waiting) > WAITING_MAX:

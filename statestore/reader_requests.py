@@ -20,10 +20,10 @@ from ..topics.wire.messages import (
     Refused,
     Status,
 )
+from ..topics.wire.refusal import Refusal, refuse
 from . import replies as answers
 from .ingest import Intake
 from .membership import Member, Members
-from .validation import no
 
 WAIT_MS: Final = 250  # before what needs a publisher first is asked again
 
@@ -66,7 +66,9 @@ class Readers:
 
     def _on_join(self, member: Member, message: Join) -> Message:
         if not self._intake.slots:
-            return no("RETRY", "no catalogd has announced itself here yet", retry_ms=WAIT_MS)
+            return refuse(
+                Refusal.RETRY, "no catalogd has announced itself here yet", retry_ms=WAIT_MS
+            )
         fault = self._too_many(len(message.positions))
         if fault is not None:
             return fault
@@ -86,7 +88,7 @@ class Readers:
         fault = self._too_many(len(message.positions))
         strange = [one.topic for one in message.positions if one.topic not in slots]
         if fault is None and strange:
-            fault = no("TOPIC", f"no topic {strange[0]}", topic=strange[0])
+            fault = refuse(Refusal.TOPIC, f"no topic {strange[0]}", topic=strange[0])
         if fault is None:
             self._members.report(
                 member, message, lag_of=lambda one: answers.lag_versions(self._intake, one)
@@ -105,4 +107,4 @@ class Readers:
         topics = len(self._intake.slots)
         if not topics or asked <= 2 * topics:  # two levels
             return None
-        return no("TOO_MANY", f"{asked} topics at once, and there are {topics}")
+        return refuse(Refusal.TOO_MANY, f"{asked} topics at once, and there are {topics}")

@@ -6,6 +6,7 @@ from typing import Final
 from ..topics.entries import FULL
 from ..topics.wire.header import HORIZON, PROTOCOL, PROTOCOL_MIN, Header
 from ..topics.wire.messages import Chunk, Hello, Refused
+from ..topics.wire.refusal import Refusal, refuse
 from .facts import CHANNELS, ROLES
 
 AGAIN_MS: Final = 1000  # before a publisher is asked again for what was refused
@@ -13,19 +14,14 @@ TOLD_EVERY_S: Final = 1.0  # one refusal a peer for what names no request: rubbi
 TOLD_MAX: Final = 1024  # peers of whom it is remembered
 
 
-def no(code: str, message: str, *, retry_ms: int = 0, topic: int = -1) -> Refused:
-    """Return a refusal whose request is set by whoever sends it."""
-    return Refused(request=0, code=code, message=message, retry_ms=retry_ms, topic=topic)
-
-
 def hello_fault(hello: Hello) -> Refused | None:
     """Return why nobody can be greeted so; None if it can be."""
     if min(PROTOCOL, hello.protocol_max) < max(PROTOCOL_MIN, hello.protocol_min):
         offered = f"protocol {hello.protocol_min} to {hello.protocol_max} offered"
         text = f"{offered}, {PROTOCOL_MIN} to {PROTOCOL} spoken here: upgrade one side"
-        return no("VERSION", text)
+        return refuse(Refusal.VERSION, text)
     if hello.role not in ROLES or hello.channel not in CHANNELS:
-        return no("ROLE", f"role {hello.role} on channel {hello.channel} is none")
+        return refuse(Refusal.ROLE, f"role {hello.role} on channel {hello.channel} is none")
     return None
 
 
@@ -39,7 +35,7 @@ def delta_fault(header: Header) -> Refused | None:
         problem = f"floor {header.floor} is above version {header.to_version}"
     else:
         return None
-    return no("DELTA", problem, topic=header.topic)
+    return refuse(Refusal.DELTA, problem, topic=header.topic)
 
 
 def chunk_fault(chunk: Chunk) -> Refused | None:
@@ -52,7 +48,7 @@ def chunk_fault(chunk: Chunk) -> Refused | None:
         problem = "a chunk is resumed after its last entry"
     else:
         return None
-    return no("CHUNK", problem, retry_ms=AGAIN_MS, topic=chunk.topic)
+    return refuse(Refusal.CHUNK, problem, retry_ms=AGAIN_MS, topic=chunk.topic)
 
 
 class Told:

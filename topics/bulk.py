@@ -20,6 +20,7 @@ from .topic import Topic
 from .wire.codec import row_bytes
 from .wire.header import CHUNK_BYTES_MAX
 from .wire.messages import Chunk, Message, Pulled, Refused, Wanted
+from .wire.refusal import Refusal, refuse
 
 STREAMS_MAX: Final = 64  # at once; who comes later is told when to come again
 STREAMS_PER_PEER_MAX: Final = 16
@@ -80,7 +81,10 @@ class Sender:
         """Begin to answer ``stream`` of ``peer``; a refusal is returned, to be sent."""
         if not self.room(peer):
             busy = f"{len(self)} streams are open: ask again"
-            return Send(peer, Refused(request=stream, code="BUSY", message=busy, retry_ms=RETRY_MS))
+            return Send(
+                peer,
+                replace(refuse(Refusal.BUSY, busy, retry_ms=RETRY_MS), request=stream),
+            )
         self.cancel(peer, stream)
         self._streams.setdefault(peer, {})[stream] = Stream(iter(parts), 0)
         self._count += 1
@@ -174,7 +178,7 @@ def chunks(
         found = find(one)
         if isinstance(found, Topic) and _lags(found, one):
             behind = f"topic {one.topic} stands at {found.version} of epoch {found.epoch} here"
-            found = Refused(request=stream, code="LAGGING", message=behind, retry_ms=RETRY_MS)
+            found = refuse(Refusal.LAGGING, behind, retry_ms=RETRY_MS)
         if isinstance(found, Refused):
             yield REFUSAL_COST, replace(found, request=stream, topic=one.topic)
             continue

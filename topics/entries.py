@@ -5,17 +5,41 @@ a table with its blocks, or a database with its blocks of names. A PREFIX tombst
 group and deletes every entry of it that has a lower version.
 """
 
+from enum import IntEnum
 from typing import Final, NamedTuple
 
-VALUE: Final = 0  # key -> value
-STUB: Final = 1  # key changed; its value is elsewhere (size says how large)
-TOMBSTONE: Final = 2  # key is gone
-PREFIX: Final = 3  # the whole group is gone
 
-NONE: Final = 0  # levels: what a subscriber follows of a topic
-MINIMAL: Final = 1
-FULL: Final = 2
-LEVELS: Final = ("none", "minimal", "full")  # their names, by number
+class EntryKind(IntEnum):
+    """What an entry says of its key."""
+
+    VALUE = 0  # the key has this value
+    STUB = 1  # the key changed; its value is elsewhere (size says how large)
+    TOMBSTONE = 2  # the key is gone
+    PREFIX = 3  # the whole group is gone
+
+    __repr__ = int.__repr__  # entries print as the vectors have them
+
+
+VALUE: Final = EntryKind.VALUE
+STUB: Final = EntryKind.STUB
+TOMBSTONE: Final = EntryKind.TOMBSTONE
+PREFIX: Final = EntryKind.PREFIX
+
+
+class Level(IntEnum):
+    """How much of a topic a subscriber follows; ``name.lower()`` is what users type and read."""
+
+    NONE = 0
+    MINIMAL = 1  # keys, versions and sizes
+    FULL = 2  # values too
+
+    __repr__ = int.__repr__
+
+
+NONE: Final = Level.NONE
+MINIMAL: Final = Level.MINIMAL
+FULL: Final = Level.FULL
+LEVELS: Final = tuple(level.name.lower() for level in Level)  # their names, by number
 
 MINIMAL_BYTES: Final = 64  # what following a topic at level minimal is accounted for
 

@@ -8,12 +8,22 @@ Invariant: one call of ``state`` never takes a peer from LIVE to LOST, and witho
 depends on the length of the silence alone.
 """
 
+from enum import StrEnum
 from math import inf
 from typing import Final
 
-LIVE: Final = "LIVE"
-SUSPECT: Final = "SUSPECT"
-LOST: Final = "LOST"
+
+class LivenessState(StrEnum):
+    """What a peer's silence says."""
+
+    LIVE = "LIVE"
+    SUSPECT = "SUSPECT"
+    LOST = "LOST"
+
+
+LIVE: Final = LivenessState.LIVE
+SUSPECT: Final = LivenessState.SUSPECT
+LOST: Final = LivenessState.LOST
 
 SUSPECT_S: Final = 2.0  # eight missed heartbeats of 250 ms
 LOST_S: Final = 8.0  # 32 missed heartbeats: longer than a full collection or a slow disk
@@ -36,11 +46,11 @@ class Liveness:
 
     def heard(self, now: float) -> None:
         """Take any sign of life, of whatever kind."""
-        self._state = LIVE
+        self._state: LivenessState = LIVE
         self._excused = False
         self.deadline = now + self._suspect_s
 
-    def state(self, now: float) -> str:
+    def state(self, now: float) -> LivenessState:
         """Return LIVE, SUSPECT or LOST as of ``now``."""
         if now < self.deadline:
             return self._state

@@ -37,6 +37,7 @@ from ...topics.wire.messages import (
     Wanted,
     Welcome,
 )
+from ...topics.wire.refusal import Refusal
 from ..lineage import AHEAD, Claim, by_topic, judge
 from .deltas import Unacknowledged
 from .publishing import (
@@ -75,8 +76,19 @@ AHEAD_S: Final = 1.0  # between two epochs for one hub, doubled by each: two cat
 AHEAD_S_MAX: Final = 60.0  # publish to one hub must not race through epochs
 TURN_BYTES: Final = 512 << 10  # of chunks: two large ones, then deltas have their turn
 
-OURS_AGAIN: Final = ("HELLO", "START", "AHEAD")  # the hub restarted, or follows another start
-OF_ONE_MESSAGE: Final = ("DELTA", "CHUNK", "VECTOR", "TOPIC", "MESSAGE", "WIRE")
+OURS_AGAIN: Final = (
+    Refusal.HELLO,
+    Refusal.START,
+    Refusal.AHEAD,
+)  # the hub restarted, or follows another start
+OF_ONE_MESSAGE: Final = (
+    Refusal.DELTA,
+    Refusal.CHUNK,
+    Refusal.VECTOR,
+    Refusal.TOPIC,
+    "MESSAGE",
+    Refusal.WIRE,
+)
 CHANNELS: Final = (CONTROL_CHANNEL, BULK_CHANNEL)
 HUB: Final = b"hub"  # the one peer of the sender
 
@@ -296,7 +308,7 @@ class Publisher:
         stream = message.stream
         if not self._announced:
             text = "nothing is announced to you yet: ask again"
-            refusal = Refused(request=stream, code="START", message=text, retry_ms=RETRY_MS)
+            refusal = Refused(request=stream, code=Refusal.START, message=text, retry_ms=RETRY_MS)
             return (Send(BULK_CHANNEL, refusal),)
         shown = self._published.shown
         parts = chunks(stream, message.wanted, find=self._find, place=self._place, shown=shown)
@@ -393,7 +405,7 @@ class Publisher:
         if topic is not None:
             return topic
         text = f"no topic {wanted.topic}: there are {len(self._published.topics) - 1}"
-        return Refused(request=0, code="UNKNOWN", message=text, retry_ms=0)
+        return Refused(request=0, code=Refusal.UNKNOWN, message=text, retry_ms=0)
 
     def _place(self) -> tuple[int, int]:
         return self._published.position[1], self._now_us

@@ -16,7 +16,8 @@ from ...topics.errors import ConfigError, NoSuchObject, UsageError
 from ...topics.objects.names import check_partition_name, database_key, parse_table_name
 from ...topics.objects.rules import rule_of, with_rule
 from ...topics.offers import offers_in_words
-from ...topics.wire.messages import Inspected, Message, Order, Refused
+from ...topics.wire.messages import Inspected, Message, Order, OrderKind, Refused
+from ...topics.wire.refusal import Refusal
 from ..facts import NamesFailed, NamesRead, ReadNames
 from ..ingest.poller import Poller
 from ..ingest.reads import Withdraw
@@ -26,8 +27,8 @@ from ..publish.backfill import Backfill
 from ..publish.modes import Mode, overrides_text, parse_mode
 from .admin_jobs import INVALIDATE, REFRESH, Job, Jobs
 
-MODE: Final = "mode"
-DRIVERS: Final = "drivers"
+MODE: Final = OrderKind.MODE
+DRIVERS: Final = OrderKind.DRIVERS
 ORDERS: Final = (MODE, DRIVERS, INVALIDATE, REFRESH)
 DATA: Final = "data"  # behind the object that is refreshed
 
@@ -89,9 +90,9 @@ class AdminOrders:
             else:
                 raise UsageError(f"no order {order.order!r}: {', '.join(ORDERS)}")
         except NoSuchObject as error:
-            self._refuse(peer, order.request, "NO_OBJECT", why=str(error))
+            self._refuse(peer, order.request, Refusal.NO_OBJECT, why=str(error))
         except (UsageError, ConfigError) as error:
-            self._refuse(peer, order.request, "ORDER", why=str(error))
+            self._refuse(peer, order.request, Refusal.ORDER, why=str(error))
 
     def listings(self) -> list[ReadNames]:
         """Hand over what is to be listed."""
@@ -104,12 +105,12 @@ class AdminOrders:
         if job is None:
             return
         if isinstance(fact, NamesFailed):
-            self._end(job, refusal=("SOURCE", f"the metastore does not answer: {fact.error}"))
+            self._end(job, refusal=(Refusal.SOURCE, f"the metastore does not answer: {fact.error}"))
             return
         job.still_since = now
         found = {db: rows for db, rows in fact.databases.items() if self._hands.follows(db)}
         if not self._jobs.begin(job, found):
-            self._end(job, refusal=("NO_OBJECT", str(NoSuchObject(job.db))))
+            self._end(job, refusal=(Refusal.NO_OBJECT, str(NoSuchObject(job.db))))
 
     def withdrawn(self, effect: Withdraw) -> None:
         """Learn that a table cannot be read."""
@@ -133,7 +134,7 @@ class AdminOrders:
                     self._done(job)
             elif now >= job.still_since + STILL_S_MAX:
                 why = f"the metastore does not answer: {self._poller.error or 'it is slow'}"
-                self._end(job, refusal=("SOURCE", why))
+                self._end(job, refusal=(Refusal.SOURCE, why))
 
     def given(self, at_us: int) -> tuple[OrderRow, ...]:
         """Hand over what was ordered, for the history."""
@@ -183,7 +184,7 @@ class AdminOrders:
         db, table, partition = self._object(order)
         if len(self._open) >= JOBS_MAX:
             why = f"{JOBS_MAX} orders are being obeyed: ask again"
-            self._refuse(peer, order.request, "BUSY", why=why, retry_ms=RETRY_MS)
+            self._refuse(peer, order.request, Refusal.BUSY, why=why, retry_ms=RETRY_MS)
             return
         self._numbers += 1
         job = Job(
@@ -226,18 +227,21 @@ class AdminOrders:
 
     def _done(self, job: Job) -> None:
         if self._jobs.missing(job):
-            self._end(job, refusal=("NO_OBJECT", str(NoSuchObject(job.object))))
+            self._end(job, refusal=(Refusal.NO_OBJECT, str(NoSuchObject(job.object))))
         elif job.failed and job.table:
             error = job.failed[job.db, job.table]
-            self._end(job, refusal=("SOURCE", f"the metastore cannot read {job.object}: {error}"))
+            self._end(
+                job,
+                refusal=(Refusal.SOURCE, f"the metastore cannot read {job.object}: {error}"),
+            )
         else:
             self._end(job)
 
-    def _end(self, job: Job, *, refusal: tuple[str, str] | None = None) -> None:
+    def _end(self, job: Job, *, refusal: tuple[Refusal, str] | None = None) -> None:
         del self._open[job.number]
         if refusal is not None:
             code, why = refusal
-            retry_ms = RETRY_MS if code == "SOURCE" else 0
+            retry_ms = RETRY_MS if code.retriable else 0
             self._refuse(job.peer, job.request, code, why=why, retry_ms=retry_ms)
             return
         facts: dict[str, str | int] = {

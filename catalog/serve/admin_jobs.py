@@ -13,15 +13,15 @@ from itertools import islice
 from typing import Final
 
 from ...topics.objects.names import TableId
-from ...topics.wire.messages import SOURCE_ORDERS
+from ...topics.wire.messages import SOURCE_ORDERS, OrderKind
 from ..ingest.actions import Dirty, DirtyDatabase, DirtyPartitions, DirtyTable
 from ..ingest.loader import WHOLE_PER_READ_MAX, Loader
 from ..ingest.poller import Poller
 from ..model.namespace import Namespace
 from ..model.tables import Tables
 
-INVALIDATE: Final = "invalidate"
-REFRESH: Final = "refresh"
+INVALIDATE: Final = OrderKind.INVALIDATE
+REFRESH: Final = OrderKind.REFRESH
 
 TOUCHED_MAX: Final = 50  # tables of a step: 20 µs each, and their rows in the commit
 

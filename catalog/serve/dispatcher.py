@@ -27,6 +27,7 @@ from ...topics.wire.messages import (
     Validate,
     Validated,
 )
+from ...topics.wire.refusal import Refusal
 from ..facts import Counts, Reply
 from ..ingest.loader import Loader
 from ..ingest.poller import Poller
@@ -123,7 +124,7 @@ class Dispatcher:
             case _:
                 name = type(message).__name__
                 what = f"{name} is nothing that catalogd answers: see docs/protocol.md"
-                self._refuse(peer, 0, "UNEXPECTED", why=what)
+                self._refuse(peer, 0, Refusal.UNEXPECTED, why=what)
 
     def polled(self, poll: int, seq: int) -> None:
         """Learn that a poll brought everything up to arrival number ``seq``."""
@@ -148,7 +149,7 @@ class Dispatcher:
                 self._replies.append(Reply(peer=peer, message=self._synced(request)))
         for peer, request in self._syncs.expire(now):
             why = f"the metastore does not answer: {self._poller.error or 'it is slow'}"
-            self._refuse(peer, request, "SOURCE", why=why, retry_ms=RETRY_MS)
+            self._refuse(peer, request, Refusal.SOURCE, why=why, retry_ms=RETRY_MS)
         for peer, answer in (*self._admin.answers(), *self._report_acks.answers()):
             self.counts.refused += isinstance(answer, Refused)
             self._replies.append(Reply(peer=peer, message=answer))
@@ -167,16 +168,18 @@ class Dispatcher:
         polls = self._loader.polls_begun
         if not self._poller.enabled:
             why = "events are off (--hms_event_polling_interval_s=0): there is nothing to wait for"
-            self._refuse(peer, sync.request, "NO_EVENTS", why=why)
+            self._refuse(peer, sync.request, Refusal.NO_EVENTS, why=why)
         elif not self._syncs.ask(peer, sync.request, polls_begun=polls, now=now):
-            self._refuse(peer, sync.request, "BUSY", why="too many syncs wait", retry_ms=RETRY_MS)
+            self._refuse(
+                peer, sync.request, Refusal.BUSY, why="too many syncs wait", retry_ms=RETRY_MS
+            )
 
     def _on_compare(self, peer: bytes, compare: Compare, judge: Callable[[Claim], bool]) -> None:
         claim = Claim(epoch=compare.epoch, start=compare.start, versions=dict(compare.versions))
         try:
             accepted = judge(claim)
         except WireError as exc:
-            self._refuse(peer, compare.request, "CLAIM", why=str(exc))
+            self._refuse(peer, compare.request, Refusal.CLAIM, why=str(exc))
             return
         epoch, start = self._position()
         answer = Compared(request=compare.request, accepted=accepted, epoch=epoch, start=start)
@@ -198,7 +201,7 @@ class Dispatcher:
         found = inspect(asked.what)
         if found is None:
             why = f"no table {asked.what!r}: {', '.join(TABLES)}"
-            self._refuse(peer, asked.request, "UNKNOWN", why=why)
+            self._refuse(peer, asked.request, Refusal.UNKNOWN, why=why)
             return
         rows = Inspected(request=asked.request, columns=found.columns, rows=found.rows)
         self._replies.append(Reply(peer=peer, message=rows))
@@ -230,7 +233,7 @@ class Dispatcher:
 
     def _refuse_early(self, peer: bytes, request: int) -> None:
         why = f"catalogd reads the names first: {self._poller.error or 'ask again'}"
-        self._refuse(peer, request, "STARTING", why=why, retry_ms=RETRY_MS)
+        self._refuse(peer, request, Refusal.STARTING, why=why, retry_ms=RETRY_MS)
 
     def _refuse(self, peer: bytes, request: int, code: str, *, why: str, retry_ms: int = 0) -> None:
         self.counts.refused += 1

@@ -14,6 +14,7 @@ from ...topics.bulk import Sender
 from ...topics.errors import UsageError
 from ...topics.objects.names import TableId, table_name
 from ...topics.wire.messages import Pull, Refused
+from ...topics.wire.refusal import Refusal
 from ..facts import Counts, Reply
 from ..ingest.loader import Loader
 from ..ingest.poller import Poller
@@ -65,7 +66,7 @@ class PullServer:
         elif self._waiting.add(peer, pull, now=now):
             self._load_some()
         else:
-            self._refuse(peer, pull, "BUSY", why="too many pulls wait", retry_ms=RETRY_MS)
+            self._refuse(peer, pull, Refusal.BUSY, why="too many pulls wait", retry_ms=RETRY_MS)
 
     def credit(self, peer: bytes, stream: int, amount: int, *, now: float) -> None:
         """Let a stream send ``amount`` bytes more."""
@@ -87,7 +88,7 @@ class PullServer:
     def withdrawn(self, table: TableId, error: str) -> None:
         """Refuse those who wait for a table that cannot be read."""
         for peer, pull in self._waiting.give_up(table):
-            self._refuse(peer, pull, "UNREADABLE", why=_unreadable(pull, error))
+            self._refuse(peer, pull, Refusal.UNREADABLE, why=_unreadable(pull, error))
 
     def replies(self, *, now: float) -> tuple[Reply, ...]:
         """Return what may leave, now that everything is committed."""
@@ -96,7 +97,7 @@ class PullServer:
             if self._pulls.ready(pull) or not self._refuse_known(peer, pull):
                 self._queue(peer, pull)
         for peer, pull in self._waiting.expire(now):
-            self._refuse(peer, pull, "LOADING", why=self._progress(pull), retry_ms=RETRY_MS)
+            self._refuse(peer, pull, Refusal.LOADING, why=self._progress(pull), retry_ms=RETRY_MS)
         self._load_some()
         self._open_some(now)
         while self._heard and next(iter(self._heard.values())) <= now - STALLED_S:
@@ -118,7 +119,7 @@ class PullServer:
         if not self._turns.put(peer, pull):
             retry_ms = QUEUED_RETRY_MS + len(self._turns)
             why = "too many pulls wait for their turn"
-            self._refuse(peer, pull, "BUSY", why=why, retry_ms=retry_ms)
+            self._refuse(peer, pull, Refusal.BUSY, why=why, retry_ms=retry_ms)
 
     def _open_some(self, now: float) -> None:
         """Begin to answer some pulls, one peer after the other."""
@@ -131,7 +132,7 @@ class PullServer:
                 parts = self._pulls.parts(pull)
             except UsageError as error:
                 why = f"{table_name(pull.db, pull.table)}: {error}"
-                self._refuse(peer, pull, "FILTER", why=why)
+                self._refuse(peer, pull, Refusal.FILTER, why=why)
                 continue
             self._sender.open(peer, pull.request, credit=pull.credit, parts=parts)
             self._hear(peer, pull.request, now)
@@ -148,13 +149,13 @@ class PullServer:
         unfit, unread = self._pulls.unfit(pull), self._loader.error(table)
         if unfit:
             why = f"{table_name(*table)} cannot be held: {unfit}"
-            self._refuse(peer, pull, "UNREADABLE", why=why)
+            self._refuse(peer, pull, Refusal.UNREADABLE, why=why)
         elif unread:
-            self._refuse(peer, pull, "UNREADABLE", why=_unreadable(pull, unread))
+            self._refuse(peer, pull, Refusal.UNREADABLE, why=_unreadable(pull, unread))
         elif self._poller.error:
             self._loader.load(table, urgent=True)  # who asks again finds it, if it can be read
             why = f"the metastore does not answer: {self._poller.error}"
-            self._refuse(peer, pull, "SOURCE", why=why, retry_ms=RETRY_MS)
+            self._refuse(peer, pull, Refusal.SOURCE, why=why, retry_ms=RETRY_MS)
         return bool(unfit or unread or self._poller.error)
 
     def _progress(self, pull: Pull) -> str:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from ...topics.wire.messages import Message, Refused, Report, Reported
+from ...topics.wire.refusal import Refusal
 from ..ingest.reports import Reports, is_path
 from ..model.transactions import WriteId, WriteRow
 from .sync import Syncs
@@ -92,11 +93,11 @@ class ReportAcks:
                 f"a report of the metastore {report.metastore or '(none)'}, {self._metastore} is "
                 "followed here: if they are one, name it alike (spark.topicast.metastore)"
             )
-            self._refuse(peer, report, "METASTORE", why=why)
+            self._refuse(peer, report, Refusal.METASTORE, why=why)
             return
         if not self._allows(report, now):
             why = f"more than {WRITES_PER_S:.0f} writes a second of one driver: send fewer"
-            self._refuse(peer, report, "RATE", why=why, retry_ms=RETRY_MS)
+            self._refuse(peer, report, Refusal.RATE, why=why, retry_ms=RETRY_MS)
             return
         known = polls_begun is None or self._reports.knows(report)
         if known:
@@ -104,7 +105,7 @@ class ReportAcks:
         elif self._polls.ask(peer, report.request, polls_begun=polls_begun or 0, now=now):
             self._waiting[asker] = report
         else:
-            self._refuse(peer, report, "BUSY", why="too many reports wait", retry_ms=RETRY_MS)
+            self._refuse(peer, report, Refusal.BUSY, why="too many reports wait", retry_ms=RETRY_MS)
 
     def wants_poll(self, polls_begun: int) -> bool:
         """Whether somebody waits for a poll that has not begun."""

@@ -12,6 +12,7 @@ from ...topics.entries import LEVELS, MINIMAL
 from ...topics.sharding import topic_ids
 from ...topics.wire.control import TEXT_MAX
 from ...topics.wire.messages import Inspect, Inspected, Refused
+from ...topics.wire.refusal import Refusal
 from ..placement.controller import PlacementController
 from ..placement.pinning import Pinning
 from ..protocol.facts import Stats, TopicInfo
@@ -109,7 +110,7 @@ def answer(
         case _:
             message = f"no table {asked.what!r} of a subscriber: topics, stats"
             return Refused(
-                request=asked.request, code="INSPECT", message=message, retry_ms=0, topic=-1
+                request=asked.request, code=Refusal.INSPECT, message=message, retry_ms=0, topic=-1
             )
     return Inspected(request=asked.request, columns=columns, rows=rows)
 

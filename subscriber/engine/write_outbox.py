@@ -22,12 +22,13 @@ from ...topics.wire.messages import (
     Reported,
     Write,
 )
+from ...topics.wire.refusal import Refusal
 
 BATCH_MAX: Final = 256  # writes in a report; catalogd remembers as many of a driver
 QUEUE_MAX: Final = 10_000  # that wait while catalogd is away; then those of a table are one
 RENEW_S: Final = 10.0  # catalogd takes an intent for written after 30 s without a word
 DONE: Final = (WRITTEN, OVERWRITTEN)
-HOPELESS: Final = ("METASTORE",)  # refusals that no time mends
+HOPELESS: Final = (Refusal.METASTORE,)  # refusals that no time mends
 
 
 class Outbox:

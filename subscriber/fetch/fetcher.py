@@ -40,6 +40,7 @@ from ...topics.wire.messages import (
     Pulled,
     Refused,
 )
+from ...topics.wire.refusal import Refusal
 from ..protocol.facts import PULLS, Answer, AskTable, Effect, Fail, Send
 from ..store.rows import EMPTY, put
 from ..store.table_snapshot import HEAD_ONLY, Covers, TableSnapshot, snapshot_of
@@ -212,9 +213,9 @@ class Fetcher:
         error: TopicastError = LinkError(
             f"catalogd refused to serve {name}: {refused.code}: {refused.message}"
         )
-        if refused.code == "FILTER":
+        if refused.code == Refusal.FILTER:
             error = UsageError(refused.message)
-        elif refused.code == "UNREADABLE":
+        elif refused.code == Refusal.UNREADABLE:
             error = SourceError(refused.message)
         return self.answer(refused.request, error, now=now)
 

@@ -25,6 +25,7 @@ from ...topics.wire.messages import (
     TopicState,
     Welcome,
 )
+from ...topics.wire.refusal import Refusal
 from ..protocol.facts import CONTROL, ConnectData, ConnectHub, Effect, Send
 from ..store.memory_budget import Account
 from .hub_session import Hubs
@@ -205,7 +206,7 @@ class Following:
 
     def on_control_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
         """The hub does not know us, or does not let us in."""
-        if refused.code == "HELLO":
+        if refused.code == Refusal.HELLO:
             return self.hubs.forgotten(now=now)
         if self.hubs.silent:
             self._refusal = f": {refused.message}"
@@ -213,7 +214,7 @@ class Following:
 
     def on_bulk_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
         """A catch-up, or one topic of it, is not served now."""
-        if refused.code == "HELLO":
+        if refused.code == Refusal.HELLO:
             return self.hubs.forgotten(now=now)
         return self.levels.on_refused(refused, now=now)
 

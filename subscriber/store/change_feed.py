@@ -39,7 +39,7 @@ from .rows import Leaf, Rows, entries
 from .table_snapshot import NOTHING, TableSnapshot
 from .view import Swap, View
 
-ORIGINS: Final = {
+ORIGINS: Final[dict[int, str]] = {
     SOURCE_EVENTS: "events",
     SOURCE_ORDERS: "orders",
     SOURCE_REPORTS: "reports",

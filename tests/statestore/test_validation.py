@@ -12,7 +12,6 @@ from topicast.statestore.validation import (
     chunk_fault,
     delta_fault,
     hello_fault,
-    no,
 )
 from topicast.tests.statestore.scripted import hello, value
 from topicast.topics.entries import FULL, MINIMAL
@@ -24,7 +23,6 @@ from topicast.topics.wire.messages import (
     PUBLISHER,
     READER,
     Chunk,
-    Refused,
 )
 
 DELTA = Header(
@@ -60,13 +58,6 @@ CHUNK = Chunk(
     resume_key=b"db\0table\0",
     entries=(value(b"db\0table\0", 3),),
 )
-
-
-def test_refusal_names_no_request_and_no_topic_until_somebody_sets_them() -> None:
-    expected = Refused(request=0, code="CODE", message="why", retry_ms=0, topic=-1)
-    assert no("CODE", "why") == expected
-    told = no("CODE", "why", retry_ms=100, topic=3)
-    assert told == replace(expected, retry_ms=100, topic=3)
 
 
 @pytest.mark.parametrize("role", [READER, PUBLISHER, OPERATOR])

@@ -10,62 +10,116 @@ Authority: docs/protocol.md. Times are microseconds since 1970, sizes bytes.
 """
 
 from dataclasses import dataclass
+from enum import IntEnum, StrEnum
 from typing import Final
 
 from ..entries import Entry
 from ..offers import ALL_OFFERED
 
-# isort: off
-from .asked import (
-    ABANDONED as ABANDONED,
-    OVERWRITTEN as OVERWRITTEN,
-    FAILED as FAILED,
-    INTENT as INTENT,
-    SELECT_BLOCKS as SELECT_BLOCKS,
-    SELECT_FILTER as SELECT_FILTER,
-    SELECT_NAMES as SELECT_NAMES,
-    SELECT_TABLE as SELECT_TABLE,
-    SELECT_VALUES as SELECT_VALUES,
-    WRITTEN as WRITTEN,
-    Claimed as Claimed,
-    Compare as Compare,
-    Compared as Compared,
-    Inspect as Inspect,
-    Inspected as Inspected,
-    Order as Order,
-    Pull as Pull,
-    Pulled as Pulled,
-    Report as Report,
-    Reported as Reported,
-    Sync as Sync,
-    Synced as Synced,
-    Validate as Validate,
-    Validated as Validated,
-    Verdict as Verdict,
-    Write as Write,
-)
 
-# isort: on
+class Role(IntEnum):
+    """Who says Hello."""
 
-READER: Final = 1  # roles in Hello
-PUBLISHER: Final = 2
-OPERATOR: Final = 3
+    READER = 1
+    PUBLISHER = 2
+    OPERATOR = 3
 
-CONTROL_CHANNEL: Final = 1  # channels in Hello
-BULK_CHANNEL: Final = 2
 
-SOURCE_LOAD: Final = 0  # who caused a delta
-SOURCE_EVENTS: Final = 1
-SOURCE_REPORTS: Final = 2
-SOURCE_RECONCILE: Final = 3
-SOURCE_ORDERS: Final = 4
-SOURCE_CATCH_UP: Final = 5  # several of them: what a hub was brought at once
-SOURCE_OVERWRITES: Final = 6  # a report that files which were there are gone
+READER: Final = Role.READER
+PUBLISHER: Final = Role.PUBLISHER
+OPERATOR: Final = Role.OPERATOR
 
-CURRENT: Final = 0  # answers in JOINED
-BEHIND: Final = 1
-SNAPSHOT: Final = 2
-DENIED: Final = 3
+
+class Channel(IntEnum):
+    """Which of a peer's two connections to a hub says Hello."""
+
+    CONTROL = 1
+    BULK = 2
+
+
+CONTROL_CHANNEL: Final = Channel.CONTROL
+BULK_CHANNEL: Final = Channel.BULK
+
+
+class Source(IntEnum):
+    """What caused a delta."""
+
+    LOAD = 0
+    EVENTS = 1
+    REPORTS = 2
+    RECONCILE = 3
+    ORDERS = 4
+    CATCH_UP = 5  # several of them: what a hub was brought at once
+    OVERWRITES = 6  # a report that files which were there are gone
+
+
+SOURCE_LOAD: Final = Source.LOAD
+SOURCE_EVENTS: Final = Source.EVENTS
+SOURCE_REPORTS: Final = Source.REPORTS
+SOURCE_RECONCILE: Final = Source.RECONCILE
+SOURCE_ORDERS: Final = Source.ORDERS
+SOURCE_CATCH_UP: Final = Source.CATCH_UP
+SOURCE_OVERWRITES: Final = Source.OVERWRITES
+
+
+class JoinAnswer(IntEnum):
+    """What a hub answers for one position of a Join."""
+
+    CURRENT = 0  # nothing newer is here
+    BEHIND = 1  # a catch-up brings what changed
+    SNAPSHOT = (
+        2  # a catch-up brings everything: the position is below the floor, or of another epoch
+    )
+    DENIED = 3  # no such topic, or the level is not offered
+
+
+CURRENT: Final = JoinAnswer.CURRENT
+BEHIND: Final = JoinAnswer.BEHIND
+SNAPSHOT: Final = JoinAnswer.SNAPSHOT
+DENIED: Final = JoinAnswer.DENIED
+
+
+class SelectorKind(IntEnum):
+    """What a Pull selects of a table."""
+
+    TABLE = 0  # the table's own entry
+    BLOCKS = 1  # the table and all its blocks
+    FILTER = 2  # the table and the blocks in which partitions match a filter
+    NAMES = 3  # the table and the blocks in which partitions of these names may be
+    VALUES = 4  # the table and the blocks of partitions that have these values
+
+
+SELECT_TABLE: Final = SelectorKind.TABLE
+SELECT_BLOCKS: Final = SelectorKind.BLOCKS
+SELECT_FILTER: Final = SelectorKind.FILTER
+SELECT_NAMES: Final = SelectorKind.NAMES
+SELECT_VALUES: Final = SelectorKind.VALUES
+
+
+class WriteState(IntEnum):
+    """How far a Write is."""
+
+    INTENT = 0  # it begins; catalogd takes it for done if its driver is lost
+    WRITTEN = 1
+    FAILED = 2  # it ended in an error: what it changed is not known
+    ABANDONED = 3  # it never began, or changed nothing
+    OVERWRITTEN = 4  # done, and files that were there are gone
+
+
+INTENT: Final = WriteState.INTENT
+WRITTEN: Final = WriteState.WRITTEN
+FAILED: Final = WriteState.FAILED
+ABANDONED: Final = WriteState.ABANDONED
+OVERWRITTEN: Final = WriteState.OVERWRITTEN
+
+
+class OrderKind(StrEnum):
+    """What an operator orders catalogd to do."""
+
+    DRIVERS = "drivers"
+    MODE = "mode"
+    INVALIDATE = "invalidate"
+    REFRESH = "refresh"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,6 +387,221 @@ class Cancel:
     """Send no more of ``stream``."""
 
     stream: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compare:
+    """A reader to catalogd, on a new start: is what I hold of your lineage? (topic, version)"""
+
+    request: int
+    epoch: int
+    start: int
+    versions: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """The answer to Compare: accepted, or ahead (a new epoch was minted)."""
+
+    request: int
+    accepted: bool
+    epoch: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pull:
+    """Ask catalogd for a table (and blocks). ``held``: (block key, version) pairs held.
+
+    ``filter``, ``names`` and ``values`` are those of their selectors, else empty; of values, the
+    first ones of a partition's, "" stands for any. ``names_only``: the names of the selected
+    partitions, and nothing of their content. ``bytes_max``: at most about so much, 0: what
+    catalogd gives at most. ``after``: the cursor of the answer to be continued. ``version``: not
+    0: only if nothing of the table has changed since this version of its topic, in ``epoch``.
+    ``beside``: claims made in ``epoch``, about tables of the topic.
+    """
+
+    request: int
+    db: str
+    table: str
+    selector: int
+    credit: int
+    held: tuple[tuple[bytes, int], ...] = ()
+    filter: str = ""
+    names: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    names_only: bool = False
+    bytes_max: int = 0
+    after: bytes = b""
+    epoch: int = 0
+    version: int = 0
+    beside: tuple["Claimed", ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulled:
+    """A part of the answer to Pull; all parts are of one topic version.
+
+    ``found`` false: no such table, as of ``namespace_version``. ``gone``: keys of those held
+    that exist no more, or are stale and not selected; those held that are neither here nor in
+    ``entries`` are current. ``names``: where only names were asked for, packed
+    (topics/objects/listing.py). ``cursor``: of the last part, from where to continue; empty:
+    nothing is left. ``moved``: the table is not as it was at the version asked for. ``stale``:
+    the places of the claims beside that are not true at ``topic_version``.
+    """
+
+    request: int
+    sequence: int
+    last: bool
+    found: bool
+    epoch: int
+    start: int
+    topic: int
+    topic_version: int
+    namespace_version: int
+    incarnation: int
+    gone: tuple[bytes, ...]
+    entries: tuple[Entry, ...]
+    names: bytes = b""
+    cursor: bytes = b""
+    moved: bool = False
+    stale: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """What somebody knows of a table: nothing that changed after ``version`` of its topic.
+
+    ``whole``: of the table with its partitions, else of the table's own entry.
+    """
+
+    db: str
+    table: str
+    version: int
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validate:
+    """Ask catalogd which of these claims, made in ``epoch``, are true no more."""
+
+    request: int
+    epoch: int
+    claims: tuple[Claimed, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validated:
+    """The answer to Validate: places of stale claims with versions, as of one moment.
+
+    A claim of that version, made in ``epoch``, would be true; 0: there is none that would be.
+    """
+
+    request: int
+    epoch: int
+    start: int
+    stale: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sync:
+    """Ask catalogd to finish everything that HMS had committed when this arrived."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synced:
+    """The answer to Sync: reach these versions (by topic_ids) and it is visible."""
+
+    request: int
+    epoch: int
+    start: int
+    event_id: int
+    versions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """Tell catalogd to do something; answered by Inspected when it is done.
+
+    ``who``: the sender's own word, for the history. Orders: docs/protocol.md.
+    """
+
+    request: int
+    who: str
+    order: str
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspect:
+    """Ask for a table of facts about the process: ``what`` names it."""
+
+    request: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspected:
+    """The answer to Inspect and Order: rows of text, integers, floats, booleans or None."""
+
+    request: int
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | int | float | bool | None, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """What a driver did, or is about to do, to the data of ``object``: a table or a path.
+
+    ``number`` rises with each write of the driver; the same number is the same write, at each
+    of its states. ``partitions``: names, or (with a slash at the end) how they begin; none:
+    anything of the table may have changed.
+    """
+
+    number: int
+    state: int
+    object: str
+    partitions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A driver to catalogd: I wrote. Repeated until it is answered.
+
+    ``driver``: its registration. ``metastore``: the URIs that it uses, to tell that catalogd
+    follows the same one. ``settled``: it asks no more for writes below this number.
+    """
+
+    request: int
+    driver: bytes
+    metastore: str
+    settled: int
+    writes: tuple[Write, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of a write: done as of ``version`` of a topic, or ``problem`` says why not.
+
+    An intent that is noted has version 0 and no problem.
+    """
+
+    number: int
+    topic: int
+    version: int
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """The answer to Report, once it is committed: a verdict for each write."""
+
+    request: int
+    epoch: int
+    start: int
+    verdicts: tuple[Verdict, ...]
 
 
 Data = Delta | Heartbeat | Barrier

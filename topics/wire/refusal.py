@@ -1,13 +1,78 @@
-"""Refusal: what is answered to a frame that cannot be read."""
+"""Refusals: why a peer does not obey a message, and how a frame that cannot be read is answered."""
+
+from enum import StrEnum
 
 from ..errors import VersionMismatch, WireError
 from .header import PROTOCOL
 from .messages import Refused
 
 
-def refusal(error: WireError) -> Refused:
+class Refusal(StrEnum):
+    """The codes of Refused; docs/protocol.md says who sends each, and what to do then.
+
+    ``Refused.code`` is a plain text on the wire: a newer peer may send a code that is not here.
+    """
+
+    AHEAD = "AHEAD"
+    BUSY = "BUSY"
+    CHUNK = "CHUNK"
+    CLAIM = "CLAIM"
+    DELTA = "DELTA"
+    FILTER = "FILTER"
+    FULL = "FULL"
+    HELLO = "HELLO"
+    INSPECT = "INSPECT"
+    LAGGING = "LAGGING"
+    LEVEL = "LEVEL"
+    LOADING = "LOADING"
+    METASTORE = "METASTORE"
+    NO_EVENTS = "NO_EVENTS"
+    NO_OBJECT = "NO_OBJECT"
+    NUM_TOPICS = "NUM_TOPICS"
+    ORDER = "ORDER"
+    RATE = "RATE"
+    RETRY = "RETRY"
+    ROLE = "ROLE"
+    SOURCE = "SOURCE"
+    START = "START"
+    STARTING = "STARTING"
+    TOO_MANY = "TOO_MANY"
+    TOPIC = "TOPIC"
+    UNEXPECTED = "UNEXPECTED"
+    UNKNOWN = "UNKNOWN"
+    UNREADABLE = "UNREADABLE"
+    VECTOR = "VECTOR"
+    VERSION = "VERSION"
+    WIRE = "WIRE"
+
+    @property
+    def retriable(self) -> bool:
+        """Whether the same request may be accepted later, with nothing changed by the caller."""
+        return self in _RETRIABLE
+
+
+_RETRIABLE = frozenset(
+    {
+        Refusal.BUSY,
+        Refusal.FULL,
+        Refusal.LAGGING,
+        Refusal.LOADING,
+        Refusal.RATE,
+        Refusal.RETRY,
+        Refusal.SOURCE,
+        Refusal.STARTING,
+    }
+)
+
+
+def refuse(code: Refusal, message: str, *, retry_ms: int = 0, topic: int = -1) -> Refused:
+    """Return a refusal; its sender sets the id of the request."""
+    return Refused(request=0, code=code, message=message, retry_ms=retry_ms, topic=topic)
+
+
+def refuse_frame(error: WireError) -> Refused:
     """Return the answer to bytes that ``decode`` refused with ``error``."""
     if isinstance(error, VersionMismatch):
-        return Refused(request=0, code="VERSION", message=str(error), retry_ms=0)
+        return refuse(Refusal.VERSION, str(error))
     text = f"{error}; protocol {PROTOCOL} is spoken here, see docs/protocol.md"
-    return Refused(request=0, code="WIRE", message=text, retry_ms=0)
+    return refuse(Refusal.WIRE, text)

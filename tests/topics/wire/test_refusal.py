@@ -1,15 +1,38 @@
+import re
+from dataclasses import replace
+from pathlib import Path
+
 from topicast.topics.errors import VersionMismatch, WireError
-from topicast.topics.wire.refusal import refusal
+from topicast.topics.wire.messages import Refused
+from topicast.topics.wire.refusal import Refusal, refuse, refuse_frame
+
+PROTOCOL = Path(__file__).parents[3] / "docs" / "protocol.md"
+
+
+def test_each_code_of_the_protocol_is_in_the_enum_and_retriable_as_the_protocol_says() -> None:
+    table = PROTOCOL.read_text().partition("## Bad input")[2]
+    rows = dict(re.findall(r"^\| `([A-Z_]+)` \|.*\| ([^|]+) \|$", table, re.MULTILINE))
+    assert set(rows) == set(Refusal)
+    retriable = {code for code, remedy in rows.items() if remedy.startswith("ask again after")}
+    assert {code for code in Refusal if code.retriable} == retriable
+
+
+def test_refusal_names_no_request_and_no_topic_until_its_sender_sets_them() -> None:
+    expected = Refused(request=0, code="BUSY", message="why", retry_ms=0, topic=-1)
+    assert refuse(Refusal.BUSY, "why") == expected
+    assert refuse(Refusal.BUSY, "why", retry_ms=100, topic=3) == replace(
+        expected, retry_ms=100, topic=3
+    )
 
 
 def test_garbage_is_refused_with_what_is_spoken_here() -> None:
-    refused = refusal(WireError("frame of 2 bytes is too short"))
+    refused = refuse_frame(WireError("frame of 2 bytes is too short"))
     assert refused.code == "WIRE"
     assert refused.message.startswith("frame of 2 bytes is too short; protocol 1 is spoken here")
     assert (refused.request, refused.retry_ms) == (0, 0)
 
 
 def test_another_version_is_refused_as_such() -> None:
-    refused = refusal(VersionMismatch("1", "9"))
+    refused = refuse_frame(VersionMismatch("1", "9"))
     assert refused.code == "VERSION"
     assert "upgrade one side" in refused.message
