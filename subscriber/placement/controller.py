@@ -200,7 +200,7 @@ class PlacementController:
         }
         topics = topic_ids(self._following.num_topics)
         self._gathered = [
-            self._situation(topic, pinned.get(topic), now, holds=bool(held[topic]))
+            self._situation(topic, pinned.get(topic), now, holds_pins=bool(held[topic]))
             for topic in topics
             if topic != NAMESPACE and topic not in self._by_hand
         ]
@@ -225,18 +225,20 @@ class PlacementController:
                 effects += following.set_level(step.topic, step.level, now=now)
         return effects
 
-    def _situation(self, topic: int, pinned: int | None, now: float, *, holds: bool) -> Situation:
+    def _situation(
+        self, topic: int, pinned: int | None, now: float, *, holds_pins: bool
+    ) -> Situation:
         """Return how a topic stands; bytes of what is ``pinned`` are taken at any level."""
         levels = self._following.levels
         level = levels.wanted(topic)
-        kept = PINNED if pinned is not None else ""
+        required = PINNED if pinned is not None else ""
         return Situation(
             topic=topic,
             level=level,
             since=self._since.get(topic, -inf),
             full_bytes=max(self._following.sizes.get(topic, 0) - (pinned or 0), 0),
             held_bytes=max(levels.budget.committed((topic, level)) - (pinned or 0), 0),
-            use=self.usage.of(topic, now=now),
-            kept=kept or (WATCHED if self.watched else ""),
-            pins=holds,
+            usage=self.usage.of(topic, now=now),
+            required=required or (WATCHED if self.watched else ""),
+            holds_pins=holds_pins,
         )

@@ -1,40 +1,37 @@
 """Planner: the level of each table topic, and the order of changes that keeps to the budget.
 
-    none ──read, pinned, cached in Spark──▶ minimal ──worth its bytes──▶ full
-      ▲                                      │  ▲                         │
-      └──not read for IDLE_S─────────────────┘  └──worth less, outgrew────┘
+    none ──read, pinned, watched──▶ minimal ──worth its bytes──▶ full
+      ▲                              │  ▲                         │
+      └──not read for IDLE_S─────────┘  └──worth less, outgrew────┘
 
-A table is in a topic by its hash, so beside a hot table stand strangers. The cache holds the hot
-table alone; ``full`` saves in addition the pulls after changes and of what is read first, for the
-bytes of the strangers. Both use the same budget. So a topic offers two goods: its working set,
-cut as finely as the cache likes, and the rest of it, whole or not at all; each is worth the
-waiting that it saves in a second. A working set takes as much room as the cache needs to find it,
-by keeping what is new a while. Chosen is what is worth most in all, by branch and bound, which
-takes what is worth most per byte, then tries the few that did not fit (``choice``).
+Tables are hashed to topics, so a hot table shares its topic with cold ones. The cache of pulled
+tables holds the hot table alone; ``full`` saves in addition the pulls after changes and those of
+first reads, at the price of the cold tables' bytes. Both share one budget. So a topic is two items
+of a knapsack: its working set, which the cache may hold in part, and the rest of the topic, which
+is held whole or not at all. The worth of an item is the waiting time that it saves per second. A
+working set counts WORKING_ROOM times, because the cache also holds new tables for a while.
 
-Where all topics fit comfortably all become full, those in use first: bytes that nobody else wants
-are free, and whoever has a small catalog and an ample budget never waits. Even then a driver
-begins with nothing and takes in RAISES_MAX topics every PACE_S, so that a start stays cheap.
-Who only watches what changes, and has read nothing yet, needs no values and stays at minimal.
+Where all topics fit comfortably, all become full, those in use first: bytes that nothing else
+needs are free. Even then RAISES_MAX topics are raised per PACE_S, so that a start stays cheap. A
+subscriber that only watches changes, and has read nothing yet, stays at minimal.
 
-It does not flap: another set of full topics has to be clearly better than the one that is, in
-all; one at full counts KEPT_BONUS more, one that is not has its transfer to pay; a level stays
-DWELL_S, topics move to or from full once in PACE_S, and what outgrew its room stays out for a
-pause that doubles. Only the budget, an offer that ended, a first use and free bytes do not wait.
-Invariant: after every step, full topics and MINIMAL for each other one in use fit the budget. What
-was pulled beyond that gives way, as it does to every reservation.
+The plan does not flap: another set of full topics has to be clearly better than the present one; a
+topic at full gets KEPT_BONUS, any other pays for its transfer; a level stays for DWELL_S, topics
+move to or from full once per PACE_S, and a topic that outgrew its room stays out for a pause that
+doubles. Only the budget, a withdrawn offer, a first read and free bytes act without delay.
+Invariant: after every step, full topics and MINIMAL bytes for each other one in use fit the budget.
+What was pulled beyond that is evicted, as for every reservation.
 """
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 from ...topics.entries import FULL, MINIMAL, NONE
 from ..fetch.latency import LatencyEstimate
 from ..store.eviction import PROTECTED_SHARE
 from ..store.usage import TopicUsage
-from .knapsack import Bid, Market
 
 PAYS_BACK_S: Final = 1800.0  # a raise has to save its transfer within this time
 
@@ -48,20 +45,23 @@ KEPT_BONUS: Final = 0.03  # on what one topic at full saves, against one that is
 PAUSE_S: Final = 60.0  # after a topic outgrew its room; doubled each time, while it goes on
 PAUSE_S_MAX: Final = 4 * 3600.0
 
-WORKING_ROOM: Final = 1 / PROTECTED_SHARE  # for each byte of it: the rest is for what is new
+WORKING_ROOM: Final = 1 / PROTECTED_SHARE  # for each byte of it: the rest is for new tables
 FULL_SHARE: Final = 0.9  # of the budget may be filled; the rest is for growth
 ROOMY_SHARE: Final = 0.6  # all topics fit comfortably below it
 CROWDED_SHARE: Final = 0.8  # and no longer above that
 
+TOLERANCE: Final = 0.01  # of the best worth: the knapsack is not searched any closer
+LOOKS_MAX: Final = 6000  # items looked at in one search: 1 ms; few topics are searched to the end
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """One table topic as it stands.
+    """One table topic as it is now.
 
-    ``level``: that it has or is coming to, since ``since``; -inf if it was never set.
-    ``full_bytes``: accounted at full, as the hub says; ``held_bytes``: committed at ``level``.
-    ``kept``: why it is to be followed even if nobody reads it; empty if that is not so.
-    ``pins``: a pinned table of it is held.
+    ``level``: current or pending, since ``since``; -inf if it was never set.
+    ``full_bytes``: accounted at full, by the hub's sizes; ``held_bytes``: committed at ``level``.
+    ``required``: why the topic is followed even if it is not read; empty if that is not so.
+    ``holds_pins``: a pinned table of it is held.
     """
 
     topic: int
@@ -69,9 +69,9 @@ class Situation:
     since: float
     full_bytes: int
     held_bytes: int
-    use: TopicUsage
-    kept: str = ""
-    pins: bool = False
+    usage: TopicUsage
+    required: str = ""
+    holds_pins: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,39 +80,42 @@ class Step:
 
     topic: int
     level: int
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Steps in their order, and for every topic why it has its level after them."""
+    """Steps in their order, and for every topic the reason of its level after them."""
 
     steps: tuple[Step, ...]
     reasons: dict[int, str]
 
 
 @dataclass(slots=True)
-class _Case:
-    """A topic while it is judged: what it costs, what it saves, what it is to have."""
+class _Candidate:
+    """A topic during one plan: what it takes, what it saves, which level it gets.
 
-    it: Situation
+    Savings are seconds of waiting per second.
+    """
+
+    now: Situation
     topic: int
     level: int
-    size: int  # at full
-    used: bool
-    dwells: bool
+    full_bytes: int
+    in_use: bool
+    dwells: bool  # its level was set less than DWELL_S ago
     pause_until: float
-    working: int = 0  # room in the cache, and what it saves: seconds of waiting in a second
-    hits: float = 0.0
-    rest: float = 0.0  # what full saves beside
-    follows: bool = False  # has its MINIMAL bytes
-    stays: bool = False  # at full, and not judged
-    open: bool = False  # may be full
+    working_bytes: int = 0  # room in the cache for its working set
+    cache_saves: float = 0.0  # by its working set in the cache
+    full_saves: float = 0.0  # by full, beyond ``cache_saves``
+    followed: bool = False  # has its MINIMAL bytes
+    stays_full: bool = False  # without being compared with others
+    may_be_full: bool = False
     target: int = NONE
 
     @property
     def density(self) -> float:
-        return self.rest / max(self.size - self.working, 1)
+        return self.full_saves / max(self.full_bytes - self.working_bytes, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +125,16 @@ class _Pause:
 
 
 class Planner:
-    """Remembers when it last moved a topic, and what outgrew its room."""
+    """Plans levels; its state is the time of the last move and the pauses of outgrown topics."""
 
     def __init__(self, minimal_bytes: int, latency: LatencyEstimate | None = None) -> None:
-        """``costs``: of pulls, which others measure."""
+        """``latency``: of pulls, updated by the fetcher that measures them."""
         self._minimal_bytes = minimal_bytes
         self._latency = latency or LatencyEstimate()
-        self._moved_at = -inf
-        self._offered: frozenset[int] = frozenset()
-        self._roomy = False
-        self._pauses: dict[int, _Pause] = {}
+        self._moved_at = -inf  # when a topic last moved to or from full, paced moves excepted
+        self._offered: frozenset[int] = frozenset()  # in the last plan
+        self._roomy = False  # all topics fit comfortably, with hysteresis
+        self._pauses: dict[int, _Pause] = {}  # of each topic that outgrew its room
 
     def outgrew(self, topic: int, *, now: float) -> None:
         """Keep ``topic`` from full for a while: it did not fit any more."""
@@ -149,11 +152,11 @@ class Planner:
         offered: Collection[int],
         now: float,
     ) -> Plan:
-        """Return how to come from what is to what should be.
+        """Return the steps from the present levels to the best ones.
 
         Args:
             topics: Every table topic, once.
-            budget_bytes: For table topics: what the namespace takes is off.
+            budget_bytes: For table topics: without what the namespace takes.
             offered: Levels, NONE among them.
             now: Of the clock of ``since`` and ``read_at``.
 
@@ -162,211 +165,331 @@ class Planner:
         levels = frozenset(offered)
         paced = now < self._moved_at + PACE_S and levels == self._offered
         self._offered = levels
-        cases = [self._case(it, now) for it in topics]
-        self._judge_room(cases, budget_bytes)
-        self._let_follow(cases, budget_bytes)
+        candidates = [self._candidate(situation, now) for situation in topics]
+        self._judge_room(candidates, budget_bytes)
+        self._allot_minimal(candidates, budget_bytes)
         if FULL in levels:
-            self._open(cases, paced=paced, now=now)
-        chosen = self._choose(cases, budget_bytes)
-        for case in cases:
-            case.target = FULL if case.topic in chosen else self._below(case, paced=paced)
-        changing = self._order(cases)
-        if not paced and any(FULL in (case.level, case.target) for case in changing):
+            self._allow_full(candidates, paced=paced, now=now)
+        chosen = self._choose(candidates, budget_bytes)
+        for one in candidates:
+            one.target = FULL if one.topic in chosen else self._below_full(one, paced=paced)
+        changing = self._order(candidates)
+        if not paced and any(FULL in (one.level, one.target) for one in changing):
             self._moved_at = now
-        reasons = {case.topic: self._why(case, chosen, now) for case in cases}
-        steps = (Step(topic=c.topic, level=c.target, why=reasons[c.topic]) for c in changing)
+        reasons = {one.topic: self._reason(one, chosen, now) for one in candidates}
+        steps = (
+            Step(topic=one.topic, level=one.target, reason=reasons[one.topic]) for one in changing
+        )
         return Plan(steps=tuple(steps), reasons=reasons)
 
-    def _judge_room(self, cases: Sequence[_Case], budget_bytes: int) -> None:
-        all_bytes = sum(c.size for c in cases) + self._minimal_bytes * len(cases)
+    def _judge_room(self, candidates: Sequence[_Candidate], budget_bytes: int) -> None:
+        all_bytes = sum(one.full_bytes for one in candidates)
+        all_bytes += self._minimal_bytes * len(candidates)
         share = CROWDED_SHARE if self._roomy else ROOMY_SHARE
-        watches = all(c.it.kept and c.it.use.read_at == -inf for c in cases)  # and reads nothing
-        self._roomy = all_bytes <= share * budget_bytes and not watches
+        only_watches = all(one.now.required and one.now.usage.read_at == -inf for one in candidates)
+        self._roomy = all_bytes <= share * budget_bytes and not only_watches
 
-    def _case(self, it: Situation, now: float) -> _Case:
-        use, pause = it.use, self._pauses.get(it.topic)
-        size = max(it.full_bytes, it.held_bytes) if it.level == FULL else it.full_bytes
-        case = _Case(
-            it,
-            it.topic,
-            it.level,
-            size,
-            used=bool(it.kept) or now < use.read_at + IDLE_S,
-            dwells=now < it.since + DWELL_S,
+    def _candidate(self, situation: Situation, now: float) -> _Candidate:
+        usage, pause = situation.usage, self._pauses.get(situation.topic)
+        full_bytes = situation.full_bytes
+        if situation.level == FULL:
+            full_bytes = max(full_bytes, situation.held_bytes)
+        one = _Candidate(
+            situation,
+            situation.topic,
+            situation.level,
+            full_bytes,
+            in_use=bool(situation.required) or now < usage.read_at + IDLE_S,
+            dwells=now < situation.since + DWELL_S,
             pause_until=-inf if pause is None else pause.until,
         )
         waiting_s = self._latency.waiting_s
-        case.rest = waiting_s(use.reads, use.read_bytes)
-        if MINIMAL in self._offered and use.working_bytes:
-            case.working = min(int(use.working_bytes * WORKING_ROOM), size)
-            case.hits = max(case.rest - waiting_s(use.misses, use.missed_bytes), 0.0)
-            case.rest -= case.hits
-        if it.level == FULL:
-            case.rest *= 1 + KEPT_BONUS
+        one.full_saves = waiting_s(usage.reads, usage.read_bytes)
+        if MINIMAL in self._offered and usage.working_bytes:
+            one.working_bytes = min(int(usage.working_bytes * WORKING_ROOM), full_bytes)
+            missed_s = waiting_s(usage.misses, usage.missed_bytes)
+            one.cache_saves = max(one.full_saves - missed_s, 0.0)
+            one.full_saves -= one.cache_saves
+        if situation.level == FULL:
+            one.full_saves *= 1 + KEPT_BONUS
         else:
-            case.rest -= waiting_s(0, size) / PAYS_BACK_S
-        return case
+            one.full_saves -= waiting_s(0, full_bytes) / PAYS_BACK_S
+        return one
 
-    def _let_follow(self, cases: Iterable[_Case], budget_bytes: int) -> None:
-        """Give each topic in use its MINIMAL bytes; should they not do, those in use most."""
-        follow = [c for c in cases if c.used or c.level == FULL or (c.level and c.dwells)]
+    def _allot_minimal(self, candidates: Iterable[_Candidate], budget_bytes: int) -> None:
+        """Give each topic in use its MINIMAL bytes; if the budget is too small, the most used."""
+        follow = [c for c in candidates if c.in_use or c.level == FULL or (c.level and c.dwells)]
         follow_max = budget_bytes // self._minimal_bytes
         if len(follow) > follow_max:
-            follow.sort(key=_of_use)
-        for case in follow[:follow_max]:
-            case.follows = True
+            follow.sort(key=_most_used_first)
+        for one in follow[:follow_max]:
+            one.followed = True
 
-    def _open(self, cases: Iterable[_Case], *, paced: bool, now: float) -> None:
-        """Tell which topics may be full, and which of these stay so without being judged."""
-        for case in cases:
-            allowed = (self._roomy or case.follows) and now >= case.pause_until
-            if case.level == FULL:
-                case.stays = allowed and (paced or self._roomy or case.dwells)
-                case.open = allowed and case.used
+    def _allow_full(self, candidates: Iterable[_Candidate], *, paced: bool, now: float) -> None:
+        """Mark the topics that may be full, and those that stay full without comparison."""
+        for one in candidates:
+            allowed = (self._roomy or one.followed) and now >= one.pause_until
+            if one.level == FULL:
+                one.stays_full = allowed and (paced or self._roomy or one.dwells)
+                one.may_be_full = allowed and one.in_use
             elif self._roomy:
-                case.open = allowed and not paced
-            elif allowed and case.used and not paced:
-                case.open = self._is_ripe(case)
+                one.may_be_full = allowed and not paced
+            elif allowed and one.in_use and not paced:
+                one.may_be_full = self._is_ripe(one)
 
-    def _is_ripe(self, case: _Case) -> bool:
+    def _is_ripe(self, one: _Candidate) -> bool:
         """Tell whether a topic in use may be raised to full, should there be room for few."""
-        if MINIMAL in self._offered:  # it is followed first, so that its use shows
-            return case.level == MINIMAL and not case.dwells and case.rest > 0
-        return case.level == MINIMAL or (not case.dwells and (bool(case.it.kept) or case.rest > 0))
+        if MINIMAL in self._offered:  # it is followed first, so that its usage shows
+            return one.level == MINIMAL and not one.dwells and one.full_saves > 0
+        worth_it = bool(one.now.required) or one.full_saves > 0
+        return one.level == MINIMAL or (not one.dwells and worth_it)
 
-    def _choose(self, cases: Sequence[_Case], budget_bytes: int) -> frozenset[int]:
-        """Return the topics that are to be full."""
-        left = budget_bytes - self._minimal_bytes * sum(c.follows or self._roomy for c in cases)
+    def _choose(self, candidates: Sequence[_Candidate], budget_bytes: int) -> frozenset[int]:
+        """Return the topics that become or stay full."""
+        followed = sum(one.followed or self._roomy for one in candidates)
+        left = budget_bytes - self._minimal_bytes * followed
         reserve = budget_bytes - int(FULL_SHARE * budget_bytes)
-        stay = sorted(
-            (c for c in cases if c.stays), key=lambda c: (not c.dwells, -c.density, c.topic)
+        staying = sorted(
+            (one for one in candidates if one.stays_full),
+            key=lambda one: (not one.dwells, -one.density, one.topic),
         )
-        judged = [c for c in cases if c.open and not c.stays]
+        judged = [one for one in candidates if one.may_be_full and not one.stays_full]
         if self._roomy:
-            return frozenset(c.topic for c in (*stay, *judged))
-        first = _fitting(stay, left)
-        left -= sum(c.size for c in first)
-        if MINIMAL not in self._offered:  # otherwise what is kept is followed in any case
-            pinned = sorted((c for c in judged if c.it.kept), key=lambda c: (c.size, c.topic))
-            pinned = _fitting(pinned, left - reserve)
-            left -= sum(c.size for c in pinned)
-            first += pinned
-        chosen = frozenset(c.topic for c in first)
-        others = [c for c in cases if c.topic not in chosen]
-        judged = [c for c in judged if c.topic not in chosen and c.rest > 0]
+            return frozenset(one.topic for one in (*staying, *judged))
+        first = _fitting(staying, left)
+        left -= sum(one.full_bytes for one in first)
+        if MINIMAL not in self._offered:  # otherwise a required topic is followed in any case
+            required = [one for one in judged if one.now.required]
+            required.sort(key=lambda one: (one.full_bytes, one.topic))
+            required = _fitting(required, left - reserve)
+            left -= sum(one.full_bytes for one in required)
+            first += required
+        chosen = frozenset(one.topic for one in first)
+        others = [one for one in candidates if one.topic not in chosen]
+        judged = [one for one in judged if one.topic not in chosen and one.full_saves > 0]
         return chosen | _judge(others, judged, room=left, reserve=reserve)
 
-    def _below(self, case: _Case, *, paced: bool) -> int:
-        """Return the level of a topic that is not to be full, or not yet."""
-        if not case.follows:
+    def _below_full(self, one: _Candidate, *, paced: bool) -> int:
+        """Return the level of a topic that does not become full, or not yet."""
+        if not one.followed:
             return NONE
-        if case.level == MINIMAL and paced and MINIMAL not in self._offered:
-            return MINIMAL  # what is to be full waits for its turn
-        wanted = case.used or (case.level == MINIMAL and case.dwells)
+        if one.level == MINIMAL and paced and MINIMAL not in self._offered:
+            return MINIMAL  # it waits for its turn to become full
+        wanted = one.in_use or (one.level == MINIMAL and one.dwells)
         return MINIMAL if wanted and MINIMAL in self._offered else NONE
 
-    def _order(self, cases: Iterable[_Case]) -> list[_Case]:
-        """Return what changes, in order; what has to wait for full gets another target.
+    def _order(self, candidates: Iterable[_Candidate]) -> list[_Candidate]:
+        """Return the candidates that change, in order; raises beyond RAISES_MAX are put off.
 
-        All that is chosen fits beside what is followed: so what is lowered makes way for it.
+        All that is chosen fits beside what is followed: so lowered topics make room for it.
         """
-        raises = [c for c in cases if c.target == FULL != c.level]
-        raises.sort(key=lambda c: (not c.used, -c.density if c.used else 0.0, c.size, c.topic))
-        for case in raises[RAISES_MAX:]:
-            case.target = max(case.level, self._below(case, paced=False))
-        lowered = [c for c in cases if c.target < c.level]
-        lowered.sort(key=lambda c: (c.target, -c.size, c.topic))
-        followed = [c for c in cases if c.target == MINIMAL and c.level == NONE]
+        raises = [one for one in candidates if one.target == FULL != one.level]
+        raises.sort(
+            key=lambda one: (
+                not one.in_use,
+                -one.density if one.in_use else 0.0,
+                one.full_bytes,
+                one.topic,
+            )
+        )
+        for one in raises[RAISES_MAX:]:
+            one.target = max(one.level, self._below_full(one, paced=False))
+        lowered = [one for one in candidates if one.target < one.level]
+        lowered.sort(key=lambda one: (one.target, -one.full_bytes, one.topic))
+        followed = [one for one in candidates if one.target == MINIMAL and one.level == NONE]
         return [*lowered, *followed, *raises[:RAISES_MAX]]
 
-    def _why(self, case: _Case, chosen: frozenset[int], now: float) -> str:
-        if case.target == FULL:
-            return self._why_full(case)
-        if not case.used:
-            return self._why_unused(case, chosen, now)
-        text = case.it.kept or "in use"
-        if not case.follows:
+    def _reason(self, one: _Candidate, chosen: frozenset[int], now: float) -> str:
+        if one.target == FULL:
+            return self._reason_full(one)
+        if not one.in_use:
+            return self._reason_unused(one, chosen, now)
+        text = one.now.required or "in use"
+        if not one.followed:
             return f"{text}, but the budget has no bytes left"
         if FULL not in self._offered:
             return f"{text}; full is not offered"
-        return f"{text}; {self._why_not(case, chosen, now)}"
+        return f"{text}; {self._reason_not_full(one, chosen, now)}"
 
-    def _why_unused(self, case: _Case, chosen: frozenset[int], now: float) -> str:
-        if case.topic in chosen:
+    def _reason_unused(self, one: _Candidate, chosen: frozenset[int], now: float) -> str:
+        if one.topic in chosen:
             return "all topics fit comfortably into the budget; full comes next"
-        read_at = case.it.use.read_at
+        read_at = one.now.usage.read_at
         text = f"not read for {(now - read_at) / 60:.0f} minutes"
         if read_at == -inf:
             text = "never read here"
-        if case.target == MINIMAL:
+        if one.target == MINIMAL:
             return f"{text}; minimal is left after {DWELL_S:.0f} s at one level"
         return text
 
-    def _why_full(self, case: _Case) -> str:
+    def _reason_full(self, one: _Candidate) -> str:
         if self._roomy:
             return "all topics fit comfortably into the budget"
-        if case.stays and case.dwells:
+        if one.stays_full and one.dwells:
             return f"full is judged again after {DWELL_S:.0f} s at one level"
-        use, followed = case.it.use, MINIMAL in self._offered
-        size = _size(max(case.size - use.working_bytes * followed, 0))
+        usage, followed = one.now.usage, MINIMAL in self._offered
+        size = _text_of(max(one.full_bytes - usage.working_bytes * followed, 0))
         if not followed:
-            return f"saves {use.reads * 3600:.0f} pulls an hour with {size}"
-        return f"saves {use.misses * 3600:.0f} pulls an hour with {size} beside what is in use"
+            return f"saves {usage.reads * 3600:.0f} pulls an hour with {size}"
+        return f"saves {usage.misses * 3600:.0f} pulls an hour with {size} beside what is in use"
 
-    def _why_not(self, case: _Case, chosen: frozenset[int], now: float) -> str:
-        if now < case.pause_until:
-            return f"it outgrew its room, full is not tried for {case.pause_until - now:.0f} s"
-        if case.topic in chosen:
+    def _reason_not_full(self, one: _Candidate, chosen: frozenset[int], now: float) -> str:
+        size = _text_of(one.full_bytes)
+        if now < one.pause_until:
+            return f"it outgrew its room, full is not tried for {one.pause_until - now:.0f} s"
+        if one.topic in chosen:
             return "full comes next"
-        if case.stays:
-            return f"at full its {_size(case.size)} do not fit the budget any more"
-        if case.dwells:
+        if one.stays_full:
+            return f"at full its {size} do not fit the budget any more"
+        if one.dwells:
             return f"full is judged after {DWELL_S:.0f} s at one level"
-        if case.rest <= 0:
-            return f"full would not save what it costs to bring {_size(case.size)}"
-        return f"full takes {_size(case.size)}, which is better used for others"
+        if one.full_saves <= 0:
+            return f"full would not save what it costs to bring {size}"
+        return f"full takes {size}, which is better used for others"
 
 
-def _size(size: int) -> str:
+def _text_of(size: int) -> str:
     return f"{size / (1 << 20):.1f} MB" if size >= 1 << 20 else f"{size / 1024:.1f} KB"
 
 
-def _of_use(case: _Case) -> tuple[bool, bool, bool, float, int]:
-    """Return what sorts topics that are in use most to the front."""
-    it = case.it
-    return not it.pins, not case.used, not it.kept, -it.use.reads, case.topic
+def _most_used_first(one: _Candidate) -> tuple[bool, bool, bool, float, int]:
+    now = one.now
+    return not now.holds_pins, not one.in_use, not now.required, -now.usage.reads, one.topic
 
 
-def _fitting(cases: Iterable[_Case], room: int) -> list[_Case]:
-    """Return those that fit, as they come."""
+def _fitting(candidates: Iterable[_Candidate], room: int) -> list[_Candidate]:
+    """Return those that fit, in the order given."""
     found = []
-    for case in cases:
-        if case.size <= room:
-            room -= case.size
-            found.append(case)
+    for one in candidates:
+        if one.full_bytes <= room:
+            room -= one.full_bytes
+            found.append(one)
     return found
 
 
 def _judge(
-    cases: Sequence[_Case], judged: Sequence[_Case], *, room: int, reserve: int
+    candidates: Sequence[_Candidate], judged: Sequence[_Candidate], *, room: int, reserve: int
 ) -> frozenset[int]:
-    """Return which of the ``judged`` are to be full: those that are, if not clearly worse."""
+    """Return the topics of ``judged`` that become full: the present ones unless clearly worse."""
     if not judged:
         return frozenset()
-    market = Market(_bids(cases, judged))
-    held = frozenset(c.topic for c in judged if c.level == FULL)
-    kept = market.worth(held, room=room)  # it may have grown into the reserve
-    best, full = market.choose(room=room - reserve)
-    missed = sum(c.hits + max(c.rest, 0.0) for c in cases) - kept
+    may_be_full = {one.topic for one in judged}
+    knapsack = Knapsack(
+        Item(
+            one.topic,
+            one.full_bytes,
+            one.working_bytes,
+            one.cache_saves,
+            one.full_saves if one.topic in may_be_full else 0.0,
+        )
+        for one in candidates
+        if one.cache_saves or one.topic in may_be_full
+    )
+    present = frozenset(one.topic for one in judged if one.level == FULL)
+    worth = knapsack.worth(present, room=room)  # it may have grown into the reserve
+    best, full = knapsack.choose(room=room - reserve)
+    missed = sum(one.cache_saves + max(one.full_saves, 0.0) for one in candidates) - worth
     gain = min(GAIN_OF_WORTH * best, GAIN_OF_MISSED * missed)
-    return full if best > kept + gain else held
+    return full if best > worth + gain else present
 
 
-def _bids(cases: Iterable[_Case], judged: Iterable[_Case]) -> list[Bid]:
-    """Return what all topics offer to the cache, and those ``judged`` to full."""
-    full = {case.topic for case in judged}
-    return [
-        Bid(c.topic, c.size, c.working, c.hits, c.rest if c.topic in full else 0.0)
-        for c in cases
-        if c.hits or c.topic in full
-    ]
+class Item(NamedTuple):
+    """A topic in the knapsack: ``size`` bytes at full, of them ``working``; two worths.
+
+    ``cache``: what the cache saves with the working set; ``rest``: what full saves beyond that.
+    A topic whose ``rest`` is not positive is never taken at full.
+    """
+
+    topic: int
+    size: int
+    working: int
+    cache: float
+    rest: float
+
+
+_CACHED: Final = 0  # the working set, for the cache
+_REST: Final = 1  # what full needs beside the working set in the cache
+_WHOLE: Final = 2  # both, where the rest is worth more per byte than the working set
+
+_Part = tuple[float, int, int, int, float]  # minus worth per byte, kind, topic, bytes, worth
+
+
+class Knapsack:
+    """Chooses the topics that are worth most at full, beside a cache that takes the room left.
+
+        worth == sum over full topics of (cache + rest) + what of the others' the cache can hold
+
+    Branch and bound: parts are taken by their worth per byte while there is room; where one is cut
+    by the end of the room, it is tried both with it and without it, unless not even its part would
+    make the best much better.
+    """
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        self._parts: list[_Part] = []  # of all items, those worth most per byte first
+        self._wholes: dict[int, tuple[int, float]] = {}  # topics that may be full: bytes, worth
+        self._convex: set[int] = set()  # offered as WHOLE: CACHED only once that is ruled out
+        for item in items:
+            self._add(item)
+        self._parts.sort()
+
+    def choose(self, *, room: int) -> tuple[float, frozenset[int]]:
+        """Return the worth reached and the topics at full: at most 1 % below the best, for a few.
+
+        Cost: O(n) with the first filling, and at most ``LOOKS_MAX`` after it.
+        """
+        best: tuple[float, frozenset[int]] = (0.0, frozenset())
+        undecided = [(frozenset[int](), frozenset[int]())]
+        looks = 0
+        while undecided and looks < LOOKS_MAX:
+            inside, outside = undecided.pop()
+            looks += len(self._parts) + 1
+            worth, bound, taken, cut = self._fill(inside, outside, room=room)
+            if worth > best[0]:
+                best = worth, taken
+            if cut is not None and bound > best[0] * (1 + TOLERANCE):
+                undecided += [(inside, outside | {cut}), (inside | {cut}, outside)]
+        return best
+
+    def worth(self, full: frozenset[int], *, room: int) -> float:
+        """Return the worth with just these topics at full; -inf where they do not fit."""
+        return self._fill(full, frozenset(self._wholes) - full, room=room)[0]
+
+    def _add(self, item: Item) -> None:
+        topic, size, working, cache, rest = item
+        working = working or 1
+        if cache > 0:
+            self._parts.append((-cache / working, _CACHED, topic, working, cache))
+        if rest <= 0:
+            return
+        worth, extra = cache + rest, max(size - working, 0)
+        self._wholes[topic] = size, worth
+        if cache > 0 and rest * working <= cache * extra:
+            self._parts.append((-rest / extra, _REST, topic, extra, rest))
+            return
+        self._convex.add(topic)
+        self._parts.append((-worth / (size or 1), _WHOLE, topic, size, worth))
+
+    def _fill(
+        self, inside: frozenset[int], outside: frozenset[int], *, room: int
+    ) -> tuple[float, float, frozenset[int], int | None]:
+        """Fill ``room``: return worth, its upper bound, the topics at full, the first one cut."""
+        room -= sum(self._wholes[topic][0] for topic in inside)
+        if room < 0:
+            return -inf, -inf, inside, None
+        worth = sum(self._wholes[topic][1] for topic in inside)
+        taken, cut, bound = set(inside), None, -inf
+        hidden = self._convex - outside
+        for density, kind, topic, size, value in self._parts:
+            if topic in inside or topic in (hidden if kind == _CACHED else outside):
+                continue
+            if size <= room:
+                worth += value
+                room -= size
+                if kind != _CACHED:
+                    taken.add(topic)
+            elif kind == _CACHED:
+                worth += value * room / size
+                room = 0
+            elif cut is None:
+                cut, bound = topic, worth - density * room
+        return worth, max(worth, bound), frozenset(taken), cut

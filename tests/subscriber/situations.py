@@ -28,7 +28,7 @@ def use(reads: float = 1.0, misses: float = 0.0, *, working: int = 0, size: int 
 def topic(number: int, level: int = NONE, *, size: int = 100 * KB, **more: object) -> Situation:
     """Return a topic that has its level since long ago, and was never read."""
     held = {NONE: 0, MINIMAL: MINIMAL_BYTES, FULL: size}[level]
-    fields = {"since": -inf, "held_bytes": held, "use": TopicUsage(), **more}
+    fields = {"since": -inf, "held_bytes": held, "usage": TopicUsage(), **more}
     return Situation(topic=number, level=level, full_bytes=size, **fields)  # type: ignore[arg-type]
 
 
@@ -47,7 +47,7 @@ def perform(topics: Sequence[Situation], plan: Plan, *, budget: int, now: float)
     for step in plan.steps:
         old = state[step.topic]
         assert old.level != step.level
-        assert step.why == plan.reasons[step.topic]
+        assert step.reason == plan.reasons[step.topic]
         held = {NONE: 0, MINIMAL: MINIMAL_BYTES, FULL: old.full_bytes}[step.level]
         state[step.topic] = replace(old, level=step.level, since=now, held_bytes=held)
         if step.level == FULL and old.level == MINIMAL:
@@ -62,11 +62,11 @@ def worth(topics: Sequence[Situation], full: set[int], offered: Sequence[int], r
     total, cached = 0.0, []
     room -= MINIMAL_BYTES * len(topics)
     for one in topics:
-        reads = one.use.reads * ROUND_TRIP_S + one.use.read_bytes / BYTES_PER_S
-        rest = one.use.misses * ROUND_TRIP_S + one.use.missed_bytes / BYTES_PER_S
-        working = min(int(one.use.working_bytes * WORKING_ROOM), one.full_bytes)
+        reads = one.usage.reads * ROUND_TRIP_S + one.usage.read_bytes / BYTES_PER_S
+        rest = one.usage.misses * ROUND_TRIP_S + one.usage.missed_bytes / BYTES_PER_S
+        working = min(int(one.usage.working_bytes * WORKING_ROOM), one.full_bytes)
         working = working if MINIMAL in offered else 0
-        rest = rest if one.use.working_bytes and MINIMAL in offered else reads
+        rest = rest if one.usage.working_bytes and MINIMAL in offered else reads
         brought = 0.0 if one.level == FULL else one.full_bytes / BYTES_PER_S / PAYS_BACK_S
         if one.topic in full:
             room -= one.full_bytes

@@ -128,7 +128,7 @@ class Driver:
                 since=place.since,
                 full_bytes=place.full_bytes,
                 held_bytes=(0, MINIMAL_BYTES + self.cached[topic], place.full_bytes)[place.level],
-                use=self.usage.of(topic, now=now),
+                usage=self.usage.of(topic, now=now),
             )
             for topic, place in enumerate(self.places)
         ]

@@ -1,4 +1,4 @@
-"""Choice: what is taken fits, and is worth as much as the best of all subsets, nearly."""
+"""Tests of the knapsack: what is taken fits, and is worth nearly as much as the best subset."""
 
 from collections.abc import Iterable
 from itertools import combinations
@@ -9,111 +9,111 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topicast.subscriber.placement import knapsack as module
-from topicast.subscriber.placement.knapsack import TOLERANCE, Bid, Market
+from topicast.subscriber.placement import planner as module
+from topicast.subscriber.placement.planner import TOLERANCE, Item, Knapsack
 
 SIZES = st.integers(0, 1000)
 WORTHS = st.sampled_from([0.0, 0.1, 1.0, 7.0]) | st.floats(0, 100, allow_subnormal=False)
 
 
 @st.composite
-def bids(draw: st.DrawFn, *, most: int = 8) -> list[Bid]:
+def drawn_items(draw: st.DrawFn, *, most: int = 8) -> list[Item]:
     """Draw what up to ``most`` topics offer."""
     count = draw(st.integers(0, most))
     found = []
     for topic in range(count):
         size = draw(SIZES)
-        found.append(Bid(topic, size, draw(st.integers(0, size)), draw(WORTHS), draw(WORTHS)))
+        found.append(Item(topic, size, draw(st.integers(0, size)), draw(WORTHS), draw(WORTHS)))
     return found
 
 
-def worth(all_bids: Iterable[Bid], full: Iterable[int], *, room: int) -> float | None:
+def worth(items: Iterable[Item], full: Iterable[int], *, room: int) -> float | None:
     """Say what ``full`` topics are worth beside a cache, or None if they do not fit."""
     inside = set(full)
     total = 0.0
     cached = []
-    for bid in all_bids:
-        if bid.topic in inside:
-            room -= bid.size
-            total += bid.hits + bid.rest
-        elif bid.hits:
-            cached.append(bid)
+    for item in items:
+        if item.topic in inside:
+            room -= item.size
+            total += item.cache + item.rest
+        elif item.cache:
+            cached.append(item)
     if room < 0:
         return None
-    for bid in sorted(cached, key=lambda b: -b.hits / max(b.working, 1)):
-        part = min(max(bid.working, 1), room)
-        total += bid.hits * part / max(bid.working, 1)
+    for item in sorted(cached, key=lambda b: -b.cache / max(b.working, 1)):
+        part = min(max(item.working, 1), room)
+        total += item.cache * part / max(item.working, 1)
         room -= part
     return total
 
 
-def exact(all_bids: list[Bid], *, room: int) -> float:
+def exact(items: list[Item], *, room: int) -> float:
     """Try every subset."""
-    topics = [bid.topic for bid in all_bids if bid.rest > 0]
+    topics = [item.topic for item in items if item.rest > 0]
     sets = (full for n in range(len(topics) + 1) for full in combinations(topics, n))
-    return max((worth(all_bids, full, room=room) or 0.0 for full in sets), default=0.0)
+    return max((worth(items, full, room=room) or 0.0 for full in sets), default=0.0)
 
 
-@given(bids(), st.integers(-10, 4000))
+@given(drawn_items(), st.integers(-10, 4000))
 def test_few_topics_are_chosen_as_well_as_by_trying_every_subset(
-    all_bids: list[Bid], room: int
+    items: list[Item], room: int
 ) -> None:
-    reached, full = Market(all_bids).choose(room=room)
-    found = worth(all_bids, full, room=room)
+    reached, full = Knapsack(items).choose(room=room)
+    found = worth(items, full, room=room)
     assert (found is None) is (room < 0)
     assert reached <= (found or 0.0) * (1 + 1e-9) + 1e-9
-    assert (found or 0.0) * (1 + TOLERANCE) >= exact(all_bids, room=room) * (1 - 1e-9) - 1e-9
+    assert (found or 0.0) * (1 + TOLERANCE) >= exact(items, room=room) * (1 - 1e-9) - 1e-9
     if room >= 0:
-        assert Market(all_bids).worth(full, room=room) == pytest.approx(found)
-        assert Market(all_bids).worth(full, room=-1) == -inf
-    assert all(bid.rest > 0 for bid in all_bids if bid.topic in full)
+        assert Knapsack(items).worth(full, room=room) == pytest.approx(found)
+        assert Knapsack(items).worth(full, room=-1) == -inf
+    assert all(item.rest > 0 for item in items if item.topic in full)
 
 
-def test_order_of_bids_does_not_matter() -> None:
+def test_order_of_items_does_not_matter() -> None:
     rng = Random(1)
-    all_bids = [Bid(t, rng.randrange(1, 100), 0, 0.0, rng.random()) for t in range(30)]
-    first = Market(all_bids).choose(room=500)
-    rng.shuffle(all_bids)
-    assert Market(all_bids).choose(room=500) == first
+    items = [Item(t, rng.randrange(1, 100), 0, 0.0, rng.random()) for t in range(30)]
+    first = Knapsack(items).choose(room=500)
+    rng.shuffle(items)
+    assert Knapsack(items).choose(room=500) == first
 
 
 def test_two_that_fit_beat_one_that_is_denser() -> None:
-    all_bids = [Bid(1, 6, 0, 0.0, 6.6), Bid(2, 5, 0, 0.0, 5.0), Bid(3, 5, 0, 0.0, 5.0)]
-    assert Market(all_bids).choose(room=10) == (10.0, frozenset({2, 3}))
+    items = [Item(1, 6, 0, 0.0, 6.6), Item(2, 5, 0, 0.0, 5.0), Item(3, 5, 0, 0.0, 5.0)]
+    assert Knapsack(items).choose(room=10) == (10.0, frozenset({2, 3}))
 
 
 def test_topic_that_is_read_all_over_is_worth_more_whole_than_in_the_cache() -> None:
-    assert Market([Bid(1, 100, 90, 1.0, 5.0)]).choose(room=100) == (6.0, frozenset({1}))
-    assert Market([Bid(1, 100, 90, 1.0, 5.0)]).choose(room=99) == (1.0, frozenset())
+    assert Knapsack([Item(1, 100, 90, 1.0, 5.0)]).choose(room=100) == (6.0, frozenset({1}))
+    assert Knapsack([Item(1, 100, 90, 1.0, 5.0)]).choose(room=99) == (1.0, frozenset())
 
 
 def test_strangers_beside_a_hot_table_stay_out() -> None:
-    hot = Bid(1, 1000, 10, 50.0, 1.0)
-    warm = Bid(2, 1000, 600, 20.0, 0.1)
-    assert Market([hot, warm]).choose(room=1000) == (70.0, frozenset())
+    hot = Item(1, 1000, 10, 50.0, 1.0)
+    warm = Item(2, 1000, 600, 20.0, 0.1)
+    assert Knapsack([hot, warm]).choose(room=1000) == (70.0, frozenset())
 
 
 def test_search_ends_in_time_and_with_something(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = Random(3)
-    all_bids = [Bid(t, 100 + t, 0, 0.0, 100 + t + rng.random()) for t in range(40)]
-    best, full = Market(all_bids).choose(room=1050)
+    items = [Item(t, 100 + t, 0, 0.0, 100 + t + rng.random()) for t in range(40)]
+    best, full = Knapsack(items).choose(room=1050)
     monkeypatch.setattr(module, "LOOKS_MAX", 1)
-    hasty, hasty_full = Market(all_bids).choose(room=1050)
+    hasty, hasty_full = Knapsack(items).choose(room=1050)
     assert 0 < hasty <= best
-    assert sum(all_bids[topic].size for topic in full | hasty_full) > 0
-    assert sum(all_bids[topic].size for topic in hasty_full) <= 1050
+    assert sum(items[topic].size for topic in full | hasty_full) > 0
+    assert sum(items[topic].size for topic in hasty_full) <= 1050
 
 
 @settings(max_examples=20)
 @given(st.integers(0, 10**6))
 def test_twelve_large_topics_too(seed: int) -> None:
     rng = Random(seed)
-    all_bids = []
+    items = []
     for topic in range(12):
         size = rng.randrange(50, 400)
         hits, rest = rng.random() * 2, rng.random()
-        all_bids.append(Bid(topic, size, rng.randrange(size // 2), hits, rest))
-    _, full = Market(all_bids).choose(room=1000)
-    found = worth(all_bids, full, room=1000)
+        items.append(Item(topic, size, rng.randrange(size // 2), hits, rest))
+    _, full = Knapsack(items).choose(room=1000)
+    found = worth(items, full, room=1000)
     assert found is not None
-    assert found >= 0.95 * exact(all_bids, room=1000)
+    assert found >= 0.95 * exact(items, room=1000)

@@ -198,7 +198,7 @@ def test_planner_is_given_what_pins_leave(monkeypatch: pytest.MonkeyPatch) -> No
     assert budget == world.stats().budget_bytes - catalog.live_bytes(NAMESPACE) - pinned
     hub = sum(catalog.size(topic) for topic in situations)
     assert sum(one.full_bytes for one in situations.values()) == hub - pinned
-    assert {t for t, one in situations.items() if one.kept == PINNED} == {
+    assert {t for t, one in situations.items() if one.required == PINNED} == {
         catalog.topic("shop", "sales"),
         catalog.topic("shop", "orders"),
     }

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from topicast.subscriber.fetch.latency import LatencyEstimate
 from topicast.subscriber.placement import planner as module
-from topicast.subscriber.placement.knapsack import Bid, Market
 from topicast.subscriber.placement.planner import (
     DWELL_S,
     FULL_SHARE,
@@ -21,6 +20,8 @@ from topicast.subscriber.placement.planner import (
     PAUSE_S_MAX,
     RAISES_MAX,
     ROOMY_SHARE,
+    Item,
+    Knapsack,
     Plan,
     Planner,
     Situation,
@@ -55,23 +56,23 @@ def test_new_driver_begins_with_nothing() -> None:
 
 
 def test_topic_is_followed_from_its_first_use_on_and_until_long_after_the_last() -> None:
-    first = topic(0, since=NOW, use=TopicUsage(reads=1e-3, read_at=NOW))
+    first = topic(0, since=NOW, usage=TopicUsage(reads=1e-3, read_at=NOW))
     assert told(plan_of([first, topic(1)], 150 * KB)) == [(0, MINIMAL)]
-    late = topic(0, MINIMAL, use=replace(IDLE, read_at=NOW - IDLE_S + 1))
+    late = topic(0, MINIMAL, usage=replace(IDLE, read_at=NOW - IDLE_S + 1))
     assert told(plan_of([late, topic(1)], 150 * KB)) == []
-    plan = plan_of([topic(0, MINIMAL, use=IDLE), topic(1)], 150 * KB)
+    plan = plan_of([topic(0, MINIMAL, usage=IDLE), topic(1)], 150 * KB)
     assert told(plan) == [(0, NONE)]
     assert plan.reasons[0] == "not read for 60 minutes"
 
 
 def test_pinned_table_keeps_its_topic_followed() -> None:
-    plan = plan_of([topic(0, kept=PINNED), topic(1, MINIMAL, kept=PINNED)], 150 * KB)
+    plan = plan_of([topic(0, required=PINNED), topic(1, MINIMAL, required=PINNED)], 150 * KB)
     assert told(plan) == [(0, MINIMAL)]
     assert plan.reasons[0].startswith("a table of it is pinned; full would not")
 
 
 def test_topic_whose_tables_change_between_reads_becomes_full_once_its_use_shows() -> None:
-    topics = [topic(0, MINIMAL, use=CHANGING, since=NOW), topic(1)]
+    topics = [topic(0, MINIMAL, usage=CHANGING, since=NOW), topic(1)]
     early = plan_of(topics, 150 * KB)
     assert early.steps == ()
     assert early.reasons[0] == "in use; full is judged after 300 s at one level"
@@ -81,9 +82,9 @@ def test_topic_whose_tables_change_between_reads_becomes_full_once_its_use_shows
 
 
 def test_hot_table_among_strangers_is_left_to_the_cache() -> None:
-    hot = topic(0, MINIMAL, size=5000 * KB, use=use(9.0, 1e-7, working=KB))
-    other = topic(1, MINIMAL, size=5000 * KB, use=use(9.0, 0.2, working=KB))
-    more = topic(2, MINIMAL, size=5000 * KB, use=use(9.0, 0.1, working=KB))
+    hot = topic(0, MINIMAL, size=5000 * KB, usage=use(9.0, 1e-7, working=KB))
+    other = topic(1, MINIMAL, size=5000 * KB, usage=use(9.0, 0.2, working=KB))
+    more = topic(2, MINIMAL, size=5000 * KB, usage=use(9.0, 0.1, working=KB))
     plan = plan_of([hot, other, more], 6000 * KB)
     assert told(plan) == [(1, FULL)]
     assert plan.reasons[0] == "in use; full would not save what it costs to bring 4.9 MB"
@@ -91,15 +92,15 @@ def test_hot_table_among_strangers_is_left_to_the_cache() -> None:
 
 
 def test_cache_has_room_for_what_is_new_beside_what_is_in_use() -> None:
-    hot = topic(0, MINIMAL, size=5000 * KB, use=use(9.0, 1e-7, working=70 * KB))
-    changing = topic(1, MINIMAL, size=90 * KB, use=use(0.2, 0.2, working=KB))
+    hot = topic(0, MINIMAL, size=5000 * KB, usage=use(9.0, 1e-7, working=70 * KB))
+    changing = topic(1, MINIMAL, size=90 * KB, usage=use(0.2, 0.2, working=KB))
     assert told(plan_of([hot, changing], 200 * KB)) == []
     assert told(plan_of([hot, changing], 270 * KB)) == [(1, FULL)]
 
 
 def test_measured_costs_of_pulls_decide_what_is_worth_its_bytes() -> None:
-    many = topic(0, MINIMAL, size=90 * KB, use=use(9.0, 1.0, working=KB, size=1))
-    large = topic(1, MINIMAL, size=90 * KB, use=use(9.0, 0.01, working=KB, size=90 * KB))
+    many = topic(0, MINIMAL, size=90 * KB, usage=use(9.0, 1.0, working=KB, size=1))
+    large = topic(1, MINIMAL, size=90 * KB, usage=use(9.0, 0.01, working=KB, size=90 * KB))
     far, slow = LatencyEstimate(), LatencyEstimate()
     far.round_trip_s, slow.bytes_per_s = 0.1, 1e4
     for latency, chosen in ((far, 0), (slow, 1)):
@@ -109,17 +110,17 @@ def test_measured_costs_of_pulls_decide_what_is_worth_its_bytes() -> None:
 
 
 def test_full_topic_that_saves_less_than_the_cache_would_is_lowered_first() -> None:
-    idle = topic(0, FULL, use=use(1.0, 1e-6, working=KB))
-    plan = plan_of([topic(1, MINIMAL, use=CHANGING), idle], 140 * KB)
+    idle = topic(0, FULL, usage=use(1.0, 1e-6, working=KB))
+    plan = plan_of([topic(1, MINIMAL, usage=CHANGING), idle], 140 * KB)
     assert told(plan) == [(0, MINIMAL), (1, FULL)]
-    unused = topic(0, FULL, use=IDLE)
-    plan = plan_of([topic(1, MINIMAL, use=CHANGING), unused], 140 * KB)
+    unused = topic(0, FULL, usage=IDLE)
+    plan = plan_of([topic(1, MINIMAL, usage=CHANGING), unused], 140 * KB)
     assert told(plan) == [(0, NONE), (1, FULL)]
 
 
 def test_levels_that_only_wait_for_their_time_say_so() -> None:
     idle = use(1.0, 1e-6, working=KB)
-    topics = [topic(0, FULL, use=idle, since=NOW), topic(1, MINIMAL, since=NOW), topic(2)]
+    topics = [topic(0, FULL, usage=idle, since=NOW), topic(1, MINIMAL, since=NOW), topic(2)]
     plan = plan_of(topics, 250 * KB)
     assert plan.steps == ()
     assert plan.reasons == {
@@ -130,24 +131,24 @@ def test_levels_that_only_wait_for_their_time_say_so() -> None:
 
 
 def test_small_gain_moves_nothing() -> None:
-    held = topic(0, FULL, use=use(1.0, 0.5, working=10 * KB))
-    better = topic(1, MINIMAL, use=use(1.0, 0.54, working=10 * KB))
+    held = topic(0, FULL, usage=use(1.0, 0.5, working=10 * KB))
+    better = topic(1, MINIMAL, usage=use(1.0, 0.54, working=10 * KB))
     assert plan_of([held, better], 140 * KB).steps == ()
-    best = topic(1, MINIMAL, use=use(1.0, 0.9, working=10 * KB))
+    best = topic(1, MINIMAL, usage=use(1.0, 0.9, working=10 * KB))
     assert told(plan_of([held, best], 140 * KB)) == [(0, MINIMAL), (1, FULL)]
 
 
 def test_small_catalog_becomes_full_little_by_little_what_is_in_use_first() -> None:
     count = RAISES_MAX + 2
     planner, budget = Planner(MINIMAL_BYTES), int(count * 101 * KB / ROOMY_SHARE)
-    topics = [topic(number) for number in range(count - 1)] + [topic(count - 1, use=CHANGING)]
+    topics = [topic(number) for number in range(count - 1)] + [topic(count - 1, usage=CHANGING)]
     plan = planner.plan(topics, budget_bytes=budget, offered=ALL, now=NOW)
     assert told(plan) == [(n, FULL) for n in (count - 1, *range(RAISES_MAX - 1))]
     roomy = "all topics fit comfortably into the budget"
     assert (plan.reasons[0], plan.reasons[count - 2]) == (roomy, f"{roomy}; full comes next")
     topics = perform(topics, plan, budget=budget, now=NOW)
     now = NOW + PACE_S
-    topics[count - 2] = replace(topics[count - 2], use=CHANGING)
+    topics[count - 2] = replace(topics[count - 2], usage=CHANGING)
     assert planner.plan(topics, budget_bytes=budget, offered=ALL, now=now - 1).steps[0].level == 1
     plan = planner.plan(topics, budget_bytes=budget, offered=ALL, now=now)
     assert told(plan) == [(count - 2, FULL), (count - 3, FULL)]
@@ -160,16 +161,16 @@ def test_small_catalog_becomes_full_little_by_little_what_is_in_use_first() -> N
 
 
 def test_small_catalog_of_who_only_watches_stays_at_minimal_until_something_is_read() -> None:
-    watched = [topic(number, MINIMAL, kept="all changes are watched") for number in range(3)]
+    watched = [topic(number, MINIMAL, required="all changes are watched") for number in range(3)]
     assert plan_of(watched, 10_000 * KB).steps == ()
-    assert set(told(plan_of([*watched[1:], replace(watched[0], use=CHANGING)], 10_000 * KB))) == {
+    assert set(told(plan_of([*watched[1:], replace(watched[0], usage=CHANGING)], 10_000 * KB))) == {
         (number, FULL) for number in range(3)
     }
 
 
 def test_what_waits_for_its_turn_is_followed_meanwhile() -> None:
     count = RAISES_MAX + 1
-    topics = [topic(number, use=CHANGING) for number in range(count)]
+    topics = [topic(number, usage=CHANGING) for number in range(count)]
     plan = plan_of(topics, 10_000 * KB)
     assert told(plan) == [(RAISES_MAX, MINIMAL)] + [(n, FULL) for n in range(RAISES_MAX)]
     assert plan.reasons[RAISES_MAX] == "in use; full comes next"
@@ -177,12 +178,12 @@ def test_what_waits_for_its_turn_is_followed_meanwhile() -> None:
 
 def test_topic_that_outgrew_its_room_falls_and_waits_longer_each_time() -> None:
     planner, now = Planner(MINIMAL_BYTES), NOW
-    topics = [topic(0, FULL, use=CHANGING, since=now), topic(1)]
+    topics = [topic(0, FULL, usage=CHANGING, since=now), topic(1)]
     planner.outgrew(0, now=now)
     plan = planner.plan(topics, budget_bytes=150 * KB, offered=ALL, now=now + 10)
     assert told(plan) == [(0, MINIMAL)]
     assert plan.reasons[0] == "in use; it outgrew its room, full is not tried for 50 s"
-    topics = [topic(0, MINIMAL, use=CHANGING), topic(1)]
+    topics = [topic(0, MINIMAL, usage=CHANGING), topic(1)]
     pauses = []
     for _ in range(10):
         planner.outgrew(0, now=now)
@@ -198,8 +199,8 @@ def test_topic_that_outgrew_its_room_falls_and_waits_longer_each_time() -> None:
 
 
 def test_growth_is_borne_until_the_budget_is_reached_and_then_the_dwell_is_broken() -> None:
-    dense = topic(0, FULL, use=use(2.0, 1.0, working=10 * KB), since=NOW)
-    sparse = topic(1, FULL, use=CHANGING, since=NOW)
+    dense = topic(0, FULL, usage=use(2.0, 1.0, working=10 * KB), since=NOW)
+    sparse = topic(1, FULL, usage=CHANGING, since=NOW)
     assert plan_of([dense, replace(sparse, since=-inf)], 205 * KB).steps == ()
     plan = plan_of([dense, replace(sparse, held_bytes=110 * KB)], 205 * KB)
     assert told(plan) == [(1, MINIMAL)]
@@ -209,18 +210,18 @@ def test_growth_is_borne_until_the_budget_is_reached_and_then_the_dwell_is_broke
 
 
 def test_budget_without_bytes_serves_the_tables_that_are_used_most() -> None:
-    topics = [topic(n, MINIMAL, use=use(1.0 + n)) for n in range(3)] + [topic(3, kept=PINNED)]
+    topics = [topic(n, MINIMAL, usage=use(1.0 + n)) for n in range(3)] + [topic(3, required=PINNED)]
     plan = plan_of(topics, 2 * MINIMAL_BYTES)
     assert told(plan) == [(0, NONE), (1, NONE), (3, MINIMAL)]
     assert plan.reasons[0] == "in use, but the budget has no bytes left"
 
 
 def test_level_that_is_offered_no_longer_is_left_at_once() -> None:
-    topics = [topic(0, FULL, use=CHANGING, since=NOW), topic(1, FULL, since=NOW)]
+    topics = [topic(0, FULL, usage=CHANGING, since=NOW), topic(1, FULL, since=NOW)]
     plan = plan_of(topics, 250 * KB, offered=(NONE, MINIMAL))
     assert told(plan) == [(1, NONE), (0, MINIMAL)]
     assert plan.reasons[0] == "in use; full is not offered"
-    topics = [topic(n, MINIMAL, use=use(1.0 + n), since=NOW) for n in range(RAISES_MAX + 3)]
+    topics = [topic(n, MINIMAL, usage=use(1.0 + n), since=NOW) for n in range(RAISES_MAX + 3)]
     planner, budget = Planner(MINIMAL_BYTES), int((RAISES_MAX + 2.5) * 100 * KB / FULL_SHARE)
     plan = planner.plan(topics, budget_bytes=budget, offered=(NONE, FULL), now=NOW)
     raised = [(n, FULL) for n in range(RAISES_MAX + 2, 2, -1)]
@@ -234,8 +235,8 @@ def test_level_that_is_offered_no_longer_is_left_at_once() -> None:
 
 
 def test_where_minimal_is_not_offered_pinned_tables_come_first() -> None:
-    pinned = topic(0, kept=PINNED)
-    busy = topic(1, use=use(50.0))
+    pinned = topic(0, required=PINNED)
+    busy = topic(1, usage=use(50.0))
     plan = plan_of([busy, pinned], 120 * KB, offered=(NONE, FULL))
     assert told(plan) == [(0, FULL)]
     assert plan.reasons[1] == "in use; full takes 100.0 KB, which is better used for others"
@@ -244,10 +245,10 @@ def test_where_minimal_is_not_offered_pinned_tables_come_first() -> None:
 def test_only_topics_in_use_are_searched_through(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    looked: list[Bid] = []
-    monkeypatch.setattr(module, "Market", lambda bids: Market(looked.extend(bids) or looked))
-    plan_of([topic(n) for n in range(500)] + [topic(500, MINIMAL, use=CHANGING)], 200 * KB)
-    assert [bid.topic for bid in looked] == [500]
+    looked: list[Item] = []
+    monkeypatch.setattr(module, "Knapsack", lambda items: Knapsack(looked.extend(items) or looked))
+    plan_of([topic(n) for n in range(500)] + [topic(500, MINIMAL, usage=CHANGING)], 200 * KB)
+    assert [item.topic for item in looked] == [500]
 
 
 RATES = st.sampled_from([0.0, 1e-6, 1e-4, 0.01, 1.0]) | st.floats(0, 10, allow_subnormal=False)
@@ -275,7 +276,9 @@ def situations(draw: st.DrawFn, *, read_at: float | None = None) -> list[Situati
         since = -inf if read_at is not None else NOW - draw(AGES)
         kept = PINNED if read_at is None and draw(st.booleans()) else ""
         the_use = draw(uses(read_at=read_at))
-        one = topic(number, level, size=size, held_bytes=held, since=since, use=the_use, kept=kept)
+        one = topic(
+            number, level, size=size, held_bytes=held, since=since, usage=the_use, required=kept
+        )
         found.append(one)
     return found
 
