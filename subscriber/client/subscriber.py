@@ -23,6 +23,7 @@ from ..engine.core import Core
 from ..engine.driver import Driver
 from ..engine.loop import EngineLoop
 from ..engine.watch import Watch
+from ..engine.write_outbox import Outbox
 from ..protocol.facts import (
     AskDrop,
     AskJoin,
@@ -39,7 +40,7 @@ from ..protocol.versions import Version, claims_of
 from .calls import Calls
 from .partitions import Values, partition_names, partitions
 from .read_view import ReadView, names_of, pin
-from .write_reports import WriteIntent, Writes
+from .write_reports import WriteIntent, report_write
 
 FLUSH_S: Final = 2.0  # for writes to be told, when it is closed
 
@@ -63,6 +64,7 @@ class Subscriber:
         always: str | None = None,
         never: str | None = None,
         metastore: str | None = None,
+        outbox: Outbox | None = None,
     ) -> None:
         """Read the settings; nothing is connected before ``open``.
 
@@ -79,6 +81,7 @@ class Subscriber:
                 TOPICAST_ALWAYS.
             never: Tables to pull for each read, never held; counts first; else TOPICAST_NEVER.
             metastore: URIs of the metastore that this process writes to; else TOPICAST_METASTORE.
+            outbox: Writes to be reported that outlive this subscriber; None: its own ones only.
 
         Raises:
             ConfigError: a setting has a value that is not allowed.
@@ -98,9 +101,15 @@ class Subscriber:
             memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         )
         self._pid = os.getpid()
-        self._member = Core.of(self._settings, new_id=lambda: secrets.token_bytes(16))
+        self._has_own_outbox = outbox is None  # which ends with this
+        if outbox is None:
+            metastore_uris = self._settings.metastore
+            outbox = Outbox(driver=secrets.token_bytes(16), metastore=metastore_uris)
+        self._outbox = outbox
+        self._member = Core.of(
+            self._settings, new_id=lambda: secrets.token_bytes(16), outbox=self._outbox
+        )
         self._calls = Calls(self._member, self._settings)
-        self._writes = Writes(self._calls)
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -139,12 +148,13 @@ class Subscriber:
     def close(self) -> None:
         """Leave, and end the background thread; a second time, or in a forked child, nothing.
 
-        What was written and is not told yet has FLUSH_S for it.
+        Writes of its own that catalogd has not acknowledged are waited for FLUSH_S.
         """
         if self._pid != os.getpid():
             return
-        if not self._closed:
-            self._writes.flush(FLUSH_S)
+        if self._has_own_outbox and not self._closed:
+            self._outbox.flush(FLUSH_S)
+            self._outbox.close()
         self._closed = True
         if self._calls.loop is not None:
             self._finalizer()
@@ -328,34 +338,38 @@ class Subscriber:
         overwritten: bool = False,
         wait_s: float = 0.0,
     ) -> bool:
-        """Tell everybody that data of the table or path ``wanted`` was written.
+        """Report to all readers that data of the table or path ``wanted`` was written.
 
         Only for what the metastore is not told: an ``INSERT`` into partitions that are there,
         files put under a table's location. ``partitions``: their names, or with a slash at the
         end how they begin; none: any of them. ``failed``: it ended in an error.
         ``overwritten``: files that were there are gone.
 
-        Returns within ``wait_s`` whether catalogd has it; if not, it is told until it has.
+        Returns within ``wait_s`` whether catalogd has it; if not, it is reported until it has.
 
         Raises:
             UsageError: ``wanted`` is neither a table nor a path, or a partition's name is none.
         """
-        number = self._writes.done(wanted, partitions, failed=failed, overwritten=overwritten)
-        return wait_s > 0 and self._writes.wait(number, wait_s)
+        self._calls.running()
+        number = report_write(
+            self._outbox, wanted, partitions, failed=failed, overwritten=overwritten
+        )
+        return wait_s > 0 and self._outbox.wait(number, timeout_s=wait_s)
 
     def write_intent(self, wanted: str, partitions: Iterable[str] = ()) -> WriteIntent:
-        """Tell that a write begins; use it as a context manager, at whose end it is told.
+        """Report that a write begins; the context manager's end reports how it ended.
 
         If this process dies meanwhile, everybody takes the data for changed after 30 s.
 
         Raises:
             UsageError: as ``report_write``.
         """
-        return self._writes.begin(wanted, partitions)
+        self._calls.running()
+        return WriteIntent(self._outbox, wanted, partitions)
 
     def flush(self, timeout_s: float = FLUSH_S) -> bool:
-        """Return within ``timeout_s`` whether every write is told."""
-        return self._writes.flush(timeout_s)
+        """Return within ``timeout_s`` whether catalogd has every write."""
+        return self._outbox.flush(timeout_s)
 
     def stats(self) -> Stats:
         """Return counters, and the state of the budget."""

@@ -21,7 +21,6 @@ from ...topics.wire.messages import (
     Synced,
     Validate,
     Validated,
-    Write,
 )
 from ..fetch.fetcher import Fetcher, Whole
 from ..fetch.revalidation import claims_beside, confirm
@@ -35,6 +34,7 @@ from ..store.resident_set import merged
 from ..store.table_snapshot import TableSnapshot
 from ..store.view import TopicView
 from .write_outbox import Outbox
+from .write_sender import WriteSender
 
 
 class CatalogSession:
@@ -53,7 +53,7 @@ class CatalogSession:
         levels = following.levels
         self.fetcher = Fetcher(next_id, base=self._base, fence=levels.filling.fence, name=name)
         self.targets: dict[int, dict[int, tuple[int, int]]] = {}  # by sync's ask: where to get
-        self.outbox = outbox
+        self.reports = WriteSender(outbox, next_id)
         self._following = following
         self._starts = starts
         self._read_floor = read_floor
@@ -67,7 +67,7 @@ class CatalogSession:
         """The time at which ``tick`` has work to do."""
         times = [self.fetcher.deadline]
         if self._address:
-            times += [self._syncs.deadline, self._starts.deadline, self.outbox.deadline]
+            times += [self._syncs.deadline, self._starts.deadline, self.reports.deadline]
         return min((at for at in times if at is not None), default=None)
 
     def pull(self, ask: AskTable, *, now: float) -> tuple[Effect, ...]:
@@ -79,14 +79,9 @@ class CatalogSession:
         self._syncs.open(ask, now=now)
         return self.tick(now=now)
 
-    def write(self, write: Write, *, now: float) -> tuple[Effect, ...]:
-        """Tell catalogd of a write."""
-        self.outbox.note(write)
-        return self.tick(now=now)
-
     def on_reported(self, reported: Reported, *, now: float) -> tuple[Effect, ...]:
-        """Learn what catalogd has of our writes, and tell what waited meanwhile."""
-        self.outbox.on_reported(reported, now=now)
+        """Take what catalogd has of our writes, and report those that waited meanwhile."""
+        self.reports.on_reported(reported, now=now)
         return self.tick(now=now)
 
     def forget(self, ask: int) -> None:
@@ -172,7 +167,7 @@ class CatalogSession:
 
     def on_sync_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
         """A sync or a report is not answered now; it is asked again, who waits gives up alone."""
-        self.outbox.on_refused(refused, now=now)
+        self.reports.on_refused(refused, now=now)
         self._syncs.put_off(refused.request, until=now + max(refused.retry_ms / 1000, RETRY_S))
         return ()
 
@@ -183,8 +178,8 @@ class CatalogSession:
         if not self._address:
             return effects
         asked = [Send(SERVICE, _question(request, ask)) for request, ask in self._syncs.due(now)]
-        told = [Send(SERVICE, report) for report in self.outbox.due(now=now)]
-        return (*effects, *asked, *told)
+        reports = [Send(SERVICE, report) for report in self.reports.due(now=now)]
+        return (*effects, *asked, *reports)
 
     def _stale(self, whole: Whole, name: tuple[str, str]) -> bool:
         part = whole.last
@@ -256,7 +251,7 @@ class CatalogSession:
     def _hasten(self, now: float) -> None:
         self.fetcher.hasten(now=now)
         self._syncs.hasten(now=now)
-        self.outbox.hasten(now=now)
+        self.reports.hasten(now=now)
 
     def _sent(self, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
         """Leave out what cannot be sent while there is no address; it is repeated then."""

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import chain, count
 from typing import Self, assert_never
 
-from ...topics.errors import NoSuchObject, UsageError
+from ...topics.errors import NoSuchObject
 from ...topics.sharding import NAMESPACE
 from ...topics.wire.messages import (
     Barrier,
@@ -53,7 +53,6 @@ from ..protocol.facts import (
     AskStats,
     AskSync,
     AskTable,
-    AskTold,
     AskTopics,
     AskUnpin,
     AskValidate,
@@ -62,7 +61,6 @@ from ..protocol.facts import (
     Fail,
     Leave,
     Received,
-    Reporting,
     Send,
     Stats,
     Tick,
@@ -99,7 +97,7 @@ class Core:
         automatic: bool = False,
         always: tuple[str, ...] = (),
         never: tuple[str, ...] = (),
-        metastore: str = "",
+        outbox: Outbox | None = None,
     ) -> None:
         """Begin without a connection; the first Tick orders one.
 
@@ -112,11 +110,12 @@ class Core:
             automatic: Choose levels by use; else follow all that fits in full, from the start.
             always: Patterns of tables that are pinned.
             never: Patterns of tables that are banned; they count before ``always``.
-            metastore: The URIs of the metastore that this process writes to.
+            outbox: The writes to be reported; None: there are none.
         """
         ids, registration = count(1), new_id()
         self.view = View(heads_max=heads_within(budget_bytes))
         self.driver = Driver(self.view)
+        self.outbox = outbox if outbox is not None else Outbox(driver=registration, metastore="")
         self.wire_errors = 0
         self.misses = 0
         self._max_staleness_s = max_staleness_s
@@ -142,7 +141,7 @@ class Core:
             starts=self._starts,
             read_floor=self._read_floor,
             next_id=ids.__next__,
-            outbox=Outbox(ids.__next__, driver=registration, metastore=metastore),
+            outbox=self.outbox,
             name=name,
         )
         self.placement, self.pinning = self._placed(priorities, automatic=automatic)
@@ -153,7 +152,9 @@ class Core:
         self._handlers = self._by_message()
 
     @classmethod
-    def of(cls, settings: Settings, *, new_id: Callable[[], bytes]) -> Self:
+    def of(
+        cls, settings: Settings, *, new_id: Callable[[], bytes], outbox: Outbox | None = None
+    ) -> Self:
         """Return a member that was set up as an application said."""
         return cls(
             settings.statestores,
@@ -164,7 +165,7 @@ class Core:
             automatic=settings.automatic,
             always=settings.always,
             never=settings.never,
-            metastore=settings.metastore,
+            outbox=outbox,
         )
 
     @property
@@ -247,8 +248,6 @@ class Core:
             case Watching(on=on):
                 self._following.levels.change_feed.enabled = on
                 return self.placement.watch_all(on=on, now=now)
-            case Reporting(write=write):
-                return self._service.write(write, now=now)
             case Leave():
                 return (Send(CONTROL, Bye(reason="closed")),)
             case _:
@@ -284,8 +283,6 @@ class Core:
                 return self._on_ask_sync(ask, now)
             case AskValidate():
                 return self._on_ask_validate(ask, now)
-            case AskTold():
-                return self._on_ask_told(ask)
             case AskJoin():
                 effects, wait = self._manual.join(ask, now=now)
                 self._waits.add(wait)
@@ -384,19 +381,6 @@ class Core:
             )
         )
         return self._service.ask(ask, now=now)
-
-    def _on_ask_told(self, ask: AskTold) -> tuple[Effect, ...]:
-        outbox = self._service.outbox
-        self._waits.add(
-            Wait(
-                id=ask.id,
-                give_up_at=ask.give_up_at,
-                done=lambda: outbox.is_told(ask.number),
-                failure=lambda: UsageError(outbox.refusal) if outbox.refusal else None,
-                missing=lambda: "catalogd has not taken the report: it is told again",
-            )
-        )
-        return ()
 
     def _stats(self, now: float) -> Stats:
         return self._telling.stats(now, misses=self.misses, wire_errors=self.wire_errors)

@@ -59,7 +59,7 @@ class Introspection:
 
     def stats(self, now: float, *, misses: int, wire_errors: int) -> Stats:
         """Return counters, and the state of the budget."""
-        following, pinning, outbox = self._following, self._pinning, self._service.outbox
+        following, pinning, outbox = self._following, self._pinning, self._service.reports.outbox
         levels, pulls = following.levels, self._service.fetcher
         heard_at = following.catalog_heard_at
         return Stats(
@@ -76,10 +76,10 @@ class Introspection:
             pinned_not_held=pinning.pins.over_count,
             catch_ups=levels.catch_ups,
             wire_errors=wire_errors,
-            writes_acknowledged=outbox.told,
-            writes_pending=len(outbox),
+            writes_acknowledged=outbox.acknowledged,
+            writes_pending=outbox.pending,
             writes_unknown_table=outbox.unknown,
-            writes_discarded=outbox.lost,
+            writes_discarded=outbox.discarded,
             writes_delay_reason=outbox.delay,
             staleness_s=inf if heard_at is None else max(now - heard_at, 0.0),
             hub=following.hubs.address,

@@ -22,7 +22,6 @@ from ...topics.errors import LinkError, NotReady, UsageError, WireError
 from ...topics.link import Inbox, Link
 from ...topics.link import Received as Frame
 from ...topics.wire import decode, encode
-from ...topics.wire.messages import Write
 from ..protocol.facts import (
     BULK,
     CONTROL,
@@ -41,7 +40,6 @@ from ..protocol.facts import (
     Leave,
     PinsNotHeld,
     Received,
-    Reporting,
     Send,
     Subscribe,
     Tick,
@@ -99,7 +97,8 @@ class EngineLoop:
         return self._thread.is_alive() and not self._stopping
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread, and let it send the writes of the outbox."""
+        self.member.outbox.attach(self._link.wake)
         self._thread.start()
 
     def stop(self) -> None:
@@ -137,10 +136,6 @@ class EngineLoop:
         watch = self._watches.add(pattern)
         self._tell(Watching(on=True), timeout_s=timeout_s)
         return watch
-
-    def write(self, write: Write, *, timeout_s: float) -> None:
-        """Let catalogd be told of ``write``, behind what was said before; wait for nothing."""
-        self._tell(Reporting(write), timeout_s=timeout_s)
 
     def run_once(self) -> None:
         """Read one batch, let the member decide, perform what it decided."""
@@ -184,7 +179,9 @@ class EngineLoop:
 
     def _may_rest(self) -> bool:
         """Tell whether a flood goes on, and nobody waits for us."""
-        return self._polls > FLOOD_POLLS and not (self._futures or self._asked or self._large)
+        if self._polls <= FLOOD_POLLS or self.member.outbox.urgent:
+            return False
+        return not (self._futures or self._asked or self._large)
 
     def _run(self) -> None:
         try:
@@ -196,6 +193,7 @@ class EngineLoop:
             self._link.poll(GOODBYE_S)  # what arrives is of no use; what was said goes out
         finally:
             self._stopping = True
+            self.member.outbox.detach(self._link.wake)
             self._link.close()
             for future in list(self._futures.values()):
                 _settle(future, UsageError("the subscriber is closed"))

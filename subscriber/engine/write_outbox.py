@@ -1,142 +1,275 @@
-"""Outbox: what this driver wrote and has to tell, until catalogd has it in its store.
+"""The outbox: the writes of this process that catalogd has not acknowledged yet.
 
-    begin ──▶ intent ──told──▶ open: told again every RENEW_S
-      end ──▶ written | failed | abandoned ──told──▶ verdict: done
+    add ──▶ intent ──acknowledged──▶ open, reported again every RENEW_S
+    end ──▶ written | failed | abandoned ──acknowledged──▶ removed
 
-One report is under way at a time, so what was begun first is known first. What is told twice has
-one effect: each write has a number, and catalogd knows it by that.
+It outlives subscribers. One at a time is attached and sends what is here; the next one continues
+where that ended. Each write has a number by which catalogd applies it once, however often it is
+reported. What begins first is reported first, for one report is in flight at a time (WriteSender).
 """
 
-from collections.abc import Callable
+import os
+import threading
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
-from ...topics.requests import RETRY_S, Requests
-from ...topics.wire.messages import (
-    ABANDONED,
-    INTENT,
-    OVERWRITTEN,
-    WRITTEN,
-    Refused,
-    Report,
-    Reported,
-    Write,
-)
-from ...topics.wire.refusal import Refusal
+from ...topics.errors import UsageError
+from ...topics.wire.messages import ABANDONED, INTENT, OVERWRITTEN, WRITTEN, Report, Verdict, Write
 
 BATCH_MAX: Final = 256  # writes in a report; catalogd remembers as many of a driver
-QUEUE_MAX: Final = 10_000  # that wait while catalogd is away; then those of a table are one
+WRITES_MAX: Final = 10_000  # that wait while catalogd is away; then those of a table are merged
+BYTES_MAX: Final = 16 << 20  # of their names and partitions: 1.6 KB each; then likewise
 RENEW_S: Final = 10.0  # catalogd takes an intent for written after 30 s without a word
+EVERY: Final = 0  # in place of a write's number
 DONE: Final = (WRITTEN, OVERWRITTEN)
-HOPELESS: Final = (Refusal.METASTORE,)  # refusals that no time mends
 
 
 class Outbox:
-    """The writes of one driver, by number, from 1 in the order in which they begin."""
+    """The writes of one driver, by number, from 1 in the order in which they begin.
 
-    def __init__(self, next_id: Callable[[], int], *, driver: bytes, metastore: str) -> None:
-        """``driver`` is the registration, ``metastore`` the URIs that this process writes to."""
-        self._driver = driver
+    Any thread adds writes and waits; the thread of the attached subscriber takes reports.
+    """
+
+    def __init__(
+        self,
+        *,
+        driver: bytes,
+        metastore: str,
+        writes_max: int = WRITES_MAX,
+        bytes_max: int = BYTES_MAX,
+        batch_max: int = BATCH_MAX,
+    ) -> None:
+        """Begin empty and detached.
+
+        Args:
+            driver: 16 bytes by which catalogd knows these writes; no other outbox has them.
+            metastore: The URIs of the metastore that this process writes to.
+            writes_max: How many writes may wait.
+            bytes_max: How many bytes of names they may have.
+            batch_max: How many writes a report may have.
+        """
+        self.driver = driver
+        self.refusal = ""  # why catalogd takes no report, as long as this subscriber is attached
+        self.delay = ""  # why catalogd has put the last report off
+        self.ended = 0  # writes that have ended, since the start
+        self.acknowledged = 0  # of these, those that catalogd has
+        self.unknown = 0  # of these, those of objects that it does not know
+        self.merged = 0  # writes that were made one with a later one of their table
+        self.discarded = 0  # writes that were removed for want of room
         self._metastore = metastore
-        self._last = 0
-        self._queue: dict[int, Write] = {}  # to be told, oldest first
-        self._open: dict[int, Write] = {}  # intents that were told
-        self._renew_at: float | None = None
-        self._requests: Requests[Report] = Requests(next_id)
-        self.refusal = ""  # why nothing is told any more
-        self.delay = ""  # why what waits is told later
-        self.told = 0
-        self.unknown = 0
-        self.merged = 0
-        self.lost = 0
+        self._writes_max, self._bytes_max, self._batch_max = writes_max, bytes_max, batch_max
+        self._pid = os.getpid()
+        self._changed = threading.Condition()  # guards everything here; waiters wait on it
+        self._wake: Callable[[], None] | None = None  # of the attached subscriber
+        self._closed = False
+        self._waiters = 0  # threads
+        self._unsent = False  # whether a write was added since the last report was made
+        self._last = 0  # number of the newest write
+        self._queue: dict[int, Write] = {}  # to be reported, oldest first
+        self._queue_bytes = 0  # sum of their sizes
+        self._open: dict[int, Write] = {}  # intents that catalogd has; none of them is in the queue
+        self._renew_at: float | None = None  # when the open intents are reported again
 
-    def __len__(self) -> int:
+    @property
+    def pending(self) -> int:
+        """How many writes wait to be reported, or for an answer."""
         return len(self._queue)
 
     @property
     def deadline(self) -> float | None:
-        """When ``due`` has something."""
-        if len(self._requests):
-            return self._requests.deadline
+        """When ``next_report`` has something."""
         return 0.0 if self._queue else self._renew_at
 
-    def note(self, write: Write) -> None:
-        """Note that a write begins (an intent), or how it ended, begun or not.
+    @property
+    def urgent(self) -> bool:
+        """Whether a thread waits, or a write was added that no report has been made of."""
+        return self._unsent or self._waiters > 0
 
-        What ended in an error may have changed anything; a second end changes nothing.
+    # for any thread
+
+    def add(self, wanted: str, partitions: tuple[str, ...] = (), *, state: int) -> int:
+        """Add a write that begins (INTENT) or has ended; return its number.
+
+        A write gets its number and its place in one step: catalogd would take a lower number that
+        is reported later for settled, and ignore it.
+
+        Raises:
+            UsageError: the outbox is closed, or of another process.
         """
-        self._last = max(self._last, write.number)
-        begun = self._queue.get(write.number) or self._open.pop(write.number, None)
-        if begun is not None and begun.state != INTENT:
-            return
-        self._queue.pop(write.number, None)
-        self._put(write if write.state in (INTENT, *DONE) else replace(write, partitions=()))
+        self._check_process()
+        with self._changed:
+            self._check_open()
+            self._last += 1
+            self._put(Write(number=self._last, state=state, object=wanted, partitions=partitions))
+            wake, number = self._wake, self._last
+        if wake is not None:
+            wake()
+        return number
 
-    def is_told(self, number: int) -> bool:
-        """Whether catalogd has the write ``number``, 0: all, as it is now, or never will."""
+    def end(self, write: Write) -> None:
+        """Take how a write that has begun ended. A second end changes nothing.
+
+        Raises:
+            UsageError: the outbox is closed, or of another process.
+        """
+        self._check_process()
+        with self._changed:
+            self._check_open()
+            begun = self._queue.get(write.number) or self._open.pop(write.number, None)
+            if begun is not None and begun.state != INTENT:
+                return
+            self._remove(write.number)
+            self._put(write)
+            wake = self._wake
+        if wake is not None:
+            wake()
+
+    def has_settled(self, number: int = EVERY) -> bool:
+        """Whether catalogd has the write ``number``, or all, as it is now, or never will."""
         return number not in self._queue if number else not self._queue
 
-    def due(self, *, now: float) -> tuple[Report, ...]:
-        """Return what is to be told now."""
-        if not len(self._requests):
-            self._begin_report(now)
-        return tuple(replace(one, request=request) for request, one in self._requests.due(now))
+    def wait(self, number: int = EVERY, *, timeout_s: float) -> bool:
+        """Return within ``timeout_s`` whether catalogd has the write ``number``, or all.
 
-    def on_reported(self, reported: Reported, *, now: float) -> None:
-        """Learn what catalogd has."""
-        report = self._requests.close(reported.request)
-        if report is None:
-            return
-        self.delay = ""
-        verdicts = {one.number: one for one in reported.verdicts}
-        for write in report.writes:
-            verdict = verdicts.get(write.number)
-            if write.state != INTENT:
-                has = verdict is not None and not verdict.problem
-                self.told, self.unknown = self.told + has, self.unknown + (not has)
-            if self._queue.get(write.number) is write:
-                del self._queue[write.number]
-                if write.state == INTENT:
-                    self._open[write.number] = write
-        self._renew_at = now + RENEW_S if self._open else None
+        While no subscriber is attached it returns at once.
 
-    def on_refused(self, refused: Refused, *, now: float) -> None:
-        """Tell again later, or never if no time mends it."""
-        if self._requests.get(refused.request) is None:
-            return
-        if refused.code in HOPELESS:
-            self._requests.clear()
+        Raises:
+            UsageError: catalogd follows another metastore.
+        """
+        self._check_process()
+        with self._changed:
+            self._waiters += 1
+            try:
+                self._changed.wait_for(lambda: self._is_over(number), timeout_s)
+            finally:
+                self._waiters -= 1
+            if self.refusal:
+                raise UsageError(self.refusal)
+            return self.has_settled(number)
+
+    def flush(self, timeout_s: float) -> bool:
+        """Return within ``timeout_s`` whether catalogd has all; at once if it refuses them."""
+        try:
+            return self.wait(timeout_s=timeout_s)
+        except UsageError:
+            return False
+
+    def attach(self, wake: Callable[[], None]) -> None:
+        """Let a subscriber send what is here; ``wake`` is called when there is something new."""
+        with self._changed:
+            self._wake = wake
+            self.refusal = self.delay = ""
+
+    def detach(self, wake: Callable[[], None]) -> None:
+        """Keep what is not acknowledged for the next subscriber, which may be attached already."""
+        with self._changed:
+            if self._wake == wake:
+                self._wake = None
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Take no more writes."""
+        self._closed = True
+
+    # for the thread of the attached subscriber
+
+    def next_report(self, *, now: float) -> Report | None:
+        """Return a report of what is to be reported now, its request 0; None: nothing is."""
+        with self._changed:
+            self._unsent = False
+            writes = tuple(self._queue.values())[: self._batch_max]
+            if self._renew_at is not None and now >= self._renew_at:
+                writes += tuple(self._open.values())[: self._batch_max - len(writes)]
+                self._renew_at = now + RENEW_S
+            if not writes:
+                return None
+            return Report(
+                request=0,
+                driver=self.driver,
+                metastore=self._metastore,
+                settled=min((*self._queue, *self._open), default=self._last + 1),
+                writes=writes,
+            )
+
+    def acknowledge(self, report: Report, verdicts: Iterable[Verdict], *, now: float) -> None:
+        """Take that catalogd has ``report`` in its store."""
+        found = {one.number: one for one in verdicts}
+        with self._changed:
+            self.delay = ""
+            for write in report.writes:
+                self._settle(write, found.get(write.number))
+            self._renew_at = now + RENEW_S if self._open else None
+            self._changed.notify_all()
+
+    def refuse(self, reason: str) -> None:
+        """Take that catalogd takes no report, however often it is sent."""
+        with self._changed:
             self._queue.clear()
             self._open.clear()
-            self._renew_at, self.refusal, self.delay = None, refused.message, ""
-            return
-        self.delay = refused.message
-        pause_s = max(refused.retry_ms / 1000, RETRY_S)
-        self._requests.put_off(refused.request, until=now + pause_s)
+            self._queue_bytes, self._renew_at = 0, None
+            self.refusal, self.delay = reason, ""
+            self._changed.notify_all()
 
-    def hasten(self, *, now: float) -> None:
-        """Tell again at once: catalogd is another one."""
-        self._requests.hasten(now=now)
+    def put_off(self, reason: str) -> None:
+        """Take that catalogd takes the report later."""
+        self.delay = reason
 
     def check(self) -> None:
         """Assert every invariant."""
-        assert len(self._requests) <= 1
         assert not self._queue.keys() & self._open.keys()
         assert all(write.state == INTENT for write in self._open.values())
         assert all(number == write.number for number, write in self._queue.items())
+        assert self._queue_bytes == sum(map(_size, self._queue.values()))
+
+    def _check_process(self) -> None:
+        """Refuse a forked child, first of all: the lock may be held there by nobody."""
+        if self._pid != os.getpid():
+            raise UsageError("these reports belong to the process that began them")
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("the subscriber is closed")
+
+    def _is_over(self, number: int) -> bool:
+        return self.has_settled(number) or self._wake is None or bool(self.refusal)
 
     def _put(self, write: Write) -> None:
+        """Queue ``write``; what ended in an error may have changed any partition."""
+        self.ended += write.state != INTENT
         if self.refusal:
             return
+        if write.state not in (INTENT, *DONE):
+            write = replace(write, partitions=())
         self._queue[write.number] = write
-        if len(self._queue) > QUEUE_MAX:
+        self._queue_bytes += _size(write)
+        self._unsent = True
+        if self._is_full():
             self._merge()
-        while len(self._queue) > QUEUE_MAX:  # so many tables: the oldest is told no more
-            del self._queue[next(iter(self._queue))]
-            self.lost += 1
+        while self._is_full() and len(self._queue) > 1:  # of so many tables the oldest is discarded
+            self._remove(next(iter(self._queue)))
+            self.discarded += 1
+
+    def _settle(self, write: Write, verdict: Verdict | None) -> None:
+        if write.state != INTENT:
+            has = verdict is not None and not verdict.problem
+            self.acknowledged += has
+            self.unknown += not has
+        if self._queue.get(write.number) is write:  # it has not ended meanwhile
+            self._remove(write.number)
+            if write.state == INTENT:
+                self._open[write.number] = write
+
+    def _remove(self, number: int) -> None:
+        write = self._queue.pop(number, None)
+        if write is not None:
+            self._queue_bytes -= _size(write)
+
+    def _is_full(self) -> bool:
+        return len(self._queue) > self._writes_max or self._queue_bytes > self._bytes_max
 
     def _merge(self) -> None:
-        """Make the ended writes of each object one, of anything in it."""
+        """Merge the ended writes of each object into its last one, of any partition."""
         last: dict[str, int] = {}
         overwritten: set[str] = set()
         for number, write in tuple(self._queue.items()):
@@ -146,27 +279,17 @@ class Outbox:
                 overwritten.add(write.object)
             before = last.get(write.object)
             if before is not None:
-                del self._queue[before]
+                self._remove(before)
                 self.merged += 1
             last[write.object] = number
         for name, number in last.items():
             write = self._queue[number]
-            state = OVERWRITTEN if name in overwritten else write.state
-            self._queue[number] = replace(write, partitions=(), state=state)
+            merged = replace(
+                write, partitions=(), state=OVERWRITTEN if name in overwritten else write.state
+            )
+            self._queue[number] = merged
+            self._queue_bytes += _size(merged) - _size(write)
 
-    def _begin_report(self, now: float) -> None:
-        writes = tuple(self._queue.values())[:BATCH_MAX]
-        if self._renew_at is not None and now >= self._renew_at:
-            writes += tuple(self._open.values())[: BATCH_MAX - len(writes)]
-            self._renew_at = now + RENEW_S
-        if not writes:
-            return
-        unsettled = min((*self._queue, *self._open), default=self._last + 1)
-        report = Report(
-            request=0,
-            driver=self._driver,
-            metastore=self._metastore,
-            settled=unsettled,
-            writes=writes,
-        )
-        self._requests.open(report, now=now)
+
+def _size(write: Write) -> int:
+    return len(write.object) + sum(map(len, write.partitions))

@@ -9,7 +9,7 @@ from math import inf
 from typing import Final
 
 from ...topics.entries import FULL
-from ...topics.wire.messages import Claimed, Message, Write
+from ...topics.wire.messages import Claimed, Message
 
 DATA: Final = "data"  # SUB to the hub: deltas, heartbeats, barriers
 CONTROL: Final = "control"  # to the hub: joins, status
@@ -221,26 +221,10 @@ class AskTopics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskTold:
-    """Wait until catalogd has the write ``number`` as it is now; 0: every write."""
-
-    id: int
-    number: int
-    give_up_at: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AskStats:
     """Get Stats."""
 
     id: int
-
-
-@dataclass(frozen=True, slots=True)
-class Reporting:
-    """This process writes, or wrote."""
-
-    write: Write
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,9 +251,8 @@ Ask = (
     | AskUnpin
     | AskTopics
     | AskStats
-    | AskTold
 )
-Fact = Received | Undecodable | Tick | Ask | Watching | Reporting | Leave
+Fact = Received | Undecodable | Tick | Ask | Watching | Leave
 
 
 # Effects

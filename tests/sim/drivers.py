@@ -4,11 +4,11 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING
 
-from topicast.subscriber.client.write_reports import WriteIntent, Writes
-from topicast.subscriber.engine.write_outbox import Outbox
+from topicast.subscriber.client.write_reports import WriteIntent, report_write
+from topicast.subscriber.engine.write_sender import WriteSender
 from topicast.tests.sim.metastore import DBS, NAMES, PARTS, TableId
 from topicast.tests.sim.processes import TICK_S
-from topicast.topics.requests import Requests
+from topicast.tests.sim.reports import SimulatedOutbox
 from topicast.topics.wire.messages import Refused, Reported, Write
 
 if TYPE_CHECKING:
@@ -19,12 +19,7 @@ PAUSE_S = 0.6  # between two writes, on average
 
 
 class DriverProcess:
-    """A driver of which nothing is looked at but its writes; each life is another driver.
-
-    It is what ``Writes`` knows of a subscriber, too: the calls, and the loop behind them.
-    """
-
-    timeout_s = 3.0
+    """A driver of which nothing is looked at but its writes; each life is another driver."""
 
     def __init__(self, world: "World") -> None:
         self.world = world
@@ -42,9 +37,9 @@ class DriverProcess:
         self.life += 1
         self.alive = True
         self.registration = registration(self.life)
-        self.outbox = Outbox(count(1).__next__, driver=self.registration, metastore="")
-        self.outbox._requests = Requests(count(1).__next__, retry_s=RETRY_S)
-        self._writes = Writes(self)  # type: ignore[arg-type]  # all of Calls that it needs
+        self.outbox = SimulatedOutbox(driver=self.registration, noted=self._note)
+        self.outbox.attach(self._send)
+        self.sender = WriteSender(self.outbox, count(1).__next__, retry_s=RETRY_S)
         self._tick(self.life)
 
     def crash(self) -> None:
@@ -62,39 +57,31 @@ class DriverProcess:
         """Write something, and more after it."""
         self._act(self.life)
 
-    def running(self) -> "DriverProcess":
-        """Return the loop."""
-        return self
-
-    def write(self, write: Write, *, timeout_s: float) -> None:
-        """Take what ``Writes`` tells."""
-        assert timeout_s == self.timeout_s
-        self.noted(self.registration, write)
-        self.outbox.note(write)
-        self._send()
-
     def take_service(self, place: bytes, frame: bytes) -> None:
         """Take what catalogd says."""
         if not self.alive or not place.startswith(b"w/%d/" % self.life):
             return
         message, now = self.world.frames.read(frame), self.world.now
         if isinstance(message, Reported):
-            self.outbox.on_reported(message, now=now)
+            self.sender.on_reported(message, now=now)
         elif isinstance(message, Refused):
-            self.outbox.on_refused(message, now=now)
+            self.sender.on_refused(message, now=now)
         self._send()
-        self.outbox.check()
+        self.sender.check()
+
+    def _note(self, driver: bytes, write: Write) -> None:
+        self.noted(driver, write)
 
     def _tick(self, life: int) -> None:
         if self.alive and life == self.life:
             if self.world.chance(0.03):
-                self.outbox.hasten(now=self.world.now)  # it has connected again
+                self.sender.hasten(now=self.world.now)  # it has connected again
             self._send()
             self.world.at(TICK_S, lambda: self._tick(life))
 
     def _send(self) -> None:
         catalogd = self.world.catalogd
-        for report in self.outbox.due(now=self.world.now):
+        for report in self.sender.due(now=self.world.now):
             place = b"w/%d/%d" % (self.life, catalogd.life)
             frame = self.world.frames.write(report)
             way = (self.name, catalogd.name)
@@ -108,9 +95,9 @@ class DriverProcess:
         rng = world.rng
         wanted, parts = what(world), rng.sample(PARTS, rng.randint(0, 2))
         if rng.random() < 0.3:
-            self._writes.done(wanted, parts, failed=rng.random() < 0.2)
+            report_write(self.outbox, wanted, parts, failed=rng.random() < 0.2)
         else:
-            writing = self._writes.begin(wanted, parts)
+            writing = WriteIntent(self.outbox, wanted, parts)
             world.at(rng.uniform(0.02, 1.0), lambda: self._end(life, writing))
         world.at(rng.expovariate(1 / PAUSE_S), lambda: self._act(life))
 

@@ -61,8 +61,8 @@ WRITE_PLANTS = (
             Line(
                 CatalogSession,
                 "_hasten",
-                "self.outbox.hasten(now=now)",
-                "self.outbox._queue.clear(); self.outbox._requests.clear()",
+                "self.reports.hasten(now=now)",
+                "self.reports.outbox.refuse(''); self.reports._requests.clear()",
             ),
         ),
     ),
@@ -77,7 +77,7 @@ WRITE_PLANTS = (
         (
             Line(
                 Outbox,
-                "on_reported",
+                "_settle",
                 "if self._queue.get(write.number) is write:",
                 "if write.number in self._queue:",
             ),

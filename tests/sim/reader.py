@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import count
 from typing import TYPE_CHECKING
 
 from topicast.subscriber.engine.core import Core
@@ -10,6 +9,7 @@ from topicast.subscriber.protocol import facts as member_facts
 from topicast.tests.sim.holding import check_credit, watch_closely
 from topicast.tests.sim.mirror import Mirror
 from topicast.tests.sim.processes import HUBS, TICK_S, HubProcess
+from topicast.tests.sim.reports import SimulatedOutbox
 from topicast.tests.sim.workers import Worker
 from topicast.topics.wire.messages import CatchUp, Credit, Write
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from topicast.tests.sim.world import World
 
 CHANNEL = {member_facts.CONTROL: 1, member_facts.BULK: 2}
+LOOK_S = 0.02  # between two looks of a thread whether its write is acknowledged
 AMPLE_BYTES = 10_000_000
 
 
@@ -49,6 +50,12 @@ class ReaderProcess:
         self.next_id = 0
         order = tuple(f"hub-{(number + n) % HUBS}" for n in range(HUBS))
         self.order = order
+        outbox = SimulatedOutbox(
+            driver=b"reader" + number.to_bytes(10, "big"),
+            noted=self._note,
+            wait=self._wait_in_thread,
+        )
+        outbox.attach(lambda: self.hear(member_facts.Tick()))
         self.member = Core(
             order,
             budget_bytes=setup.budget_bytes,
@@ -57,12 +64,12 @@ class ReaderProcess:
             automatic=setup.automatic,
             always=setup.always,
             never=setup.never,
+            outbox=outbox,
         )
         watch_closely(self.member, world.counts)
         self.mirror = Mirror()
         self.dropped: dict[int, None] = {}  # topics, by hand
         self.workers: list[Worker] = []
-        self.numbers = count(1)  # of its writes
         self.noted: Callable[[bytes, Write], None] = lambda _driver, _write: None
         if setup.watching:
             world.at(0.0, lambda: self.hear(member_facts.Watching(on=True)))
@@ -76,12 +83,17 @@ class ReaderProcess:
     @property
     def driver(self) -> bytes:
         """What its writes are known by."""
-        return self.member._service.outbox._driver
+        return self.member.outbox.driver
 
-    def write(self, write: Write) -> None:
-        """Take what an application tells of a write."""
-        self.noted(self.driver, write)
-        self.hear(member_facts.Reporting(write))
+    def _note(self, driver: bytes, write: Write) -> None:
+        self.noted(driver, write)
+
+    def _wait_in_thread(self, is_over: Callable[[], bool], timeout_s: float) -> None:
+        """Let the worker that calls this wait."""
+        worker = next(one for one in self.workers if one.is_current)
+        until = self.world.now + timeout_s
+        while not is_over() and self.world.now < until:
+            worker.pause(LOOK_S)
 
     def hear(self, fact: object) -> None:
         world = self.world

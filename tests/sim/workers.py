@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 from topicast.subscriber.client.calls import Calls
 from topicast.subscriber.client.subscriber import Subscriber
-from topicast.subscriber.client.write_reports import Writes
 from topicast.subscriber.protocol.facts import Answer, Ask, Fail
-from topicast.topics.wire.messages import Write
 
 if TYPE_CHECKING:
     from topicast.tests.sim.reader import ReaderProcess
@@ -53,6 +51,11 @@ class Worker:
         self._back.acquire()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
+    @property
+    def is_current(self) -> bool:
+        """Whether this is the thread that runs."""
+        return threading.current_thread() is self._thread
+
     def begin(self) -> None:
         """Start, and run until it waits."""
         self._thread.start()
@@ -61,11 +64,15 @@ class Worker:
     def subscriber(self) -> Subscriber:
         """Return the public class, in front of the simulated reader."""
         setup, name = self.process.setup, self.process.name
-        found = Subscriber("tcp://hub:1", budget=setup.budget_bytes, name=name, timeout_s=3.0)
+        found = Subscriber(
+            "tcp://hub:1",
+            budget=setup.budget_bytes,
+            name=name,
+            timeout_s=3.0,
+            outbox=self.process.member.outbox,
+        )
         found._calls = Calls(self.process.member, found._settings)
         found._calls.loop = self  # type: ignore[assignment]  # as an EngineLoop
-        found._writes = Writes(found._calls)
-        found._writes._numbers = self.process.numbers
         return found
 
     # what the worker's own thread calls
@@ -88,11 +95,6 @@ class Worker:
         assert isinstance(outcome, Answer)
         self._told(made[0], outcome.result)
         return outcome.result
-
-    def write(self, write: Write, *, timeout_s: float) -> None:
-        """Hand a write to the member; nothing waits."""
-        assert timeout_s > 0
-        self.process.write(write)
 
     def pause(self, seconds: float) -> None:
         """Let virtual time pass."""

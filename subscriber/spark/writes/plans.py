@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ....topics.objects.names import partition_name
-from ...client.write_reports import checked, named
+from ...client.write_reports import object_name, partition_names
 from .metastores import CATALOG, IMPLEMENTATION, URIS, Metastore, metastore_of, object_of
 from .statements import Target
 
@@ -87,9 +87,9 @@ class Plans:
             if told is not None:
                 name = self._qualified(told) if "/" in told or target.path else told
                 before = found.get(name)
-                partitions = () if before is not None else named(target.partitions)
+                partitions = () if before is not None else partition_names(target.partitions)
                 overwrites = target.overwrites or (before is not None and before.overwrites)
-                found[checked(name)] = Touched(partitions, overwrites)
+                found[object_name(name)] = Touched(partitions, overwrites)
         return found
 
     def _conf(self, key: str) -> str:

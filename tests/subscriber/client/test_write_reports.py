@@ -1,76 +1,102 @@
-"""Writing: what a driver wrote is heard by everybody else, from the core to the other's watch."""
-
-import threading
-from types import SimpleNamespace
+"""What an application reports of its writes, as it goes into the outbox."""
 
 import pytest
 
-from topicast.subscriber.client.write_reports import Writes, checked, named
+from topicast.subscriber.client.write_reports import (
+    WriteIntent,
+    object_name,
+    partition_names,
+    report_write,
+)
+from topicast.subscriber.engine.write_outbox import Outbox
 from topicast.topics.errors import UsageError
-from topicast.topics.wire.messages import Write
+from topicast.topics.wire.messages import (
+    ABANDONED,
+    FAILED,
+    INTENT,
+    OVERWRITTEN,
+    WRITTEN,
+    Write,
+)
+
+
+def outbox() -> Outbox:
+    return Outbox(driver=b"d" * 16, metastore="")
+
+
+def only(of: Outbox) -> Write:
+    report = of.next_report(now=0.0)
+    assert report is not None
+    (write,) = report.writes
+    return write
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "reported"),
     [
         ("Sales.Orders", "sales.orders"),
         ("s3a://Lake/Sales", "s3a://Lake/Sales"),
         ("/w/Sales", "/w/Sales"),
     ],
 )
-def test_tables_are_told_in_lower_case_and_paths_as_they_are(written: str, told: str) -> None:
-    assert checked(written) == told
+def test_tables_are_reported_in_lower_case_and_paths_as_they_are(
+    written: str, reported: str
+) -> None:
+    assert object_name(written) == reported
 
 
 @pytest.mark.parametrize("wrong", ["", "orders", "a.b.c"])
 def test_what_is_neither_table_nor_path_is_refused(wrong: str) -> None:
     with pytest.raises(UsageError, match="db.table"):
-        checked(wrong)
+        object_name(wrong)
 
 
 def test_partitions_are_names_or_how_they_begin() -> None:
-    assert named(["ds=1", "ds=1/", "ds=1/hour=2"]) == ("ds=1", "ds=1/", "ds=1/hour=2")
-    assert named([]) == ()
+    assert partition_names(["ds=1", "ds=1/", "ds=1/hour=2"]) == ("ds=1", "ds=1/", "ds=1/hour=2")
+    assert partition_names([]) == ()
     with pytest.raises(UsageError):
-        named(["ds"])
+        partition_names(["ds"])
 
 
-class Calls:
-    """A subscriber that notes what it is told; while it takes the first write, a thread comes."""
-
-    timeout_s = 1.0
-
-    def __init__(self) -> None:
-        self.told: list[int] = []
-        self.writes = Writes(self)  # type: ignore[arg-type]  # all of Calls that it needs
-        self.other = threading.Thread(target=lambda: self.writes.done("d.other"))
-
-    def running(self) -> SimpleNamespace:
-        return SimpleNamespace(write=self._write)
-
-    def _write(self, write: Write, *, timeout_s: float) -> None:
-        if write.object == "d.first":
-            self.other.start()
-            self.other.join(0.2)  # it gets as far as it can
-        self.told.append(write.number)
+@pytest.mark.parametrize(
+    ("how", "state"),
+    [
+        ({}, WRITTEN),
+        ({"failed": True}, FAILED),
+        ({"overwritten": True}, OVERWRITTEN),
+        ({"failed": True, "overwritten": True}, FAILED),
+    ],
+)
+def test_write_that_has_ended_is_reported_as_it_ended(how: dict[str, bool], state: int) -> None:
+    reports = outbox()
+    assert report_write(reports, "D.T", **how) == 1
+    assert only(reports) == Write(number=1, state=state, object="d.t")
+    WriteIntent(reports, "d.u").end(**how)
+    assert reports.ended == 2
 
 
-@pytest.mark.parametrize("begun", [True, False])
-def test_threads_tell_of_their_writes_in_the_order_of_the_numbers(begun: bool) -> None:
-    """P-REPORT-8: of what comes after a higher number nobody would hear."""
-    calls = Calls()
-    if begun:
-        calls.writes.begin("d.first")
-    else:
-        calls.writes.done("d.first")
-    calls.other.join()
-    assert calls.told == [1, 2]
+def test_intent_reports_the_beginning_and_at_the_end_of_its_block_the_end() -> None:
+    reports = outbox()
+    with WriteIntent(reports, "d.t", ["ds=1"]) as intent:
+        assert only(reports) == Write(number=1, state=INTENT, object="d.t", partitions=("ds=1",))
+        intent.partitions = ("ds=2",)
+    assert only(reports) == Write(number=1, state=WRITTEN, object="d.t", partitions=("ds=2",))
+
+
+def test_block_that_raises_reports_a_failed_write_and_abandon_that_nothing_was_written() -> None:
+    reports = outbox()
+    with pytest.raises(ZeroDivisionError), WriteIntent(reports, "d.t"):
+        _ = 1 / 0
+    assert only(reports).state == FAILED
+    reports = outbox()
+    WriteIntent(reports, "d.t").abandon()
+    assert only(reports).state == ABANDONED
 
 
 def test_what_is_refused_takes_no_number() -> None:
-    calls = Calls()
+    reports = outbox()
     with pytest.raises(UsageError):
-        calls.writes.done("nothing")
+        report_write(reports, "nothing")
     with pytest.raises(UsageError):
-        calls.writes.begin("d.t", ["ds"])
-    assert calls.writes.done("d.t") == 1
+        WriteIntent(reports, "d.t", ["ds"])
+    assert report_write(reports, "d.t") == 1
