@@ -39,7 +39,7 @@ from .ingest.materializer import Materializer
 from .ingest.poller import Polled, Poller, PollFailed
 from .ingest.reads import ReadDone, ReadFailed
 from .ingest.reports import Reports
-from .lineage import AHEAD, Claim, StartRecord, judge
+from .model.lineage import AHEAD, Claim, StartRecord, judge
 from .model.namespace import Namespace
 from .model.tables import Tables
 from .model.transactions import WriteRow

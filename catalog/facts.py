@@ -8,7 +8,7 @@ from .ingest.event_window import WindowState
 from .ingest.loader import READS_MAX_DEFAULT
 from .ingest.poller import Poll, Polled, PollFailed
 from .ingest.reads import Read, ReadDone, ReadFailed
-from .lineage import StartRecord
+from .model.lineage import StartRecord
 from .model.transactions import OrderRow, Transaction, WriteId, WriteRow
 from .publish.modes import Policy
 

@@ -38,7 +38,7 @@ from ...topics.wire.messages import (
     Welcome,
 )
 from ...topics.wire.refusal import Refusal
-from ..lineage import AHEAD, Claim, by_topic, judge
+from ..model.lineage import AHEAD, Claim, by_topic, judge
 from .deltas import Unacknowledged
 from .publishing import (
     ANNOUNCED,

@@ -7,7 +7,7 @@ from typing import Final, Literal
 from ...topics.entries import Entry
 from ...topics.topic import Topic
 from ...topics.wire.messages import Message
-from ..lineage import StartRecord
+from ..model.lineage import StartRecord
 from .modes import MODE_DEFAULT, Mode, shown
 
 WAITING: Final = "WAITING"

@@ -32,7 +32,7 @@ from ..facts import Counts, Reply
 from ..ingest.loader import Loader
 from ..ingest.poller import Poller
 from ..ingest.reads import Withdraw
-from ..lineage import Claim
+from ..model.lineage import Claim
 from ..model.versions import VersionLog
 from ..status import TABLES
 from .admin import MODE, AdminOrders

@@ -16,7 +16,7 @@ from typing import Any, Final
 from ...topics.entries import PREFIX, TOMBSTONE, Entry
 from ...topics.sharding import is_topic, topic_ids
 from ...topics.wire.messages import SOURCE_ORDERS
-from ..lineage import EPOCH_MAX, StartRecord
+from ..model.lineage import EPOCH_MAX, StartRecord
 from ..model.transactions import OrderRow, Transaction, WriteId, WriteRow, check
 from .lock import FolderLock
 from .schema import FILE_NAME, connect, explained, transaction

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 import zmq
 
-from topicast.catalog.lineage import StartRecord
+from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.publish import publishing
 from topicast.catalog.publish.deltas import UNACKED_MAX
 from topicast.catalog.publish.publisher import Publisher

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from topicast.catalog.lineage import StartRecord
+from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.publish import publishing
 from topicast.catalog.publish.modes import MODE_DEFAULT, Mode
 from topicast.catalog.publish.publisher import Publisher

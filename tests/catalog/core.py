@@ -20,7 +20,7 @@ from topicast.catalog.ingest.event_window import EventWindow, WindowState
 from topicast.catalog.ingest.perform import perform
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.reads import Read
-from topicast.catalog.lineage import StartRecord
+from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.model.transactions import Transaction
 from topicast.catalog.publish.modes import Policy
 from topicast.tests.catalog.fake_metastore import FakeMetastore, make_partition, make_table

@@ -5,7 +5,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from random import Random
 
-from topicast.catalog.lineage import StartRecord
+from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.model.transactions import Transaction
 from topicast.catalog.publish.deltas import UNACKED_BYTES_MAX, UNACKED_MAX, delta_of
 from topicast.catalog.publish.publisher import Publisher

@@ -3,7 +3,7 @@
 from topicast.catalog.facts import Commit, Minted, NamesFailed, Publish, ReadNames
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.reads import Read, ReadFailed
-from topicast.catalog.lineage import StartRecord
+from topicast.catalog.model.lineage import StartRecord
 from topicast.tests.catalog.core import Core, loaded, part
 from topicast.topics.errors import SourceError, SourceRefused
 from topicast.topics.objects.values import ABSENT, COMPLETE, LOADING

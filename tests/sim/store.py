@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from topicast.catalog.ingest.event_window import WindowState
-from topicast.catalog.lineage import StartRecord
+from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.model.transactions import Transaction, WriteId, WriteRow
 from topicast.catalog.publish.modes import POLICY_DEFAULT, Policy
 from topicast.topics.entries import Entry

@@ -10,7 +10,7 @@ import pytest
 
 from topicast.catalog.catalogd import load_topics
 from topicast.catalog.ingest.event_window import WindowState, pack_state, unpack_state
-from topicast.catalog.lineage import StartRecord
+from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.model.transactions import Transaction
 from topicast.catalog.storage.store import Store
 from topicast.tests.catalog.stores import NOW_US, transaction, value

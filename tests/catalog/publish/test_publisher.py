@@ -3,7 +3,7 @@ from random import Random
 
 import pytest
 
-from topicast.catalog.lineage import EPOCH_MAX
+from topicast.catalog.model.lineage import EPOCH_MAX
 from topicast.catalog.publish.deltas import UNACKED_BYTES_MAX
 from topicast.catalog.publish.publisher import (
     AHEAD_S,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topicast.catalog.lineage import ACCEPTED, AHEAD, Claim, judge
+from topicast.catalog.model.lineage import ACCEPTED, AHEAD, Claim, judge
 from topicast.catalog.model.transactions import CREATED, DROPPED, ChangeRow, OrderRow, Transaction
 from topicast.catalog.storage import store as store_module
 from topicast.catalog.storage.schema import FILE_NAME

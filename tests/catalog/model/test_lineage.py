@@ -1,6 +1,6 @@
 import pytest
 
-from topicast.catalog.lineage import (
+from topicast.catalog.model.lineage import (
     ACCEPTED,
     AHEAD,
     EPOCH_MAX,

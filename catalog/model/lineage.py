@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ..topics.errors import WireError
-from ..topics.sharding import topic_ids
+from ...topics.errors import WireError
+from ...topics.sharding import topic_ids
 
 ACCEPTED: Final = "ACCEPTED"  # of our lineage: what is missing is sent by version
 OLD: Final = "OLD"  # empty or of an epoch that is over: it takes a snapshot by itself
