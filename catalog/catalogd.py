@@ -17,22 +17,11 @@ from ..topics.wire.codec import decode, encode
 from ..topics.wire.messages import BULK_CHANNEL, CONTROL_CHANNEL, Bye, Message
 from ..topics.wire.refusal import refuse_frame
 from .core import Catalog
-from .facts import (
-    Asked,
-    Commit,
-    Effect,
-    Fact,
-    Floors,
-    Minted,
-    MintEpoch,
-    Publish,
-    ReadNames,
-    Reply,
-)
+from .facts import Asked, Commit, Effect, Fact, Floors, Minted, MintEpoch, Publish, Reply
 from .ingest.event_window import pack_state
 from .ingest.poller import Poll
 from .ingest.read_threads import Answer, ReadThreads
-from .ingest.reads import Read
+from .ingest.reads import Read, ReadNames
 from .model.transactions import Transaction
 from .publish import publishing
 from .publish.deltas import delta_of

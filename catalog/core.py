@@ -16,28 +16,13 @@ from ..topics.objects.names import TableId
 from ..topics.topic import Topic
 from ..topics.wire.messages import SOURCE_LOAD, Inspected
 from . import status
-from .facts import (
-    Asked,
-    Commit,
-    Counts,
-    Effect,
-    Fact,
-    Floors,
-    Minted,
-    MintEpoch,
-    NamesFailed,
-    NamesRead,
-    Publish,
-    ReadNames,
-    Settings,
-)
-from .ingest import reads
+from .facts import Asked, Commit, Counts, Effect, Fact, Floors, Minted, MintEpoch, Publish, Settings
 from .ingest.actions import Dirty, DirtyDatabase, DirtyTable, dirty_objects
 from .ingest.event_window import EventWindow
-from .ingest.loader import Loader
+from .ingest.loader import Loader, Result
 from .ingest.materializer import Materializer
 from .ingest.poller import Polled, Poller, PollFailed
-from .ingest.reads import ReadDone, ReadFailed
+from .ingest.reads import NamesFailed, NamesRead, ReadDone, ReadFailed, ReadNames
 from .ingest.reports import Reports
 from .model.lineage import AHEAD, Claim, StartRecord, judge
 from .model.namespace import Namespace
@@ -129,13 +114,13 @@ class Catalog:
                 self.counts.polls_failed += 1
                 self.poller.failed(fact, now)
             case ReadDone():
-                self._write(self.loader.done(fact), now_us)
+                self._write(self.loader.on_read_done(fact), now_us)
             case ReadFailed():
                 self.counts.reads_failed += 1
                 self.error = fact.error
                 deaf = self.poller.trouble(now)  # polls fail too: it is not this table
                 away = bool(deaf) or (fact.away and not self.poller.enabled)
-                self._write(self.loader.failed(fact, away=away, now=now), now_us)
+                self._write(self.loader.on_read_failed(fact, away=away, now=now), now_us)
             case NamesRead() | NamesFailed() if fact.job:
                 self.admin.listed(fact, now=now)
             case NamesRead():
@@ -167,8 +152,10 @@ class Catalog:
         self.poller.look(now)
         if self.dispatcher.settled:
             self.admin.step(now=now, at_us=now_us)
-            self.report_acks.step(unresolved=self.loader.unresolved(), now=now, at_us=now_us)
-        self._write(self.loader.bring(now=now), now_us)
+            self.report_acks.step(
+                unresolved=self.loader.oldest_unpublished(), now=now, at_us=now_us
+            )
+        self._write(self.loader.next_slice(now=now), now_us)
         self._order(now)
         effects, self._wanted = self._wanted, []
         if self.dispatcher.settled:
@@ -176,7 +163,7 @@ class Catalog:
         transactions, policy = self.version_log.take(), self.backfill.take()
         orders, (writes, settled) = self.admin.given(now_us), self.report_acks.commits()
         if self.dispatcher.settled:
-            self.poller.resolved(self.loader.unresolved())
+            self.poller.resolved(self.loader.oldest_unpublished())
         place = self.poller.place if self.dispatcher.settled else self._place
         news = (transactions, policy, orders, writes, settled)
         if any(news) or place != self._place:
@@ -229,7 +216,7 @@ class Catalog:
         """Let ``mode`` hold; False if it does already. What it loads is loaded, else not."""
         if not self.backfill.change(mode):
             return False
-        self.loader.keep(self._loads)
+        self.loader.retain(self._loads)
         if self.dispatcher.serving:
             self._unchecked = self._known_tables()
         return True
@@ -259,7 +246,7 @@ class Catalog:
             newest_event=poller.window.last_id if poller.window else 0,
             metastore_silent_s=poller.silent_s(self._now),
             databases=len(self.namespace.databases()),
-            tables_to_load=self.loader.backlog,
+            tables_to_load=self.loader.tables_left,
             waiting_requests=self.dispatcher.waiting,
             entries=sum(topic.entries for topic in topics),
             held_bytes=sum(topic.held_bytes for topic in topics),
@@ -303,7 +290,7 @@ class Catalog:
     def _catch_up(self) -> None:
         """Notice once that every event that was there at the start has been published."""
         if self._first_seq is not None and self.dispatcher.settled:
-            self._caught_up |= self.loader.unresolved() > self._first_seq
+            self._caught_up |= self.loader.oldest_unpublished() > self._first_seq
 
     def _on_polled(self, fact: Polled, now: float, now_us: int) -> None:
         batch = self.poller.polled(fact, now)
@@ -313,13 +300,13 @@ class Catalog:
             self.counts.events += 1
             dirty = tuple(dirt for dirt in dirty_objects(event) if self._follows(dirt.db))
             self.counts.degraded += sum(map(_is_degraded, dirty))
-            self.loader.add(dirty, seq=batch.seq)
+            self.loader.mark_dirty(dirty, seq=batch.seq)
         if batch.news.gap is not None:
             self.counts.gaps += 1
             self._gap_seq = batch.seq if self.dispatcher.settled else self._gap_seq
             self.dispatcher.settled, self._list_at = False, now
         if batch.whole:
-            self._write(self.loader.polled(fact.poll), now_us)
+            self._write(self.loader.on_poll_done(fact.poll), now_us)
             self.dispatcher.polled(fact.poll, batch.seq)
             self._first_seq = batch.seq if self._first_seq is None else self._first_seq
 
@@ -340,11 +327,13 @@ class Catalog:
 
     def _distrust(self, databases: set[str], tables: set[TableId]) -> None:
         """Read everything again, as new: events are missing."""
-        self.loader.add([DirtyDatabase(db=db) for db in sorted(databases)], seq=self._gap_seq)
-        self.loader.doubt(sorted(tables), seq=self._gap_seq)
+        self.loader.mark_dirty(
+            [DirtyDatabase(db=db) for db in sorted(databases)], seq=self._gap_seq
+        )
+        self.loader.resync(sorted(tables), seq=self._gap_seq)
 
-    def _write(self, effects: tuple[reads.Effect, ...], now_us: int) -> None:
-        for withdrawn in self._materializer.perform(effects, now_us):
+    def _write(self, effects: tuple[Result, ...], now_us: int) -> None:
+        for withdrawn in self._materializer.apply(effects, now_us):
             self.counts.withdrawn += 1
             self.dispatcher.withdrawn(withdrawn)
 
@@ -364,7 +353,7 @@ class Catalog:
             self.poller.hasten(now)
         waits = self.poller.window is not None and not self.dispatcher.serving
         if self.poller.may_begin(now) and not waits:
-            self._wanted.append(self.poller.begin(self.loader.poll_began(), now))
+            self._wanted.append(self.poller.begin(self.loader.begin_poll(), now))
 
     def _check_some(self) -> None:
         """Look for tables that a restart left without content."""

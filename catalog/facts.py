@@ -1,4 +1,4 @@
-"""Facts and effects of catalogd's core, on one page; those of reading are in ``sources``."""
+"""Facts and effects of catalogd's core; those of the read threads are in ``ingest/reads``."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,23 +7,12 @@ from ..topics.wire.messages import Message
 from .ingest.event_window import WindowState
 from .ingest.loader import READS_MAX_DEFAULT
 from .ingest.poller import Poll, Polled, PollFailed
-from .ingest.reads import Read, ReadDone, ReadFailed
+from .ingest.reads import NamesFailed, NamesRead, Read, ReadDone, ReadFailed, ReadNames
 from .model.lineage import StartRecord
 from .model.transactions import OrderRow, Transaction, WriteId, WriteRow
 from .publish.modes import Policy
 
 POLLING_INTERVAL_S_DEFAULT: Final = 0.2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadNames:
-    """Effect: list every database and table of the metastore, or those of ``db``.
-
-    ``job``: of the order that asked, 0 for catalogd's own.
-    """
-
-    job: int = 0
-    db: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,22 +54,6 @@ class Reply:
 
 
 Effect = Poll | Read | ReadNames | Commit | Publish | MintEpoch | Reply
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamesRead:
-    """Fact: by database, its Thrift struct and its tables' (name, type)."""
-
-    databases: dict[str, tuple[bytes, tuple[tuple[str, str], ...]]]
-    job: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamesFailed:
-    """Fact: the listing failed."""
-
-    error: str
-    job: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

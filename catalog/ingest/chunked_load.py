@@ -1,10 +1,10 @@
-"""Pieces: a table that is LOADING, read a part at a time while it may change.
+"""ChunkedLoad: reads the partitions of a large table in chunks, while the table may change.
 
-    names ──▶ rest ──next──▶ piece ──took──▶ slices ──▶ … ──nothing left, and a fence──▶ COMPLETE
+    names ──▶ rest ──next──▶ chunk ──accept──▶ slices ──▶ … ──nothing left, and a fence──▶ COMPLETE
                       dirty ◀── changed meanwhile
 
-Invariant: a partition is in ``rest``, in ``dirty``, being read, or was brought since it changed.
-A piece is written a slice at a time, so that no turn is long; what is read later comes later.
+Invariant: a partition is in ``rest``, in ``dirty``, being read, or was published since it changed.
+A chunk is published in slices, so that no turn takes long, in the order in which it was read.
 """
 
 from collections import deque
@@ -12,31 +12,37 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ...topics.objects.names import TableId
-from .reads import PublishPartitions, TableRead, TableRequest
+from .reads import TableRead, TableRequest
 
 PARTITIONS_PER_READ_MAX: Final = 1_000
-SLICES_MAX: Final = 4  # of one table, read and not written yet, before more of it is read
+SLICES_MAX: Final = 4  # of one table, read and not yet published, before its next chunk is read
 SLICE_MAX: Final = 256  # partitions: 2 ms to write, and whole blocks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishPartitions:
+    """Result: publish partitions of a table that is LOADING; ``gone`` do not exist any longer."""
+
+    db: str
+    table: str
+    partitions: dict[str, bytes]
+    gone: tuple[str, ...]
 
 
 @dataclass(slots=True)
 class ChunkedLoad:
-    """What is still to be read of one table. ``rest`` None: its names are not known yet.
+    """What is still to be read of one table."""
 
-    ``refused``: how many loads of it failed before this one. ``slices``: read, and not written
-    yet. ``fenced``: a poll that began after the last read has ended.
-    """
-
-    rest: deque[str] | None
-    refused: int = 0
-    dirty: dict[str, None] = field(default_factory=dict)
-    reading: bool = False
-    slices: deque[PublishPartitions] = field(default_factory=deque)
-    fenced: bool = False
+    rest: deque[str] | None  # partitions never read; None: their names are not known yet
+    refused: int = 0  # loads of this table that failed before this one
+    dirty: dict[str, None] = field(default_factory=dict)  # changed meanwhile, an ordered set
+    reading: bool = False  # a chunk is being read; never two
+    slices: deque[PublishPartitions] = field(default_factory=deque)  # read, not yet published
+    fenced: bool = False  # a poll that began after the last read has ended
 
     @property
     def wants_read(self) -> bool:
-        """Whether there is something to read now: what waits to be written is bounded."""
+        """Whether there is something to read now; what waits to be published is bounded."""
         if self.reading or len(self.slices) >= SLICES_MAX:
             return False
         return self.rest is None or self.left or not self.fenced
@@ -46,12 +52,12 @@ class ChunkedLoad:
         """Whether there is something to read, as far as is known."""
         return bool(self.rest or self.dirty)
 
-    def change(self, names: tuple[str, ...]) -> None:
+    def mark_dirty(self, names: tuple[str, ...]) -> None:
         """Read the partitions ``names`` later, or again."""
         self.dirty.update(dict.fromkeys(names))
 
     def next(self, table: TableId) -> TableRequest:
-        """Return what to read now of ``table``; no names where only the fence is left."""
+        """Return what to read now of ``table``; no names where only the fence is missing."""
         names: tuple[str, ...] = ()
         if self.rest:
             count = min(len(self.rest), PARTITIONS_PER_READ_MAX)
@@ -63,27 +69,22 @@ class ChunkedLoad:
         return TableRequest(db=db, table=name, obj=False, whole=self.rest is None, names=names)
 
     def is_last(self, read: TableRead | None) -> bool:
-        """Whether nothing is left once ``read`` is taken, as far as is known."""
+        """Whether nothing is left once ``read`` is accepted, as far as is known."""
         if self.rest is None:
             return read is not None and read.whole
         return not self.left
 
-    def vanished(self, read: TableRead) -> bool:
-        """Whether ``read`` found no table where it looked for the names of its partitions."""
-        return self.rest is None and read.names is None
-
-    def took(self, want: TableRequest, read: TableRead, *, touched: bool) -> None:
-        """Take the answer to ``want``, to be written; ``touched``: an event overtook it."""
+    def accept(self, request: TableRequest, read: TableRead, *, overtaken: bool) -> None:
+        """Cut the answer to ``request`` into slices; read it again if an event overtook it."""
         if self.rest is None:
             self.rest = deque(() if read.whole else read.names or ())
-        asked = want.names or tuple(read.partitions)
-        if touched:
-            self.change(asked)
-        gone = tuple(name for name in asked if name not in read.partitions)
+        requested = request.names or tuple(read.partitions)
+        if overtaken:
+            self.mark_dirty(requested)
+        gone = tuple(name for name in requested if name not in read.partitions)
         found = list(read.partitions.items())
+        db, table = request.db, request.table
         for begin in range(0, max(len(found), 1), SLICE_MAX):
             some = dict(found[begin : begin + SLICE_MAX])
-            self.slices.append(
-                PublishPartitions(db=want.db, table=want.table, partitions=some, gone=gone)
-            )
+            self.slices.append(PublishPartitions(db=db, table=table, partitions=some, gone=gone))
             gone = ()

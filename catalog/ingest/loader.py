@@ -1,47 +1,194 @@
-"""Loader: what to read next from the metastore, and what of it may be published.
+"""Loader: what to read next from the metastore, and which results may be published.
 
-    dirty ──read──▶ in flight ──done──▶ fenced ──a poll that began later──▶ released
-                        └──────── touched by an event meanwhile ────────▶ dirty again
+    dirty ──read──▶ in flight ──done──▶ fenced ──a poll that began later──▶ published
+                        └──────── an event overtakes the read ────────▶ dirty again
 
-Invariants: no two reads of one table run at once, apart from the pieces of a table that is
-LOADING, which nobody is answered from; what is released equals the metastore at one moment,
+Invariants: no two reads of one table run at once, apart from the chunks of a table that is
+LOADING, from which no request is answered; what is published equals the metastore at one moment,
 because no event up to the end of the fence touches what was read. Without events, no fence.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, assert_never
 
 from ...topics.objects.names import TableId
 from .actions import Dirty, DirtyDatabase, DirtyPartitions, DirtyTable
-from .backlog import Backlog
-from .chunked_load import ChunkedLoad
-from .in_flight import InFlightRead, read_of
-from .reads import (
-    NEVER,
-    RETRY_S,
-    CompleteLoad,
-    Effect,
-    Need,
-    Publish,
-    Read,
-    ReadDone,
-    ReadFailed,
-    TableRead,
-    Withdraw,
-)
+from .chunked_load import ChunkedLoad, PublishPartitions
+from .reads import Read, ReadDone, ReadFailed, TableRead, TableRequest
 
+NEVER: Final = 1 << 62  # the arrival number of what no event has caused
 READS_MAX_DEFAULT: Final = 16
 READS_KEPT: Final = 2  # of them, for events: the background takes none of these
 TABLES_PER_READ_MAX: Final = 100  # of a background load; an event's tables are read together
-WHOLE_PER_READ_MAX: Final = 8  # with more tables the partitions are loaded afterwards, in pieces
+WHOLE_PER_READ_MAX: Final = 8  # with more tables the partitions are loaded afterwards, in chunks
 TOGETHER_TRIES_MAX: Final = 3  # so often tables of one read are published together or not at all
-YIELD_S: Final = 0.02  # between two slices of loads while events are on their way
+REFUSED_TRIES_MAX: Final = 3  # then a table that cannot be read is withdrawn
+RETRY_S: Final = 0.2  # after a failed read, doubled each time up to
+RETRY_S_MAX: Final = 30.0
 AWAY_S_MAX: Final = 2.0  # pauses grow up to this while the metastore is away
+YIELD_S: Final = 0.02  # between two slices of chunked loads while events wait to be published
+
+
+@dataclass(slots=True)
+class Need:
+    """What must be read of one dirty table, and how reading it has gone so far."""
+
+    seq: int = NEVER  # arrival number of the first event that caused it
+    obj: bool = False  # the table's own struct
+    whole: bool = False  # all its partitions, too
+    dropped: bool = False  # an incarnation of it ended
+    data: bool = False  # what its files hold changed
+    load: bool = False  # a background load: no event and no request waits for it
+    alone: bool = False  # not in one read with others: such a read failed
+    names: dict[str, None] = field(default_factory=dict)  # these partitions, an ordered set
+    tries: int = 0  # reads that an event overtook
+    refused: int = 0  # reads that failed
+    retry_at: float = 0.0  # not before
+
+    def merge(self, other: "Need") -> None:
+        """Need what ``other`` needs as well."""
+        self.seq = min(self.seq, other.seq)
+        self.obj |= other.obj
+        self.whole |= other.whole
+        self.dropped |= other.dropped
+        self.data |= other.data
+        self.load &= other.load
+        self.alone |= other.alone
+        self.names.update(other.names)
+        self.tries = max(self.tries, other.tries)
+        self.refused = max(self.refused, other.refused)
+        self.retry_at = min(self.retry_at, other.retry_at)  # it changed: perhaps for the better
+
+    def back_off(self, now: float) -> bool:
+        """Note a read that was refused; return whether it was tried often enough.
+
+        The first refusal may have been for others of the same read: it is tried alone.
+        """
+        self.refused += self.alone
+        pause_s = min(RETRY_S * 2 ** min(self.refused, 16), RETRY_S_MAX)
+        self.retry_at = now + pause_s if self.alone else now
+        self.alone = True
+        return self.refused >= REFUSED_TRIES_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishTables:
+    """Result: these objects are so; a database of None, a table without ``thrift``, is gone."""
+
+    databases: dict[str, bytes | None]
+    tables: dict[TableId, TableRead]
+    needs: dict[TableId, Need]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompleteLoad:
+    """Result: every partition of the table was published, and they stand at one moment."""
+
+    db: str
+    table: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withdraw:
+    """Result: the metastore cannot read this table; hold a stub of it, and go on trying."""
+
+    db: str
+    table: str
+    error: str
+
+
+Result = PublishTables | PublishPartitions | CompleteLoad | Withdraw
+
+
+@dataclass(slots=True)
+class InFlightRead:
+    """A read that was ordered and is not published: for ``needs``, or a chunk of ``load``."""
+
+    effect: Read
+    needs: dict[TableId, Need]
+    load: ChunkedLoad | None = None
+    done: ReadDone | None = None
+    fence: int = 0  # the poll whose end publishes it
+    overtaken: dict[TableId, None] = field(default_factory=dict)  # changed since it was ordered
+
+    @property
+    def table(self) -> TableId:
+        """The one table of a chunk."""
+        request = self.effect.requests[0]
+        return request.db, request.table
+
+    def overtake(self, table: TableId, names: tuple[str, ...] | None) -> None:
+        """Note that partitions ``names`` of ``table`` changed; None: the table as a whole."""
+        need = self.needs.get(table)
+        if need is None and (self.load is None or self.table != table):
+            return
+        whole = need.whole if need else self.effect.requests[0].whole
+        reading = need.names if need else self.effect.requests[0].names
+        if names is None or whole or any(name in reading for name in names):
+            self.overtaken[table] = None
+
+
+class Backlog:
+    """Tables to read in the background: those that need a resync first, then those never read.
+
+    A gap in the events makes every table need a resync; one read of them all would block
+    everything else for minutes.
+    """
+
+    def __init__(self) -> None:
+        self.seq = NEVER  # arrival number of the oldest gap; NEVER iff no table needs a resync
+        self._resync: dict[TableId, None] = {}  # ordered sets
+        self._new: dict[TableId, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._resync) + len(self._new)
+
+    def needs_resync(self, table: TableId) -> bool:
+        """Return whether ``table`` waits to be read as new."""
+        return table in self._resync
+
+    def add(self, table: TableId) -> None:
+        """Load ``table`` some time."""
+        if table not in self._resync:
+            self._new[table] = None
+
+    def resync(self, tables: Iterable[TableId], *, seq: int) -> None:
+        """Read ``tables`` again, as new."""
+        self._resync.update(dict.fromkeys(tables))
+        self._set_seq(min(self.seq, seq))
+
+    def discard(self, table: TableId) -> None:
+        """Do not load ``table``; one that needs a resync is read all the same."""
+        self._new.pop(table, None)
+
+    def retain(self, wanted: Callable[[TableId], bool]) -> None:
+        """Load only tables that are ``wanted``."""
+        self._new = {table: None for table in self._new if wanted(table)}
+
+    def take(self, count: int) -> dict[TableId, Need]:
+        """Remove the next ``count`` tables, and return what is to be read of each."""
+        needs = {table: self.take_one(table) for table in list(islice(self._resync, count))}
+        for table in list(islice(self._new, count - len(needs))):
+            del self._new[table]
+            needs.setdefault(table, Need(obj=True, whole=True, load=True))
+        return needs
+
+    def take_one(self, table: TableId) -> Need:
+        """Remove ``table``, which needs a resync, and return what is to be read of it."""
+        need = Need(self.seq, obj=True, whole=True, dropped=True)
+        del self._resync[table]
+        self._set_seq(self.seq)
+        return need
+
+    def _set_seq(self, seq: int) -> None:
+        self.seq = seq if self._resync else NEVER
 
 
 class Loader:
-    """Orders reads, fences what they find. ``loaded`` tells whether a table's content is held."""
+    """Orders reads, and fences what they find."""
 
     def __init__(
         self,
@@ -50,20 +197,21 @@ class Loader:
         reads_max: int = READS_MAX_DEFAULT,
         fenced: bool = True,
     ) -> None:
+        """``loaded`` returns whether a table is held; ``fenced``: whether events are polled."""
         self._loaded = loaded
         self._reads_max = reads_max
         self._fenced = fenced
-        self._dirty: dict[TableId, Need] = {}
-        self._in_flight: dict[int, InFlightRead] = {}
-        self._loads: dict[TableId, ChunkedLoad] = {}
+        self._dirty: dict[TableId, Need] = {}  # to be read; may be in flight, too
+        self._in_flight: dict[int, InFlightRead] = {}  # by read id, at most reads_max
+        self._loads: dict[TableId, ChunkedLoad] = {}  # tables that are LOADING
         self._backlog = Backlog()
-        self._errors: dict[TableId, str] = {}  # of what was withdrawn, until it is read
+        self._errors: dict[TableId, str] = {}  # of withdrawn tables, until they can be read
         self._next_read = 1
-        self.polls_begun = 0
-        self._away_until = 0.0
-        self._away_s = RETRY_S
-        self._asked_at = 0.0
-        self._bring_at = 0.0
+        self.polls_begun = 0  # the number of the newest poll
+        self._away_until = 0.0  # no read before: the metastore is away
+        self._away_s = RETRY_S  # the next pause
+        self._ordered_at = 0.0  # when ``reads`` was last called
+        self._slice_at = 0.0  # no slice before
 
     @property
     def wants_poll(self) -> bool:
@@ -71,56 +219,60 @@ class Loader:
         return any(f.done and f.fence > self.polls_begun for f in self._in_flight.values())
 
     @property
-    def backlog(self) -> int:
+    def tables_left(self) -> int:
         """How many tables are still to be loaded in the background, or are being loaded."""
         return len(self._backlog) + len(self._loads)
 
-    def unresolved(self) -> int:
+    def oldest_unpublished(self) -> int:
         """Return the arrival number of the oldest event that is not published; NEVER if none."""
         pending = [self._backlog.seq, *(n.seq for n in self._dirty.values() if not n.load)]
-        for flight in self._in_flight.values():
-            pending += [need.seq for need in flight.needs.values() if not need.load]
+        for read in self._in_flight.values():
+            pending += [need.seq for need in read.needs.values() if not need.load]
         return min(pending, default=NEVER)
 
     def pending(self, table: TableId) -> bool:
-        """Whether ``table`` is dirty, being read, or LOADING."""
+        """Return whether ``table`` is dirty, being read, or LOADING."""
         if table in self._dirty or table in self._loads:
             return True
-        return any(table in flight.needs for flight in self._in_flight.values())
+        return any(table in read.needs for read in self._in_flight.values())
 
     def error(self, table: TableId) -> str:
         """Return why ``table`` cannot be read, if it was tried often enough; else nothing."""
         return self._errors.get(table, "")
 
-    def left(self, table: TableId) -> int:
+    def is_loading(self, table: TableId) -> bool:
+        """Return whether ``table`` is LOADING."""
+        return table in self._loads
+
+    def partitions_left(self, table: TableId) -> int:
         """Return how many partitions of ``table`` are to be read, as far as that is known."""
         load = self._loads.get(table)
         return 0 if load is None else len(load.rest or ()) + len(load.dirty)
 
-    def add(self, dirty: Iterable[Dirty], *, seq: int) -> None:
-        """Learn what events say has changed, ``seq`` being the number of their arrival."""
-        for dirt in dirty:
-            match dirt:
+    def mark_dirty(self, objects: Iterable[Dirty], *, seq: int) -> None:
+        """Read again what events have changed; ``seq`` is the number of their arrival."""
+        for one in objects:
+            match one:
                 case DirtyDatabase(db=db):
-                    self._touch((db, ""), None)
+                    self._overtake((db, ""), None)
                     self._need((db, ""), Need(seq, obj=True))
                 case DirtyTable():
-                    self._add_table(dirt, seq)
+                    self._mark_table(one, seq)
                 case DirtyPartitions():
-                    self._add_partitions(dirt, seq)
+                    self._mark_partitions(one, seq)
                 case _:
-                    assert_never(dirt)
+                    assert_never(one)
 
-    def doubt(self, tables: Sequence[TableId], *, seq: int) -> None:
+    def resync(self, tables: Sequence[TableId], *, seq: int) -> None:
         """Read ``tables`` again, as new, some at a time: events of them are missing."""
         for table in tables:
-            self._touch(table, None)
+            self._overtake(table, None)
             self._loads.pop(table, None)
-        self._backlog.doubt(tables, seq=seq)
+        self._backlog.resync(tables, seq=seq)
 
     def load(self, table: TableId, *, urgent: bool = False) -> None:
-        """ChunkedLoad ``table`` in the background, or ``urgent``: now."""
-        if urgent and self._backlog.is_doubted(table):
+        """Load ``table`` in the background, or ``urgent``: now."""
+        if urgent and self._backlog.needs_resync(table):
             self._need(table, self._backlog.take_one(table))
         if self.pending(table):
             return
@@ -130,7 +282,7 @@ class Loader:
         else:
             self._backlog.add(table)
 
-    def begin_load(
+    def begin_chunked_load(
         self, table: TableId, names: tuple[str, ...] | None, *, refused: int = 0
     ) -> None:
         """Read the partitions of a table that was published as LOADING.
@@ -139,131 +291,127 @@ class Loader:
         """
         self._loads[table] = ChunkedLoad(None if names is None else deque(names), refused)
 
-    def loading(self, table: TableId) -> bool:
-        """Whether ``table`` is LOADING."""
-        return table in self._loads
-
-    def overtake(self, table: TableId) -> None:
+    def invalidate(self, table: TableId) -> None:
         """Publish nothing of ``table`` that was read so far; what was to be read is read whole."""
-        self._touch(table, None)
-        for needs in (self._dirty, *(flight.needs for flight in self._in_flight.values())):
+        self._overtake(table, None)
+        for needs in (self._dirty, *(read.needs for read in self._in_flight.values())):
             if table in needs:
                 needs[table].obj = needs[table].whole = True
-        self.forget(table)
+        self.discard(table)
 
-    def forget(self, table: TableId) -> None:
-        """ChunkedLoad ``table`` no more: it is gone."""
+    def discard(self, table: TableId) -> None:
+        """Do not load ``table`` any further: it is gone."""
         self._loads.pop(table, None)
         self._backlog.discard(table)
         self._errors.pop(table, None)
 
-    def keep(self, wanted: Callable[[TableId], bool]) -> None:
-        """ChunkedLoad in the background only what is ``wanted``; what is being read goes on."""
-        self._backlog.keep(wanted)
+    def retain(self, wanted: Callable[[TableId], bool]) -> None:
+        """Load in the background only tables that are ``wanted``; running loads go on."""
+        self._backlog.retain(wanted)
 
     def reads(self, *, now: float) -> tuple[Read, ...]:
         """Order what may be read now."""
-        self._asked_at = now
+        self._ordered_at = now
         if now < self._away_until:
             return ()
-        return (*self._event_reads(now), *self._load_reads(), *self._background_reads())
+        return (*self._event_reads(now), *self._chunk_reads(), *self._background_reads())
 
-    def bring(self, *, now: float) -> tuple[Effect, ...]:
-        """Return a slice of what was read of a large table, to be written in this turn.
+    def next_slice(self, *, now: float) -> tuple[Result, ...]:
+        """Return a slice of what was read of a large table, to be published in this turn.
 
-        While events are on their way it comes less often: they pass, and it still goes on.
+        While events wait to be published there are fewer slices, but never none.
         """
-        if now < self._bring_at:
+        if now < self._slice_at:
             return ()
         for table, load in self._loads.items():
             if load.slices:
-                self._loads[table] = self._loads.pop(table)  # others have their turn
-                if self.unresolved() != NEVER:
-                    self._bring_at = now + YIELD_S
+                self._loads[table] = self._loads.pop(table)  # the others come first next time
+                if self.oldest_unpublished() != NEVER:
+                    self._slice_at = now + YIELD_S
                 return self._slice(table, load)
         return ()
 
-    def poll_began(self) -> int:
-        """Learn that a poll begins; returns its number."""
+    def begin_poll(self) -> int:
+        """Count a poll that begins; return its number."""
         self.polls_begun += 1
         return self.polls_begun
 
-    def done(self, fact: ReadDone) -> tuple[Effect, ...]:
-        """Learn what a read found; a piece, or without a fence anything, is released at once."""
-        flight = self._in_flight.get(fact.read)
-        if flight is None:
+    def on_read_done(self, fact: ReadDone) -> tuple[Result, ...]:
+        """Take the answer to a read; a chunk, or anything without a fence, is published at once."""
+        read = self._in_flight.get(fact.read)
+        if read is None:
             return ()
         self._away_s = RETRY_S
-        flight.done, flight.fence = fact, self.polls_begun + 1
-        load = flight.load
-        piece = load is not None and not load.is_last(fact.tables.get(flight.table))
-        return () if self._fenced and not piece else self._release(self._in_flight.pop(fact.read))
+        read.done, read.fence = fact, self.polls_begun + 1
+        load = read.load
+        chunk = load is not None and not load.is_last(fact.tables.get(read.table))
+        return () if self._fenced and not chunk else self._publish(self._in_flight.pop(fact.read))
 
-    def failed(self, fact: ReadFailed, *, away: bool, now: float) -> tuple[Effect, ...]:
-        """Learn that a read failed: it is tried again, and alone unless the metastore is away."""
-        flight = self._in_flight.pop(fact.read, None)
-        if flight is None:
+    def on_read_failed(self, fact: ReadFailed, *, away: bool, now: float) -> tuple[Result, ...]:
+        """Read again what failed to be read, and alone unless the metastore is away."""
+        read = self._in_flight.pop(fact.read, None)
+        if read is None:
             return ()
         if away:
             self._away_until = now + self._away_s
             self._away_s = min(self._away_s * 2, AWAY_S_MAX)
-        if flight.load is not None:
-            return self._fail_piece(flight, fact, away=away, now=now)
-        effects: tuple[Effect, ...] = ()
-        for (db, table), need in flight.needs.items():
-            if not away and need.refuse(now) and table:
-                need.load = need.obj = need.whole = True  # nobody waits for it any longer
-                effects += (self._withdraw((db, table), fact.error),)
-        self._again(flight, tuple(flight.needs))
-        return effects
+        if read.load is not None:
+            return self._fail_chunk(read, fact, away=away, now=now)
+        results: tuple[Result, ...] = ()
+        for (db, table), need in read.needs.items():
+            if not away and need.back_off(now) and table:
+                need.load = need.obj = need.whole = True  # no request waits for it any longer
+                results += (self._withdraw((db, table), fact.error),)
+        self._read_again(read, tuple(read.needs))
+        return results
 
-    def polled(self, poll: int) -> tuple[Effect, ...]:
-        """Learn that poll number ``poll`` is complete and its events were added."""
-        ready = [n for n, f in self._in_flight.items() if f.done and f.fence <= poll]
-        effects: tuple[Effect, ...] = ()
+    def on_poll_done(self, poll: int) -> tuple[Result, ...]:
+        """Publish what poll number ``poll`` fences; its events were marked dirty before."""
+        ready = [n for n, read in self._in_flight.items() if read.done and read.fence <= poll]
+        results: tuple[Result, ...] = ()
         for number in ready:
-            effects += self._release(self._in_flight.pop(number))
-        return effects
+            results += self._publish(self._in_flight.pop(number))
+        return results
 
     def deadline(self) -> float | None:
         """Return when ``reads`` may order something that it did not; None: after a fact."""
         if any(load.slices for load in self._loads.values()):
-            return self._bring_at
+            return self._slice_at
         times = [need.retry_at for need in self._dirty.values()]
-        if self._dirty or self.backlog:
+        if self._dirty or self.tables_left:
             times.append(self._away_until)
-        return min((time for time in times if time > self._asked_at), default=None)
+        return min((time for time in times if time > self._ordered_at), default=None)
 
     def check(self) -> None:
         """Assert every invariant."""
-        reading = [table for flight in self._in_flight.values() for table in flight.needs]
+        reading = [table for read in self._in_flight.values() for table in read.needs]
         assert len(reading) == len(set(reading)), "two reads of one table"
         assert len(self._in_flight) <= self._reads_max
-        for flight in self._in_flight.values():
-            assert bool(flight.needs) != (flight.load is not None)
+        for read in self._in_flight.values():
+            assert bool(read.needs) != (read.load is not None)
         for load in self._loads.values():
-            assert load.reading == any(f.load is load for f in self._in_flight.values())
+            assert load.reading == any(read.load is load for read in self._in_flight.values())
 
     # -- what is dirty
 
-    def _add_table(self, dirt: DirtyTable, seq: int) -> None:
-        table = (dirt.db, dirt.table)
-        self._touch(table, None)
+    def _mark_table(self, dirty: DirtyTable, seq: int) -> None:
+        table = (dirty.db, dirty.table)
+        self._overtake(table, None)
         self._backlog.discard(table)
-        if dirt.whole or dirt.dropped:
+        if dirty.whole or dirty.dropped:
             self._loads.pop(table, None)
-        whole = dirt.whole or not (self._loaded(table) or table in self._loads)
-        need = Need(seq, obj=True, whole=whole, dropped=dirt.dropped, data=dirt.data)
+        whole = dirty.whole or not (self._loaded(table) or table in self._loads)
+        need = Need(seq, obj=True, whole=whole, dropped=dirty.dropped, data=dirty.data)
         self._need(table, need)
 
-    def _add_partitions(self, dirt: DirtyPartitions, seq: int) -> None:
-        table = (dirt.db, dirt.table)
-        self._touch(table, dirt.names)
+    def _mark_partitions(self, dirty: DirtyPartitions, seq: int) -> None:
+        table = (dirty.db, dirty.table)
+        self._overtake(table, dirty.names)
         load = self._loads.get(table)
         if load is not None:
-            load.change(dirt.names)
+            load.mark_dirty(dirty.names)
         elif self._loaded(table) or self.pending(table):
-            self._need(table, Need(seq, data=dirt.data, names=dict.fromkeys(dirt.names)))
+            self._need(table, Need(seq, data=dirty.data, names=dict.fromkeys(dirty.names)))
 
     def _need(self, table: TableId, need: Need) -> None:
         known = self._dirty.get(table)
@@ -272,10 +420,9 @@ class Loader:
         else:
             known.merge(need)
 
-    def _touch(self, table: TableId, names: tuple[str, ...] | None) -> None:
-        """Mark reads that an event overtook; ``names`` None: the table as a whole."""
-        for flight in self._in_flight.values():
-            flight.touch(table, names)
+    def _overtake(self, table: TableId, names: tuple[str, ...] | None) -> None:
+        for read in self._in_flight.values():
+            read.overtake(table, names)
 
     # -- what to read
 
@@ -283,7 +430,7 @@ class Loader:
         return self._reads_max - len(self._in_flight)
 
     def _event_reads(self, now: float) -> Iterator[Read]:
-        busy = {table for flight in self._in_flight.values() for table in flight.needs}
+        busy = {table for read in self._in_flight.values() for table in read.needs}
         ready = {
             t: need for t, need in self._dirty.items() if t not in busy and need.retry_at <= now
         }
@@ -299,14 +446,14 @@ class Loader:
             else:
                 del self._dirty[table]  # partitions of a table that is not held
 
-    def _load_reads(self) -> Iterator[Read]:
+    def _chunk_reads(self) -> Iterator[Read]:
         for table, load in self._loads.items():
             if not load.wants_read or self._free() <= READS_KEPT:
                 continue
-            yield self._fly(Read(read=self._next_read, wants=(load.next(table),)), {}, load)
+            effect = Read(read=self._next_read, requests=(load.next(table),))
+            yield self._send(effect, {}, load)
 
     def _background_reads(self) -> Iterator[Read]:
-        """Read what is in doubt, then what was never read."""
         while self._backlog and self._free() > READS_KEPT:
             needs = self._backlog.take(TABLES_PER_READ_MAX)
             for table in list(filter(self.pending, needs)):
@@ -317,83 +464,93 @@ class Loader:
                 yield self._begin(needs, few=False)
 
     def _begin(self, needs: dict[TableId, Need], *, few: bool) -> Read:
-        for table in needs:
-            self._dirty.pop(table, None)
-        return self._fly(read_of(self._next_read, needs, few=few), needs, None)
+        """Read ``needs`` in one read; if they are not ``few``, without their partitions."""
+        requests = []
+        for (db, name), need in needs.items():
+            self._dirty.pop((db, name), None)
+            if name:
+                names = () if need.whole else tuple(need.names)
+                whole = need.whole and few
+                requests.append(
+                    TableRequest(db=db, table=name, obj=need.obj, whole=whole, names=names)
+                )
+        databases = tuple(db for db, name in needs if not name)
+        effect = Read(read=self._next_read, databases=databases, requests=tuple(requests))
+        return self._send(effect, needs, None)
 
-    def _fly(self, effect: Read, needs: dict[TableId, Need], load: ChunkedLoad | None) -> Read:
+    def _send(self, effect: Read, needs: dict[TableId, Need], load: ChunkedLoad | None) -> Read:
         self._in_flight[effect.read] = InFlightRead(effect, needs, load)
         self._next_read += 1
         return effect
 
     # -- what may be published
 
-    def _release(self, flight: InFlightRead) -> tuple[Effect, ...]:
-        if flight.load is not None:
-            return self._release_piece(flight)
-        assert flight.done is not None
-        for need in flight.needs.values():
-            need.tries += bool(flight.touched)
-        if flight.touched and max(n.tries for n in flight.needs.values()) <= TOGETHER_TRIES_MAX:
-            self._again(flight, tuple(flight.needs))
+    def _publish(self, read: InFlightRead) -> tuple[Result, ...]:
+        if read.load is not None:
+            return self._publish_chunk(read)
+        assert read.done is not None
+        for need in read.needs.values():
+            need.tries += bool(read.overtaken)
+        if read.overtaken and max(n.tries for n in read.needs.values()) <= TOGETHER_TRIES_MAX:
+            self._read_again(read, tuple(read.needs))
             return ()
-        self._again(flight, tuple(flight.touched))
-        if not flight.needs:
+        self._read_again(read, tuple(read.overtaken))
+        if not read.needs:
             return ()
-        for table in flight.needs:
+        for table in read.needs:
             self._errors.pop(table, None)
-        databases = {db: flight.done.databases.get(db) for db, name in flight.needs if not name}
-        tables = {t: flight.done.tables.get(t, TableRead()) for t in flight.needs if t[1]}
-        return (Publish(databases=databases, tables=tables, needs=flight.needs),)
+        databases = {db: read.done.databases.get(db) for db, name in read.needs if not name}
+        tables = {t: read.done.tables.get(t, TableRead()) for t in read.needs if t[1]}
+        return (PublishTables(databases=databases, tables=tables, needs=read.needs),)
 
-    def _again(self, flight: InFlightRead, tables: tuple[TableId, ...]) -> None:
+    def _read_again(self, read: InFlightRead, tables: tuple[TableId, ...]) -> None:
         for table in tables:
-            self._need(table, flight.needs.pop(table))
+            self._need(table, read.needs.pop(table))
 
-    def _release_piece(self, flight: InFlightRead) -> tuple[Effect, ...]:
-        load, table = flight.load, flight.table
-        assert flight.done is not None
+    def _publish_chunk(self, read: InFlightRead) -> tuple[Result, ...]:
+        load, table = read.load, read.table
+        assert read.done is not None
         assert load is not None
         load.reading = False
         if self._loads.get(table) is not load:
-            return ()  # given up meanwhile
-        read = flight.done.tables.get(table)
-        if read is None or load.vanished(read):
-            del self._loads[table]  # gone: read again as a whole
+            return ()  # discarded meanwhile
+        found = read.done.tables.get(table)
+        if found is None or (load.rest is None and found.names is None):
+            del self._loads[table]  # the table vanished: it is read again as a whole
             self._need(table, Need(obj=True, whole=True, load=True))
             return ()
         begins = not load.slices
-        load.took(flight.effect.wants[0], read, touched=bool(flight.touched))
-        load.fenced = not self._fenced or flight.fence <= self.polls_begun  # else ahead of it
+        load.accept(read.effect.requests[0], found, overtaken=bool(read.overtaken))
+        load.fenced = not self._fenced or read.fence <= self.polls_begun  # else ahead of it
         return self._slice(table, load) if begins else ()
 
-    def _slice(self, table: TableId, load: ChunkedLoad) -> tuple[Effect, ...]:
-        """Return the next slice of a table, and that it is complete where that was the last."""
+    def _slice(self, table: TableId, load: ChunkedLoad) -> tuple[Result, ...]:
+        """Return the next slice of a table, and CompleteLoad where that was the last."""
         some = (load.slices.popleft(),) if load.slices else ()
         if load.slices or load.left or load.reading or not load.fenced:
             return some
         if table in self._dirty or any(table in one.needs for one in self._in_flight.values()):
-            load.fenced = False  # its own entry is to be published first
+            load.fenced = False  # the table's own struct is to be published first
             return some
         del self._loads[table]
         return *some, CompleteLoad(db=table[0], table=table[1])
 
-    def _fail_piece(
-        self, flight: InFlightRead, fact: ReadFailed, *, away: bool, now: float
-    ) -> tuple[Effect, ...]:
-        load, (db, table) = flight.load, flight.table
+    def _fail_chunk(
+        self, read: InFlightRead, fact: ReadFailed, *, away: bool, now: float
+    ) -> tuple[Result, ...]:
+        load, table = read.load, read.table
         assert load is not None
         load.reading = False
-        if self._loads.get((db, table)) is not load:
+        if self._loads.get(table) is not load:
             return ()
         if away:
-            load.change(flight.effect.wants[0].names)
+            load.mark_dirty(read.effect.requests[0].names)
             return ()
-        del self._loads[(db, table)]
+        del self._loads[table]
         need = Need(obj=True, whole=True, load=True, alone=True, refused=load.refused)
-        need.refuse(now)
-        self._need((db, table), need)
-        return (self._withdraw((db, table), fact.error),)
+        need.back_off(now)
+        self._need(table, need)
+        return (self._withdraw(table, fact.error),)
 
     def _withdraw(self, table: TableId, error: str) -> Withdraw:
         self._errors[table] = error

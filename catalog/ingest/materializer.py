@@ -1,6 +1,6 @@
-"""Writing: what the loader found becomes transactions, existence first, then content."""
+"""Materializer: writes what the loader publishes into namespace and tables, existence first."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import assert_never
 
 from ...topics.objects.names import TableId
@@ -8,29 +8,30 @@ from ...topics.objects.tables import read_table
 from ...topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD
 from ..model.namespace import Namespace
 from ..model.tables import Tables
-from . import reads
-from .loader import Loader
-from .reads import CompleteLoad, Need, Publish, PublishPartitions, TableRead, Withdraw
+from .chunked_load import PublishPartitions
+from .loader import CompleteLoad, Loader, Need, PublishTables, Result, Withdraw
+from .reads import TableRead
 
 
 class Materializer:
-    """Performs the loader's effects on namespace and tables."""
+    """Turns the loader's results into transactions; has no state of its own."""
 
     def __init__(self, namespace: Namespace, tables: Tables, loader: Loader) -> None:
+        """``loader`` reads the partitions of tables that are too large for one read."""
         self._namespace = namespace
         self._tables = tables
         self._loader = loader
 
-    def perform(self, effects: Sequence[reads.Effect], now_us: int) -> tuple[Withdraw, ...]:
-        """Write what ``effects`` say; returns those that withdrew a table."""
+    def apply(self, results: Iterable[Result], now_us: int) -> tuple[Withdraw, ...]:
+        """Write ``results``; return those that withdrew a table."""
         withdrawn: tuple[Withdraw, ...] = ()
-        for effect in effects:
-            match effect:
-                case Publish():
-                    self._publish(effect, now_us)
+        for result in results:
+            match result:
+                case PublishTables():
+                    self._publish(result, now_us)
                 case PublishPartitions(db=db, table=table):
-                    changes: dict[str, bytes | None] = dict(effect.partitions)
-                    changes |= dict.fromkeys(effect.gone)
+                    changes: dict[str, bytes | None] = dict(result.partitions)
+                    changes |= dict.fromkeys(result.gone)
                     self._tables.write_partitions(
                         (db, table), changes, source=SOURCE_LOAD, at_us=now_us
                     )
@@ -40,33 +41,31 @@ class Materializer:
                     )
                 case Withdraw(db=db, table=table):
                     self._tables.withdraw((db, table), source=SOURCE_EVENTS, at_us=now_us)
-                    withdrawn += (effect,)
-                case reads.Read():
-                    raise AssertionError(effect)
+                    withdrawn += (result,)
                 case _:
-                    assert_never(effect)
+                    assert_never(result)
         return withdrawn
 
-    def _publish(self, effect: Publish, now_us: int) -> None:
+    def _publish(self, result: PublishTables, now_us: int) -> None:
         types: dict[TableId, str | None] = {}
-        for table, read in effect.tables.items():
-            if effect.needs[table].obj:
+        for table, read in result.tables.items():
+            if result.needs[table].obj:
                 types[table] = read_table(read.thrift, 0).type if read.thrift else None
-        renewed = [t for t, kind in types.items() if kind is not None and effect.needs[t].dropped]
-        events = any(not need.load for need in effect.needs.values())
+        renewed = [t for t, kind in types.items() if kind is not None and result.needs[t].dropped]
+        events = any(not need.load for need in result.needs.values())
         self._namespace.write(
-            effect.databases,
+            result.databases,
             types,
             renewed=renewed,
             source=SOURCE_EVENTS if events else SOURCE_LOAD,
             at_us=now_us,
         )
-        for db, thrift in effect.databases.items():
+        for db, thrift in result.databases.items():
             if thrift is None:
                 for table in self._tables.of_database(db):
                     self._drop(table, SOURCE_EVENTS, now_us)
-        for table, read in effect.tables.items():
-            self._table(table, read, effect.needs[table], now_us=now_us)
+        for table, read in result.tables.items():
+            self._table(table, read, result.needs[table], now_us=now_us)
 
     def _table(self, table: TableId, read: TableRead, need: Need, *, now_us: int) -> None:
         source = SOURCE_LOAD if need.load else SOURCE_EVENTS
@@ -91,8 +90,8 @@ class Materializer:
             data=need.data,
         )
         if not complete:
-            self._loader.begin_load(table, read.names, refused=need.refused)
+            self._loader.begin_chunked_load(table, read.names, refused=need.refused)
 
     def _drop(self, table: TableId, source: int, now_us: int) -> None:
-        self._loader.forget(table)
+        self._loader.discard(table)
         self._tables.drop(table, source=source, at_us=now_us)

@@ -1,44 +1,54 @@
-"""ReadThreads: the threads that ask the metastore, so that catalogd's own never waits for it.
+"""ReadThreads: the threads that call the metastore, so that catalogd's own never waits for it.
 
-Polls have a thread of their own: an event is never behind a load. What comes back is a fact,
-put where the owner takes it.
+Polls have a thread of their own: an event never waits behind a load. Every order ends in a fact,
+delivered to the owner; a metastore that fails ends in one as well.
 """
 
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
+from typing import Final, assert_never
 
-from ..facts import NamesFailed, NamesRead, ReadNames
+from ...topics.errors import ObjectGone, SourceError, SourceRefused, WireError
+from ...topics.objects.names import TableId
+from ...topics.objects.tables import read_table
 from ..metastore.pool import Pool
 from ..metastore.port import Metastore
-from .perform import perform
 from .poller import Poll, Polled, PollFailed
-from .reads import Read, ReadDone, ReadFailed
+from .reads import (
+    NamesFailed,
+    NamesRead,
+    Read,
+    ReadDone,
+    ReadFailed,
+    ReadNames,
+    TableRead,
+    TableRequest,
+)
+
+WHOLE_PARTITIONS_MAX: Final = 1_000  # read at once; of a larger table only the names
+CLOSE_S: Final = 0.2  # for each thread; one that hangs in the metastore is left to its timeouts
 
 Order = Poll | Read | ReadNames
 Answer = Polled | PollFailed | ReadDone | ReadFailed | NamesRead | NamesFailed
 
 
 class ReadThreads:
-    """``threads`` loading threads and one for polls; orders in, facts to ``deliver``."""
+    """``threads`` threads for reads and one for polls; orders in, facts to ``deliver``."""
 
     def __init__(
-        self, make: Callable[[], Metastore], *, threads: int, deliver: Callable[[Answer], None]
+        self, connect: Callable[[], Metastore], *, threads: int, deliver: Callable[[Answer], None]
     ) -> None:
-        """``make`` gives a metastore connection for one thread."""
-        self._pool = Pool(make)
+        """``connect`` returns a metastore connection for one thread."""
+        self._pool = Pool(connect)
         self._deliver = deliver
-        self._orders: SimpleQueue[Order | None] = SimpleQueue()
+        self._orders: SimpleQueue[Order | None] = SimpleQueue()  # None ends one thread
         self._polls: SimpleQueue[Order | None] = SimpleQueue()
+        works = [(self._orders, f"reader-{n}") for n in range(threads)] + [(self._polls, "poller")]
         self._threads = [
-            threading.Thread(
-                target=self._work, args=(self._orders,), name=f"reader-{n}", daemon=True
-            )
-            for n in range(threads)
+            threading.Thread(target=self._work, args=(orders,), name=name, daemon=True)
+            for orders, name in works
         ]
-        self._threads.append(
-            threading.Thread(target=self._work, args=(self._polls,), name="poller", daemon=True)
-        )
 
     def start(self) -> None:
         """Begin to work."""
@@ -46,20 +56,105 @@ class ReadThreads:
             thread.start()
 
     def order(self, order: Order) -> None:
-        """Have ``order`` performed by whichever thread is free."""
+        """Have a free thread perform ``order``."""
         (self._polls if isinstance(order, Poll) else self._orders).put(order)
 
     def close(self) -> None:
-        """Take no more orders; threads that hang in the metastore are left to their timeouts."""
+        """Take no more orders, and close every connection."""
         for _ in self._threads[:-1]:
             self._orders.put(None)
         self._polls.put(None)
         for thread in self._threads:
             if thread.is_alive():
-                thread.join(timeout=0.2)
+                thread.join(timeout=CLOSE_S)
         self._pool.close()
 
     def _work(self, orders: "SimpleQueue[Order | None]") -> None:
         while (order := orders.get()) is not None:
             self._deliver(perform(self._pool.mine(), order))
         self._pool.leave()
+
+
+def perform(metastore: Metastore, order: Order) -> Answer:
+    """Do what ``order`` says on ``metastore``, in the calling thread; failures are facts, too."""
+    match order:
+        case Poll():
+            return _poll(metastore, order)
+        case Read():
+            return _read(metastore, order)
+        case ReadNames():
+            return _read_names(metastore, order)
+        case _:
+            assert_never(order)
+
+
+def _poll(metastore: Metastore, order: Poll) -> Polled | PollFailed:
+    try:
+        current = metastore.current_event_id()
+        if order.quiet_at == -1 or order.quiet_at == current:
+            return Polled(poll=order.poll, current_id=current, events=())
+        events = metastore.events_after(order.after, events_max=order.events_max)
+    except SourceError as exc:
+        return PollFailed(poll=order.poll, error=str(exc))
+    return Polled(poll=order.poll, current_id=current, events=events)
+
+
+def _read(metastore: Metastore, order: Read) -> ReadDone | ReadFailed:
+    try:
+        databases = {db: _database(metastore, db) for db in order.databases}
+        structs: dict[TableId, bytes] = {}
+        by_db: dict[str, list[str]] = {}
+        for want in order.requests:
+            if want.obj:
+                by_db.setdefault(want.db, []).append(want.table)
+        for db, names in by_db.items():
+            found = metastore.tables(db, names)
+            structs.update(((db, name), struct) for name, struct in found.items())
+        tables = {
+            (want.db, want.table): _table(metastore, want, structs.get((want.db, want.table)))
+            for want in order.requests
+        }
+    except SourceError as exc:
+        return ReadFailed(read=order.read, error=str(exc), away=not isinstance(exc, SourceRefused))
+    except WireError as exc:  # a table whose text cannot be read: the same as refused
+        return ReadFailed(read=order.read, error=str(exc), away=False)
+    return ReadDone(read=order.read, databases=databases, tables=tables)
+
+
+def _database(metastore: Metastore, db: str) -> bytes | None:
+    try:
+        return metastore.database(db)
+    except ObjectGone:
+        return None
+
+
+def _table(metastore: Metastore, want: TableRequest, struct: bytes | None) -> TableRead:
+    if want.obj and struct is None:
+        return TableRead()
+    partitioned = struct is None or bool(read_table(struct, 0).partition_columns)
+    if want.whole and not partitioned:
+        return TableRead(thrift=struct, names=(), whole=True)
+    try:
+        if not want.whole:
+            names = want.names
+            found = metastore.partitions(want.db, want.table, names) if names else {}
+            return TableRead(thrift=struct, partitions=found)
+        every = metastore.partition_names(want.db, want.table)
+        if len(every) > WHOLE_PARTITIONS_MAX:
+            return TableRead(thrift=struct, names=every)
+        found = metastore.partitions(want.db, want.table, every) if every else {}
+        return TableRead(thrift=struct, names=every, partitions=found, whole=True)
+    except ObjectGone:
+        return TableRead()
+
+
+def _read_names(metastore: Metastore, order: ReadNames) -> NamesRead | NamesFailed:
+    databases: dict[str, tuple[bytes, tuple[tuple[str, str], ...]]] = {}
+    try:
+        for db in (order.db,) if order.db else metastore.databases():
+            struct = _database(metastore, db)
+            if struct is not None:
+                databases[db] = (struct, metastore.table_names(db))
+    except SourceError as exc:
+        return NamesFailed(error=str(exc), job=order.job)
+    return NamesRead(databases=databases, job=order.job)

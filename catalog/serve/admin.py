@@ -18,9 +18,9 @@ from ...topics.objects.rules import rule_of, with_rule
 from ...topics.offers import offers_in_words
 from ...topics.wire.messages import Inspected, Message, Order, OrderKind, Refused
 from ...topics.wire.refusal import Refusal
-from ..facts import NamesFailed, NamesRead, ReadNames
+from ..ingest.loader import Withdraw
 from ..ingest.poller import Poller
-from ..ingest.reads import Withdraw
+from ..ingest.reads import NamesFailed, NamesRead, ReadNames
 from ..model.namespace import Namespace
 from ..model.transactions import OrderRow
 from ..publish.backfill import Backfill

@@ -83,10 +83,10 @@ class Jobs:
         """Whether ``job`` has to wait for names, or for what it has read again."""
         if job.tables is None or job.seq is None:
             return job.tables is None
-        if self._loader.unresolved() <= job.seq:
+        if self._loader.oldest_unpublished() <= job.seq:
             return True
         left = (table for table in job.asked if table not in job.failed)
-        return bool(job.table) and any(map(self._loader.loading, left))
+        return bool(job.table) and any(map(self._loader.is_loading, left))
 
     def begin(self, job: Job, databases: Listing) -> bool:
         """Let ``job`` begin with the names that were listed; False if there are none for it."""
@@ -131,7 +131,7 @@ class Jobs:
         for table in _take(job.tables, TOUCHED_MAX):
             known = self._namespace.find(table) is not None
             if known:
-                self._loader.overtake(table)
+                self._loader.invalidate(table)
                 self._tables.withdraw(table, source=SOURCE_ORDERS, at_us=at_us)
                 self._load(table)
                 job.done += 1
@@ -176,7 +176,7 @@ class Jobs:
         job.asked = tuple(
             (one.db, one.table) for one in dirty if not isinstance(one, DirtyDatabase)
         )
-        self._loader.add(dirty, seq=job.seq)
+        self._loader.mark_dirty(dirty, seq=job.seq)
 
 
 def _take(tables: deque[TableId], count: int) -> list[TableId]:

@@ -29,9 +29,8 @@ from ...topics.wire.messages import (
 )
 from ...topics.wire.refusal import Refusal
 from ..facts import Counts, Reply
-from ..ingest.loader import Loader
+from ..ingest.loader import Loader, Withdraw
 from ..ingest.poller import Poller
-from ..ingest.reads import Withdraw
 from ..model.lineage import Claim
 from ..model.versions import VersionLog
 from ..status import TABLES
@@ -145,7 +144,7 @@ class Dispatcher:
     def replies(self, *, now: float) -> tuple[Reply, ...]:
         """Return the answers that may leave, now that everything is committed."""
         if self.settled:
-            for peer, request in self._syncs.answer(self._loader.unresolved()):
+            for peer, request in self._syncs.answer(self._loader.oldest_unpublished()):
                 self._replies.append(Reply(peer=peer, message=self._synced(request)))
         for peer, request in self._syncs.expire(now):
             why = f"the metastore does not answer: {self._poller.error or 'it is slow'}"

@@ -159,7 +159,7 @@ class PullServer:
         return bool(unfit or unread or self._poller.error)
 
     def _progress(self, pull: Pull) -> str:
-        left = self._loader.left((pull.db, pull.table))
+        left = self._loader.partitions_left((pull.db, pull.table))
         more = f": {left} of its partitions are still to be read" if left else ""
         return f"{table_name(pull.db, pull.table)} is not loaded yet{more}"
 

@@ -5,21 +5,11 @@ from collections.abc import Callable
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Partition, Table
 
 from topicast.catalog.core import Catalog
-from topicast.catalog.facts import (
-    Asked,
-    Commit,
-    Effect,
-    Fact,
-    MintEpoch,
-    Publish,
-    ReadNames,
-    Reply,
-    Settings,
-)
+from topicast.catalog.facts import Asked, Commit, Effect, Fact, MintEpoch, Publish, Reply, Settings
 from topicast.catalog.ingest.event_window import EventWindow, WindowState
-from topicast.catalog.ingest.perform import perform
 from topicast.catalog.ingest.poller import Poll
-from topicast.catalog.ingest.reads import Read
+from topicast.catalog.ingest.read_threads import perform
+from topicast.catalog.ingest.reads import Read, ReadNames
 from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.model.transactions import Transaction
 from topicast.catalog.publish.modes import Policy

@@ -15,10 +15,11 @@ from topicast.catalog.assembly import build
 from topicast.catalog.catalogd import SERVICE, Catalogd, HubLine, load_topics
 from topicast.catalog.config import CatalogdConfig
 from topicast.catalog.core import Catalog
-from topicast.catalog.facts import Asked, Fact, NamesRead, Settings
+from topicast.catalog.facts import Asked, Fact, Settings
 from topicast.catalog.ingest.event_window import EventWindow, WindowState
 from topicast.catalog.ingest.poller import Polled
 from topicast.catalog.ingest.read_threads import ReadThreads
+from topicast.catalog.ingest.reads import NamesRead
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.publish.publisher import WELCOME_S, Publisher
 from topicast.catalog.publish.publishing import CONNECTING, WAITING, PublishedState

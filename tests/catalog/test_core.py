@@ -1,8 +1,8 @@
 """The core of catalogd: events become reads, reads become transactions, each once and in order."""
 
-from topicast.catalog.facts import Commit, Minted, NamesFailed, Publish, ReadNames
+from topicast.catalog.facts import Commit, Minted, Publish
 from topicast.catalog.ingest.poller import Poll
-from topicast.catalog.ingest.reads import Read, ReadFailed
+from topicast.catalog.ingest.reads import NamesFailed, Read, ReadFailed, ReadNames
 from topicast.catalog.model.lineage import StartRecord
 from topicast.tests.catalog.core import Core, loaded, part
 from topicast.topics.errors import SourceError, SourceRefused
@@ -154,7 +154,7 @@ def test_partition_that_changes_while_its_table_loads_is_read_again() -> None:
     core.create_database("d")
     table = core.create("d", "big", "ds")
     core.add(table, *(f"{n:05d}" for n in range(2_500)))
-    core.hold = lambda e: isinstance(e, Read) and any(len(w.names) > 100 for w in e.wants)
+    core.hold = lambda e: isinstance(e, Read) and any(len(w.names) > 100 for w in e.requests)
     core.turn(12)
     assert core.held
     core.release()
@@ -185,7 +185,7 @@ def test_metastore_that_is_back_is_followed_again() -> None:
 
 def test_table_that_cannot_be_read_is_withdrawn_and_the_others_go_on() -> None:
     core = loaded()
-    core.hold = lambda e: isinstance(e, Read) and any(w.table == "t" for w in e.wants)
+    core.hold = lambda e: isinstance(e, Read) and any(w.table == "t" for w in e.requests)
     table = core.metastore.get_table("d", "t")
     table.sd.cols = table.sd.cols[:1]
     core.metastore.alter_table("d", "t", table)
@@ -251,7 +251,7 @@ def test_table_that_was_loading_at_a_crash_is_loaded_again() -> None:
     core.create_database("d")
     table = core.create("d", "big", "ds")
     core.add(table, *(f"{n:05d}" for n in range(1_500)))
-    core.hold = lambda e: isinstance(e, Read) and any(len(w.names) > 100 for w in e.wants)
+    core.hold = lambda e: isinstance(e, Read) and any(len(w.names) > 100 for w in e.requests)
     core.turn(12)
     value = core.catalog.tables.value(("d", "big"))
     assert value is not None

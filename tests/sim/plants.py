@@ -5,7 +5,7 @@ model is which plant: model.py.
 """
 
 from topicast.catalog.core import Catalog
-from topicast.catalog.ingest.in_flight import InFlightRead
+from topicast.catalog.ingest.loader import InFlightRead
 from topicast.catalog.ingest.materializer import Materializer
 from topicast.catalog.model.tables import Tables
 from topicast.catalog.publish.backfill import Backfill
@@ -37,7 +37,7 @@ PLANTS = (
     Plant(
         "a load that an event overtook is read again",
         BY_SEED,
-        (Line(InFlightRead, "touch", "self.touched[table] = None", "pass"),),
+        (Line(InFlightRead, "overtake", "self.overtaken[table] = None", "pass"),),
     ),
     Plant(
         "a partial load is not answered as whole",

@@ -11,14 +11,13 @@ from topicast.catalog.facts import (
     Minted,
     MintEpoch,
     Publish,
-    ReadNames,
     Reply,
     Settings,
 )
 from topicast.catalog.ingest.event_window import EventWindow
-from topicast.catalog.ingest.perform import perform
 from topicast.catalog.ingest.poller import Poll
-from topicast.catalog.ingest.reads import Read
+from topicast.catalog.ingest.read_threads import perform
+from topicast.catalog.ingest.reads import Read, ReadNames
 from topicast.catalog.model.transactions import Transaction, WriteRow
 from topicast.catalog.publish import publishing
 from topicast.catalog.publish.deltas import delta_of

@@ -7,10 +7,9 @@ from math import log
 from types import SimpleNamespace
 from unittest.mock import patch
 
-from topicast.catalog.ingest import chunked_load as pieces
-from topicast.catalog.ingest import locations, reports
+from topicast.catalog.ingest import chunked_load, locations, reports
 from topicast.catalog.ingest import materializer as writing
-from topicast.catalog.ingest import perform as reading
+from topicast.catalog.ingest import read_threads as reading
 from topicast.catalog.model import tables
 from topicast.catalog.publish import deltas
 from topicast.catalog.serve import paginate as cutting
@@ -32,8 +31,8 @@ from topicast.topics.objects.tables import read_table
 # A row of a table is about 180 bytes, of a block 80, of names 60, a stub 40.
 SIZES = (
     (reading, "WHOLE_PARTITIONS_MAX", 2),  # larger tables are LOADING for a while
-    (pieces, "PARTITIONS_PER_READ_MAX", 2),
-    (pieces, "SLICE_MAX", 1),
+    (chunked_load, "PARTITIONS_PER_READ_MAX", 2),
+    (chunked_load, "SLICE_MAX", 1),
     (bulk, "CHUNK_BYTES_MAX", 200),  # a catch-up has several chunks,
     (asking, "CREDIT_DEFAULT", 500),  # of which one or two are on their way
     (levels, "CREDIT_DEFAULT", 500),

@@ -1,18 +1,16 @@
-"""The backlog: what is in doubt comes first, everything once, some at a time."""
+"""The backlog: tables that need a resync come first, each once, some at a time."""
 
-from topicast.catalog.ingest.backlog import Backlog
-from topicast.catalog.ingest.loader import TABLES_PER_READ_MAX
-from topicast.catalog.ingest.reads import NEVER
+from topicast.catalog.ingest.loader import NEVER, TABLES_PER_READ_MAX, Backlog
 from topicast.tests.catalog.sources.loading import Stand, T, U, changed, tables_of
 
 TABLES = [("d", f"t{number}") for number in range(6)]
 
 
-def test_what_is_in_doubt_comes_first_and_everything_once() -> None:
+def test_tables_that_need_a_resync_come_first_and_each_once() -> None:
     backlog = Backlog()
     for table in TABLES[:4]:
         backlog.add(table)
-    backlog.doubt(TABLES[3:], seq=7)
+    backlog.resync(TABLES[3:], seq=7)
     backlog.add(TABLES[5])
     assert len(backlog) == 7
     first, then = backlog.take(2), backlog.take(3)
@@ -24,72 +22,72 @@ def test_what_is_in_doubt_comes_first_and_everything_once() -> None:
     assert not backlog
 
 
-def test_oldest_gap_is_known_until_nothing_is_in_doubt() -> None:
+def test_oldest_gap_is_known_until_no_table_needs_a_resync() -> None:
     backlog = Backlog()
     assert backlog.seq == NEVER
-    backlog.doubt([], seq=3)
+    backlog.resync([], seq=3)
     assert backlog.seq == NEVER
-    backlog.doubt(TABLES[:2], seq=7)
-    backlog.doubt(TABLES[2:3], seq=9)
+    backlog.resync(TABLES[:2], seq=7)
+    backlog.resync(TABLES[2:3], seq=9)
     assert backlog.seq == 7
     assert backlog.take_one(TABLES[1]).seq == 7
-    assert not backlog.is_doubted(TABLES[1])
+    assert not backlog.needs_resync(TABLES[1])
     assert {need.seq for need in backlog.take(9).values()} == {7}
     assert backlog.seq == NEVER
 
 
-def test_only_what_was_never_read_can_be_left_out() -> None:
+def test_only_tables_that_were_never_read_can_be_left_out() -> None:
     backlog = Backlog()
     for table in TABLES[:3]:
         backlog.add(table)
-    backlog.doubt(TABLES[3:4], seq=1)
+    backlog.resync(TABLES[3:4], seq=1)
     backlog.discard(TABLES[0])
     backlog.discard(TABLES[3])
-    backlog.keep(lambda table: table == TABLES[2])
+    backlog.retain(lambda table: table == TABLES[2])
     assert list(backlog.take(9)) == [TABLES[3], TABLES[2]]
 
 
 # -- through the loader
 
 
-def test_tables_in_doubt_are_read_some_at_a_time_and_events_do_not_wait() -> None:
+def test_tables_of_a_resync_are_read_some_at_a_time_and_events_do_not_wait() -> None:
     tables = [("d", f"t{number:03d}") for number in range(3 * TABLES_PER_READ_MAX)]
     stand = Stand(*tables, reads_max=3)
-    stand.loader.doubt(tables, seq=5)
+    stand.loader.resync(tables, seq=5)
     first = stand.read()
-    assert len(first.wants) == TABLES_PER_READ_MAX
-    assert stand.loader.unresolved() == 5
+    assert len(first.requests) == TABLES_PER_READ_MAX
+    assert stand.loader.oldest_unpublished() == 5
     stand.event(changed(tables[-1]))
     event = stand.read()
-    assert [want.table for want in event.wants] == [tables[-1][1]]
+    assert [want.table for want in event.requests] == [tables[-1][1]]
     stand.done(event)
     assert len(tables_of(stand.poll())) == 1
     stand.done(first)
     assert len(tables_of(stand.poll())) == TABLES_PER_READ_MAX
     for _ in range(2):
-        assert stand.loader.unresolved() == 5
+        assert stand.loader.oldest_unpublished() == 5
         stand.done(stand.read())
         stand.poll()
     assert stand.reads() == ()
-    assert stand.loader.unresolved() == NEVER
+    assert stand.loader.oldest_unpublished() == NEVER
 
 
-def test_what_was_read_before_a_table_was_in_doubt_is_not_published() -> None:
+def test_what_was_read_before_a_resync_is_not_published() -> None:
     stand = Stand(T)
     stand.event(changed(T))
     read = stand.read()
     stand.listed(U, "a", "b")
-    piece = stand.read()
-    stand.loader.doubt([T, U], seq=9)
+    chunk = stand.read()
+    stand.loader.resync([T, U], seq=9)
     stand.done(read)
-    assert stand.done(piece) == ()
+    assert stand.done(chunk) == ()
     assert stand.poll() == ()
 
 
-def test_table_in_doubt_that_is_pulled_is_read_at_once() -> None:
+def test_table_of_a_resync_that_is_pulled_is_read_at_once() -> None:
     tables = [("d", f"t{number:03d}") for number in range(2 * TABLES_PER_READ_MAX)]
     stand = Stand(*tables, reads_max=3)
-    stand.loader.doubt(tables, seq=5)
+    stand.loader.resync(tables, seq=5)
     stand.read()
     stand.loader.load(tables[-1], urgent=True)
-    assert [want.table for want in stand.read().wants] == [tables[-1][1]]
+    assert [want.table for want in stand.read().requests] == [tables[-1][1]]

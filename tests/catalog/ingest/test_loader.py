@@ -5,22 +5,18 @@ import pytest
 from topicast.catalog.ingest.actions import DirtyDatabase
 from topicast.catalog.ingest.loader import (
     AWAY_S_MAX,
-    READS_KEPT,
-    TABLES_PER_READ_MAX,
-    TOGETHER_TRIES_MAX,
-    WHOLE_PER_READ_MAX,
-)
-from topicast.catalog.ingest.reads import (
     NEVER,
+    READS_KEPT,
     REFUSED_TRIES_MAX,
     RETRY_S,
     RETRY_S_MAX,
-    Publish,
-    ReadDone,
-    ReadFailed,
-    TableRead,
+    TABLES_PER_READ_MAX,
+    TOGETHER_TRIES_MAX,
+    WHOLE_PER_READ_MAX,
+    PublishTables,
     Withdraw,
 )
+from topicast.catalog.ingest.reads import ReadDone, ReadFailed, TableRead
 from topicast.tests.catalog.sources.loading import (
     Stand,
     T,
@@ -38,7 +34,7 @@ from topicast.tests.catalog.sources.loading import (
 def test_nothing_dirty_orders_nothing() -> None:
     stand = Stand(T)
     assert stand.reads() == ()
-    assert stand.loader.unresolved() == NEVER
+    assert stand.loader.oldest_unpublished() == NEVER
     assert stand.loader.deadline() is None
     assert not stand.loader.wants_poll
 
@@ -51,7 +47,7 @@ def test_database_is_read_and_published_with_the_tables_of_its_batch() -> None:
     assert wanted(read) == [("t", True, True, ())]
     stand.done(read)
     (effect,) = stand.poll()
-    assert isinstance(effect, Publish)
+    assert isinstance(effect, PublishTables)
     assert effect.databases == {"d": b"db"}
     assert effect.needs[T].dropped
 
@@ -66,21 +62,21 @@ def test_partitions_of_a_held_table_are_read_by_name_in_one_read() -> None:
     stand = Stand(T)
     stand.event(partitions(T, "a", data=True))
     stand.event(partitions(T, "b"))
-    assert stand.loader.unresolved() == 1
+    assert stand.loader.oldest_unpublished() == 1
     read = stand.read()
     assert wanted(read) == [("t", False, False, ("a", "b"))]
     stand.done(read)
-    assert stand.loader.unresolved() == 1
+    assert stand.loader.oldest_unpublished() == 1
     (effect,) = stand.poll()
-    assert isinstance(effect, Publish)
+    assert isinstance(effect, PublishTables)
     assert (effect.needs[T].data, list(effect.needs[T].names)) == (True, ["a", "b"])
-    assert stand.loader.unresolved() == NEVER
+    assert stand.loader.oldest_unpublished() == NEVER
 
 
 def test_partitions_of_a_table_that_is_not_held_are_nobodys_business() -> None:
     stand = Stand()
     stand.event(partitions(T, "a"))
-    assert stand.loader.unresolved() == NEVER
+    assert stand.loader.oldest_unpublished() == NEVER
     assert stand.reads() == ()
 
 
@@ -89,14 +85,14 @@ def test_partitions_of_a_table_that_was_dropped_meanwhile_are_not_read() -> None
     stand.event(partitions(T, "a"))
     stand.held.clear()
     assert stand.reads() == ()
-    assert stand.loader.unresolved() == NEVER
+    assert stand.loader.oldest_unpublished() == NEVER
 
 
 def test_partitions_of_a_table_that_was_withdrawn_meanwhile_are_read_with_all_of_it() -> None:
     stand = Stand(T)
     stand.event(partitions(T, "a"))
     stand.held.clear()
-    stand.loader.overtake(T)
+    stand.loader.invalidate(T)
     assert wanted(stand.read()) == [("t", True, True, ())]
 
 
@@ -113,11 +109,11 @@ def test_event_of_an_awaited_table_is_read_with_it() -> None:
 def test_what_was_read_waits_for_a_poll_that_began_later() -> None:
     stand = Stand(T)
     stand.event(changed(T))
-    early = stand.loader.poll_began()
+    early = stand.loader.begin_poll()
     assert stand.done(stand.read()) == ()
     assert stand.loader.wants_poll
-    assert stand.loader.polled(early) == ()
-    assert stand.loader.unresolved() == 1
+    assert stand.loader.on_poll_done(early) == ()
+    assert stand.loader.oldest_unpublished() == 1
     assert tables_of(stand.poll()) == ["t"]
     assert not stand.loader.wants_poll
 
@@ -160,7 +156,7 @@ def test_event_that_touches_what_was_read_makes_it_be_read_again(
     assert (shown == ()) is again
     stand.done(stand.read())
     assert len(stand.poll()) == 1
-    assert stand.loader.unresolved() == NEVER
+    assert stand.loader.oldest_unpublished() == NEVER
 
 
 def test_event_of_a_table_that_is_being_read_waits_for_that_read() -> None:
@@ -170,9 +166,9 @@ def test_event_of_a_table_that_is_being_read_waits_for_that_read() -> None:
     stand.event(partitions(T, "b"))
     assert stand.reads() == ()
     stand.done(first)
-    assert stand.loader.unresolved() == 1
+    assert stand.loader.oldest_unpublished() == 1
     stand.poll()
-    assert stand.loader.unresolved() == 2
+    assert stand.loader.oldest_unpublished() == 2
     assert wanted(stand.read()) == [("t", False, False, ("b",))]
 
 
@@ -208,9 +204,9 @@ def test_failed_reads_do_not_part_what_is_shown_together() -> None:
 def test_answer_to_no_read_changes_nothing() -> None:
     stand = Stand(T)
     nothing = ReadDone(read=9, databases={}, tables={})
-    assert stand.loader.done(nothing) == ()
+    assert stand.loader.on_read_done(nothing) == ()
     failed = ReadFailed(read=9, error="no", away=True)
-    assert stand.loader.failed(failed, away=True, now=stand.now) == ()
+    assert stand.loader.on_read_failed(failed, away=True, now=stand.now) == ()
     stand.event(changed(T))
     assert stand.reads()
 
@@ -219,9 +215,9 @@ def test_table_that_was_not_found_is_published_as_gone() -> None:
     stand = Stand(T)
     stand.event(changed(T))
     read = stand.read()
-    stand.loader.done(ReadDone(read=read.read, databases={}, tables={}))
+    stand.loader.on_read_done(ReadDone(read=read.read, databases={}, tables={}))
     (effect,) = stand.poll()
-    assert isinstance(effect, Publish)
+    assert isinstance(effect, PublishTables)
     assert effect.tables == {T: TableRead()}
 
 
@@ -243,27 +239,27 @@ def test_reads_are_bounded_and_what_waits_comes_later() -> None:
     stand.event(partitions(T, "a"), partitions(U, "a"), partitions(V, "a"), partitions(U, "b"))
     stand.event(changed(("d", "w")))
     first, *rest = stand.reads()
-    assert [want.table for want in first.wants] == ["w"]
+    assert [want.table for want in first.requests] == ["w"]
     assert len(rest) == 2
     stand.event(changed(("d", "x")))
     assert stand.reads() == ()
     stand.done(first)
     stand.poll()
-    assert [want.table for want in stand.read().wants] == ["x"]
+    assert [want.table for want in stand.read().requests] == ["x"]
 
 
 def test_background_leaves_room_for_events_and_reads_many_tables_at_once() -> None:
     stand = Stand(reads_max=READS_KEPT + 1)
     for number in range(TABLES_PER_READ_MAX + 1):
         stand.loader.load(("d", str(number)))
-    assert stand.loader.backlog == TABLES_PER_READ_MAX + 1
+    assert stand.loader.tables_left == TABLES_PER_READ_MAX + 1
     read = stand.read()
-    assert len(read.wants) == TABLES_PER_READ_MAX
+    assert len(read.requests) == TABLES_PER_READ_MAX
     assert {(obj, whole) for _, obj, whole, _ in wanted(read)} == {(True, False)}
-    assert stand.loader.backlog == 1
+    assert stand.loader.tables_left == 1
     stand.event(changed(T))
-    assert [want.table for want in stand.read().wants] == ["t"]
-    assert stand.loader.unresolved() == 1, "a load is awaited by nobody"
+    assert [want.table for want in stand.read().requests] == ["t"]
+    assert stand.loader.oldest_unpublished() == 1, "a load is awaited by nobody"
 
 
 def test_urgent_load_is_read_at_once_and_alone() -> None:
@@ -276,7 +272,7 @@ def test_urgent_load_is_read_at_once_and_alone() -> None:
         [("t", True, True, ())],
         [("u", True, True, ())],
     ]
-    assert stand.loader.backlog == 0
+    assert stand.loader.tables_left == 0
     stand.loader.load(T)
     assert stand.reads() == ()
 
@@ -286,7 +282,7 @@ def test_event_takes_a_table_out_of_the_background() -> None:
     stand.loader.load(T)
     stand.loader.load(U)
     stand.event(changed(T))
-    assert stand.loader.backlog == 1
+    assert stand.loader.tables_left == 1
     assert [[name for name, *_ in wanted(read)] for read in stand.reads()] == [["t"], ["u"]]
 
 
@@ -302,9 +298,9 @@ def test_table_that_is_gone_is_loaded_no_more() -> None:
     stand = Stand()
     stand.loader.load(T)
     stand.listed(U, "a")
-    stand.loader.forget(T)
-    stand.loader.forget(U)
-    assert stand.loader.backlog == 0
+    stand.loader.discard(T)
+    stand.loader.discard(U)
+    assert stand.loader.tables_left == 0
     assert stand.reads() == ()
 
 
@@ -342,9 +338,9 @@ def test_refused_read_is_tried_alone_then_its_table_is_withdrawn() -> None:
         assert stand.reads() == ()
         stand.now += RETRY_S_MAX
         (first,) = stand.reads()
-    assert stand.loader.unresolved() == 1
+    assert stand.loader.oldest_unpublished() == 1
     assert stand.failed(first) == (Withdraw(db="d", table="t", error="corrupt"),)
-    assert stand.loader.unresolved() == NEVER, "nobody waits for it any longer"
+    assert stand.loader.oldest_unpublished() == NEVER, "nobody waits for it any longer"
     stand.now += RETRY_S_MAX
     assert wanted(stand.read()) == [("t", True, True, ())]
 
@@ -366,7 +362,7 @@ def test_event_of_a_withdrawn_table_is_tried_at_once_and_holds_nobody_up() -> No
     stand.event(changed(T))
     (effect,) = stand.failed(stand.read())
     assert isinstance(effect, Withdraw), "who waits for it is told"
-    assert stand.loader.unresolved() == NEVER
+    assert stand.loader.oldest_unpublished() == NEVER
 
 
 def test_withdrawn_table_is_tried_for_ever() -> None:
@@ -385,7 +381,7 @@ def test_unreadable_database_is_never_withdrawn() -> None:
     for _ in range(REFUSED_TRIES_MAX + 2):
         assert stand.failed(stand.read()) == ()
         stand.now += RETRY_S_MAX
-    assert stand.loader.unresolved() == 1
+    assert stand.loader.oldest_unpublished() == 1
 
 
 def test_deadline_is_never_what_has_passed_already() -> None:

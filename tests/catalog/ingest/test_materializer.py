@@ -2,18 +2,17 @@
 
 import pytest
 
-from topicast.catalog.ingest.loader import Loader
-from topicast.catalog.ingest.materializer import Materializer
-from topicast.catalog.ingest.reads import (
+from topicast.catalog.ingest.chunked_load import PublishPartitions
+from topicast.catalog.ingest.loader import (
     CompleteLoad,
-    Effect,
+    Loader,
     Need,
-    Publish,
-    PublishPartitions,
-    Read,
-    TableRead,
+    PublishTables,
+    Result,
     Withdraw,
 )
+from topicast.catalog.ingest.materializer import Materializer
+from topicast.catalog.ingest.reads import TableRead
 from topicast.catalog.model.transactions import Transaction
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.topics.entries import STUB
@@ -36,14 +35,16 @@ class Desk:
         self.loader = Loader(loaded=self.holding.tables.loaded)
         self.writer = Materializer(self.holding.namespace, self.holding.tables, self.loader)
 
-    def perform(self, *effects: Effect) -> tuple[Transaction, ...]:
-        self.writer.perform(effects, NOW_US)
+    def perform(self, *effects: Result) -> tuple[Transaction, ...]:
+        self.writer.apply(effects, NOW_US)
         return self.holding.written()
 
     def publish(
         self, read: TableRead, need: Need, *, table: TableId = T, **databases: bytes | None
     ) -> tuple[Transaction, ...]:
-        return self.perform(Publish(databases=databases, tables={table: read}, needs={table: need}))
+        return self.perform(
+            PublishTables(databases=databases, tables={table: read}, needs={table: need})
+        )
 
 
 @pytest.fixture
@@ -98,7 +99,7 @@ def test_table_that_is_gone_loses_its_name_then_its_content(desk: Desk) -> None:
     assert content.topic != NAMESPACE
     assert desk.holding.namespace.find(T) is None
     assert desk.holding.tables.entry(T) is None
-    assert desk.loader.backlog == 0
+    assert desk.loader.tables_left == 0
 
 
 def test_content_of_a_table_without_a_name_is_not_written(desk: Desk) -> None:
@@ -132,15 +133,15 @@ def test_large_table_is_shown_as_loading_and_its_pieces_are_ordered(desk: Desk) 
     value = desk.holding.tables.value(T)
     assert value is not None
     assert value.partitions == LOADING
-    assert desk.loader.backlog == 1
+    assert desk.loader.tables_left == 1
     (read,) = desk.loader.reads(now=1.0)
-    assert read.wants[0].names == ("ds=1", "ds=2")
+    assert read.requests[0].names == ("ds=1", "ds=2")
 
 
 def test_table_without_partition_keys_is_complete_without_its_partitions(desk: Desk) -> None:
     desk.publish(TableRead(thrift=struct()), WHOLE)
     assert desk.holding.tables.loaded(T)
-    assert desk.loader.backlog == 0
+    assert desk.loader.tables_left == 0
 
 
 def test_pieces_fill_a_table_and_take_away_what_is_gone(desk: Desk) -> None:
@@ -155,14 +156,14 @@ def test_pieces_fill_a_table_and_take_away_what_is_gone(desk: Desk) -> None:
 
 
 def test_dropped_database_takes_the_content_of_its_tables_along(desk: Desk) -> None:
-    done = desk.perform(Publish(databases={"d": None}, tables={}, needs={("d", ""): WHOLE}))
+    done = desk.perform(PublishTables(databases={"d": None}, tables={}, needs={("d", ""): WHOLE}))
     assert [one.topic == NAMESPACE for one in done] == [True, False]
     assert desk.holding.tables.entry(T) is None
     assert desk.holding.namespace.databases() == ()
 
 
 def test_database_that_changed_leaves_its_tables_alone(desk: Desk) -> None:
-    changed = Publish(databases={"d": b"other"}, tables={}, needs={("d", ""): OBJECT})
+    changed = PublishTables(databases={"d": b"other"}, tables={}, needs={("d", ""): OBJECT})
     (one,) = desk.perform(changed)
     assert one.topic == NAMESPACE
     assert desk.holding.tables.loaded(T)
@@ -170,11 +171,6 @@ def test_database_that_changed_leaves_its_tables_alone(desk: Desk) -> None:
 
 def test_withdrawn_table_is_a_stub_that_is_told_of(desk: Desk) -> None:
     effect = Withdraw(db="d", table="t", error="corrupt")
-    assert desk.writer.perform([effect], NOW_US) == (effect,)
+    assert desk.writer.apply([effect], NOW_US) == (effect,)
     assert desk.holding.entry().kind == STUB
     assert desk.holding.namespace.find(T) is not None, "it exists"
-
-
-def test_order_to_read_is_nothing_to_write(desk: Desk) -> None:
-    with pytest.raises(AssertionError):
-        desk.writer.perform([Read(read=1)], NOW_US)

@@ -3,11 +3,19 @@
 import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
-from topicast.catalog.facts import NamesFailed, NamesRead, ReadNames
-from topicast.catalog.ingest import perform as reading
-from topicast.catalog.ingest.perform import perform
+from topicast.catalog.ingest import read_threads as reading
 from topicast.catalog.ingest.poller import Poll, Polled, PollFailed
-from topicast.catalog.ingest.reads import Read, ReadDone, ReadFailed, TableRead, TableRequest
+from topicast.catalog.ingest.read_threads import perform
+from topicast.catalog.ingest.reads import (
+    NamesFailed,
+    NamesRead,
+    Read,
+    ReadDone,
+    ReadFailed,
+    ReadNames,
+    TableRead,
+    TableRequest,
+)
 from topicast.tests.catalog.fake_metastore import FakeMetastore, make_partition, make_table
 from topicast.topics.errors import ObjectGone, SourceError, SourceRefused
 
@@ -35,7 +43,7 @@ def want(
 
 
 def read(metastore: FakeMetastore, one: TableRequest) -> TableRead:
-    done = perform(metastore, Read(read=5, wants=(one,)))
+    done = perform(metastore, Read(read=5, requests=(one,)))
     assert isinstance(done, ReadDone)
     assert done.read == 5
     assert list(done.tables) == [(one.db, one.table)]
@@ -78,7 +86,7 @@ def test_databases_are_read_and_those_that_are_gone_are_none(metastore: FakeMeta
 
 def test_tables_of_one_database_are_asked_for_together(metastore: FakeMetastore) -> None:
     wants = (want("flat"), want("t"), want("gone"), want("x", db="gone"))
-    done = perform(metastore, Read(read=5, wants=wants))
+    done = perform(metastore, Read(read=5, requests=wants))
     assert isinstance(done, ReadDone)
     assert metastore.calls == ["tables", "tables"]
     structs = metastore.tables("d", ["flat", "t"])
@@ -160,7 +168,7 @@ def test_failed_read_says_whether_the_metastore_was_reached(
     metastore: FakeMetastore, failure: SourceError, away: bool
 ) -> None:
     metastore.failures.append(failure)
-    fact = perform(metastore, Read(read=5, wants=(want("t"),)))
+    fact = perform(metastore, Read(read=5, requests=(want("t"),)))
     assert fact == ReadFailed(read=5, error=str(failure), away=away)
 
 
@@ -174,7 +182,7 @@ def test_table_whose_text_cannot_be_read_counts_as_refused(
         def tables(self, db: str, names: object) -> dict[str, bytes]:
             return {"t": metastore.tables(db, ["t"])["t"].replace(b"tester", b"test\xff\xff")}
 
-    fact = perform(Broken(), Read(read=5, wants=(want("t", whole=whole),)))
+    fact = perform(Broken(), Read(read=5, requests=(want("t", whole=whole),)))
     assert isinstance(fact, ReadFailed)
     assert not fact.away
 

@@ -8,6 +8,7 @@ from topicast.catalog.ingest.event_window import (
     EventWindow,
     WindowState,
 )
+from topicast.catalog.ingest.loader import NEVER
 from topicast.catalog.ingest.poller import (
     BACKOFF_S,
     BACKOFF_S_MAX,
@@ -17,7 +18,6 @@ from topicast.catalog.ingest.poller import (
     Poller,
     PollFailed,
 )
-from topicast.catalog.ingest.reads import NEVER
 from topicast.catalog.metastore.port import RawEvent
 
 INTERVAL_S = 0.5

@@ -7,10 +7,9 @@ from threading import Barrier
 
 import pytest
 
-from topicast.catalog.facts import NamesRead, ReadNames
 from topicast.catalog.ingest.poller import Poll, Polled, PollFailed
 from topicast.catalog.ingest.read_threads import Answer, ReadThreads
-from topicast.catalog.ingest.reads import Read, ReadDone
+from topicast.catalog.ingest.reads import NamesRead, Read, ReadDone, ReadNames
 from topicast.tests.catalog.fake_metastore import FakeMetastore
 from topicast.tests.waiting import until
 from topicast.topics.errors import SourceError

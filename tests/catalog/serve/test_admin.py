@@ -2,9 +2,8 @@
 
 import pytest
 
-from topicast.catalog.facts import ReadNames
 from topicast.catalog.ingest.loader import READS_KEPT
-from topicast.catalog.ingest.reads import Read
+from topicast.catalog.ingest.reads import Read, ReadNames
 from topicast.catalog.publish.modes import Mode, parse_mode
 from topicast.catalog.serve.admin import JOBS_MAX, STILL_S_MAX
 from topicast.tests.catalog.core import PEER, Core, loaded
@@ -107,9 +106,9 @@ def test_mode_minimal_stops_what_is_being_loaded_in_the_background() -> None:
     core.turn(10)
     core.catalog.loader.load(("d", "later"))
     core.turn(10)
-    assert core.catalog.loader.backlog == 1, "one read at a time, which is under way"
+    assert core.catalog.loader.tables_left == 1, "one read at a time, which is under way"
     say(core, "mode", "minimal", turns=1)
-    assert core.catalog.loader.backlog == 0
+    assert core.catalog.loader.tables_left == 0
 
 
 # drivers

@@ -2,9 +2,8 @@
 
 import pytest
 
-from topicast.catalog.facts import ReadNames
-from topicast.catalog.ingest.perform import perform
-from topicast.catalog.ingest.reads import Read, ReadFailed
+from topicast.catalog.ingest.read_threads import perform
+from topicast.catalog.ingest.reads import Read, ReadFailed, ReadNames
 from topicast.catalog.serve.admin_jobs import TOUCHED_MAX
 from topicast.tests.catalog.core import Core, loaded, part
 from topicast.tests.catalog.service.ordering import REQUEST, given, is_loaded, quiet, say
@@ -72,10 +71,10 @@ def test_read_that_began_before_an_invalidation_is_not_published_after_it() -> N
 
 def test_table_that_is_loading_is_forgotten_too() -> None:
     core = quiet()
-    core.catalog.loader.begin_load(("d", "t"), ("ds=1",))
+    core.catalog.loader.begin_chunked_load(("d", "t"), ("ds=1",))
     core.hold = lambda effect: isinstance(effect, Read)
     say(core, "invalidate", "d.t", turns=1)
-    assert not core.catalog.loader.loading(("d", "t"))
+    assert not core.catalog.loader.is_loading(("d", "t"))
 
 
 def test_everything_is_invalidated_some_tables_a_turn_and_the_names_are_listed() -> None:
@@ -176,8 +175,8 @@ def test_refreshed_partition_is_read_alone(order: str) -> None:
     assert answer == {"order": order, "object": "d.t/ds=1", "tables": 1, "failed": 0}
     assert is_loaded(core)
     (read,) = [e for e in core.effects if isinstance(e, Read)][reads:]
-    assert read.wants[0].names == ("ds=1",)
-    assert not read.wants[0].obj
+    assert read.requests[0].names == ("ds=1",)
+    assert not read.requests[0].obj
 
 
 @pytest.mark.parametrize("order", ["refresh", "invalidate"])

@@ -8,10 +8,10 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
     InsertEventRequestData,
 )
 
-from topicast.catalog.facts import Minted, ReadNames, Reply
+from topicast.catalog.facts import Minted, Reply
 from topicast.catalog.ingest.event_window import POLL_EVENTS_MAX
 from topicast.catalog.ingest.poller import Poll
-from topicast.catalog.ingest.reads import Read, ReadFailed
+from topicast.catalog.ingest.reads import Read, ReadFailed, ReadNames
 from topicast.catalog.model.lineage import StartRecord
 from topicast.tests.catalog.core import PEER, Core, loaded
 from topicast.topics.bulk import STREAMS_PER_PEER_MAX

@@ -7,7 +7,7 @@ import pytest
 
 from topicast.catalog.facts import Reply
 from topicast.catalog.ingest import chunked_load as pieces
-from topicast.catalog.ingest import perform as reading
+from topicast.catalog.ingest import read_threads as reading
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.reads import Read, ReadFailed
 from topicast.catalog.model import tables as tables_module

@@ -2,7 +2,7 @@
 
 import pytest
 
-from topicast.catalog.ingest.reads import NEVER
+from topicast.catalog.ingest.loader import NEVER
 from topicast.catalog.serve import sync as service
 from topicast.catalog.serve.sync import WAIT_S_MAX, Syncs
 

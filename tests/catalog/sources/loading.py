@@ -1,16 +1,9 @@
-"""A loader in virtual time, and a metastore that answers whatever it is asked."""
+"""A loader in virtual time, and answers of a metastore."""
 
 from topicast.catalog.ingest.actions import Dirty, DirtyPartitions, DirtyTable
-from topicast.catalog.ingest.loader import Loader
-from topicast.catalog.ingest.reads import (
-    Effect,
-    Publish,
-    PublishPartitions,
-    Read,
-    ReadDone,
-    ReadFailed,
-    TableRead,
-)
+from topicast.catalog.ingest.chunked_load import PublishPartitions
+from topicast.catalog.ingest.loader import Loader, PublishTables, Result
+from topicast.catalog.ingest.reads import Read, ReadDone, ReadFailed, TableRead
 from topicast.topics.objects.names import TableId
 
 T, U, V = ("d", "t"), ("d", "u"), ("d", "v")
@@ -27,7 +20,7 @@ def partitions(table: TableId, *names: str, data: bool = False) -> DirtyPartitio
 def answer(read: Read, **tables: TableRead) -> ReadDone:
     """Answer ``read``: everything exists, unless ``tables`` say otherwise."""
     found = {}
-    for want in read.wants:
+    for want in read.requests:
         struct = b"struct" if want.obj else None
         names = dict.fromkeys(want.names, b"partition")
         found[want.db, want.table] = tables.get(
@@ -47,7 +40,7 @@ class Stand:
 
     def event(self, *dirty: Dirty) -> None:
         self.seq += 1
-        self.loader.add(dirty, seq=self.seq)
+        self.loader.mark_dirty(dirty, seq=self.seq)
         self.loader.check()
 
     def reads(self) -> tuple[Read, ...]:
@@ -60,48 +53,48 @@ class Stand:
         (one,) = self.reads()
         return one
 
-    def done(self, read: Read, **tables: TableRead) -> tuple[Effect, ...]:
-        effects = self.loader.done(answer(read, **tables))
+    def done(self, read: Read, **tables: TableRead) -> tuple[Result, ...]:
+        effects = self.loader.on_read_done(answer(read, **tables))
         self.loader.check()
         return effects
 
-    def failed(self, read: Read, *, away: bool = False) -> tuple[Effect, ...]:
+    def failed(self, read: Read, *, away: bool = False) -> tuple[Result, ...]:
         fact = ReadFailed(read=read.read, error="corrupt", away=away)
-        effects = self.loader.failed(fact, away=away, now=self.now)
+        effects = self.loader.on_read_failed(fact, away=away, now=self.now)
         self.loader.check()
         return effects
 
-    def bring(self) -> tuple[Effect, ...]:
+    def bring(self) -> tuple[Result, ...]:
         """Return what is written in a turn at this time."""
-        effects = self.loader.bring(now=self.now)
+        effects = self.loader.next_slice(now=self.now)
         self.loader.check()
         return effects
 
-    def poll(self, *dirty: Dirty) -> tuple[Effect, ...]:
+    def poll(self, *dirty: Dirty) -> tuple[Result, ...]:
         """Poll once, which brings ``dirty``."""
-        number = self.loader.poll_began()
+        number = self.loader.begin_poll()
         if dirty:
             self.event(*dirty)
-        effects = self.loader.polled(number)
+        effects = self.loader.on_poll_done(number)
         self.loader.check()
         return effects
 
     def listed(self, table: TableId, *names: str) -> None:
-        """Begin to load ``table`` in pieces, whose partitions are known."""
-        self.loader.begin_load(table, names)
+        """Begin to load ``table`` in chunks, whose partitions are known."""
+        self.loader.begin_chunked_load(table, names)
 
 
-def tables_of(effects: tuple[Effect, ...]) -> list[str]:
+def tables_of(effects: tuple[Result, ...]) -> list[str]:
     """Return the names of the tables that ``effects`` publish."""
-    return [name for one in effects if isinstance(one, Publish) for _, name in one.tables]
+    return [name for one in effects if isinstance(one, PublishTables) for _, name in one.tables]
 
 
 def wanted(read: Read) -> list[tuple[str, bool, bool, tuple[str, ...]]]:
-    return [(want.table, want.obj, want.whole, want.names) for want in read.wants]
+    return [(want.table, want.obj, want.whole, want.names) for want in read.requests]
 
 
-def names_of(effects: tuple[Effect, ...]) -> list[tuple[list[str], tuple[str, ...]]]:
-    """Return what each piece brings, and what is gone by it."""
+def names_of(effects: tuple[Result, ...]) -> list[tuple[list[str], tuple[str, ...]]]:
+    """Return what each slice publishes, and what is gone by it."""
     return [
         (list(one.partitions), one.gone) for one in effects if isinstance(one, PublishPartitions)
     ]
