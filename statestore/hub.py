@@ -1,6 +1,6 @@
-"""Hub: who gets what, as a pure state machine; it composes intake, members and streams.
+"""Hub: who gets what, as a pure state machine; it composes ingest, members and streams.
 
-    publisher ──deltas, chunks──▶ Intake ──Broadcast──▶ everybody who subscribes
+    publisher ──deltas, chunks──▶ Ingest ──Broadcast──▶ everybody who subscribes
     readers ──Join, Status──▶ Members     ──CatchUp──▶ Sender ──chunks under credit──▶ one reader
 
 Invariant: a message that is refused is answered and counted, and changes nothing else.
@@ -54,7 +54,7 @@ from .facts import (
     may,
 )
 from .heartbeat_timer import Pace
-from .ingest import Broadcast, Intake, Order
+from .ingest import Broadcast, Ingest, Order
 from .introspection import Inspecting
 from .membership import MEMBERS_MAX, Member, Members
 from .reader_requests import Readers
@@ -91,13 +91,13 @@ class Hub:
             lost_ms=heartbeat_ms * missed_max,
         )
         self._subscriptions = Subscriptions(self.counts)
-        self._intake = Intake(self._subscriptions.minimal)
+        self._ingest = Ingest(self._subscriptions.minimal)
         self._members = Members(
             members_max=members_max, suspect_s=min(SUSPECT_S, lost_s / 2), lost_s=lost_s
         )
         self._sender = Sender()
-        self._readers = Readers(self._intake, self._members, sender=self._sender, place=self._place)
-        self._inspecting = Inspecting(self._intake, self._members, look=self.status)
+        self._readers = Readers(self._ingest, self._members, sender=self._sender, place=self._place)
+        self._inspecting = Inspecting(self._ingest, self._members, look=self.status)
         self._publisher: Member | None = None
         self._putter = b""  # the publisher's bulk connection
         self._told = Told()
@@ -149,7 +149,7 @@ class Hub:
             self._later += self._on_stray_put(peer)
             return ()
         try:
-            frames = self._intake.put(frame, now=now)
+            frames = self._ingest.put(frame, now=now)
         except WireError as error:
             self._later += self._on_undecodable(peer, error)
             return ()
@@ -173,30 +173,30 @@ class Hub:
     def status(self, *, now: float) -> status.Status:
         """Picture the hub; the picture does not change afterwards."""
         self._now = now
-        intake = self._intake
+        ingest = self._ingest
         return status.Status(
             hub=self._identity.hub_id,
-            problem=status.problem(intake),
-            epoch=intake.epoch,
-            start=intake.start,
-            num_topics=intake.num_topics,
+            problem=status.problem(ingest),
+            epoch=ingest.epoch,
+            start=ingest.start,
+            num_topics=ingest.num_topics,
             data_address=self._identity.data_address,
-            catalog_address=intake.catalog_address,
-            catalog_name=intake.catalog_name,
-            watermark=intake.watermark,
-            offers=intake.offers,
+            catalog_address=ingest.catalog_address,
+            catalog_name=ingest.catalog_name,
+            watermark=ingest.watermark,
+            offers=ingest.offers,
             publisher=self._publisher.name if self._publisher else "",
             publisher_silent_s=round(self._silent_s(), 3),
-            topics_behind=intake.behind,
+            topics_behind=ingest.behind,
             streams=len(self._sender),
             counts=replace(self.counts, refused=dict(self.counts.refused)),
-            topics=status.topics_of(intake, self._members),
+            topics=status.topics_of(ingest, self._members),
             subscribers=status.subscribers_of(self._members, now=now),
         )
 
     def check(self) -> None:
         """Assert every invariant."""
-        self._intake.check()
+        self._ingest.check()
         self._members.check()
         assert self._putter == self._publisher_peer(BULK_CHANNEL)
         assert self._publisher is None or self._publisher.role == PUBLISHER
@@ -209,7 +209,7 @@ class Hub:
             self._members.heard(found[0], now=self._now)
         if isinstance(message, Refused):  # is never answered: two refusals would go on for ever
             if found is not None and found[0] is self._publisher:
-                self._intake.refused(message, now=self._now)
+                self._ingest.refused(message, now=self._now)
             return self._inspecting.answered(found[0], message) if found is not None else ()
         if found is None:
             text = "this hub does not know the connection: say hello first"
@@ -228,10 +228,10 @@ class Hub:
             case Heartbeat() | Chunk() | Delta() if member is not self._publisher:
                 return self._refuse(peer, refuse(Refusal.START, NOT_ANNOUNCED), of=message)
             case Heartbeat():
-                return self._reply(peer, self._intake.heartbeat(message, now=self._now), of=message)
+                return self._reply(peer, self._ingest.heartbeat(message, now=self._now), of=message)
             case Chunk():
                 self.counts.chunks += 1
-                return self._perform(self._intake.chunk(message, now=self._now))
+                return self._perform(self._ingest.chunk(message, now=self._now))
             case Delta():
                 return self.handle(Put(peer, encode(message)), now=self._now)
             case Join() | Drop() | Status() | CatchUp() | Credit() | Cancel():
@@ -257,23 +257,23 @@ class Hub:
             return self._refuse(peer, refuse(Refusal.FULL, text, retry_ms=FULL_MS), of=message)
         self.counts.hellos += 1
         self._retie()
-        welcome = answers.welcome(self._identity, self._intake, message)
+        welcome = answers.welcome(self._identity, self._ingest, message)
         if member.role != PUBLISHER or message.channel != CONTROL_CHANNEL:
             if member is self._publisher and known is None:
-                self._intake.lose_streams(now=self._now)  # they ran on the connection before
+                self._ingest.lose_streams(now=self._now)  # they ran on the connection before
             return (Send(peer, welcome),)
         return Send(peer, welcome), self._tell_have(member, peer)
 
     def _on_announce(self, member: Member, peer: bytes, message: Announce) -> tuple[Effect, ...]:
-        intake = self._intake
-        other_start = message.epoch == intake.epoch and message.start != intake.start
-        if other_start and member.judged != intake.have():
+        ingest = self._ingest
+        other_start = message.epoch == ingest.epoch and message.start != ingest.start
+        if other_start and member.judged != ingest.have():
             return (self._tell_have(member, peer),)  # it judged what is no longer so
-        epoch, old = intake.epoch, self._publisher_peer(CONTROL_CHANNEL)
-        fault = intake.announce(message, now=self._now)
+        epoch, old = ingest.epoch, self._publisher_peer(CONTROL_CHANNEL)
+        fault = ingest.announce(message, now=self._now)
         if fault is not None:
             return self._refuse(peer, fault, of=message)
-        if intake.epoch != epoch:
+        if ingest.epoch != epoch:
             self._members.forget_topics()
         self._publisher = member
         self._retie()
@@ -310,13 +310,13 @@ class Hub:
         if self._began_at is None:
             self._began_at = now
         publisher = self._publisher
-        if publisher is not None and self._intake.put_at > publisher.heard_at:
-            self._members.heard(publisher, now=self._intake.put_at)
+        if publisher is not None and self._ingest.put_at > publisher.heard_at:
+            self._members.heard(publisher, now=self._ingest.put_at)
         effects = self._take_later()
         if now >= self._watch_at:
             self._watch_at = now + WATCH_S
             self._watch()
-        effects += self._perform((*self._intake.acknowledge(), *self._intake.ask(now=now)))
+        effects += self._perform((*self._ingest.acknowledge(), *self._ingest.ask(now=now)))
         if now >= self._pace.at:
             effects += (Broadcast(self._heartbeat()),)
         return effects
@@ -327,15 +327,15 @@ class Hub:
             for peer in member.peers.values():
                 self._sender.forget(peer)
         self._retie()
-        self._intake.settle(now=self._now)
-        self._intake.watch(now=self._now)
+        self._ingest.settle(now=self._now)
+        self._ingest.watch(now=self._now)
 
     def _heartbeat(self) -> bytes:
         self._pace.sent(now=self._now)
         self._sequence += 1
         heartbeat = answers.heartbeat(
             self._identity,
-            self._intake,
+            self._ingest,
             sequence=self._sequence,
             sent_us=self._place()[1],
             age_ms=int(self._silent_s() * 1000),
@@ -343,7 +343,7 @@ class Hub:
         return encode(heartbeat)
 
     def _perform(self, orders: Iterable[Order]) -> tuple[Effect, ...]:
-        """Address what the intake tells the publisher; nobody is told while there is none."""
+        """Address what the ingest tells the publisher; nobody is told while there is none."""
         effects: list[Effect] = []
         for order in orders:
             if isinstance(order, Broadcast):
@@ -381,7 +381,7 @@ class Hub:
         refused[fault.code] = refused.get(fault.code, 0) + 1
 
     def _tell_have(self, member: Member, peer: bytes) -> Send:
-        member.judged = self._intake.have()
+        member.judged = self._ingest.have()
         return Send(peer, member.judged)
 
     def _retie(self) -> None:
@@ -396,7 +396,7 @@ class Hub:
 
     def _place(self) -> tuple[int, int]:
         ticked_at, wall_us = self._ticked
-        return self._intake.start, wall_us + int((self._now - ticked_at) * 1e6)
+        return self._ingest.start, wall_us + int((self._now - ticked_at) * 1e6)
 
     def _silent_s(self) -> float:
         since = self._publisher.heard_at if self._publisher else self._began_at

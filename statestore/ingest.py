@@ -1,4 +1,4 @@
-"""Intake: what comes from the publisher is followed, filed, acknowledged, and handed on.
+"""Ingest: what comes from the publisher is followed, filed, acknowledged, and handed on.
 
     Announce ──▶ one follower and one topic each ──delta──▶ filed, and the same frame goes out
                           │ gap                        └─ acknowledged once a turn
@@ -100,7 +100,7 @@ class Claim:
     watermark: int
 
 
-class Intake:
+class Ingest:
     """The topics of one hub, as the announced publisher fills them.
 
     ``minimal``: the topics that somebody listens to at MINIMAL, kept by who knows.

@@ -15,7 +15,7 @@ from ..topics.liveness import LOST
 from ..topics.wire.messages import CONTROL_CHANNEL, READER, Inspect, Inspected, Refused
 from ..topics.wire.refusal import Refusal, refuse
 from . import replies as answers
-from .ingest import Intake
+from .ingest import Ingest
 from .membership import Member, Members
 from .status import JOINED, TABLES, Status, table
 
@@ -44,8 +44,8 @@ class _Question:
 class Inspecting:
     """Answers what the hub knows, and hands on what only a reader does."""
 
-    def __init__(self, intake: Intake, members: Members, *, look: Look) -> None:
-        self._intake = intake
+    def __init__(self, ingest: Ingest, members: Members, *, look: Look) -> None:
+        self._ingest = ingest
         self._members = members
         self._look = look
         self._waiting: dict[int, _Question] = {}
@@ -75,7 +75,7 @@ class Inspecting:
             return peer, refuse(Refusal.INSPECT, f"nobody of the registration {of} is here")
         if asked.what == JOINED:
             rows = tuple(
-                (one.topic, LEVELS[one.level], one.version, answers.lag_versions(self._intake, one))
+                (one.topic, LEVELS[one.level], one.version, answers.lag_versions(self._ingest, one))
                 for one in member.joined.values()
             )
             columns = ("topic", "level", "version", "lag_versions")

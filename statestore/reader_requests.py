@@ -22,7 +22,7 @@ from ..topics.wire.messages import (
 )
 from ..topics.wire.refusal import Refusal, refuse
 from . import replies as answers
-from .ingest import Intake
+from .ingest import Ingest
 from .membership import Member, Members
 
 WAIT_MS: Final = 250  # before what needs a publisher first is asked again
@@ -35,13 +35,13 @@ class Readers:
 
     def __init__(
         self,
-        intake: Intake,
+        ingest: Ingest,
         members: Members,
         *,
         sender: Sender,
         place: Callable[[], tuple[int, int]],
     ) -> None:
-        self._intake = intake
+        self._ingest = ingest
         self._members = members
         self._sender = sender
         self._place = place
@@ -65,7 +65,7 @@ class Readers:
         return None
 
     def _on_join(self, member: Member, message: Join) -> Message:
-        if not self._intake.slots:
+        if not self._ingest.slots:
             return refuse(
                 Refusal.RETRY, "no catalogd has announced itself here yet", retry_ms=WAIT_MS
             )
@@ -73,16 +73,16 @@ class Readers:
         if fault is not None:
             return fault
         states = tuple(
-            answers.state(self._intake, one, joined=member.follows(one.topic, one.level))
+            answers.state(self._ingest, one, joined=member.follows(one.topic, one.level))
             for one in message.positions
         )
         told = zip(message.positions, states, strict=True)
         self._members.join(member, (one for one, state in told if state.answer != DENIED))
-        epoch, start = self._intake.epoch, self._intake.start
+        epoch, start = self._ingest.epoch, self._ingest.start
         return Joined(request=message.request, epoch=epoch, start=start, topics=states)
 
     def _on_status(self, member: Member, message: Status) -> Message | None:
-        slots = self._intake.slots
+        slots = self._ingest.slots
         if not slots:
             return None  # the hub was restarted: the reader will be told what there is
         fault = self._too_many(len(message.positions))
@@ -91,7 +91,7 @@ class Readers:
             fault = refuse(Refusal.TOPIC, f"no topic {strange[0]}", topic=strange[0])
         if fault is None:
             self._members.report(
-                member, message, lag_of=lambda one: answers.lag_versions(self._intake, one)
+                member, message, lag_of=lambda one: answers.lag_versions(self._ingest, one)
             )
         return fault
 
@@ -99,12 +99,12 @@ class Readers:
         fault = self._too_many(len(message.wanted))
         if fault is not None:
             return fault
-        parts = chunks(message.stream, message.wanted, find=self._intake.find, place=self._place)
+        parts = chunks(message.stream, message.wanted, find=self._ingest.find, place=self._place)
         busy = self._sender.open(peer, message.stream, credit=message.credit, parts=parts)
         return busy.message if busy else None
 
     def _too_many(self, asked: int) -> Refused | None:
-        topics = len(self._intake.slots)
+        topics = len(self._ingest.slots)
         if not topics or asked <= 2 * topics:  # two levels
             return None
         return refuse(Refusal.TOO_MANY, f"{asked} topics at once, and there are {topics}")

@@ -17,7 +17,7 @@ from ..topics.wire.messages import (
     TopicState,
     Welcome,
 )
-from .ingest import Intake
+from .ingest import Ingest
 
 SIZES_EVERY: Final = 20  # heartbeats
 
@@ -32,36 +32,36 @@ class Identity:
     lost_ms: int
 
 
-def welcome(identity: Identity, intake: Intake, hello: Hello) -> Welcome:
+def welcome(identity: Identity, ingest: Ingest, hello: Hello) -> Welcome:
     """Answer a Hello; epoch and number of topics are 0 until a publisher announced."""
     return Welcome(
         protocol=min(PROTOCOL, hello.protocol_max),
         features=hello.features & FEATURES,
         hub=identity.hub_id,
-        epoch=intake.epoch,
-        start=intake.start,
-        num_topics=intake.num_topics,
+        epoch=ingest.epoch,
+        start=ingest.start,
+        num_topics=ingest.num_topics,
         data_address=identity.data_address,
-        catalog_address=intake.catalog_address,
-        catalog_name=intake.catalog_name,
+        catalog_address=ingest.catalog_address,
+        catalog_name=ingest.catalog_name,
         heartbeat_ms=identity.heartbeat_ms,
         lost_ms=identity.lost_ms,
     )
 
 
-def state(intake: Intake, position: Position, *, joined: bool = False) -> TopicState:
+def state(ingest: Ingest, position: Position, *, joined: bool = False) -> TopicState:
     """Answer one position of a Join; a hub that is behind the reader has nothing to add.
 
     ``joined``: the reader has the topic at that level, which need not be offered any more.
     """
-    slot = intake.slots.get(position.topic)
-    may = joined or offered(intake.offers, position.topic, position.level)
+    slot = ingest.slots.get(position.topic)
+    may = joined or offered(ingest.offers, position.topic, position.level)
     if slot is None or not may:
         answer, version, full_bytes = DENIED, 0, 0
     else:
         version, floor = slot.topic.version, slot.topic.floor
         full_bytes = slot.topic.held_bytes if position.level == FULL else 0
-        same = position.epoch == intake.epoch
+        same = position.epoch == ingest.epoch
         if same and position.version >= version:
             answer = CURRENT
         elif same and position.version >= max(floor, 1):
@@ -77,30 +77,30 @@ def state(intake: Intake, position: Position, *, joined: bool = False) -> TopicS
     )
 
 
-def lag_versions(intake: Intake, position: Position) -> int:
+def lag_versions(ingest: Ingest, position: Position) -> int:
     """Tell how many versions ``position``, of a topic that exists, is behind the hub's."""
-    version = intake.slots[position.topic].topic.version
-    return max(0, version - position.version) if position.epoch == intake.epoch else version
+    version = ingest.slots[position.topic].topic.version
+    return max(0, version - position.version) if position.epoch == ingest.epoch else version
 
 
 def heartbeat(
-    identity: Identity, intake: Intake, *, sequence: int, sent_us: int, age_ms: int
+    identity: Identity, ingest: Ingest, *, sequence: int, sent_us: int, age_ms: int
 ) -> Heartbeat:
     """Say where the hub stands; without a vector while it is being seeded."""
-    topics = [] if intake.seeding else [slot.topic for slot in intake.slots.values()]
+    topics = [] if ingest.seeding else [slot.topic for slot in ingest.slots.values()]
     sized = topics if sequence % SIZES_EVERY == 1 else []
     return Heartbeat(
         hub=identity.hub_id,
-        epoch=intake.epoch,
-        start=intake.start,
+        epoch=ingest.epoch,
+        start=ingest.start,
         sequence=sequence,
         interval_ms=identity.heartbeat_ms,
         sent_us=sent_us,
-        watermark=intake.watermark,
+        watermark=ingest.watermark,
         age_ms=age_ms,
-        catalog_address=intake.catalog_address,
+        catalog_address=ingest.catalog_address,
         versions=tuple(topic.version for topic in topics),
         floors=tuple(topic.floor for topic in topics),
         sizes=tuple(topic.held_bytes for topic in sized),
-        offers=intake.offers,
+        offers=ingest.offers,
     )

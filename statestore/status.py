@@ -9,7 +9,7 @@ from typing import Final
 from ..topics.entries import FULL, MINIMAL, MINIMAL_BYTES
 from ..topics.liveness import LIVE, SUSPECT_S
 from .facts import ROLES
-from .ingest import Intake
+from .ingest import Ingest
 from .membership import Member, Members
 
 TABLES: Final = ("status", "topics", "subscribers")
@@ -95,12 +95,12 @@ class Status:
     subscribers: tuple[SubscriberStatus, ...]
 
 
-def problem(intake: Intake) -> str:
+def problem(ingest: Ingest) -> str:
     """Say why a hub does not serve everything yet; empty when it does."""
-    if not intake.slots:
+    if not ingest.slots:
         return "no catalogd has announced itself yet"
-    if intake.seeding:
-        return f"{intake.behind} of {len(intake.slots)} topics are being seeded"
+    if ingest.seeding:
+        return f"{ingest.behind} of {len(ingest.slots)} topics are being seeded"
     return ""
 
 
@@ -115,7 +115,7 @@ def warning(status: Status) -> str:
     )
 
 
-def topics_of(intake: Intake, members: Members) -> tuple[TopicStatus, ...]:
+def topics_of(ingest: Ingest, members: Members) -> tuple[TopicStatus, ...]:
     """Picture every topic."""
     return tuple(
         TopicStatus(
@@ -130,7 +130,7 @@ def topics_of(intake: Intake, members: Members) -> tuple[TopicStatus, ...]:
             minimal_members=members.followers(number, MINIMAL),
             lag_versions=max(0, slot.told - slot.topic.version),
         )
-        for number, slot in intake.slots.items()
+        for number, slot in ingest.slots.items()
     )
 
 

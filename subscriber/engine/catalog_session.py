@@ -27,8 +27,8 @@ from ..fetch.revalidation import claims_beside, confirm
 from ..fetch.targets import Target
 from ..protocol.facts import SERVICE, AskSync, AskTable, AskValidate, ConnectCatalog, Effect, Send
 from ..protocol.versions import Version
-from ..replication.lineage import Starts
-from ..replication.subscriptions import Following
+from ..replication.lineage import Lineage
+from ..replication.subscriptions import Subscriptions
 from ..store.read_floor import ReadFloor
 from ..store.resident_set import merged
 from ..store.table_snapshot import TableSnapshot
@@ -42,20 +42,20 @@ class CatalogSession:
 
     def __init__(
         self,
-        following: Following,
+        subscriptions: Subscriptions,
         *,
-        starts: Starts,
+        lineage: Lineage,
         read_floor: ReadFloor,
         next_id: Callable[[], int],
         outbox: Outbox,
         name: str = "",
     ) -> None:
-        levels = following.levels
-        self.fetcher = Fetcher(next_id, base=self._base, fence=levels.filling.fence, name=name)
+        replicas = subscriptions.replicas
+        self.fetcher = Fetcher(next_id, base=self._base, fence=replicas.filling.fence, name=name)
         self.targets: dict[int, dict[int, tuple[int, int]]] = {}  # by sync's ask: where to get
         self.reports = WriteSender(outbox, next_id)
-        self._following = following
-        self._starts = starts
+        self._subscriptions = subscriptions
+        self._lineage = lineage
         self._read_floor = read_floor
         self._next_id = next_id
         self.verdicts: dict[int, dict[int, Version]] = {}  # by validation's ask: what is stale
@@ -67,7 +67,7 @@ class CatalogSession:
         """The time at which ``tick`` has work to do."""
         times = [self.fetcher.deadline]
         if self._address:
-            times += [self._syncs.deadline, self._starts.deadline, self.reports.deadline]
+            times += [self._syncs.deadline, self._lineage.deadline, self.reports.deadline]
         return min((at for at in times if at is not None), default=None)
 
     def pull(self, ask: AskTable, *, now: float) -> tuple[Effect, ...]:
@@ -94,43 +94,43 @@ class CatalogSession:
     def settle(self, *, now: float) -> tuple[Effect, ...]:
         """After each fact: go where catalogd is, and compare starts if that is due."""
         effects: tuple[Effect, ...] = ()
-        address = self._following.catalog_address
+        address = self._subscriptions.catalog_address
         if address != self._address:
             self._address = address
             self._hasten(now)
             effects = (ConnectCatalog(address),)
-        due_at = self._starts.deadline
+        due_at = self._lineage.deadline
         if self._address and due_at is not None and now >= due_at:
-            versions = self._following.levels.standing.versions(self._starts.accepted[0])
-            compare = self._starts.due(self._next_id(), versions, now=now)
+            versions = self._subscriptions.replicas.standing.versions(self._lineage.accepted[0])
+            compare = self._lineage.due(self._next_id(), versions, now=now)
             effects += (Send(SERVICE, compare),)
         return effects
 
     def on_compared(self, compared: Compared, *, now: float) -> tuple[Effect, ...]:
         """Accept the start that catalogd confirms, and ask again for what was refused of it."""
-        if not self._starts.on_compared(compared):
+        if not self._lineage.on_compared(compared):
             return ()
         self._hasten(now)
-        return self._following.on_accepted(now=now)
+        return self._subscriptions.on_accepted(now=now)
 
     def on_synced(self, synced: Synced, *, now: float) -> tuple[Effect, ...]:
         """Nothing older than these versions is shown from now on, of whatever topic."""
-        if not self._following.accepts(synced.epoch, synced.start, now=now):
+        if not self._subscriptions.accepts(synced.epoch, synced.start, now=now):
             return ()
-        order = topic_ids(self._following.num_topics)
+        order = topic_ids(self._subscriptions.num_topics)
         ask = self._syncs.close(synced.request)
         if ask is None or len(synced.versions) != len(order):
             return ()
         places = {t: (synced.epoch, v) for t, v in zip(order, synced.versions, strict=True)}
         for topic, place in places.items():
             self._read_floor.raise_to(topic, place)
-            self._following.levels.gate(topic)
+            self._subscriptions.replicas.gate(topic)
         self.targets[ask.id] = places
         return ()
 
     def on_validated(self, validated: Validated, *, now: float) -> tuple[Effect, ...]:
         """Learn which claims are stale; a start that is not accepted yet is asked again."""
-        if not self._following.accepts(validated.epoch, validated.start, now=now):
+        if not self._subscriptions.accepts(validated.epoch, validated.start, now=now):
             return ()
         ask = self._syncs.close(validated.request)
         if ask is not None:
@@ -140,7 +140,7 @@ class CatalogSession:
 
     def on_pulled(self, part: Pulled, *, now: float) -> tuple[Effect, ...]:
         """Show a whole reply if nothing newer was shown, else pull again."""
-        if not self._following.accepts(part.epoch, part.start, now=now):
+        if not self._subscriptions.accepts(part.epoch, part.start, now=now):
             return ()  # repeated once catalogd's start is accepted
         whole, effects = self.fetcher.part(part, now=now)
         if whole is None:
@@ -155,8 +155,8 @@ class CatalogSession:
         gone = NoSuchObject(table_name(*target[:2]))
         result = whole.result if part.found else gone
         if part.found:
-            levels = self._following.levels
-            levels.change_feed.on_pulled(*target[:2], levels.view)
+            replicas = self._subscriptions.replicas
+            replicas.change_feed.on_pulled(*target[:2], replicas.view)
         if isinstance(result, TableSnapshot):
             self._keep(part, result, target)
         return self._sent(effects + self.fetcher.answer(part.request, result, now=now))
@@ -183,7 +183,7 @@ class CatalogSession:
 
     def _stale(self, whole: Whole, name: tuple[str, str]) -> bool:
         part = whole.last
-        topic = table_topic(*name, self._following.num_topics)
+        topic = table_topic(*name, self._subscriptions.num_topics)
         place = (part.epoch, part.topic_version)
         namespace_place = (part.epoch, part.namespace_version)
         if part.topic != topic or place < self._read_floor.of(topic):
@@ -192,9 +192,9 @@ class CatalogSession:
             return True
         if namespace_place < self._read_floor.of(NAMESPACE):
             return True
-        if not self._following.levels.standing.stands_at(NAMESPACE, namespace_place):
+        if not self._subscriptions.replicas.standing.stands_at(NAMESPACE, namespace_place):
             return False
-        record = self._following.levels.view.record(*name)
+        record = self._subscriptions.replicas.view.record(*name)
         incarnation = record.incarnation if record is not None else 0
         return (record is not None) != part.found or incarnation != part.incarnation
 
@@ -205,7 +205,10 @@ class CatalogSession:
 
         And what is to be claimed of the topic.
         """
-        topic, epoch = table_topic(db, table, self._following.num_topics), self._starts.accepted[0]
+        topic, epoch = (
+            table_topic(db, table, self._subscriptions.num_topics),
+            self._lineage.accepted[0],
+        )
         held, group = self._held(topic, epoch), table_key(db, table)
         if held is None:
             return topic, epoch, None, ()
@@ -213,12 +216,12 @@ class CatalogSession:
         return topic, epoch, held.content(group), beside
 
     def _held(self, topic: int, epoch: int) -> TopicView | None:
-        held = self._following.levels.view.topics.get(topic)
+        held = self._subscriptions.replicas.view.topics.get(topic)
         return None if held is None or held.epoch != epoch else held
 
     def _reached(self, topic: int, epoch: int) -> int:
         """Return the version of ``epoch`` up to which changes of ``topic`` are in what is held."""
-        standing = self._following.levels.standing
+        standing = self._subscriptions.replicas.standing
         if not standing.reached(topic, (epoch, 0)):
             return 0
         of, version = standing.position(topic)
@@ -236,17 +239,17 @@ class CatalogSession:
         key = table_key(*target[:2])
         if target.selector == SELECT_TABLE:
             head = content.entry(key)
-            held = self._following.levels.view.pulled(part.topic)
+            held = self._subscriptions.replicas.view.pulled(part.topic)
             if head is None:
                 return
             same = held is not None and held.epoch == part.epoch
             base = held.groups.get(key) if held is not None and same else None
             content = merged(base, head, at=part.topic_version, epoch=part.epoch)
-        self._following.levels.keep(part.topic, key, content, epoch=part.epoch)
+        self._subscriptions.replicas.keep(part.topic, key, content, epoch=part.epoch)
 
     def _show(self, topic: int, place: tuple[int, int]) -> None:
         self._read_floor.answered(topic, place)
-        self._following.levels.gate(topic)
+        self._subscriptions.replicas.gate(topic)
 
     def _hasten(self, now: float) -> None:
         self.fetcher.hasten(now=now)

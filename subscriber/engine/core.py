@@ -70,9 +70,9 @@ from ..protocol.facts import (
 from ..protocol.pending import Wait, Waits
 from ..replication.hub_session import Hubs
 from ..replication.joining import Joining
-from ..replication.lineage import Starts
-from ..replication.subscriptions import Following
-from ..replication.topic_replica import Levels
+from ..replication.lineage import Lineage
+from ..replication.subscriptions import Subscriptions
+from ..replication.topic_replica import TopicReplicas
 from ..store.memory_budget import Budget
 from ..store.pin_rules import PinRules
 from ..store.read_floor import ReadFloor
@@ -119,35 +119,35 @@ class Core:
         self.wire_errors = 0
         self.misses = 0
         self._max_staleness_s = max_staleness_s
-        self._starts = Starts()
+        self._lineage = Lineage()
         self._read_floor = ReadFloor()
         self._waits = Waits()
         priorities = Priorities(PinRules(always, never), self.view, automatic=automatic)
-        self._following = Following(
+        self._subscriptions = Subscriptions(
             Hubs(hubs, name=name, registration=registration),
             Joining(ids.__next__, new_id),
-            levels=Levels(
+            replicas=TopicReplicas(
                 self.view,
                 Budget(budget_bytes),
                 priorities,
                 read_floor=self._read_floor,
                 next_id=ids.__next__,
             ),
-            starts=self._starts,
+            lineage=self._lineage,
             automatic=automatic,
         )
         self._service = CatalogSession(
-            self._following,
-            starts=self._starts,
+            self._subscriptions,
+            lineage=self._lineage,
             read_floor=self._read_floor,
             next_id=ids.__next__,
             outbox=self.outbox,
             name=name,
         )
         self.placement, self.pinning = self._placed(priorities, automatic=automatic)
-        self._manual = Manual(self._following, self.placement)
+        self._manual = Manual(self._subscriptions, self.placement)
         self._telling = Introspection(
-            self._following, self._service, placement=self.placement, pinning=self.pinning
+            self._subscriptions, self._service, placement=self.placement, pinning=self.pinning
         )
         self._handlers = self._by_message()
 
@@ -171,12 +171,12 @@ class Core:
     @property
     def watched(self) -> bool:
         """Whether somebody is told what changes."""
-        return self._following.levels.change_feed.enabled
+        return self._subscriptions.replicas.change_feed.enabled
 
     @property
     def deadline(self) -> float:
         """The time at which a Tick has work to do."""
-        times = [self._following.deadline, self._service.deadline, self._waits.deadline]
+        times = [self._subscriptions.deadline, self._service.deadline, self._waits.deadline]
         times += [self.placement.deadline, self.pinning.prefetcher.deadline]
         return min(at for at in times if at is not None)
 
@@ -187,15 +187,17 @@ class Core:
     def handle_all(self, facts: Iterable[Fact], *, now: float) -> tuple[Effect, ...]:
         """Decide what ``facts``, which came at once, mean; what they lead to is settled once."""
         effects = tuple(chain.from_iterable([self._decide(fact, now) for fact in facts]))
-        effects += self._following.settle(now=now)
+        effects += self._subscriptions.settle(now=now)
         effects += self._service.settle(now=now)
         effects = self.pinning.prefetcher.settle(effects, now=now)
         effects += self._waits.settle(now=now)
-        return self._following.levels.filling.told() + effects  # before answers that rest on it
+        return (
+            self._subscriptions.replicas.filling.told() + effects
+        )  # before answers that rest on it
 
     def check(self) -> None:
         """Assert every invariant."""
-        self._following.check()
+        self._subscriptions.check()
         self._service.fetcher.check()
         self.pinning.check()
 
@@ -203,28 +205,28 @@ class Core:
         self, priorities: Priorities, *, automatic: bool
     ) -> tuple[PlacementController, Pinning]:
         """Return who chooses levels, and who keeps pins and hot tables."""
-        following, service = self._following, self._service
+        subscriptions, service = self._subscriptions, self._service
         placement = PlacementController(
-            following, priorities, latency=service.fetcher.latency, automatic=automatic
+            subscriptions, priorities, latency=service.fetcher.latency, automatic=automatic
         )
 
         def pull(ask: AskTable, now: float) -> tuple[Effect, ...]:
             return service.pull(ask, now=now)
 
-        return placement, Pinning(following, placement, priorities, pull=pull)
+        return placement, Pinning(subscriptions, placement, priorities, pull=pull)
 
     def _by_message(self) -> dict[tuple[str, type], Callable[..., tuple[Effect, ...]]]:
         """Return who takes a message, by its channel and its kind."""
-        following, service = self._following, self._service
+        subscriptions, service = self._subscriptions, self._service
         return {
-            (DATA, Delta): following.on_delta,
+            (DATA, Delta): subscriptions.on_delta,
             (DATA, Heartbeat): self._on_heartbeat,
-            (DATA, Barrier): following.on_barrier,
-            (BULK, Chunk): following.on_chunk,
-            (BULK, Refused): following.on_bulk_refused,
-            (CONTROL, Welcome): following.on_welcome,
-            (CONTROL, Joined): following.on_joined,
-            (CONTROL, Refused): following.on_control_refused,
+            (DATA, Barrier): subscriptions.on_barrier,
+            (BULK, Chunk): subscriptions.on_chunk,
+            (BULK, Refused): subscriptions.on_bulk_refused,
+            (CONTROL, Welcome): subscriptions.on_welcome,
+            (CONTROL, Joined): subscriptions.on_joined,
+            (CONTROL, Refused): subscriptions.on_control_refused,
             (CONTROL, Inspect): self._on_inspect,
             (SERVICE, Compared): service.on_compared,
             (SERVICE, Synced): service.on_synced,
@@ -240,13 +242,13 @@ class Core:
             case Received(channel=channel, message=message):
                 return self._on_heard(channel, message, now)
             case Tick():
-                effects = self._following.tick(now=now) + self._service.tick(now=now)
+                effects = self._subscriptions.tick(now=now) + self._service.tick(now=now)
                 return effects + self.placement.tick(now=now)
             case Undecodable():
                 self.wire_errors += 1
                 return ()
             case Watching(on=on):
-                self._following.levels.change_feed.enabled = on
+                self._subscriptions.replicas.change_feed.enabled = on
                 return self.placement.watch_all(on=on, now=now)
             case Leave():
                 return (Send(CONTROL, Bye(reason="closed")),)
@@ -260,8 +262,8 @@ class Core:
         return handler(message, now=now)
 
     def _on_heartbeat(self, heartbeat: Heartbeat, *, now: float) -> tuple[Effect, ...]:
-        effects = self._following.on_heartbeat(heartbeat, now=now)
-        heard_at = self._following.catalog_heard_at
+        effects = self._subscriptions.on_heartbeat(heartbeat, now=now)
+        heard_at = self._subscriptions.catalog_heard_at
         if heard_at is not None and self._max_staleness_s is not None:
             self.view.fresh_until = heard_at + self._max_staleness_s
         return effects
@@ -317,19 +319,19 @@ class Core:
         return effects + self._service.pull(ask, now=now)
 
     def _on_ask_ready(self, ask: AskReady | AskNamespace) -> tuple[Effect, ...]:
-        following = self._following
+        subscriptions = self._subscriptions
         namespace_only = isinstance(ask, AskNamespace)
         self._waits.add(
             Wait(
                 id=ask.id,
                 give_up_at=ask.give_up_at,
                 done=lambda: (
-                    following.levels.standing.settled(NAMESPACE)
+                    subscriptions.replicas.standing.settled(NAMESPACE)
                     if namespace_only
-                    else following.ready()
+                    else subscriptions.ready()
                 ),
-                failure=lambda: following.levels.over,
-                missing=following.missing,
+                failure=lambda: subscriptions.replicas.over,
+                missing=subscriptions.missing,
             )
         )
         return ()
@@ -342,18 +344,22 @@ class Core:
         return ()
 
     def _on_ask_sync(self, ask: AskSync, now: float) -> tuple[Effect, ...]:
-        levels, targets = self._following.levels, self._service.targets
+        replicas, targets = self._subscriptions.replicas, self._service.targets
 
         def behind() -> list[int]:
             places = targets[ask.id]
             return [
-                t for t in levels.followers if not levels.standing.reached(t, places.get(t, (0, 0)))
+                t
+                for t in replicas.followers
+                if not replicas.standing.reached(t, places.get(t, (0, 0)))
             ]
 
         def missing() -> str:
             if ask.id not in targets:
                 return "catalogd has not answered the sync: topicast status says why"
-            return f"{len(behind())} topics have not reached the sync: {self._following.missing()}"
+            return (
+                f"{len(behind())} topics have not reached the sync: {self._subscriptions.missing()}"
+            )
 
         self._waits.add(
             Wait(

@@ -16,7 +16,7 @@ from ...topics.wire.refusal import Refusal
 from ..placement.controller import PlacementController
 from ..placement.pinning import Pinning
 from ..protocol.facts import Stats, TopicInfo
-from ..replication.subscriptions import Following
+from ..replication.subscriptions import Subscriptions
 from .catalog_session import CatalogSession
 from .driver import Facts
 
@@ -29,52 +29,56 @@ class Introspection:
 
     def __init__(
         self,
-        following: Following,
+        subscriptions: Subscriptions,
         service: CatalogSession,
         *,
         placement: PlacementController,
         pinning: Pinning,
     ) -> None:
-        self._following = following
+        self._subscriptions = subscriptions
         self._service = service
         self._placement = placement
         self._pinning = pinning
 
     def topics(self, now: float) -> tuple[TopicInfo, ...]:
         """Return what is followed of each topic, and why."""
-        levels = self._following.levels
+        replicas = self._subscriptions.replicas
         return tuple(
             TopicInfo(
                 id=topic,
-                level=LEVELS[levels.level(topic)],
-                version=levels.standing.version(topic),
-                bytes=levels.held_bytes(topic),
-                hits=levels.view.hits(topic),
-                lag_s=levels.standing.lag_s(topic, now=now),
-                full_bytes=self._following.sizes.get(topic, 0),
+                level=LEVELS[replicas.level(topic)],
+                version=replicas.standing.version(topic),
+                bytes=replicas.held_bytes(topic),
+                hits=replicas.view.hits(topic),
+                lag_s=replicas.standing.lag_s(topic, now=now),
+                full_bytes=self._subscriptions.sizes.get(topic, 0),
                 why=self._placement.why(topic),
             )
-            for topic in topic_ids(self._following.num_topics)
+            for topic in topic_ids(self._subscriptions.num_topics)
         )
 
     def stats(self, now: float, *, misses: int, wire_errors: int) -> Stats:
         """Return counters, and the state of the budget."""
-        following, pinning, outbox = self._following, self._pinning, self._service.reports.outbox
-        levels, pulls = following.levels, self._service.fetcher
-        heard_at = following.catalog_heard_at
+        subscriptions, pinning, outbox = (
+            self._subscriptions,
+            self._pinning,
+            self._service.reports.outbox,
+        )
+        replicas, pulls = subscriptions.replicas, self._service.fetcher
+        heard_at = subscriptions.catalog_heard_at
         return Stats(
-            budget_bytes=levels.budget.limit_bytes,
-            held_bytes=levels.budget.held_bytes,
-            hits=levels.view.hits_all,
+            budget_bytes=replicas.budget.limit_bytes,
+            held_bytes=replicas.budget.held_bytes,
+            hits=replicas.view.hits_all,
             misses=misses,
             pulls=pulls.sent,
-            evictions=following.evictions + levels.resident_set.evicted,
-            pulls_not_kept=levels.resident_set.oversize,
+            evictions=subscriptions.evictions + replicas.resident_set.evicted,
+            pulls_not_kept=replicas.resident_set.oversize,
             stale_replies=pulls.stale_rejected,
             prefetches=pinning.prefetcher.pulls,
             pinned_tables=pinning.pins.count,
             pinned_not_held=pinning.pins.over_count,
-            catch_ups=levels.catch_ups,
+            catch_ups=replicas.catch_ups,
             wire_errors=wire_errors,
             writes_acknowledged=outbox.acknowledged,
             writes_pending=outbox.pending,
@@ -82,8 +86,8 @@ class Introspection:
             writes_discarded=outbox.discarded,
             writes_delay_reason=outbox.delay,
             staleness_s=inf if heard_at is None else max(now - heard_at, 0.0),
-            hub=following.hubs.address,
-            ready=following.ready(),
+            hub=subscriptions.hubs.address,
+            ready=subscriptions.ready(),
         )
 
 

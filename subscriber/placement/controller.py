@@ -1,6 +1,6 @@
 """Placement controller: sets the level of each topic by its usage, as the planner decides.
 
-    reads, changes ──▶ usage ──every PLAN_S──▶ gathered ──next turn──▶ planner ──steps──▶ following
+    reads, changes ──▶ usage ──every PLAN_S──▶ gathered ──▶ planner ──steps──▶ subscriptions
     first read of a topic at none ──────────────────at once──▶ minimal
 
 What is set by hand stays as it was set. While somebody watches all changes, no topic is below
@@ -22,7 +22,7 @@ from ...topics.objects.names import table_key
 from ...topics.sharding import NAMESPACE, table_topic, topic_ids
 from ..fetch.latency import LatencyEstimate
 from ..protocol.facts import Effect
-from ..replication.subscriptions import Following
+from ..replication.subscriptions import Subscriptions
 from .planner import Planner, Situation
 from .priorities import Priorities
 
@@ -43,11 +43,11 @@ WATCHED: Final = "all changes are watched"
 
 
 class PlacementController:
-    """Levels by use. ``reads`` takes (db, table, whole) of each read, from any thread."""
+    """TopicReplicas by use. ``reads`` takes (db, table, whole) of each read, from any thread."""
 
     def __init__(
         self,
-        following: Following,
+        subscriptions: Subscriptions,
         priorities: Priorities,
         *,
         latency: LatencyEstimate,
@@ -57,8 +57,8 @@ class PlacementController:
         self.automatic = automatic
         self.watched = False
         self.reasons: dict[int, str] = {}
-        self._offers = following.offers
-        self._following = following
+        self._offers = subscriptions.offers
+        self._subscriptions = subscriptions
         self.usage = priorities.usage
         self._pins = priorities.pins
         self._planner = Planner(MINIMAL_BYTES, latency)
@@ -79,11 +79,11 @@ class PlacementController:
         """Say in plain words why ``topic`` has the level that it has."""
         if topic == NAMESPACE:
             return NAMES
-        if self.automatic and topic in self._following.outgrown and topic not in self._by_hand:
+        if self.automatic and topic in self._subscriptions.outgrown and topic not in self._by_hand:
             return OUTGREW
         if self.automatic or topic in self.reasons:
             return self.reasons.get(topic, UNJUDGED)
-        failure = self._following.failure(topic)
+        failure = self._subscriptions.failure(topic)
         return ALL_THAT_FITS if failure is None else str(failure)
 
     def by_hand(self, topic: int) -> None:
@@ -96,8 +96,8 @@ class PlacementController:
 
     def first_use(self, db: str, table: str, *, now: float) -> tuple[Effect, ...]:
         """Follow the topic of a table that is about to be pulled at minimal, so that it is kept."""
-        following = self._following
-        topic = table_topic(db, table, following.num_topics)
+        subscriptions = self._subscriptions
+        topic = table_topic(db, table, subscriptions.num_topics)
         if not self.automatic or self._pins.rules.banned(table_key(db, table)):
             return ()
         return self._follow(topic, FIRST_USE, now)
@@ -116,9 +116,9 @@ class PlacementController:
         effects: tuple[Effect, ...] = ()
         if not on or not self.automatic:
             return effects
-        for topic in topic_ids(self._following.num_topics):
-            if topic != NAMESPACE and self._following.levels.wanted(topic) == NONE:
-                effects += self._following.watch(topic, now=now)
+        for topic in topic_ids(self._subscriptions.num_topics):
+            if topic != NAMESPACE and self._subscriptions.replicas.wanted(topic) == NONE:
+                effects += self._subscriptions.watch(topic, now=now)
         return effects
 
     def tick(self, *, now: float) -> tuple[Effect, ...]:
@@ -126,7 +126,7 @@ class PlacementController:
         if self._gathered:
             return self._plan(now)
         if not self.automatic:
-            self._following.outgrown.clear()
+            self._subscriptions.outgrown.clear()
             return ()
         if now < self._drain_at:
             return ()
@@ -134,34 +134,37 @@ class PlacementController:
         if self.reads:
             return ()  # the next turn goes on
         self._drain_at = now + DRAIN_S
-        toggled, self._offers = self._offers != self._following.offers, self._following.offers
-        if (now < self._plan_at and not toggled) or not self._following.ready():
+        toggled, self._offers = (
+            self._offers != self._subscriptions.offers,
+            self._subscriptions.offers,
+        )
+        if (now < self._plan_at and not toggled) or not self._subscriptions.ready():
             return ()
         self._plan_at = now + PLAN_S
-        for topic in self._following.outgrown:
+        for topic in self._subscriptions.outgrown:
             self._planner.outgrew(topic, now=now)
             self._since[topic] = now
-        self._following.outgrown.clear()
+        self._subscriptions.outgrown.clear()
         self._gather(now)
         return ()
 
     def _follow(self, topic: int, why: str, now: float) -> tuple[Effect, ...]:
-        levels = self._following.levels
-        if topic in self._by_hand or not self._following.offers & MINIMAL:
+        replicas = self._subscriptions.replicas
+        if topic in self._by_hand or not self._subscriptions.offers & MINIMAL:
             return ()
-        if levels.level(topic) != NONE or levels.budget.free_bytes < MINIMAL_BYTES:
+        if replicas.level(topic) != NONE or replicas.budget.free_bytes < MINIMAL_BYTES:
             return ()
         self._since[topic] = now
         self.reasons[topic] = why
-        return self._following.watch(topic, now=now)
+        return self._subscriptions.watch(topic, now=now)
 
     def _drain(self, now: float) -> None:
         count: Counter[tuple[str, str, bool]] = Counter()
         for _ in range(min(len(self.reads), DRAIN_MAX)):
             count[self.reads.popleft()] += 1
-        following = self._following
+        subscriptions = self._subscriptions
         for (db, table, whole), times in count.items():
-            topic, group = table_topic(db, table, following.num_topics), table_key(db, table)
+            topic, group = table_topic(db, table, subscriptions.num_topics), table_key(db, table)
             if self._pins.rules.banned(group):
                 continue
             size = self._needed(topic, group, whole=whole)
@@ -169,7 +172,7 @@ class PlacementController:
 
     def _needed(self, topic: int, group: bytes, *, whole: bool) -> int:
         """Return the bytes that a read of a table needs, as far as they are known here."""
-        content = self._following.levels.view.content(topic, group)
+        content = self._subscriptions.replicas.view.content(topic, group)
         if content is None:
             return UNKNOWN_BYTES
         head = content.entry(group)
@@ -180,25 +183,25 @@ class PlacementController:
 
         Pins come first: what is held, then what is to come, as far as it fits beside that.
         """
-        levels = self._following.levels
+        replicas = self._subscriptions.replicas
         held: Counter[int] = Counter()
-        for (topic, _), size in levels.resident_set.pins.items():
+        for (topic, _), size in replicas.resident_set.pins.items():
             held[topic] += size
-        left_bytes = levels.budget.limit_bytes - levels.budget.committed((NAMESPACE, FULL))
-        left_bytes -= sum(map(levels.committed_bytes, self._by_hand))
+        left_bytes = replicas.budget.limit_bytes - replicas.budget.committed((NAMESPACE, FULL))
+        left_bytes -= sum(map(replicas.committed_bytes, self._by_hand))
         own = held.keys() - self._by_hand
         own_bytes = sum(held[topic] + MINIMAL_BYTES for topic in own)
-        room = min(levels.resident_set.pinnable_bytes - held.total(), left_bytes - own_bytes)
-        to_come = self._pins.to_come(room, levels.resident_set.pins)
+        room = min(replicas.resident_set.pinnable_bytes - held.total(), left_bytes - own_bytes)
+        to_come = self._pins.to_come(room, replicas.resident_set.pins)
         for topic in self._by_hand:
-            committed = levels.committed_bytes(topic)
+            committed = replicas.committed_bytes(topic)
             left_bytes -= max(held[topic] + to_come.pop(topic, 0) - committed, 0)
         left_bytes -= sum(held[topic] for topic in own) + to_come.total()
         self._budget_bytes = max(left_bytes, 0)
         pinned = {
             pin.topic: held[pin.topic] + to_come[pin.topic] for pin in self._pins.known.values()
         }
-        topics = topic_ids(self._following.num_topics)
+        topics = topic_ids(self._subscriptions.num_topics)
         self._gathered = [
             self._situation(topic, pinned.get(topic), now, holds_pins=bool(held[topic]))
             for topic in topics
@@ -207,9 +210,9 @@ class PlacementController:
 
     def _plan(self, now: float) -> tuple[Effect, ...]:
         situations, self._gathered = self._gathered, []
-        following = self._following
-        offers = following.offers
-        if not following.ready() or situations[-1].topic >= following.num_topics:
+        subscriptions = self._subscriptions
+        offers = subscriptions.offers
+        if not subscriptions.ready() or situations[-1].topic >= subscriptions.num_topics:
             return ()  # it is another catalog than a moment ago
         plan = self._planner.plan(
             situations,
@@ -222,22 +225,22 @@ class PlacementController:
         for step in plan.steps:
             if step.topic not in self._by_hand:
                 self._since[step.topic] = now
-                effects += following.set_level(step.topic, step.level, now=now)
+                effects += subscriptions.set_level(step.topic, step.level, now=now)
         return effects
 
     def _situation(
         self, topic: int, pinned: int | None, now: float, *, holds_pins: bool
     ) -> Situation:
         """Return how a topic stands; bytes of what is ``pinned`` are taken at any level."""
-        levels = self._following.levels
-        level = levels.wanted(topic)
+        replicas = self._subscriptions.replicas
+        level = replicas.wanted(topic)
         required = PINNED if pinned is not None else ""
         return Situation(
             topic=topic,
             level=level,
             since=self._since.get(topic, -inf),
-            full_bytes=max(self._following.sizes.get(topic, 0) - (pinned or 0), 0),
-            held_bytes=max(levels.budget.committed((topic, level)) - (pinned or 0), 0),
+            full_bytes=max(self._subscriptions.sizes.get(topic, 0) - (pinned or 0), 0),
+            held_bytes=max(replicas.budget.committed((topic, level)) - (pinned or 0), 0),
             usage=self.usage.of(topic, now=now),
             required=required or (WATCHED if self.watched else ""),
             holds_pins=holds_pins,

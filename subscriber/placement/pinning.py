@@ -8,7 +8,7 @@ from ...topics.objects.names import table_key, table_name
 from ...topics.sharding import table_topic
 from ..protocol.facts import AskPin, AskTable, Effect, Fail
 from ..protocol.pending import Wait
-from ..replication.subscriptions import Following
+from ..replication.subscriptions import Subscriptions
 from .controller import PlacementController
 from .prefetch import Prefetcher
 from .priorities import Priorities
@@ -19,25 +19,27 @@ class Pinning:
 
     def __init__(
         self,
-        following: Following,
+        subscriptions: Subscriptions,
         placement: PlacementController,
         priorities: Priorities,
         *,
         pull: Callable[[AskTable, float], tuple[Effect, ...]],
     ) -> None:
         self.pins = priorities.pins
-        self._following = following
+        self._subscriptions = subscriptions
         self._placement = placement
-        levels = following.levels
-        self.prefetcher = Prefetcher(levels, priorities, pull=pull, follow=placement.follow_pinned)
+        replicas = subscriptions.replicas
+        self.prefetcher = Prefetcher(
+            replicas, priorities, pull=pull, follow=placement.follow_pinned
+        )
 
     def pin(self, ask: AskPin) -> Wait | Fail:
         """Pin a table: return what to wait for, or why that cannot be."""
-        name, view = table_name(ask.db, ask.table), self._following.levels.view
+        name, view = table_name(ask.db, ask.table), self._subscriptions.replicas.view
         if view.record(ask.db, ask.table) is None:
             return Fail(ask.id, NoSuchObject(name))
-        topic = table_topic(ask.db, ask.table, self._following.num_topics)
-        if self._placement.is_by_hand(topic) and self._following.levels.level(topic) == NONE:
+        topic = table_topic(ask.db, ask.table, self._subscriptions.num_topics)
+        if self._placement.is_by_hand(topic) and self._subscriptions.replicas.level(topic) == NONE:
             text = f"{name} is in topic {topic}, which was dropped by hand: join it first"
             return Fail(ask.id, UsageError(text))
         self.pins.rules.pin(ask.db, ask.table)
@@ -72,9 +74,9 @@ class Pinning:
 
     def _repin(self) -> None:
         for moved in self.pins.take_moved():
-            self._following.levels.resident_set.repin(*moved)
+            self._subscriptions.replicas.resident_set.repin(*moved)
 
     def _missing(self) -> str:
-        if self._following.ready():
+        if self._subscriptions.ready():
             return "catalogd has not sent it"
-        return self._following.missing()
+        return self._subscriptions.missing()

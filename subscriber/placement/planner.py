@@ -157,7 +157,7 @@ class Planner:
         Args:
             topics: Every table topic, once.
             budget_bytes: For table topics: without what the namespace takes.
-            offered: Levels, NONE among them.
+            offered: TopicReplicas, NONE among them.
             now: Of the clock of ``since`` and ``read_at``.
 
         Cost: O(n log n); 256 topics in under 2 ms.

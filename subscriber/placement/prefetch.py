@@ -21,7 +21,7 @@ from ...topics.errors import OverBudget, StaleMetadata
 from ...topics.objects.names import parse_table_key
 from ...topics.sharding import NAMESPACE
 from ..protocol.facts import Answer, AskTable, Effect, Fail, PinsNotHeld
-from ..replication.topic_replica import Levels
+from ..replication.topic_replica import TopicReplicas
 from ..store.table_snapshot import TableSnapshot
 from ..store.usage import HOT_PER_S
 from .pins import Pin
@@ -55,7 +55,7 @@ class Prefetcher:
 
     def __init__(
         self,
-        levels: Levels,
+        replicas: TopicReplicas,
         priorities: Priorities,
         *,
         pull: Callable[[AskTable, float], tuple[Effect, ...]],
@@ -64,7 +64,7 @@ class Prefetcher:
         """``pull`` fetches; ``follow`` brings a topic to minimal if it is at none."""
         self.pulls = 0
         self.pins = priorities.pins
-        self._levels = levels
+        self._replicas = replicas
         self._priorities = priorities
         self._pull = pull
         self._follow = follow
@@ -98,7 +98,7 @@ class Prefetcher:
         if self.pins.scanning:
             self.pins.scan()
             for moved in self.pins.take_moved():
-                self._levels.resident_set.repin(*moved)
+                self._replicas.resident_set.repin(*moved)
         while self.pins.fresh:
             self._push(self.pins.fresh.popleft(), now)
         self._judge()
@@ -112,10 +112,10 @@ class Prefetcher:
 
     def held(self, pin: Pin, group: bytes) -> bool:
         """Tell whether memory has a pinned table whole, or will have without another pull."""
-        content = self._levels.view.content(pin.topic, group)
+        content = self._replicas.view.content(pin.topic, group)
         if content is not None and content.whole:
             return True
-        place = self._levels.view.topics.get(pin.topic)
+        place = self._replicas.view.topics.get(pin.topic)
         if place is None or place.partial:
             return False
         pushed = place.groups.get(group)
@@ -126,14 +126,14 @@ class Prefetcher:
         pin = self.pins.known.get(group)
         if pin is None:
             return False
-        content = self._levels.view.content(pin.topic, group)
+        content = self._replicas.view.content(pin.topic, group)
         whole = content is not None and content.whole
-        return whole and self._levels.standing.settled(pin.topic)
+        return whole and self._replicas.standing.settled(pin.topic)
 
     @property
     def room_bytes(self) -> int:
         """What one more pinned table may take."""
-        resident_set = self._levels.resident_set
+        resident_set = self._replicas.resident_set
         return max(
             min(resident_set.spare_bytes, resident_set.pinnable_bytes - resident_set.pinned_bytes),
             0,
@@ -157,7 +157,7 @@ class Prefetcher:
                     self._push(group, self._now)
                 continue
             rate = self._priorities.read_rate(group)
-            content = self._levels.view.content(topic, group)
+            content = self._replicas.view.content(topic, group)
             lost = tuple(want for want in wants if not _has(content, want, group))
             if rate >= HOT_PER_S and lost and len(self._due) < HOT_DUE_MAX:
                 self._plan(group, _Due(topic, lost, pinned=False))
@@ -180,7 +180,7 @@ class Prefetcher:
     def _start(self) -> tuple[Effect, ...]:
         """Begin what is due, as many as may be under way."""
         effects: tuple[Effect, ...] = ()
-        if not self._levels.standing.settled(NAMESPACE):
+        if not self._replicas.standing.settled(NAMESPACE):
             return effects
         while self._ready and len(self._runs) < OUTSTANDING_MAX:
             group = self._ready.popleft()
@@ -198,11 +198,11 @@ class Prefetcher:
             if pin is None or self.held(pin, group):
                 return ()
             effects = self._follow(due.topic, self._now)
-            if self._levels.level(due.topic) == NONE:  # the sweep comes back to it
+            if self._replicas.level(due.topic) == NONE:  # the sweep comes back to it
                 pin.retry_at = self._now + AGAIN_S
                 return effects
         else:
-            content = self._levels.view.content(due.topic, group)
+            content = self._replicas.view.content(due.topic, group)
             due.wants = tuple(want for want in due.wants if not _has(content, want, group))
             if not due.wants:  # somebody has pulled it meanwhile
                 return ()
@@ -281,11 +281,11 @@ class Prefetcher:
 
     def _room_for(self, pin: Pin, group: bytes) -> int:
         """Return what a pinned table may take beside what does not give way to it."""
-        return self._levels.resident_set.pins.get((pin.topic, group), 0) + self.room_bytes
+        return self._replicas.resident_set.pins.get((pin.topic, group), 0) + self.room_bytes
 
     def _room_ever(self, pin: Pin, group: bytes) -> int:
         """Return what it may take beside other pins, once levels have made way for it."""
-        resident_set = self._levels.resident_set
+        resident_set = self._replicas.resident_set
         held = resident_set.pins.get((pin.topic, group), 0)
         return max(held + resident_set.pinnable_bytes - resident_set.pinned_bytes, 0)
 
@@ -301,7 +301,7 @@ class Prefetcher:
                 continue
             if self.held(pin, group):
                 self.pins.over.pop(group, None)
-                pin.size = self._levels.resident_set.pins.get((pin.topic, group), pin.size)
+                pin.size = self._replicas.resident_set.pins.get((pin.topic, group), pin.size)
             elif pin.size > self._room_for(pin, group):
                 self.pins.over[group] = pin.size
             elif self._now >= pin.retry_at:
@@ -315,7 +315,7 @@ class Prefetcher:
         self._told_over = bool(over)
         if not over:
             return ()
-        room = self._levels.resident_set.pinnable_bytes
+        room = self._replicas.resident_set.pinnable_bytes
         return (PinsNotHeld(tables=over, needed_bytes=self.pins.needed_bytes, room_bytes=room),)
 
 

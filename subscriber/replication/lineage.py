@@ -1,4 +1,4 @@
-"""Starts: from which start of catalogd anything is accepted.
+"""Lineage: from which start of catalogd anything is accepted.
 
     ACCEPTED ──another start is heard──▶ COMPARING ──catalogd: of your lineage──▶ ACCEPTED
                                              └──catalogd: ahead──▶ waits for the new epoch
@@ -21,7 +21,7 @@ AGAIN_S_MAX: Final = 4.0
 Start = tuple[int, int]  # epoch, start id
 
 
-class Starts:
+class Lineage:
     """The accepted start, and the comparison with another one."""
 
     def __init__(self) -> None:

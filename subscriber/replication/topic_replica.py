@@ -1,4 +1,4 @@
-"""Levels: which topics are followed at which level, and what of them memory may answer.
+"""TopicReplicas: which topics are followed at which level, and what of them memory may answer.
 
     none ──▶ minimal ──raise──▶ full comes, minimal stays live ──caught up──▶ full
       ▲         ▲──lower: full's content goes at once, full stays live until minimal is ──┘
@@ -35,7 +35,7 @@ from .standing import Standing
 from .streams import Streams, placement
 
 
-class Levels:
+class TopicReplicas:
     """One follower for each topic that is followed, and one more while its level changes."""
 
     def __init__(

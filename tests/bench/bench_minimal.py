@@ -1,4 +1,4 @@
-"""Following all 256 topics at minimal, of an empty catalog and of one with 100,000 tables.
+"""Subscriptions all 256 topics at minimal, of an empty catalog and of one with 100,000 tables.
 
 join    from ``watch("*")`` until all topics are live: ms, and bytes that the driver's TCP sockets
         sent and received meanwhile, ZeroMQ's own included; beside all topics at full
@@ -61,12 +61,12 @@ def follow(hub: str, told: Connection) -> None:
     """Follow everything at minimal, again and again; tell what each time took."""
     for _ in range(DRIVERS):
         with Subscriber(hub, levels="auto", budget=BUDGET, timeout_s=120) as catalog:
-            levels = catalog._member._following.levels
+            replicas = catalog._member._subscriptions.replicas
             topics = range(NUM_TOPICS_DEFAULT)
             threading.Event().wait(SETTLE_S)
             bytes_before, begin = moved_bytes(), time.monotonic()
             catalog.watch("*")
-            while not all(levels.joined(topic, MINIMAL) for topic in topics):
+            while not all(replicas.joined(topic, MINIMAL) for topic in topics):
                 threading.Event().wait(PAUSE_S)
             took_ms = (time.monotonic() - begin) * 1000
             told.send((took_ms, moved_bytes() - bytes_before))

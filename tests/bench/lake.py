@@ -124,11 +124,13 @@ class Driver(World):
     @property
     def held_bytes(self) -> int:
         """What counts in the budget."""
-        return self.member._following.levels.budget.held_bytes
+        return self.member._subscriptions.replicas.budget.held_bytes
 
     def levels(self) -> list[int]:
         """Return how many topics are at each level."""
-        at = [self.member._following.levels.level(topic) for topic in range(NUM_TOPICS_DEFAULT)]
+        at = [
+            self.member._subscriptions.replicas.level(topic) for topic in range(NUM_TOPICS_DEFAULT)
+        ]
         return [at.count(level) for level in (NONE, MINIMAL, FULL)]
 
     def start(self) -> None:

@@ -202,10 +202,10 @@ class World:
 
     def converged(self, site: Site) -> bool:
         place = self.catalog.published.position
-        intake = site.hub._intake
-        if (intake.epoch, intake.start) != place or intake.seeding:
+        ingest = site.hub._ingest
+        if (ingest.epoch, ingest.start) != place or ingest.seeding:
             return False
-        theirs = {number: slot.topic for number, slot in intake.slots.items()}
+        theirs = {number: slot.topic for number, slot in ingest.slots.items()}
         return all(
             theirs[number].version == topic.version and values(theirs[number]) == values(topic)
             for number, topic in self.catalog.topics.items()
@@ -245,7 +245,7 @@ class World:
                     self._send(site.to_publisher, channel, encode(effect.message))
 
     def _check_no_rollback(self, site: Site) -> None:
-        for number, slot in site.hub._intake.slots.items():
+        for number, slot in site.hub._ingest.slots.items():
             if slot.follower.state == LIVE:
                 place = slot.follower.epoch, slot.follower.version
                 assert place >= site.reached.get(number, (0, 0)), number

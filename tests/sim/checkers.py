@@ -101,7 +101,7 @@ class Versions:
         for topic, held in member.view.topics.items():
             if held.moment is not None:
                 self._stands(topic, held.reached, f"topic {topic} is open")
-        standing = member._following.levels.standing
+        standing = member._subscriptions.replicas.standing
         for follower in (*standing.followers.values(), *standing.coming.values()):
             if follower.state == LIVE:
                 place = (follower.epoch, follower.version)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.placement.planner import Plan, Planner, Situation
-from topicast.subscriber.replication.topic_replica import Levels
+from topicast.subscriber.replication.topic_replica import TopicReplicas
 from topicast.subscriber.store.memory_budget import Account, Budget
 from topicast.tests.sim.violation import Violation
 from topicast.topics.entries import FULL, MINIMAL, MINIMAL_BYTES
@@ -56,31 +56,31 @@ def check_plan(topics: Sequence[Situation], plan: Plan, budget_bytes: int) -> No
             raise Violation(f"{step} comes to {planned} bytes, of {budget_bytes} that may be")
 
 
-def check_credit(levels: Levels, stream: int) -> None:
+def check_credit(replicas: TopicReplicas, stream: int) -> None:
     """Look at what a stream may bring, once it was granted more."""
-    granted = levels._streams._open.get(stream)
+    granted = replicas._streams._open.get(stream)
     if granted is None:
         return
-    reserved = sum(map(levels._expected, granted.topics))
+    reserved = sum(map(replicas._expected, granted.topics))
     if granted.credit > max(reserved, 1):
         raise Violation(f"{granted.credit} bytes may come, {reserved} are reserved for them")
 
 
 def watch_closely(member: Core, counts: Counter[str]) -> None:
     """Have every step of a member's budget and planner looked at, and counted."""
-    budget, planner = member._following.levels.budget, member.placement._planner
+    budget, planner = member._subscriptions.replicas.budget, member.placement._planner
     budget.__class__, planner.__class__ = CheckedBudget, CheckedPlanner
     budget.counts = planner.counts = counts  # type: ignore[attr-defined]  # they have it now
 
 
 def count_held(member: Core, counts: Counter[str], *, now: float) -> None:
     """Add up what became of a member's budget."""
-    following = member._following
+    subscriptions = member._subscriptions
     counts["pulled ahead"] += member._stats(now).prefetches
-    counts["topics outgrown"] += following.evictions
-    counts["tables given up"] += following.levels.resident_set.evicted
-    counts["oversize"] += following.levels.resident_set.oversize
-    counts["catch-ups"] += following.levels.catch_ups
+    counts["topics outgrown"] += subscriptions.evictions
+    counts["tables given up"] += subscriptions.replicas.resident_set.evicted
+    counts["oversize"] += subscriptions.replicas.resident_set.oversize
+    counts["catch-ups"] += subscriptions.replicas.catch_ups
 
 
 def _bytes(level: int, full_bytes: int) -> int:

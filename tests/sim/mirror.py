@@ -53,12 +53,12 @@ class Mirror:
 
     def stepped(self, member: Core) -> None:
         """Note which topics are followed at no level."""
-        levels = member._following.levels
-        self._is_open = self._is_open or member._following.ready()
+        replicas = member._subscriptions.replicas
+        self._is_open = self._is_open or member._subscriptions.ready()
         if not self._is_open:
             self._answers.clear()
         for topic in range(member.view.num_topics):
-            if topic not in levels.followers:
+            if topic not in replicas.followers:
                 self._deaf[topic] = self._now
 
     def listen(self) -> int:

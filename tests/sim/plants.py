@@ -11,12 +11,12 @@ from topicast.catalog.model.tables import Tables
 from topicast.catalog.publish.backfill import Backfill
 from topicast.catalog.serve import pulls as catalog_pulls
 from topicast.catalog.serve.pull_server import PullServer
-from topicast.statestore.ingest import Intake
+from topicast.statestore.ingest import Ingest
 from topicast.subscriber.engine.catalog_session import CatalogSession
 from topicast.subscriber.fetch.fetcher import Fetcher
 from topicast.subscriber.replication.filling import Filling
-from topicast.subscriber.replication.lineage import Starts
-from topicast.subscriber.replication.topic_replica import Levels
+from topicast.subscriber.replication.lineage import Lineage
+from topicast.subscriber.replication.topic_replica import TopicReplicas
 from topicast.subscriber.store.read_floor import ReadFloor
 from topicast.subscriber.store.view import View
 from topicast.tests.sim.planting import Line, Plant
@@ -110,7 +110,7 @@ PLANTS = (
     Plant(
         "a start is compared before anything of it is accepted",
         "restored_store",
-        (Line(Starts, "heard", "if not holds and start[0] > self.accepted[0]:", "if True:"),),
+        (Line(Lineage, "heard", "if not holds and start[0] > self.accepted[0]:", "if True:"),),
     ),
     Plant(
         "memory answers only at or above what was shown",
@@ -151,7 +151,7 @@ PLANTS = (
         "late_pull_after_drop",
         (
             Line(
-                Levels,
+                TopicReplicas,
                 "drop",
                 "self.change_feed.discard(topic)",
                 "self._read_floor._bounds.pop(topic, None)",
@@ -225,9 +225,12 @@ PLANTS = (
         "a topic at none is not answered from memory",
         BY_SEED,
         (
-            Line(Levels, "drop", "self.resident_set.discard(topic)", "pass"),
+            Line(TopicReplicas, "drop", "self.resident_set.discard(topic)", "pass"),
             Line(
-                Levels, "check", "assert set(self.view.topics) == {*self.followers, NAMESPACE}", ""
+                TopicReplicas,
+                "check",
+                "assert set(self.view.topics) == {*self.followers, NAMESPACE}",
+                "",
             ),
         ),
     ),
@@ -235,10 +238,15 @@ PLANTS = (
         "memory does not answer while it catches up",
         BY_SEED,
         (
-            Line(Levels, "gate", "if self.standing.settled(topic):", "if topic in self.followers:"),
-            Line(Levels, "_take", "self.view.close(topic)", "pass"),
             Line(
-                Levels,
+                TopicReplicas,
+                "gate",
+                "if self.standing.settled(topic):",
+                "if topic in self.followers:",
+            ),
+            Line(TopicReplicas, "_take", "self.view.close(topic)", "pass"),
+            Line(
+                TopicReplicas,
                 "check",
                 "assert (held.moment is not None) is self.standing.settled(topic), topic",
                 "pass",
@@ -250,7 +258,7 @@ PLANTS = (
         "raised_with_nothing_held",
         (
             Line(
-                Levels,
+                TopicReplicas,
                 "admit",
                 "self.coming[topic] = self.behind[topic, FULL] = Follower(topic, FULL)",
                 "old = self.followers[topic]; self.coming[topic] = self.behind[topic, FULL] = "
@@ -264,13 +272,13 @@ PLANTS = (
         "raise_at_a_lagging_hub",
         (
             Line(
-                Levels,
+                TopicReplicas,
                 "_replace",
                 " or (new.epoch, new.version) < (old.epoch, old.version)",
                 "",
             ),
             Line(
-                Levels,
+                TopicReplicas,
                 "_succeed",
                 "self._read_floor.answered(topic, (old.epoch, old.version))",
                 "pass",
@@ -359,7 +367,7 @@ PLANTS = (
         BY_SEED,
         (
             Line(
-                Intake,
+                Ingest,
                 "_perform",
                 "slot.topic.file(chunk.entries)",
                 "slot.topic.file(chunk.entries); frames += self._hand_on(Delta("
@@ -372,6 +380,6 @@ PLANTS = (
     Plant(
         "a hub that catches up answers no catch-up",
         BY_SEED,
-        (Line(Intake, "find", "slot is None or slot.follower.state != LIVE", "slot is None"),),
+        (Line(Ingest, "find", "slot is None or slot.follower.state != LIVE", "slot is None"),),
     ),
 )

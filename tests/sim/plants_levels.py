@@ -7,7 +7,7 @@ from topicast.catalog.core import Catalog
 from topicast.catalog.publish import deltas
 from topicast.catalog.serve import pulls as catalog_pulls
 from topicast.catalog.serve import validation as claims
-from topicast.statestore import ingest as intake
+from topicast.statestore import ingest
 from topicast.subscriber.client import subscriber
 from topicast.subscriber.client.calls import Calls
 from topicast.subscriber.client.read_view import ReadView
@@ -17,8 +17,8 @@ from topicast.subscriber.fetch.fetcher import Fetcher
 from topicast.subscriber.placement.planner import Planner
 from topicast.subscriber.replication.filling import Filling
 from topicast.subscriber.replication.streams import Streams
-from topicast.subscriber.replication.subscriptions import Following
-from topicast.subscriber.replication.topic_replica import Levels
+from topicast.subscriber.replication.subscriptions import Subscriptions
+from topicast.subscriber.replication.topic_replica import TopicReplicas
 from topicast.subscriber.store.change_feed import ChangeFeed
 from topicast.subscriber.store.resident_set import ResidentSet
 from topicast.subscriber.store.table_snapshot import TableSnapshot
@@ -54,7 +54,7 @@ LEVEL_PLANTS = (
         BY_SEED,
         (
             Line(
-                Following,
+                Subscriptions,
                 "_admit",
                 "if not self._makes_room((topics[0], FULL), needed_bytes):",
                 "if False:",
@@ -87,7 +87,7 @@ LEVEL_PLANTS = (
         "raise_given_up",
         (
             Line(
-                Levels,
+                TopicReplicas,
                 "_stop",
                 "if self._staged.pop(topic, None) is not None:",
                 "if self._staged.pop(topic, None) is None:",
@@ -98,14 +98,14 @@ LEVEL_PLANTS = (
         "what outgrew its room is at full no more",
         "outgrown_by_another",
         (
-            Line(Levels, "_make_room", "self.drop(victim)", FULL_STAYS),
-            Line(Following, "settle", "effects += self.watch(topic, now=now)", "pass"),
+            Line(TopicReplicas, "_make_room", "self.drop(victim)", FULL_STAYS),
+            Line(Subscriptions, "settle", "effects += self.watch(topic, now=now)", "pass"),
         ),
     ),
     Plant(
         "what outgrew its room is followed at minimal",
         "outgrown",
-        (Line(Following, "settle", "effects += self.watch(topic, now=now)", "pass"),),
+        (Line(Subscriptions, "settle", "effects += self.watch(topic, now=now)", "pass"),),
     ),
     # what is kept of what was pulled
     Plant(
@@ -161,14 +161,14 @@ LEVEL_PLANTS = (
         BY_SEED,
         (
             Line(
-                Levels,
+                TopicReplicas,
                 "gate",
                 "if self.standing.settled(topic):",
                 "if self.standing.settled(topic) or self.level(topic) == MINIMAL:",
             ),
-            Line(Levels, "_take", "self.view.close(topic)", "self.gate(topic)"),
+            Line(TopicReplicas, "_take", "self.view.close(topic)", "self.gate(topic)"),
             Line(
-                Levels,
+                TopicReplicas,
                 "check",
                 "assert (held.moment is not None) is self.standing.settled(topic), topic",
                 "pass",
@@ -189,7 +189,7 @@ LEVEL_PLANTS = (
     Plant(
         "what a hub caught up is told as news",
         "heard_of_from_a_hub_that_was_behind",
-        (Line(intake, "brought", "source=SOURCE_CATCH_UP", "source=0"),),
+        (Line(ingest, "brought", "source=SOURCE_CATCH_UP", "source=0"),),
     ),
     # modes
     Plant(

@@ -144,7 +144,7 @@ class ReaderProcess:
     def _look(self, message: object) -> None:
         if isinstance(message, CatchUp | Credit):
             self.world.counts["credits"] += isinstance(message, Credit)
-            check_credit(self.member._following.levels, message.stream)
+            check_credit(self.member._subscriptions.replicas, message.stream)
 
     def _send(self, channel: str, frame: bytes) -> None:
         world = self.world

@@ -194,7 +194,7 @@ class Run:
         """Say whose followers are not where catalogd is."""
         catalogd = self.world.catalogd
         for reader in self.world.readers:
-            for topic, one in reader.member._following.levels.followers.items():
+            for topic, one in reader.member._subscriptions.replicas.followers.items():
                 place = (catalogd.store.epoch, catalogd.published.topics[topic].version)
                 if one.state != LIVE or (one.epoch, one.version) != place:
                     return f"{reader.name} has not converged in topic {topic}"
@@ -211,7 +211,7 @@ class Run:
         """Say which hub does not hold what catalogd does."""
         for hub in self.world.hubs:
             for number, topic in self.world.catalogd.published.topics.items():
-                slot = hub.hub._intake.slots.get(number)
+                slot = hub.hub._ingest.slots.get(number)
                 if slot is None or slot.topic.version != topic.version:
                     return f"{hub.name} has not converged"
                 if _rows(slot.topic) != _rows(topic):

@@ -183,7 +183,7 @@ class Script:
     def budget(self, who: str, size: str) -> None:
         """Have so many bytes; said at the start."""
         process = self._thread(who).process
-        process.member._following.levels.budget.limit_bytes = int(size)
+        process.member._subscriptions.replicas.budget.limit_bytes = int(size)
 
     def plan(self, who: str, *tables: str) -> None:
         """Read several tables as of one moment."""
@@ -229,7 +229,7 @@ class Script:
     def follows(self, who: str, topic: str) -> None:
         """Say where a topic stands, and whether memory answers for it."""
         member = self._thread(who).process.member
-        follower = member._following.levels.followers.get(int(topic))
+        follower = member._subscriptions.replicas.followers.get(int(topic))
         held = member.view.topics.get(int(topic))
         is_open = "open" if held is not None and held.moment is not None else "shut"
         stands = f"{LEVELS[follower.level]} {follower.version}" if follower is not None else "none"

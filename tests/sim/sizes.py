@@ -20,8 +20,7 @@ from topicast.subscriber.client import read_view as subscriber_reading
 from topicast.subscriber.engine import write_outbox as outbox
 from topicast.subscriber.fetch import fetcher as subscriber_pulls
 from topicast.subscriber.placement import controller, planner, prefetch
-from topicast.subscriber.replication import streams
-from topicast.subscriber.replication import topic_replica as levels
+from topicast.subscriber.replication import streams, topic_replica
 from topicast.subscriber.store import usage
 from topicast.tests.sim import checkers
 from topicast.topics import bulk
@@ -35,7 +34,7 @@ SIZES = (
     (chunked_load, "SLICE_MAX", 1),
     (bulk, "CHUNK_BYTES_MAX", 200),  # a catch-up has several chunks,
     (asking, "CREDIT_DEFAULT", 500),  # of which one or two are on their way
-    (levels, "CREDIT_DEFAULT", 500),
+    (topic_replica, "CREDIT_DEFAULT", 500),
     (streams, "CREDIT_DEFAULT", 500),
     (streams, "CREDIT_STEP", 60),
     (PartitionKind, "records_max", 3),  # a table has some blocks, which split
@@ -47,7 +46,7 @@ SIZES = (
     (deltas, "STUBS_BYTES_MAX", 200),  # or as a horizon
     (bulk, "STUBS_BYTES_MAX", 400),
     (derived, "STUBS_BYTES_MAX", 400),
-    (levels, "STUBS_BYTES_MAX", 400),
+    (topic_replica, "STUBS_BYTES_MAX", 400),
 )
 # A run takes some seconds: an hour of a driver, and its planner, pass in one of them.
 TIMES = (

@@ -164,9 +164,9 @@ class Trouble:
 
 def _joins(member: Core) -> bool:
     """Tell whether a table topic comes at full, and its catch-up was asked for."""
-    levels = member._following.levels
+    replicas = member._subscriptions.replicas
     return any(
-        level == FULL and levels.behind[topic, level].stream for topic, level in levels.behind
+        level == FULL and replicas.behind[topic, level].stream for topic, level in replicas.behind
     )
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.statestore.ingest import Intake
+from topicast.statestore.ingest import Ingest
 from topicast.tests.statestore.scripted import (
     BULK,
     CONTROL,
@@ -27,8 +27,8 @@ from topicast.topics.wire.messages import (
 KEY = b"db\0table\0"
 
 
-def _intake(stage: Stage) -> Intake:
-    return stage.hub._intake
+def _ingest(stage: Stage) -> Ingest:
+    return stage.hub._ingest
 
 
 def _codes(said: list) -> list[str]:
@@ -48,7 +48,7 @@ def test_waiting_topics_are_not_asked_for_again_while_their_stream_flows() -> No
         said += stage.pass_time(1.0)
         assert [one for one in said if isinstance(one, CatchUp)] == []
         parts = publisher.hear(said)
-    assert not _intake(stage).seeding
+    assert not _ingest(stage).seeding
 
 
 def test_silent_stream_is_asked_for_again_and_its_rest_is_cancelled() -> None:
@@ -61,7 +61,7 @@ def test_silent_stream_is_asked_for_again_and_its_rest_is_cancelled() -> None:
     assert stage.say(BULK, late[0]) == [Cancel(stream=1)]
     for part in publisher.hear(asked):
         stage.say(BULK, part)
-    assert not _intake(stage).seeding
+    assert not _ingest(stage).seeding
 
 
 def test_each_chunk_gives_back_its_credit() -> None:
@@ -91,7 +91,7 @@ def test_chunk_that_breaks_a_rule_is_refused_and_asked_for_later(broken: dict) -
     assert isinstance(first, Chunk)
     said = stage.say(BULK, replace(first, **broken))
     assert _codes(said) == ["CHUNK"]
-    assert len(_intake(stage).slots[0].topic) == 0
+    assert len(_ingest(stage).slots[0].topic) == 0
     again = [one for one in stage.pass_time(1.2) if isinstance(one, CatchUp)]
     assert [one.topic for one in again[0].wanted] == [0]
 
@@ -100,7 +100,7 @@ def test_chunk_that_breaks_a_rule_is_refused_and_asked_for_later(broken: dict) -
 def test_floor_of_a_catch_up_holds_from_its_last_chunk_on(floor: int) -> None:
     """P-FLOOR-4: no heartbeat, no earlier chunk, and no delta that waits raises it before."""
     stage, publisher = seeded()
-    topic = _intake(stage).slots[1].topic
+    topic = _ingest(stage).slots[1].topic
     stage.put(BULK, publisher.change(1))
     stage.put(BULK, publisher.commit(1, tombstone(KEY, 2)))
     for version in range(3, 10):
@@ -130,7 +130,7 @@ def test_chunk_of_another_start_or_topic_is_refused() -> None:
     assert isinstance(first, Chunk)
     assert _codes(stage.say(BULK, replace(first, start=6))) == ["START"]
     assert _codes(stage.say(BULK, replace(first, topic=99))) == ["TOPIC"]
-    assert _intake(stage).seeding
+    assert _ingest(stage).seeding
 
 
 def test_stream_refused_as_a_whole_is_asked_for_again_when_it_was_told_to() -> None:
@@ -158,4 +158,4 @@ def test_refusal_of_nothing_that_was_asked_changes_nothing() -> None:
     stage, _ = seeded()
     refusal = Refused(request=99, code="BUSY", message="?", retry_ms=0)
     assert stage.say(BULK, refusal) == []
-    assert not _intake(stage).seeding
+    assert not _ingest(stage).seeding

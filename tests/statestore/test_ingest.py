@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from topicast.statestore.facts import Put, Subscription
-from topicast.statestore.ingest import BELIEVED_S, QUIET_S, Intake
+from topicast.statestore.ingest import BELIEVED_S, QUIET_S, Ingest
 from topicast.tests.statestore.scripted import (
     BULK,
     CONTROL,
@@ -32,8 +32,8 @@ from topicast.topics.wire.messages import (
 KEY = b"db\0table\0"
 
 
-def _intake(stage: Stage) -> Intake:
-    return stage.hub._intake
+def _ingest(stage: Stage) -> Ingest:
+    return stage.hub._ingest
 
 
 def _codes(said: list) -> list[str]:
@@ -44,15 +44,15 @@ def test_cold_hub_asks_for_every_topic_in_one_request_and_is_seeded_when_all_hav
     stage, publisher = Stage(), ScriptedPublisher()
     publisher.change(2)
     connect(stage, publisher)
-    assert _intake(stage).seeding
+    assert _ingest(stage).seeding
     assert stage.heartbeat(0).versions == ()
     said = stage.sent[-1][1]
     assert isinstance(said, CatchUp)
     assert [one.topic for one in said.wanted] == [0, 1, 2, 3, NAMESPACE]
     for part in publisher.hear([said]):
-        assert _intake(stage).seeding
+        assert _ingest(stage).seeding
         stage.say(BULK, part)
-    assert not _intake(stage).seeding
+    assert not _ingest(stage).seeding
     assert stage.heartbeat().versions == (0, 0, 1, 0, 0)
     assert stage.deltas() == []
 
@@ -63,7 +63,7 @@ def test_delta_that_follows_is_handed_on_as_the_same_frame_and_filed_and_acknowl
     delta = publisher.change(1)
     assert stage.put(BULK, delta) == []
     assert stage.frames == [encode(delta)]
-    slot = _intake(stage).slots[1]
+    slot = _ingest(stage).slots[1]
     assert contents(slot.topic) == contents(publisher.topics[1])
     assert stage.tick() == [Filed(epoch=10, start=5, versions=((1, 1),))]
     assert stage.tick() == []
@@ -113,7 +113,7 @@ def test_gap_is_caught_up_and_told_to_readers_as_stubs() -> None:
     stage.frames.clear()
     stage.put(BULK, publisher.change(1, b"db\0late\0"))
     assert stage.deltas() == []
-    assert _intake(stage).slots[1].topic.version == 1
+    assert _ingest(stage).slots[1].topic.version == 1
     serve(stage, publisher)
     full, minimal = stage.deltas()
     assert (full.from_version, full.to_version, full.stubbed) == (1, 3, True)
@@ -121,7 +121,7 @@ def test_gap_is_caught_up_and_told_to_readers_as_stubs() -> None:
     assert {entry.kind for entry in full.entries} == {STUB}
     assert not full.horizon
     assert minimal == replace(full, level=MINIMAL, stubbed=False)
-    assert contents(_intake(stage).slots[1].topic) == contents(publisher.topics[1])
+    assert contents(_ingest(stage).slots[1].topic) == contents(publisher.topics[1])
 
 
 def test_deltas_that_wait_for_the_end_of_a_catch_up_are_handed_on_after_it() -> None:
@@ -147,7 +147,7 @@ def test_stubbed_transaction_is_caught_up_before_it_is_told() -> None:
     serve(stage, publisher)
     (told,) = stage.deltas()
     assert (told.from_version, told.to_version, told.stubbed, told.horizon) == (1, 2, True, False)
-    assert contents(_intake(stage).slots[1].topic) == {KEY: b"x" * 70_000}
+    assert contents(_ingest(stage).slots[1].topic) == {KEY: b"x" * 70_000}
 
 
 def test_catch_up_of_more_stubs_than_a_frame_holds_is_told_as_a_horizon() -> None:
@@ -176,13 +176,13 @@ def test_snapshot_below_the_floor_is_told_as_a_horizon_from_zero() -> None:
     serve(stage, publisher)
     (told,) = stage.deltas()
     assert (told.from_version, told.to_version, told.horizon) == (0, 4, True)
-    assert contents(_intake(stage).slots[1].topic) == contents(publisher.topics[1])
-    assert _intake(stage).slots[1].topic.floor == 2
+    assert contents(_ingest(stage).slots[1].topic) == contents(publisher.topics[1])
+    assert _ingest(stage).slots[1].topic.floor == 2
 
 
 def test_catch_up_that_brings_nothing_new_is_not_told() -> None:
     stage, publisher = seeded()
-    slot = _intake(stage).slots[1]
+    slot = _ingest(stage).slots[1]
     stage.put(BULK, publisher.change(1))
     stage.deltas()
     liar = ScriptedPublisher()
@@ -201,7 +201,7 @@ def test_floor_of_a_delta_drops_tombstones() -> None:
     stage, publisher = seeded()
     stage.put(BULK, publisher.change(1))
     stage.put(BULK, publisher.commit(1, prefix_tombstone(KEY, 2)))
-    topic = _intake(stage).slots[1].topic
+    topic = _ingest(stage).slots[1].topic
     assert len(topic) == 1
     publisher.topics[1].forget(2)
     stage.put(BULK, publisher.change(1, b"db\0other\0"))
@@ -214,13 +214,13 @@ def test_lost_last_delta_is_noticed_from_the_heartbeat_once_bulk_is_quiet() -> N
     publisher.change(3)
     assert stage.say(CONTROL, publisher.heartbeat(watermark=9)) == []
     assert stage.tick(QUIET_S / 2) == []
-    assert _intake(stage).watermark == 0
+    assert _ingest(stage).watermark == 0
     asked = stage.pass_time(2 * QUIET_S)
     assert [type(message) for message in asked] == [CatchUp]
     for part in publisher.hear(asked):
         stage.say(BULK, part)
     stage.pass_time(0.1)
-    assert _intake(stage).slots[3].topic.version == 1
+    assert _ingest(stage).slots[3].topic.version == 1
     assert stage.heartbeat().watermark == 9
 
 
@@ -233,7 +233,7 @@ def test_heartbeat_that_overtook_a_delta_orders_no_catch_up() -> None:
     stage.put(BULK, delta)
     said = stage.pass_time(1.0)
     assert [type(message) for message in said] == [Filed]
-    assert _intake(stage).watermark == 9
+    assert _ingest(stage).watermark == 9
 
 
 def test_heartbeats_are_believed_in_the_end_though_bulk_is_never_quiet() -> None:
@@ -252,12 +252,12 @@ def test_heartbeats_are_believed_in_the_end_though_bulk_is_never_quiet() -> None
 def test_watermark_waits_for_the_versions_that_it_speaks_of() -> None:
     stage, publisher = seeded()
     stage.say(CONTROL, publisher.heartbeat(watermark=4))
-    assert _intake(stage).watermark == 4
+    assert _ingest(stage).watermark == 4
     one, other = publisher.change(1), publisher.change(2)
     stage.say(CONTROL, publisher.heartbeat(watermark=6))
     stage.put(BULK, one)
     stage.tick(0.05)
-    assert _intake(stage).watermark == 4
+    assert _ingest(stage).watermark == 4
     stage.put(BULK, other)
     assert stage.heartbeat().watermark == 6
 
@@ -271,7 +271,7 @@ def test_heartbeat_raises_floors_of_what_is_reached_only() -> None:
     publisher.topics[2].version = 7
     publisher.topics[2].forget(7)
     stage.say(CONTROL, publisher.heartbeat())
-    slots = _intake(stage).slots
+    slots = _ingest(stage).slots
     assert (slots[1].topic.floor, len(slots[1].topic)) == (2, 0)
     assert slots[2].topic.floor == 0
 
@@ -282,7 +282,7 @@ def test_heartbeat_without_versions_names_the_catalog_only() -> None:
         publisher.heartbeat(), versions=(), floors=(), catalog_address="tcp://other:1"
     )
     assert stage.say(CONTROL, heartbeat) == []
-    assert _intake(stage).catalog_address == "tcp://other:1"
+    assert _ingest(stage).catalog_address == "tcp://other:1"
     assert stage.say(CONTROL, replace(heartbeat, catalog_address="")) == []
     assert stage.heartbeat().catalog_address == "tcp://other:1"
 
@@ -313,9 +313,9 @@ def test_have_names_what_was_filed_of_a_catch_up_that_did_not_end() -> None:
     assert isinstance(first, Chunk)
     stage.say(BULK, first)
     assert not first.last
-    have = _intake(stage).have()
+    have = _ingest(stage).have()
     assert have.versions[1] == first.resume_version > 1
-    assert _intake(stage).slots[1].topic.version == 1
+    assert _ingest(stage).slots[1].topic.version == 1
 
 
 def test_newer_epoch_begins_every_topic_anew() -> None:
@@ -324,8 +324,8 @@ def test_newer_epoch_begins_every_topic_anew() -> None:
     after = ScriptedPublisher(epoch=11, num_topics=8)
     after.change(5)
     connect(stage, after)
-    assert _intake(stage).seeding
-    assert len(_intake(stage).slots) == 9
+    assert _ingest(stage).seeding
+    assert len(_ingest(stage).slots) == 9
     stage.deltas()
     serve(stage, after)
     assert stage.heartbeat().versions == (0, 0, 0, 0, 0, 1, 0, 0, 0)
@@ -374,7 +374,7 @@ def test_delta_that_breaks_a_rule_is_refused_counted_and_changes_nothing(
     assert _codes(stage.put(BULK, replace(delta, **change))) == [code]
     assert stage.hub.counts.refused == {code: 1}
     assert stage.deltas() == []
-    assert _intake(stage).slots[1].topic.version == 0
+    assert _ingest(stage).slots[1].topic.version == 0
     stage.put(BULK, delta)
     assert stage.deltas() == [delta]
 
@@ -397,4 +397,4 @@ def test_malformed_body_under_a_right_checksum_is_refused_and_goes_nowhere() -> 
 def test_heartbeat_that_does_not_fit_is_refused(change: dict, code: str) -> None:
     stage, publisher = seeded()
     assert _codes(stage.say(CONTROL, replace(publisher.heartbeat(watermark=3), **change))) == [code]
-    assert _intake(stage).watermark == 0
+    assert _ingest(stage).watermark == 0

@@ -173,7 +173,7 @@ class Walk:
         world = self.world
         for name in TABLES:
             exists = name in world.catalog.names["shop"]
-            followed = world.member._following.levels.level(world.catalog.topic("shop", name))
+            followed = world.member._subscriptions.replicas.level(world.catalog.topic("shop", name))
             settled = followed and world.view.databases() is not None
             if exists and settled and world.member.pinning.pins.rules.pinned("shop", name):
                 assert world.view.partitions("shop", name) is not None, name

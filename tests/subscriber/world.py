@@ -125,7 +125,7 @@ class World:
         self.pass_time(0.3)
         number = self.ask(facts.AskReady)
         self.pass_time(0.6)
-        assert number in self.answers, (self.errors, self.member._following.missing())
+        assert number in self.answers, (self.errors, self.member._subscriptions.missing())
 
     def publish(self, *deltas: Delta) -> None:
         for one in deltas:
@@ -221,7 +221,7 @@ class World:
         for effect in self.member.handle(fact, now=self.now):
             self._perform(effect)
         self.member.check()
-        assert self.member.view.held_bytes <= self.member._following.levels.budget.limit_bytes
+        assert self.member.view.held_bytes <= self.member._subscriptions.replicas.budget.limit_bytes
 
     def _perform(self, effect: facts.Effect) -> None:  # noqa: C901 - one branch an effect
         match effect:

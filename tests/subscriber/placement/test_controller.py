@@ -1,4 +1,4 @@
-"""Levels follow use: a topic is followed once it is read, in full once that is worth it."""
+"""TopicReplicas follow use: a topic is followed once it is read, in full once that is worth it."""
 
 from topicast.subscriber.placement.controller import (
     ALL_THAT_FITS,
@@ -138,10 +138,10 @@ def test_why_is_told_in_plain_words_whoever_chose_the_level() -> None:
     assert world.topics()[orders].why == "in use; full is judged after 300 s at one level"
     world.ask(facts.AskDrop, topics=(orders,))
     assert world.topics()[orders].why == BY_HAND
-    world.member._following.outgrown.append(orders)  # as of before it was dropped
+    world.member._subscriptions.outgrown.append(orders)  # as of before it was dropped
     assert world.topics()[orders].why == BY_HAND
     other = (orders + 1) % 4
-    world.member._following.outgrown.append(other)
+    world.member._subscriptions.outgrown.append(other)
     assert world.topics()[other].why == OUTGREW
 
 
@@ -154,7 +154,7 @@ def test_why_without_a_planner_says_what_fits_and_what_does_not() -> None:
     assert why["full"] == ALL_THAT_FITS
     assert "bytes and the budget leaves" in why["none"]
     world.pass_time(1.5)
-    assert world.member._following.outgrown == []  # nobody plans with it
+    assert world.member._subscriptions.outgrown == []  # nobody plans with it
 
 
 def test_reads_are_counted_and_levels_planned_a_piece_in_each_turn() -> None:

@@ -1,4 +1,4 @@
-"""Levels that are set by hand, of several topics in one request."""
+"""TopicReplicas that are set by hand, of several topics in one request."""
 
 import pytest
 

@@ -165,7 +165,7 @@ def test_patterns_that_pin_more_than_the_budget_keep_what_came_first_and_warn_on
 def test_pins_take_only_their_share_of_what_the_names_leave() -> None:
     world = chooser(room=6000, always=("shop.t*",))
     world.pass_time(RETRY_S)
-    resident_set = world.member._following.levels.resident_set
+    resident_set = world.member._subscriptions.replicas.resident_set
     assert 0.7 * 6000 < resident_set.pinned_bytes <= PINNED_SHARE * 6000
 
 
@@ -194,7 +194,7 @@ def test_planner_is_given_what_pins_leave(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(planner, "plan", plan)
     world.pass_time(PLAN_S)
     situations, budget = plans[-1]
-    pinned = world.member._following.levels.resident_set.pinned_bytes
+    pinned = world.member._subscriptions.replicas.resident_set.pinned_bytes
     assert budget == world.stats().budget_bytes - catalog.live_bytes(NAMESPACE) - pinned
     hub = sum(catalog.size(topic) for topic in situations)
     assert sum(one.full_bytes for one in situations.values()) == hub - pinned

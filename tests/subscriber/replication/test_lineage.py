@@ -1,10 +1,10 @@
-"""Starts and epochs of catalogd: nothing of a new one before it is compared."""
+"""Lineage and epochs of catalogd: nothing of a new one before it is compared."""
 
 from dataclasses import replace
 from hashlib import sha256
 
 from topicast.subscriber.protocol import facts
-from topicast.subscriber.replication.lineage import Starts
+from topicast.subscriber.replication.lineage import Lineage
 from topicast.tests.subscriber.source import NAMES, Catalog, shop
 from topicast.tests.subscriber.world import World, started
 from topicast.topics.sharding import NAMESPACE
@@ -247,26 +247,26 @@ def test_deltas_queued_from_a_lost_epoch_are_not_compared_with_another() -> None
     world.held_back = lambda channel, message: isinstance(message, Chunk)
     catalog.put_table("shop", "orders", columns=("id", "lost"))
     world.publish(catalog.put_table("shop", "orders", columns=("id", "gap")))
-    levels = world.member._following.levels
+    replicas = world.member._subscriptions.replicas
     delta = replace(catalog.put_table("shop", "orders", columns=("id", "x")), epoch=11)
-    levels.on_delta(delta, now=world.now)
-    assert dict(levels.standing.versions(10))[topic] < delta.to_version
-    assert dict(levels.standing.versions(11))[topic] == delta.to_version
+    replicas.on_delta(delta, now=world.now)
+    assert dict(replicas.standing.versions(10))[topic] < delta.to_version
+    assert dict(replicas.standing.versions(11))[topic] == delta.to_version
 
 
 def test_late_frame_of_a_lower_epoch_is_no_first_contact() -> None:
     """Given a reader that holds nothing of a new epoch, an old frame is compared, not accepted."""
-    starts = Starts()
-    assert starts.heard((5, 1), holds=False, now=0.0)
-    assert not starts.heard((4, 9), holds=False, now=1.0)
-    assert starts.accepted == (5, 1)
-    assert starts.deadline == 1.0
+    lineage = Lineage()
+    assert lineage.heard((5, 1), holds=False, now=0.0)
+    assert not lineage.heard((4, 9), holds=False, now=1.0)
+    assert lineage.accepted == (5, 1)
+    assert lineage.deadline == 1.0
 
 
 def test_another_start_of_the_epoch_is_compared_also_by_who_holds_nothing() -> None:
     """P-START-6: also by who holds nothing, within an epoch."""
-    starts = Starts()
-    assert starts.heard((5, 1), holds=False, now=0.0)
-    assert not starts.heard((5, 2), holds=False, now=1.0)
-    assert starts.accepted == (5, 1)
-    assert starts.heard((6, 3), holds=False, now=2.0)
+    lineage = Lineage()
+    assert lineage.heard((5, 1), holds=False, now=0.0)
+    assert not lineage.heard((5, 2), holds=False, now=1.0)
+    assert lineage.accepted == (5, 1)
+    assert lineage.heard((6, 3), holds=False, now=2.0)

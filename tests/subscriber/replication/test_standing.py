@@ -144,7 +144,7 @@ def test_topic_that_is_behind_answers_nothing_of_what_was_pulled() -> None:
 def test_delta_that_just_follows_at_minimal_is_taken_the_short_way_and_no_other() -> None:
     world = driver()
     world.table("shop.orders")
-    standing = world.member._following.levels.standing
+    standing = world.member._subscriptions.replicas.standing
     at = standing.position(0)[1]
     delta = world.catalog.put_table("shop", "orders", columns=("id", "new"))
     stubbed = replace(delta, level=MINIMAL, stubbed=True)

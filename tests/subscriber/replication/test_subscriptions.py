@@ -229,10 +229,10 @@ def test_one_topic_that_is_refused_does_not_stop_the_others_of_its_stream() -> N
     world.held_back = lambda channel, message: False
     world.hear(facts.BULK, refusal)
     world.release()
-    levels = world.member._following.levels
-    assert list(levels.behind) == [(late, FULL)]
+    replicas = world.member._subscriptions.replicas
+    assert list(replicas.behind) == [(late, FULL)]
     world.pass_time(0.3)
-    assert list(levels.behind) == []
+    assert list(replicas.behind) == []
 
 
 def test_heartbeat_that_is_older_than_a_catch_up_asks_for_nothing() -> None:

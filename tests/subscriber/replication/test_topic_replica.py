@@ -257,11 +257,11 @@ def test_reservation_of_a_catch_up_ends_with_it() -> None:
 
 def test_topic_that_begins_anew_keeps_its_place_in_the_budget() -> None:
     world = started()
-    levels = world.member._following.levels
+    replicas = world.member._subscriptions.replicas
     account = (world.catalog.topic("shop", "sales"), FULL)
-    committed = levels.budget.committed(account)
-    levels._take(account, Reset(*account, 11))
-    assert (levels.budget.held(account), levels.budget.committed(account)) == (0, committed)
+    committed = replicas.budget.committed(account)
+    replicas._take(account, Reset(*account, 11))
+    assert (replicas.budget.held(account), replicas.budget.committed(account)) == (0, committed)
 
 
 def test_room_for_growth_of_unknown_size_is_no_reason_to_drop_or_refuse() -> None:
@@ -272,8 +272,8 @@ def test_room_for_growth_of_unknown_size_is_no_reason_to_drop_or_refuse() -> Non
     world.held_back = lambda channel, message: isinstance(message, Chunk)
     catalog.put_table("shop", "sales", keys=("ds",), columns=("id", "lost"))
     world.pass_time(0.3)  # its catch-up takes all that is free
-    levels = world.member._following.levels
-    assert levels.budget.free_bytes == 0
+    replicas = world.member._subscriptions.replicas
+    assert replicas.budget.free_bytes == 0
     world.publish(*catalog.create_table("shop", "aaa"))
     assert world.stats().evictions == 0
     world.held_back = lambda channel, message: False

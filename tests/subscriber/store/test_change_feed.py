@@ -206,19 +206,19 @@ def test_new_epoch_tells_every_table_of_a_topic_that_was_followed_and_never_read
 
 def test_gap_is_told_of_tables_whose_names_are_still_to_come_back() -> None:
     world = _watching(started())
-    levels = world.member._following.levels
+    replicas = world.member._subscriptions.replicas
     topic = world.catalog.topic("shop", "sales")
-    names = levels.view.topics[NAMESPACE]
-    levels.change_feed.on_snapshot(NAMESPACE, names.groups)
+    names = replicas.view.topics[NAMESPACE]
+    replicas.change_feed.on_snapshot(NAMESPACE, names.groups)
     names.groups = {}
-    told = [(c.object, c.kind, c.origin) for c in levels.change_feed.gap(topic, 9, levels.view)]
+    told = [(c.object, c.kind, c.origin) for c in replicas.change_feed.gap(topic, 9, replicas.view)]
     assert sorted(told) == _all_of(world, topic)
 
 
 def test_table_that_a_pull_found_and_no_name_ever_told_of_is_told_as_dropped() -> None:
     world = _watching(started())
-    levels = world.member._following.levels
-    change_feed, view = levels.change_feed, levels.view
+    replicas = world.member._subscriptions.replicas
+    change_feed, view = replicas.change_feed, replicas.view
     change_feed.on_pulled("shop", "passed", view)
     change_feed.on_pulled("shop", "sales", view)
     told = [
@@ -234,8 +234,8 @@ def test_table_that_a_pull_found_and_no_name_ever_told_of_is_told_as_dropped() -
 
 def test_what_was_pulled_while_its_topic_was_behind_is_told_when_that_is_caught_up() -> None:
     world = _watching(started())
-    levels = world.member._following.levels
-    change_feed, view = levels.change_feed, levels.view
+    replicas = world.member._subscriptions.replicas
+    change_feed, view = replicas.change_feed, replicas.view
     topic = world.catalog.topic("shop", "sales")
     change_feed.on_pulled("shop", "sales", view)
     assert change_feed.on_caught_up(topic, 9, {}) == (), "memory has it as new as the pull"
@@ -249,7 +249,7 @@ def test_what_was_pulled_while_its_topic_was_behind_is_told_when_that_is_caught_
 def test_level_that_goes_live_above_the_one_before_it_is_a_gap() -> None:
     topic = shop().topic("shop", "sales")
     world = _watching(started())
-    filling = world.member._following.levels.filling
+    filling = world.member._subscriptions.replicas.filling
     old, new = Follower(topic, MINIMAL, epoch=10, version=5), Follower(topic, FULL, epoch=10)
 
     def told() -> tuple[facts.Effect, ...]:
@@ -308,11 +308,11 @@ def test_changed_database_is_told() -> None:
 def test_rules_for_drivers_are_no_change_of_an_object() -> None:
     """P-RULES-1."""
     world = _watching(started())
-    levels = world.member._following.levels
+    replicas = world.member._subscriptions.replicas
     topic = world.catalog.topic("shop", "sales")
     world.publish(world.catalog.rule(Rule("a", OFF)))
     world.publish(world.catalog.rule(Rule("b", OFF)))
-    told = [(c.object, c.kind, c.origin) for c in levels.change_feed.gap(topic, 9, levels.view)]
+    told = [(c.object, c.kind, c.origin) for c in replicas.change_feed.gap(topic, 9, replicas.view)]
     assert sorted(told) == _all_of(world, topic)
     world.publish(world.catalog.rule())
     assert _seen(world) == []

@@ -189,9 +189,9 @@ def test_rise_is_called_off_half_way_and_its_bytes_are_free_at_once() -> None:
     held = world.stats().held_bytes
     world.held_back = lambda _channel, message: isinstance(message, Chunk)
     world.ask(facts.AskJoin, topics=(topic,), level=FULL)
-    free = world.member._following.levels.budget.free_bytes
+    free = world.member._subscriptions.replicas.budget.free_bytes
     assert world.ask(facts.AskJoin, topics=(topic,), level=MINIMAL) in world.answers
-    assert world.member._following.levels.budget.free_bytes > free
+    assert world.member._subscriptions.replicas.budget.free_bytes > free
     assert (world.stats().held_bytes, level(world, "sales")) == (held, "minimal")
     world.release()
     world.pass_time(1)
@@ -311,7 +311,9 @@ def test_many_topics_join_at_minimal_for_few_bytes() -> None:
     got: list[int] = []
     world.held_back = lambda _channel, message: got.append(len(encode(message))) is not None  # type: ignore[func-returns-value]
     member = world.member
-    effects = [e for t in range(256) for e in member._following.join((t,), MINIMAL, now=world.now)]
+    effects = [
+        e for t in range(256) for e in member._subscriptions.join((t,), MINIMAL, now=world.now)
+    ]
     assert effects == []
     world.handle(facts.Tick())
     world.run()
@@ -387,9 +389,9 @@ def test_filter_too_long_for_a_message_brings_all_blocks() -> None:
 
 def test_room_that_is_set_aside_as_a_guess_is_room_for_what_is_pulled() -> None:
     world = watching(budget_bytes=20_000)
-    resident_set = world.member._following.levels.resident_set
+    resident_set = world.member._subscriptions.replicas.resident_set
     resident_set.reserve((0, FULL), 1 << 20)  # as for growth of unknown size: all that there is
-    assert world.member._following.levels.budget.free_bytes == 0
+    assert world.member._subscriptions.replicas.budget.free_bytes == 0
     world.table("shop.orders")
     assert world.columns("orders") == ("id",)
     assert world.stats().pulls_not_kept == 0
