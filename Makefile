@@ -14,9 +14,11 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-color -c co
 PROGRESS := sed -un 's/^ *\(Collecting [^ ]*\|Building wheel[^:]*\|Installing collected\).*/      \1/p'
 
 # The stamp names what was installed: while these files and the folder are the same, nothing is downloaded.
-STAMP := .venv/installed-$(shell { cat setup.cfg pyproject.toml constraints.txt; pwd; } | cksum | cut -d ' ' -f 1)
+SET_UP := $(shell { cat setup.cfg pyproject.toml constraints.txt; pwd; } | cksum | cut -d ' ' -f 1)
+STAMP := .venv/installed-$(SET_UP)
+UNIT_STAMP := .venv/units-$(SET_UP)
 
-.PHONY: help install run test compat-spark check lint types sim soak bench walks dist clean
+.PHONY: help install run test unit compat-spark check lint types sim soak bench walks dist clean
 
 help:  ## list the targets
 	@echo "usage: make TARGET [PYTHON=python3.12]"
@@ -29,6 +31,9 @@ run: $(STAMP)  ## start the whole stack and a demonstration; ARGS=--once ends by
 
 test: $(STAMP)  ## run the whole suite; ARGS="tests/topics -k settings" runs a part
 	@$(BIN)/python -m pytest --numprocesses=2 $(ARGS)
+
+unit: $(or $(wildcard $(STAMP)),$(UNIT_STAMP))  ## run what needs no metastore and no Spark, in a minute; sets up without PySpark
+	@$(BIN)/python -m pytest --unit --numprocesses=2 $(ARGS)
 
 check: lint types test  ## everything that must pass before a merge
 
@@ -75,18 +80,31 @@ clean:  ## remove what was built, not .venv
 	@touch $@
 
 # A .venv that was moved with its checkout holds another folder's paths: it is made anew.
+define MAKE_VENV
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+  || { echo "Topicast needs Python 3.11 or newer, and '$(PYTHON)' is not: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
+@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+  || { echo "'$(PYTHON)' cannot make virtual environments: on Debian and Ubuntu, apt install python3-venv" >&2; exit 1; }
+@grep -qsF '$(CURDIR)/.venv/' $(BIN)/pip \
+  || { echo "[1/3] making .venv with $$($(PYTHON) --version)"; $(PYTHON) -m venv --clear .venv; }
+endef
+
 $(STAMP):
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
-	  || { echo "Topicast needs Python 3.11 or newer, and '$(PYTHON)' is not: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
-	  || { echo "'$(PYTHON)' cannot make virtual environments: on Debian and Ubuntu, apt install python3-venv" >&2; exit 1; }
-	@grep -qsF '$(CURDIR)/.venv/' $(BIN)/pip \
-	  || { echo "[1/3] making .venv with $$($(PYTHON) --version)"; $(PYTHON) -m venv --clear .venv; }
+	$(MAKE_VENV)
 	@echo "[2/3] installing what constraints.txt lists (PySpark is about 450 MB: minutes the first time)"
 	@$(PIP) setuptools | $(PROGRESS)
 	@$(PIP) --no-build-isolation -e '.[dev]' | $(PROGRESS)
 	@echo "[3/3] linking the tree for mypy"
 	@mkdir -p .venv/tree
 	@ln -sfn '$(CURDIR)' .venv/tree/topicast
-	@rm -f .venv/installed-*
+	@rm -f .venv/installed-* .venv/units-*
 	@touch $@
+
+$(UNIT_STAMP):
+	$(MAKE_VENV)
+	@echo "[2/3] installing what units need, without PySpark"
+	@$(PIP) setuptools | $(PROGRESS)
+	@$(PIP) --no-build-isolation -e '.[unit]' | $(PROGRESS)
+	@rm -f .venv/units-*
+	@touch $@
+	@echo "[3/3] done"

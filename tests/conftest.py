@@ -7,15 +7,21 @@ import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+
+if TYPE_CHECKING:
+    from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 
 ROOT = Path(__file__).resolve().parent.parent
 SPARK = "tests/spark/"
+NOT_UNITS = tuple(
+    ROOT / "tests" / folder for folder in ("spark", "integration", "bench", "catalog/metastore")
+)
+REAL_FIXTURES = {"hive", "real_place"}  # fixtures that start a metastore
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -25,6 +31,16 @@ settings.load_profile("shared")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let what is recorded in files be written as it is now; the diff is read like code."""
     parser.addoption("--rewrite", action="store_true", help="write tests/sim/scenarios/*.txt anew")
+    parser.addoption(
+        "--unit", action="store_true", help="only what needs no metastore, no Spark and no process"
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the folders whose modules import PySpark, where only units are wanted."""
+    if not config.getoption("--unit"):
+        return None
+    return True if any(collection_path.is_relative_to(one) for one in NOT_UNITS) else None
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
@@ -46,7 +62,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Beside another process, begin with Spark's, which take longest, and end with the alone."""
+    """Choose units if wanted; let two processes begin with Spark's tests, which take longest."""
+    if config.getoption("--unit"):
+        left_out = [item for item in items if not _is_unit(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if _is_unit(item)]
     if _beside(config):
         alone = {item.path for item in items if item.get_closest_marker("alone")}
         spark = ROOT / SPARK
@@ -66,13 +86,22 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         os.close(room)
 
 
+def _is_unit(item: pytest.Item) -> bool:
+    """Tell whether a test needs no metastore, no Spark, and none of the daemons' processes."""
+    if item.get_closest_marker("real") or item.get_closest_marker("thorough"):
+        return False
+    return not REAL_FIXTURES & set(getattr(item, "fixturenames", ()))
+
+
 def _beside(config: pytest.Config) -> Path | None:
     """Return the folder of all processes of this run, if there are several."""
     return Path(config.option.basetemp).parent if hasattr(config, "workerinput") else None
 
 
 @pytest.fixture(scope="session")
-def hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMetastore]:
+def hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator["EmbeddedMetastore"]:
     """A real metastore on loopback: tests share it, so each uses databases of its own."""
+    from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+
     with EmbeddedMetastore(tmp_path_factory.mktemp("hive"), durable=False) as metastore:
         yield metastore
