@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-
 if TYPE_CHECKING:
     from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 

@@ -14,6 +14,7 @@ UNMIRRORED = {  # tests of no single module, by folder or file
     "tests/test_frame.py",
     "tests/test_walks.py",
     "tests/bench",
+    "tests/cluster",
     "tests/integration",
     "tests/sim",
     "tests/spark",

@@ -7,13 +7,13 @@ from functools import partial
 
 from topicast.subscriber.protocol.facts import Answer, AskDrop, AskJoin, AskSync, AskTable, Fail
 from topicast.subscriber.store.table_snapshot import TableSnapshot
+from topicast.tests.cluster.cluster import World
+from topicast.tests.cluster.metastore import PARTS, State, TableId
+from topicast.tests.cluster.reader import ReaderProcess
+from topicast.tests.cluster.store import NUM_TOPICS
+from topicast.tests.cluster.violation import Violation
 from topicast.tests.sim.checkers import Asked, Moments, Place, Versions, state_of
-from topicast.tests.sim.metastore import PARTS, State, TableId
-from topicast.tests.sim.reader import ReaderProcess
 from topicast.tests.sim.sessions import TABLES_MAX, Session
-from topicast.tests.sim.store import NUM_TOPICS
-from topicast.tests.sim.violation import Violation
-from topicast.tests.sim.world import World
 from topicast.topics.entries import FULL, MINIMAL
 from topicast.topics.errors import NoSuchObject, UsageError
 from topicast.topics.sharding import table_topic

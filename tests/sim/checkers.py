@@ -9,8 +9,8 @@ from topicast.subscriber.engine.core import Core
 from topicast.subscriber.store.decode import reach_of, read_partitions
 from topicast.subscriber.store.rows import entries
 from topicast.subscriber.store.table_snapshot import TableSnapshot
-from topicast.tests.sim.metastore import State, TableId
-from topicast.tests.sim.violation import Violation
+from topicast.tests.cluster.metastore import State, TableId
+from topicast.tests.cluster.violation import Violation
 from topicast.topics.entries import VALUE, Entry, group_of
 from topicast.topics.follower import LIVE
 from topicast.topics.objects.names import table_key

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from topicast.subscriber.client.write_reports import WriteIntent, report_write
 from topicast.subscriber.engine.write_sender import WriteSender
-from topicast.tests.sim.metastore import DBS, NAMES, PARTS, TableId
-from topicast.tests.sim.processes import TICK_S
+from topicast.tests.cluster.metastore import DBS, NAMES, PARTS, TableId
+from topicast.tests.cluster.processes import TICK_S
 from topicast.tests.sim.reports import SimulatedOutbox
 from topicast.topics.wire.messages import Refused, Reported, Write
 
 if TYPE_CHECKING:
-    from topicast.tests.sim.world import World
+    from topicast.tests.cluster.cluster import World
 
 RETRY_S = 0.2
 PAUSE_S = 0.6  # between two writes, on average

@@ -7,7 +7,7 @@ from topicast.subscriber.engine.core import Core
 from topicast.subscriber.placement.planner import Plan, Planner, Situation
 from topicast.subscriber.replication.topic_replica import TopicReplicas
 from topicast.subscriber.store.memory_budget import Account, Budget
-from topicast.tests.sim.violation import Violation
+from topicast.tests.cluster.violation import Violation
 from topicast.topics.entries import FULL, MINIMAL, MINIMAL_BYTES
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.engine.watch import Watch, Watches
 from topicast.subscriber.protocol.facts import Change
+from topicast.tests.cluster.metastore import State, TableId
+from topicast.tests.cluster.violation import Violation
 from topicast.tests.sim.checkers import Asked, Place, same
-from topicast.tests.sim.metastore import State, TableId
-from topicast.tests.sim.violation import Violation
 from topicast.topics.sharding import table_topic
 
 

@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-from topicast.tests.sim.metastore import PARTS
-from topicast.tests.sim.processes import MODES
-from topicast.tests.sim.violation import Violation
-from topicast.tests.sim.world import World
+from topicast.tests.cluster.cluster import World
+from topicast.tests.cluster.metastore import PARTS
+from topicast.tests.cluster.processes import MODES
+from topicast.tests.cluster.violation import Violation
 from topicast.topics.wire.messages import Inspected, Message, Order
 
 EVERY_S = 0.6  # on average

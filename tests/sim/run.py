@@ -7,20 +7,20 @@ from topicast.catalog.model.transactions import Transaction
 from topicast.catalog.publish.modes import POLICY_DEFAULT
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.protocol.facts import Answer, Fail
+from topicast.tests.cluster.cluster import World
+from topicast.tests.cluster.metastore import TableId
+from topicast.tests.cluster.reader import ReaderProcess, Setup
+from topicast.tests.cluster.store import NUM_TOPICS
+from topicast.tests.cluster.violation import Violation
 from topicast.tests.sim.application import Application
 from topicast.tests.sim.checkers import Incarnations, Moments, Place, Versions
 from topicast.tests.sim.drivers import registration
 from topicast.tests.sim.holding import count_held
-from topicast.tests.sim.metastore import TableId
 from topicast.tests.sim.operator import Operator
-from topicast.tests.sim.reader import ReaderProcess, Setup
 from topicast.tests.sim.sessions import Session
 from topicast.tests.sim.sizes import small
-from topicast.tests.sim.store import NUM_TOPICS
 from topicast.tests.sim.trouble import Trouble
 from topicast.tests.sim.verdicts import Commits
-from topicast.tests.sim.violation import Violation
-from topicast.tests.sim.world import World
 from topicast.tests.sim.writes import Written, reported
 from topicast.topics.follower import LIVE
 from topicast.topics.wire.messages import Reported

@@ -2,6 +2,7 @@
 
 import pytest
 
+from topicast.tests.cluster.violation import Violation
 from topicast.tests.sim import scenario
 from topicast.tests.sim.model import MODEL
 from topicast.tests.sim.planting import Plant
@@ -10,7 +11,6 @@ from topicast.tests.sim.plants_levels import LEVEL_PLANTS
 from topicast.tests.sim.plants_writes import WRITE_PLANTS
 from topicast.tests.sim.run import Run
 from topicast.tests.sim.test_scenarios import FOLDER
-from topicast.tests.sim.violation import Violation
 
 EVERY = (*PLANTS, *LEVEL_PLANTS, *WRITE_PLANTS)
 

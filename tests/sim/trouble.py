@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from topicast.catalog.publish.modes import MODE_DEFAULT
 from topicast.subscriber.engine.core import Core
-from topicast.tests.sim.processes import EPOCH_0, HUBS, MODES
-from topicast.tests.sim.reader import ReaderProcess
-from topicast.tests.sim.store import SimStore
-from topicast.tests.sim.world import World
+from topicast.tests.cluster.cluster import World
+from topicast.tests.cluster.processes import EPOCH_0, HUBS, MODES
+from topicast.tests.cluster.reader import ReaderProcess
+from topicast.tests.cluster.store import SimStore
 from topicast.topics.entries import FULL
 
 PAUSE_S = 0.15, 0.8  # between two faults, at least and at most

@@ -8,9 +8,9 @@ from topicast.catalog.model.transactions import Transaction
 from topicast.subscriber.protocol.facts import AskValidate
 from topicast.subscriber.store.rows import put
 from topicast.subscriber.store.table_snapshot import snapshot_of
+from topicast.tests.cluster.metastore import State, TableId
+from topicast.tests.cluster.violation import Violation
 from topicast.tests.sim.checkers import Asked, state_of
-from topicast.tests.sim.metastore import State, TableId
-from topicast.tests.sim.violation import Violation
 from topicast.topics.entries import VALUE, group_of
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.values import LOADING
@@ -18,7 +18,7 @@ from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import Claimed
 
 if TYPE_CHECKING:
-    from topicast.tests.sim.processes import CatalogProcess
+    from topicast.tests.cluster.processes import CatalogProcess
 
 Key = tuple[int, bytes]  # epoch, of a table's own entry or of its group
 

@@ -12,7 +12,7 @@ from topicast.subscriber.client.subscriber import Subscriber
 from topicast.subscriber.protocol.facts import Answer, Ask, Fail
 
 if TYPE_CHECKING:
-    from topicast.tests.sim.reader import ReaderProcess
+    from topicast.tests.cluster.reader import ReaderProcess
 
 
 class _Over(BaseException):

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from topicast.catalog.model.transactions import Transaction, WriteRow
+from topicast.tests.cluster.metastore import TableId
+from topicast.tests.cluster.store import NUM_TOPICS
+from topicast.tests.cluster.violation import Violation
 from topicast.tests.sim.checkers import Place
 from topicast.tests.sim.drivers import table_of
-from topicast.tests.sim.metastore import TableId
-from topicast.tests.sim.store import NUM_TOPICS
-from topicast.tests.sim.violation import Violation
 from topicast.topics.sharding import table_topic
 from topicast.topics.wire.messages import (
     ABANDONED,
@@ -23,7 +23,7 @@ from topicast.topics.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from topicast.tests.sim.world import World
+    from topicast.tests.cluster.cluster import World
 
 Number = tuple[bytes, int]  # of a write: its driver and number
 

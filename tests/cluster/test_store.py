@@ -14,7 +14,7 @@ from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.model.transactions import Transaction
 from topicast.catalog.storage.store import Store
 from topicast.tests.catalog.stores import NOW_US, transaction, value
-from topicast.tests.sim.store import NUM_TOPICS, SimStore
+from topicast.tests.cluster.store import NUM_TOPICS, SimStore
 from topicast.topics.entries import Entry, prefix_tombstone, stub, tombstone
 from topicast.topics.sharding import NAMESPACE, topic_ids
 from topicast.topics.topic import Topic

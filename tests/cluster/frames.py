@@ -1,6 +1,6 @@
 """Frames: what is on its way between processes, as bytes, and what these bytes say."""
 
-from topicast.tests.sim.violation import Violation
+from topicast.tests.cluster.violation import Violation
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages import Message
 

@@ -27,15 +27,15 @@ from topicast.catalog.publish.publishing import PublishedState
 from topicast.statestore import facts as hub_facts
 from topicast.statestore.hub import Hub
 from topicast.statestore.ingest import Broadcast
+from topicast.tests.cluster.metastore import Port
+from topicast.tests.cluster.store import SimStore
+from topicast.tests.cluster.violation import Violation
 from topicast.tests.sim.checkers import check_withheld
-from topicast.tests.sim.metastore import Port
-from topicast.tests.sim.store import SimStore
-from topicast.tests.sim.violation import Violation
 from topicast.topics.wire.header import DELTA_KIND
 from topicast.topics.wire.messages import Message, Order, Reported
 
 if TYPE_CHECKING:
-    from topicast.tests.sim.world import World
+    from topicast.tests.cluster.cluster import World
 
 HUBS = 2
 MODES = (

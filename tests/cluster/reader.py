@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.protocol import facts as member_facts
+from topicast.tests.cluster.processes import HUBS, TICK_S, HubProcess
 from topicast.tests.sim.holding import check_credit, watch_closely
 from topicast.tests.sim.mirror import Mirror
-from topicast.tests.sim.processes import HUBS, TICK_S, HubProcess
 from topicast.tests.sim.reports import SimulatedOutbox
 from topicast.tests.sim.workers import Worker
 from topicast.topics.wire.messages import CatchUp, Credit, Write
 
 if TYPE_CHECKING:
-    from topicast.tests.sim.world import World
+    from topicast.tests.cluster.cluster import World
 
 CHANNEL = {member_facts.CONTROL: 1, member_facts.BULK: 2}
 LOOK_S = 0.02  # between two looks of a thread whether its write is acknowledged

@@ -15,11 +15,11 @@ from topicast.catalog.core import Catalog
 from topicast.catalog.publish.publisher import Publisher
 from topicast.statestore.hub import Hub
 from topicast.subscriber.engine.core import Core
+from topicast.tests.cluster.frames import Frames
+from topicast.tests.cluster.metastore import SimMetastore
+from topicast.tests.cluster.processes import HUBS, CatalogProcess, HubProcess
+from topicast.tests.cluster.reader import ReaderProcess, Setup
 from topicast.tests.sim.drivers import DriverProcess
-from topicast.tests.sim.frames import Frames
-from topicast.tests.sim.metastore import SimMetastore
-from topicast.tests.sim.processes import HUBS, CatalogProcess, HubProcess
-from topicast.tests.sim.reader import ReaderProcess, Setup
 from topicast.topics.wire.header import CONTROL_KIND
 from topicast.topics.wire.messages import (
     Announce,
