@@ -17,7 +17,7 @@ from topicast.topics.entries import (
 )
 from topicast.topics.sharding import NAMESPACE, NUM_TOPICS_MAX
 from topicast.topics.wire import messages as m
-from topicast.topics.wire.control import SHAPES
+from topicast.topics.wire.codec import SHAPES
 
 U64_MAX = (1 << 64) - 1
 NAMES = st.binary(min_size=1, max_size=8).map(lambda raw: raw.replace(b"\0", b"_"))
@@ -212,12 +212,13 @@ def _field(cls: type, name: str) -> st.SearchStrategy[Any]:
         return found
     if name in _NARROW:
         return byte
-    return short if name in {"topic", "num_topics"} else _BY_TYPE[cls.__annotations__[name]]
+    hint = cls.__annotations__[name]
+    return short if name in {"topic", "num_topics"} else _BY_TYPE[getattr(hint, "__origin__", hint)]
 
 
 def control_messages(cls: type) -> st.SearchStrategy[Any]:
     """Draw messages of one control class: each field by its name, else by its type."""
-    return st.builds(cls, **{name: _field(cls, name) for name, _, _ in SHAPES[cls][1]})
+    return st.builds(cls, **{name: _field(cls, name) for name in SHAPES[cls][1]})
 
 
 controls = st.sampled_from(sorted(SHAPES, key=lambda cls: SHAPES[cls][0])).flatmap(control_messages)

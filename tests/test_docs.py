@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from topicast.topics.wire import header as h
-from topicast.topics.wire.control import SHAPES
+from topicast.topics.wire.codec import SHAPES
 from topicast.topics.wire.refusal import Refusal
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -10,7 +10,7 @@ from math import inf, isinf
 
 from ...topics.entries import LEVELS, MINIMAL
 from ...topics.sharding import topic_ids
-from ...topics.wire.control import TEXT_MAX
+from ...topics.wire.fields import TEXT_MAX
 from ...topics.wire.messages import Inspect, Inspected, Refused
 from ...topics.wire.refusal import Refusal
 from ..placement.controller import PlacementController

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from ...topics.wire.control import TEXT_MAX
+from ...topics.wire.fields import TEXT_MAX
 from ...topics.wire.messages import (
     SELECT_BLOCKS,
     SELECT_FILTER,

@@ -15,8 +15,8 @@ from ..errors import WireError
 from ..offers import ALL_OFFERED
 from ..sharding import HEARTBEAT
 from . import header as h
-from .control import CLASSES, LIST_MAX, SHAPES
-from .messages import Barrier, Chunk, Delta, Heartbeat, Message
+from .fields import LIST_MAX, Codec, fields_of
+from .messages import NUMBERS, Barrier, Chunk, Delta, Heartbeat, Message
 
 ADDRESS_BYTES_MAX: Final = 1024  # of catalogd, in a heartbeat
 
@@ -26,6 +26,10 @@ _STATE = Struct(">QQQQQHHB")  # of a heartbeat: five numbers, lengths of address
 _U64_BYTES: Final = 8
 _VALUE: Final = int(VALUE)  # plain integers: a row is read 5 % faster than with enums
 _STUB: Final = int(STUB)
+
+SHAPES: Final[dict[type, tuple[int, dict[str, Codec]]]] = {
+    cls: (number, fields_of(cls)) for number, cls in NUMBERS.items()
+}
 
 
 def encode(message: Message) -> bytes:
@@ -41,7 +45,7 @@ def encode(message: Message) -> bytes:
             return h.barrier_prefix(message.nonce)
         case _:
             number, shape = SHAPES[type(message)]
-            fields = [write(getattr(message, name)) for name, _, write in shape]
+            fields = [codec.write(getattr(message, name)) for name, codec in shape.items()]
             return h.CONTROL_PREFIX + cast(bytes, msgpack.packb([number, *fields]))
 
 
@@ -253,15 +257,15 @@ def _decode_control(body: bytes) -> Message:
     fields = _unpack(body)
     if type(fields) is not tuple or not fields or type(fields[0]) is not int:
         raise WireError("control message: an array that begins with its type expected")
-    cls = CLASSES.get(fields[0])
+    cls = NUMBERS.get(fields[0])
     if cls is None:
         raise WireError(f"unknown message type {fields[0]}")
     shape = SHAPES[cls][1]
     if len(fields) != len(shape) + 1:
         raise WireError(f"{cls.__name__}: {len(shape)} fields expected, {len(fields) - 1} read")
     values = {
-        name: read(value, f"{cls.__name__}.{name}")
-        for (name, read, _), value in zip(shape, fields[1:], strict=True)
+        name: codec.read(value, f"{cls.__name__}.{name}")
+        for (name, codec), value in zip(shape.items(), fields[1:], strict=True)
     }
     return cast(Message, cls(**values))
 

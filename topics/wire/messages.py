@@ -11,10 +11,22 @@ Authority: docs/protocol.md. Times are microseconds since 1970, sizes bytes.
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import Final
+from typing import Annotated, Final
 
 from ..entries import Entry
 from ..offers import ALL_OFFERED
+from .fields import (
+    U8,
+    U16,
+    U64,
+    Cell,
+    Content,
+    Key,
+    LevelNumber,
+    Registration,
+    TopicOrNone,
+    by_topic,
+)
 
 
 class Role(IntEnum):
@@ -209,30 +221,30 @@ class Barrier:
 class Hello:
     """First message on a connection. ``registration`` ties control and bulk of one peer."""
 
-    role: int
-    channel: int
+    role: U8
+    channel: U8
     name: str
-    registration: bytes
-    protocol_min: int
-    protocol_max: int
-    features: int
+    registration: Registration
+    protocol_min: U8
+    protocol_max: U8
+    features: U64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Welcome:
     """The hub's answer to Hello. ``features``: the bits that both sides have."""
 
-    protocol: int
-    features: int
-    hub: int
-    epoch: int
-    start: int
-    num_topics: int
+    protocol: U8
+    features: U64
+    hub: U64
+    epoch: U64
+    start: U64
+    num_topics: U16
     data_address: str
     catalog_address: str
     catalog_name: str
-    heartbeat_ms: int
-    lost_ms: int
+    heartbeat_ms: U64
+    lost_ms: U64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,75 +254,75 @@ class Refused:
     ``request``: the request's or stream's id, 0 if it could not be read. ``topic``: -1 if none.
     """
 
-    request: int
+    request: U64
     code: str
     message: str
-    retry_ms: int
-    topic: int = -1
+    retry_ms: U64
+    topic: TopicOrNone = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
     """Where a reader stands in one topic at one level."""
 
-    topic: int
-    level: int
-    epoch: int
-    version: int
+    topic: U16
+    level: LevelNumber
+    epoch: U64
+    version: U64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
     """Raise topics to levels; always answered in full, also for what is joined already."""
 
-    request: int
-    positions: tuple[Position, ...]
+    request: U64
+    positions: Annotated[tuple[Position, ...], by_topic(Position)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicState:
     """What the hub says of one topic in JOINED; ``full_bytes`` as accounted at FULL."""
 
-    topic: int
-    level: int
-    answer: int
-    version: int
-    full_bytes: int
+    topic: U16
+    level: LevelNumber
+    answer: U8
+    version: U64
+    full_bytes: U64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
     """The answer to Join, one state for each position asked, all of one epoch and start."""
 
-    request: int
-    epoch: int
-    start: int
-    topics: tuple[TopicState, ...]
+    request: U64
+    epoch: U64
+    start: U64
+    topics: Annotated[tuple[TopicState, ...], by_topic(TopicState)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drop:
     """Follow these topics no longer; dropping what was not joined is fine."""
 
-    request: int
-    topics: tuple[int, ...]
+    request: U64
+    topics: tuple[U16, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
     """The answer to Drop."""
 
-    request: int
+    request: U64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """A reader's word once a second, also its sign of life."""
 
-    positions: tuple[Position, ...]
-    lag_us: int
-    held_bytes: int
-    budget_bytes: int
+    positions: Annotated[tuple[Position, ...], by_topic(Position)]
+    lag_us: U64
+    held_bytes: U64
+    budget_bytes: U64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,18 +336,18 @@ class Bye:
 class Have:
     """A hub to a publisher, after its Welcome: what the hub holds, for catalogd to judge."""
 
-    epoch: int
-    start: int
-    versions: tuple[int, ...]
+    epoch: U64
+    start: U64
+    versions: tuple[U64, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announce:
     """A publisher to a hub: this start was compared and leads; nothing of it came before."""
 
-    epoch: int
-    start: int
-    num_topics: int
+    epoch: U64
+    start: U64
+    num_topics: U16
     catalog_address: str
     catalog_name: str
 
@@ -344,9 +356,9 @@ class Announce:
 class Filed:
     """A hub to a publisher: everything up to these versions is filed. (topic, version)"""
 
-    epoch: int
-    start: int
-    versions: tuple[tuple[int, int], ...]
+    epoch: U64
+    start: U64
+    versions: tuple[tuple[U16, U64], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,21 +368,21 @@ class Wanted:
     ``cut``: of what is resumed, the lowest if several streams sent parts of it, else 0.
     """
 
-    topic: int
-    level: int
-    epoch: int
-    version: int
-    resume_version: int = 0
-    resume_key: bytes = b""
-    cut: int = 0
+    topic: U16
+    level: LevelNumber
+    epoch: U64
+    version: U64
+    resume_version: U64 = 0
+    resume_key: Key = b""
+    cut: U64 = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatchUp:
     """Ask for chunks of these topics, at most ``credit`` bytes before more credit is given."""
 
-    stream: int
-    credit: int
+    stream: U64
+    credit: U64
     wanted: tuple[Wanted, ...]
 
 
@@ -378,35 +390,48 @@ class CatchUp:
 class Credit:
     """Let ``stream`` send so many bytes more."""
 
-    stream: int
-    amount: int
+    stream: U64
+    amount: U64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancel:
     """Send no more of ``stream``."""
 
-    stream: int
+    stream: U64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compare:
     """A reader to catalogd, on a new start: is what I hold of your lineage? (topic, version)"""
 
-    request: int
-    epoch: int
-    start: int
-    versions: tuple[tuple[int, int], ...]
+    request: U64
+    epoch: U64
+    start: U64
+    versions: tuple[tuple[U16, U64], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
     """The answer to Compare: accepted, or ahead (a new epoch was minted)."""
 
-    request: int
+    request: U64
     accepted: bool
-    epoch: int
-    start: int
+    epoch: U64
+    start: U64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """What somebody knows of a table: nothing that changed after ``version`` of its topic.
+
+    ``whole``: of the table with its partitions, else of the table's own entry.
+    """
+
+    db: str
+    table: str
+    version: U64
+    whole: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -421,21 +446,21 @@ class Pull:
     ``beside``: claims made in ``epoch``, about tables of the topic.
     """
 
-    request: int
+    request: U64
     db: str
     table: str
-    selector: int
-    credit: int
-    held: tuple[tuple[bytes, int], ...] = ()
+    selector: U8
+    credit: U64
+    held: tuple[tuple[Key, U64], ...] = ()
     filter: str = ""
     names: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
     names_only: bool = False
-    bytes_max: int = 0
-    after: bytes = b""
-    epoch: int = 0
-    version: int = 0
-    beside: tuple["Claimed", ...] = ()
+    bytes_max: U64 = 0
+    after: Key = b""
+    epoch: U64 = 0
+    version: U64 = 0
+    beside: tuple[Claimed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -450,43 +475,30 @@ class Pulled:
     the places of the claims beside that are not true at ``topic_version``.
     """
 
-    request: int
-    sequence: int
+    request: U64
+    sequence: U64
     last: bool
     found: bool
-    epoch: int
-    start: int
-    topic: int
-    topic_version: int
-    namespace_version: int
-    incarnation: int
-    gone: tuple[bytes, ...]
+    epoch: U64
+    start: U64
+    topic: U16
+    topic_version: U64
+    namespace_version: U64
+    incarnation: U64
+    gone: tuple[Key, ...]
     entries: tuple[Entry, ...]
-    names: bytes = b""
-    cursor: bytes = b""
+    names: Content = b""
+    cursor: Key = b""
     moved: bool = False
-    stale: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claimed:
-    """What somebody knows of a table: nothing that changed after ``version`` of its topic.
-
-    ``whole``: of the table with its partitions, else of the table's own entry.
-    """
-
-    db: str
-    table: str
-    version: int
-    whole: bool
+    stale: tuple[U64, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validate:
     """Ask catalogd which of these claims, made in ``epoch``, are true no more."""
 
-    request: int
-    epoch: int
+    request: U64
+    epoch: U64
     claims: tuple[Claimed, ...]
 
 
@@ -497,28 +509,28 @@ class Validated:
     A claim of that version, made in ``epoch``, would be true; 0: there is none that would be.
     """
 
-    request: int
-    epoch: int
-    start: int
-    stale: tuple[tuple[int, int], ...]
+    request: U64
+    epoch: U64
+    start: U64
+    stale: tuple[tuple[U64, U64], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sync:
     """Ask catalogd to finish everything that HMS had committed when this arrived."""
 
-    request: int
+    request: U64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synced:
     """The answer to Sync: reach these versions (by topic_ids) and it is visible."""
 
-    request: int
-    epoch: int
-    start: int
-    event_id: int
-    versions: tuple[int, ...]
+    request: U64
+    epoch: U64
+    start: U64
+    event_id: U64
+    versions: tuple[U64, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -528,7 +540,7 @@ class Order:
     ``who``: the sender's own word, for the history. Orders: docs/protocol.md.
     """
 
-    request: int
+    request: U64
     who: str
     order: str
     arguments: tuple[str, ...] = ()
@@ -538,7 +550,7 @@ class Order:
 class Inspect:
     """Ask for a table of facts about the process: ``what`` names it."""
 
-    request: int
+    request: U64
     what: str
 
 
@@ -546,9 +558,9 @@ class Inspect:
 class Inspected:
     """The answer to Inspect and Order: rows of text, integers, floats, booleans or None."""
 
-    request: int
+    request: U64
     columns: tuple[str, ...]
-    rows: tuple[tuple[str | int | float | bool | None, ...], ...]
+    rows: tuple[tuple[Cell, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -560,8 +572,8 @@ class Write:
     anything of the table may have changed.
     """
 
-    number: int
-    state: int
+    number: U64
+    state: U8
     object: str
     partitions: tuple[str, ...] = ()
 
@@ -574,10 +586,10 @@ class Report:
     follows the same one. ``settled``: it asks no more for writes below this number.
     """
 
-    request: int
-    driver: bytes
+    request: U64
+    driver: Registration
     metastore: str
-    settled: int
+    settled: U64
     writes: tuple[Write, ...]
 
 
@@ -588,9 +600,9 @@ class Verdict:
     An intent that is noted has version 0 and no problem.
     """
 
-    number: int
-    topic: int
-    version: int
+    number: U64
+    topic: U16
+    version: U64
     problem: str = ""
 
 
@@ -598,9 +610,9 @@ class Verdict:
 class Reported:
     """The answer to Report, once it is committed: a verdict for each write."""
 
-    request: int
-    epoch: int
-    start: int
+    request: U64
+    epoch: U64
+    start: U64
     verdicts: tuple[Verdict, ...]
 
 
@@ -624,3 +636,35 @@ Service = (
     | Reported
 )
 Message = Data | Control | Publishing | Bulk | Service
+
+NUMBERS: Final[dict[int, type]] = {
+    1: Hello,
+    2: Welcome,
+    3: Refused,
+    4: Join,
+    5: Joined,
+    6: Drop,
+    7: Dropped,
+    8: Status,
+    9: Bye,
+    10: Have,
+    11: Announce,
+    12: Filed,
+    13: CatchUp,
+    14: Credit,
+    15: Cancel,
+    16: Compare,
+    17: Compared,
+    18: Pull,
+    19: Pulled,
+    20: Sync,
+    21: Synced,
+    22: Inspect,
+    23: Inspected,
+    24: Validate,
+    25: Validated,
+    26: Order,
+    27: Report,
+    28: Reported,
+}
+"""The type of each control message, by its number on the wire; a number is never used twice."""

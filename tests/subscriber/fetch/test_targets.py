@@ -11,7 +11,7 @@ from topicast.subscriber.fetch.targets import (
     target_of,
 )
 from topicast.subscriber.protocol import facts
-from topicast.topics.wire.control import TEXT_MAX
+from topicast.topics.wire.fields import TEXT_MAX
 from topicast.topics.wire.messages import (
     SELECT_BLOCKS,
     SELECT_FILTER,

@@ -11,7 +11,8 @@ from topicast.topics.errors import WireError
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire import header as h
 from topicast.topics.wire import messages as m
-from topicast.topics.wire.control import CLASSES, LIST_MAX, ROWS_MAX, SHAPES, TEXT_MAX
+from topicast.topics.wire.codec import SHAPES
+from topicast.topics.wire.fields import LIST_MAX, ROWS_MAX, TEXT_MAX
 
 KEY = b"a\0b\0"
 FIELDS: dict[type, list[Any]] = {
@@ -124,8 +125,7 @@ def test_entry_that_is_read_has_the_size_of_its_value() -> None:
 
 def test_type_numbers_run_from_one_without_a_hole() -> None:
     """P-MSG-1."""
-    assert sorted(CLASSES) == list(range(1, len(SHAPES) + 1))
-    assert {cls: SHAPES[cls][0] for cls in SHAPES} == {c: n for n, c in CLASSES.items()}
+    assert sorted(m.NUMBERS) == list(range(1, len(m.NUMBERS) + 1))
 
 
 def test_all_topics_at_one_level_are_joined_in_a_few_bytes() -> None:
