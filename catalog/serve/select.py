@@ -1,27 +1,22 @@
-"""Selecting: which blocks of a table somebody pulls, as of one moment.
+"""Which blocks of a table a pull selects, as of one moment.
 
-selector ──▶ spans, or places among the bounds ──▶ blocks ──▶ those that are stale or missing
-                                                     └─ what no bound tells is tried on each
+selector ──▶ key ranges ──▶ blocks ──▶ those that are stale or missing
+              └─ unknown: the selector is tried on the names of each block
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...topics.entries import VALUE, Entry
-from ...topics.errors import UsageError
 from ...topics.objects.blocks import decode_block
-from ...topics.objects.filters import parse
-from ...topics.objects.key_ranges import Span, reach, reach_of_values
-from ...topics.objects.names import block_lead, has_values, partition_values, table_key
-from ...topics.objects.tables import Column
+from ...topics.objects.key_ranges import KeyRange
+from ...topics.objects.names import block_lead, table_key
+from ...topics.objects.selector import Matches, SelectorKind
 from ...topics.topic import Topic
-from ...topics.wire import messages
 from ...topics.wire.messages import Pull
+from ...topics.wire.selector import selector_of
 from ..model.tables import Tables
-
-Matches = Callable[[str], bool]
-"""Tells of a partition's name whether it is selected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +59,12 @@ def select(tables: Tables, pull: Pull) -> Selection:
     own = topic.get(group)
     if own is None or own.kind != VALUE:
         return Selection((), gone=tuple(key for key, _ in pull.held))
-    bounds = () if pull.selector == messages.SELECT_TABLE else tables.bounds(table)
-    matches, places = _places(pull, bounds, tables.partition_columns(table))
-    unsure = matches is not None and places is None
+    selector, columns = selector_of(pull), tables.partition_columns(table)
+    bounds = () if selector.kind == SelectorKind.TABLE else tables.bounds(table)
+    matches, ranges = selector.matches(columns), selector.ranges(columns)
+    unsure = matches is not None and ranges is None
     lead = block_lead(group)
-    blocks = [topic.get(lead + bounds[at].encode()) for at in _or_all(places, bounds)]
+    blocks = [topic.get(lead + bounds[at].encode()) for at in _positions(ranges, bounds)]
     found = [entry for entry in blocks if entry is not None and entry.key >= pull.after]
     if pull.names_only:
         return Selection(found, matches=matches)
@@ -83,46 +79,15 @@ def select(tables: Tables, pull: Pull) -> Selection:
     return Selection(entries, tuple(gone), matches, unsure, frozenset(held))
 
 
-def _places(
-    pull: Pull, bounds: Sequence[str], columns: Sequence[Column]
-) -> tuple[Matches | None, Sequence[int] | None]:
-    """Return what tells of a name if it is selected, and in which blocks such may stand.
-
-    None: every partition; every block.
-    """
-    match pull.selector:
-        case messages.SELECT_TABLE:
-            return None, ()
-        case messages.SELECT_BLOCKS:
-            return None, None
-        case messages.SELECT_FILTER:
-            wanted = parse(pull.filter)
-            predicate = wanted.bind(columns)
-            spans = reach(wanted, columns)
-            places = None if spans is None else _within(spans, bounds)
-            return lambda name: predicate(partition_values(name)), places
-        case messages.SELECT_NAMES:
-            names = frozenset(pull.names)
-            floors = {max(bisect_right(bounds, name) - 1, 0) for name in names if bounds}
-            return names.__contains__, sorted(floors)
-        case messages.SELECT_VALUES:
-            span = reach_of_values(pull.values, columns)
-            return has_values(pull.values), None if span is None else _within([span], bounds)
-        case _:
-            raise UsageError(f"no selector {pull.selector}")
-
-
-def _or_all(places: Sequence[int] | None, bounds: Sequence[str]) -> Sequence[int]:
-    return range(len(bounds)) if places is None else places
-
-
-def _within(spans: Iterable[Span], bounds: Sequence[str]) -> Sequence[int]:
-    """Return the places of the blocks that reach into ``spans``, which are sorted."""
-    places: dict[int, None] = {}
-    for low, high in spans:
+def _positions(ranges: Sequence[KeyRange] | None, bounds: Sequence[str]) -> Sequence[int]:
+    """Return the positions of the blocks that reach into ``ranges``, which are sorted."""
+    if ranges is None:
+        return range(len(bounds))
+    found: dict[int, None] = {}
+    for low, high in ranges:
         begin = max(bisect_right(bounds, low) - 1, 0)
-        places.update(dict.fromkeys(range(begin, bisect_left(bounds, high))))
-    return tuple(places)
+        found.update(dict.fromkeys(range(begin, bisect_left(bounds, high))))
+    return tuple(found)
 
 
 def _stands(topic: Topic, key: bytes, version: int) -> bool:

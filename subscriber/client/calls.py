@@ -3,17 +3,15 @@
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TypeVar, cast
 
 from ...topics.errors import LinkError, UsageError
-from ...topics.objects.filters import parse
+from ...topics.objects.selector import ALL, TABLE_ONLY, Selector
 from ...topics.wire.messages import Claimed
 from ..config import Settings
 from ..engine.core import Core
 from ..engine.loop import EngineLoop
 from ..fetch.fetcher import Result
-from ..fetch.targets import cover_of
 from ..protocol.facts import Ask, AskNamespace, AskTable, AskValidate
 from ..protocol.versions import Version
 from ..store.table_snapshot import TableSnapshot
@@ -68,18 +66,26 @@ class Calls:
         """Get a table's own entry, from memory or from catalogd."""
         self._reads.append((db, table, False))
         content = self.view().table(db, table)
-        return self._pull(db, table, whole=False) if content is None else content
+        return self._pull(db, table, TABLE_ONLY) if content is None else content
 
-    def select(self, ask: AskTable) -> Result:
-        """Get what ``ask`` wants, whatever its id and time, from memory or from catalogd."""
-        if ask.filter is not None:
-            parse(ask.filter)
-        self._reads.append((ask.db, ask.table, True))
-        cover = cover_of(ask.filter, ask.names, ask.values)
-        held = self.view().partitions(ask.db, ask.table, cover)
+    def select(
+        self, db: str, table: str, selector: Selector, *, names_only: bool = False
+    ) -> Result:
+        """Get the selected partitions, from memory or from catalogd: of there, listings do too."""
+        self._reads.append((db, table, True))
+        held = self.view().partitions(db, table, selector)
         if held is not None:
             return held
-        found = self.ask(lambda number, until: replace(ask, id=number, give_up_at=until))
+        found = self.ask(
+            lambda number, until: AskTable(
+                id=number,
+                db=db,
+                table=table,
+                selector=selector,
+                give_up_at=until,
+                names_only=names_only,
+            )
+        )
         return cast(Result, found)
 
     def pinned(self, name: tuple[str, str]) -> Pinned:
@@ -88,7 +94,7 @@ class Calls:
         epoch, reached = view.reached(*name)
         content = view.partitions(*name)
         if content is None:
-            content = self._pull(*name, whole=True)
+            content = self._pull(*name, ALL)
         number = max(content.at, content.version, reached if epoch == content.epoch else 0)
         return Pinned(content, Version(number, content.epoch))
 
@@ -111,10 +117,10 @@ class Calls:
             )
         return found
 
-    def _pull(self, db: str, table: str, *, whole: bool) -> TableSnapshot:
+    def _pull(self, db: str, table: str, selector: Selector) -> TableSnapshot:
         content = self.ask(
             lambda number, until: AskTable(
-                id=number, db=db, table=table, whole=whole, give_up_at=until
+                id=number, db=db, table=table, selector=selector, give_up_at=until
             )
         )
         assert isinstance(content, TableSnapshot)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...topics.errors import NotReady, StaleMetadata, UsageError
-from ...topics.objects.names import parse_table_name, table_key, table_name
+from ...topics.objects.names import parse_table_name, table_name
+from ...topics.objects.selector import ALL, by_filter
 from ...topics.objects.tables import Partition, Table
 from ...topics.wire.messages import Claimed
 from ..protocol.versions import Version, claims_of
-from ..store.decode import reach_of, read_partitions
 from ..store.table_snapshot import TableSnapshot
 
 TABLES_MAX: Final = 1000  # of one read view
@@ -53,10 +53,8 @@ class ReadView:
     def partitions(self, name: str, filter: str | None = None) -> tuple[Partition, ...]:  # noqa: A002
         """Return its partitions that match ``filter``, all without one; by name."""
         db, table = parse_table_name(name)
-        content = self._content(db, table)
-        head = content.head_of(db, table)
-        blocks = content.blocks(table_key(db, table), reach_of(head, filter))
-        return read_partitions(head, blocks, filter)
+        selector = ALL if filter is None else by_filter(filter)
+        return self._content(db, table).partitions(db, table, selector)
 
     def confirm(self) -> None:
         """Return if all tables are still as they were, as of a moment during this call.

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from ...topics.errors import NoSuchObject
 from ...topics.objects.names import table_key, table_name
+from ...topics.objects.selector import SelectorKind
 from ...topics.requests import RETRY_S, Requests
 from ...topics.sharding import NAMESPACE, table_topic, topic_ids
 from ...topics.wire.messages import (
-    SELECT_TABLE,
     Claimed,
     Compared,
     Pulled,
@@ -24,7 +24,6 @@ from ...topics.wire.messages import (
 )
 from ..fetch.fetcher import Fetcher, Whole
 from ..fetch.revalidation import claims_beside, confirm
-from ..fetch.targets import Target
 from ..protocol.facts import SERVICE, AskSync, AskTable, AskValidate, ConnectCatalog, Effect, Send
 from ..protocol.versions import Version
 from ..replication.lineage import Lineage
@@ -145,20 +144,19 @@ class CatalogSession:
         whole, effects = self.fetcher.part(part, now=now)
         if whole is None:
             return self._sent(effects)
-        target = self.fetcher.target(part.request)
-        assert target is not None
-        if self._stale(whole, target[:2]):
+        name = whole.db, whole.table
+        if self._stale(whole, name):
             return self._sent(effects + self.fetcher.again(part, now=now))
         self._confirm(whole)
         self._show(part.topic, (part.epoch, part.topic_version))
         self._show(NAMESPACE, (part.epoch, part.namespace_version))
-        gone = NoSuchObject(table_name(*target[:2]))
+        gone = NoSuchObject(table_name(*name))
         result = whole.result if part.found else gone
         if part.found:
             replicas = self._subscriptions.replicas
-            replicas.change_feed.on_pulled(*target[:2], replicas.view)
+            replicas.change_feed.on_pulled(*name, replicas.view)
         if isinstance(result, TableSnapshot):
-            self._keep(part, result, target)
+            self._keep(whole, result)
         return self._sent(effects + self.fetcher.answer(part.request, result, now=now))
 
     def on_pull_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
@@ -235,9 +233,9 @@ class CatalogSession:
             reached = self._reached(part.topic, part.epoch)
             confirm(held, whole.confirmed, at=part.topic_version, reached=reached)
 
-    def _keep(self, part: Pulled, content: TableSnapshot, target: Target) -> None:
-        key = table_key(*target[:2])
-        if target.selector == SELECT_TABLE:
+    def _keep(self, whole: Whole, content: TableSnapshot) -> None:
+        part, key = whole.last, table_key(whole.db, whole.table)
+        if whole.selector.kind == SelectorKind.TABLE:
             head = content.entry(key)
             held = self._subscriptions.replicas.view.pulled(part.topic)
             if head is None:

@@ -32,7 +32,6 @@ from ...topics.wire.messages import (
     Welcome,
 )
 from ..config import Settings
-from ..fetch.targets import cover_of
 from ..placement.controller import PlacementController
 from ..placement.manual import Manual
 from ..placement.pinning import Pinning
@@ -305,11 +304,7 @@ class Core:
 
     def _on_ask_table(self, ask: AskTable, now: float) -> tuple[Effect, ...]:
         try:
-            if ask.whole:
-                cover = cover_of(ask.filter, ask.names, ask.values)
-                content = self.view.partitions(ask.db, ask.table, cover)
-            else:
-                content = self.view.table(ask.db, ask.table)
+            content = self.view.partitions(ask.db, ask.table, ask.selector)
         except NoSuchObject as error:
             return (Fail(ask.id, error),)
         if content is not None:

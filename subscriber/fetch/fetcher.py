@@ -29,25 +29,17 @@ from ...topics.errors import (
     UsageError,
 )
 from ...topics.objects.names import table_key, table_name
+from ...topics.objects.selector import Selector, SelectorKind
 from ...topics.requests import RETRY_S, Requests
-from ...topics.wire.messages import (
-    SELECT_BLOCKS,
-    SELECT_TABLE,
-    Cancel,
-    Claimed,
-    Credit,
-    Pull,
-    Pulled,
-    Refused,
-)
+from ...topics.wire.messages import Cancel, Claimed, Credit, Pull, Pulled, Refused
 from ...topics.wire.refusal import Refusal
+from ...topics.wire.selector import sendable
 from ..protocol.facts import PULLS, Answer, AskTable, Effect, Fail, Send
 from ..store.rows import EMPTY, put
-from ..store.table_snapshot import HEAD_ONLY, Covers, TableSnapshot, snapshot_of
+from ..store.table_snapshot import NO_SELECTIONS, Selections, TableSnapshot, snapshot_of
 from .fence import InvalidationFence
 from .latency import LatencyEstimate
 from .revalidation import still_true
-from .targets import Target, cover_of_target, target_of
 
 PULLS_MAX: Final = 16  # at once: as many streams as catalogd gives one peer; others wait
 WAITING_MAX: Final = 1000  # asks; beyond, the application is told to come again
@@ -57,10 +49,11 @@ SPREAD: Final = 0.5  # what was refused to many at once comes again within so mu
 HELD_BYTES_MAX: Final = 256 << 10  # of the keys that one pull names; the rest comes again
 HELD_COST: Final = 16  # of one, beside its key
 
-COVERS_MAX: Final = 64  # selections remembered of one table, the newest
-COVER_MAX: Final = 4096  # characters of one that is remembered
+SELECTIONS_MAX: Final = 64  # remembered of one table, the newest
+SELECTION_LENGTH_MAX: Final = 4096  # characters of one that is remembered
 
 Result = TableSnapshot | tuple[bytes, ...]  # what was pulled, or listings of names
+Want = tuple[str, str, Selector, bool]  # db, table, of which partitions, only their names
 Base = Callable[[str, str], tuple[int, int, TableSnapshot | None, tuple[Claimed, ...]]]
 
 
@@ -79,7 +72,7 @@ class _Page:
 
 @dataclass(slots=True)
 class _Pull:
-    target: Target
+    want: Want
     asks: list[AskTable]
     epoch: int  # of ``base``
     base: TableSnapshot | None
@@ -96,6 +89,9 @@ class _Pull:
 class Whole:
     """A complete reply: its last part, what all of them come to, and what holds beside it."""
 
+    db: str
+    table: str
+    selector: Selector
     last: Pulled
     result: Result
     confirmed: tuple[Claimed, ...] = ()
@@ -118,7 +114,7 @@ class Fetcher:
         self._base = base
         self._name = name
         self._requests: Requests[_Pull] = Requests(next_id)
-        self._running: dict[Target, int] = {}
+        self._running: dict[Want, int] = {}
         self._queue: deque[AskTable] = deque()
 
     @property
@@ -167,12 +163,8 @@ class Fetcher:
             return None, self._continue(part, now=now)
         self.latency.note(pull.came_bytes - pull.counted_bytes, now - pull.sent_at)
         confirmed = still_true(pull.beside, part) if part.epoch == pull.epoch else ()
-        return Whole(part, _result(pull, part), confirmed), ()
-
-    def target(self, request: int) -> Target | None:
-        """Return what an open request is about."""
-        pull = self._requests.get(request)
-        return None if pull is None else pull.target
+        db, table, selector, _ = pull.want
+        return Whole(db, table, selector, part, _result(pull, part), confirmed), ()
 
     def again(self, part: Pulled, *, now: float) -> tuple[Effect, ...]:
         """Do not show this reply: pull once more, after a moment, if anybody waits for it."""
@@ -180,9 +172,9 @@ class Fetcher:
         self.stale_rejected += 1
         cancel = () if part.last else (Send(PULLS, Cancel(stream=part.request)),)
         if all(ask.id < 0 for ask in pull.asks):
-            error = StaleMetadata(f"{table_name(*pull.target[:2])} has changed meanwhile")
+            error = StaleMetadata(f"{table_name(*pull.want[:2])} has changed meanwhile")
             return *cancel, *(Fail(ask.id, error) for ask in pull.asks), *self._next(now)
-        request = self._open(pull.target, pull.asks, now)
+        request = self._open(pull.want, pull.asks, now)
         self._requests.put_off(request, until=now + STALE_AGAIN_S)
         return cancel
 
@@ -209,7 +201,7 @@ class Fetcher:
             after_s = refused.retry_ms / 1000 * (1 + SPREAD * self._jitter(refused.request))
             self._requests.put_off(refused.request, until=now + after_s)
             return ()
-        name = table_name(*pull.target[:2])
+        name = table_name(*pull.want[:2])
         error: TopicastError = LinkError(
             f"catalogd refused to serve {name}: {refused.code}: {refused.message}"
         )
@@ -253,10 +245,10 @@ class Fetcher:
         assert len(self._running) <= PULLS_MAX
         assert len(self._queue) <= WAITING_MAX
         assert len(self._requests) == len(self._running) >= len(self.fence)
-        for target, request in self._running.items():
+        for want, request in self._running.items():
             pull = self._requests.get(request)
             assert pull is not None
-            assert pull.target == target
+            assert pull.want == want
             assert pull.asks
 
     def _asks(self) -> list[AskTable]:
@@ -265,22 +257,22 @@ class Fetcher:
         return [*running, *self._queue]
 
     def _start(self, ask: AskTable, now: float) -> bool:
-        target = target_of(ask)
-        pull = self._requests.get(self._running.get(target, 0))
+        want = _want(ask)
+        pull = self._requests.get(self._running.get(want, 0))
         if pull is not None:
             pull.asks.append(ask)
             return True
         if len(self._running) >= PULLS_MAX:
             return False
-        self._open(target, [ask], now)
+        self._open(want, [ask], now)
         return True
 
-    def _open(self, target: Target, asks: list[AskTable], now: float) -> int:
-        db, table = target[:2]
+    def _open(self, want: Want, asks: list[AskTable], now: float) -> int:
+        db, table = want[:2]
         topic, epoch, base, beside = self._base(db, table)
-        pull = _Pull(target, asks, epoch, base, _held(base, target), beside)
+        pull = _Pull(want, asks, epoch, base, _held(base, want), beside)
         request = self._requests.open(pull, now=now)
-        self._running[target] = request
+        self._running[want] = request
         self.fence.begin(topic, table_key(db, table))
         return request
 
@@ -290,7 +282,7 @@ class Fetcher:
         """Take no more of a reply that is larger than everybody who waits for it wants."""
         pull = self._requests.get(part.request)
         assert pull is not None
-        name = table_name(*pull.target[:2])
+        name = table_name(*pull.want[:2])
         error = OverBudget(name, needed_bytes=came_bytes, free_bytes=int(room))
         cancel = () if part.last else (Send(PULLS, Cancel(stream=part.request)),)
         return *cancel, *self.answer(part.request, error, now=now)
@@ -300,12 +292,12 @@ class Fetcher:
         pull = self._requests.close(part.request)
         assert pull is not None
         pull.pages.append(_Page(part.cursor, (part.epoch, part.topic_version)))
-        self._running[pull.target] = self._requests.open(pull, now=now)
+        self._running[pull.want] = self._requests.open(pull, now=now)
         return self.due(now)
 
     def _refusal(self, ask: AskTable) -> str:
         """Return why ``ask`` is not answered, if catalogd has said it."""
-        pull = self._requests.get(self._running.get(target_of(ask), 0))
+        pull = self._requests.get(self._running.get(_want(ask), 0))
         return pull.refused if pull is not None else ""
 
     def _jitter(self, request: int) -> float:
@@ -315,8 +307,8 @@ class Fetcher:
     def _close(self, request: int) -> _Pull:
         pull = self._requests.close(request)
         assert pull is not None
-        del self._running[pull.target]
-        self.fence.end(table_key(*pull.target[:2]))
+        del self._running[pull.want]
+        self.fence.end(table_key(*pull.want[:2]))
         return pull
 
     def _leave(self, request: int, gone: set[int]) -> tuple[Effect, ...]:
@@ -334,34 +326,42 @@ class Fetcher:
         return self.due(now)
 
 
-def _held(base: TableSnapshot | None, target: Target) -> dict[bytes, Entry]:
-    """Return what a pull of ``target`` need not bring if it is still so."""
+def _want(ask: AskTable) -> Want:
+    """Return what to pull for ``ask``: with all its blocks if its selector is too long to send."""
+    selector = sendable(ask.selector)
+    return ask.db, ask.table, selector, ask.names_only and selector is ask.selector
+
+
+def _held(base: TableSnapshot | None, want: Want) -> dict[bytes, Entry]:
+    """Return what a pull of ``want`` need not bring if it is still so."""
+    db, table, selector, names_only = want
     held: dict[bytes, Entry] = {}
-    if base is None or target.names_only:
+    if base is None or names_only:
         return held
     size = 0
     for entry in base.values():
         size += len(entry.key) + HELD_COST
         if size > HELD_BYTES_MAX:
             break
-        if target.selector != SELECT_TABLE or entry.key == table_key(*target[:2]):
+        if selector.kind != SelectorKind.TABLE or entry.key == table_key(db, table):
             held[entry.key] = entry
     return held
 
 
 def _message(request: int, pull: _Pull) -> Pull:
-    page, target = pull.pages[-1], pull.target
+    page = pull.pages[-1]
+    db, table, selector, names_only = pull.want
     return Pull(
         request=request,
-        db=target.db,
-        table=target.table,
-        selector=target.selector,
+        db=db,
+        table=table,
+        selector=int(selector.kind),
         credit=CREDIT_DEFAULT,
         held=tuple((key, entry.version) for key, entry in pull.held.items()),
-        filter=target.filter,
-        names=target.names,
-        values=target.values,
-        names_only=target.names_only,
+        filter=selector.filter,
+        names=selector.names,
+        values=selector.values,
+        names_only=names_only,
         after=page.after,
         epoch=page.at[0] or pull.epoch,
         version=page.at[1],
@@ -371,28 +371,28 @@ def _message(request: int, pull: _Pull) -> Pull:
 
 def _result(pull: _Pull, last: Pulled) -> Result:
     """Return what a complete reply comes to: what was held and is still so, and what came."""
-    if pull.target.names_only:
+    *_, selector, names_only = pull.want
+    if names_only:
         return tuple(chain.from_iterable(page.listings for page in pull.pages))
     gone = pull.pages[0].gone
     rows = {key: entry for key, entry in pull.held.items() if key not in set(gone)}
     rows.update((entry.key, entry) for page in pull.pages for entry in page.entries)
     version = max((entry.version for entry in rows.values()), default=0)
     at = last.topic_version
-    covers = _covers(pull, at) if pull.target.selector != SELECT_BLOCKS else None
+    selections = _selections(pull, at) if selector.kind != SelectorKind.BLOCKS else None
     came = put(EMPTY, sorted(rows.values(), key=_version))
-    return snapshot_of(came, version, epoch=last.epoch, covers=covers, at=at)
+    return snapshot_of(came, version, epoch=last.epoch, selections=selections, at=at)
 
 
-def _covers(pull: _Pull, at: int) -> Covers:
+def _selections(pull: _Pull, at: int) -> Selections:
     """Return the selections that the reply to ``pull`` answers, and those known before it."""
-    target = pull.target
-    if target.selector == SELECT_TABLE:
-        return HEAD_ONLY
-    before = pull.base.covers if pull.base is not None else None
-    cover = cover_of_target(target)
-    news = {cover: at} if cover is not None and len(cover) <= COVER_MAX else {}
-    covers = {**(before or {}), **news}
-    return dict(sorted(covers.items(), key=itemgetter(1))[-COVERS_MAX:])
+    selector = pull.want[2]
+    if selector.kind == SelectorKind.TABLE:
+        return NO_SELECTIONS
+    before = pull.base.selections if pull.base is not None else None
+    news = {selector.unparsed(): at} if selector.length <= SELECTION_LENGTH_MAX else {}
+    selections = {**(before or {}), **news}
+    return dict(sorted(selections.items(), key=itemgetter(1))[-SELECTIONS_MAX:])
 
 
 def _version(entry: Entry) -> int:

@@ -66,4 +66,4 @@ def _in_use(held: TopicView, group: bytes) -> list[tuple[bytes, TableSnapshot]]:
 
 def _is_head(content: TableSnapshot) -> bool:
     """Tell whether only a table's own entry is held."""
-    return content.covers is not None and not content.covers
+    return content.selections is not None and not content.selections

@@ -19,13 +19,14 @@ from typing import Final
 from ...topics.entries import NONE
 from ...topics.errors import OverBudget, StaleMetadata
 from ...topics.objects.names import parse_table_key
+from ...topics.objects.selector import ALL, TABLE_ONLY, Selector
 from ...topics.sharding import NAMESPACE
 from ..protocol.facts import Answer, AskTable, Effect, Fail, PinsNotHeld
 from ..replication.topic_replica import TopicReplicas
 from ..store.table_snapshot import TableSnapshot
 from ..store.usage import HOT_PER_S
 from .pins import Pin
-from .priorities import FILTERS_MAX, HEAD, WHOLE, Priorities, Wants
+from .priorities import FILTERS_MAX, Priorities, Wants
 
 OUTSTANDING_MAX: Final = 4  # of the 16 pulls that a subscriber may have under way
 AGAIN_S: Final = 1.0
@@ -47,7 +48,7 @@ class _Due:
 @dataclass(slots=True)
 class _Run:
     due: _Due
-    left: deque[str | None]
+    left: deque[Selector]
 
 
 class Prefetcher:
@@ -166,7 +167,7 @@ class Prefetcher:
         """Make a pinned table due."""
         pin = self.pins.known.get(group)
         if pin is not None:
-            self._plan(group, _Due(pin.topic, (WHOLE,), pinned=True), at=at)
+            self._plan(group, _Due(pin.topic, (ALL,), pinned=True), at=at)
 
     def _plan(self, group: bytes, due: _Due, *, at: float = 0.0) -> None:
         known = self._due.get(group)
@@ -230,8 +231,7 @@ class Prefetcher:
             id=self._last_id,
             db=key.db,
             table=key.table,
-            whole=want != HEAD,
-            filter=want or None,
+            selector=want,
             give_up_at=self._now + TIMEOUT_S,
             bytes_max=inf if pin is None else self._room_ever(pin, group),
         )
@@ -319,19 +319,19 @@ class Prefetcher:
         return (PinsNotHeld(tables=over, needed_bytes=self.pins.needed_bytes, room_bytes=room),)
 
 
-def _has(content: TableSnapshot | None, want: str | None, group: bytes) -> bool:
+def _has(content: TableSnapshot | None, want: Selector, group: bytes) -> bool:
     """Tell whether ``content`` answers what is wanted."""
     if content is None:
         return False
     if content.whole:
         return True
     head = content.entry(group)
-    if want == HEAD:
+    if want == TABLE_ONLY:
         return head is not None and head.value is not None
-    return want is not None and content.covers is not None and want in content.covers
+    return want in (content.selections or ())
 
 
 def _united(one: Wants, other: Wants) -> Wants:
-    if WHOLE in one or WHOLE in other:
-        return (WHOLE,)
+    if ALL in one or ALL in other:
+        return (ALL,)
     return tuple(dict.fromkeys((*one, *other)))[-FILTERS_MAX:]

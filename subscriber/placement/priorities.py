@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ...topics.entries import PREFIX, Entry, group_of
+from ...topics.objects.selector import ALL, TABLE_ONLY, Selector, SelectorKind
 from ..store.eviction import Key
 from ..store.pin_rules import PinRules
 from ..store.table_snapshot import TableSnapshot
@@ -17,10 +18,8 @@ from ..store.view import Swap, View
 from .pins import Pins
 
 FILTERS_MAX: Final = 4  # of one table, the newest
-HEAD: Final = ""  # the table without its blocks; no filter is empty
-WHOLE: Final = None
 
-Wants = tuple[str | None, ...]
+Wants = tuple[Selector, ...]
 
 
 class Priorities:
@@ -107,8 +106,7 @@ class Priorities:
 
 def _wants(content: TableSnapshot | None) -> Wants:
     """Return what a pull would have to bring so that ``content`` is as useful as it is now."""
-    if content is None or content.covers is None:
-        return (WHOLE,)
-    filters: Mapping[str, int] = content.covers
-    newest = [text for text in filters if text and not text.startswith("\0")][-FILTERS_MAX:]
-    return tuple(newest) or (HEAD,)
+    if content is None or content.selections is None:
+        return (ALL,)
+    filters = [one for one in content.selections if one.kind == SelectorKind.FILTER]
+    return tuple(filters[-FILTERS_MAX:]) or (TABLE_ONLY,)

@@ -9,6 +9,7 @@ from math import inf
 from typing import Final
 
 from ...topics.entries import FULL
+from ...topics.objects.selector import Selector
 from ...topics.wire.messages import Claimed, Message
 
 DATA: Final = "data"  # SUB to the hub: deltas, heartbeats, barriers
@@ -136,21 +137,17 @@ class AskNamespace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskTable:
-    """Get the TableSnapshot of a table; ``whole``: with its blocks, or those that are selected.
+    """Get the TableSnapshot of a table with the blocks of the selected partitions.
 
-    Selected by ``filter``, ``names`` or first ``values``; all None: all. ``names_only``: from
-    catalogd only the names of what is selected are wanted; listings of them come, as a tuple of
-    bytes.
+    ``names_only``: if memory has them not, only the names of what is selected are wanted; listings
+    of them come, as a tuple of bytes.
     """
 
     id: int
     db: str
     table: str
-    whole: bool
+    selector: Selector
     give_up_at: float
-    filter: str | None = None
-    names: tuple[str, ...] | None = None
-    values: tuple[str, ...] | None = None
     names_only: bool = False
     bytes_max: float = inf
 

@@ -1,15 +1,13 @@
 """Reads: what a user gets, made of the entries that are held. The way from bytes to objects."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...topics.entries import Entry
 from ...topics.errors import WireError
 from ...topics.objects.blocks import decode_block
-from ...topics.objects.filters import parse
-from ...topics.objects.key_ranges import Span, reach, reach_of_values
-from ...topics.objects.names import has_values, partition_values
 from ...topics.objects.rules import Rule, decode_rules
+from ...topics.objects.selector import ALL, Selector
 from ...topics.objects.tables import (
     Database,
     Partition,
@@ -67,48 +65,17 @@ def read_rules_entry(entry: Entry) -> tuple[Rule, ...]:
     return decode_rules(_value(entry))
 
 
-def reach_of(
-    head: Head,
-    text: str | None,
-    names: Iterable[str] | None = None,
-    *,
-    values: Sequence[str] | None = None,
-) -> tuple[Span, ...] | None:
-    """Return between which names lies what matches the filter ``text``, or is one of ``names``.
-
-    Or has these first ``values``. None: that is unknown.
-
-    Raises:
-        UsageError: ``text`` is no filter, or ``values`` are more than there are columns.
-    """
-    if values is not None:
-        span = reach_of_values(values, head.table.partition_columns)
-        return None if span is None else (span,)
-    if names is not None:
-        return tuple([(name, name + "\0") for name in sorted(set(names))])
-    return None if text is None else reach(parse(text), head.table.partition_columns)
-
-
 def read_partitions(
-    head: Head,
-    blocks: Iterable[Entry],
-    text: str | None = None,
-    *,
-    names: Iterable[str] | None = None,
-    values: Sequence[str] | None = None,
+    head: Head, blocks: Iterable[Entry], selector: Selector = ALL
 ) -> tuple[Partition, ...]:
-    """Read the partitions in ``blocks`` that match the filter ``text``, or have one of ``names``.
-
-    Or these first ``values``. Sorted by name.
+    """Read the partitions in ``blocks`` that ``selector`` selects, sorted by name.
 
     Raises:
-        UsageError: ``text`` is no filter, or not one for this table.
+        UsageError: the selector is not one for this table.
 
     Cost: O(blocks) to tell which match, by their names, and O(matching) to build them.
     """
-    matches = _matching(head, text, values)
-    if names is not None:
-        matches = frozenset(names).__contains__
+    matches = selector.matches(head.table.partition_columns)
     reader = PartitionReader(head.templates)
     found: list[Partition] = []
     for entry in blocks:
@@ -123,32 +90,15 @@ def read_partitions(
 
 
 def read_partition_names(
-    head: Head,
-    blocks: Iterable[Entry],
-    text: str | None = None,
-    *,
-    values: Sequence[str] | None = None,
+    head: Head, blocks: Iterable[Entry], selector: Selector = ALL
 ) -> tuple[str, ...]:
-    """Read the names of the partitions in ``blocks`` that match the filter ``text``, sorted.
-
-    Or have these first ``values``.
+    """Read the names of the partitions in ``blocks`` that ``selector`` selects, sorted.
 
     Raises:
-        UsageError: ``text`` is no filter, or not one for this table.
+        UsageError: the selector is not one for this table.
     """
     names = [name for one in blocks for name in decode_block(_value(one), one.version).names]
-    return tuple(filter(_matching(head, text, values), names))
-
-
-def _matching(
-    head: Head, text: str | None, values: Sequence[str] | None
-) -> Callable[[str], bool] | None:
-    if values is not None:
-        return has_values(values)
-    if text is None:
-        return None
-    predicate = parse(text).bind(head.table.partition_columns)
-    return lambda name: predicate(partition_values(name))
+    return tuple(filter(selector.matches(head.table.partition_columns), names))
 
 
 def _value(entry: Entry) -> bytes:

@@ -17,7 +17,7 @@ from .eviction import EVEN_BYTES, EvictionOrder, Key
 from .memory_budget import Account, Budget
 from .pin_policy import PinPolicy
 from .rows import entries, put
-from .table_snapshot import HEAD_ONLY, TableSnapshot, snapshot_of
+from .table_snapshot import NO_SELECTIONS, TableSnapshot, snapshot_of
 from .usage import ONCE_PER_S
 from .view import Swap, TopicView, View, prepare
 
@@ -276,12 +276,14 @@ class ResidentSet:
 def merged(base: TableSnapshot | None, head: Entry, *, at: int, epoch: int) -> TableSnapshot:
     """Return ``base`` with the table's own entry as pulled at topic version ``at`` of ``epoch``."""
     if base is None:
-        return snapshot_of(put((), [head]), head.version, epoch=epoch, covers=HEAD_ONLY, at=at)
+        return snapshot_of(
+            put((), [head]), head.version, epoch=epoch, selections=NO_SELECTIONS, at=at
+        )
     if base.entry(head.key) == head:
         return base
     rows = sorted([head, *(e for e in entries(base.rows) if e.key != head.key)], key=_version)
     version = max(base.version, head.version)
-    return snapshot_of(put((), rows), version, epoch=epoch, covers=base.covers, at=base.at)
+    return snapshot_of(put((), rows), version, epoch=epoch, selections=base.selections, at=base.at)
 
 
 def _version(entry: Entry) -> int:

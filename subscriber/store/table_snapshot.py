@@ -13,12 +13,14 @@ from typing import Final
 
 from ...topics.entries import PREFIX, STUB, VALUE, Entry, accounted_bytes, group_of, tombstone
 from ...topics.errors import NotReady
-from ...topics.objects.key_ranges import Span
+from ...topics.objects.key_ranges import KeyRange
 from ...topics.objects.names import block_lead, table_key
-from .decode import Head, read_head
+from ...topics.objects.selector import ALL, Selector
+from ...topics.objects.tables import Partition
+from .decode import Head, read_head, read_partition_names, read_partitions
 from .rows import EMPTY, Rows, between, covering, entries, find, put
 
-Covers = Mapping[str, int]
+Selections = Mapping[Selector, int]  # and since which topic version each is held
 
 HEAD_BYTES: Final = 2000  # of a table that was decoded; with 50 columns 11.8 KB were measured
 COLUMN_BYTES: Final = 200
@@ -28,7 +30,7 @@ class TableSnapshot:
     """Entries of one group; ``version`` is the highest of them ever seen.
 
     ``held_bytes`` is what they count in a budget, ``stubs`` how many have their value elsewhere.
-    ``epoch`` is the one that its versions count in. ``covers``: the selections whose blocks are all
+    ``epoch`` is the one that its versions count in. ``selections``: those of which all blocks are
     here, and since which topic version; None: every block is here. ``at``: the topic version at
     which a pull brought it, or confirmed it. ``used``: a reader was answered from it; wiped by the
     cache.
@@ -39,10 +41,10 @@ class TableSnapshot:
         "_head",
         "at",
         "confirmed",
-        "covers",
         "epoch",
         "held_bytes",
         "rows",
+        "selections",
         "stubs",
         "used",
         "version",
@@ -56,10 +58,10 @@ class TableSnapshot:
         epoch: int = 0,
         held_bytes: int = 0,
         stubs: int = 0,
-        covers: Covers | None = None,
+        selections: Selections | None = None,
         at: int = 0,
     ) -> None:
-        self.covers = covers
+        self.selections = selections
         self.at = at
         self.used = False
         self.rows = rows
@@ -78,10 +80,10 @@ class TableSnapshot:
 
         Cost: O(changes + sqrt(entries)); O(changes) for a PREFIX above all that is held.
         """
-        version, covers = max(self.version, changes[-1].version), self.covers
-        if covers is not None:
+        version, selections = max(self.version, changes[-1].version), self.selections
+        if selections is not None:
             newest = changes[-1].version
-            covers = {text: at for text, at in covers.items() if at >= newest}
+            selections = {one: at for one, at in selections.items() if at >= newest}
             changes = self._of_part(changes)
         base = self
         prefixes = [change.version for change in changes if change.kind == PREFIX]
@@ -89,7 +91,7 @@ class TableSnapshot:
             base, prefixes = NOTHING, []
         rows = put(base.rows, changes)
         if prefixes:
-            return snapshot_of(rows, version, epoch=epoch, covers=covers, at=self.at)
+            return snapshot_of(rows, version, epoch=epoch, selections=selections, at=self.at)
         held_bytes, stubs = base.held_bytes, base.stubs
         for key in {change.key for change in changes}:
             old, new = find(base.rows, key), find(rows, key)
@@ -101,7 +103,7 @@ class TableSnapshot:
             epoch=epoch,
             held_bytes=held_bytes,
             stubs=stubs,
-            covers=covers,
+            selections=selections,
             at=self.at,
         )
         after._head = base._head
@@ -123,7 +125,7 @@ class TableSnapshot:
     @property
     def whole(self) -> bool:
         """Whether every entry of the group is here, with its value."""
-        return self.covers is None and not self.stubs
+        return self.selections is None and not self.stubs
 
     @property
     def decoded_bytes(self) -> int:
@@ -143,13 +145,13 @@ class TableSnapshot:
         """Return the block in which ``key`` belongs."""
         return covering(self.rows, key)
 
-    def blocks(self, group: bytes, spans: Sequence[Span] | None = None) -> Iterator[Entry]:
-        """Yield every entry but the one of ``group`` itself; of blocks, those that reach a span."""
-        if spans is None:
+    def blocks(self, group: bytes, ranges: Sequence[KeyRange] | None = None) -> Iterator[Entry]:
+        """Yield the blocks that reach into ``ranges``, sorted; all of them if that is None."""
+        if ranges is None:
             yield from (entry for entry in entries(self.rows) if entry.key != group)
             return
         lead, last = block_lead(group), b""
-        for low, high in spans:
+        for low, high in ranges:
             for entry in between(self.rows, lead + low.encode(), lead + high.encode()):
                 if entry.key > last and entry.key != group:
                     last = entry.key
@@ -176,6 +178,26 @@ class TableSnapshot:
             raise NotReady(f"catalogd sent {db}.{table} without its own entry: ask again")
         return head
 
+    def partitions(self, db: str, table: str, selector: Selector = ALL) -> tuple[Partition, ...]:
+        """Return the partitions that ``selector`` selects, sorted by name.
+
+        Raises:
+            UsageError: the selector is not one for this table.
+            NotReady: the table's own entry is not here.
+        """
+        head, blocks = self._selected(db, table, selector)
+        return read_partitions(head, blocks, selector)
+
+    def partition_names(self, db: str, table: str, selector: Selector = ALL) -> tuple[str, ...]:
+        """Return the names of the selected partitions, sorted; errors as ``partitions``."""
+        head, blocks = self._selected(db, table, selector)
+        return read_partition_names(head, blocks, selector)
+
+    def _selected(self, db: str, table: str, selector: Selector) -> tuple[Head, Iterator[Entry]]:
+        head = self.head_of(db, table)
+        ranges = selector.ranges(head.table.partition_columns)
+        return head, self.blocks(table_key(db, table), ranges)
+
     def discard_head(self) -> None:
         """Give back the memory of what was worked out."""
         self.confirmed = None
@@ -183,7 +205,7 @@ class TableSnapshot:
 
 
 def snapshot_of(
-    rows: Rows, version: int, *, epoch: int = 0, covers: Covers | None = None, at: int = 0
+    rows: Rows, version: int, *, epoch: int = 0, selections: Selections | None = None, at: int = 0
 ) -> TableSnapshot:
     """Return the content of ``rows``, counted from the start."""
     return TableSnapshot(
@@ -192,12 +214,12 @@ def snapshot_of(
         epoch=epoch,
         held_bytes=sum(map(accounted_bytes, entries(rows))),
         stubs=sum(map(_is_stub, entries(rows))),
-        covers=covers,
+        selections=selections,
         at=at,
     )
 
 
-HEAD_ONLY: Final[Covers] = MappingProxyType({})
+NO_SELECTIONS: Final[Selections] = MappingProxyType({})  # the table's own entry alone
 NOTHING: Final = TableSnapshot()
 
 

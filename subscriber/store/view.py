@@ -27,6 +27,7 @@ from ...topics.objects.names import (
     table_name,
 )
 from ...topics.objects.rules import Rule
+from ...topics.objects.selector import ALL, Selector, SelectorKind
 from ...topics.objects.tables import Database
 from ...topics.objects.values import NameRecord
 from ...topics.sharding import NAMESPACE, table_topic
@@ -209,13 +210,15 @@ class View:
         content.used = True
         return content
 
-    def partitions(self, db: str, table: str, text: str | None = None) -> TableSnapshot | None:
-        """Return a table's content if it holds the partitions that match the filter ``text``.
+    def partitions(self, db: str, table: str, selector: Selector = ALL) -> TableSnapshot | None:
+        """Return a table's content if it holds the partitions that ``selector`` selects.
 
         None, and errors, as ``table``.
         """
         content = self.table(db, table)
-        if content is None or not (content.whole or text in (content.covers or ())):
+        if content is None or selector.kind == SelectorKind.TABLE:
+            return content
+        if not (content.whole or selector in (content.selections or ())):
             return None
         head = content.head(table_key(db, table))
         return content if head is not None and head.complete else None

@@ -13,7 +13,6 @@ import random
 import tracemalloc
 from itertools import count
 
-from topicast.subscriber.store.decode import reach_of, read_partitions
 from topicast.subscriber.store.rows import entries
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.subscriber.store.view import TopicView, View, prepare
@@ -32,6 +31,7 @@ from topicast.topics.bulk import chunks
 from topicast.topics.entries import ENTRY_OVERHEAD_BYTES, FULL, Entry, accounted_bytes
 from topicast.topics.objects.blocks import edit_partitions
 from topicast.topics.objects.names import block_key, parse_table_name, table_key
+from topicast.topics.objects.selector import by_filter
 from topicast.topics.objects.tables import Partition
 from topicast.topics.objects.values import COMPLETE, TableValue, encode_table_value
 from topicast.topics.wire import decode, encode
@@ -164,17 +164,14 @@ def bench_partitions(view: View) -> None:
     """Measure partitions(): what a filter costs, and building every object."""
     content = view.partitions("db", "events")
     assert isinstance(content, TableSnapshot)
-    group = table_key("db", "events")
-    head = content.head(group)
-    assert head is not None
-    one = "ds = '2016-01-02' and hour = '07'"
+    text = "ds = '2016-01-02' and hour = '07'"
 
     def filtered() -> tuple[Partition, ...]:
-        return read_partitions(head, content.blocks(group, reach_of(head, one)), one)
+        return content.partitions("db", "events", by_filter(text))
 
     assert len(filtered()) == 1
     ours = best_s(filtered) * 1000
-    its = best_s(lambda: read_partitions(head, content.blocks(group))) * 1000
+    its = best_s(lambda: content.partitions("db", "events")) * 1000
     say("view", "partitions_all", ms=its, partitions=PARTITIONS)
     say("view", "partitions_1", ms=ours, **beside("partitions_all", ours=ours, its=its))
 

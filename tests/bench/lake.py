@@ -21,6 +21,7 @@ from topicast.tests.subscriber.structs import table_struct
 from topicast.tests.subscriber.world import World
 from topicast.topics.entries import FULL, MINIMAL, NONE, accounted_bytes
 from topicast.topics.objects.names import block_key, table_key
+from topicast.topics.objects.selector import ALL
 from topicast.topics.objects.values import (
     ABSENT,
     COMPLETE,
@@ -151,7 +152,7 @@ class Driver(World):
         content = self.view.partitions(db, name)
         if content is not None:
             return content, True
-        ask = self.ask(facts.AskTable, db=db, table=name, whole=True, filter=None)
+        ask = self.ask(facts.AskTable, db=db, table=name, selector=ALL)
         while ask not in self.answers:
             assert ask not in self.errors, self.errors[ask]
             self.pass_until(self.now + STEP_S)

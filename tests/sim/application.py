@@ -118,7 +118,7 @@ class Application:
         self.asking = True
         self.process.ask(
             lambda n: AskTable(
-                id=n, db=db, table=name, whole=whole, filter=asked.filter, give_up_at=give_up_at
+                id=n, db=db, table=name, selector=asked.selector, give_up_at=give_up_at
             )
         )
         self.asking = False

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from topicast.catalog.model.transactions import Transaction
 from topicast.catalog.publish.modes import Mode
 from topicast.subscriber.engine.core import Core
-from topicast.subscriber.store.decode import reach_of, read_partitions
 from topicast.subscriber.store.rows import entries
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.cluster.metastore import State, TableId
@@ -14,6 +13,7 @@ from topicast.tests.cluster.violation import Violation
 from topicast.topics.entries import VALUE, Entry, group_of
 from topicast.topics.follower import LIVE
 from topicast.topics.objects.names import table_key
+from topicast.topics.objects.selector import ALL, TABLE_ONLY, Selector, by_filter
 from topicast.topics.objects.tables import read_table
 from topicast.topics.objects.values import decode_table_value
 from topicast.topics.sharding import NAMESPACE, table_topic
@@ -40,15 +40,17 @@ class Asked:
     part: str | None = None
 
     @property
-    def filter(self) -> str | None:
-        """The filter in the metastore's language."""
+    def selector(self) -> Selector:
+        """What is to be pulled."""
         if self.part is None:
-            return None
+            return ALL if self.whole else TABLE_ONLY
         key, _, value = self.part.partition("=")
-        return f"{key} = '{value}'"
+        return by_filter(f"{key} = '{value}'")
 
     def __str__(self) -> str:
-        return f"{'.'.join(self.table)} {self.filter or ('whole' if self.whole else 'head')}"
+        return (
+            f"{'.'.join(self.table)} {self.selector.filter or ('whole' if self.whole else 'head')}"
+        )
 
 
 class Moments:
@@ -180,9 +182,8 @@ def state_of(asked: Asked, content: TableSnapshot) -> State:
     head = content.head(group)
     assert head is not None
     rev = int(head.table.parameters["rev"])
-    text = asked.filter if head.table.partition_columns else None
-    blocks = content.blocks(group, reach_of(head, text))
-    parts = read_partitions(head, blocks, text) if asked.whole else ()
+    selector = asked.selector if head.table.partition_columns else ALL
+    parts = content.partitions(*asked.table, selector) if asked.whole else ()
     return rev, tuple(sorted((p.name, int(p.parameters["rev"])) for p in parts))
 
 

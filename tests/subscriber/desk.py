@@ -3,16 +3,12 @@
 from topicast.tests.subscriber.source import Catalog
 from topicast.topics.entries import Entry
 from topicast.topics.objects.blocks import decode_block
-from topicast.topics.objects.filters import parse
 from topicast.topics.objects.listing import encode_listing
-from topicast.topics.objects.names import has_values, partition_values, table_key
+from topicast.topics.objects.names import table_key
+from topicast.topics.objects.selector import SelectorKind
 from topicast.topics.objects.tables import Column
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import (
-    SELECT_FILTER,
-    SELECT_NAMES,
-    SELECT_TABLE,
-    SELECT_VALUES,
     Compare,
     Compared,
     Message,
@@ -23,6 +19,7 @@ from topicast.topics.wire.messages import (
     Validate,
     Validated,
 )
+from topicast.topics.wire.selector import selector_of
 
 
 def serve(catalog: Catalog, message: Message, *, accepting: bool | None = None) -> Message | None:
@@ -62,14 +59,8 @@ def _names(row: Entry, pull: Pull) -> list[str]:
     """Return the names in a block that are selected."""
     assert row.value is not None
     names = decode_block(row.value, row.version).names
-    if pull.selector == SELECT_FILTER:
-        predicate = parse(pull.filter).bind([Column("ds", "string", "")])
-        return [name for name in names if predicate(partition_values(name))]
-    if pull.selector == SELECT_VALUES:
-        return [name for name in names if has_values(pull.values)(name)]
-    if pull.selector == SELECT_NAMES:
-        return [name for name in names if name in pull.names]
-    return list(names)
+    matches = selector_of(pull).matches([Column("ds", "string", "")])
+    return [name for name in names if matches is None or matches(name)]
 
 
 def pulled(catalog: Catalog, pull: Pull) -> Pulled:
@@ -78,7 +69,7 @@ def pulled(catalog: Catalog, pull: Pull) -> Pulled:
     topic = catalog.topics[number]
     record = catalog.names.get(pull.db, {}).get(pull.table)
     rows = sorted(topic.rows(key), key=lambda row: row.key) if record else []
-    if pull.selector == SELECT_TABLE:
+    if pull.selector == SelectorKind.TABLE:
         rows = rows[:1]
     held = dict(pull.held)
     rows = [

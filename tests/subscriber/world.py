@@ -18,6 +18,7 @@ from topicast.tests.subscriber.source import Catalog, shop
 from topicast.topics.bulk import CREDIT_DEFAULT, Sender, chunks
 from topicast.topics.entries import Entry, group_of, stub
 from topicast.topics.objects.names import table_key
+from topicast.topics.objects.selector import ALL, TABLE_ONLY, Selector, by_filter
 from topicast.topics.offers import ALL_OFFERED, offered
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.topic import Topic
@@ -114,11 +115,11 @@ class World:
 
     def table(self, name: str, *, whole: bool = False) -> int:
         db, table = name.split(".")
-        return self.ask(facts.AskTable, db=db, table=table, whole=whole)
+        return self.ask(facts.AskTable, db=db, table=table, selector=ALL if whole else TABLE_ONLY)
 
     def partitions(self, name: str, text: str | None = None) -> int:
         db, table = name.split(".")
-        return self.ask(facts.AskTable, db=db, table=table, whole=True, filter=text)
+        return self.ask(facts.AskTable, db=db, table=table, selector=selecting(text))
 
     def start(self) -> None:
         """Bring the member to readiness."""
@@ -369,6 +370,11 @@ def chooser(catalog: Catalog | None = None, *, room: int = 12_000, **settings: o
     world = World(catalog, automatic=True, budget_bytes=budget, **settings)  # type: ignore[arg-type]  # as above
     world.start()
     return world
+
+
+def selecting(text: str | None) -> Selector:
+    """Return the selector of the partitions that match ``text``, or of all."""
+    return ALL if text is None else by_filter(text)
 
 
 def pulls(world: World, name: str = "") -> list[Pull]:

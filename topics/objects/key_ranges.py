@@ -1,11 +1,11 @@
-"""Reach: between which names the partitions that match a filter lie, to look at few blocks.
+"""The ranges of names in which selected partitions lie, so that few blocks have to be read.
 
     ds = '2026-11-01' and hour > 3   ──▶   ds=2026-11-01/hour=…
 
-A reach may be too wide, and never is too narrow. Names are escaped, and so not quite in the order
-of their values: where a value has a character that is escaped, ``%`` stands in the name. So a
-comparison reaches, beside its own range, the few names that leave its literal by ``%`` or by ``/``,
-and its range ends where its literal has such a character itself.
+Ranges may be too wide, and never are too narrow. Names are escaped, and so not quite in the order
+of their values: where a value has a character that is escaped, the name has ``%``. So a comparison
+covers, beside its own range, the few names that differ from its literal by a ``%`` or a ``/``, and
+its range ends where its literal has such a character itself.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,20 +17,27 @@ from .filters import TEXTS, Among, Comparison, Every, Filter, Some, Term
 from .names import partition_name
 from .tables import Column
 
-Span: TypeAlias = tuple[str, str]  # from this name on, below that one
+KeyRange: TypeAlias = tuple[str, str]  # from this name on, below that one
 
 AFTER_ALL: Final = "\U0010ffff"  # sorts behind every character that a name has
-SPANS_MAX: Final = 4096  # beyond, looking at every block is as cheap
+RANGES_MAX: Final = 4096  # beyond, looking at every block is as cheap
 
 
-def reach(wanted: Filter, columns: Sequence[Column]) -> tuple[Span, ...] | None:
-    """Return the spans outside of which no name matches, sorted; None if that is unknown."""
-    spans = _reach(wanted.term, columns)
-    return None if spans is None or len(spans) > SPANS_MAX else _joined(spans)
+def ranges_of_filter(wanted: Filter, columns: Sequence[Column]) -> tuple[KeyRange, ...] | None:
+    """Return the ranges outside of which no name matches, sorted; None if that is unknown."""
+    ranges = _ranges(wanted.term, columns)
+    return None if ranges is None or len(ranges) > RANGES_MAX else _joined(ranges)
 
 
-def reach_of_values(values: Sequence[str], columns: Sequence[Column]) -> Span | None:
-    """Return the span of the partitions whose first values are ``values``; "" stands for any.
+def ranges_of_names(names: Iterable[str]) -> tuple[KeyRange, ...]:
+    """Return one range for each of ``names``, in their order."""
+    return tuple([(name, name + "\0") for name in names])
+
+
+def ranges_of_values(
+    values: Sequence[str], columns: Sequence[Column]
+) -> tuple[KeyRange, ...] | None:
+    """Return the range of the partitions whose first values are ``values``; "" stands for any.
 
     None: it is unknown, for the first value may be any.
 
@@ -44,22 +51,17 @@ def reach_of_values(values: Sequence[str], columns: Sequence[Column]) -> Span | 
     if not first:
         return None
     name = partition_name([column.name for column in columns[: len(first)]], first)
-    return _under(name, more=len(first) < len(columns))
+    return (_under(name, more=len(first) < len(columns)),)
 
 
-def touches(spans: Sequence[Span], lower: str, upper: str | None) -> bool:
-    """Tell whether names from ``lower`` on and below ``upper`` (None: all) may be in ``spans``."""
-    return any((upper is None or low < upper) and lower < high for low, high in spans)
-
-
-def _reach(term: Term, columns: Sequence[Column]) -> list[Span] | None:
+def _ranges(term: Term, columns: Sequence[Column]) -> list[KeyRange] | None:
     if isinstance(term, Some):
-        found: list[Span] = []
+        found: list[KeyRange] = []
         for part in term.terms:
-            spans = _reach(part, columns)
-            if spans is None:
+            ranges = _ranges(part, columns)
+            if ranges is None:
                 return None
-            found += spans
+            found += ranges
         return found
     terms = list(_flat(term))
     prefix, pinned = "", 0
@@ -77,19 +79,19 @@ def _reach(term: Term, columns: Sequence[Column]) -> list[Span] | None:
         more = pinned + 1 < len(columns)
         if values is not None:
             return [_under(prefix + key + _escaped(value), more=more) for value in values]
-        spans = _compared(mine, prefix + key, more=more)
-        return spans if spans is not None else _pinned(prefix)
+        ranges = _compared(mine, prefix + key, more=more)
+        return ranges if ranges is not None else _pinned(prefix)
     if pinned == len(columns):
         prefix = prefix[:-1]
     return _pinned(prefix)
 
 
-def _pinned(prefix: str) -> list[Span] | None:
+def _pinned(prefix: str) -> list[KeyRange] | None:
     return [(prefix, prefix + AFTER_ALL)] if prefix else None
 
 
 def _flat(term: Term) -> Iterable[Comparison | Among]:
-    """Yield what has to hold in any case; what is left out only widens the reach."""
+    """Yield what has to hold in any case; what is left out only widens the ranges."""
     if isinstance(term, Every):
         for part in term.terms:
             yield from _flat(part)
@@ -107,10 +109,12 @@ def _values(terms: Iterable[Comparison | Among]) -> list[str] | None:
     return None
 
 
-def _compared(terms: Iterable[Comparison | Among], lead: str, *, more: bool) -> list[Span] | None:
-    """Return what comparisons of one column reach, whose names begin with ``lead``."""
+def _compared(
+    terms: Iterable[Comparison | Among], lead: str, *, more: bool
+) -> list[KeyRange] | None:
+    """Return the ranges that comparisons of one column allow; its names begin with ``lead``."""
     low, high = lead, lead + AFTER_ALL
-    beside: list[Span] = []
+    beside: list[KeyRange] = []
     for term in terms:
         if not isinstance(term, Comparison):
             continue
@@ -127,7 +131,7 @@ def _compared(terms: Iterable[Comparison | Among], lead: str, *, more: bool) -> 
     return [(low, high), *beside] if low < high else beside
 
 
-def _leaving(literal: str, lead: str, *, by: str) -> list[Span]:
+def _leaving(literal: str, lead: str, *, by: str) -> list[KeyRange]:
     """Return the names that are as ``literal`` up to some place, where they have ``by``."""
     starts = [lead + _escaped(literal[:at]) + by for at in range(len(literal) + 1)]
     return [(start, start + AFTER_ALL) for start in starts]
@@ -138,7 +142,7 @@ def _plain(literal: str) -> str:
     return next((literal[:at] for at, one in enumerate(literal) if _escaped(one) != one), literal)
 
 
-def _under(name: str, *, more: bool) -> Span:
+def _under(name: str, *, more: bool) -> KeyRange:
     return (name + "/", name + "/" + AFTER_ALL) if more else (name, name + "\0")
 
 
@@ -146,10 +150,10 @@ def _escaped(value: str) -> str:
     return partition_name(["k"], [value])[2:] if value else ""
 
 
-def _joined(spans: list[Span]) -> tuple[Span, ...]:
-    """Return ``spans`` sorted, with those that overlap made one."""
-    found: list[Span] = []
-    for low, high in sorted(spans):
+def _joined(ranges: list[KeyRange]) -> tuple[KeyRange, ...]:
+    """Return ``ranges`` sorted, with those that overlap made one."""
+    found: list[KeyRange] = []
+    for low, high in sorted(ranges):
         if found and low <= found[-1][1]:
             found[-1] = (found[-1][0], max(found[-1][1], high))
         else:

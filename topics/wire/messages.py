@@ -14,6 +14,7 @@ from enum import IntEnum, StrEnum
 from typing import Annotated, Final
 
 from ..entries import Entry
+from ..objects.selector import SelectorKind
 from ..offers import ALL_OFFERED
 from .fields import (
     U8,
@@ -89,16 +90,6 @@ CURRENT: Final = JoinAnswer.CURRENT
 BEHIND: Final = JoinAnswer.BEHIND
 SNAPSHOT: Final = JoinAnswer.SNAPSHOT
 DENIED: Final = JoinAnswer.DENIED
-
-
-class SelectorKind(IntEnum):
-    """What a Pull selects of a table."""
-
-    TABLE = 0  # the table's own entry
-    BLOCKS = 1  # the table and all its blocks
-    FILTER = 2  # the table and the blocks in which partitions match a filter
-    NAMES = 3  # the table and the blocks in which partitions of these names may be
-    VALUES = 4  # the table and the blocks of partitions that have these values
 
 
 SELECT_TABLE: Final = SelectorKind.TABLE

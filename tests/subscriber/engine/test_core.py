@@ -9,6 +9,7 @@ from topicast.tests.subscriber.source import shop
 from topicast.tests.subscriber.walk import Walk
 from topicast.tests.subscriber.world import World, started
 from topicast.topics.errors import NotReady, UsageError
+from topicast.topics.objects.selector import TABLE_ONLY
 from topicast.topics.wire.messages import (
     Bye,
     Dropped,
@@ -51,7 +52,9 @@ def test_changes_that_came_at_once_are_told_at_once_and_before_an_answer() -> No
     world.handle(facts.Watching(on=True))
     news = [world.catalog.put_table("shop", name, columns=("new",)) for name in ("orders", "sales")]
     heard = [facts.Received(facts.DATA, delta) for delta in news]
-    ask = facts.AskTable(id=9, db="shop", table="sales", whole=False, give_up_at=world.now + 1)
+    ask = facts.AskTable(
+        id=9, db="shop", table="sales", selector=TABLE_ONLY, give_up_at=world.now + 1
+    )
     told, answer = world.member.handle_all([ask, *heard], now=world.now)
     assert isinstance(told, facts.Changed)
     assert [change.object for change in told.changes] == ["shop.orders", "shop.sales"]
@@ -81,7 +84,7 @@ def test_asks_before_anything_is_there_wait_and_are_served() -> None:
 def test_pull_before_the_catalog_address_is_known_says_so_when_it_gives_up() -> None:
     world = World(shop(), catalog_address="")
     number = world.ask(
-        facts.AskTable, db="shop", table="orders", whole=False, give_up_at=world.now + 0.2
+        facts.AskTable, db="shop", table="orders", selector=TABLE_ONLY, give_up_at=world.now + 0.2
     )
     sync = world.ask(facts.AskSync, give_up_at=world.now + 0.2)
     world.pass_time(0.5)

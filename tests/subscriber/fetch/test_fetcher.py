@@ -6,15 +6,15 @@ import pytest
 from topicast.subscriber.fetch import fetcher as pulls
 from topicast.subscriber.fetch.fence import InvalidationFence
 from topicast.subscriber.fetch.fetcher import PULLS_MAX, WAITING_MAX, Fetcher
-from topicast.subscriber.fetch.targets import cover_of, selection
 from topicast.subscriber.protocol import facts
 from topicast.subscriber.store.rows import EMPTY, put
-from topicast.subscriber.store.table_snapshot import HEAD_ONLY, TableSnapshot, snapshot_of
+from topicast.subscriber.store.table_snapshot import NO_SELECTIONS, TableSnapshot, snapshot_of
 from topicast.tests.subscriber.desk import pulled
 from topicast.tests.subscriber.source import Catalog, shop
 from topicast.topics.errors import NotReady, OverBudget
 from topicast.topics.objects.listing import decode_listing
 from topicast.topics.objects.names import table_key
+from topicast.topics.objects.selector import ALL, TABLE_ONLY, by_names
 from topicast.topics.requests import RETRY_S
 from topicast.topics.wire.messages import Cancel, Pull, Refused
 
@@ -26,7 +26,9 @@ def _pulls() -> Fetcher:
 
 
 def _ask(number: int, table: str = "orders", give_up_at: float = 10.0) -> facts.AskTable:
-    return facts.AskTable(id=number, db="shop", table=table, whole=False, give_up_at=give_up_at)
+    return facts.AskTable(
+        id=number, db="shop", table=table, selector=TABLE_ONLY, give_up_at=give_up_at
+    )
 
 
 def _sent(effects: tuple[facts.Effect, ...], kind: type = Pull) -> list[Pull]:
@@ -112,7 +114,7 @@ def test_reply_of_another_epoch_than_what_is_held_is_pulled_again_with_nothing_h
     source = shop()
     key = table_key("shop", "orders")
     rows = source.topics[source.topic("shop", "orders")].rows(key)
-    held = snapshot_of(put(EMPTY, rows), 1, covers=HEAD_ONLY)
+    held = snapshot_of(put(EMPTY, rows), 1, selections=NO_SELECTIONS)
     bases = [(0, source.epoch - 1, held, ()), (0, source.epoch, None, ())]
     machine = Fetcher(
         count(1).__next__, base=lambda _db, _table: bases.pop(0), fence=InvalidationFence()
@@ -127,11 +129,11 @@ def test_reply_of_another_epoch_than_what_is_held_is_pulled_again_with_nothing_h
     assert whole.result.entry(key) is not None
 
 
-SALES = selection("shop", "sales", None)
+SALES = facts.AskTable(id=1, db="shop", table="sales", selector=ALL, give_up_at=60.0)
 
 
 def _begin(machine: Fetcher, **selected: object) -> Pull:
-    ask = replace(SALES, id=1, give_up_at=60.0, **selected)
+    ask = replace(SALES, **selected)
     (pull,) = _sent(machine.ask(ask, now=0.0))
     return pull
 
@@ -191,7 +193,7 @@ def test_page_that_is_answered_twice_counts_once() -> None:
 def test_names_alone_are_asked_for_without_what_is_held() -> None:
     source = shop()
     rows = source.topics[source.topic("shop", "sales")].rows(table_key("shop", "sales"))
-    held = snapshot_of(put(EMPTY, rows[:2]), 1, covers=HEAD_ONLY)
+    held = snapshot_of(put(EMPTY, rows[:2]), 1, selections=NO_SELECTIONS)
     machine = Fetcher(
         count(1).__next__,
         base=lambda _db, _table: (0, source.epoch, held, ()),
@@ -203,16 +205,16 @@ def test_names_alone_are_asked_for_without_what_is_held() -> None:
 
 def test_named_partitions_are_remembered_as_held() -> None:
     machine, source = _pulls(), shop()
-    pull = _begin(machine, names=("ds=001", "ds=000"))
+    pull = _begin(machine, selector=by_names(("ds=001", "ds=000")))
     whole, _ = machine.part(pulled(source, pull), now=0.0)
     assert whole is not None
     assert isinstance(whole.result, TableSnapshot)
-    assert set(whole.result.covers or ()) == {cover_of(None, ("ds=000", "ds=001"))}
-    long = tuple(f"ds={number:05d}" for number in range(pulls.COVER_MAX // 8))
-    whole, _ = machine.part(pulled(source, _begin(machine, names=long)), now=0.0)
+    assert set(whole.result.selections or ()) == {by_names(("ds=000", "ds=001"))}
+    long = tuple(f"ds={number:05d}" for number in range(pulls.SELECTION_LENGTH_MAX // 8))
+    whole, _ = machine.part(pulled(source, _begin(machine, selector=by_names(long))), now=0.0)
     assert whole is not None
     assert isinstance(whole.result, TableSnapshot)
-    assert set(whole.result.covers or ()) == set(), "too long to remember"
+    assert set(whole.result.selections or ()) == set(), "too long to remember"
 
 
 def test_pull_whose_parts_still_come_is_not_asked_for_again() -> None:

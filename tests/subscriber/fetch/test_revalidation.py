@@ -2,12 +2,13 @@
 
 from topicast.subscriber.fetch.revalidation import BESIDE_MAX, claims_beside, confirm, still_true
 from topicast.subscriber.store.rows import EMPTY, put
-from topicast.subscriber.store.table_snapshot import HEAD_ONLY, Covers, snapshot_of
+from topicast.subscriber.store.table_snapshot import NO_SELECTIONS, Selections, snapshot_of
 from topicast.subscriber.store.view import TopicView
 from topicast.tests.subscriber.desk import pulled
 from topicast.tests.subscriber.source import shop
 from topicast.topics.entries import Entry
 from topicast.topics.objects.names import table_key
+from topicast.topics.objects.selector import by_filter
 from topicast.topics.wire.messages import SELECT_TABLE, Claimed, Pull
 
 
@@ -15,14 +16,14 @@ def place(**at: int) -> TopicView:
     """Return what was pulled: tables without their blocks, by name, at these topic versions."""
     held = TopicView(partial=True, epoch=10)
     for name, version in at.items():
-        hold(held, name, at=version, covers=HEAD_ONLY)
+        hold(held, name, at=version, selections=NO_SELECTIONS)
     return held
 
 
-def hold(held: TopicView, name: str, *, at: int, covers: Covers | None) -> None:
+def hold(held: TopicView, name: str, *, at: int, selections: Selections | None) -> None:
     group = table_key("shop", name)
     rows = put(EMPTY, [Entry(group, 1, 1, 1, 1, b"v")])
-    held.groups[group] = snapshot_of(rows, 1, epoch=10, covers=covers, at=at)
+    held.groups[group] = snapshot_of(rows, 1, epoch=10, selections=selections, at=at)
 
 
 def claim(name: str, version: int, *, whole: bool = False) -> Claimed:
@@ -35,8 +36,8 @@ def ats(held: TopicView) -> list[int]:
 
 def test_each_other_table_is_asked_for_as_of_the_version_at_which_it_is_known() -> None:
     held = place(a=5, b=9, c=3)
-    hold(held, "d", at=4, covers=None)
-    hold(held, "e", at=3, covers={"ds = 1": 3})
+    hold(held, "d", at=4, selections=None)
+    hold(held, "e", at=3, selections={by_filter("ds = 1"): 3})
     found = claims_beside(held, table_key("shop", "c"), reached=6)
     assert sorted(found, key=lambda one: one.table) == [
         claim("a", 6),
@@ -62,7 +63,7 @@ def test_what_is_confirmed_is_as_new_as_the_reply_and_never_older_than_before() 
 def test_claim_says_nothing_of_what_is_held_instead_by_now() -> None:
     """P-PULL-17: content that is older than the claim, or that has partitions by now."""
     held = place(a=5)
-    hold(held, "b", at=7, covers={"ds = 1": 7})
+    hold(held, "b", at=7, selections={by_filter("ds = 1"): 7})
     confirm(held, [claim("a", 6), claim("b", 7)], at=18, reached=5)
     assert ats(held) == [5, 7]
 
@@ -91,7 +92,7 @@ def pushed(*names: str, used: tuple[str, ...] = (), **at: int) -> TopicView:
     """Return a topic at full, with what was pulled in it, by name, at these topic versions."""
     held = TopicView(epoch=10, aside=place(**at))
     for name in names:
-        hold(held, name, at=0, covers=None)
+        hold(held, name, at=0, selections=None)
         held.groups[table_key("shop", name)].used = name in used
     return held
 

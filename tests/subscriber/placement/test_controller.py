@@ -15,6 +15,7 @@ from topicast.tests.subscriber.source import NAMES, Catalog, shop
 from topicast.tests.subscriber.world import World
 from topicast.topics.entries import FULL, MINIMAL
 from topicast.topics.errors import UsageError
+from topicast.topics.objects.selector import ALL, TABLE_ONLY
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import CatchUp, Pull
 
@@ -33,10 +34,9 @@ def levels(world: World) -> dict[int, str]:
 def read(world: World, name: str, *, whole: bool = False) -> None:
     """Read a table as an application would: note it, look at memory, else pull."""
     world.member.placement.reads.append(("shop", name, whole))
-    view = world.view
-    found = view.partitions("shop", name) if whole else view.table("shop", name)
-    if found is None:
-        world.ask(facts.AskTable, db="shop", table=name, whole=whole)
+    selector = ALL if whole else TABLE_ONLY
+    if world.view.partitions("shop", name, selector) is None:
+        world.ask(facts.AskTable, db="shop", table=name, selector=selector)
 
 
 def large(tables: int = 40) -> Catalog:

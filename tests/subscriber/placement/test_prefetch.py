@@ -10,6 +10,7 @@ from topicast.subscriber.store.usage import HALF_LIFE_S, HOT_PER_S
 from topicast.tests.subscriber.source import shop
 from topicast.tests.subscriber.world import World, chooser, pulls
 from topicast.topics.objects.names import table_key
+from topicast.topics.objects.selector import TABLE_ONLY, by_filter
 from topicast.topics.wire.messages import Pulled
 
 HOT = int(2 * HOT_PER_S * HALF_LIFE_S)  # reads that make a table hot
@@ -18,11 +19,12 @@ HOT = int(2 * HOT_PER_S * HALF_LIFE_S)  # reads that make a table hot
 def read(world: World, name: str, *, times: int = 1, text: str | None = None) -> None:
     """Read a table as an application would: note it, look at memory, else pull."""
     whole = text is not None
+    selector = TABLE_ONLY if text is None else by_filter(text)
     world.member.placement.reads.extend([("shop", name, whole)] * times)
     view = world.view
-    found = view.partitions("shop", name, text) if whole else view.table("shop", name)
+    found = view.partitions("shop", name, selector)
     if found is None:
-        world.ask(facts.AskTable, db="shop", table=name, whole=whole, filter=text)
+        world.ask(facts.AskTable, db="shop", table=name, selector=selector)
 
 
 def heat(world: World, names: Iterable[str], *, times: int = HOT) -> None:
@@ -115,7 +117,7 @@ def test_what_its_last_filters_need_is_all_that_is_pulled() -> None:
     asked = [one.filter for one in pulls(world)[before:]]
     assert asked == texts[-FILTERS_MAX:]
     for text in texts[-FILTERS_MAX:]:
-        assert world.view.partitions("shop", "sales", text) is not None
+        assert world.view.partitions("shop", "sales", by_filter(text)) is not None
     assert world.stats().prefetches == FILTERS_MAX
 
 

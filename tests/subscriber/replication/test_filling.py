@@ -8,6 +8,7 @@ from topicast.tests.subscriber.source import shop
 from topicast.tests.subscriber.world import World, columns_of
 from topicast.topics.entries import FULL, MINIMAL
 from topicast.topics.objects.names import table_key
+from topicast.topics.objects.selector import by_filter
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import Chunk, Pull, Pulled
 
@@ -67,15 +68,15 @@ def test_change_of_another_table_of_the_topic_leaves_what_is_withheld() -> None:
 def test_filter_of_a_withheld_table_is_kept_and_only_what_changed_is_pulled_again() -> None:
     world = withholding("sales")
     world.partitions("shop.sales", "ds = '050'")
-    assert world.view.partitions("shop", "sales", "ds = '050'") is not None
-    assert world.view.partitions("shop", "sales", "ds = '051'") is None
+    assert world.view.partitions("shop", "sales", by_filter("ds = '050'")) is not None
+    assert world.view.partitions("shop", "sales", by_filter("ds = '051'")) is None
     world.publish(world.catalog.put_partitions("shop", "sales", {"ds=001": {"n": "new"}}))
-    assert world.view.partitions("shop", "sales", "ds = '050'") is None
+    assert world.view.partitions("shop", "sales", by_filter("ds = '050'")) is None
     got: list[Pulled] = []
     world.held_back = lambda _channel, message: isinstance(message, Pulled) and got.append(message)  # type: ignore[func-returns-value]
     world.partitions("shop.sales", "ds = '050'")
     assert [len(reply.entries) for reply in got] == [0]
-    assert world.view.partitions("shop", "sales", "ds = '050'") is not None
+    assert world.view.partitions("shop", "sales", by_filter("ds = '050'")) is not None
 
 
 def test_reply_older_than_a_stub_is_not_kept_at_full_either() -> None:

@@ -1,9 +1,7 @@
 import pytest
 
 from topicast.subscriber.store.decode import (
-    reach_of,
     read_head,
-    read_partition_names,
     read_partitions,
 )
 from topicast.subscriber.store.rows import EMPTY, put
@@ -12,6 +10,7 @@ from topicast.tests.subscriber.source import shop
 from topicast.topics.entries import Entry, stub
 from topicast.topics.errors import UsageError, WireError
 from topicast.topics.objects.names import table_key
+from topicast.topics.objects.selector import by_filter, by_names
 from topicast.topics.objects.values import ABSENT
 
 GROUP = table_key("shop", "sales")
@@ -33,20 +32,19 @@ def _sales() -> TableSnapshot:
 )
 def test_filter_chooses_partitions_by_their_values(text: str, names: list[str]) -> None:
     sales = _sales()
-    head = sales.head(GROUP)
-    assert head is not None
-    assert [one.name for one in read_partitions(head, sales.blocks(GROUP), text)] == names
-    assert read_partition_names(head, sales.blocks(GROUP), text) == tuple(names)
+    selector = by_filter(text)
+    assert [one.name for one in sales.partitions("shop", "sales", selector)] == names
+    assert sales.partition_names("shop", "sales", selector) == tuple(names)
 
 
 def test_partitions_are_read_by_name_from_the_blocks_where_they_stand() -> None:
     sales = _sales()
     head = sales.head(GROUP)
     assert head is not None
-    names = ["ds=098", "ds=007", "ds=none"]
-    blocks = list(sales.blocks(GROUP, reach_of(head, None, names)))
+    selector = by_names(["ds=098", "ds=007", "ds=none"])
+    blocks = list(sales.blocks(GROUP, selector.ranges(head.table.partition_columns)))
     assert len(blocks) == 2
-    found = read_partitions(head, blocks, names=names)
+    found = read_partitions(head, blocks, selector)
     assert [one.name for one in found] == ["ds=007", "ds=098"]
 
 
@@ -60,13 +58,9 @@ def test_every_partition_is_read_whole_and_sorted() -> None:
     assert found[7].parameters == {"n": "7"}
 
 
-@pytest.mark.parametrize("text", ["nonsense", "other = 'x'", ""])
-def test_filter_that_is_none_is_refused(text: str) -> None:
-    sales = _sales()
-    head = sales.head(GROUP)
-    assert head is not None
+def test_filter_that_is_not_for_this_table_is_refused() -> None:
     with pytest.raises(UsageError):
-        read_partitions(head, sales.blocks(GROUP), text)
+        _sales().partitions("shop", "sales", by_filter("other = 'x'"))
 
 
 def test_only_a_plain_table_is_complete_without_partitions() -> None:

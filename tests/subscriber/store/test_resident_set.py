@@ -1,13 +1,13 @@
 """Level minimal: what was pulled is kept until a stub says that it is stale, and no longer."""
 
 from topicast.subscriber.protocol import facts
-from topicast.subscriber.store.decode import reach_of, read_partitions
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.subscriber.source import NAMES, Catalog, shop
 from topicast.tests.subscriber.world import World, columns_of, started
 from topicast.topics.entries import FULL, MINIMAL
 from topicast.topics.errors import OverBudget
 from topicast.topics.objects.names import block_key, table_key
+from topicast.topics.objects.selector import by_filter
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire import encode
 from topicast.topics.wire.header import HEARTBEAT_PREFIX, prefix
@@ -324,14 +324,10 @@ def test_many_topics_join_at_minimal_for_few_bytes() -> None:
 
 def names(world: World, text: str) -> list[str] | None:
     """Return what memory says of the partitions of ``sales`` that match; None if it does not."""
-    content = world.view.partitions("shop", "sales", text)
+    content = world.view.partitions("shop", "sales", by_filter(text))
     if content is None:
         return None
-    key = table_key("shop", "sales")
-    head = content.head(key)
-    assert head is not None
-    blocks = content.blocks(key, reach_of(head, text))
-    return [one.name for one in read_partitions(head, blocks, text)]
+    return list(content.partition_names("shop", "sales", by_filter(text)))
 
 
 def test_filter_brings_the_blocks_that_it_needs_and_is_answered_from_memory_then() -> None:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from topicast.subscriber.fetch.targets import cover_of
 from topicast.subscriber.protocol import facts
 from topicast.tests.subscriber.world import World, started
 from topicast.topics.entries import FULL, MINIMAL
 from topicast.topics.errors import NoSuchObject
+from topicast.topics.objects.selector import Selector, by_filter, by_names
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import Pull
 
@@ -26,9 +26,9 @@ def pulls(world: World) -> int:
     return len(world.said(Pull))
 
 
-def names(world: World, cover: str) -> int | None:
+def names(world: World, selector: Selector) -> int | None:
     """Return how many blocks memory has for a selection of ``sales``; None: it does not know."""
-    content = world.view.partitions("shop", "sales", cover)
+    content = world.view.partitions("shop", "sales", selector)
     return None if content is None else len(content) - 1
 
 
@@ -63,11 +63,11 @@ def test_filter_that_matches_nothing_is_kept_until_a_partition_is_added() -> Non
     text = "ds = 'x'"
     world.partitions("shop.sales", text)
     world.partitions("shop.sales", text)
-    assert (pulls(world), names(world, text)) == (1, 0)
+    assert (pulls(world), names(world, by_filter(text))) == (1, 0)
     world.publish(world.catalog.put_partitions("shop", "sales", {"ds=x": {"n": "new"}}))
-    assert names(world, text) is None
+    assert names(world, by_filter(text)) is None
     world.partitions("shop.sales", text)
-    assert (pulls(world), names(world, text)) == (2, 1)
+    assert (pulls(world), names(world, by_filter(text))) == (2, 1)
     world.publish(world.catalog.put_partitions("shop", "sales", {"ds=x": None}))
     world.partitions("shop.sales", text)
     assert pulls(world) == 3
@@ -77,18 +77,16 @@ def test_partition_that_another_filter_holds_ends_the_one_that_matches_nothing()
     world = at(MINIMAL)
     world.partitions("shop.sales", "ds = '050'")
     world.partitions("shop.sales", "ds = 'x'")
-    assert names(world, "ds = 'x'") is not None
+    assert names(world, by_filter("ds = 'x'")) is not None
     world.publish(world.catalog.put_partitions("shop", "sales", {"ds=051": {"n": "new"}}))
-    assert names(world, "ds = 'x'") is None  # what is added beside it may match
+    assert names(world, by_filter("ds = 'x'")) is None  # what is added beside it may match
 
 
 def test_names_of_no_partition_are_kept_like_a_filter() -> None:
     world = at(MINIMAL)
-    cover = cover_of(None, ("ds=x",))
-    assert cover is not None
-    ask = {"db": "shop", "table": "sales", "whole": True, "names": ("ds=x",)}
-    world.ask(facts.AskTable, **ask)
-    world.ask(facts.AskTable, **ask)
-    assert (pulls(world), names(world, cover)) == (1, 0)
+    selector = by_names(("ds=x",))
+    world.ask(facts.AskTable, db="shop", table="sales", selector=selector)
+    world.ask(facts.AskTable, db="shop", table="sales", selector=selector)
+    assert (pulls(world), names(world, selector)) == (1, 0)
     world.publish(world.catalog.put_partitions("shop", "sales", {"ds=x": {"n": "new"}}))
-    assert names(world, cover) is None
+    assert names(world, selector) is None
