@@ -31,10 +31,8 @@ from .model.transactions import WriteRow
 from .model.versions import VersionLog
 from .publish.backfill import Backfill
 from .publish.modes import POLICY_DEFAULT, Mode, Policy, overrides_text
-from .serve.admin import AdminOrders, Hands
-from .serve.admin_jobs import Jobs
+from .serve.admin import AdminOrders, Controls, Jobs
 from .serve.dispatcher import Dispatcher
-from .serve.pulls import Pulls
 from .serve.report_acks import ReportAcks
 
 CHECKED_PER_TURN: Final = 200  # names looked at for what a restart left without content
@@ -122,7 +120,7 @@ class Catalog:
                 away = bool(deaf) or (fact.away and not self.poller.enabled)
                 self._write(self.loader.on_read_failed(fact, away=away, now=now), now_us)
             case NamesRead() | NamesFailed() if fact.job:
-                self.admin.listed(fact, now=now)
+                self.admin.on_names(fact, now=now)
             case NamesRead():
                 self._on_names(fact, now_us)
             case NamesFailed():
@@ -130,7 +128,7 @@ class Catalog:
                 self.error, self._listing = fact.error, False
                 self._list_at = now + LISTING_RETRY_S
             case Asked():
-                self.dispatcher.ask(
+                self.dispatcher.handle(
                     fact.peer,
                     fact.message,
                     judge=self.judge,
@@ -272,14 +270,15 @@ class Catalog:
             Jobs(self.namespace, self.tables, self.loader, poller=self.poller, load=self._load),
             poller=self.poller,
             backfill=self.backfill,
-            hands=Hands(turn=self.turn, follows=self._follows),
+            controls=Controls(change_mode=self.turn, follows=self._follows),
         )
 
     def _make_dispatcher(self) -> Dispatcher:
         return Dispatcher(
-            Pulls(self.namespace, self.tables, self.position),
-            self.loader,
-            self.poller,
+            self.namespace,
+            self.tables,
+            loader=self.loader,
+            poller=self.poller,
             admin=self.admin,
             report_acks=self.report_acks,
             version_log=self.version_log,
@@ -307,7 +306,7 @@ class Catalog:
             self.dispatcher.settled, self._list_at = False, now
         if batch.whole:
             self._write(self.loader.on_poll_done(fact.poll), now_us)
-            self.dispatcher.polled(fact.poll, batch.seq)
+            self.dispatcher.on_polled(fact.poll, batch.seq)
             self._first_seq = batch.seq if self._first_seq is None else self._first_seq
 
     def _on_names(self, fact: NamesRead, now_us: int) -> None:
@@ -335,7 +334,7 @@ class Catalog:
     def _write(self, effects: tuple[Result, ...], now_us: int) -> None:
         for withdrawn in self._materializer.apply(effects, now_us):
             self.counts.withdrawn += 1
-            self.dispatcher.withdrawn(withdrawn)
+            self.dispatcher.on_withdrawn(withdrawn)
 
     def _order(self, now: float) -> None:
         """Order what may be asked of the metastore now."""

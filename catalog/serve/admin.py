@@ -1,52 +1,210 @@
-"""AdminOrders: what operators tell catalogd to do, and who waits until it is done.
+"""The orders of operators: carried out at once, or as jobs that take several turns.
 
-    mode, drivers          ▶ at once
-    invalidate, refresh    ▶ a job, by steps ▶ done
+    mode, drivers          ──▶ answered at once
+    invalidate, refresh    ──▶ job: names listed ──▶ some tables a turn ──▶ answered when done
 
-For a database, or for everything, the names are listed first, unless only data has changed.
-Invariant: an order is refused before anything is changed, or obeyed to its end.
+A job on a database, or on everything, lists the names in the metastore first, unless only data has
+changed. What a job has read again is published before its next step.
+Invariant: an order is refused before anything is changed, or carried out to its end.
 """
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from ...topics.errors import ConfigError, NoSuchObject, UsageError
-from ...topics.objects.names import check_partition_name, database_key, parse_table_name
+from ...topics.objects.names import TableId, check_partition_name, database_key, parse_table_name
 from ...topics.objects.rules import rule_of, with_rule
 from ...topics.offers import offers_in_words
-from ...topics.wire.messages import Inspected, Message, Order, OrderKind, Refused
+from ...topics.wire.messages import SOURCE_ORDERS, Inspected, Message, Order, OrderKind, Refused
 from ...topics.wire.refusal import Refusal
-from ..ingest.loader import Withdraw
+from ..ingest.actions import Dirty, DirtyDatabase, DirtyPartitions, DirtyTable
+from ..ingest.loader import WHOLE_PER_READ_MAX, Loader, Withdraw
 from ..ingest.poller import Poller
 from ..ingest.reads import NamesFailed, NamesRead, ReadNames
 from ..model.namespace import Namespace
+from ..model.tables import Tables
 from ..model.transactions import OrderRow
 from ..publish.backfill import Backfill
 from ..publish.modes import Mode, overrides_text, parse_mode
-from .admin_jobs import INVALIDATE, REFRESH, Job, Jobs
+from .pending import PendingRequests
 
-MODE: Final = OrderKind.MODE
-DRIVERS: Final = OrderKind.DRIVERS
-ORDERS: Final = (MODE, DRIVERS, INVALIDATE, REFRESH)
 DATA: Final = "data"  # behind the object that is refreshed
 
 JOBS_MAX: Final = 100
-STILL_S_MAX: Final = 60.0  # without a step forward: the metastore does not answer
+TABLES_PER_STEP_MAX: Final = 50  # 20 µs each, and their rows in the commit
+STALLED_S_MAX: Final = 60.0  # without progress: the metastore does not answer
 RETRY_MS: Final = 1000
+
+Listing = Mapping[str, tuple[bytes, tuple[tuple[str, str], ...]]]
+"""By database: its Thrift struct, and the (name, type) of its tables."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """One order that takes more than a turn; empty names stand for everything below.
+
+    ``data``: only the data has changed, not the metadata in the metastore. ``progress_at``: when
+    the last step ended. ``tables``: still to do; None while the names are being listed.
+    ``found``: those that the metastore listed. ``requested``, ``failed``: tables of the last step
+    that are read again, and those that the metastore could not read, with its error. ``seq``:
+    everything up to this arrival number is published before the next step; None: no wait.
+    """
+
+    number: int
+    order: OrderKind
+    db: str = ""
+    table: str = ""
+    partition: str = ""
+    data: bool = False
+    progress_at: float
+    tables: deque[TableId] | None = None
+    found: frozenset[TableId] = frozenset()
+    requested: tuple[TableId, ...] = ()
+    seq: int | None = None
+    done: int = 0
+    failed: dict[TableId, str] = field(default_factory=dict)
+
+    @property
+    def object(self) -> str:
+        """The object as an operator writes it; empty: everything."""
+        name = ".".join(filter(None, (self.db, self.table)))
+        return f"{name}/{self.partition}" if self.partition else name
+
+
+class Jobs:
+    """Carries out the steps of jobs on what catalogd holds."""
+
+    def __init__(
+        self,
+        namespace: Namespace,
+        tables: Tables,
+        loader: Loader,
+        *,
+        poller: Poller,
+        load: Callable[[TableId], None],
+    ) -> None:
+        """``load`` loads a table in the background, if its mode does so."""
+        self._namespace = namespace
+        self._tables = tables
+        self._loader = loader
+        self._poller = poller
+        self._load = load
+
+    def waits(self, job: Job) -> bool:
+        """Return whether ``job`` waits for names, or for what it has read again."""
+        if job.tables is None or job.seq is None:
+            return job.tables is None
+        if self._loader.oldest_unpublished() <= job.seq:
+            return True
+        left = (table for table in job.requested if table not in job.failed)
+        return bool(job.table) and any(map(self._loader.is_loading, left))
+
+    def begin(self, job: Job, databases: Listing) -> bool:
+        """Let ``job`` begin with the names that were listed; False if none is its own."""
+        known = [db for db in self._namespace.databases() if job.db in ("", db)]
+        every = {*databases, *known}
+        job.found = frozenset((db, row[0]) for db, (_, rows) in databases.items() for row in rows)
+        held = {(db, row.name) for db in known for row in self._namespace.tables(db)}
+        job.tables = deque(sorted(job.found | held))
+        news = (
+            every if job.order == OrderKind.REFRESH else every - set(databases).intersection(known)
+        )
+        if news:
+            self._read(job, [DirtyDatabase(db=db) for db in sorted(news)])
+        return bool(every)
+
+    def step(self, job: Job, *, at_us: int) -> bool:
+        """Carry out the next step of ``job``, which does not wait; return whether it is done."""
+        job.seq = None
+        if job.tables and job.order == OrderKind.INVALIDATE and not job.partition:
+            self._invalidate_some(job, at_us)
+        elif job.tables and job.data and not self.missing(job):
+            self._raise_data_of_some(job, at_us)
+        elif job.tables:  # also a table that is new, whose event has not come yet
+            self._refresh_some(job)
+        return not job.tables and job.seq is None
+
+    def begin_without_listing(self, job: Job) -> None:
+        """Let ``job``, which is for a database that is known, begin."""
+        tables = ((job.db, row.name) for row in self._namespace.tables(job.db))
+        job.tables = deque(sorted(tables))
+
+    def missing(self, job: Job) -> bool:
+        """Return whether the object of ``job`` does not exist."""
+        table = (job.db, job.table)
+        if job.partition and self._tables.loaded(table):
+            return not self._tables.has_partition(table, job.partition)
+        if job.table:
+            return self._namespace.find(table) is None
+        return bool(job.db) and not self._namespace.knows(job.db)
+
+    def _invalidate_some(self, job: Job, at_us: int) -> None:
+        assert job.tables is not None
+        dirty: list[Dirty] = []
+        for table in _take(job.tables, TABLES_PER_STEP_MAX):
+            known = self._namespace.find(table) is not None
+            if known:
+                self._loader.invalidate(table)
+                self._tables.withdraw(table, source=SOURCE_ORDERS, at_us=at_us)
+                self._load(table)
+                job.done += 1
+            if known != (table in job.found):
+                dirty.append(DirtyTable(db=table[0], table=table[1], dropped=known))
+        if dirty:
+            self._read(job, dirty)
+
+    def _raise_data_of_some(self, job: Job, at_us: int) -> None:
+        assert job.tables is not None
+        named = (job.partition,) if job.partition else ()
+        for table in _take(job.tables, TABLES_PER_STEP_MAX):
+            if self._namespace.find(table) is None:
+                continue  # dropped since the order began
+            self._tables.raise_data(table, partitions=named, source=SOURCE_ORDERS, at_us=at_us)
+            job.done += 1
+
+    def _refresh_some(self, job: Job) -> None:
+        assert job.tables is not None
+        if job.partition:
+            job.tables.clear()
+            dirt = DirtyPartitions(db=job.db, table=job.table, names=(job.partition,), data=True)
+            self._read(job, [dirt])
+            job.done += 1
+            return
+        dirty: list[Dirty] = []
+        for table in _take(job.tables, WHOLE_PER_READ_MAX):
+            known = self._namespace.find(table) is not None
+            if not job.table and known and table in job.found and not self._tables.loaded(table):
+                continue  # nothing is held that could be old
+            if not self._namespace.knows(table[0]):
+                dirty.append(DirtyDatabase(db=table[0]))
+            whole, named = table in job.found, bool(job.table)
+            dirty.append(DirtyTable(db=table[0], table=table[1], whole=whole, data=named))
+            job.done += 1
+        if dirty:
+            self._read(job, dirty)
+
+    def _read(self, job: Job, dirty: Iterable[Dirty]) -> None:
+        dirty = tuple(dirty)
+        job.seq = self._poller.seq
+        job.requested = tuple(
+            (one.db, one.table) for one in dirty if not isinstance(one, DirtyDatabase)
+        )
+        self._loader.mark_dirty(dirty, seq=job.seq)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hands:
-    """What orders reach beside their jobs: the mode is turned, a database is not left out."""
+class Controls:
+    """What orders reach beside tables: the mode is changed, a database is not left out."""
 
-    turn: Callable[[Mode], bool]
+    change_mode: Callable[[Mode], bool]
     follows: Callable[[str], bool]
 
 
 class AdminOrders:
-    """The orders that were given and are not done."""
+    """The orders that were given, their jobs, and the answers to them."""
 
     def __init__(
         self,
@@ -55,17 +213,19 @@ class AdminOrders:
         *,
         poller: Poller,
         backfill: Backfill,
-        hands: Hands,
+        controls: Controls,
     ) -> None:
         self._namespace = namespace
         self._jobs = jobs
         self._poller = poller
         self._backfill = backfill
-        self._hands = hands
-        self._open: dict[int, Job] = {}
-        self._numbers = 0
+        self._controls = controls
+        self._open: dict[int, Job] = {}  # by number
+        self._callers: PendingRequests[int, None] = PendingRequests(requests_max=JOBS_MAX)
+        """The requests that wait for a job, by its number; a job goes on when its client leaves."""
+        self._last_number = 0
         self._to_list: list[ReadNames] = []
-        self._given: list[tuple[str, str, str]] = []  # who, order, of what
+        self._given: list[tuple[str, str, str]] = []  # operator, order, object
         self._answers: list[tuple[bytes, Message]] = []
 
     def __len__(self) -> int:
@@ -76,70 +236,69 @@ class AdminOrders:
         """Whether a turn has something to do without a new fact."""
         return any(job.tables is not None and job.seq is None for job in self._open.values())
 
-    def ask(self, peer: bytes, order: Order, *, now: float, at_us: int) -> None:
-        """Take an order in; what is wrong with it is answered at once."""
-        if any((job.peer, job.request) == (peer, order.request) for job in self._open.values()):
-            return  # asked again
+    def on_order(self, peer: bytes, order: Order, *, now: float, at_us: int) -> None:
+        """Take an order in; one that is wrong is refused at once."""
+        if self._callers.get(peer, order.request) is not None:
+            return  # sent again
         try:
-            if order.order == MODE:
-                self._turn(peer, order)
-            elif order.order == DRIVERS:
-                self._rule(peer, order, at_us=at_us)
-            elif order.order in ORDERS:
-                self._begin(peer, order, now=now)
-            else:
-                raise UsageError(f"no order {order.order!r}: {', '.join(ORDERS)}")
+            match _kind_of(order):
+                case OrderKind.MODE:
+                    self._mode(peer, order)
+                case OrderKind.DRIVERS:
+                    self._drivers(peer, order, at_us=at_us)
+                case OrderKind.INVALIDATE | OrderKind.REFRESH as kind:
+                    self._begin(peer, order, kind, now=now)
         except NoSuchObject as error:
             self._refuse(peer, order.request, Refusal.NO_OBJECT, why=str(error))
         except (UsageError, ConfigError) as error:
             self._refuse(peer, order.request, Refusal.ORDER, why=str(error))
 
     def listings(self) -> list[ReadNames]:
-        """Hand over what is to be listed."""
+        """Hand over the requests to list names."""
         to_list, self._to_list = self._to_list, []
         return to_list
 
-    def listed(self, fact: NamesRead | NamesFailed, *, now: float) -> None:
-        """Learn the names that a job waits for."""
+    def on_names(self, fact: NamesRead | NamesFailed, *, now: float) -> None:
+        """Take in the names that a job waits for."""
         job = self._open.get(fact.job)
         if job is None:
             return
         if isinstance(fact, NamesFailed):
             self._end(job, refusal=(Refusal.SOURCE, f"the metastore does not answer: {fact.error}"))
             return
-        job.still_since = now
-        found = {db: rows for db, rows in fact.databases.items() if self._hands.follows(db)}
+        job.progress_at = now
+        found = {db: rows for db, rows in fact.databases.items() if self._controls.follows(db)}
         if not self._jobs.begin(job, found):
             self._end(job, refusal=(Refusal.NO_OBJECT, str(NoSuchObject(job.db))))
 
-    def withdrawn(self, effect: Withdraw) -> None:
-        """Learn that a table cannot be read."""
+    def on_withdrawn(self, effect: Withdraw) -> None:
+        """Note that a table cannot be read."""
         table = (effect.db, effect.table)
         for job in self._open.values():
-            if table in job.asked:
+            if table in job.requested:
                 job.failed[table] = effect.error
 
-    def forget(self, peer: bytes) -> None:
-        """Answer ``peer`` no more; what it ordered is done all the same."""
-        for job in self._open.values():
-            if job.peer == peer:
-                job.peer = b""
+    def remove_peer(self, peer: bytes) -> None:
+        """Answer ``peer`` no more; its orders are carried out all the same."""
+        self._callers.remove_peer(peer)
 
     def step(self, *, now: float, at_us: int) -> None:
-        """Go on with each job by one step."""
+        """Carry out one step of each job."""
         for job in tuple(self._open.values()):
             if not self._jobs.waits(job):
-                job.still_since = now
+                job.progress_at = now
                 if self._jobs.step(job, at_us=at_us):
                     self._done(job)
-            elif now >= job.still_since + STILL_S_MAX:
+            elif now >= job.progress_at + STALLED_S_MAX:
                 why = f"the metastore does not answer: {self._poller.error or 'it is slow'}"
                 self._end(job, refusal=(Refusal.SOURCE, why))
 
     def given(self, at_us: int) -> tuple[OrderRow, ...]:
-        """Hand over what was ordered, for the history."""
+        """Hand over the orders that were given, for the history."""
         given, self._given = self._given, []
-        return tuple(OrderRow(who=w, order=o, object=of, at_us=at_us) for w, o, of in given)
+        return tuple(
+            OrderRow(who=who, order=name, object=of, at_us=at_us) for who, name, of in given
+        )
 
     def answers(self) -> list[tuple[bytes, Message]]:
         """Hand over the answers, which may leave once everything is committed."""
@@ -148,19 +307,21 @@ class AdminOrders:
 
     def check(self) -> None:
         """Assert every invariant."""
+        self._callers.check()
         assert len(self._open) <= JOBS_MAX
+        assert all(number in self._open for number in self._callers.awaited())
         assert all(job.number == number for number, job in self._open.items())
 
-    def _turn(self, peer: bytes, order: Order) -> None:
+    def _mode(self, peer: bytes, order: Order) -> None:
         if len(order.arguments) > 2:
             raise UsageError("mode takes a mode and its overrides")
         mode = self._backfill.mode
         if order.arguments:
             name, *more = order.arguments
             mode = parse_mode(name, more[0] if more else overrides_text(mode))
-            self._hands.turn(mode)
+            self._controls.change_mode(mode)
             overrides = overrides_text(mode)
-            self._given.append((order.who, MODE, f"{name} {overrides}".strip()))
+            self._given.append((order.who, OrderKind.MODE, f"{name} {overrides}".strip()))
         facts: dict[str, str | int] = {
             "mode": mode.name,
             "overrides": overrides_text(mode),
@@ -169,7 +330,7 @@ class AdminOrders:
         }
         self._answer(peer, order.request, facts)
 
-    def _rule(self, peer: bytes, order: Order, *, at_us: int) -> None:
+    def _drivers(self, peer: bytes, order: Order, *, at_us: int) -> None:
         if len(order.arguments) > 2:
             raise UsageError("drivers takes a state and a pattern of applications")
         rules = self._namespace.rules()
@@ -177,48 +338,45 @@ class AdminOrders:
             rule = rule_of(*order.arguments)
             rules = with_rule(rules, rule)
             self._namespace.rule(rules, at_us=at_us)
-            self._given.append((order.who, DRIVERS, f"{rule.state} {rule.pattern}"))
+            self._given.append((order.who, OrderKind.DRIVERS, f"{rule.state} {rule.pattern}"))
         self._answer(peer, order.request, {one.pattern: one.state for one in rules})
 
-    def _begin(self, peer: bytes, order: Order, *, now: float) -> None:
+    def _begin(self, peer: bytes, order: Order, kind: OrderKind, *, now: float) -> None:
         db, table, partition = self._object(order)
         if len(self._open) >= JOBS_MAX:
-            why = f"{JOBS_MAX} orders are being obeyed: ask again"
+            why = f"{JOBS_MAX} orders are being carried out: try again"
             self._refuse(peer, order.request, Refusal.BUSY, why=why, retry_ms=RETRY_MS)
             return
-        self._numbers += 1
+        self._last_number += 1
         job = Job(
-            number=self._numbers,
-            peer=peer,
-            request=order.request,
-            order=order.order,
+            number=self._last_number,
+            order=kind,
             db=db,
             table=table,
             partition=partition,
             data=len(order.arguments) > 1,
-            still_since=now,
+            progress_at=now,
         )
         self._open[job.number] = job
-        self._given.append(
-            (order.who, order.order, f"{job.object} {DATA}" if job.data else job.object)
-        )
+        self._callers.add(peer, order.request, key=job.number, value=None, now=now)
+        self._given.append((order.who, kind, f"{job.object} {DATA}" if job.data else job.object))
         if table:
             job.tables, job.found = deque([(db, table)]), frozenset([(db, table)])
         elif job.data and self._namespace.knows(db):
-            self._jobs.know(job)
+            self._jobs.begin_without_listing(job)
         else:
             self._to_list.append(ReadNames(job=job.number, db=db))
 
     def _object(self, order: Order) -> tuple[str, str, str]:
         _, *more = order.arguments or ("",)
-        if more and (order.order, more) != (REFRESH, [DATA]):
+        if more and (order.order, more) != (OrderKind.REFRESH, [DATA]):
             raise UsageError(f"{order.order} takes one object, or none: everything")
         db, table, partition = _parts(order.arguments[0] if order.arguments else "")
         if more and not db:
             raise UsageError("data of everything: name a database, a table or a partition")
-        if db and not self._hands.follows(db):
+        if db and not self._controls.follows(db):
             raise UsageError(f"database {db} is left out (--blacklisted_dbs)")
-        must_be = table and (partition or order.order == INVALIDATE)
+        must_be = table and (partition or order.order == OrderKind.INVALIDATE)
         if must_be and self._namespace.find((db, table)) is None:
             if not more:
                 raise NoSuchObject(f"{db}.{table}")
@@ -231,44 +389,58 @@ class AdminOrders:
         elif job.failed and job.table:
             error = job.failed[job.db, job.table]
             self._end(
-                job,
-                refusal=(Refusal.SOURCE, f"the metastore cannot read {job.object}: {error}"),
+                job, refusal=(Refusal.SOURCE, f"the metastore cannot read {job.object}: {error}")
             )
         else:
             self._end(job)
 
     def _end(self, job: Job, *, refusal: tuple[Refusal, str] | None = None) -> None:
         del self._open[job.number]
-        if refusal is not None:
-            code, why = refusal
-            retry_ms = RETRY_MS if code.retriable else 0
-            self._refuse(job.peer, job.request, code, why=why, retry_ms=retry_ms)
-            return
         facts: dict[str, str | int] = {
-            "order": job.order,
+            "order": job.order.value,
             "object": job.object,
             "tables": job.done,
             "failed": len(job.failed),
         }
-        self._answer(job.peer, job.request, facts)
+        for caller in self._callers.take(job.number):
+            if refusal is None:
+                self._answer(caller.peer, caller.request, facts)
+                continue
+            code, why = refusal
+            retry_ms = RETRY_MS if code.retriable else 0
+            self._refuse(caller.peer, caller.request, code, why=why, retry_ms=retry_ms)
 
     def _answer(self, peer: bytes, request: int, facts: dict[str, str | int]) -> None:
-        if peer:
-            rows = Inspected(request=request, columns=("name", "value"), rows=tuple(facts.items()))
-            self._answers.append((peer, rows))
+        rows = Inspected(request=request, columns=("name", "value"), rows=tuple(facts.items()))
+        self._answers.append((peer, rows))
 
-    def _refuse(self, peer: bytes, request: int, code: str, *, why: str, retry_ms: int = 0) -> None:
-        if peer:
-            refused = Refused(request=request, code=code, message=why, retry_ms=retry_ms)
-            self._answers.append((peer, refused))
+    def _refuse(
+        self, peer: bytes, request: int, code: Refusal, *, why: str, retry_ms: int = 0
+    ) -> None:
+        refused = Refused(request=request, code=code, message=why, retry_ms=retry_ms)
+        self._answers.append((peer, refused))
+
+
+def _kind_of(order: Order) -> OrderKind:
+    try:
+        return OrderKind(order.order)
+    except ValueError:
+        raise UsageError(f"no order {order.order!r}: {', '.join(OrderKind)}") from None
 
 
 def _parts(text: str) -> tuple[str, str, str]:
-    """Return database, table and partition of what an operator wrote; empty where not named."""
+    """Return database, table and partition of an object's name; empty where it names none."""
     name, slash, partition = text.partition("/")
     if slash:
         check_partition_name(partition)
     if "." in name or slash:
         return (*parse_table_name(name), partition)
-    database_key(name)  # refuses what no name may hold
+    database_key(name)  # refuses characters that no name may have
     return name.lower(), "", ""
+
+
+def _take(tables: deque[TableId], count: int) -> list[TableId]:
+    taken = list(islice(tables, count))
+    for _ in taken:
+        tables.popleft()
+    return taken

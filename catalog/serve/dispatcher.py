@@ -1,6 +1,7 @@
-"""Dispatcher: everything that is asked on the catalog service, answered or refused.
+"""Everything that arrives on the catalog service: answered or refused.
 
-    asked ──▶ at once | waits for events | pulls: serving.py ──▶ replies, after the commit
+    request ──▶ at once | waits for events | pull, order, report: its owner
+                            └──────────────────┴──▶ replies, after the commit
 
 Invariant: every request gets exactly one answer, or the parts of one stream, or a Refused.
 """
@@ -19,6 +20,7 @@ from ...topics.wire.messages import (
     Inspected,
     Message,
     Order,
+    OrderKind,
     Pull,
     Refused,
     Report,
@@ -32,13 +34,15 @@ from ..facts import Counts, Reply
 from ..ingest.loader import Loader, Withdraw
 from ..ingest.poller import Poller
 from ..model.lineage import Claim
+from ..model.namespace import Namespace
+from ..model.tables import Tables
 from ..model.versions import VersionLog
 from ..status import TABLES
-from .admin import MODE, AdminOrders
+from . import validation
+from .admin import AdminOrders
 from .pull_server import PullServer
-from .pulls import Pulls
 from .report_acks import ReportAcks
-from .sync import Syncs
+from .sync import EventWaits
 
 RETRY_MS: Final = 1000
 
@@ -46,14 +50,15 @@ Position = Callable[[], tuple[int, int]]  # (epoch, start)
 
 
 class Dispatcher:
-    """Who asked what, and who still waits."""
+    """Hands each request to its owner, and collects the answers."""
 
     def __init__(
         self,
-        pulls: Pulls,
+        namespace: Namespace,
+        tables: Tables,
+        *,
         loader: Loader,
         poller: Poller,
-        *,
         admin: AdminOrders,
         report_acks: ReportAcks,
         version_log: VersionLog,
@@ -61,13 +66,16 @@ class Dispatcher:
         position: Position,
     ) -> None:
         self.counts = counts
-        self.serving = False  # names are known
-        self.settled = False  # and none of them is in doubt
-        self._pulls = pulls
+        self.serving = False  # the names have been read
+        self.settled = False  # and none of them is to be read again
+        self._namespace = namespace
+        self._tables = tables
         self._admin = admin
         self._report_acks = report_acks
-        self._syncs = Syncs()
-        self._pull_server = PullServer(pulls, loader, poller, counts=counts)
+        self._syncs: EventWaits[None] = EventWaits()
+        self._pull_server = PullServer(
+            namespace, tables, loader=loader, poller=poller, counts=counts
+        )
         self._loader = loader
         self._poller = poller
         self._version_log = version_log
@@ -85,7 +93,7 @@ class Dispatcher:
         """Whether a turn has something to send."""
         return self._pull_server.ready or self._admin.ready or self._report_acks.ready
 
-    def ask(  # noqa: C901 - dispatch
+    def handle(  # noqa: C901 - dispatch
         self,
         peer: bytes,
         message: Message,
@@ -112,55 +120,55 @@ class Dispatcher:
             case Inspect():
                 self._on_inspect(peer, message, inspect)
             case Credit(stream=stream, amount=amount):
-                self._pull_server.credit(peer, stream, amount, now=now)
+                self._pull_server.on_credit(peer, stream, amount, now=now)
             case Cancel(stream=stream):
                 self._pull_server.cancel(peer, stream)
             case Bye():
-                self._pull_server.forget(peer)
-                self._syncs.forget(peer)
-                self._admin.forget(peer)
-                self._report_acks.forget(peer)
+                self._pull_server.remove_peer(peer)
+                self._syncs.remove_peer(peer)
+                self._admin.remove_peer(peer)
+                self._report_acks.remove_peer(peer)
             case _:
                 name = type(message).__name__
-                what = f"{name} is nothing that catalogd answers: see docs/protocol.md"
+                what = f"catalogd does not answer {name}: see docs/protocol.md"
                 self._refuse(peer, 0, Refusal.UNEXPECTED, why=what)
 
-    def polled(self, poll: int, seq: int) -> None:
-        """Learn that a poll brought everything up to arrival number ``seq``."""
-        self._syncs.polled(poll, seq)
-        self._report_acks.polled(poll, seq)
+    def on_polled(self, poll: int, seq: int) -> None:
+        """Note that poll number ``poll`` brought everything up to arrival number ``seq``."""
+        self._syncs.on_polled(poll, seq)
+        self._report_acks.on_polled(poll, seq)
 
     @property
     def wants_poll(self) -> bool:
-        """Whether somebody waits for a poll that has not begun."""
+        """Whether a request waits for a poll that has not begun."""
         begun = self._loader.polls_begun
         return self._syncs.wants_poll(begun) or self._report_acks.wants_poll(begun)
 
-    def withdrawn(self, effect: Withdraw) -> None:
-        """Refuse those who wait for a table that cannot be read."""
-        self._admin.withdrawn(effect)
-        self._pull_server.withdrawn((effect.db, effect.table), effect.error)
+    def on_withdrawn(self, effect: Withdraw) -> None:
+        """Refuse the requests that wait for a table that cannot be read."""
+        self._admin.on_withdrawn(effect)
+        self._pull_server.on_withdrawn((effect.db, effect.table), effect.error)
 
     def replies(self, *, now: float) -> tuple[Reply, ...]:
         """Return the answers that may leave, now that everything is committed."""
         if self.settled:
-            for peer, request in self._syncs.answer(self._loader.oldest_unpublished()):
-                self._replies.append(Reply(peer=peer, message=self._synced(request)))
-        for peer, request in self._syncs.expire(now):
+            for sync in self._syncs.take_published(self._loader.oldest_unpublished()):
+                self._replies.append(Reply(peer=sync.peer, message=self._synced(sync.request)))
+        for sync in self._syncs.expire(now):
             why = f"the metastore does not answer: {self._poller.error or 'it is slow'}"
-            self._refuse(peer, request, Refusal.SOURCE, why=why, retry_ms=RETRY_MS)
+            self._refuse(sync.peer, sync.request, Refusal.SOURCE, why=why, retry_ms=RETRY_MS)
         for peer, answer in (*self._admin.answers(), *self._report_acks.answers()):
             self.counts.refused += isinstance(answer, Refused)
             self._replies.append(Reply(peer=peer, message=answer))
         replies, self._replies = self._replies, []
-        return (*replies, *self._pull_server.replies(now=now))
+        return (*replies, *self._pull_server.replies(now=now, position=self._position()))
 
     def _on_pull(self, peer: bytes, pull: Pull, now: float) -> None:
         self.counts.pulls += 1
         if not self.serving:
             self._refuse_early(peer, pull.request)
         else:
-            self._pull_server.ask(peer, pull, now=now)
+            self._pull_server.on_pull(peer, pull, now=now)
 
     def _on_sync(self, peer: bytes, sync: Sync, now: float) -> None:
         self.counts.syncs += 1
@@ -168,7 +176,7 @@ class Dispatcher:
         if not self._poller.enabled:
             why = "events are off (--hms_event_polling_interval_s=0): there is nothing to wait for"
             self._refuse(peer, sync.request, Refusal.NO_EVENTS, why=why)
-        elif not self._syncs.ask(peer, sync.request, polls_begun=polls, now=now):
+        elif not self._syncs.add(peer, sync.request, None, polls_begun=polls, now=now):
             self._refuse(
                 peer, sync.request, Refusal.BUSY, why="too many syncs wait", retry_ms=RETRY_MS
             )
@@ -189,9 +197,10 @@ class Dispatcher:
             self._refuse_early(peer, asked.request)
             return
         epoch, start = self._position()
-        answer = Validated(
-            request=asked.request, epoch=epoch, start=start, stale=self._pulls.stale(asked)
+        stale = validation.stale_claims(
+            self._namespace, self._tables, asked.claims, claimed_in=asked.epoch, epoch=epoch
         )
+        answer = Validated(request=asked.request, epoch=epoch, start=start, stale=stale)
         self._replies.append(Reply(peer=peer, message=answer))
 
     def _on_inspect(
@@ -207,8 +216,8 @@ class Dispatcher:
 
     def _on_order(self, peer: bytes, order: Order, *, now: float, at_us: int) -> None:
         self.counts.orders += 1
-        if self.serving or order.order == MODE:
-            self._admin.ask(peer, order, now=now, at_us=at_us)
+        if self.serving or order.order == OrderKind.MODE:
+            self._admin.on_order(peer, order, now=now, at_us=at_us)
         else:
             self._refuse_early(peer, order.request)
 
@@ -216,7 +225,7 @@ class Dispatcher:
         self.counts.reports += 1
         if self.serving:
             begun = self._loader.polls_begun if self._poller.enabled else None
-            self._report_acks.ask(peer, report, polls_begun=begun, now=now)
+            self._report_acks.on_report(peer, report, polls_begun=begun, now=now)
         else:
             self._refuse_early(peer, report.request)
 
@@ -231,10 +240,12 @@ class Dispatcher:
         )
 
     def _refuse_early(self, peer: bytes, request: int) -> None:
-        why = f"catalogd reads the names first: {self._poller.error or 'ask again'}"
+        why = f"catalogd reads the names first: {self._poller.error or 'try again'}"
         self._refuse(peer, request, Refusal.STARTING, why=why, retry_ms=RETRY_MS)
 
-    def _refuse(self, peer: bytes, request: int, code: str, *, why: str, retry_ms: int = 0) -> None:
+    def _refuse(
+        self, peer: bytes, request: int, code: Refusal, *, why: str, retry_ms: int = 0
+    ) -> None:
         self.counts.refused += 1
         refused = Refused(request=request, code=code, message=why, retry_ms=retry_ms)
         self._replies.append(Reply(peer=peer, message=refused))

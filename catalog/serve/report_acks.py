@@ -14,7 +14,8 @@ from ...topics.wire.messages import Message, Refused, Report, Reported
 from ...topics.wire.refusal import Refusal
 from ..ingest.reports import Reports, is_path
 from ..model.transactions import WriteId, WriteRow
-from .sync import Syncs
+from .pending import RequestId
+from .sync import EventWaits
 
 WRITES_PER_S: Final = 200.0  # of one driver, in the long run
 BURST: Final = 2000.0
@@ -24,7 +25,6 @@ PORT_DEFAULT: Final = "9083"
 LOOPBACK: Final = ("127.0.0.1", "[::1]", "::1")
 
 Position = Callable[[], tuple[int, int]]  # (epoch, start)
-Asker = tuple[bytes, int]  # peer and request
 
 
 @dataclass(slots=True)
@@ -44,21 +44,20 @@ class _Allowance:
 
 
 class ReportAcks:
-    """The reports that were asked and not answered."""
+    """Applies reports, each once its objects are known, and acknowledges them."""
 
     def __init__(self, reports: Reports, *, metastore: str, position: Position) -> None:
-        """``metastore`` is the operator's list of URIs; empty: whatever reports is believed."""
+        """Take the operator's list of URIs; if it is empty, reports of any metastore count."""
         self._reports = reports
         self._metastore = metastore
         self._position = position
-        self._polls = Syncs()
-        self._waiting: dict[Asker, Report] = {}  # for a poll
-        self._ready: dict[Asker, Report] = {}  # to be applied, once paths can be found
-        self._allowances: dict[bytes, _Allowance] = {}
+        self._waiting: EventWaits[Report] = EventWaits()
+        self._ready: dict[RequestId, Report] = {}  # to apply; none of them waits
+        self._allowances: dict[bytes, _Allowance] = {}  # by driver, the last that reported is last
         self._answers: list[tuple[bytes, Message]] = []
 
     def commits(self) -> tuple[tuple[WriteRow, ...], tuple[WriteId, ...]]:
-        """Hand over what the store does not have, and what it may forget."""
+        """Hand over the writes to store, and the ids of those to delete from the store."""
         return self._reports.take()
 
     def counts(self) -> dict[str, int]:
@@ -68,7 +67,8 @@ class ReportAcks:
     def check(self) -> None:
         """Assert every invariant."""
         self._reports.check()
-        assert not self._waiting.keys() & self._ready.keys()
+        self._waiting.check()
+        assert not any(self._waiting.waits(*request) for request in self._ready)
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._ready)
@@ -83,15 +83,17 @@ class ReportAcks:
         """When an intent lapses."""
         return self._reports.deadline
 
-    def ask(self, peer: bytes, report: Report, *, polls_begun: int | None, now: float) -> None:
+    def on_report(
+        self, peer: bytes, report: Report, *, polls_begun: int | None, now: float
+    ) -> None:
         """Take a report in; ``polls_begun`` None: there are no events to wait for."""
-        asker = (peer, report.request)
-        if asker in self._waiting or asker in self._ready:
-            return  # asked again
-        if self._metastore and not places(report.metastore) & places(self._metastore):
+        if (peer, report.request) in self._ready or self._waiting.waits(peer, report.request):
+            return  # sent again
+        if self._metastore and not addresses(report.metastore) & addresses(self._metastore):
             why = (
-                f"a report of the metastore {report.metastore or '(none)'}, {self._metastore} is "
-                "followed here: if they are one, name it alike (spark.topicast.metastore)"
+                f"the report is about the metastore {report.metastore or '(none)'}, and this "
+                f"catalogd follows {self._metastore}: if they are one, name it alike "
+                "(spark.topicast.metastore)"
             )
             self._refuse(peer, report, Refusal.METASTORE, why=why)
             return
@@ -99,33 +101,29 @@ class ReportAcks:
             why = f"more than {WRITES_PER_S:.0f} writes a second of one driver: send fewer"
             self._refuse(peer, report, Refusal.RATE, why=why, retry_ms=RETRY_MS)
             return
-        known = polls_begun is None or self._reports.knows(report)
-        if known:
-            self._ready[asker] = report
-        elif self._polls.ask(peer, report.request, polls_begun=polls_begun or 0, now=now):
-            self._waiting[asker] = report
-        else:
+        if polls_begun is None or self._reports.knows(report):
+            self._ready[peer, report.request] = report
+        elif not self._waiting.add(peer, report.request, report, polls_begun=polls_begun, now=now):
             self._refuse(peer, report, Refusal.BUSY, why="too many reports wait", retry_ms=RETRY_MS)
 
     def wants_poll(self, polls_begun: int) -> bool:
-        """Whether somebody waits for a poll that has not begun."""
-        return self._polls.wants_poll(polls_begun)
+        """Return whether a report waits for a poll that has not begun."""
+        return self._waiting.wants_poll(polls_begun)
 
-    def polled(self, poll: int, seq: int) -> None:
-        """Learn that poll number ``poll`` brought everything up to arrival number ``seq``."""
-        self._polls.polled(poll, seq)
+    def on_polled(self, poll: int, seq: int) -> None:
+        """Note that poll number ``poll`` brought everything up to arrival number ``seq``."""
+        self._waiting.on_polled(poll, seq)
 
-    def forget(self, peer: bytes) -> None:
-        """Answer ``peer`` no more; what it reported before is applied all the same."""
-        for asker in [one for one in self._waiting if one[0] == peer]:
-            self._ready[asker] = self._waiting.pop(asker)
-        self._polls.forget(peer)
+    def remove_peer(self, peer: bytes) -> None:
+        """Let nothing of ``peer`` wait any longer; what it reported is applied all the same."""
+        for one in self._waiting.remove_peer(peer):
+            self._ready[one.peer, one.request] = one.value
 
     def step(self, *, unresolved: int, now: float, at_us: int) -> None:
-        """Apply what may be applied, and take for written what lapsed."""
-        for asker in (*self._polls.answer(unresolved), *self._polls.expire(now)):
-            self._ready[asker] = self._waiting.pop(asker)
-        of_paths = {asker: one for asker, one in self._ready.items() if _names_path(one)}
+        """Apply the reports that can be applied; take intents for written that have lapsed."""
+        for one in (*self._waiting.take_published(unresolved), *self._waiting.expire(now)):
+            self._ready[one.peer, one.request] = one.value
+        of_paths = {request: one for request, one in self._ready.items() if _names_path(one)}
         lapses = self.deadline is not None and now >= self.deadline
         current = not (of_paths or lapses) or self._reports.locations.catch_up()
         ready, self._ready = self._ready, {} if current else of_paths
@@ -134,8 +132,8 @@ class ReportAcks:
                 continue
             verdicts = self._reports.apply(report, now=now, at_us=at_us)
             epoch, start = self._position()
-            told = Reported(request=request, epoch=epoch, start=start, verdicts=verdicts)
-            self._answers.append((peer, told))
+            reported = Reported(request=request, epoch=epoch, start=start, verdicts=verdicts)
+            self._answers.append((peer, reported))
         if current:
             self._reports.lapse(now=now, at_us=at_us)
 
@@ -152,7 +150,7 @@ class ReportAcks:
         return allowance.takes(len(report.writes), now)
 
     def _refuse(
-        self, peer: bytes, report: Report, code: str, *, why: str, retry_ms: int = 0
+        self, peer: bytes, report: Report, code: Refusal, *, why: str, retry_ms: int = 0
     ) -> None:
         refused = Refused(request=report.request, code=code, message=why, retry_ms=retry_ms)
         self._answers.append((peer, refused))
@@ -162,15 +160,15 @@ def _names_path(report: Report) -> bool:
     return any(is_path(write.object) for write in report.writes)
 
 
-def places(uris: str) -> frozenset[str]:
-    """Return host and port of each of the metastore ``uris``; one host has one name."""
+def addresses(uris: str) -> frozenset[str]:
+    """Return host and port of each of the metastore ``uris``; loopback has one name."""
     found = set()
     for uri in uris.split(","):
-        place = uri.strip().lower().rpartition("://")[2].rstrip("/")
-        if not place:
+        address = uri.strip().lower().rpartition("://")[2].rstrip("/")
+        if not address:
             continue
-        host, colon, port = place.rpartition(":")
+        host, colon, port = address.rpartition(":")
         if not colon or not port.isdigit():
-            host, port = place, PORT_DEFAULT
+            host, port = address, PORT_DEFAULT
         found.add(f"{'localhost' if host in LOOPBACK else host}:{port}")
     return frozenset(found)

@@ -1,68 +1,70 @@
-"""Syncs: who waits for everything that the metastore had committed when they asked.
+"""Requests that wait for the events of everything that was committed before they came.
 
-    asked ──a poll that began later──▶ knows its events ──all published──▶ answered
+    added ──a poll that began later──▶ its events are known ──all published──▶ taken
 
-Callers share the next poll, never one that already runs: its read may precede their commit.
+Requests share the next poll, never one that already runs: its read may precede their commit.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
+
+from .pending import Pending, PendingRequests
 
 WAITING_MAX: Final = 10_000  # ten calls of each of 1,000 drivers
 WAIT_S_MAX: Final = 60.0
 
-
-@dataclass(slots=True)
-class _Waiting:
-    poll: int
-    give_up_at: float
-    seq: int | None = None
+ValueT = TypeVar("ValueT")
 
 
-class Syncs:
-    """The callers of ``sync`` that have no answer yet."""
+class EventWaits(Generic[ValueT]):
+    """Requests, each with a value of the caller's, by the number of the poll that they wait for."""
 
     def __init__(self) -> None:
-        self._waiting: dict[tuple[bytes, int], _Waiting] = {}  # by peer and request
+        self._pending: PendingRequests[int, ValueT] = PendingRequests(
+            requests_max=WAITING_MAX, wait_s=WAIT_S_MAX
+        )
+        self._last_seq: dict[int, int] = {}
+        """By the number of a poll that ended: the arrival number of the last event it brought."""
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._pending)
 
-    def ask(self, peer: bytes, request: int, *, polls_begun: int, now: float) -> bool:
-        """Let a caller wait, once however often it asks; False if too many do."""
-        if (peer, request) in self._waiting:
+    def waits(self, peer: bytes, request: int) -> bool:
+        """Return whether this request waits."""
+        return self._pending.get(peer, request) is not None
+
+    def add(
+        self, peer: bytes, request: int, value: ValueT, *, polls_begun: int, now: float
+    ) -> bool:
+        """Let a request wait, once however often it is sent; False if too many do."""
+        if self.waits(peer, request):
             return True
-        if len(self._waiting) >= WAITING_MAX:
-            return False
-        waiting = _Waiting(polls_begun + 1, now + WAIT_S_MAX)
-        self._waiting[peer, request] = waiting
-        return True
+        return self._pending.add(peer, request, key=polls_begun + 1, value=value, now=now)
 
-    def forget(self, peer: bytes) -> None:
-        """Let nothing of ``peer`` wait any longer."""
-        self._waiting = {who: one for who, one in self._waiting.items() if who[0] != peer}
+    def remove_peer(self, peer: bytes) -> tuple[Pending[int, ValueT], ...]:
+        """Remove and return the requests of ``peer``, which has left."""
+        return self._pending.remove_peer(peer)
 
     def wants_poll(self, polls_begun: int) -> bool:
-        """Whether somebody waits for a poll that has not begun."""
-        return any(one.seq is None and one.poll > polls_begun for one in self._waiting.values())
+        """Return whether a request waits for a poll that has not begun."""
+        unknown = (poll for poll in self._pending.awaited() if poll not in self._last_seq)
+        return any(poll > polls_begun for poll in unknown)
 
-    def polled(self, poll: int, seq: int) -> None:
-        """Learn that poll number ``poll`` brought everything up to arrival number ``seq``."""
-        for one in self._waiting.values():
-            if one.seq is None and one.poll <= poll:
-                one.seq = seq
+    def on_polled(self, poll: int, seq: int) -> None:
+        """Note that poll number ``poll`` brought everything up to arrival number ``seq``."""
+        awaited = (number for number in self._pending.awaited() if number <= poll)
+        self._last_seq = {number: self._last_seq.get(number, seq) for number in awaited}
 
-    def answer(self, unresolved: int) -> tuple[tuple[bytes, int], ...]:
-        """Return (peer, request) of those whose events are all published, and forget them."""
-        return self._remove(lambda one: one.seq is not None and one.seq < unresolved)
+    def take_published(self, unresolved: int) -> tuple[Pending[int, ValueT], ...]:
+        """Remove and return the requests whose events are all below ``unresolved``."""
+        ended = [poll for poll, seq in self._last_seq.items() if seq < unresolved]
+        for poll in ended:
+            del self._last_seq[poll]
+        return tuple(one for poll in ended for one in self._pending.take(poll))
 
-    def expire(self, now: float) -> tuple[tuple[bytes, int], ...]:
-        """Return (peer, request) of those who waited too long, and forget them."""
-        return self._remove(lambda one: one.give_up_at <= now)
+    def expire(self, now: float) -> tuple[Pending[int, ValueT], ...]:
+        """Remove and return the requests that have waited too long."""
+        return self._pending.expire(now)
 
-    def _remove(self, test: Callable[[_Waiting], bool]) -> tuple[tuple[bytes, int], ...]:
-        removed = tuple(who for who, one in self._waiting.items() if test(one))
-        for who in removed:
-            del self._waiting[who]
-        return removed
+    def check(self) -> None:
+        """Assert every invariant."""
+        self._pending.check()

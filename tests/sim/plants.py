@@ -9,7 +9,7 @@ from topicast.catalog.ingest.loader import InFlightRead
 from topicast.catalog.ingest.materializer import Materializer
 from topicast.catalog.model.tables import Tables
 from topicast.catalog.publish.backfill import Backfill
-from topicast.catalog.serve import pulls as catalog_pulls
+from topicast.catalog.serve import paginate
 from topicast.catalog.serve.pull_server import PullServer
 from topicast.statestore.ingest import Ingest
 from topicast.subscriber.engine.catalog_session import CatalogSession
@@ -209,7 +209,7 @@ PLANTS = (
         "held_and_changed",
         (
             Line(
-                catalog_pulls,
+                paginate,
                 "select",
                 "if held.get(entry.key) != entry.version]",
                 "if entry.key not in held]",

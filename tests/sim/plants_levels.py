@@ -5,8 +5,7 @@ Each is one line of a core, as in plants.py; PLANTS there begins with the protoc
 
 from topicast.catalog.core import Catalog
 from topicast.catalog.publish import deltas
-from topicast.catalog.serve import pulls as catalog_pulls
-from topicast.catalog.serve import validation as claims
+from topicast.catalog.serve import validation
 from topicast.statestore import ingest
 from topicast.subscriber.client import subscriber
 from topicast.subscriber.client.calls import Calls
@@ -213,20 +212,20 @@ LEVEL_PLANTS = (
     Plant(
         "a claim of another epoch is stale",
         "plan_of_a_lost_store",
-        (Line(catalog_pulls, "stale", "asked.epoch != epoch or ", ""),),
+        (Line(validation, "stale_claims", "claimed_in != epoch or ", ""),),
     ),
     Plant(
         "a table that has changed is stale",
         BY_SEED,
-        (Line(claims, "_true", "return entry.version, topic", "return 1, topic"),),
+        (Line(validation, "_true_versions", "return entry.version, topic", "return 1, topic"),),
     ),
     Plant(
         "a table of which something has changed is stale",
         BY_SEED,
         (
             Line(
-                claims,
-                "_true",
+                validation,
+                "_true_versions",
                 "topic.changed_at(table_key(*table))",
                 "entry.version",
             ),

@@ -12,7 +12,7 @@ from topicast.catalog.ingest import materializer as writing
 from topicast.catalog.ingest import read_threads as reading
 from topicast.catalog.model import tables
 from topicast.catalog.publish import deltas
-from topicast.catalog.serve import paginate as cutting
+from topicast.catalog.serve import paginate
 from topicast.statestore import catch_up_requests as asking
 from topicast.statestore import stub_deltas as derived
 from topicast.subscriber.client import calls, subscriber
@@ -38,9 +38,9 @@ SIZES = (
     (streams, "CREDIT_DEFAULT", 500),
     (streams, "CREDIT_STEP", 60),
     (PartitionKind, "records_max", 3),  # a table has some blocks, which split
-    (cutting, "CHUNK_BYTES_MAX", 200),
-    (cutting, "ANSWER_BYTES_MAX", 300),  # a large table comes in pages
-    (cutting, "LOOKED_MAX", 1),
+    (paginate, "CHUNK_BYTES_MAX", 200),
+    (paginate, "ANSWER_BYTES_MAX", 300),  # a large table comes in pages
+    (paginate, "LOOKED_MAX", 1),
     (subscriber_pulls, "CREDIT_DEFAULT", 500),
     (deltas, "DELTA_BYTES_MAX", 300),  # a larger transaction goes out as stubs,
     (deltas, "STUBS_BYTES_MAX", 200),  # or as a horizon

@@ -5,9 +5,9 @@ import pytest
 from topicast.catalog.ingest.loader import READS_KEPT
 from topicast.catalog.ingest.reads import Read, ReadNames
 from topicast.catalog.publish.modes import Mode, parse_mode
-from topicast.catalog.serve.admin import JOBS_MAX, STILL_S_MAX
+from topicast.catalog.serve.admin import JOBS_MAX, STALLED_S_MAX
 from topicast.tests.catalog.core import PEER, Core, loaded
-from topicast.tests.catalog.service.ordering import REQUEST, given, is_loaded, quiet, refused, say
+from topicast.tests.catalog.serve.ordering import REQUEST, given, is_loaded, quiet, refused, say
 from topicast.topics.entries import TOMBSTONE
 from topicast.topics.errors import SourceError
 from topicast.topics.wire.messages import (
@@ -71,7 +71,7 @@ def test_mode_that_is_none_is_refused_and_nothing_changes(
 def test_unknown_order_is_refused_and_names_those_there_are() -> None:
     assert refused(loaded(), "explode") == (
         "ORDER",
-        "no order 'explode': mode, drivers, invalidate, refresh",
+        "no order 'explode': drivers, mode, invalidate, refresh",
     )
 
 
@@ -225,7 +225,7 @@ def test_metastore_that_is_away_is_told_in_time() -> None:
     core.hold = lambda effect: isinstance(effect, Read)
     core.ask(Order(request=REQUEST, who="ann", order="refresh", arguments=("d.t",)))
     core.turn(2)
-    core.now += STILL_S_MAX
+    core.now += STALLED_S_MAX
     core.turn(2)
     (answer,) = core.replies()
     assert isinstance(answer, Refused)

@@ -1,4 +1,4 @@
-"""Serving: peers take turns, a table is loaded once, and what will not come is said at once."""
+"""Peers take turns, a table is loaded once, and a pull in vain is refused at once."""
 
 from collections import Counter
 from dataclasses import replace
@@ -11,12 +11,8 @@ from topicast.catalog.ingest import read_threads as reading
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.reads import Read, ReadFailed
 from topicast.catalog.model import tables as tables_module
-from topicast.catalog.serve import fair_queue as turns
-from topicast.catalog.serve import paginate as cutting
-from topicast.catalog.serve import pull_server as serving
-from topicast.catalog.serve import waiters as waiting
-from topicast.catalog.serve.pull_server import STALLED_S
-from topicast.catalog.serve.waiters import WAIT_S_MAX
+from topicast.catalog.serve import paginate, pull_server
+from topicast.catalog.serve.pull_server import STALLED_S, WAIT_S_MAX
 from topicast.tests.catalog.core import Core, loaded
 from topicast.topics.bulk import STREAMS_PER_PEER_MAX
 from topicast.topics.errors import SourceError
@@ -74,8 +70,8 @@ def test_one_who_asks_for_a_thousand_delays_another_by_one_of_them() -> None:
     core.turn()
     first = [peer for peer, _ in answered(core)]
     assert first.index(b"modest") == 1
-    assert len(first) <= serving.OPENED_MAX
-    for _ in range(1000 // serving.OPENED_MAX + 1):
+    assert len(first) <= pull_server.OPENED_MAX
+    for _ in range(1000 // pull_server.OPENED_MAX + 1):
         core.turn()
     assert len(answered(core)) + len(first) == 1001
 
@@ -116,7 +112,7 @@ def test_part_of_one_peer_goes_before_a_second_part_of_another() -> None:
 
 def test_pulls_of_one_peer_take_turns_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """P-CREDIT-3."""
-    monkeypatch.setattr(cutting, "CHUNK_BYTES_MAX", 1)
+    monkeypatch.setattr(paginate, "CHUNK_BYTES_MAX", 1)
     core = loaded()
     for request in (1, 2, 3):
         core.ask(pull(request))
@@ -151,7 +147,7 @@ def test_hundred_peers_that_ask_for_a_cold_table_cost_one_load_and_are_all_answe
 
 def test_pulls_over_the_bound_are_refused_with_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """P-PULL-15."""
-    monkeypatch.setattr(turns, "QUEUED_PER_PEER_MAX", 20)
+    monkeypatch.setattr(pull_server, "QUEUED_PER_PEER_MAX", 20)
     core = loaded()
     for request in range(22):
         core.ask(pull(request))
@@ -159,7 +155,7 @@ def test_pulls_over_the_bound_are_refused_with_a_time(monkeypatch: pytest.Monkey
     core.turn(1)
     busy = [one for one in core.replies() if isinstance(one, Refused)]
     assert [(one.request, one.code) for one in busy] == [(20, "BUSY"), (21, "BUSY")]
-    assert all(one.retry_ms > serving.QUEUED_RETRY_MS for one in busy)
+    assert all(one.retry_ms > pull_server.QUEUED_RETRY_MS for one in busy)
     assert [type(one) for one in core.replies(b"other")] == [Pulled]
 
 
@@ -167,7 +163,7 @@ def test_waiting_pulls_over_the_bound_are_refused_with_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """P-PULL-15."""
-    monkeypatch.setattr(waiting, "WAITING_PER_PEER_MAX", 2)
+    monkeypatch.setattr(pull_server, "WAITING_PER_PEER_MAX", 2)
     core = cold("t")
     for request in range(3):
         core.ask(pull(request))

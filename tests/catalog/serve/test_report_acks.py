@@ -6,7 +6,7 @@ from topicast.catalog.facts import Commit
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.reports import LEASE_S
 from topicast.catalog.serve import report_acks as module
-from topicast.catalog.serve.report_acks import BURST, WRITES_PER_S, places
+from topicast.catalog.serve.report_acks import BURST, WRITES_PER_S, addresses
 from topicast.catalog.serve.sync import WAIT_S_MAX
 from topicast.tests.catalog.core import TURN_S, Core, loaded
 from topicast.topics.wire.messages import (
@@ -188,9 +188,13 @@ def loaded_of(uris: str) -> Core:
 
 
 def test_loopback_has_one_name() -> None:
-    assert places("thrift://127.0.0.1:9083") == places("thrift://localhost") == {"localhost:9083"}
-    assert places("thrift://[::1]:1") == {"localhost:1"}
-    assert places(" , ") == frozenset()
+    assert (
+        addresses("thrift://127.0.0.1:9083")
+        == addresses("thrift://localhost")
+        == {"localhost:9083"}
+    )
+    assert addresses("thrift://[::1]:1") == {"localhost:1"}
+    assert addresses(" , ") == frozenset()
 
 
 def flood(core: Core, writes: int, request: int) -> Message:
@@ -224,13 +228,17 @@ def test_driver_that_reports_too_much_is_put_off_and_no_other() -> None:
     assert isinstance(flood(core, half, 4), Reported)
 
 
-def test_drivers_whose_rate_is_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rates_are_remembered_of_the_drivers_that_reported_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "ALLOWANCES_MAX", 2)
     core = loaded()
-    for number in range(4):
+    assert isinstance(flood(core, int(BURST), 1), Reported)
+    assert isinstance(flood(core, int(BURST), 2), Refused)
+    for number in range(2):
         one = Report(request=1, driver=bytes([number]) * 16, metastore="", settled=0, writes=())
         core.ask(one, peer=bytes([number]))
-    assert len(core.catalog.report_acks._allowances) == 2
+    assert isinstance(flood(core, int(BURST), 3), Reported), "its rate has been evicted"
 
 
 def test_reports_that_wait_too_long_are_answered() -> None:

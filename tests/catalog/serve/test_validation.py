@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.catalog.serve.validation import stale
+from topicast.catalog.serve.validation import stale_claims
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.topics.objects.names import table_key
-from topicast.topics.wire.messages import SOURCE_EVENTS, Claimed, Validate
+from topicast.topics.wire.messages import SOURCE_EVENTS, Claimed
 
 EPOCH = 5
 
@@ -28,8 +28,7 @@ def claim(found: Holding, *, whole: bool, table: str = "t", back: int = 0) -> Cl
 
 
 def named(found: Holding, *claims: Claimed, epoch: int = EPOCH) -> tuple[tuple[int, int], ...]:
-    asked = Validate(request=1, epoch=epoch, claims=claims)
-    return stale(found.namespace, found.tables, asked, epoch=EPOCH)
+    return stale_claims(found.namespace, found.tables, claims, claimed_in=epoch, epoch=EPOCH)
 
 
 def judged(found: Holding, *claims: Claimed, epoch: int = EPOCH) -> tuple[int, ...]:

@@ -4,9 +4,9 @@ import pytest
 
 from topicast.catalog.ingest.read_threads import perform
 from topicast.catalog.ingest.reads import Read, ReadFailed, ReadNames
-from topicast.catalog.serve.admin_jobs import TOUCHED_MAX
+from topicast.catalog.serve.admin import TABLES_PER_STEP_MAX
 from topicast.tests.catalog.core import Core, loaded, part
-from topicast.tests.catalog.service.ordering import REQUEST, given, is_loaded, quiet, say
+from topicast.tests.catalog.serve.ordering import REQUEST, given, is_loaded, quiet, say
 from topicast.topics.entries import STUB, Entry
 from topicast.topics.objects.names import table_key
 from topicast.topics.wire.messages import (
@@ -78,7 +78,7 @@ def test_table_that_is_loading_is_forgotten_too() -> None:
 
 
 def test_everything_is_invalidated_some_tables_a_turn_and_the_names_are_listed() -> None:
-    core = quiet(TOUCHED_MAX + 10)
+    core = quiet(TABLES_PER_STEP_MAX + 10)
     core.create_database("new")
     core.create("new", "x")
     core.metastore.drop_table("d", "t1", False)
@@ -87,11 +87,11 @@ def test_everything_is_invalidated_some_tables_a_turn_and_the_names_are_listed()
     assert answer == {
         "order": "invalidate",
         "object": "",
-        "tables": TOUCHED_MAX + 10,
+        "tables": TABLES_PER_STEP_MAX + 10,
         "failed": 0,
     }
     unloaded = [c for one in core.committed[before:] for c in one.changes if c.kind == "unloaded"]
-    assert len(unloaded) == TOUCHED_MAX + 10
+    assert len(unloaded) == TABLES_PER_STEP_MAX + 10
     assert core.tables("new") == ["x"]
     assert "t1" not in core.tables("d")
 
@@ -229,14 +229,16 @@ def test_changed_data_of_what_is_known_raises_its_data_version_and_reads_nothing
 
 
 def test_changed_data_of_a_database_is_that_of_every_table_some_a_turn() -> None:
-    core = quiet(TOUCHED_MAX + 10)
+    core = quiet(TABLES_PER_STEP_MAX + 10)
     core.create_database("e")
     core.create("e", "t")
     say(core, "refresh", "e.t")
     before = len(core.committed)
-    assert say(core, "refresh", "d", "data")["tables"] == TOUCHED_MAX + 10  # type: ignore[index]
+    assert say(core, "refresh", "d", "data")["tables"] == TABLES_PER_STEP_MAX + 10  # type: ignore[index]
     changed = [row.object for one in core.committed[before:] for row in one.changes]
-    assert sorted(changed) == sorted(f"d.t{number or ''}" for number in range(TOUCHED_MAX + 10))
+    assert sorted(changed) == sorted(
+        f"d.t{number or ''}" for number in range(TABLES_PER_STEP_MAX + 10)
+    )
 
 
 def test_changed_data_of_what_is_not_known_yet_is_looked_for_first() -> None:

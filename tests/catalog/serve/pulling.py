@@ -1,12 +1,15 @@
-"""Pulls over what is held of one table, and what their answers bring."""
+"""Pulls of one table that is held, and what their answers bring."""
 
 import random
+from collections.abc import Iterator
 
-from topicast.catalog.serve.pulls import Pulls
+from topicast.catalog.serve.paginate import answer
+from topicast.catalog.serve.pull_server import held
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
+from topicast.topics.bulk import Part
 from topicast.topics.objects.blocks import decode_block
 from topicast.topics.objects.listing import decode_listing
-from topicast.topics.objects.names import block_key, table_key
+from topicast.topics.objects.names import TableId, block_key, table_key
 from topicast.topics.wire.messages import (
     SELECT_BLOCKS,
     SELECT_FILTER,
@@ -19,8 +22,8 @@ KEYED = struct(T, "ds")
 PLACE = (5, 7)
 
 
-class Desk:
-    """Pulls over a holding that knows ``d.t``; its content is held unless it is not wanted."""
+class Answers:
+    """Answers to pulls, from a holding that knows ``d.t`` and, unless told not to, its content."""
 
     def __init__(self, *, held: bool = True) -> None:
         self.holding = Holding()
@@ -29,10 +32,15 @@ class Desk:
         )
         if held:
             self.holding.whole(KEYED, parts("1", "2"))
-        self.pulls = Pulls(self.holding.namespace, self.holding.tables, lambda: PLACE)
+
+    def parts(self, pull: Pull) -> Iterator[Part]:
+        return answer(self.holding.namespace, self.holding.tables, pull, position=PLACE)
 
     def answer(self, pull: Pull) -> tuple[Pulled, ...]:
-        return tuple(message for _, message in self.pulls.parts(pull))
+        return tuple(message for _, message in self.parts(pull))
+
+    def held(self, table: TableId = T) -> tuple[bool, bool]:
+        return held(self.holding.namespace, self.holding.tables, table)
 
     def one(self, pull: Pull) -> Pulled:
         (message,) = self.answer(pull)
@@ -45,18 +53,20 @@ def pull(table: str = "t", *, request: int = 1, selector: int = SELECT_BLOCKS, *
     return Pull(request=request, db="d", table=table, selector=selector, credit=1 << 20, held=keys)
 
 
-def large(desk: Desk) -> None:
+def large(source: Answers) -> None:
     """Give ``d.t`` partitions that take several parts."""
     rng = random.Random(1)
     for number in range(30):
         some = parts(f"{number:02d}", comment=rng.randbytes(15_000).hex())
-        desk.holding.change(dict(some))
+        source.holding.change(dict(some))
 
 
-def days(desk: Desk, count: int = 200) -> None:
+def days(source: Answers, count: int = 200) -> None:
     """Give ``d.t`` so many partitions ``ds=000`` …, in several blocks."""
     for first in range(0, count, 20):
-        desk.holding.change(dict(parts(*(f"{number:03d}" for number in range(first, first + 20)))))
+        source.holding.change(
+            dict(parts(*(f"{number:03d}" for number in range(first, first + 20))))
+        )
 
 
 def filtered(text: str, *held: tuple[bytes, int]) -> Pull:
@@ -68,7 +78,7 @@ def filtered(text: str, *held: tuple[bytes, int]) -> Pull:
 def blocks_of(answers: tuple[Pulled, ...]) -> dict[str, tuple[str, ...]]:
     """Return the names in each block that came, by its lower bound."""
     found = {}
-    for entry in (entry for answer in answers for entry in answer.entries):
+    for entry in (entry for one in answers for entry in one.entries):
         if entry.key != table_key(*T):
             assert entry.value is not None
             lower = entry.key.removeprefix(block_key(*T, "")).decode()

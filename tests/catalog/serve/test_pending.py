@@ -1,0 +1,186 @@
+"""Requests wait once, for one key, no longer than their time limit, and in bounded number."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topicast.catalog.serve.pending import Pending, PendingRequests
+from topicast.catalog.serve.pull_server import LOADS_MAX, WAIT_S_MAX, TableWaits
+from topicast.topics.wire.messages import SELECT_BLOCKS, SELECT_TABLE, Pull
+
+NOW = 100.0
+WAIT_S = 5.0
+
+
+def pending(**bounds: int) -> PendingRequests[str, int]:
+    return PendingRequests(**{"requests_max": 100, **bounds}, wait_s=WAIT_S)
+
+
+def add(machine: PendingRequests[str, int], peer: bytes, request: int, **fields: float) -> bool:
+    """Let a request wait for ``t``; its value is the time at which it came."""
+    now = fields.get("now", NOW)
+    return machine.add(peer, request, key="t", value=int(now), now=now)
+
+
+def ids(*found: Pending[str, int] | tuple[Pending[str, int], ...]) -> list[tuple[bytes, int]]:
+    return [(one.peer, one.request) for some in found for one in some]
+
+
+def test_requests_for_a_key_are_taken_together_and_once() -> None:
+    machine = pending()
+    add(machine, b"a", 1)
+    add(machine, b"b", 1)
+    machine.add(b"a", 2, key="u", value=0, now=NOW)
+    assert machine.awaited() == ("t", "u")
+    assert ids(machine.take("t")) == [(b"a", 1), (b"b", 1)]
+    assert machine.take("t") == ()
+    assert machine.awaited() == ("u",)
+
+
+def test_repeated_request_keeps_its_time_limit_and_gets_the_new_value() -> None:
+    """P-PULL-4: sent again under the same id, a pull begins anew."""
+    machine = pending()
+    add(machine, b"a", 1)
+    add(machine, b"b", 1)
+    add(machine, b"a", 1, now=NOW + WAIT_S / 2)
+    assert machine.expire(NOW + WAIT_S - 0.1) == ()
+    expired = machine.expire(NOW + WAIT_S)
+    assert ids(expired) == [(b"a", 1), (b"b", 1)]
+    assert expired[0].value == int(NOW + WAIT_S / 2)
+
+
+def test_renewed_request_waits_once_more_as_long() -> None:
+    machine = pending()
+    add(machine, b"a", 1)
+    add(machine, b"b", 1)
+    machine.renew(b"a", 1, now=NOW + 1)
+    machine.check()
+    assert ids(machine.expire(NOW + WAIT_S)) == [(b"b", 1)]
+    assert ids(machine.expire(NOW + WAIT_S + 1)) == [(b"a", 1)]
+
+
+def test_waiting_requests_are_bounded_for_each_peer_and_in_all() -> None:
+    """P-PULL-15."""
+    machine = pending(requests_max=3, per_peer_max=2)
+    assert [add(machine, b"a", number) for number in (1, 2, 3)] == [True, True, False]
+    assert [add(machine, b"b", number) for number in (1, 2)] == [True, False]
+    assert add(machine, b"a", 2), "a repeated request takes no more room"
+    machine.remove(b"a", 1)
+    assert add(machine, b"c", 1)
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("add"), st.sampled_from("abc"), st.integers(1, 4), st.sampled_from("tuv")),
+    st.tuples(st.just("remove"), st.sampled_from("abc"), st.integers(1, 4), st.just("")),
+    st.tuples(st.just("renew"), st.sampled_from("abc"), st.integers(1, 4), st.just("")),
+    st.tuples(st.just("leave"), st.sampled_from("abc"), st.just(0), st.just("")),
+    st.tuples(st.just("take"), st.just(""), st.just(0), st.sampled_from("tuv")),
+    st.tuples(st.just("expire"), st.just(""), st.integers(0, 3), st.just("")),
+)
+
+
+@given(st.lists(STEPS, max_size=40))
+def test_whatever_happens_no_request_is_lost_or_taken_twice(
+    steps: list[tuple[str, str, int, str]],
+) -> None:
+    machine, tables = pending(), TableWaits()
+    waiting: set[tuple[bytes, int]] = set()
+    now = NOW
+    for what, name, number, key in steps:
+        now += 1.0
+        peer, found = name.encode(), list[tuple[bytes, int]]()
+        match what:
+            case "add":
+                machine.add(peer, number, key=key, value=0, now=now)
+                tables.add(peer, pull(number, key), now=now)
+                waiting.add((peer, number))
+            case "remove":
+                machine.remove(peer, number)
+                tables.remove(peer, number)
+                waiting.discard((peer, number))
+            case "renew":
+                machine.renew(peer, number, now=now)
+            case "leave":
+                found = ids(machine.remove_peer(peer))
+                tables.remove_peer(peer)
+                assert {one for one in waiting if one[0] == peer} == set(found)
+            case "take":
+                found = ids(machine.take(key))
+                assert sorted(ids(tables.take(("d", key)))) == sorted(found)
+            case _:
+                found = ids(machine.expire(now - number))
+                for one in found:
+                    tables.remove(*one)
+        assert set(found) <= waiting
+        assert len(set(found)) == len(found)
+        waiting -= set(found)
+        assert len(machine) == len(waiting) == len(tables)
+        tables.next_load()
+        machine.check()
+        tables.check()
+
+
+# -- pulls that wait for a table
+
+
+def pull(request: int, table: str = "t", selector: int = SELECT_BLOCKS, **fields: object) -> Pull:
+    return Pull(request=request, db="d", table=table, selector=selector, credit=1, **fields)
+
+
+def loads(machine: TableWaits) -> list[str]:
+    """Return the tables that may be loaded now, in their order."""
+    found = []
+    while (table := machine.next_load()) is not None:
+        found.append(table[1])
+    machine.check()
+    return found
+
+
+def test_table_is_loaded_once_however_many_pulls_wait_for_it() -> None:
+    """P-PULL-14."""
+    machine = TableWaits()
+    for peer in (b"a", b"b", b"c"):
+        assert machine.add(peer, pull(1), now=NOW)
+        assert machine.add(peer, pull(2), now=NOW)
+    assert loads(machine) == ["t"]
+    machine.add(b"d", pull(1), now=NOW)
+    assert loads(machine) == []
+    assert len(machine.take(("d", "t"))) == 7
+    assert machine.take(("d", "t")) == ()
+    machine.add(b"a", pull(1), now=NOW)
+    assert loads(machine) == ["t"], "it may have been unloaded again"
+
+
+def test_peers_take_turns_in_what_is_loaded() -> None:
+    """P-PULL-13."""
+    machine = TableWaits()
+    for number in range(100):
+        machine.add(b"a", pull(number, f"a{number}"), now=NOW)
+    machine.add(b"b", pull(1, "b"), now=NOW)
+    machine.add(b"c", pull(1, "a99"), now=NOW)
+    first = loads(machine)
+    assert first[:4] == ["a0", "b", "a99", "a1"]
+    assert len(first) == LOADS_MAX
+    for table in ("a0", "a1"):
+        machine.take(("d", table))
+    assert loads(machine) == [f"a{LOADS_MAX - 2}", f"a{LOADS_MAX - 1}"]
+
+
+def test_table_for_which_no_pull_waits_any_more_is_not_loaded() -> None:
+    machine = TableWaits()
+    machine.add(b"a", pull(1, "one"), now=NOW)
+    machine.add(b"a", pull(2, "two"), now=NOW)
+    machine.add(b"a", pull(3, "three"), now=NOW)
+    machine.add(b"b", pull(2, "four"), now=NOW)
+    machine.remove(b"a", 1)
+    machine.add(b"a", pull(3, "five"), now=NOW)
+    machine.remove_peer(b"b")
+    assert loads(machine) == ["two", "five"]
+
+
+def test_pull_of_the_table_itself_is_taken_before_those_of_its_partitions() -> None:
+    machine = TableWaits()
+    machine.add(b"a", pull(1), now=NOW)
+    machine.add(b"a", pull(2, selector=SELECT_TABLE), now=NOW)
+    assert ids(machine.take(("d", "t"), only_itself=True)) == [(b"a", 2)]
+    assert len(machine) == 1
+    assert ids(machine.expire(NOW + WAIT_S_MAX)) == [(b"a", 1)]
