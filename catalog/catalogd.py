@@ -22,7 +22,7 @@ from .ingest.event_window import pack_state
 from .ingest.poller import Poll
 from .ingest.read_threads import Answer, ReadThreads
 from .ingest.reads import Read, ReadNames
-from .model.transactions import Transaction
+from .model.versions import Transaction
 from .publish import publishing
 from .publish.deltas import delta_of
 from .publish.modes import overrides_text, pack_policy

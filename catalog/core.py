@@ -27,8 +27,7 @@ from .ingest.reports import Reports
 from .model.lineage import AHEAD, Claim, StartRecord, judge
 from .model.namespace import Namespace
 from .model.tables import Tables
-from .model.transactions import WriteRow
-from .model.versions import VersionLog
+from .model.versions import VersionLog, WriteRow
 from .publish.backfill import Backfill
 from .publish.modes import POLICY_DEFAULT, Mode, Policy, overrides_text
 from .serve.admin import AdminOrders, Controls, Jobs

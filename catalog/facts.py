@@ -9,7 +9,7 @@ from .ingest.loader import READS_MAX_DEFAULT
 from .ingest.poller import Poll, Polled, PollFailed
 from .ingest.reads import NamesFailed, NamesRead, Read, ReadDone, ReadFailed, ReadNames
 from .model.lineage import StartRecord
-from .model.transactions import OrderRow, Transaction, WriteId, WriteRow
+from .model.versions import OrderRow, Transaction, WriteId, WriteRow
 from .publish.modes import Policy
 
 POLLING_INTERVAL_S_DEFAULT: Final = 0.2

@@ -30,7 +30,7 @@ from ...topics.wire.messages import (
 )
 from ..model.namespace import Namespace
 from ..model.tables import Tables
-from ..model.transactions import WriteId, WriteRow
+from ..model.versions import WriteId, WriteRow
 from .locations import Locations
 
 LEASE_S: Final = 30.0  # without a word of a driver, its intents are taken for written

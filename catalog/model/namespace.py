@@ -2,7 +2,7 @@
 
     d NUL db NUL          the database's Thrift struct
     n NUL db NUL lower    up to 64 names with type and incarnation
-    c NUL drivers NUL     what operators want drivers to be: no name, but every driver follows it
+    c NUL drivers NUL     the operators' rules for drivers: no name, but every driver follows it
 
 A table's incarnation is the version at which its name appeared, so a drop and a create within
 one second, or within one transaction, are told apart.
@@ -30,19 +30,18 @@ from ...topics.objects.values import (
 )
 from ...topics.sharding import NAMESPACE
 from ...topics.wire.messages import SOURCE_ORDERS
-from .transactions import CREATED, DROPPED, SCHEMA, ChangeRow
-from .versions import GroupLeaves, VersionLog
+from .versions import ChangeKind, ChangeRow, GroupLeaves, VersionLog
 
 _decoded = lru_cache(maxsize=4096)(decode_names)
 
 
 class Namespace:
-    """The databases and names of one catalogd; content lives in the version log's topic."""
+    """The databases and names of one catalogd; their entries are in the version log's topic."""
 
     def __init__(self, version_log: VersionLog) -> None:
         self._version_log = version_log
         self._topic = version_log.topics[NAMESPACE]
-        self._leaves: dict[str, GroupLeaves] = {}
+        self._leaves: dict[str, GroupLeaves] = {}  # by database, of those that were looked at
 
     @property
     def version(self) -> int:
@@ -54,8 +53,8 @@ class Namespace:
         keys = map(parse_namespace_key, self._topic.group_ids())
         return tuple(sorted(key.db for key in keys if isinstance(key, DatabaseKey)))
 
-    def knows(self, db: str) -> bool:
-        """Whether there is a database ``db``."""
+    def has_database(self, db: str) -> bool:
+        """Return whether there is a database ``db``."""
         return self._topic.get(database_key(db)) is not None
 
     def tables(self, db: str) -> Iterator[NameRecord]:
@@ -74,12 +73,12 @@ class Namespace:
         return next((record for record in records if record.name == table[1]), None)
 
     def rules(self) -> tuple[Rule, ...]:
-        """Return what operators want drivers to be, the newest last."""
+        """Return the operators' rules for drivers, the newest last."""
         entry = self._topic.get(rules_key())
         return decode_rules(entry.value) if entry is not None and entry.value is not None else ()
 
-    def rule(self, rules: Sequence[Rule], *, at_us: int) -> None:
-        """Let ``rules`` hold instead of those that do."""
+    def set_rules(self, rules: Sequence[Rule], *, at_us: int) -> None:
+        """Replace the rules for drivers."""
         if tuple(rules) == self.rules():
             return
 
@@ -100,12 +99,12 @@ class Namespace:
         source: int,
         at_us: int,
     ) -> None:
-        """Make all this so in one transaction.
+        """Create, change and drop databases and names in one transaction.
 
         Args:
             databases: By name, the Thrift struct; None drops it with all its tables.
             tables: By (db, table), the type; None drops it.
-            renewed: Those of ``tables`` that are not what had their name before.
+            renewed: Those of ``tables`` that are another incarnation than the one known.
             source: SOURCE_* of the wire.
             at_us: Now.
         """
@@ -134,18 +133,24 @@ class Namespace:
         before = have.version if have else 0
         if thrift is None:
             names = [record.name for record in self.tables(db)]
-            rows += [ChangeRow(object=f"{db}.{n}", kind=DROPPED, before=before) for n in names]
+            rows += [
+                ChangeRow(object=f"{db}.{n}", kind=ChangeKind.DROPPED, before=before) for n in names
+            ]
             if names:
                 self._leaves.pop(db, None)
             if have is None and not names:
                 return []
-            rows.append(ChangeRow(object=db, kind=DROPPED, before=before))
+            rows.append(_row(db, ChangeKind.DROPPED, before))
             gone = [tombstone(key, version)] if have else []
             return [*gone, *([prefix_tombstone(names_group(db), version)] if names else [])]
         value = encode_database_value(thrift)
         if have is not None and have.value == value:
             return []
-        rows.append(ChangeRow(object=db, kind=SCHEMA if have else CREATED, before=before))
+        rows.append(
+            ChangeRow(
+                object=db, kind=ChangeKind.SCHEMA if have else ChangeKind.CREATED, before=before
+            )
+        )
         return [Entry(key, version, version, version, len(value), value)]
 
     def _names(
@@ -171,9 +176,9 @@ class Namespace:
             else:
                 continue
             if have is not None and (kind is None or anew):
-                rows.append(ChangeRow(object=f"{db}.{name}", kind=DROPPED, before=before))
+                rows.append(_row(f"{db}.{name}", ChangeKind.DROPPED, before))
             if kind is not None and anew:
-                rows.append(ChangeRow(object=f"{db}.{name}", kind=CREATED, before=before))
+                rows.append(_row(f"{db}.{name}", ChangeKind.CREATED, before))
         entries = []
         for lower, value in edit_names(leaves, wanted).blocks:
             key = names_key(db, lower)
@@ -181,7 +186,7 @@ class Namespace:
                 entries.append(tombstone(key, version))
             else:
                 entries.append(Entry(key, version, version, version, len(value), value))
-        leaves.learn(entries)
+        leaves.apply(entries)
         return entries
 
     def _of(self, db: str) -> GroupLeaves:
@@ -190,3 +195,7 @@ class Namespace:
             group = names_group(db)
             leaves = self._leaves[db] = GroupLeaves(self._topic, group, group)
         return leaves
+
+
+def _row(name: str, kind: ChangeKind, before: int) -> ChangeRow:
+    return ChangeRow(object=name, kind=kind, before=before)

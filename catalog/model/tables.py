@@ -1,8 +1,8 @@
-"""Tables: tables and their partitions, as entries of the table topics.
+"""Tables: what catalogd holds of tables and partitions, as entries of the table topics.
 
     nothing or LOADING ──whole──▶ COMPLETE | ABSENT ──partitions, object──▶ …  ──gone──▶ nothing
 
-Every write is one transaction of one topic; a table stands at one version with its partitions.
+Every write is one transaction of one topic; a table and its partitions have one version.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,25 +25,25 @@ from ...topics.objects.values import (
 from ...topics.sharding import NAMESPACE, table_topic
 from ...topics.topic import Topic
 from ...topics.wire.header import VALUE_BYTES_MAX
-from .transactions import DATA, LOADED, SCHEMA, UNLOADED, ChangeRow
-from .versions import GroupLeaves, VersionLog
+from ...topics.wire.messages import SOURCE_LOAD
+from .versions import ChangeKind, ChangeRow, GroupLeaves, VersionLog
 
-PARTITIONS_NAMED_MAX: Final = 100  # by the history, of one write
-SPARK_SCHEMA: Final = "spark.sql.sources."  # of csv and json HMS holds one column, col
+PARTITIONS_NAMED_MAX: Final = 100  # in the history, of one write
+SPARK_SCHEMA: Final = "spark.sql.sources."  # for csv and json, HMS has only one column, col
 LEAVES_MAX: Final = 4096  # tables whose lower bounds are kept sorted between two changes
 
 _decoded = lru_cache(maxsize=4096)(decode_table_value)
 
 
 class Tables:
-    """What catalogd holds of tables; entries live in the version log's topics."""
+    """What catalogd holds of tables; their entries are in the version log's topics."""
 
     def __init__(self, version_log: VersionLog, num_topics: int) -> None:
         self._version_log = version_log
         self._num_topics = num_topics
-        self._leaves: dict[TableId, GroupLeaves] = {}
-        self.unfit = 0  # objects that no value can hold: over its limit, or no text
-        self.unfit_why: dict[TableId, str] = {}  # of those that are so now
+        self._leaves: dict[TableId, GroupLeaves] = {}  # a cache, LEAVES_MAX at most
+        self.unfit = 0  # objects that no value can hold, so far: over its limit, or not text
+        self.unfit_why: dict[TableId, str] = {}  # the tables that are unfit now
 
     def topic_of(self, table: TableId) -> tuple[int, Topic]:
         """Return the id and the topic of ``table``."""
@@ -69,7 +69,7 @@ class Tables:
         return self._of(table).bounds
 
     def has_partition(self, table: TableId, name: str) -> bool:
-        """Whether partition ``name`` of ``table`` is held. Cost: one block is decoded."""
+        """Return whether partition ``name`` of ``table`` is held. Cost: one block is decoded."""
         leaves = self._of(table)
         lower = leaves.floor(name)
         if lower is None:
@@ -85,7 +85,7 @@ class Tables:
         return tuple((db, g[len(begin) : -1].decode()) for g in groups if g.startswith(begin))
 
     def loaded(self, table: TableId) -> bool:
-        """Whether ``table`` is held with all its partitions."""
+        """Return whether ``table`` is held with all its partitions."""
         value = self.value(table)
         return value is not None and value.partitions != LOADING
 
@@ -182,9 +182,9 @@ class Tables:
     def raise_data(
         self, table: TableId, *, partitions: Sequence[str], source: int, at_us: int
     ) -> tuple[int, int]:
-        """Note that data of ``table`` changed, which no struct of it shows.
+        """Raise the data version of ``table``: its data changed, and its struct does not show it.
 
-        Its own entry gets the version, so whoever holds anything of it hears. ``partitions``
+        The table's own entry gets the version, so every holder of it is notified. ``partitions``
         are for the history. Returns topic and version.
         """
         number, topic = self.topic_of(table)
@@ -209,7 +209,10 @@ class Tables:
         have = topic.get(key)
         before = have.version if have is not None else 0
         of = [f"/{one}" for one in partitions[:PARTITIONS_NAMED_MAX]] or [""]
-        rows = [ChangeRow(object=".".join(table) + one, kind=DATA, before=before) for one in of]
+        rows = [
+            ChangeRow(object=".".join(table) + one, kind=ChangeKind.DATA, before=before)
+            for one in of
+        ]
         self._version_log.write(number, build, source=source, at_us=at_us, changes=rows)
         return number, topic.version
 
@@ -226,7 +229,7 @@ class Tables:
         self._version_log.write(number, build, source=source, at_us=at_us)
 
     def withdraw(self, table: TableId, *, source: int, at_us: int) -> None:
-        """Hold only a stub of ``table``: it changed, or may have, and cannot be read."""
+        """Replace ``table`` by a stub: it changed, or may have, and cannot be read."""
         number, topic = self.topic_of(table)
         group = table_key(*table)
         self._leaves.pop(table, None)
@@ -238,7 +241,7 @@ class Tables:
             left = Entry(group, version, version, version, have.size, None, STUB)
             return [prefix_tombstone(group, version), left]
 
-        row = ChangeRow(object=".".join(table), kind=UNLOADED, before=0)
+        row = ChangeRow(object=".".join(table), kind=ChangeKind.UNLOADED, before=0)
         self._version_log.write(number, build, source=source, at_us=at_us, changes=[row])
 
     def _write(
@@ -255,7 +258,7 @@ class Tables:
             entries = self._version_log.write(
                 number, build, source=source, at_us=at_us, changes=[row]
             )
-        except (UsageError, WireError) as exc:  # whoever asks for it is told so
+        except (UsageError, WireError) as exc:  # a pull of it is refused with the reason
             self.unfit += 1
             self.unfit_why[table] = str(exc)
             self.withdraw(table, source=source, at_us=at_us)
@@ -263,7 +266,7 @@ class Tables:
         self.unfit_why.pop(table, None)
         leaves = self._leaves.get(table)
         if leaves is not None:
-            leaves.learn(entries)
+            leaves.apply(entries)
 
     def _row(
         self,
@@ -275,8 +278,11 @@ class Tables:
         data: bool = False,
     ) -> ChangeRow:
         entry = self.entry(table)
-        same = old is not None and old.thrift == thrift
-        kind = LOADED if old is None or not source else (DATA if same or data else SCHEMA)
+        if old is None or source == SOURCE_LOAD:
+            kind = ChangeKind.LOADED
+        else:
+            same = old.thrift == thrift or data
+            kind = ChangeKind.DATA if same else ChangeKind.SCHEMA
         return ChangeRow(object=".".join(table), kind=kind, before=entry.version if entry else 0)
 
     def _table(

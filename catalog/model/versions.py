@@ -1,4 +1,4 @@
-"""VersionLog: catalogd's topics, the versions it gives, and what is still to be committed.
+"""VersionLog: catalogd's topics, the versions that it assigns, and what is still to be committed.
 
     write ──▶ topics (in memory) ──▶ pending ──take──▶ the store's commit ──▶ publish
 
@@ -8,11 +8,90 @@ store does not have. Nothing of it leaves the process before the commit returned
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 
 from ...topics.entries import TOMBSTONE, Entry, group_of
 from ...topics.objects.edits import Leaves
 from ...topics.topic import Topic
-from .transactions import ChangeRow, Transaction
+
+
+class ChangeKind(StrEnum):
+    """What became of an object, in the words of ``Subscriber.watch``, as the store keeps them."""
+
+    CREATED = "created"
+    SCHEMA = "schema"
+    DATA = "data"
+    DROPPED = "dropped"
+    LOADED = "loaded"  # read for the first time, or again: nothing changed at the metastore
+    UNLOADED = "unloaded"  # catalogd holds it no longer: its entries became stubs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeRow:
+    """A line of the history: what became of one object.
+
+    ``object`` is ``db``, ``db.table`` or ``db.table/partition name``; ``before`` the version it
+    had, 0 if there was none. The store adds the rest from the transaction and its commit.
+    """
+
+    object: str
+    kind: ChangeKind
+    before: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderRow:
+    """A line of the history: an operator's order. ``object``: what it is for, or the new mode."""
+
+    who: str
+    order: str
+    object: str
+    at_us: int
+
+
+WriteId = tuple[bytes, int]  # a driver, and the number that it gave to its write
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteRow:
+    """A write that a driver reported: an intent while ``open``, else done as of ``version``.
+
+    ``driver`` and ``number`` are its key. ``object``: a table or a path.
+    """
+
+    driver: bytes
+    number: int
+    object: str
+    partitions: tuple[str, ...]
+    open: bool
+    at_us: int
+    topic: int = 0
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """The changes of one topic in ``(from_version, to_version]``, all or none of them.
+
+    All ``entries`` have ``to_version``; a PREFIX deletes what was there before, and nothing of
+    its own transaction. ``source``: SOURCE_* of topics/wire/messages.
+    """
+
+    topic: int
+    from_version: int
+    to_version: int
+    entries: tuple[Entry, ...]
+    source: int
+    at_us: int
+    changes: tuple[ChangeRow, ...] = ()
+
+    def check(self) -> None:
+        """Assert that the versions of the transaction and of its entries agree."""
+        assert 0 <= self.from_version < self.to_version
+        for entry in self.entries:
+            assert entry.version == self.to_version, entry.key
+            assert max(entry.schema_version, entry.data_version) <= entry.version, entry.key
 
 
 class GroupLeaves(Leaves):
@@ -43,8 +122,8 @@ class GroupLeaves(Leaves):
         assert entry.value is not None, lower
         return entry.version, entry.value
 
-    def learn(self, entries: Iterable[Entry]) -> None:
-        """Follow what was written to the group."""
+    def apply(self, entries: Iterable[Entry]) -> None:
+        """Keep up with ``entries``, which were written to the topic."""
         start = len(self._blocks)
         for entry in entries:
             if not entry.key.startswith(self._blocks):
@@ -63,13 +142,8 @@ class VersionLog:
     """The topics of one catalogd, and the transactions that the store does not have yet."""
 
     def __init__(self, topics: dict[int, Topic]) -> None:
-        self.topics = topics
-        self._pending: list[Transaction] = []
-
-    @property
-    def dirty(self) -> bool:
-        """Whether anything waits for a commit."""
-        return bool(self._pending)
+        self.topics = topics  # by ``topic_ids``
+        self._pending: list[Transaction] = []  # in the order of their writes
 
     def versions(self) -> tuple[int, ...]:
         """Return the version of each topic, by ``topic_ids``."""
@@ -110,7 +184,7 @@ class VersionLog:
         return entries
 
     def take(self) -> tuple[Transaction, ...]:
-        """Hand over what is to be committed."""
+        """Remove and return what is to be committed."""
         pending, self._pending = tuple(self._pending), []
         return pending
 
@@ -119,8 +193,6 @@ class VersionLog:
         for topic in self.topics.values():
             topic.check()
         for transaction in self._pending:
-            held = self.topics[transaction.topic]
-            assert transaction.to_version <= held.version
-            for entry in transaction.entries:
-                assert entry.version == transaction.to_version
-                assert group_of(entry.key)
+            transaction.check()
+            assert transaction.to_version <= self.topics[transaction.topic].version
+            assert all(group_of(entry.key) for entry in transaction.entries)

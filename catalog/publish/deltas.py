@@ -8,7 +8,7 @@ from ...topics.entries import FULL, stub
 from ...topics.wire.codec import row_bytes
 from ...topics.wire.header import DELTA_BYTES_MAX
 from ...topics.wire.messages import Delta
-from ..model.transactions import Transaction
+from ..model.versions import Transaction
 from .modes import MODE_DEFAULT, Mode, shown
 
 UNACKED_BYTES_MAX: Final = 8 << 20  # 80 ms of 100 MB/s: a hub further behind is cheaper caught up

@@ -26,7 +26,7 @@ from ..ingest.poller import Poller
 from ..ingest.reads import NamesFailed, NamesRead, ReadNames
 from ..model.namespace import Namespace
 from ..model.tables import Tables
-from ..model.transactions import OrderRow
+from ..model.versions import OrderRow
 from ..publish.backfill import Backfill
 from ..publish.modes import Mode, overrides_text, parse_mode
 from .pending import PendingRequests
@@ -139,7 +139,7 @@ class Jobs:
             return not self._tables.has_partition(table, job.partition)
         if job.table:
             return self._namespace.find(table) is None
-        return bool(job.db) and not self._namespace.knows(job.db)
+        return bool(job.db) and not self._namespace.has_database(job.db)
 
     def _invalidate_some(self, job: Job, at_us: int) -> None:
         assert job.tables is not None
@@ -178,7 +178,7 @@ class Jobs:
             known = self._namespace.find(table) is not None
             if not job.table and known and table in job.found and not self._tables.loaded(table):
                 continue  # nothing is held that could be old
-            if not self._namespace.knows(table[0]):
+            if not self._namespace.has_database(table[0]):
                 dirty.append(DirtyDatabase(db=table[0]))
             whole, named = table in job.found, bool(job.table)
             dirty.append(DirtyTable(db=table[0], table=table[1], whole=whole, data=named))
@@ -337,7 +337,7 @@ class AdminOrders:
         if order.arguments:
             rule = rule_of(*order.arguments)
             rules = with_rule(rules, rule)
-            self._namespace.rule(rules, at_us=at_us)
+            self._namespace.set_rules(rules, at_us=at_us)
             self._given.append((order.who, OrderKind.DRIVERS, f"{rule.state} {rule.pattern}"))
         self._answer(peer, order.request, {one.pattern: one.state for one in rules})
 
@@ -362,7 +362,7 @@ class AdminOrders:
         self._given.append((order.who, kind, f"{job.object} {DATA}" if job.data else job.object))
         if table:
             job.tables, job.found = deque([(db, table)]), frozenset([(db, table)])
-        elif job.data and self._namespace.knows(db):
+        elif job.data and self._namespace.has_database(db):
             self._jobs.begin_without_listing(job)
         else:
             self._to_list.append(ReadNames(job=job.number, db=db))

@@ -13,7 +13,7 @@ from typing import Final
 from ...topics.wire.messages import Message, Refused, Report, Reported
 from ...topics.wire.refusal import Refusal
 from ..ingest.reports import Reports, is_path
-from ..model.transactions import WriteId, WriteRow
+from ..model.versions import WriteId, WriteRow
 from .pending import RequestId
 from .sync import EventWaits
 

@@ -17,7 +17,7 @@ from ...topics.entries import PREFIX, TOMBSTONE, Entry
 from ...topics.sharding import is_topic, topic_ids
 from ...topics.wire.messages import SOURCE_ORDERS
 from ..model.lineage import EPOCH_MAX, StartRecord
-from ..model.transactions import OrderRow, Transaction, WriteId, WriteRow, check
+from ..model.versions import OrderRow, Transaction, WriteId, WriteRow
 from .lock import FolderLock
 from .schema import FILE_NAME, connect, explained, transaction
 
@@ -253,7 +253,7 @@ class Store:
     def _check_order(self, transactions: Sequence[Transaction]) -> dict[int, int]:
         ends: dict[int, int] = {}
         for one in transactions:
-            check(one)
+            one.check()
             assert is_topic(one.topic, self.num_topics), one.topic
             assert one.from_version == ends.get(one.topic, self._versions[one.topic]), one.topic
             ends[one.topic] = one.to_version

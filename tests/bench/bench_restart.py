@@ -19,7 +19,7 @@ from pathlib import Path
 from time import perf_counter
 
 from topicast.catalog.catalogd import load_topics
-from topicast.catalog.model.transactions import Transaction
+from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage.schema import FILE_NAME
 from topicast.catalog.storage.store import VALUES_OF, Store
 from topicast.tests.bench.report import RUNS, beside, best_s, say, target

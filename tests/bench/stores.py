@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from topicast.catalog.ingest.event_window import WindowState, pack_state
-from topicast.catalog.model.transactions import Transaction
+from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage.store import Store
 from topicast.tests.bench.bench_representation import KEYS, LOCATION, NoBlocks, structs
 from topicast.tests.subscriber.structs import database_struct, table_struct

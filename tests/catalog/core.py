@@ -11,7 +11,7 @@ from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.read_threads import perform
 from topicast.catalog.ingest.reads import Read, ReadNames
 from topicast.catalog.model.lineage import StartRecord
-from topicast.catalog.model.transactions import Transaction
+from topicast.catalog.model.versions import Transaction
 from topicast.catalog.publish.modes import Policy
 from topicast.tests.catalog.fake_metastore import FakeMetastore, make_partition, make_table
 from topicast.topics.objects.blocks import decode_block

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from topicast.catalog.model.lineage import StartRecord
-from topicast.catalog.model.transactions import Transaction
+from topicast.catalog.model.versions import Transaction
 from topicast.catalog.publish.deltas import UNACKED_BYTES_MAX, UNACKED_MAX, delta_of
 from topicast.catalog.publish.publisher import Publisher
 from topicast.catalog.publish.publishing import (

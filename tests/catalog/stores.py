@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from topicast.catalog.model.transactions import Transaction
+from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage.schema import FILE_NAME
 from topicast.catalog.storage.store import Store
 from topicast.topics.entries import Entry

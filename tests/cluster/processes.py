@@ -18,7 +18,7 @@ from topicast.catalog.ingest.event_window import EventWindow
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.read_threads import perform
 from topicast.catalog.ingest.reads import Read, ReadNames
-from topicast.catalog.model.transactions import Transaction, WriteRow
+from topicast.catalog.model.versions import Transaction, WriteRow
 from topicast.catalog.publish import publishing
 from topicast.catalog.publish.deltas import delta_of
 from topicast.catalog.publish.modes import Mode, overrides_text, parse_mode

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from topicast.catalog.ingest.event_window import WindowState
 from topicast.catalog.model.lineage import StartRecord
-from topicast.catalog.model.transactions import Transaction, WriteId, WriteRow
+from topicast.catalog.model.versions import Transaction, WriteId, WriteRow
 from topicast.catalog.publish.modes import POLICY_DEFAULT, Policy
 from topicast.topics.entries import Entry
 from topicast.topics.sharding import topic_ids

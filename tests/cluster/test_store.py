@@ -11,7 +11,7 @@ import pytest
 from topicast.catalog.catalogd import load_topics
 from topicast.catalog.ingest.event_window import WindowState, pack_state, unpack_state
 from topicast.catalog.model.lineage import StartRecord
-from topicast.catalog.model.transactions import Transaction
+from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage.store import Store
 from topicast.tests.catalog.stores import NOW_US, transaction, value
 from topicast.tests.cluster.store import NUM_TOPICS, SimStore

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from topicast.catalog.model.transactions import Transaction
+from topicast.catalog.model.versions import Transaction
 from topicast.catalog.publish.modes import Mode
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.store.rows import entries

@@ -78,7 +78,7 @@ PLANTS = (
             Line(
                 Materializer,
                 "_publish",
-                "if kind is not None and effect.needs[t].dropped]",
+                "if kind is not None and result.needs[t].dropped]",
                 "if False]",
             ),
         ),

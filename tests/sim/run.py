@@ -3,7 +3,7 @@
 from collections import Counter
 from random import Random
 
-from topicast.catalog.model.transactions import Transaction
+from topicast.catalog.model.versions import Transaction
 from topicast.catalog.publish.modes import POLICY_DEFAULT
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.protocol.facts import Answer, Fail

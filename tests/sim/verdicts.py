@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from topicast.catalog.model.transactions import Transaction
+from topicast.catalog.model.versions import Transaction
 from topicast.subscriber.protocol.facts import AskValidate
 from topicast.subscriber.store.rows import put
 from topicast.subscriber.store.table_snapshot import snapshot_of

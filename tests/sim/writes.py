@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from topicast.catalog.model.transactions import Transaction, WriteRow
+from topicast.catalog.model.versions import Transaction, WriteRow
 from topicast.tests.cluster.metastore import TableId
 from topicast.tests.cluster.store import NUM_TOPICS
 from topicast.tests.cluster.violation import Violation

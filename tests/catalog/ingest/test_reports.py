@@ -7,7 +7,7 @@ import pytest
 
 from topicast.catalog.ingest import reports as module
 from topicast.catalog.ingest.reports import LEASE_S, Reports
-from topicast.catalog.model.transactions import DATA, Transaction, WriteRow
+from topicast.catalog.model.versions import ChangeKind, Transaction, WriteRow
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.tests.catalog.stores import opened
 from topicast.topics.entries import STUB, VALUE
@@ -85,7 +85,7 @@ def test_written_table_rises_in_version_and_data_version_alone() -> None:
     )
     assert verdict == Verdict(number=1, topic=table_topic(*T, 4), version=after.version)
     assert [(row.object, row.kind, row.before) for row in transaction.changes] == [
-        ("d.t", DATA, before.version)
+        ("d.t", ChangeKind.DATA, before.version)
     ]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from topicast.catalog.model.namespace import Namespace
-from topicast.catalog.model.transactions import CREATED, DROPPED, SCHEMA, Transaction
+from topicast.catalog.model.versions import Transaction
 from topicast.tests.catalog.holding import NOW_US, Holding
 from topicast.topics.entries import PREFIX, TOMBSTONE, VALUE
 from topicast.topics.objects.names import TableId, database_key, names_group, rules_key
@@ -44,7 +44,11 @@ def test_databases_and_tables_appear_in_one_transaction() -> None:
     done = write(holding, {"d": b"one", "e": b"two"}, {("d", "t"): "VIEW"})
     (one,) = done
     assert one.topic == NAMESPACE
-    assert rows(done) == [("d", CREATED, 0), ("e", CREATED, 0), ("d.t", CREATED, 0)]
+    assert rows(done) == [
+        ("d", "created", 0),
+        ("e", "created", 0),
+        ("d.t", "created", 0),
+    ]
     assert holding.namespace.databases() == ("d", "e")
     assert holding.namespace.version == 1
     assert names(holding) == ["t"]
@@ -69,7 +73,7 @@ def test_type_that_is_not_known_this_time_stays(holding: Holding) -> None:
 
 def test_database_that_changed_is_written_again(holding: Holding) -> None:
     done = write(holding, {"d": b"other"}, {})
-    assert rows(done) == [("d", SCHEMA, 1)]
+    assert rows(done) == [("d", "schema", 1)]
     assert [entry.key for entry in done[0].entries] == [database_key("d")]
 
 
@@ -83,7 +87,7 @@ def test_type_that_changed_keeps_the_incarnation(holding: Holding) -> None:
 
 def test_dropped_table_is_gone_and_its_name_begins_anew(holding: Holding) -> None:
     done = write(holding, {}, {("d", "t"): None})
-    assert rows(done) == [("d.t", DROPPED, 1)]
+    assert rows(done) == [("d.t", "dropped", 1)]
     assert names(holding) == ["u"]
     write(holding, {}, {("d", "t"): "VIEW"})
     record = holding.namespace.find(("d", "t"))
@@ -95,7 +99,7 @@ def test_table_that_was_dropped_and_created_meanwhile_is_another_incarnation(
     holding: Holding,
 ) -> None:
     done = write(holding, {}, {("d", "t"): "VIEW", ("d", "u"): "VIEW"}, ("d", "t"))
-    assert rows(done) == [("d.t", DROPPED, 1), ("d.t", CREATED, 1)]
+    assert rows(done) == [("d.t", "dropped", 1), ("d.t", "created", 1)]
     first, second = (holding.namespace.find(("d", name)) for name in ("t", "u"))
     assert first is not None
     assert second is not None
@@ -104,7 +108,7 @@ def test_table_that_was_dropped_and_created_meanwhile_is_another_incarnation(
 
 def test_rename_is_one_transaction(holding: Holding) -> None:
     done = write(holding, {}, {("d", "t"): None, ("d", "v"): "VIEW"})
-    assert rows(done) == [("d.t", DROPPED, 1), ("d.v", CREATED, 0)]
+    assert rows(done) == [("d.t", "dropped", 1), ("d.v", "created", 0)]
     assert names(holding) == ["u", "v"]
 
 
@@ -114,7 +118,12 @@ def test_dropped_database_takes_its_tables_along(holding: Holding) -> None:
     kinds = [(entry.key, entry.kind) for entry in done[0].entries[:2]]
     assert kinds == [(database_key("d"), TOMBSTONE), (names_group("d"), PREFIX)]
     assert rows(done) == [
-        *(("d.t", DROPPED, 1), ("d.u", DROPPED, 1), ("d", DROPPED, 1), ("e.v", CREATED, 0)),
+        *(
+            ("d.t", "dropped", 1),
+            ("d.u", "dropped", 1),
+            ("d", "dropped", 1),
+            ("e.v", "created", 0),
+        ),
     ]
     assert holding.namespace.databases() == ()
     assert holding.namespace.find(("d", "t")) is None
@@ -162,16 +171,16 @@ def test_many_names_split_over_blocks_and_are_found_after_a_restart(holding: Hol
 
 def test_rules_are_beside_the_names_and_found_after_a_restart(holding: Holding) -> None:
     off = (Rule("a", "off"), Rule("b", "dry-run"))
-    holding.namespace.rule(off, at_us=NOW_US)
+    holding.namespace.set_rules(off, at_us=NOW_US)
     (done,) = holding.written()
     assert (done.topic, done.source, done.changes) == (NAMESPACE, SOURCE_ORDERS, ())
     assert [entry.key for entry in done.entries] == [rules_key()]
     again = Namespace(holding.version_log)
     assert again.rules() == off
     assert (again.databases(), names(holding)) == (("d",), ["t", "u"])
-    holding.namespace.rule(off, at_us=NOW_US)
+    holding.namespace.set_rules(off, at_us=NOW_US)
     assert holding.written() == ()
-    holding.namespace.rule((), at_us=NOW_US)
+    holding.namespace.set_rules((), at_us=NOW_US)
     assert again.rules() == ()
-    holding.namespace.rule((), at_us=NOW_US)
+    holding.namespace.set_rules((), at_us=NOW_US)
     assert len(holding.written()) == 1

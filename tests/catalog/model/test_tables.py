@@ -5,7 +5,6 @@ import random
 import pytest
 
 from topicast.catalog.model import tables as tables_module
-from topicast.catalog.model.transactions import DATA, LOADED, SCHEMA, UNLOADED
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.topics.entries import PREFIX, STUB, TOMBSTONE, VALUE
 from topicast.topics.objects.names import block_key, table_key
@@ -41,7 +40,7 @@ def test_whole_table_is_one_transaction_of_its_topic() -> None:
     one = holding.one()
     assert one.topic == table_topic(*T, 4)
     assert [entry.key for entry in one.entries] == [table_key(*T), block_key(*T, "")]
-    assert [(row.object, row.kind, row.before) for row in one.changes] == [("d.t", LOADED, 0)]
+    assert [(row.object, row.kind, row.before) for row in one.changes] == [("d.t", "loaded", 0)]
     value = holding.tables.value(T)
     assert value is not None
     assert (value.incarnation, value.partitions, value.thrift) == (7, COMPLETE, KEYED)
@@ -116,7 +115,7 @@ def test_table_that_is_loaded_anew_in_pieces_forgets_what_it_had(holding: Holdin
 def test_partitions_are_added_replaced_and_dropped_in_one_transaction(holding: Holding) -> None:
     holding.change({**parts("1", rev="2"), "ds=2": None, **parts("3"), "ds=9": None})
     one = holding.one()
-    assert [(row.object, row.kind, row.before) for row in one.changes] == [("d.t", DATA, 1)]
+    assert [(row.object, row.kind, row.before) for row in one.changes] == [("d.t", "data", 1)]
     assert holding.names() == ["ds=1", "ds=3"]
 
 
@@ -154,12 +153,16 @@ def test_struct_and_partitions_change_at_one_version(holding: Holding) -> None:
     assert {entry.version for entry in one.entries} == {2}
     entry = holding.entry()
     assert (entry.schema_version, entry.data_version) == (2, 2)
-    assert one.changes[0].kind == DATA
+    assert one.changes[0].kind == "data"
 
 
 @pytest.mark.parametrize(
     ("source", "columns", "kind"),
-    [(SOURCE_LOAD, 2, LOADED), (SOURCE_EVENTS, 2, DATA), (SOURCE_EVENTS, 1, SCHEMA)],
+    [
+        (SOURCE_LOAD, 2, "loaded"),
+        (SOURCE_EVENTS, 2, "data"),
+        (SOURCE_EVENTS, 1, "schema"),
+    ],
 )
 def test_history_tells_what_kind_of_change_it_was(
     holding: Holding, source: int, columns: int, kind: str
@@ -225,7 +228,7 @@ def test_withdrawn_table_is_a_stub_until_it_is_written_whole(holding: Holding) -
     holding.tables.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
     one = holding.one()
     assert [entry.kind for entry in one.entries] == [PREFIX, STUB]
-    assert [(row.kind, row.before) for row in one.changes] == [(UNLOADED, 0)]
+    assert [(row.kind, row.before) for row in one.changes] == [("unloaded", 0)]
     assert (holding.entry().kind, holding.entry().size) == (STUB, size)
     assert holding.tables.value(T) is None
     assert not holding.tables.loaded(T)

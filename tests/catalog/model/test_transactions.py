@@ -1,6 +1,6 @@
 import pytest
 
-from topicast.catalog.model.transactions import Transaction, check
+from topicast.catalog.model.versions import Transaction
 from topicast.topics.entries import Entry
 
 
@@ -23,7 +23,7 @@ def entry(version: int, schema_version: int = 1, data_version: int = 1) -> Entry
     "sound", [transaction(0, 1, entry(1)), transaction(4, 6, entry(6), entry(6)), transaction(1, 2)]
 )
 def test_entries_of_the_transactions_version_are_sound(sound: Transaction) -> None:
-    check(sound)
+    sound.check()
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ def test_entries_of_the_transactions_version_are_sound(sound: Transaction) -> No
 )
 def test_versions_that_disagree_are_a_programmers_error(broken: Transaction) -> None:
     with pytest.raises(AssertionError):
-        check(broken)
+        broken.check()

@@ -2,8 +2,7 @@
 
 import pytest
 
-from topicast.catalog.model.transactions import CREATED, ChangeRow
-from topicast.catalog.model.versions import GroupLeaves, VersionLog
+from topicast.catalog.model.versions import ChangeKind, ChangeRow, GroupLeaves, VersionLog
 from topicast.topics.entries import Entry, prefix_tombstone, tombstone
 from topicast.topics.topic import Topic
 
@@ -42,22 +41,19 @@ def test_each_transaction_has_the_next_version_of_its_topic(version_log: Version
 def test_no_entries_are_no_transaction(version_log: VersionLog) -> None:
     assert write(version_log, 0) == ()
     assert version_log.versions() == (0, 0)
-    assert not version_log.dirty
     assert version_log.take() == ()
 
 
 def test_what_was_taken_is_pending_no_longer(version_log: VersionLog) -> None:
     write(version_log, 0, GROUP)
-    assert version_log.dirty
     assert len(version_log.take()) == 1
-    assert not version_log.dirty
     assert version_log.take() == ()
     assert version_log.topics[0].get(GROUP) is not None, "the topic keeps it"
 
 
 def test_history_is_read_after_the_entries_were_built(version_log: VersionLog) -> None:
     rows: list[ChangeRow] = []
-    row = ChangeRow(object="d", kind=CREATED, before=0)
+    row = ChangeRow(object="d", kind=ChangeKind.CREATED, before=0)
 
     def build(version: int) -> list[Entry]:
         rows.append(row)
@@ -111,7 +107,7 @@ def test_group_without_blocks_has_no_bounds(topic: Topic) -> None:
     assert leaves.after("") is None
 
 
-def test_what_is_written_to_a_group_is_learnt(topic: Topic) -> None:
+def test_what_is_written_to_a_group_is_applied_to_its_bounds(topic: Topic) -> None:
     leaves = GroupLeaves(topic, GROUP, BLOCKS)
     written = [
         *(value(GROUP, 2), block("c", 2), block("d", 2), block("a", 2)),
@@ -119,7 +115,7 @@ def test_what_is_written_to_a_group_is_learnt(topic: Topic) -> None:
         prefix_tombstone(b"d\0tt\0", 2),
     ]
     topic.file(written)
-    leaves.learn(written)
+    leaves.apply(written)
     assert leaves.bounds == ["", "a", "c", "d"]
     assert leaves.bounds == GroupLeaves(topic, GROUP, BLOCKS).bounds
     assert leaves.read("c") == (2, b"v")

@@ -1,7 +1,6 @@
 """What was withheld comes back: touched in pieces, with the same content, once and for all."""
 
-from topicast.catalog.model.transactions import Transaction
-from topicast.catalog.model.versions import VersionLog
+from topicast.catalog.model.versions import Transaction, VersionLog
 from topicast.catalog.publish.backfill import PAUSE_S, PIECE_BYTES_MAX, PIECE_ENTRIES_MAX, Backfill
 from topicast.catalog.publish.deltas import delta_of
 from topicast.catalog.publish.modes import Mode, Policy, pack_policy, parse_mode, unpack_policy

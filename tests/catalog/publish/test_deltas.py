@@ -1,6 +1,6 @@
 import pytest
 
-from topicast.catalog.model.transactions import Transaction
+from topicast.catalog.model.versions import Transaction
 from topicast.catalog.publish.deltas import (
     UNACKED_BYTES_MAX,
     UNACKED_MAX,

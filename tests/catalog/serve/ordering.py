@@ -1,7 +1,7 @@
 """Orders as tests give them, to a core."""
 
 from topicast.catalog.facts import Commit
-from topicast.catalog.model.transactions import OrderRow
+from topicast.catalog.model.versions import OrderRow
 from topicast.tests.catalog.core import Core
 from topicast.topics.wire.messages import (
     Inspected,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topicast.catalog.model.lineage import ACCEPTED, AHEAD, Claim, judge
-from topicast.catalog.model.transactions import CREATED, DROPPED, ChangeRow, OrderRow, Transaction
+from topicast.catalog.model.versions import ChangeKind, ChangeRow, OrderRow, Transaction
 from topicast.catalog.storage import store as store_module
 from topicast.catalog.storage.schema import FILE_NAME
 from topicast.catalog.storage.store import CHANGES_AGE_MAX_US, GRAVES_AGE_MAX_US, STARTS_MAX
@@ -174,8 +174,8 @@ def test_changes_say_who_when_what_and_between_which_ids(tmp_path: Path) -> None
     with opened(tmp_path) as store:
         commit(store, event=41)
         changes = (
-            ChangeRow(object="db.t", kind=DROPPED, before=3),
-            ChangeRow(object="db.u", kind=CREATED, before=0),
+            ChangeRow(object="db.t", kind=ChangeKind.DROPPED, before=3),
+            ChangeRow(object="db.u", kind=ChangeKind.CREATED, before=0),
         )
         entry = tombstone(b"db\0t\0", 1)
         commit(store, transaction(2, 1, entry, changes=changes), event=42)
@@ -189,7 +189,9 @@ def test_changes_say_who_when_what_and_between_which_ids(tmp_path: Path) -> None
 
 def test_changes_are_bounded_by_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "CHANGES_BYTES_MAX", 1000)
-    change = ChangeRow(object="d" * 45, kind=CREATED, before=0)  # with its overhead 100 bytes
+    change = ChangeRow(
+        object="d" * 45, kind=ChangeKind.CREATED, before=0
+    )  # with its overhead 100 bytes
     with opened(tmp_path) as store:
         for version in range(1, 26):
             commit(store, transaction(0, version, changes=(change,)))
@@ -200,7 +202,7 @@ def test_changes_are_bounded_by_bytes(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_changes_are_bounded_by_age(tmp_path: Path) -> None:
-    change = ChangeRow(object="db.t", kind=CREATED, before=0)
+    change = ChangeRow(object="db.t", kind=ChangeKind.CREATED, before=0)
     later_us = NOW_US + CHANGES_AGE_MAX_US + 1
     with opened(tmp_path) as store:
         commit(store, transaction(0, 1, changes=(change,)))
@@ -311,7 +313,7 @@ CHILD = """
 import sys
 from pathlib import Path
 from topicast.catalog.storage.store import Store
-from topicast.catalog.model.transactions import ChangeRow, Transaction
+from topicast.catalog.model.versions import ChangeRow, Transaction
 from topicast.topics.entries import Entry, prefix_tombstone
 
 print("opening", flush=True)
