@@ -54,7 +54,7 @@ from .facts import (
     may,
 )
 from .heartbeat_timer import Pace
-from .ingest import Broadcast, Ingest, Order
+from .ingest import Broadcast, Ingest, Output
 from .introspection import Inspecting
 from .membership import MEMBERS_MAX, Member, Members
 from .reader_requests import Readers
@@ -310,13 +310,13 @@ class Hub:
         if self._began_at is None:
             self._began_at = now
         publisher = self._publisher
-        if publisher is not None and self._ingest.put_at > publisher.heard_at:
-            self._members.heard(publisher, now=self._ingest.put_at)
+        if publisher is not None and self._ingest.last_delta_at > publisher.heard_at:
+            self._members.heard(publisher, now=self._ingest.last_delta_at)
         effects = self._take_later()
         if now >= self._watch_at:
             self._watch_at = now + WATCH_S
             self._watch()
-        effects += self._perform((*self._ingest.acknowledge(), *self._ingest.ask(now=now)))
+        effects += self._perform((*self._ingest.acknowledge(), *self._ingest.request(now=now)))
         if now >= self._pace.at:
             effects += (Broadcast(self._heartbeat()),)
         return effects
@@ -328,7 +328,7 @@ class Hub:
                 self._sender.forget(peer)
         self._retie()
         self._ingest.settle(now=self._now)
-        self._ingest.watch(now=self._now)
+        self._ingest.retry_overdue(now=self._now)
 
     def _heartbeat(self) -> bytes:
         self._pace.sent(now=self._now)
@@ -342,20 +342,20 @@ class Hub:
         )
         return encode(heartbeat)
 
-    def _perform(self, orders: Iterable[Order]) -> tuple[Effect, ...]:
+    def _perform(self, outputs: Iterable[Output]) -> tuple[Effect, ...]:
         """Address what the ingest tells the publisher; nobody is told while there is none."""
         effects: list[Effect] = []
-        for order in orders:
-            if isinstance(order, Broadcast):
+        for output in outputs:
+            if isinstance(output, Broadcast):
                 self.counts.broadcasts += 1
-                effects.append(order)
+                effects.append(output)
                 continue
-            if isinstance(order.message, Refused):
-                self._count(order.message)
-            control = isinstance(order.message, Filed)
+            if isinstance(output.message, Refused):
+                self._count(output.message)
+            control = isinstance(output.message, Filed)
             peer = self._publisher_peer(CONTROL_CHANNEL if control else BULK_CHANNEL)
             if peer:
-                effects.append(Send(peer, order.message))
+                effects.append(Send(peer, output.message))
         return tuple(effects)
 
     def _reply(self, peer: bytes, answer: Message | None, *, of: Message) -> tuple[Effect, ...]:

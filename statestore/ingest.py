@@ -9,28 +9,29 @@ The hub is being seeded until every topic of the epoch has been caught up once.
 """
 
 from collections import deque
-from collections.abc import Iterable, Set
+from collections.abc import Set
 from dataclasses import dataclass, field, replace
-from typing import Final
+from itertools import count
+from typing import Final, assert_never
 
 from ..topics.bulk import RETRY_MS, chunk_cost
 from ..topics.entries import FULL, NONE, Entry
 from ..topics.errors import ConfigError
 from ..topics.follower import (
     LIVE,
-    Ahead,
     Apply,
     CaughtUp,
-    Effect,
     Fact,
     File,
     Follower,
+    PeerAt,
     Reset,
     StreamLost,
     Tick,
     Want,
 )
 from ..topics.offers import ALL_OFFERED
+from ..topics.replica_set import Abandoned, ReplicaSet, Step, Unlimited
 from ..topics.sharding import check_num_topics, topic_ids
 from ..topics.topic import Topic
 from ..topics.wire.codec import delta_of, encode, read_entries
@@ -49,7 +50,6 @@ from ..topics.wire.messages import (
     Wanted,
 )
 from ..topics.wire.refusal import Refusal, refuse
-from .catch_up_requests import Asking
 from .stub_deltas import brought, minimal, stub_bytes
 from .validation import chunk_fault, delta_fault
 
@@ -65,62 +65,54 @@ class Broadcast:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class ToPublisher:
     """Send ``message`` to the publisher: about streams on bulk, else on control."""
 
     message: CatchUp | Credit | Cancel | Filed | Refused
 
 
-Order = Broadcast | Tell
+Output = Broadcast | ToPublisher
 
 
 @dataclass(slots=True)
 class Slot:
-    """One topic as it is followed.
-
-    ``filed``: the highest version of anything filed, also of a catch-up that is under way.
-    ``stub_bytes``: what the current catch-up would take as stubs. ``told``: where the publisher
-    says that it stands.
-    """
+    """One topic: what the hub holds of it, and the follower of the publisher that fills it."""
 
     follower: Follower
-    topic: Topic = field(default_factory=Topic)
-    filed: int = 0
-    seeded: bool = False
-    stub_bytes: int = 0
-    told: int = 0
+    topic: Topic = field(default_factory=Topic)  # its version is the follower's position
+    filed: int = 0  # the highest version of anything filed, also of a catch-up under way
+    seeded: bool = False  # caught up once
+    stub_bytes: int = 0  # what the catch-up under way would take as stubs
+    published: int = 0  # the version at which the publisher's last heartbeat says that it is
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
     """A publisher's heartbeat that is not believed, or not reached, yet."""
 
-    at: float
-    versions: tuple[int, ...]
+    at: float  # seconds: when it came
+    versions: tuple[int, ...]  # by slot
     watermark: int
 
 
 class Ingest:
-    """The topics of one hub, as the announced publisher fills them.
-
-    ``minimal``: the topics that somebody listens to at MINIMAL, kept by who knows.
-    """
+    """The topics of one hub, as the announced publisher fills them."""
 
     def __init__(self, minimal: Set[int] = frozenset()) -> None:
+        """``minimal``: the topics to which somebody subscribes at MINIMAL, kept by the hub."""
         self.epoch = 0
         self.start = 0
-        self.num_topics = 0
+        self.num_topics = 0  # beside the namespace; 0 until a publisher was announced
         self.catalog_address = ""
         self.catalog_name = ""
-        self.watermark = 0
-        self.offers = ALL_OFFERED
-        self.slots: dict[int, Slot] = {}
+        self.watermark = 0  # of the newest heartbeat whose versions are all reached
+        self.offers = ALL_OFFERED  # the levels that readers may join
+        self.slots: dict[int, Slot] = {}  # by topic, the same as followed by ``_replicas``
+        self.last_delta_at = 0.0  # seconds
         self._minimal = minimal
-        self.put_at = 0.0
-        self._unseeded = 0
-        self._behind: dict[int, Slot] = {}
-        self._asking = Asking()
-        self._unacknowledged: dict[int, int] = {}
+        self._unseeded = 0  # slots not caught up once
+        self._replicas = ReplicaSet(Unlimited(), next_id=count(1).__next__, credit_step=1)
+        self._unacknowledged: dict[int, int] = {}  # versions filed since ``acknowledge``
         self._claims: deque[Claim] = deque()  # the oldest that is not settled, and the newest
 
     @property
@@ -131,7 +123,7 @@ class Ingest:
     @property
     def behind(self) -> int:
         """How many topics are being caught up."""
-        return len(self._behind)
+        return self._replicas.behind_count
 
     def have(self) -> Have:
         """Say what is held: for each topic the highest version, complete or not."""
@@ -168,7 +160,7 @@ class Ingest:
         fault = delta_fault(header)
         if fault is not None:
             return fault
-        self.put_at = now
+        self.last_delta_at = now
         if header.flags or not slot.follower.step(
             header.epoch, header.from_version, header.to_version
         ):
@@ -182,30 +174,32 @@ class Ingest:
             return frame, encode(minimal(delta_of(header, entries)))
         return (frame,)
 
-    def chunk(self, chunk: Chunk, *, now: float) -> tuple[Order, ...]:
-        """Take a part of a catch-up that was asked for."""
-        if not self._asking.heard(chunk.stream, chunk.topic, now=now):
-            return (Tell(Cancel(stream=chunk.stream)),)
-        credit = Tell(Credit(stream=chunk.stream, amount=chunk_cost(chunk)))
+    def chunk(self, chunk: Chunk, *, now: float) -> tuple[Output, ...]:
+        """Take a part of a catch-up; one that was not requested is cancelled."""
+        self._replicas.received(chunk.stream, (chunk.topic, FULL), now=now)
+        granted = self._replicas.processed(chunk.stream, chunk_cost(chunk))
+        if granted is None:
+            return (ToPublisher(Cancel(stream=chunk.stream)),)
+        credit = ToPublisher(granted)
         slot = self.slots.get(chunk.topic)
         if slot is None or (chunk.epoch, chunk.start) != (self.epoch, self.start):
             fault = self._stranger((chunk.epoch, chunk.start), chunk.topic)
-            return credit, Tell(replace(fault, request=chunk.stream))
+            return credit, ToPublisher(replace(fault, request=chunk.stream))
         broken = chunk_fault(chunk)
         if broken is not None:
             refusal = replace(broken, request=chunk.stream)
-            return credit, Tell(refusal), *self._feed(slot, refusal, now)
+            return credit, ToPublisher(refusal), *self._feed(slot, refusal, now)
         return credit, *self._feed(slot, chunk, now)
 
     def refused(self, message: Refused, *, now: float) -> None:
         """Take the publisher's refusal of a stream, or of one topic in it."""
-        self._asking.heard(message.request, message.topic, now=now)
-        for topic in self._asking.owed(message.request):
+        self._replicas.received(message.request, (message.topic, FULL), now=now)
+        for topic, _ in self._replicas.served_by(message.request):
             if message.topic in (-1, topic):
                 self._feed(self.slots[topic], message, now)
 
     def heartbeat(self, heartbeat: Heartbeat, *, now: float) -> Refused | None:
-        """Learn where the publisher stands; what it has and we have not is asked for soon."""
+        """Compare positions with the publisher's; what the hub lacks is requested soon."""
         if (heartbeat.epoch, heartbeat.start) != (self.epoch, self.start):
             return self._stranger((heartbeat.epoch, heartbeat.start), -1)
         if len(heartbeat.versions) not in (0, len(self.slots)):
@@ -218,67 +212,53 @@ class Ingest:
         while len(self._claims) > 1:
             self._claims.pop()
         self._claims.append(Claim(now, heartbeat.versions, heartbeat.watermark))
-        places = zip(self.slots.values(), heartbeat.versions, heartbeat.floors, strict=True)
-        for slot, version, floor in places:
-            slot.told = version
-            if slot.follower.state == LIVE and floor <= slot.topic.version:
+        rows = zip(self.slots.values(), heartbeat.versions, heartbeat.floors, strict=True)
+        for slot, version, floor in rows:
+            slot.published = version
+            if slot.follower.state is LIVE and floor <= slot.topic.version:
                 slot.topic.forget(floor)
         self.settle(now=now)
         return None
 
     def lose_streams(self, *, now: float) -> None:
-        """Want anew what is under way: whoever was to answer is gone, or is another."""
-        self._asking.clear()
-        for slot in tuple(self._behind.values()):
-            self._feed(slot, StreamLost(), now)
+        """Request anew what is under way: the publisher, or its connection, is another."""
+        self._replicas.forget_wants()
+        for topic, _ in self._replicas.lose_streams():
+            self._feed(self.slots[topic], StreamLost(), now)
 
     def settle(self, *, now: float) -> None:
         """Compare positions with the publisher's heartbeats: adopt a watermark, or catch up."""
         while self._claims:
             claim = self._claims[0]
-            places = zip(self.slots.values(), claim.versions, strict=True)
-            short = [(slot, version) for slot, version in places if slot.topic.version < version]
-            quiet_at = max(claim.at, self.put_at) + QUIET_S
+            rows = zip(self.slots.values(), claim.versions, strict=True)
+            short = [(slot, version) for slot, version in rows if slot.topic.version < version]
+            quiet_at = max(claim.at, self.last_delta_at) + QUIET_S
             if short and now < min(quiet_at, claim.at + BELIEVED_S):
                 return
             for slot, version in short:
-                self._feed(slot, Ahead(self.epoch, version), now)
+                self._feed(slot, PeerAt(self.epoch, version), now)
             if short:
                 return
             self.watermark = claim.watermark
             self._claims.popleft()
 
-    def watch(self, *, now: float) -> None:
-        """Let followers whose answer is overdue ask again.
+    def retry_overdue(self, *, now: float) -> None:
+        """Request again what was not answered in time."""
+        for topic, _ in self._replicas.overdue(now=now):
+            self._feed(self.slots[topic], Tick(), now)
 
-        A topic whose turn in a stream has not come is not overdue while the stream flows.
-        """
-        for slot in tuple(self._behind.values()):
-            follower = slot.follower
-            if follower.deadline is None or now < follower.deadline:
-                continue
-            since = self._asking.waits_since(follower.stream, follower.topic, now=now)
-            if since is None:
-                self._feed(slot, Tick(), now)
-            else:
-                follower.heard(now=since)
-
-    def acknowledge(self) -> tuple[Tell, ...]:
-        """Tell the publisher what was filed since the last time."""
+    def acknowledge(self) -> tuple[ToPublisher, ...]:
+        """ToPublisher the publisher what was filed since the last time."""
         if not self._unacknowledged:
             return ()
         versions = tuple(self._unacknowledged.items())
         self._unacknowledged = {}
-        return (Tell(Filed(epoch=self.epoch, start=self.start, versions=versions)),)
+        return (ToPublisher(Filed(epoch=self.epoch, start=self.start, versions=versions)),)
 
-    def ask(self, *, now: float) -> tuple[Tell, ...]:
-        """Ask the publisher for everything that is wanted, in one stream."""
-        request = self._asking.ask(now=now)
-        if request is None:
-            return ()
-        for wanted in request.wanted:
-            self.slots[wanted.topic].follower.opened(request.stream, now=now)
-        return (Tell(request),)
+    def request(self, *, now: float) -> tuple[ToPublisher, ...]:
+        """Request everything that is wanted of the publisher, in one stream."""
+        request = self._replicas.request(self._replicas.wanted, now=now)
+        return () if request is None else (ToPublisher(request),)
 
     def find(self, wanted: Wanted) -> Topic | Refused:
         """Return the topic that a reader may be caught up from, or why there is none."""
@@ -290,7 +270,7 @@ class Ingest:
         if wanted.epoch > self.epoch:
             text = f"epoch {wanted.epoch} is newer than {self.epoch} here: ask again"
             return refuse(Refusal.AHEAD, text, retry_ms=RETRY_MS)
-        if slot is None or slot.follower.state != LIVE:
+        if slot is None or slot.follower.state is not LIVE:
             text = f"topic {wanted.topic} is being caught up here: ask again"
             return refuse(Refusal.RETRY, text, retry_ms=RETRY_MS)
         return slot.topic
@@ -299,14 +279,12 @@ class Ingest:
         """Assert every invariant."""
         assert tuple(self.slots) == (topic_ids(self.num_topics) if self.slots else ())
         for topic, slot in self.slots.items():
-            slot.follower.check()
-            assert slot.follower.topic == topic
+            assert slot.follower is self._replicas.get((topic, FULL))
             assert slot.topic.epoch in (0, self.epoch)
             assert slot.topic.version == slot.follower.version
             assert slot.topic.version <= slot.filed
-            assert (slot.follower.state == LIVE) is (topic not in self._behind)
         assert self._unseeded == sum(not slot.seeded for slot in self.slots.values())
-        self._asking.check()
+        self._replicas.check()
 
     def _announce_fault(self, message: Announce) -> Refused | None:
         try:
@@ -321,52 +299,48 @@ class Ingest:
             return refuse(Refusal.NUM_TOPICS, text)
         return None
 
-    def _stranger(self, place: tuple[int, int], topic: int) -> Refused:
-        if place == (self.epoch, self.start):
+    def _stranger(self, start: tuple[int, int], topic: int) -> Refused:
+        if start == (self.epoch, self.start):
             return refuse(
                 Refusal.TOPIC, f"no topic {topic}: there are {self.num_topics}", topic=topic
             )
         ours = f"epoch {self.epoch} start {self.start}"
-        text = f"epoch {place[0]} start {place[1]} is not followed, {ours} is: announce it first"
+        text = f"epoch {start[0]} start {start[1]} is not followed, {ours} is: announce it first"
         return refuse(Refusal.START, text, topic=topic)
 
     def _begin(self, message: Announce) -> None:
         self.epoch, self.num_topics, self.watermark = message.epoch, message.num_topics, 0
-        self.slots = {t: Slot(Follower(t, FULL)) for t in topic_ids(message.num_topics)}
-        self._behind = dict(self.slots)
+        self._replicas.clear()
+        topics = topic_ids(message.num_topics)
+        self.slots = {topic: Slot(self._replicas.follow(topic, FULL)) for topic in topics}
         self._unseeded = len(self.slots)
 
     def _feed(self, slot: Slot, fact: Fact, now: float) -> tuple[Broadcast, ...]:
-        follower = slot.follower
-        stream = follower.stream
-        frames = self._perform(slot, follower.handle(fact, now=now))
-        if follower.stream != stream:
-            self._asking.left(stream, follower.topic)
-        if follower.state == LIVE:
-            self._behind.pop(follower.topic, None)
-        else:
-            self._behind[follower.topic] = slot
+        frames: tuple[Broadcast, ...] = ()
+        for step in self._replicas.feed((slot.follower.topic, FULL), fact, now=now):
+            frames += self._apply(slot, step)
         return frames
 
-    def _perform(self, slot: Slot, effects: Iterable[Effect]) -> tuple[Broadcast, ...]:
+    def _apply(self, slot: Slot, step: Step) -> tuple[Broadcast, ...]:
         frames: tuple[Broadcast, ...] = ()
-        for effect in effects:
-            match effect:
-                case Apply(delta=delta):
-                    self._file(slot, delta.entries, delta.to_version)
-                    slot.topic.forget(delta.floor)
-                    frames += self._hand_on(delta)
-                case Reset(epoch=epoch):
-                    slot.topic.reset(epoch)
-                    slot.filed = slot.stub_bytes = 0
-                case File(chunk=chunk):
-                    slot.topic.file(chunk.entries)
-                    slot.filed = max(slot.filed, chunk.resume_version)
-                    slot.stub_bytes += stub_bytes(chunk.entries)
-                case CaughtUp(chunk=chunk, from_version=from_version):
-                    frames += self._caught_up(slot, chunk, from_version)
-                case Want(wanted=wanted):
-                    self._asking.want(wanted)
+        match step:
+            case Apply(delta=delta):
+                self._file(slot, delta.entries, delta.to_version)
+                slot.topic.forget(delta.floor)
+                frames += self._forward(delta)
+            case Reset(epoch=epoch):
+                slot.topic.reset(epoch)
+                slot.filed = slot.stub_bytes = 0
+            case File(chunk=chunk):
+                slot.topic.file(chunk.entries)
+                slot.filed = max(slot.filed, chunk.resume_version)
+                slot.stub_bytes += stub_bytes(chunk.entries)
+            case CaughtUp(chunk=chunk, from_version=from_version):
+                frames += self._caught_up(slot, chunk, from_version)
+            case Want() | Abandoned():
+                pass  # requested at the end of the turn; cancelled if anything still comes
+            case _:
+                assert_never(step)
         return frames
 
     def _file(self, slot: Slot, entries: tuple[Entry, ...], to_version: int) -> None:
@@ -383,12 +357,12 @@ class Ingest:
         self._unseeded -= not slot.seeded
         slot.seeded = True
         delta = brought(topic, chunk, from_version=from_version, stub_bytes=slot.stub_bytes)
-        frames = self._hand_on(delta) if news else ()
+        frames = self._forward(delta) if news else ()
         slot.stub_bytes = 0
         topic.forget(chunk.floor)
         return frames
 
-    def _hand_on(self, delta: Delta) -> tuple[Broadcast, ...]:
+    def _forward(self, delta: Delta) -> tuple[Broadcast, ...]:
         full = Broadcast(encode(delta))
         if delta.topic not in self._minimal:
             return (full,)

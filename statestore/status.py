@@ -120,7 +120,7 @@ def topics_of(ingest: Ingest, members: Members) -> tuple[TopicStatus, ...]:
     return tuple(
         TopicStatus(
             topic=number,
-            state=slot.follower.state,
+            state=slot.follower.state.value,
             version=slot.topic.version,
             floor=slot.topic.floor,
             entries=len(slot.topic),
@@ -128,7 +128,7 @@ def topics_of(ingest: Ingest, members: Members) -> tuple[TopicStatus, ...]:
             minimal_bytes=MINIMAL_BYTES,
             full_members=members.followers(number, FULL),
             minimal_members=members.followers(number, MINIMAL),
-            lag_versions=max(0, slot.told - slot.topic.version),
+            lag_versions=max(0, slot.published - slot.topic.version),
         )
         for number, slot in ingest.slots.items()
     )

@@ -9,14 +9,23 @@ publisher by the same rules as a reader follows its hub.
 
 from collections import deque
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Final, assert_never
 
 from .entries import FULL
 from .wire.codec import row_bytes
 from .wire.messages import Chunk, Delta, Refused, Wanted
 
-BEHIND: Final = "BEHIND"
-LIVE: Final = "LIVE"
+
+class FollowerState(Enum):
+    """Whether the position can move by deltas."""
+
+    BEHIND = "BEHIND"  # a catch-up is wanted, or under way
+    LIVE = "LIVE"
+
+
+BEHIND: Final = FollowerState.BEHIND
+LIVE: Final = FollowerState.LIVE
 
 QUEUE_MAX: Final = 4096  # deltas held during one catch-up; beyond, a second catch-up is cheaper
 QUEUE_BYTES_MAX: Final = 4 << 20
@@ -67,7 +76,7 @@ Effect = Apply | Reset | File | CaughtUp | Want
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class PeerAt:
     """A heartbeat says that the topic stands at ``version`` of ``epoch``."""
 
     epoch: int
@@ -84,7 +93,7 @@ class Tick:
     """Time has passed."""
 
 
-Fact = Delta | Chunk | Refused | Ahead | StreamLost | Tick
+Fact = Delta | Chunk | Refused | PeerAt | StreamLost | Tick
 
 
 class Follower:
@@ -95,22 +104,24 @@ class Follower:
         self.level = level
         self.epoch = epoch
         self.version = version
-        self.state = BEHIND
+        self.state: FollowerState = BEHIND
         self.stream = 0  # 0: none is open
         self._sequence = 0
         self._token: tuple[int, bytes] | None = None  # the last entry filed since the position
         self._cut = 0  # the lowest cut of what was filed since the position
-        self._reach = 0  # a catch-up ends at or above: the highest cut filed, what was LIVE before
-        self._news = True  # whether the last request brought anything
-        self._asked_at = 0.0
-        self._ask_at = 0.0  # when BEHIND: the next time to ask
+        self._end_min = (
+            0  # a catch-up ends at or above: the highest cut filed, what was LIVE before
+        )
+        self._progressed = True  # whether the last request brought anything
+        self._requested_at = 0.0
+        self._request_at = 0.0  # when BEHIND: the next time to ask
         self._queue: deque[Delta] = deque()
         self._queue_bytes = 0
 
     @property
     def deadline(self) -> float | None:
         """The time at which a Tick has work to do; None while LIVE."""
-        return self._ask_at if self.state == BEHIND else None
+        return self._request_at if self.state is BEHIND else None
 
     def handle(self, fact: Fact, *, now: float) -> tuple[Effect, ...]:
         """Decide what ``fact`` means for the position."""
@@ -119,8 +130,8 @@ class Follower:
                 return self._on_delta(fact, now)
             case Chunk():
                 return self._on_chunk(fact, now)
-            case Ahead():
-                return self._on_ahead(fact, now)
+            case PeerAt():
+                return self._on_peer_at(fact, now)
             case Refused():
                 return self._on_refused(fact, now)
             case StreamLost():
@@ -136,7 +147,7 @@ class Follower:
         The hot path of a hub: what ``handle`` would answer with Apply, without building a Delta.
         A delta that overlaps is for ``handle``, which leaves out what has been applied.
         """
-        if from_version != self.version or epoch != self.epoch or self.state != LIVE:
+        if from_version != self.version or epoch != self.epoch or self.state is not LIVE:
             return False
         self.version = to_version
         return True
@@ -145,12 +156,12 @@ class Follower:
         """Learn the id of the stream that answers the last Want; never an id used before."""
         self.stream = stream
         self._sequence = 0
-        self._ask_at = now + SILENCE_S
+        self._request_at = now + SILENCE_S
 
-    def heard(self, *, now: float) -> None:
+    def on_stream_active(self, *, now: float) -> None:
         """Learn that the open stream is alive: it carries another topic, or waits for credit."""
         if self.stream:
-            self._ask_at = now + SILENCE_S
+            self._request_at = now + SILENCE_S
 
     def queued(self) -> tuple[Delta, ...]:
         """Return the deltas that wait for the end of the catch-up."""
@@ -159,10 +170,10 @@ class Follower:
     def check(self) -> None:
         """Assert every invariant."""
         assert self.state in (BEHIND, LIVE)
-        assert self.state == BEHIND or not (self._queue or self.stream or self._token)
-        assert self.state == BEHIND or not (self._cut or self._reach)
-        assert self._token is None or self._token[0] <= self._reach
-        assert self._cut <= self._reach
+        assert self.state is BEHIND or not (self._queue or self.stream or self._token)
+        assert self.state is BEHIND or not (self._cut or self._end_min)
+        assert self._token is None or self._token[0] <= self._end_min
+        assert self._cut <= self._end_min
         assert len(self._queue) <= QUEUE_MAX
         assert self._queue_bytes == sum(map(_delta_bytes, self._queue)) <= QUEUE_BYTES_MAX
         assert self.version >= 0
@@ -170,7 +181,7 @@ class Follower:
     def _on_delta(self, delta: Delta, now: float) -> tuple[Effect, ...]:
         if (delta.epoch, delta.to_version) <= (self.epoch, self.version):
             return ()  # late or doubled: neither an old delta nor an old life rolls us back
-        if self.state == BEHIND:
+        if self.state is BEHIND:
             return self._queue_up(delta)
         gap = delta.epoch > self.epoch or delta.from_version > self.version
         if gap or (self.level == FULL and (delta.stubbed or delta.horizon)):
@@ -189,7 +200,7 @@ class Follower:
         if not self._continues(chunk):
             return self._on_lost(now)  # one is missing: resume after the last that came
         self._sequence += 1
-        self._ask_at = now + SILENCE_S
+        self._request_at = now + SILENCE_S
         effects = self._begin(chunk) if chunk.snapshot else ()
         if chunk.entries or chunk.horizon:
             effects += (File(chunk),)
@@ -211,24 +222,24 @@ class Follower:
 
     def _begin(self, chunk: Chunk) -> tuple[Effect, ...]:
         same = chunk.epoch == self.epoch
-        self._reach = max(self._reach, self.version) if same else 0
+        self._end_min = max(self._end_min, self.version) if same else 0
         self.epoch, self.version = chunk.epoch, 0
-        self._token, self._cut, self._news = None, 0, True
+        self._token, self._cut, self._progressed = None, 0, True
         return (Reset(self.topic, self.level, chunk.epoch),)
 
     def _note(self, chunk: Chunk) -> None:
-        self._news = True
+        self._progressed = True
         self._token = (chunk.resume_version, chunk.resume_key) if chunk.entries else self._token
         self._cut = min(self._cut or chunk.to_version, chunk.to_version)
-        self._reach = max(self._reach, chunk.to_version)
+        self._end_min = max(self._end_min, chunk.to_version)
 
     def _end(self, chunk: Chunk, now: float) -> tuple[Effect, ...]:
-        if chunk.to_version < self._reach:
+        if chunk.to_version < self._end_min:
             return self._on_lost(now)  # this sender lags behind what was filed or LIVE before
         before = self.version
         self.version = max(self.version, chunk.to_version)
-        self._news = self._news or self.version > before
-        self.state, self.stream, self._token, self._cut, self._reach = LIVE, 0, None, 0, 0
+        self._progressed = self._progressed or self.version > before
+        self.state, self.stream, self._token, self._cut, self._end_min = LIVE, 0, None, 0, 0
         effects: list[Effect] = [CaughtUp(chunk, before)]
         queue, self._queue, self._queue_bytes = self._queue, deque(), 0
         for delta in queue:
@@ -236,36 +247,36 @@ class Follower:
                 effects += self._on_delta(delta, now)  # a store that was restored has no others
         return tuple(effects)
 
-    def _on_ahead(self, fact: Ahead, now: float) -> tuple[Effect, ...]:
-        if self.state == LIVE and (fact.epoch, fact.version) > (self.epoch, self.version):
+    def _on_peer_at(self, fact: PeerAt, now: float) -> tuple[Effect, ...]:
+        if self.state is LIVE and (fact.epoch, fact.version) > (self.epoch, self.version):
             return self._fall_behind(now)
         return ()
 
     def _on_refused(self, fact: Refused, now: float) -> tuple[Effect, ...]:
         if self.stream and fact.request == self.stream and fact.topic in (-1, self.topic):
             self.stream = 0
-            self._ask_at = now + min(max(fact.retry_ms / 1000, RETRY_S), RETRY_S_MAX)
+            self._request_at = now + min(max(fact.retry_ms / 1000, RETRY_S), RETRY_S_MAX)
         return ()
 
     def _on_lost(self, now: float) -> tuple[Effect, ...]:
         self.stream = 0
-        return () if self.state == LIVE else self._ask(now)
+        return () if self.state is LIVE else self._request(now)
 
     def _on_tick(self, now: float) -> tuple[Effect, ...]:
-        if self.state == LIVE or now < self._ask_at:
+        if self.state is LIVE or now < self._request_at:
             return ()
         return self._on_lost(now)
 
     def _fall_behind(self, now: float) -> tuple[Effect, ...]:
         self.state = BEHIND
-        return self._ask(now)
+        return self._request(now)
 
-    def _ask(self, now: float) -> tuple[Effect, ...]:
+    def _request(self, now: float) -> tuple[Effect, ...]:
         """Ask at once if the last request brought something, else at most every RETRY_S."""
-        if not self._news and now < self._asked_at + RETRY_S:
-            self._ask_at = self._asked_at + RETRY_S
+        if not self._progressed and now < self._requested_at + RETRY_S:
+            self._request_at = self._requested_at + RETRY_S
             return ()
-        self._news, self._asked_at, self._ask_at = False, now, now + RETRY_S
+        self._progressed, self._requested_at, self._request_at = False, now, now + RETRY_S
         return (Want(self._wanted()),)
 
     def _wanted(self) -> Wanted:

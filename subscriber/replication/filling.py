@@ -114,7 +114,7 @@ class Filling:
 
     def between(self, old: Follower, new: Follower) -> None:
         """Tell what nobody told: what changed above the position of a level that is replaced."""
-        if new.state == LIVE and (new.epoch, new.version) > (old.epoch, old.version):
+        if new.state is LIVE and (new.epoch, new.version) > (old.epoch, old.version):
             self._changes += self._change_feed.gap(new.topic, new.version, self._resident_set.view)
 
     def told(self) -> tuple[Effect, ...]:

@@ -56,7 +56,7 @@ class Standing:
     def reached(self, topic: int, position: tuple[int, int]) -> bool:
         """Tell whether ``topic`` is LIVE at or above ``position``."""
         follower = self.followers.get(topic)
-        if follower is None or follower.state != LIVE:
+        if follower is None or follower.state is not LIVE:
             return False
         return (follower.epoch, follower.version) >= position
 
@@ -68,7 +68,7 @@ class Standing:
     def stands_at(self, topic: int, position: tuple[int, int]) -> bool:
         """Tell whether ``topic`` is LIVE at exactly ``position``."""
         follower = self.followers.get(topic)
-        if follower is None or follower.state != LIVE:
+        if follower is None or follower.state is not LIVE:
             return False
         return (follower.epoch, follower.version) == position
 
@@ -94,7 +94,7 @@ class Standing:
         Changes come, and what a pull knows as new as all that was shown is not too old.
         """
         follower, namespace = self.followers.get(topic), self.followers.get(NAMESPACE)
-        if follower is None or follower.state != LIVE or held is None or namespace is None:
+        if follower is None or follower.state is not LIVE or held is None or namespace is None:
             return None
         shown = self._read_floor.of(topic)
         same = shown[0] == follower.epoch == namespace.epoch == held.epoch

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from ...topics.bulk import CREDIT_DEFAULT, REFUSAL_COST, STUBS_BYTES_MAX, chunk_cost
 from ...topics.entries import FULL, MINIMAL, NONE
 from ...topics.errors import OverBudget
-from ...topics.follower import LIVE, Ahead, Apply, Follower, StreamLost, Tick, Want
+from ...topics.follower import LIVE, Apply, Follower, PeerAt, StreamLost, Tick, Want
 from ...topics.follower import Effect as Step
 from ...topics.follower import Fact as Told
 from ...topics.sharding import NAMESPACE
@@ -112,7 +112,7 @@ class TopicReplicas:
             return effects
         follower = Follower(topic, MINIMAL)
         follower.opened(self._next_id(), now=now)  # in time it asks by itself, if it is not placed
-        if old is not None and old.state == LIVE:
+        if old is not None and old.state is LIVE:
             self.coming[topic] = follower
         else:
             effects += self._stop(old)
@@ -127,7 +127,7 @@ class TopicReplicas:
     def drop(self, topic: int) -> tuple[Effect, ...]:
         """Forget ``topic``; what was shown of it stays a lower bound."""
         follower = self.followers[topic]
-        if follower.state == LIVE:
+        if follower.state is LIVE:
             self._read_floor.answered(topic, (follower.epoch, follower.version))
         effects = self._stop(self.coming.get(topic)) + self._stop(follower)
         self.standing.current_at.pop(topic, None)
@@ -165,7 +165,7 @@ class TopicReplicas:
         if not self._streams.topics(chunk.stream):
             return (Send(BULK, Cancel(stream=chunk.stream)),)
         for account in self._streams.topics(chunk.stream):
-            self.standing.follower(account).heard(now=now)
+            self.standing.follower(account).on_stream_active(now=now)
         effects = self._tell((chunk.topic, chunk.level), chunk, now=now)
         return effects + self._credit(chunk.stream, chunk_cost(chunk))
 
@@ -196,9 +196,9 @@ class TopicReplicas:
                     continue
                 account = (topic, follower.level)
                 if (follower.epoch, follower.version) < (heartbeat.epoch, version):
-                    ahead = Ahead(heartbeat.epoch, version)
+                    ahead = PeerAt(heartbeat.epoch, version)
                     effects += self._tell(account, ahead, now=now) if fenced(account) else ()
-                elif follower.state == LIVE:
+                elif follower.state is LIVE:
                     self.standing.current_at[topic] = now
         return effects
 
@@ -274,7 +274,7 @@ class TopicReplicas:
         for account in accounts:
             follower = self.standing.follower(account)
             follower.check()
-            assert (follower.state != LIVE) is (account in self.behind), account
+            assert (follower.state is not LIVE) is (account in self.behind), account
         for topic in self.followers:
             held = self.view.topics[topic]
             assert (held.moment is not None) is self.standing.settled(topic), topic
@@ -302,7 +302,7 @@ class TopicReplicas:
                 return tuple(effects)  # it had to make room
         if stream and follower.stream != stream and self._streams.left(stream, account):
             effects += _cancelled(fact, stream)
-        if follower.state == LIVE:
+        if follower.state is LIVE:
             self.behind.pop(account, None)
             if account[1] == FULL:
                 self._joining.discard(topic)
@@ -349,8 +349,12 @@ class TopicReplicas:
         old, new = self.followers[topic], self.coming.get(topic)
         if new is None:
             return ()
-        lost = old.level == FULL and old.state != LIVE  # it would fetch what is not held any more
-        if not lost and (new.state != LIVE or (new.epoch, new.version) < (old.epoch, old.version)):
+        lost = (
+            old.level == FULL and old.state is not LIVE
+        )  # it would fetch what is not held any more
+        if not lost and (
+            new.state is not LIVE or (new.epoch, new.version) < (old.epoch, old.version)
+        ):
             return ()
         if new.level == FULL:
             self._read_floor.answered(topic, (new.epoch, new.version))

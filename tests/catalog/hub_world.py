@@ -246,7 +246,7 @@ class World:
 
     def _check_no_rollback(self, site: Site) -> None:
         for number, slot in site.hub._ingest.slots.items():
-            if slot.follower.state == LIVE:
+            if slot.follower.state is LIVE:
                 place = slot.follower.epoch, slot.follower.version
                 assert place >= site.reached.get(number, (0, 0)), number
                 site.reached[number] = place

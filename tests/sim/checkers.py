@@ -105,7 +105,7 @@ class Versions:
                 self._stands(topic, held.reached, f"topic {topic} is open")
         standing = member._subscriptions.replicas.standing
         for follower in (*standing.followers.values(), *standing.coming.values()):
-            if follower.state == LIVE:
+            if follower.state is LIVE:
                 place = (follower.epoch, follower.version)
                 self._stands(follower, place, f"topic {follower.topic} is LIVE")
 

@@ -321,8 +321,8 @@ PLANTS = (
             Line(
                 Follower,
                 "_note",
-                "self._news = True",
-                "self._news = True; self.version = max(self.version, chunk.resume_version)",
+                "self._progressed = True",
+                "self._progressed = True; self.version = max(self.version, chunk.resume_version)",
             ),
         ),
     ),
@@ -331,7 +331,7 @@ PLANTS = (
         "a catch-up ends at or above what was LIVE",
         "snapshot_at_a_lagging_hub",
         (
-            Line(Follower, "_end", "if chunk.to_version < self._reach:", "if False:"),
+            Line(Follower, "_end", "if chunk.to_version < self._end_min:", "if False:"),
             Line(
                 bulk,
                 "_lags",
@@ -368,9 +368,9 @@ PLANTS = (
         (
             Line(
                 Ingest,
-                "_perform",
+                "_apply",
                 "slot.topic.file(chunk.entries)",
-                "slot.topic.file(chunk.entries); frames += self._hand_on(Delta("
+                "slot.topic.file(chunk.entries); frames += self._forward(Delta("
                 "topic=chunk.topic, level=chunk.level, epoch=chunk.epoch, start=chunk.start, "
                 "from_version=slot.topic.version, to_version=chunk.to_version, floor=0, "
                 "sent_us=0, source=0, entries=chunk.entries, stubbed=False, horizon=False))",
@@ -380,6 +380,6 @@ PLANTS = (
     Plant(
         "a hub that catches up answers no catch-up",
         BY_SEED,
-        (Line(Ingest, "find", "slot is None or slot.follower.state != LIVE", "slot is None"),),
+        (Line(Ingest, "find", "slot is None or slot.follower.state is not LIVE", "slot is None"),),
     ),
 )

@@ -196,7 +196,7 @@ class Run:
         for reader in self.world.readers:
             for topic, one in reader.member._subscriptions.replicas.followers.items():
                 place = (catalogd.store.epoch, catalogd.published.topics[topic].version)
-                if one.state != LIVE or (one.epoch, one.version) != place:
+                if one.state is not LIVE or (one.epoch, one.version) != place:
                     return f"{reader.name} has not converged in topic {topic}"
         return ""
 

@@ -13,7 +13,6 @@ from topicast.catalog.ingest import read_threads as reading
 from topicast.catalog.model import tables
 from topicast.catalog.publish import deltas
 from topicast.catalog.serve import paginate
-from topicast.statestore import catch_up_requests as asking
 from topicast.statestore import stub_deltas as derived
 from topicast.subscriber.client import calls, subscriber
 from topicast.subscriber.client import read_view as subscriber_reading
@@ -23,7 +22,7 @@ from topicast.subscriber.placement import controller, planner, prefetch
 from topicast.subscriber.replication import streams, topic_replica
 from topicast.subscriber.store import usage
 from topicast.tests.sim import checkers
-from topicast.topics import bulk
+from topicast.topics import bulk, replica_set
 from topicast.topics.objects.blocks import PartitionKind
 from topicast.topics.objects.tables import read_table
 
@@ -33,7 +32,7 @@ SIZES = (
     (chunked_load, "PARTITIONS_PER_READ_MAX", 2),
     (chunked_load, "SLICE_MAX", 1),
     (bulk, "CHUNK_BYTES_MAX", 200),  # a catch-up has several chunks,
-    (asking, "CREDIT_DEFAULT", 500),  # of which one or two are on their way
+    (replica_set, "CREDIT_DEFAULT", 500),  # of which one or two are on their way
     (topic_replica, "CREDIT_DEFAULT", 500),
     (streams, "CREDIT_DEFAULT", 500),
     (streams, "CREDIT_STEP", 60),

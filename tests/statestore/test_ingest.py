@@ -18,6 +18,7 @@ from topicast.tests.statestore.scripted import (
     value,
 )
 from topicast.topics.entries import FULL, MINIMAL, STUB, prefix_tombstone, tombstone
+from topicast.topics.follower import FollowerState
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire import encode
 from topicast.topics.wire.header import prefix
@@ -189,10 +190,10 @@ def test_catch_up_that_brings_nothing_new_is_not_told() -> None:
     liar.topics[1].version = 7
     stage.say(CONTROL, liar.heartbeat())
     asked = stage.pass_time(2 * QUIET_S)
-    assert slot.follower.state == "BEHIND"
+    assert slot.follower.state is FollowerState.BEHIND
     for part in publisher.hear(asked):
         stage.say(BULK, part)
-    assert slot.follower.state == "LIVE"
+    assert slot.follower.state is FollowerState.LIVE
     assert stage.deltas() == []
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from topicast.topics.bulk import Part, Send, chunks
 from topicast.topics.entries import FULL, Entry, group_of, prefix_tombstone, tombstone
-from topicast.topics.follower import Ahead, CaughtUp, File, Follower, Reset, Tick, Want
+from topicast.topics.follower import CaughtUp, File, Follower, PeerAt, Reset, Tick, Want
 from topicast.topics.topic import Topic
 from topicast.topics.wire.messages import Bye, Chunk, Message, Refused, Wanted
 
@@ -90,7 +90,7 @@ class Copy:
     def catch_up(self, source: Topic, *, broken_at: int | None = None) -> None:
         """Ask ``source`` for what is new; its stream is lost before part ``broken_at``."""
         self.now += 10
-        effects = self.follower.handle(Ahead(source.epoch, source.version), now=self.now)
+        effects = self.follower.handle(PeerAt(source.epoch, source.version), now=self.now)
         effects += self.follower.handle(Tick(), now=self.now)
         for effect in effects:
             assert isinstance(effect, Want)

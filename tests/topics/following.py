@@ -10,12 +10,12 @@ from topicast.topics import bulk
 from topicast.topics.entries import FULL, PREFIX, Entry, prefix_tombstone, stub, tombstone
 from topicast.topics.follower import (
     LIVE,
-    Ahead,
     Apply,
     CaughtUp,
     Effect,
     File,
     Follower,
+    PeerAt,
     Reset,
     StreamLost,
     Tick,
@@ -93,7 +93,7 @@ def live(version: int = 10, level: int = FULL) -> Follower:
 def behind(version: int = 10, level: int = FULL) -> Follower:
     """Return a follower that was LIVE at ``version`` and has stream 2 open from second 10 on."""
     follower = live(version, level)
-    asked(follower.handle(Ahead(5, 99), now=10))
+    asked(follower.handle(PeerAt(5, 99), now=10))
     follower.opened(2, now=10)
     return follower
 
@@ -153,14 +153,14 @@ class World:
             self.states[self.writer.epoch, 0] = {}
         else:
             actions[number % len(actions)](pick)
-        if self.reader.state == LIVE:
+        if self.reader.state is LIVE:
             assert (self.reader.epoch, self.reader.version) == self.answered
 
     def heal(self) -> None:
         """End the faults: the reader gets to where the writer stands."""
         for _ in range(20):
             self.feed(self.hubs[0])
-            self.tell(Ahead(self.writer.epoch, self.writer.version))
+            self.tell(PeerAt(self.writer.epoch, self.writer.version))
             self.now += 3.0
             self.tell(Tick())
             if self.want is None:
@@ -250,7 +250,7 @@ class World:
             self.tell(told)
 
     def tell_the_newest(self, pick: Pick) -> None:
-        self.tell(Ahead(self.writer.epoch, self.writer.version))
+        self.tell(PeerAt(self.writer.epoch, self.writer.version))
 
     def open_stream(self, pick: Pick) -> None:
         if self.want is not None:

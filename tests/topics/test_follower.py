@@ -17,11 +17,11 @@ from topicast.topics.follower import (
     RETRY_S,
     RETRY_S_MAX,
     SILENCE_S,
-    Ahead,
     Apply,
     CaughtUp,
     File,
     Follower,
+    PeerAt,
     Reset,
     StreamLost,
     Tick,
@@ -67,22 +67,22 @@ def test_late_or_old_delta_changes_nothing(late: Delta) -> None:
 
 @pytest.mark.parametrize(
     "fact",
-    [delta(11, 12), delta(0, 1, epoch=6), Ahead(5, 11), Ahead(6, 0)],
+    [delta(11, 12), delta(0, 1, epoch=6), PeerAt(5, 11), PeerAt(6, 0)],
     ids=["gap", "newer epoch", "heartbeat", "heartbeat of a newer epoch"],
 )
-def test_gap_is_noticed_and_repaired_from_the_position(fact: Delta | Ahead) -> None:
+def test_gap_is_noticed_and_repaired_from_the_position(fact: Delta | PeerAt) -> None:
     """P-FOLLOW-4, P-FOLLOW-5."""
     follower = live()
     assert asked(follower.handle(fact, now=1)) == Wanted(topic=7, level=FULL, epoch=5, version=10)
-    assert follower.state == BEHIND
+    assert follower.state is BEHIND
     follower.check()
 
 
-@pytest.mark.parametrize("fact", [Ahead(5, 10), Ahead(5, 9), Ahead(4, 99)])
-def test_heartbeat_that_knows_nothing_newer_is_no_gap(fact: Ahead) -> None:
+@pytest.mark.parametrize("fact", [PeerAt(5, 10), PeerAt(5, 9), PeerAt(4, 99)])
+def test_heartbeat_that_knows_nothing_newer_is_no_gap(fact: PeerAt) -> None:
     follower = live()
     assert follower.handle(fact, now=1) == ()
-    assert follower.state == LIVE
+    assert follower.state is LIVE
 
 
 @pytest.mark.parametrize("flags", [{"stubbed": True}, {"stubbed": True, "horizon": True}])
@@ -246,7 +246,7 @@ def test_snapshot_of_a_lagging_sender_does_not_roll_back() -> None:
     follower.handle(StreamLost(), now=10)
     follower.opened(3, now=10)
     follower.handle(chunk(3, 0, 20, entries=(entry(20),), snapshot=True), now=10)
-    assert follower.state == BEHIND
+    assert follower.state is BEHIND
     follower.check()
     follower.handle(Tick(), now=11)
     follower.opened(4, now=11)
@@ -328,10 +328,10 @@ def test_silent_stream_is_given_up() -> None:
 def test_stream_that_carries_another_topic_is_not_silent() -> None:
     """P-CATCH-12."""
     follower = behind()
-    follower.heard(now=11)
+    follower.on_stream_active(now=11)
     assert follower.deadline == 11 + SILENCE_S
     follower.handle(Tick(), now=11 + SILENCE_S)
-    follower.heard(now=20)
+    follower.on_stream_active(now=20)
     assert follower.deadline == 11 + SILENCE_S + RETRY_S
 
 

@@ -1,0 +1,276 @@
+"""Replica set: the followers of many topics, driven through catch-ups of one peer.
+
+    fact ──▶ follower ──Want──▶ wants ──one CatchUp for all──▶ stream ──chunks──▶ followers
+                                            ▲                    │ Credit, as chunks are processed
+                                            └─── overdue, lost ──┘
+
+A hub follows its publisher by it, a subscriber its hub. The owner applies the steps that ``feed``
+yields, and sends the messages.
+Invariants: a stream without a topic is closed, so what still comes of it can be cancelled; a
+stream never has more credit than CREDIT_DEFAULT, nor more than the bytes that its topics are
+expected to bring, but at least one byte: less would never end.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from .bulk import CREDIT_DEFAULT
+from .follower import (
+    LIVE,
+    SILENCE_S,
+    Apply,
+    CaughtUp,
+    Fact,
+    File,
+    Follower,
+    PeerAt,
+    Reset,
+    StreamLost,
+    Tick,
+    Want,
+)
+from .wire.messages import CatchUp, Chunk, Credit, Refused, Wanted
+
+Account = tuple[int, int]  # a topic at a level
+
+
+class Limits(Protocol):
+    """What bounds the requests of the owner."""
+
+    def fenced(self, account: Account) -> bool:
+        """Tell whether deltas of ``account`` are sure to come: only then it may catch up."""
+
+    def expected_bytes(self, account: Account) -> int:
+        """Return how many bytes a catch-up of ``account`` may bring from now on."""
+
+
+class Unlimited:
+    """The limits of a hub: its publisher sends every delta, and there is always room."""
+
+    def fenced(self, account: Account) -> bool:  # noqa: ARG002 - it is so for every account
+        """Tell that a catch-up may be requested at any time."""
+        return True
+
+    def expected_bytes(self, account: Account) -> int:  # noqa: ARG002 - it is so for every account
+        """Return what never bounds the credit."""
+        return CREDIT_DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """Nothing more is expected of ``stream``, which has not ended by itself."""
+
+    stream: int
+
+
+Step = Apply | Reset | File | CaughtUp | Want | Abandoned
+
+
+@dataclass(slots=True)
+class _Stream:
+    """One answer of the peer."""
+
+    active_at: float  # seconds: when it was opened, or its last message came
+    waiting: dict[Account, bool]  # what it still has to bring: True until its turn has come
+    credit: int = 0  # bytes: granted and not used, as far as we know
+
+
+class ReplicaSet:
+    """The followers by topic and level, and the catch-ups that they wait for."""
+
+    def __init__(self, limits: Limits, *, next_id: Callable[[], int], credit_step: int) -> None:
+        """Begin with nothing followed.
+
+        Args:
+            limits: When a catch-up may be requested, and how large it may be.
+            next_id: Gives stream ids, never one twice.
+            credit_step: Bytes; a Credit for less is not worth its frame.
+        """
+        self._limits = limits
+        self._next_id = next_id
+        self._credit_step = credit_step
+        self._followers: dict[Account, Follower] = {}
+        self._behind: dict[Account, Follower] = {}  # those that are not LIVE
+        self._wants: dict[Account, Wanted] = {}  # for the next request
+        self._streams: dict[int, _Stream] = {}  # open ones by id; each has something to bring
+
+    @property
+    def behind(self) -> tuple[Account, ...]:
+        """What is being caught up, or waits for it."""
+        return tuple(self._behind)
+
+    @property
+    def behind_count(self) -> int:
+        """How many followers are not LIVE."""
+        return len(self._behind)
+
+    @property
+    def deadline(self) -> float | None:
+        """The time at which ``overdue`` may have something."""
+        fenced = self._limits.fenced
+        times = [one.deadline for account, one in self._behind.items() if fenced(account)]
+        return min((at for at in times if at is not None), default=None)
+
+    @property
+    def wanted(self) -> tuple[Account, ...]:
+        """What the next request is to ask for, in the order in which it was wanted."""
+        return tuple(self._wants)
+
+    def accounts(self) -> tuple[Account, ...]:
+        """Return what is followed."""
+        return tuple(self._followers)
+
+    def get(self, account: Account) -> Follower | None:
+        """Return the follower of ``account``, if there is one."""
+        return self._followers.get(account)
+
+    def follow(self, topic: int, level: int) -> Follower:
+        """Return a new follower, which is behind."""
+        follower = Follower(topic, level)
+        self._followers[topic, level] = self._behind[topic, level] = follower
+        return follower
+
+    def stop(self, account: Account) -> tuple[int, ...]:
+        """Follow ``account`` no more; return the streams that are abandoned by that."""
+        del self._followers[account]
+        self._behind.pop(account, None)
+        self._wants.pop(account, None)
+        serving = [stream for stream, one in self._streams.items() if account in one.waiting]
+        return tuple(stream for stream in serving if self._leave(stream, account))
+
+    def clear(self) -> None:
+        """Follow nothing any more."""
+        for held in (self._followers, self._behind, self._wants, self._streams):
+            held.clear()
+
+    def feed(self, account: Account, fact: Fact, *, now: float) -> Iterator[Step]:
+        """Yield what ``fact`` means for a follower; each step is applied before the next is taken.
+
+        Without a follower, or once a step had it stopped, there are none. What no message of the
+        topic has caused waits until its deltas are sure to come.
+        """
+        follower = self._followers.get(account)
+        if follower is None:
+            return
+        if isinstance(fact, PeerAt | StreamLost | Tick) and not self._limits.fenced(account):
+            return
+        stream = follower.stream
+        for step in follower.handle(fact, now=now):
+            if isinstance(step, Want):
+                self._wants[account] = step.wanted
+            yield step
+            if self._followers.get(account) is not follower:
+                return
+        if follower.state is LIVE:
+            self._behind.pop(account, None)
+            self._wants.pop(account, None)
+        else:
+            self._behind[account] = follower
+        left = stream and follower.stream != stream
+        if left and self._leave(stream, account) and not _ends_stream(fact):
+            yield Abandoned(stream)
+
+    def received(self, stream: int, account: Account, *, now: float) -> bool:
+        """Take note that ``stream`` is active, at ``account``; False if it is not open here."""
+        found = self._streams.get(stream)
+        if found is None:
+            return False
+        found.active_at = now
+        if account in found.waiting:
+            found.waiting[account] = False
+        return True
+
+    def served_by(self, stream: int) -> tuple[Account, ...]:
+        """Return what ``stream`` has still to bring."""
+        found = self._streams.get(stream)
+        return tuple(found.waiting) if found is not None else ()
+
+    def processed(self, stream: int, cost: int) -> Credit | None:
+        """Take note that ``cost`` bytes of a stream were processed; return what more may come."""
+        found = self._streams.get(stream)
+        if found is None:
+            return None
+        found.credit -= cost
+        allowed = self._credit_max(found)
+        amount = allowed - found.credit
+        if amount < min(self._credit_step, allowed):
+            return None
+        found.credit += amount
+        return Credit(stream=stream, amount=amount)
+
+    def overdue(self, *, now: float) -> list[Account]:
+        """Return what has waited long enough for its answer: each is to be fed a Tick.
+
+        A topic whose turn in a stream has not come waits on while the stream is active.
+        """
+        found = []
+        for account, follower in self._behind.items():
+            if follower.deadline is None or now < follower.deadline:
+                continue
+            stream = self._streams.get(follower.stream)
+            waits = stream is not None and stream.waiting.get(account, False)
+            if stream is not None and waits and now < stream.active_at + SILENCE_S:
+                follower.on_stream_active(now=stream.active_at)
+            else:
+                found.append(account)
+        return found
+
+    def lose_streams(self) -> tuple[Account, ...]:
+        """Close every stream: the peer is another; return what is to be fed a StreamLost."""
+        self._streams.clear()
+        return self.behind
+
+    def forget_wants(self) -> None:
+        """Request nothing of what was wanted; who still wants it will say so again."""
+        self._wants.clear()
+
+    def request(self, accounts: Iterable[Account], *, now: float) -> CatchUp | None:
+        """Return one request for all of ``accounts``, which are wanted; None if there is none."""
+        wanted = tuple(self._wants.pop(account) for account in accounts)
+        if not wanted:
+            return None
+        stream = self._next_id()
+        opened = _Stream(now, {(one.topic, one.level): True for one in wanted})
+        opened.credit = self._credit_max(opened)
+        self._streams[stream] = opened
+        for account in opened.waiting:
+            self._followers[account].opened(stream, now=now)
+        return CatchUp(stream=stream, credit=opened.credit, wanted=wanted)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        for account, follower in self._followers.items():
+            follower.check()
+            assert account == (follower.topic, follower.level)
+            assert (follower.state is not LIVE) is (account in self._behind), account
+        assert self._behind.keys() <= self._followers.keys()
+        assert self._wants.keys() <= self._behind.keys()
+        for stream in self._streams.values():
+            assert stream.waiting
+            assert stream.waiting.keys() <= self._followers.keys()
+            assert stream.credit <= CREDIT_DEFAULT
+
+    def _leave(self, stream: int, account: Account) -> bool:
+        """Expect ``account`` no longer of ``stream``; True if that leaves nothing to expect."""
+        found = self._streams.get(stream)
+        if found is None:
+            return False
+        found.waiting.pop(account, None)
+        if found.waiting:
+            return False
+        del self._streams[stream]
+        return True
+
+    def _credit_max(self, stream: _Stream) -> int:
+        allowed = 0
+        for account in stream.waiting:
+            allowed += self._limits.expected_bytes(account)
+            if allowed >= CREDIT_DEFAULT:
+                return CREDIT_DEFAULT
+        return max(allowed, 1)
+
+
+def _ends_stream(fact: Fact) -> bool:
+    """Tell whether the peer itself has said that nothing more comes."""
+    return isinstance(fact, Refused) or (isinstance(fact, Chunk) and fact.last)
