@@ -33,8 +33,7 @@ from ...topics.wire.messages import (
 )
 from ..config import Settings
 from ..placement.controller import PlacementController
-from ..placement.manual import Manual
-from ..placement.pinning import Pinning
+from ..placement.prefetch import Prefetcher
 from ..placement.priorities import Priorities
 from ..protocol.facts import (
     BULK,
@@ -143,10 +142,25 @@ class Core:
             outbox=self.outbox,
             name=name,
         )
-        self.placement, self.pinning = self._placed(priorities, automatic=automatic)
-        self._manual = Manual(self._subscriptions, self.placement)
+        replicas = self._subscriptions.replicas
+        self.placement = PlacementController(
+            self._subscriptions,
+            priorities,
+            replicas=replicas,
+            resident_set=replicas.resident_set,
+            latency=self._service.fetcher.latency,
+            automatic=automatic,
+        )
+        self.prefetcher = Prefetcher(
+            self._subscriptions,
+            priorities,
+            replicas=replicas,
+            resident_set=replicas.resident_set,
+            placement=self.placement,
+            client=self._service,
+        )
         self._telling = Introspection(
-            self._subscriptions, self._service, placement=self.placement, pinning=self.pinning
+            self._subscriptions, self._service, placement=self.placement, prefetcher=self.prefetcher
         )
         self._handlers = self._by_message()
 
@@ -176,7 +190,7 @@ class Core:
     def deadline(self) -> float:
         """The time at which a Tick has work to do."""
         times = [self._subscriptions.deadline, self._service.deadline, self._waits.deadline]
-        times += [self.placement.deadline, self.pinning.prefetcher.deadline]
+        times += [self.placement.deadline, self.prefetcher.deadline]
         return min(at for at in times if at is not None)
 
     def handle(self, fact: Fact, *, now: float) -> tuple[Effect, ...]:
@@ -188,7 +202,7 @@ class Core:
         effects = tuple(chain.from_iterable([self._decide(fact, now) for fact in facts]))
         effects += self._subscriptions.settle(now=now)
         effects += self._service.settle(now=now)
-        effects = self.pinning.prefetcher.settle(effects, now=now)
+        effects = self.prefetcher.settle(effects, now=now)
         effects += self._waits.settle(now=now)
         return (
             self._subscriptions.replicas.filling.told() + effects
@@ -198,21 +212,7 @@ class Core:
         """Assert every invariant."""
         self._subscriptions.check()
         self._service.fetcher.check()
-        self.pinning.check()
-
-    def _placed(
-        self, priorities: Priorities, *, automatic: bool
-    ) -> tuple[PlacementController, Pinning]:
-        """Return who chooses levels, and who keeps pins and hot tables."""
-        subscriptions, service = self._subscriptions, self._service
-        placement = PlacementController(
-            subscriptions, priorities, latency=service.fetcher.latency, automatic=automatic
-        )
-
-        def pull(ask: AskTable, now: float) -> tuple[Effect, ...]:
-            return service.pull(ask, now=now)
-
-        return placement, Pinning(subscriptions, placement, priorities, pull=pull)
+        self.prefetcher.check()
 
     def _by_message(self) -> dict[tuple[str, type], Callable[..., tuple[Effect, ...]]]:
         """Return who takes a message, by its channel and its kind."""
@@ -285,15 +285,15 @@ class Core:
             case AskValidate():
                 return self._on_ask_validate(ask, now)
             case AskJoin():
-                effects, wait = self._manual.join(ask, now=now)
+                effects, wait = self.placement.join(ask, now=now)
                 self._waits.add(wait)
                 return effects
             case AskDrop():
-                return self._manual.drop(ask)
+                return self.placement.drop(ask)
             case AskPin():
                 return self._on_ask_pin(ask)
             case AskUnpin(id=number, db=db, table=table):
-                self.pinning.unpin(db, table)
+                self.prefetcher.unpin(db, table)
                 return (Answer(number, None),)
             case AskTopics(id=number):
                 return (Answer(number, self._telling.topics(now)),)
@@ -310,7 +310,7 @@ class Core:
         if content is not None:
             return (Answer(ask.id, content),)
         self.misses += 1
-        effects = self.placement.first_use(ask.db, ask.table, now=now)
+        effects = self.placement.on_first_read(ask.db, ask.table, now=now)
         return effects + self._service.pull(ask, now=now)
 
     def _on_ask_ready(self, ask: AskReady | AskNamespace) -> tuple[Effect, ...]:
@@ -332,7 +332,7 @@ class Core:
         return ()
 
     def _on_ask_pin(self, ask: AskPin) -> tuple[Effect, ...]:
-        outcome = self.pinning.pin(ask)
+        outcome = self.prefetcher.pin(ask)
         if isinstance(outcome, Fail):
             return (outcome,)
         self._waits.add(outcome)

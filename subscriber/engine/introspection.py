@@ -14,7 +14,7 @@ from ...topics.wire.fields import TEXT_MAX
 from ...topics.wire.messages import Inspect, Inspected, Refused
 from ...topics.wire.refusal import Refusal
 from ..placement.controller import PlacementController
-from ..placement.pinning import Pinning
+from ..placement.prefetch import Prefetcher
 from ..protocol.facts import Stats, TopicInfo
 from ..replication.subscriptions import Subscriptions
 from .catalog_session import CatalogSession
@@ -33,12 +33,12 @@ class Introspection:
         service: CatalogSession,
         *,
         placement: PlacementController,
-        pinning: Pinning,
+        prefetcher: Prefetcher,
     ) -> None:
         self._subscriptions = subscriptions
         self._service = service
         self._placement = placement
-        self._pinning = pinning
+        self._prefetcher = prefetcher
 
     def topics(self, now: float) -> tuple[TopicInfo, ...]:
         """Return what is followed of each topic, and why."""
@@ -52,16 +52,16 @@ class Introspection:
                 hits=replicas.view.hits(topic),
                 lag_s=replicas.standing.lag_s(topic, now=now),
                 full_bytes=self._subscriptions.sizes.get(topic, 0),
-                why=self._placement.why(topic),
+                why=self._placement.reason(topic),
             )
             for topic in topic_ids(self._subscriptions.num_topics)
         )
 
     def stats(self, now: float, *, misses: int, wire_errors: int) -> Stats:
         """Return counters, and the state of the budget."""
-        subscriptions, pinning, outbox = (
+        subscriptions, pins, outbox = (
             self._subscriptions,
-            self._pinning,
+            self._prefetcher.pins,
             self._service.reports.outbox,
         )
         replicas, pulls = subscriptions.replicas, self._service.fetcher
@@ -75,9 +75,9 @@ class Introspection:
             evictions=subscriptions.evictions + replicas.resident_set.evicted,
             pulls_not_kept=replicas.resident_set.oversize,
             stale_replies=pulls.stale_rejected,
-            prefetches=pinning.prefetcher.pulls,
-            pinned_tables=pinning.pins.count,
-            pinned_not_held=pinning.pins.over_count,
+            prefetches=self._prefetcher.pulls,
+            pinned_tables=pins.count,
+            pinned_not_held=pins.not_held_count,
             catch_ups=replicas.catch_ups,
             wire_errors=wire_errors,
             writes_acknowledged=outbox.acknowledged,

@@ -1,28 +1,29 @@
-"""Placement controller: sets the level of each topic by its usage, as the planner decides.
+"""Placement controller: which level each topic has, by its usage or set by hand.
 
-    reads, changes ──▶ usage ──every PLAN_S──▶ gathered ──▶ planner ──steps──▶ subscriptions
+    reads, changes ──▶ usage ──every PLAN_S──▶ situations ──next turn──▶ planner ──steps──▶ levels
     first read of a topic at none ──────────────────at once──▶ minimal
+    join, drop ─────────────────────────────────────at once──▶ as the application says, for good
 
-What is set by hand stays as it was set. While somebody watches all changes, no topic is below
-minimal. Rules of the plan itself: planner.py.
+A join or drop by hand names several topics: all of them change, or none; on the wire they are one
+Join behind one barrier. While the application watches all changes, no topic is below minimal. The
+rules of the plan itself: planner.py.
 """
 
 from collections import Counter, deque
+from collections.abc import Sequence
 from math import inf
 from typing import Final
 
-from ...topics.entries import (
-    FULL,
-    MINIMAL,
-    MINIMAL_BYTES,
-    NONE,
-    accounted_bytes,
-)
+from ...topics.entries import FULL, MINIMAL, MINIMAL_BYTES, NONE, accounted_bytes
+from ...topics.errors import TopicastError
 from ...topics.objects.names import table_key
 from ...topics.sharding import NAMESPACE, table_topic, topic_ids
 from ..fetch.latency import LatencyEstimate
-from ..protocol.facts import Effect
+from ..protocol.facts import Answer, AskDrop, AskJoin, Effect, Fail
+from ..protocol.pending import Wait
 from ..replication.subscriptions import Subscriptions
+from ..replication.topic_replica import TopicReplicas
+from ..store.resident_set import ResidentSet
 from .planner import Planner, Situation
 from .priorities import Priorities
 
@@ -34,214 +35,247 @@ UNKNOWN_BYTES: Final = 1024  # what a table that was never held counts
 
 BY_HAND: Final = "set by hand"
 NAMES: Final = "names are always held"
-UNJUDGED: Final = "levels were not chosen yet"
+UNPLANNED: Final = "levels were not chosen yet"
 OUTGREW: Final = "it outgrew its room"
 ALL_THAT_FITS: Final = "all that fits is held at full, as levels=full says"
-FIRST_USE: Final = "read for the first time"
+FIRST_READ: Final = "read for the first time"
 PINNED: Final = "a table of it is pinned"
 WATCHED: Final = "all changes are watched"
 
 
 class PlacementController:
-    """TopicReplicas by use. ``reads`` takes (db, table, whole) of each read, from any thread."""
+    """Sets the level of each topic, and knows the reason of each."""
 
     def __init__(
         self,
         subscriptions: Subscriptions,
         priorities: Priorities,
         *,
+        replicas: TopicReplicas,
+        resident_set: ResidentSet,
         latency: LatencyEstimate,
         automatic: bool,
     ) -> None:
+        """``automatic``: levels follow usage; else only those set by hand change."""
+        # (db, table, whether its partitions were read, too), appended by any thread
         self.reads: deque[tuple[str, str, bool]] = deque(maxlen=READS_MAX)
-        self.automatic = automatic
-        self.watched = False
-        self.reasons: dict[int, str] = {}
-        self._offers = subscriptions.offers
-        self._subscriptions = subscriptions
         self.usage = priorities.usage
-        self._pins = priorities.pins
+        self._automatic = automatic
+        self._watched = False  # the application watches all changes
+        self._subscriptions = subscriptions
+        self._replicas = replicas
+        self._resident_set = resident_set
+        self._priorities = priorities
         self._planner = Planner(MINIMAL_BYTES, latency)
-        self._gathered: list[Situation] = []  # planned with in the next turn: each is a millisecond
-        self._budget_bytes = 0  # of what is gathered
-        self._by_hand: set[int] = set()
-        self._since: dict[int, float] = {}
+        self._offers = subscriptions.offers  # as of the last look
+        self._situations: list[Situation] = []  # for the plan of the next turn: each takes 1 ms
+        self._budget_bytes = 0  # for ``_situations``
+        self._by_hand: set[int] = set()  # topics whose level the application has set
+        self._reasons: dict[int, str] = {}  # by topic
+        self._since: dict[int, float] = {}  # by topic: when its level was set here
         self._drain_at = self._plan_at = 0.0
 
     @property
     def deadline(self) -> float | None:
         """The time at which ``tick`` has work to do."""
-        if self._gathered:
+        if self._situations:
             return -inf
-        return self._drain_at if self.automatic else None
+        return self._drain_at if self._automatic else None
 
-    def why(self, topic: int) -> str:
+    def reason(self, topic: int) -> str:
         """Say in plain words why ``topic`` has the level that it has."""
         if topic == NAMESPACE:
             return NAMES
-        if self.automatic and topic in self._subscriptions.outgrown and topic not in self._by_hand:
+        outgrown = topic in self._subscriptions.outgrown
+        if self._automatic and outgrown and topic not in self._by_hand:
             return OUTGREW
-        if self.automatic or topic in self.reasons:
-            return self.reasons.get(topic, UNJUDGED)
+        if self._automatic or topic in self._reasons:
+            return self._reasons.get(topic, UNPLANNED)
         failure = self._subscriptions.failure(topic)
         return ALL_THAT_FITS if failure is None else str(failure)
 
-    def by_hand(self, topic: int) -> None:
-        """Leave ``topic`` alone: somebody has set its level."""
-        self._by_hand.add(topic)
-        self.reasons[topic] = BY_HAND
-        if self._gathered:  # there is less to plan with now: look again
-            self._gathered.clear()
-            self._drain_at = self._plan_at = 0.0
+    def is_dropped_by_hand(self, topic: int) -> bool:
+        """Tell whether the application has dropped ``topic``, and not joined it again."""
+        return topic in self._by_hand and self._replicas.level(topic) == NONE
 
-    def first_use(self, db: str, table: str, *, now: float) -> tuple[Effect, ...]:
+    def join(self, ask: AskJoin, *, now: float) -> tuple[tuple[Effect, ...], Wait]:
+        """Begin to follow topics by hand; return what to wait for."""
+        topics = ask.topics
+        effects = self._subscriptions.join(topics, ask.level, now=now)
+        if self._failure(topics) is None:
+            self._set_by_hand(topics)
+        wait = Wait(
+            id=ask.id,
+            give_up_at=ask.give_up_at,
+            done=lambda: all(self._replicas.joined(topic, ask.level) for topic in topics),
+            failure=lambda: self._failure(topics),
+            missing=self._subscriptions.missing,
+        )
+        return effects, wait
+
+    def drop(self, ask: AskDrop) -> tuple[Effect, ...]:
+        """Stop following topics by hand; those that are not followed stay so."""
+        for topic in ask.topics:
+            error = self._subscriptions.misnamed(topic, NONE)
+            if error is not None:
+                return (Fail(ask.id, error),)
+        self._set_by_hand(ask.topics)
+        effects: tuple[Effect, ...] = ()
+        for topic in ask.topics:
+            effects += self._subscriptions.drop(topic)
+        return *effects, Answer(ask.id, None)
+
+    def on_first_read(self, db: str, table: str, *, now: float) -> tuple[Effect, ...]:
         """Follow the topic of a table that is about to be pulled at minimal, so that it is kept."""
-        subscriptions = self._subscriptions
-        topic = table_topic(db, table, subscriptions.num_topics)
-        if not self.automatic or self._pins.rules.banned(table_key(db, table)):
+        if not self._automatic or self._priorities.banned(table_key(db, table)):
             return ()
-        return self._follow(topic, FIRST_USE, now)
+        topic = table_topic(db, table, self._subscriptions.num_topics)
+        return self._follow(topic, FIRST_READ, now)
 
-    def follow_pinned(self, topic: int, now: float) -> tuple[Effect, ...]:
+    def follow_pinned(self, topic: int, *, now: float) -> tuple[Effect, ...]:
         """Follow the topic of a pinned table at minimal, if it is not followed."""
         return self._follow(topic, PINNED, now)
 
-    def is_by_hand(self, topic: int) -> bool:
-        """Tell whether somebody has set the level of ``topic``."""
-        return topic in self._by_hand
-
     def watch_all(self, *, on: bool, now: float) -> tuple[Effect, ...]:
-        """Follow every topic at minimal at least while somebody listens to all changes."""
-        self.watched = on
+        """Follow every topic at minimal at least, as long as the application watches changes."""
+        self._watched = on
         effects: tuple[Effect, ...] = ()
-        if not on or not self.automatic:
+        if not on or not self._automatic:
             return effects
         for topic in topic_ids(self._subscriptions.num_topics):
-            if topic != NAMESPACE and self._subscriptions.replicas.wanted(topic) == NONE:
+            if topic != NAMESPACE and self._replicas.wanted(topic) == NONE:
                 effects += self._subscriptions.watch(topic, now=now)
         return effects
 
     def tick(self, *, now: float) -> tuple[Effect, ...]:
         """Count what was read, and plan when it is time."""
-        if self._gathered:
+        if self._situations:
             return self._plan(now)
-        if not self.automatic:
-            self._subscriptions.outgrown.clear()
+        if not self._automatic:
+            self._subscriptions.take_outgrown()
             return ()
         if now < self._drain_at:
             return ()
-        self._drain(now)
+        self._count_reads(now)
         if self.reads:
             return ()  # the next turn goes on
         self._drain_at = now + DRAIN_S
-        toggled, self._offers = (
-            self._offers != self._subscriptions.offers,
-            self._subscriptions.offers,
-        )
+        offers = self._subscriptions.offers
+        toggled, self._offers = self._offers != offers, offers
         if (now < self._plan_at and not toggled) or not self._subscriptions.ready():
             return ()
         self._plan_at = now + PLAN_S
-        for topic in self._subscriptions.outgrown:
+        for topic in self._subscriptions.take_outgrown():
             self._planner.outgrew(topic, now=now)
             self._since[topic] = now
-        self._subscriptions.outgrown.clear()
-        self._gather(now)
+        self._survey(now)
         return ()
 
-    def _follow(self, topic: int, why: str, now: float) -> tuple[Effect, ...]:
-        replicas = self._subscriptions.replicas
+    def _failure(self, topics: Sequence[int]) -> TopicastError | None:
+        failures = map(self._subscriptions.failure, topics)
+        return next((failure for failure in failures if failure is not None), None)
+
+    def _set_by_hand(self, topics: Sequence[int]) -> None:
+        """Leave ``topics`` alone from now on."""
+        self._by_hand.update(topics)
+        self._reasons.update(dict.fromkeys(topics, BY_HAND))
+        if topics and self._situations:  # there is less to plan with now: look again
+            self._situations.clear()
+            self._drain_at = self._plan_at = 0.0
+
+    def _follow(self, topic: int, reason: str, now: float) -> tuple[Effect, ...]:
         if topic in self._by_hand or not self._subscriptions.offers & MINIMAL:
             return ()
-        if replicas.level(topic) != NONE or replicas.budget.free_bytes < MINIMAL_BYTES:
+        budget = self._resident_set.budget
+        if self._replicas.level(topic) != NONE or budget.free_bytes < MINIMAL_BYTES:
             return ()
         self._since[topic] = now
-        self.reasons[topic] = why
+        self._reasons[topic] = reason
         return self._subscriptions.watch(topic, now=now)
 
-    def _drain(self, now: float) -> None:
+    def _count_reads(self, now: float) -> None:
         count: Counter[tuple[str, str, bool]] = Counter()
         for _ in range(min(len(self.reads), DRAIN_MAX)):
             count[self.reads.popleft()] += 1
-        subscriptions = self._subscriptions
         for (db, table, whole), times in count.items():
-            topic, group = table_topic(db, table, subscriptions.num_topics), table_key(db, table)
-            if self._pins.rules.banned(group):
+            topic = table_topic(db, table, self._subscriptions.num_topics)
+            group = table_key(db, table)
+            if self._priorities.banned(group):
                 continue
-            size = self._needed(topic, group, whole=whole)
+            size = self._needed_bytes(topic, group, whole=whole)
             self.usage.read(topic, group, size=size, now=now, times=times)
 
-    def _needed(self, topic: int, group: bytes, *, whole: bool) -> int:
+    def _needed_bytes(self, topic: int, group: bytes, *, whole: bool) -> int:
         """Return the bytes that a read of a table needs, as far as they are known here."""
-        content = self._subscriptions.replicas.view.content(topic, group)
+        content = self._resident_set.view.content(topic, group)
         if content is None:
             return UNKNOWN_BYTES
         head = content.entry(group)
         return content.held_bytes if whole or head is None else accounted_bytes(head)
 
-    def _gather(self, now: float) -> None:
-        """Look at every topic that is not set by hand, and at what there is for them.
+    def _survey(self, now: float) -> None:
+        """Take the situation of every topic that is not set by hand, and the budget for them.
 
-        Pins come first: what is held, then what is to come, as far as it fits beside that.
+        Pins come first: those held, then those to be pulled, as far as they fit beside these.
         """
-        replicas = self._subscriptions.replicas
-        held: Counter[int] = Counter()
-        for (topic, _), size in replicas.resident_set.pins.items():
+        budget, pins = self._resident_set.budget, self._priorities.pins
+        held: Counter[int] = Counter()  # bytes of held pins, by topic
+        for (topic, _), size in self._resident_set.pins.items():
             held[topic] += size
-        left_bytes = replicas.budget.limit_bytes - replicas.budget.committed((NAMESPACE, FULL))
-        left_bytes -= sum(map(replicas.committed_bytes, self._by_hand))
-        own = held.keys() - self._by_hand
-        own_bytes = sum(held[topic] + MINIMAL_BYTES for topic in own)
-        room = min(replicas.resident_set.pinnable_bytes - held.total(), left_bytes - own_bytes)
-        to_come = self._pins.to_come(room, replicas.resident_set.pins)
+        left_bytes = budget.limit_bytes - budget.committed((NAMESPACE, FULL))
+        left_bytes -= sum(map(self._replicas.committed_bytes, self._by_hand))
+        planned = held.keys() - self._by_hand
+        planned_bytes = sum(held[topic] + MINIMAL_BYTES for topic in planned)
+        pinnable_bytes = self._resident_set.pinnable_bytes - held.total()
+        room = min(pinnable_bytes, left_bytes - planned_bytes)
+        missing = pins.missing_bytes(self._resident_set.pins, room=room)
         for topic in self._by_hand:
-            committed = replicas.committed_bytes(topic)
-            left_bytes -= max(held[topic] + to_come.pop(topic, 0) - committed, 0)
-        left_bytes -= sum(held[topic] for topic in own) + to_come.total()
+            committed = self._replicas.committed_bytes(topic)
+            left_bytes -= max(held[topic] + missing.pop(topic, 0) - committed, 0)
+        left_bytes -= sum(held[topic] for topic in planned) + missing.total()
         self._budget_bytes = max(left_bytes, 0)
-        pinned = {
-            pin.topic: held[pin.topic] + to_come[pin.topic] for pin in self._pins.known.values()
-        }
-        topics = topic_ids(self._subscriptions.num_topics)
-        self._gathered = [
+        pinned = {pin.topic: held[pin.topic] + missing[pin.topic] for pin in pins.known.values()}
+        self._situations = [
             self._situation(topic, pinned.get(topic), now, holds_pins=bool(held[topic]))
-            for topic in topics
+            for topic in topic_ids(self._subscriptions.num_topics)
             if topic != NAMESPACE and topic not in self._by_hand
         ]
 
+    def _situation(
+        self, topic: int, pinned_bytes: int | None, now: float, *, holds_pins: bool
+    ) -> Situation:
+        """Return the situation of a topic; ``pinned_bytes`` are off the budget at any level."""
+        level = self._replicas.wanted(topic)
+        committed = self._resident_set.budget.committed((topic, level))
+        required = WATCHED if self._watched else ""
+        if pinned_bytes is not None:
+            required = PINNED
+        return Situation(
+            topic=topic,
+            level=level,
+            since=self._since.get(topic, -inf),
+            full_bytes=max(self._subscriptions.sizes.get(topic, 0) - (pinned_bytes or 0), 0),
+            held_bytes=max(committed - (pinned_bytes or 0), 0),
+            usage=self.usage.of(topic, now=now),
+            required=required,
+            holds_pins=holds_pins,
+        )
+
     def _plan(self, now: float) -> tuple[Effect, ...]:
-        situations, self._gathered = self._gathered, []
+        situations, self._situations = self._situations, []
         subscriptions = self._subscriptions
-        offers = subscriptions.offers
         if not subscriptions.ready() or situations[-1].topic >= subscriptions.num_topics:
             return ()  # it is another catalog than a moment ago
+        offers = subscriptions.offers
         plan = self._planner.plan(
             situations,
             budget_bytes=self._budget_bytes,
             offered=[level for level in (NONE, MINIMAL, FULL) if level & offers == level],
             now=now,
         )
-        self.reasons = {**plan.reasons, **dict.fromkeys(self._by_hand, BY_HAND)}
+        self._reasons = {**plan.reasons, **dict.fromkeys(self._by_hand, BY_HAND)}
         effects: tuple[Effect, ...] = ()
         for step in plan.steps:
-            if step.topic not in self._by_hand:
-                self._since[step.topic] = now
-                effects += subscriptions.set_level(step.topic, step.level, now=now)
+            self._since[step.topic] = now
+            effects += subscriptions.set_level(step.topic, step.level, now=now)
         return effects
-
-    def _situation(
-        self, topic: int, pinned: int | None, now: float, *, holds_pins: bool
-    ) -> Situation:
-        """Return how a topic stands; bytes of what is ``pinned`` are taken at any level."""
-        replicas = self._subscriptions.replicas
-        level = replicas.wanted(topic)
-        required = PINNED if pinned is not None else ""
-        return Situation(
-            topic=topic,
-            level=level,
-            since=self._since.get(topic, -inf),
-            full_bytes=max(self._subscriptions.sizes.get(topic, 0) - (pinned or 0), 0),
-            held_bytes=max(replicas.budget.committed((topic, level)) - (pinned or 0), 0),
-            usage=self.usage.of(topic, now=now),
-            required=required or (WATCHED if self.watched else ""),
-            holds_pins=holds_pins,
-        )

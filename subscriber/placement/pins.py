@@ -1,11 +1,11 @@
-"""Pins: the tables that there are and that are to be kept, by the namespace and the rules.
+"""Pinned tables: those that exist by the namespace and are pinned by the rules.
 
-    names come ──▶ scanned, a few blocks a turn ──pinned by name or pattern──▶ known
-    known ──name gone | unpinned──▶ forgotten          ──does not fit──▶ over
+    names created ──▶ scanned, a few blocks a turn ──pinned by name or pattern──▶ known
+    known ──name dropped | unpinned──▶ removed         ──does not fit──▶ known and not held
 
-Pins do not give way to one another, so what comes first is kept; the others are over: they are
+A pinned table does not evict another one, so the first ones are kept; those without room are
 answered by pulls, counted, and tried again once there is room.
-Invariant: what is known exists, as far as the namespace was scanned, and is pinned.
+Invariant: each known table exists, as far as the namespace was scanned, and is pinned.
 """
 
 from collections import Counter, deque
@@ -29,50 +29,51 @@ SCAN_MAX: Final = 16  # blocks of 64 names in a turn: 1 ms
 
 @dataclass(slots=True)
 class Pin:
-    """One pinned table; ``size`` as it was last pulled."""
+    """One pinned table; the prefetcher sets its size, and when to retry."""
 
     db: str
     table: str
     topic: int
-    size: int = 0
+    size: int = 0  # bytes when it was last pulled or held; 0 before that
     retry_at: float = 0.0
 
 
 class Pins:
-    """The pinned tables, by group."""
+    """The pinned tables, by their key."""
 
     def __init__(self, rules: PinRules, view: View) -> None:
-        self.known: dict[bytes, Pin] = {}
-        self.fresh: deque[bytes] = deque()  # known since somebody looked last
-        self.over: dict[bytes, int] = {}  # bytes of those for which there was no room
-        self.left_out = 0  # beyond PINS_MAX
         self.rules = rules
+        self.known: dict[bytes, Pin] = {}  # at most PINS_MAX, in the order in which they were found
+        self.not_held: dict[bytes, int] = {}  # of ``known``, those without room: their bytes
+        self._beyond_max = 0  # pinned tables beyond PINS_MAX
         self._view = view
-        self._moved: list[Key] = []  # pinned, or pinned no more, since ``take_moved``
-        self._news: deque[tuple[str, Sequence[Entry], Sequence[Entry]]] = deque()
+        self._new: list[bytes] = []  # known since the last ``take_new``
+        self._moved: list[Key] = []  # pinned or unpinned since the last ``take_moved``
+        # database, names before, names after: of blocks that changed and were not scanned yet
+        self._unscanned: deque[tuple[str, Sequence[Entry], Sequence[Entry]]] = deque()
 
     @property
     def scanning(self) -> bool:
-        """Whether names wait to be looked at."""
-        return bool(self._news)
+        """Whether names wait to be scanned."""
+        return bool(self._unscanned)
 
     @property
     def count(self) -> int:
         """How many tables are pinned."""
-        return len(self.known) + self.left_out
+        return len(self.known) + self._beyond_max
 
     @property
-    def over_count(self) -> int:
-        """How many pinned tables are not kept for want of room."""
-        return self.left_out + len(self.over)
+    def not_held_count(self) -> int:
+        """How many pinned tables are not held for want of room."""
+        return self._beyond_max + len(self.not_held)
 
     @property
     def needed_bytes(self) -> int:
-        """What all pinned tables take, as far as it is known."""
+        """How many bytes all pinned tables take, as far as it is known."""
         return sum(pin.size for pin in self.known.values())
 
-    def named(self, swaps: Sequence[Swap]) -> None:
-        """Names have come or gone."""
+    def on_names_changed(self, swaps: Sequence[Swap]) -> None:
+        """Have the names that were created or dropped scanned."""
         if not self.rules.has_pins:
             return
         for swap in swaps:
@@ -80,54 +81,46 @@ class Pins:
             if not isinstance(key, NamesKey):
                 continue
             old, new = differing(swap.before or NOTHING, swap.after or NOTHING)
-            if old:  # what moved from block to block is neither gone nor new
-                self._news.append((key.db, old, new))
+            if old:  # a name that moves from block to block is neither dropped nor created
+                self._unscanned.append((key.db, old, new))
             else:
-                self._news.extend((key.db, (), (entry,)) for entry in new)
+                self._unscanned.extend((key.db, (), (entry,)) for entry in new)
 
-    def forgot_names(self) -> None:
-        """All names come anew."""
-        self._news.clear()
-        self.left_out = 0
+    def on_names_discarded(self) -> None:
+        """Remove all tables: all names come anew."""
+        self._unscanned.clear()
+        self._beyond_max = 0
         for group in list(self.known):
-            self._forget(group)
+            self._remove(group)
 
     def scan(self) -> None:
-        """Look at some of the names that wait."""
+        """Scan some of the names that wait."""
         blocks = 0
-        while self._news and blocks < SCAN_MAX:
-            db, old, new = self._news.popleft()
+        while self._unscanned and blocks < SCAN_MAX:
+            db, old, new = self._unscanned.popleft()
             blocks += len(old) + len(new)
-            come = _names(new)
+            created = _names(new)
             for table in _names(old):
-                if table not in come:
-                    self._forget(table_key(db, table))
-            for table in come:
+                if table not in created:
+                    self._remove(table_key(db, table))
+            for table in created:
                 if self.rules.pinned(db, table):
-                    self.add(db, table)
+                    self._add(db, table)
 
-    def add(self, db: str, table: str) -> None:
-        """Know a pinned table that exists."""
-        group = table_key(db, table)
-        if group in self.known:
-            return
-        if len(self.known) >= PINS_MAX:
-            self.left_out += 1
-            return
-        topic = table_topic(db, table, self._view.num_topics)
-        self.known[group] = Pin(db, table, topic)
-        self.fresh.append(group)
-        self._moved.append((topic, group))
+    def pin(self, db: str, table: str) -> None:
+        """Pin a table that exists."""
+        self.rules.pin(db, table)
+        self._add(db, table)
 
     def unpin(self, db: str, table: str) -> None:
         """Leave a table to its use."""
         self.rules.unpin(db, table)
-        self._forget(table_key(db, table))
+        self._remove(table_key(db, table))
 
-    def to_come(self, room: int, held: Mapping[Key, int]) -> Counter[int]:
-        """Return what pinned tables will take in each topic beside what is ``held``.
+    def missing_bytes(self, held: Mapping[Key, int], *, room: int) -> Counter[int]:
+        """Return the bytes that pinned tables will take in each topic beyond those ``held``.
 
-        In the order of their coming, as far as ``room`` has it. Cost: O(pinned tables).
+        In the order of ``known``, as far as they fit ``room``. Cost: O(pinned tables).
         """
         sizes: Counter[int] = Counter()
         followed = {topic for topic, _ in held}
@@ -140,22 +133,39 @@ class Pins:
                 room -= needed
         return sizes
 
+    def take_new(self) -> list[bytes]:
+        """Return the tables that became known since the last call."""
+        new, self._new = self._new, []
+        return new
+
     def take_moved(self) -> list[Key]:
-        """Return the tables that became pinned, or stopped to be, since the last call."""
+        """Return the tables that were pinned or unpinned since the last call."""
         moved, self._moved = self._moved, []
         return moved
 
     def check(self) -> None:
         """Assert every invariant."""
         assert len(self.known) <= PINS_MAX
-        assert self.over.keys() <= self.known.keys()
+        assert self.not_held.keys() <= self.known.keys()
         for group, pin in self.known.items():
             assert group == table_key(pin.db, pin.table)
             assert self.rules.pinned(pin.db, pin.table), group
 
-    def _forget(self, group: bytes) -> None:
+    def _add(self, db: str, table: str) -> None:
+        group = table_key(db, table)
+        if group in self.known:
+            return
+        if len(self.known) >= PINS_MAX:
+            self._beyond_max += 1
+            return
+        topic = table_topic(db, table, self._view.num_topics)
+        self.known[group] = Pin(db, table, topic)
+        self._new.append(group)
+        self._moved.append((topic, group))
+
+    def _remove(self, group: bytes) -> None:
         pin = self.known.pop(group, None)
-        self.over.pop(group, None)
+        self.not_held.pop(group, None)
         if pin is not None:
             self._moved.append((pin.topic, group))
 

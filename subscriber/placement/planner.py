@@ -31,7 +31,7 @@ from typing import Final, NamedTuple
 from ...topics.entries import FULL, MINIMAL, NONE
 from ..fetch.latency import LatencyEstimate
 from ..store.eviction import PROTECTED_SHARE
-from ..store.usage import TopicUsage
+from .usage import TopicUsage
 
 PAYS_BACK_S: Final = 1800.0  # a raise has to save its transfer within this time
 

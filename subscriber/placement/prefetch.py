@@ -1,45 +1,57 @@
-"""Prefetcher: pulls pinned tables, and hot tables that a stub hit, before anybody reads them.
+"""Prefetcher: keeps pinned tables pulled, and hot tables that a change hit, before they are read.
 
-    stub hits ──▶ noted ──pinned, or hot──▶ due ──its turn──▶ pulled ──▶ kept, as any pull is
-    swept: a pinned table that is not held ──▶ due         ──failed──▶ due again, later
+    hit by a change ──pinned, or hot──▶ scheduled ──its turn──▶ pulled ──▶ kept, as any pull is
+    swept: a pinned table is not held ──▶ scheduled        ──failed──▶ scheduled again, later
 
-At most OUTSTANDING_MAX are under way, so that what an application asks for finds a free pull. A
-table's turn comes once in AGAIN_S, and a hot table's no more often than it is read: one that
-changes all the time costs no more than its readers would pull. A hot table takes no room from one
-that is hotter. What is pulled is what was held: the whole table, or what its last filters need.
+At most OUTSTANDING_MAX pulls are under way, so that an application finds a free one. A table is
+pulled at most once per INTERVAL_S, and a hot table no more often than it is read: one that changes
+all the time costs no more than its readers would pull. A hot table evicts only what is read less
+often. A pull brings what was held: the whole table, or what its last filters need.
 """
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
-from typing import Final
+from typing import Final, Protocol
 
 from ...topics.entries import NONE
-from ...topics.errors import OverBudget, StaleMetadata
-from ...topics.objects.names import parse_table_key
+from ...topics.errors import NoSuchObject, OverBudget, StaleMetadata, UsageError
+from ...topics.objects.names import parse_table_key, table_key, table_name
 from ...topics.objects.selector import ALL, TABLE_ONLY, Selector
-from ...topics.sharding import NAMESPACE
-from ..protocol.facts import Answer, AskTable, Effect, Fail, PinsNotHeld
+from ...topics.sharding import NAMESPACE, table_topic
+from ..protocol.facts import Answer, AskPin, AskTable, Effect, Fail, PinsNotHeld
+from ..protocol.pending import Wait
+from ..replication.subscriptions import Subscriptions
 from ..replication.topic_replica import TopicReplicas
+from ..store.resident_set import ResidentSet
 from ..store.table_snapshot import TableSnapshot
-from ..store.usage import HOT_PER_S
+from .controller import PlacementController
 from .pins import Pin
 from .priorities import FILTERS_MAX, Priorities, Wants
+from .usage import HOT_PER_S
 
 OUTSTANDING_MAX: Final = 4  # of the 16 pulls that a subscriber may have under way
-AGAIN_S: Final = 1.0
+INTERVAL_S: Final = 1.0  # between two pulls of one table
 RETRY_S: Final = 5.0  # after a pull that failed
-OVER_RETRY_S: Final = 60.0  # after one that brought more than there is room for
+TOO_LARGE_RETRY_S: Final = 60.0  # after one that brought more than there is room for
 TIMEOUT_S: Final = 10.0
-HOT_DUE_MAX: Final = 1024
+HOT_SCHEDULED_MAX: Final = 1024
 SWEEP_S: Final = 0.5
-SWEEP_MAX: Final = 256  # pins looked at in a turn: 0.3 ms
+SWEEP_MAX: Final = 256  # pins checked in a turn: 0.3 ms
+
+
+class PullClient(Protocol):
+    """Pulls from catalogd; each pull ends in one Answer or Fail."""
+
+    def pull(self, ask: AskTable, *, now: float) -> tuple[Effect, ...]:
+        """Fetch a table."""
 
 
 @dataclass(slots=True)
-class _Due:
+class _Job:
+    """What is to be pulled of one table."""
+
     topic: int
     wants: Wants
     pinned: bool
@@ -47,39 +59,45 @@ class _Due:
 
 @dataclass(slots=True)
 class _Run:
-    due: _Due
+    """A job under way; ``left``: of its wants, those not pulled yet."""
+
+    job: _Job
     left: deque[Selector]
 
 
 class Prefetcher:
-    """What is to be pulled again; ``pull`` and ``follow`` belong to the parent's other parts."""
+    """Pulls what is pinned or hot, a few tables at a time."""
 
     def __init__(
         self,
-        replicas: TopicReplicas,
+        subscriptions: Subscriptions,
         priorities: Priorities,
         *,
-        pull: Callable[[AskTable, float], tuple[Effect, ...]],
-        follow: Callable[[int, float], tuple[Effect, ...]],
+        replicas: TopicReplicas,
+        resident_set: ResidentSet,
+        placement: PlacementController,
+        client: PullClient,
     ) -> None:
-        """``pull`` fetches; ``follow`` brings a topic to minimal if it is at none."""
-        self.pulls = 0
         self.pins = priorities.pins
+        self.pulls = 0  # sent so far
+        self._subscriptions = subscriptions
         self._replicas = replicas
+        self._resident_set = resident_set
+        self._view = resident_set.view
         self._priorities = priorities
-        self._pull = pull
-        self._follow = follow
-        self._due: dict[bytes, _Due] = {}
-        self._ready: deque[bytes] = deque()
-        self._later: list[tuple[float, bytes]] = []  # a heap
+        self._placement = placement
+        self._client = client
+        self._jobs: dict[bytes, _Job] = {}  # scheduled, each in one of the next two
+        self._later: list[tuple[float, bytes]] = []  # a heap, by due time
+        self._due: deque[bytes] = deque()
         self._next_at: dict[bytes, float] = {}  # when a table may be pulled again
-        self._runs: dict[bytes, _Run] = {}
-        self._asked: dict[int, bytes] = {}
-        self._sweep: deque[bytes] = deque()
-        self._sweep_at = 0.0
-        self._told_over = False
-        self._now = 0.0
+        self._runs: dict[bytes, _Run] = {}  # at most OUTSTANDING_MAX, each with one request
+        self._requests: dict[int, bytes] = {}  # table by id of the AskTable, which is below 0
         self._last_id = 0
+        self._unswept: deque[bytes] = deque()  # pinned tables that this sweep has not reached
+        self._sweep_at = 0.0
+        self._reported = False  # that pins are not held, since all of them were
+        self._now = 0.0
 
     @property
     def deadline(self) -> float | None:
@@ -91,232 +109,283 @@ class Prefetcher:
             times.append(self._sweep_at)
         return min(times, default=None)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being pulled."""
+        return not self._runs
+
+    def pin(self, ask: AskPin) -> Wait | Fail:
+        """Pin a table: return what to wait for, or why that cannot be."""
+        name, topic = table_name(ask.db, ask.table), self._topic(ask)
+        if self._view.record(ask.db, ask.table) is None:
+            return Fail(ask.id, NoSuchObject(name))
+        if self._placement.is_dropped_by_hand(topic):
+            text = f"{name} is in topic {topic}, which was dropped by hand: join it first"
+            return Fail(ask.id, UsageError(text))
+        self.pins.pin(ask.db, ask.table)
+        self._move_pins()
+        return Wait(
+            id=ask.id,
+            give_up_at=ask.give_up_at,
+            done=lambda: self._answers(table_key(ask.db, ask.table)),
+            failure=lambda: self._unpin_too_large(ask),
+            missing=lambda: f"{name} is pinned and not held yet: {self._missing()}",
+        )
+
+    def unpin(self, db: str, table: str) -> None:
+        """Leave a table to its use."""
+        self.pins.unpin(db, table)
+        self._move_pins()
+
     def settle(self, effects: tuple[Effect, ...], *, now: float) -> tuple[Effect, ...]:
-        """Take the answers that are its own out of ``effects``, and add what is to be done."""
+        """Take the answers to own pulls out of ``effects``, and add the pulls that are due."""
         self._now = now
         self._priorities.look(now=now)
-        effects = self._heard(effects)
+        effects = self._take_answers(effects)
         if self.pins.scanning:
             self.pins.scan()
-            for moved in self.pins.take_moved():
-                self._replicas.resident_set.repin(*moved)
-        while self.pins.fresh:
-            self._push(self.pins.fresh.popleft(), now)
-        self._judge()
+            self._move_pins()
+        for group in self.pins.take_new():
+            self._schedule_pin(group)
+        self._schedule_hit()
         if now >= self._sweep_at and self.pins.known:
-            self._look_around()
+            self._sweep()
         while self._later and self._later[0][0] <= now:
-            self._ready.append(heappop(self._later)[1])
-        if self._ready:
+            self._due.append(heappop(self._later)[1])
+        if self._due:
             effects += self._start()
-        return effects + self._tell_over()
+        return effects + self._report_not_held()
 
-    def held(self, pin: Pin, group: bytes) -> bool:
-        """Tell whether memory has a pinned table whole, or will have without another pull."""
-        content = self._replicas.view.content(pin.topic, group)
-        if content is not None and content.whole:
-            return True
-        place = self._replicas.view.topics.get(pin.topic)
-        if place is None or place.partial:
-            return False
-        pushed = place.groups.get(group)
-        return pushed is None or not pushed.stubs
+    def check(self) -> None:
+        """Assert every invariant."""
+        self.pins.check()
+        assert len(self._runs) <= OUTSTANDING_MAX
+        assert set(self._requests.values()) == self._runs.keys()
+        assert len(self._requests) == len(self._runs)
+        scheduled = [*self._due, *(group for _, group in self._later)]
+        assert sorted(scheduled) == sorted(self._jobs)
+        hot = sum(not job.pinned for job in self._jobs.values())
+        assert hot <= HOT_SCHEDULED_MAX + OUTSTANDING_MAX
 
-    def kept(self, group: bytes) -> bool:
+    def _topic(self, ask: AskPin) -> int:
+        return table_topic(ask.db, ask.table, self._subscriptions.num_topics)
+
+    def _move_pins(self) -> None:
+        """Move what is held of tables just pinned out of the cache, of those unpinned into it."""
+        for topic, group in self.pins.take_moved():
+            self._resident_set.repin(topic, group)
+
+    def _missing(self) -> str:
+        if self._subscriptions.ready():
+            return "catalogd has not sent it"
+        return self._subscriptions.missing()
+
+    def _unpin_too_large(self, ask: AskPin) -> OverBudget | None:
+        """Unpin a table that does not fit, and return the error; None if it is not known to."""
+        needed_bytes = self.pins.not_held.get(table_key(ask.db, ask.table))
+        if needed_bytes is None:
+            return None
+        self.unpin(ask.db, ask.table)
+        name = table_name(ask.db, ask.table)
+        return OverBudget(name, needed_bytes=needed_bytes, free_bytes=self._room_bytes())
+
+    def _answers(self, group: bytes) -> bool:
         """Tell whether memory answers for a pinned table."""
         pin = self.pins.known.get(group)
         if pin is None:
             return False
-        content = self._replicas.view.content(pin.topic, group)
+        content = self._view.content(pin.topic, group)
         whole = content is not None and content.whole
         return whole and self._replicas.standing.settled(pin.topic)
 
-    @property
-    def room_bytes(self) -> int:
-        """What one more pinned table may take."""
-        resident_set = self._replicas.resident_set
-        return max(
-            min(resident_set.spare_bytes, resident_set.pinnable_bytes - resident_set.pinned_bytes),
-            0,
-        )
+    def _is_held(self, pin: Pin, group: bytes) -> bool:
+        """Tell whether a pinned table is held whole, or will be without another pull."""
+        content = self._view.content(pin.topic, group)
+        if content is not None and content.whole:
+            return True
+        held = self._view.topics.get(pin.topic)
+        if held is None or held.partial:
+            return False
+        pushed = held.groups.get(group)
+        return pushed is None or not pushed.stubs
 
-    def check(self) -> None:
-        """Assert every invariant."""
-        assert len(self._runs) <= OUTSTANDING_MAX
-        assert set(self._asked.values()) == self._runs.keys()
-        assert len(self._asked) == len(self._runs)
-        waiting = [*self._ready, *(group for _, group in self._later)]
-        assert sorted(waiting) == sorted(self._due)
-        assert sum(not due.pinned for due in self._due.values()) <= HOT_DUE_MAX + OUTSTANDING_MAX
-
-    def _judge(self) -> None:
-        """Make due what was hit, if it is worth it."""
+    def _schedule_hit(self) -> None:
+        """Schedule the tables that changes hit, if they are pinned, or hot and less useful now."""
         for group, (topic, wants) in self._priorities.take_hits().items():
             pin = self.pins.known.get(group)
             if pin is not None:
-                if not self.held(pin, group):
-                    self._push(group, self._now)
+                if not self._is_held(pin, group):
+                    self._schedule_pin(group)
                 continue
-            rate = self._priorities.read_rate(group)
-            content = self._replicas.view.content(topic, group)
-            lost = tuple(want for want in wants if not _has(content, want, group))
-            if rate >= HOT_PER_S and lost and len(self._due) < HOT_DUE_MAX:
-                self._plan(group, _Due(topic, lost, pinned=False))
+            lost = self._lost(topic, group, wants)
+            hot = self._priorities.read_rate(group) >= HOT_PER_S
+            if hot and lost and len(self._jobs) < HOT_SCHEDULED_MAX:
+                self._schedule(group, _Job(topic, lost, pinned=False))
 
-    def _push(self, group: bytes, at: float) -> None:
-        """Make a pinned table due."""
+    def _lost(self, topic: int, group: bytes, wants: Wants) -> Wants:
+        """Return those of ``wants`` that memory does not answer."""
+        content = self._view.content(topic, group)
+        return tuple(want for want in wants if not _has(content, want, group))
+
+    def _schedule_pin(self, group: bytes) -> None:
         pin = self.pins.known.get(group)
         if pin is not None:
-            self._plan(group, _Due(pin.topic, (ALL,), pinned=True), at=at)
+            self._schedule(group, _Job(pin.topic, (ALL,), pinned=True), at=self._now)
 
-    def _plan(self, group: bytes, due: _Due, *, at: float = 0.0) -> None:
-        known = self._due.get(group)
+    def _schedule(self, group: bytes, job: _Job, *, at: float = 0.0) -> None:
+        """Pull a table at ``at``, or as soon as it may be pulled again."""
+        known = self._jobs.get(group)
         if known is not None:
-            known.wants = _united(known.wants, due.wants)
-            known.pinned = known.pinned or due.pinned
+            known.wants = _united(known.wants, job.wants)
+            known.pinned = known.pinned or job.pinned
             return
-        self._due[group] = due
+        self._jobs[group] = job
         heappush(self._later, (max(at, self._next_at.get(group, 0.0)), group))
 
     def _start(self) -> tuple[Effect, ...]:
-        """Begin what is due, as many as may be under way."""
+        """Begin the pulls that are due, as many as may be under way."""
         effects: tuple[Effect, ...] = ()
         if not self._replicas.standing.settled(NAMESPACE):
             return effects
-        while self._ready and len(self._runs) < OUTSTANDING_MAX:
-            group = self._ready.popleft()
-            due = self._due.pop(group)
+        while self._due and len(self._runs) < OUTSTANDING_MAX:
+            group = self._due.popleft()
+            job = self._jobs.pop(group)
             if group in self._runs:  # it was hit while it is being pulled
-                self._plan(group, due, at=self._now + AGAIN_S)
+                self._schedule(group, job, at=self._now + INTERVAL_S)
                 continue
-            effects += self._begin(group, due)
+            effects += self._begin(group, job)
         return effects
 
-    def _begin(self, group: bytes, due: _Due) -> tuple[Effect, ...]:
+    def _begin(self, group: bytes, job: _Job) -> tuple[Effect, ...]:
         pin = self.pins.known.get(group)
         effects: tuple[Effect, ...] = ()
-        if due.pinned:
-            if pin is None or self.held(pin, group):
+        if job.pinned:
+            if pin is None or self._is_held(pin, group):
                 return ()
-            effects = self._follow(due.topic, self._now)
-            if self._replicas.level(due.topic) == NONE:  # the sweep comes back to it
-                pin.retry_at = self._now + AGAIN_S
+            effects = self._placement.follow_pinned(job.topic, now=self._now)
+            if self._replicas.level(job.topic) == NONE:  # the sweep comes back to it
+                pin.retry_at = self._now + INTERVAL_S
                 return effects
         else:
-            content = self._replicas.view.content(due.topic, group)
-            due.wants = tuple(want for want in due.wants if not _has(content, want, group))
-            if not due.wants:  # somebody has pulled it meanwhile
+            job.wants = self._lost(job.topic, group, job.wants)
+            if not job.wants:  # an application has pulled it meanwhile
                 return ()
-        self._rest(group, pinned=due.pinned)
-        self._runs[group] = _Run(due, deque(due.wants))
-        self._priorities.begin_prefetch(group, pinned=due.pinned)
-        return effects + self._ask(group)
+        self._delay_next(group, pinned=job.pinned)
+        self._runs[group] = _Run(job, deque(job.wants))
+        self._priorities.begin_prefetch(group, pinned=job.pinned)
+        return effects + self._pull_next(group)
 
-    def _rest(self, group: bytes, *, pinned: bool) -> None:
-        """Let a table's next turn come when it may."""
-        if len(self._next_at) > 2 * HOT_DUE_MAX:
+    def _delay_next(self, group: bytes, *, pinned: bool) -> None:
+        """Set when a table that is pulled now may be pulled again."""
+        if len(self._next_at) > 2 * HOT_SCHEDULED_MAX:
             self._next_at = {g: at for g, at in self._next_at.items() if at > self._now}
         rate = self._priorities.read_rate(group)
-        pause_s = AGAIN_S if pinned or not rate else max(AGAIN_S, 1 / rate)
-        self._next_at[group] = self._now + pause_s
+        delay_s = INTERVAL_S if pinned or not rate else max(INTERVAL_S, 1 / rate)
+        self._next_at[group] = self._now + delay_s
 
-    def _ask(self, group: bytes) -> tuple[Effect, ...]:
+    def _pull_next(self, group: bytes) -> tuple[Effect, ...]:
         """Pull the next of what is wanted of a table."""
         want = self._runs[group].left.popleft()
         key, pin = parse_table_key(group), self.pins.known.get(group)
         self.pulls += 1
         self._last_id -= 1
-        self._asked[self._last_id] = group
+        self._requests[self._last_id] = group
         ask = AskTable(
             id=self._last_id,
             db=key.db,
             table=key.table,
             selector=want,
             give_up_at=self._now + TIMEOUT_S,
-            bytes_max=inf if pin is None else self._room_ever(pin, group),
+            bytes_max=inf if pin is None else self._room_in_future(pin, group),
         )
-        return self._heard(self._pull(ask, self._now))
+        return self._take_answers(self._client.pull(ask, now=self._now))
 
-    def _heard(self, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
-        if not self._asked:
+    def _take_answers(self, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
+        if not self._requests:
             return effects
         left: tuple[Effect, ...] = ()
         for effect in effects:
-            if isinstance(effect, Answer | Fail) and effect.id in self._asked:
-                left += self._ended(effect)
+            if isinstance(effect, Answer | Fail) and effect.id in self._requests:
+                left += self._on_outcome(effect)
             else:
                 left += (effect,)
         return left
 
-    def _ended(self, end: Answer | Fail) -> tuple[Effect, ...]:
-        group = self._asked.pop(end.id)
+    def _on_outcome(self, outcome: Answer | Fail) -> tuple[Effect, ...]:
+        group = self._requests.pop(outcome.id)
         run = self._runs[group]
-        if isinstance(end, Answer) and run.left:
-            return self._ask(group)
+        if isinstance(outcome, Answer) and run.left:
+            return self._pull_next(group)
         del self._runs[group]
         self._priorities.end_prefetch(group)
         pin = self.pins.known.get(group)
-        if isinstance(end, Fail) and isinstance(end.error, StaleMetadata):
-            self._plan(group, run.due, at=self._now + AGAIN_S)
+        if isinstance(outcome, Fail) and isinstance(outcome.error, StaleMetadata):
+            self._schedule(group, run.job, at=self._now + INTERVAL_S)
         elif pin is not None:
-            self._look_at(pin, group, end)
+            self._on_pinned_outcome(pin, group, outcome)
         return ()
 
-    def _look_at(self, pin: Pin, group: bytes, end: Answer | Fail) -> None:
-        """See what a pull of a pinned table has come to."""
-        pause_s = RETRY_S
-        if isinstance(end, Answer) and isinstance(end.result, TableSnapshot):
-            pin.size = end.result.held_bytes
-            pause_s = AGAIN_S  # not kept as long as its topic was behind
-        elif isinstance(end, Fail) and isinstance(end.error, OverBudget):
-            pin.size = max(pin.size, end.error.needed_bytes)  # at least: the rest was not taken
-            pause_s = OVER_RETRY_S
-        self.pins.over.pop(group, None)
-        if self.held(pin, group):
+    def _on_pinned_outcome(self, pin: Pin, group: bytes, outcome: Answer | Fail) -> None:
+        """Note the size of a pinned table, and when to pull it again if it is not held."""
+        delay_s = RETRY_S
+        if isinstance(outcome, Answer) and isinstance(outcome.result, TableSnapshot):
+            pin.size = outcome.result.held_bytes
+            delay_s = INTERVAL_S  # not kept as long as its topic was behind
+        elif isinstance(outcome, Fail) and isinstance(outcome.error, OverBudget):
+            pin.size = max(pin.size, outcome.error.needed_bytes)  # at least: the rest was not taken
+            delay_s = TOO_LARGE_RETRY_S
+        self.pins.not_held.pop(group, None)
+        if self._is_held(pin, group):
             return
-        pin.retry_at = self._now + pause_s
-        if pin.size > self._room_for(pin, group):
-            self.pins.over[group] = pin.size
+        pin.retry_at = self._now + delay_s
+        if pin.size > self._room_now(pin, group):
+            self.pins.not_held[group] = pin.size
             pin.retry_at = max(pin.retry_at, self._now + RETRY_S)
 
-    def _room_for(self, pin: Pin, group: bytes) -> int:
-        """Return what a pinned table may take beside what does not give way to it."""
-        return self._replicas.resident_set.pins.get((pin.topic, group), 0) + self.room_bytes
+    def _room_bytes(self) -> int:
+        """Return how many bytes one more pinned table may take."""
+        held = self._resident_set
+        return max(min(held.spare_bytes, held.pinnable_bytes - held.pinned_bytes), 0)
 
-    def _room_ever(self, pin: Pin, group: bytes) -> int:
-        """Return what it may take beside other pins, once levels have made way for it."""
-        resident_set = self._replicas.resident_set
-        held = resident_set.pins.get((pin.topic, group), 0)
-        return max(held + resident_set.pinnable_bytes - resident_set.pinned_bytes, 0)
+    def _room_now(self, pin: Pin, group: bytes) -> int:
+        """Return how many bytes a pinned table may take beside what it cannot evict."""
+        return self._resident_set.pins.get((pin.topic, group), 0) + self._room_bytes()
 
-    def _look_around(self) -> None:
-        """Look at some pinned tables, whatever may have become of them; all in turn."""
+    def _room_in_future(self, pin: Pin, group: bytes) -> int:
+        """Return how many bytes it may take beside other pins, once levels have made room."""
+        held = self._resident_set
+        own_bytes = held.pins.get((pin.topic, group), 0)
+        return max(own_bytes + held.pinnable_bytes - held.pinned_bytes, 0)
+
+    def _sweep(self) -> None:
+        """Check some pinned tables, whatever may have become of them; all in turn."""
         self._sweep_at = self._now + SWEEP_S
-        if not self._sweep:
-            self._sweep.extend(self.pins.known)
-        for _ in range(min(len(self._sweep), SWEEP_MAX)):
-            group = self._sweep.popleft()
+        if not self._unswept:
+            self._unswept.extend(self.pins.known)
+        for _ in range(min(len(self._unswept), SWEEP_MAX)):
+            group = self._unswept.popleft()
             pin = self.pins.known.get(group)
-            if pin is None or group in self._due or group in self._runs:
+            if pin is None or group in self._jobs or group in self._runs:
                 continue
-            if self.held(pin, group):
-                self.pins.over.pop(group, None)
-                pin.size = self._replicas.resident_set.pins.get((pin.topic, group), pin.size)
-            elif pin.size > self._room_for(pin, group):
-                self.pins.over[group] = pin.size
+            if self._is_held(pin, group):
+                self.pins.not_held.pop(group, None)
+                pin.size = self._resident_set.pins.get((pin.topic, group), pin.size)
+            elif pin.size > self._room_now(pin, group):
+                self.pins.not_held[group] = pin.size
             elif self._now >= pin.retry_at:
-                self._push(group, self._now)
+                self._schedule_pin(group)
 
-    def _tell_over(self) -> tuple[Effect, ...]:
-        """Say that pins do not fit: once, when all that can be held is held."""
-        over, told = self.pins.over_count, self._told_over
-        if bool(over) is told or self._due or self._runs or self.pins.scanning:
+    def _report_not_held(self) -> tuple[Effect, ...]:
+        """Warn of pins that do not fit: once, when all that can be held is held."""
+        count = self.pins.not_held_count
+        if bool(count) is self._reported or self._jobs or self._runs or self.pins.scanning:
             return ()
-        self._told_over = bool(over)
-        if not over:
+        self._reported = bool(count)
+        if not count:
             return ()
-        room = self._replicas.resident_set.pinnable_bytes
-        return (PinsNotHeld(tables=over, needed_bytes=self.pins.needed_bytes, room_bytes=room),)
+        room_bytes = self._resident_set.pinnable_bytes
+        needed_bytes = self.pins.needed_bytes
+        return (PinsNotHeld(tables=count, needed_bytes=needed_bytes, room_bytes=room_bytes),)
 
 
 def _has(content: TableSnapshot | None, want: Selector, group: bytes) -> bool:

@@ -1,8 +1,7 @@
 """What each table is worth to this subscriber: the pin policy of replication and resident set.
 
-It holds what people have said (pins, bans), what applications read, and which changes hit tables
-that are pinned or read. It is built before the replicas, which report to it, and before the
-prefetcher, which takes the changes from it.
+It holds the pins and bans, the usage, and which pinned or read tables were hit by changes. It is
+built before the replicas, which report to it, and before the prefetcher, which takes the hits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,9 +12,9 @@ from ...topics.objects.selector import ALL, TABLE_ONLY, Selector, SelectorKind
 from ..store.eviction import Key
 from ..store.pin_rules import PinRules
 from ..store.table_snapshot import TableSnapshot
-from ..store.usage import UsageTracker
 from ..store.view import Swap, View
 from .pins import Pins
+from .usage import ONCE_PER_S, UsageTracker
 
 FILTERS_MAX: Final = 4  # of one table, the newest
 
@@ -31,9 +30,8 @@ class Priorities:
         self._automatic = automatic
         self._view = view
         self._now = 0.0  # seconds, of the last ``look``
-        self._hit: dict[
-            bytes, tuple[int, Wants]
-        ] = {}  # tables hit by a change: topic, what was held
+        # pinned or read tables that changes hit: their topic, and what was held of them before
+        self._hit: dict[bytes, tuple[int, Wants]] = {}
         self._prefetching: dict[bytes, bool] = {}  # tables being prefetched: whether as a pin
 
     @property
@@ -50,7 +48,7 @@ class Priorities:
         return group in self.pins.known
 
     def may_evict(self, victim: bytes, newcomer: bytes) -> bool:
-        """Tell whether ``victim`` may give way: a prefetch only evicts what is read less often."""
+        """Tell whether ``victim`` may be evicted: by a prefetch only if it is read less often."""
         if self._prefetching.get(newcomer, True):
             return True
         return self.read_rate(victim) < self.read_rate(newcomer)
@@ -58,6 +56,10 @@ class Priorities:
     def read_rate(self, group: bytes) -> float:
         """Return how often in a second a table is read, as of the last look."""
         return self.usage.rate(group, now=self._now)
+
+    def newcomer_rate(self, group: bytes) -> float:
+        """Return the read rate of a table that was just pulled: at least that of a first read."""
+        return max(self.read_rate(group), ONCE_PER_S)
 
     def on_entry_changed(self, topic: int, entry: Entry) -> None:
         """Count the change, and note the table for the prefetcher if it is pinned or read."""
@@ -79,11 +81,11 @@ class Priorities:
 
     def on_names_changed(self, swaps: Sequence[Swap]) -> None:
         """Have the names that came or went looked at."""
-        self.pins.named(swaps)
+        self.pins.on_names_changed(swaps)
 
     def on_names_discarded(self) -> Sequence[Key]:
         """Know no pinned table any more: all names come anew."""
-        self.pins.forgot_names()
+        self.pins.on_names_discarded()
         return self.pins.take_moved()
 
     def look(self, *, now: float) -> None:

@@ -123,6 +123,11 @@ class Subscriptions:
         """Return why a join by hand has failed."""
         return self._failures.get(topic)
 
+    def take_outgrown(self) -> list[int]:
+        """Return the topics that outgrew their room since the last call."""
+        topics, self.outgrown = self.outgrown, []
+        return topics
+
     def drop(self, topic: int) -> tuple[Effect, ...]:
         """Lower ``topic`` to none."""
         self._asked.pop(topic, None)

@@ -30,6 +30,9 @@ class PinPolicy(Protocol):
     def read_rate(self, group: bytes) -> float:
         """Return how often in a second a table is read."""
 
+    def newcomer_rate(self, group: bytes) -> float:
+        """Return the read rate of a table that was just pulled: at least that of a first read."""
+
     def on_entry_changed(self, topic: int, entry: Entry) -> None:
         """Take note of a change which is about to be applied."""
 

@@ -18,7 +18,6 @@ from .memory_budget import Account, Budget
 from .pin_policy import PinPolicy
 from .rows import entries, put
 from .table_snapshot import NO_SELECTIONS, TableSnapshot, snapshot_of
-from .usage import ONCE_PER_S
 from .view import Swap, TopicView, View, prepare
 
 LARGE_SHARE: Final = 0.125  # of the room for what is pulled: a table beyond has to be worth it
@@ -246,7 +245,7 @@ class ResidentSet:
         lost = sum(
             self._policy.read_rate(one) * (1 + size / EVEN_BYTES) for (_, one), size in victims
         )
-        return lost <= max(self._policy.read_rate(group), ONCE_PER_S) * (1 + growth / EVEN_BYTES)
+        return lost <= self._policy.newcomer_rate(group) * (1 + growth / EVEN_BYTES)
 
     def _discard_pulled(self, topic: int) -> None:
         place = self.view.pulled(topic)

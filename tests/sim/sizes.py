@@ -18,9 +18,8 @@ from topicast.subscriber.client import calls, subscriber
 from topicast.subscriber.client import read_view as subscriber_reading
 from topicast.subscriber.engine import write_outbox as outbox
 from topicast.subscriber.fetch import fetcher as subscriber_pulls
-from topicast.subscriber.placement import controller, planner, prefetch
+from topicast.subscriber.placement import controller, planner, prefetch, usage
 from topicast.subscriber.replication import streams, topic_replica
-from topicast.subscriber.store import usage
 from topicast.tests.sim import checkers
 from topicast.topics import bulk, replica_set
 from topicast.topics.objects.blocks import PartitionKind
@@ -49,7 +48,7 @@ SIZES = (
 )
 # A run takes some seconds: an hour of a driver, and its planner, pass in one of them.
 TIMES = (
-    (prefetch, "AGAIN_S", 0.05),
+    (prefetch, "INTERVAL_S", 0.05),
     (prefetch, "RETRY_S", 0.2),
     (prefetch, "TIMEOUT_S", 1.0),
     (prefetch, "SWEEP_S", 0.05),

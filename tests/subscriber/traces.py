@@ -12,7 +12,7 @@ from math import inf
 from random import Random
 
 from topicast.subscriber.placement.planner import Plan, Planner, Situation
-from topicast.subscriber.store.usage import HOT_PER_S, UsageTracker
+from topicast.subscriber.placement.usage import HOT_PER_S, UsageTracker
 from topicast.topics.entries import FULL, MINIMAL, NONE
 
 MINIMAL_BYTES = 64

@@ -175,13 +175,13 @@ class Walk:
             exists = name in world.catalog.names["shop"]
             followed = world.member._subscriptions.replicas.level(world.catalog.topic("shop", name))
             settled = followed and world.view.databases() is not None
-            if exists and settled and world.member.pinning.pins.rules.pinned("shop", name):
+            if exists and settled and world.member.prefetcher.pins.rules.pinned("shop", name):
                 assert world.view.partitions("shop", name) is not None, name
                 assert self._look(name) == (self._history[name][-1],), name
 
     def _is_pulled(self, name: str) -> bool:
         """Tell whether a table that exists need not be held at full: banned, or withheld."""
-        rules = self.world.member.pinning.pins.rules
+        rules = self.world.member.prefetcher.pins.rules
         exists = name in self.world.catalog.names["shop"]
         elsewhere = name in self.world.withheld and not rules.pinned("shop", name)
         return exists and (elsewhere or rules.banned(table_key("shop", name)))

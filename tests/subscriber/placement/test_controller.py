@@ -4,10 +4,10 @@ from topicast.subscriber.placement.controller import (
     ALL_THAT_FITS,
     BY_HAND,
     DRAIN_MAX,
-    FIRST_USE,
+    FIRST_READ,
     OUTGREW,
     PLAN_S,
-    UNJUDGED,
+    UNPLANNED,
 )
 from topicast.subscriber.placement.controller import NAMES as NAMES_HELD
 from topicast.subscriber.protocol import facts
@@ -130,10 +130,10 @@ def test_why_is_told_in_plain_words_whoever_chose_the_level() -> None:
     catalog = large()
     world = driver(catalog, budget_bytes=catalog.live_bytes(NAMESPACE) + 12_000)
     why = {topic: info.why for topic, info in world.topics().items()}
-    assert why == {**dict.fromkeys(range(4), UNJUDGED), NAMESPACE: NAMES_HELD}
+    assert why == {**dict.fromkeys(range(4), UNPLANNED), NAMESPACE: NAMES_HELD}
     orders = catalog.topic("shop", "orders")
     read(world, "orders")
-    assert world.topics()[orders].why == FIRST_USE
+    assert world.topics()[orders].why == FIRST_READ
     world.pass_time(2 * PLAN_S)
     assert world.topics()[orders].why == "in use; full is judged after 300 s at one level"
     world.ask(facts.AskDrop, topics=(orders,))
@@ -170,7 +170,7 @@ def test_reads_are_counted_and_levels_planned_a_piece_in_each_turn() -> None:
     assert left == [3 * DRAIN_MAX, 2 * DRAIN_MAX, DRAIN_MAX, 0]
     assert placement.deadline is not None
     assert placement.deadline < world.now  # looked at, and planned in the turn after it
-    assert placement.why(0) == UNJUDGED
+    assert placement.reason(0) == UNPLANNED
     world.run()
     assert set(levels(world).values()) == {"full"}
 
@@ -179,7 +179,7 @@ def test_topic_set_by_hand_between_two_turns_is_left_alone() -> None:
     world = driver(budget_bytes=10_000_000)
     world.now += PLAN_S
     world.handle(facts.Tick())
-    world.member.placement.by_hand(1)
+    world.ask(facts.AskDrop, topics=(1,))
     world.run()
     assert levels(world) == {0: "full", 1: "none", 2: "full", 3: "full"}
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from topicast.subscriber.placement.controller import PINNED, PLAN_S
 from topicast.subscriber.placement.planner import Plan, Situation
-from topicast.subscriber.placement.prefetch import AGAIN_S, OUTSTANDING_MAX, RETRY_S
+from topicast.subscriber.placement.prefetch import INTERVAL_S, OUTSTANDING_MAX, RETRY_S
 from topicast.subscriber.protocol import facts
 from topicast.subscriber.store.resident_set import PINNED_SHARE
 from topicast.tests.subscriber.source import NAMES, shop
@@ -52,7 +52,7 @@ def test_pinned_tables_are_pulled_whole_before_anybody_asks() -> None:
 
 def test_stub_of_a_pinned_table_pulls_it_again_ahead_of_the_first_query() -> None:
     world = chooser(always=("shop.orders",))
-    world.pass_time(AGAIN_S)
+    world.pass_time(INTERVAL_S)
     world.publish(world.catalog.put_table("shop", "orders", columns=("id", "more")))
     assert world.columns("orders") == ("id", "more")
     assert len(pulls(world)) == 2
@@ -67,7 +67,7 @@ def test_pinned_table_that_changes_all_the_time_is_pulled_once_a_second() -> Non
         world.publish(world.catalog.put_table("shop", "orders", columns=(f"c{number}",)))
         world.pass_time(0.05)
     assert 4 <= len(pulls(world)) - before <= 6
-    world.pass_time(AGAIN_S)
+    world.pass_time(INTERVAL_S)
     assert world.columns("orders") == ("c99",)
 
 
@@ -94,7 +94,7 @@ def test_pin_by_hand_returns_when_the_table_is_held_and_survives_a_drop_of_the_t
     world.publish(*world.catalog.drop_table("shop", "sales"))
     assert world.stats().pinned_tables == 0
     world.publish(*world.catalog.create_table("shop", "sales"))
-    world.pass_time(2 * AGAIN_S)
+    world.pass_time(2 * INTERVAL_S)
     assert world.stats().pinned_tables == 1
     assert whole(world, "sales")
 
@@ -211,7 +211,7 @@ def test_planner_is_given_what_pins_leave(monkeypatch: pytest.MonkeyPatch) -> No
     world.publish(catalog.put_table("shop", "sales", columns=("id", "more")))
     assert not whole(world, "sales")
     world.pass_time(PLAN_S + 1)  # what was held and will come again is not given away
-    size = world.member.pinning.pins.known[table_key("shop", "sales")].size
+    size = world.member.prefetcher.pins.known[table_key("shop", "sales")].size
     assert world.topics()[catalog.topic("shop", "sales")].bytes < size
     assert plans[-1][1] == budget + committed - size
 
@@ -252,7 +252,7 @@ def test_withheld_table_of_a_full_topic_is_pinned_all_the_same() -> None:
     world.start()
     world.pass_time(1)
     assert whole(world, "sales")
-    world.pass_time(AGAIN_S)
+    world.pass_time(INTERVAL_S)
     world.publish(world.catalog.put_partitions("shop", "sales", {"ds=200": {"n": "x"}}))
     assert whole(world, "sales")
     assert len(pulls(world)) == 2
@@ -281,15 +281,15 @@ def test_pins_leave_room_for_what_applications_ask() -> None:
 
 def test_change_during_a_pull_ahead_is_pulled_again_and_the_older_reply_not_kept() -> None:
     world = chooser(always=("shop.orders",))
-    world.pass_time(AGAIN_S)
+    world.pass_time(INTERVAL_S)
     world.held_back = lambda _channel, message: isinstance(message, Pulled)
     world.publish(world.catalog.put_table("shop", "orders", columns=("id", "a")))
     world.publish(world.catalog.put_table("shop", "orders", columns=("id", "b")))
-    world.pass_time(1.5 * AGAIN_S)  # its next turn has come, and waits for the pull
+    world.pass_time(1.5 * INTERVAL_S)  # its next turn has come, and waits for the pull
     assert world.columns("orders") is None
     world.release()
     assert world.columns("orders") is None
-    world.pass_time(2 * AGAIN_S)
+    world.pass_time(2 * INTERVAL_S)
     assert world.columns("orders") == ("id", "b")
     assert world.stats().stale_replies == 1
 
@@ -319,7 +319,7 @@ def test_pinned_table_that_the_names_push_out_is_said_to_be_over() -> None:
 
 def test_size_of_a_pinned_table_is_that_of_what_is_held() -> None:
     world = chooser(always=("shop.sales",))
-    pins = world.member.pinning.pins
+    pins = world.member.prefetcher.pins
     had = pins.needed_bytes
     pins.known[table_key("shop", "sales")].size = 10 * had  # it was larger when it was pulled
     world.pass_time(1)
@@ -379,7 +379,7 @@ def test_what_is_pinned_and_held_stays_whatever_else_is_read(
             held = {one for one in held if world.catalog.topic("shop", one) != topic}
             world.ask(facts.AskJoin, topics=(topic,))
         world.pass_time(0.3 if what != "wait" else 6)  # each step is checked in the world
-        pinned = {parse_table_key(group).table for group in world.member.pinning.pins.known}
+        pinned = {parse_table_key(group).table for group in world.member.prefetcher.pins.known}
         assert {name for name in held & pinned if not whole(world, name)} == set()
         levels = {topic: info.level for topic, info in world.topics().items()}
         held = {name for name in pinned if whole(world, name)}

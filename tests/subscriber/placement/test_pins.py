@@ -41,7 +41,7 @@ class Namespace:
         swaps, growth = prepare(place, list(topic.since(self._version)))
         self._version = topic.version
         self.view.install(place, swaps, growth)
-        self.pins.named(swaps)
+        self.pins.on_names_changed(swaps)
 
     def scan(self) -> list[str]:
         """Look at all that waits; return what is pinned."""
@@ -59,11 +59,10 @@ def test_names_that_match_are_pinned_as_they_come_and_forgotten_as_they_go() -> 
     names = Namespace("db.a*", "other.*")
     names.create("a1", "b1", "a2")
     assert names.scan() == ["a1", "a2"]
-    assert [_name(group) for group in names.pins.fresh] == ["a1", "a2"]
-    names.pins.fresh.clear()
+    assert list(map(_name, names.pins.take_new())) == ["a1", "a2"]
     names.create("a3", "a0", "c")  # blocks of three are cut anew
     assert names.scan() == ["a0", "a1", "a2", "a3"]
-    assert sorted(map(_name, names.pins.fresh)) == ["a0", "a3"]
+    assert sorted(map(_name, names.pins.take_new())) == ["a0", "a3"]
     names.drop("a1", "c")
     assert names.scan() == ["a0", "a2", "a3"]
     assert [_name(group) for _, group in names.pins.take_moved()] == ["a1", "a2", "a0", "a3", "a1"]
@@ -97,9 +96,9 @@ def test_table_that_is_unpinned_is_forgotten_and_not_found_again() -> None:
     names = Namespace("db.*")
     names.create("a", "b")
     names.scan()
-    names.pins.over[table_key("db", "a")] = 10
+    names.pins.not_held[table_key("db", "a")] = 10
     names.pins.unpin("db", "a")
-    assert names.pins.over_count == 0
+    assert names.pins.not_held_count == 0
     names.create("c")
     assert names.scan() == ["b", "c"]
 
@@ -109,9 +108,9 @@ def test_tables_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) ->
     names = Namespace("db.*")
     names.create("a", "b", "c")
     names.scan()
-    assert (names.pins.count, names.pins.over_count) == (3, 1)
-    names.pins.forgot_names()
-    assert (names.pins.count, names.pins.over_count) == (0, 0)
+    assert (names.pins.count, names.pins.not_held_count) == (3, 1)
+    names.pins.on_names_discarded()
+    assert (names.pins.count, names.pins.not_held_count) == (0, 0)
 
 
 def test_what_is_to_come_is_what_fits_beside_what_is_held() -> None:
@@ -123,10 +122,10 @@ def test_what_is_to_come_is_what_fits_beside_what_is_held() -> None:
         pin.size = size
     held = {(pin.topic, group): 50 for group, pin in pins.items() if pin.size in (100, 50)}
     assert names.pins.needed_bytes == 650
-    assert names.pins.to_come(400, held).total() == 200 + 50
-    assert names.pins.to_come(1000, held).total() == 200 + 50 + 300
-    assert names.pins.to_come(200, {}).total() == 100, "its topic takes some bytes, too"
-    assert names.pins.to_come(5000, {}).total() == 650
+    assert names.pins.missing_bytes(held, room=400).total() == 200 + 50
+    assert names.pins.missing_bytes(held, room=1000).total() == 200 + 50 + 300
+    assert names.pins.missing_bytes({}, room=200).total() == 100, "its topic takes some bytes, too"
+    assert names.pins.missing_bytes({}, room=5000).total() == 650
 
 
 @given(

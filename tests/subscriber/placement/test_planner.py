@@ -26,7 +26,7 @@ from topicast.subscriber.placement.planner import (
     Planner,
     Situation,
 )
-from topicast.subscriber.store.usage import TopicUsage
+from topicast.subscriber.placement.usage import TopicUsage
 from topicast.tests.subscriber.situations import KB, perform, rigid_bytes, topic, use, worth
 from topicast.tests.subscriber.traces import ALL, MINIMAL_BYTES, TRACES, Driver, sizes
 from topicast.topics.entries import FULL, MINIMAL, NONE

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from math import log
 from random import Random
 
-from topicast.subscriber.placement.prefetch import AGAIN_S, FILTERS_MAX, OUTSTANDING_MAX
+from topicast.subscriber.placement.prefetch import FILTERS_MAX, INTERVAL_S, OUTSTANDING_MAX
+from topicast.subscriber.placement.usage import HALF_LIFE_S, HOT_PER_S
 from topicast.subscriber.protocol import facts
-from topicast.subscriber.store.usage import HALF_LIFE_S, HOT_PER_S
 from topicast.tests.subscriber.source import shop
 from topicast.tests.subscriber.world import World, chooser, pulls
 from topicast.topics.objects.names import table_key
@@ -73,7 +73,7 @@ def test_table_that_changes_all_the_time_is_pulled_no_more_often_than_it_is_read
     world = chooser()
     heat(world, ["orders"])
     every_s = 1 / world.member.placement.usage.rate(table_key("shop", "orders"), now=world.now)
-    assert every_s > 20 * AGAIN_S
+    assert every_s > 20 * INTERVAL_S
     before = world.stats().prefetches
     for number in range(600):
         change(world, "orders", f"c{number}")
@@ -225,7 +225,7 @@ def test_catalogd_that_does_not_answer_leaves_the_pull_to_who_asks() -> None:
     world.deaf.add(facts.PULLS)
     change(world, "orders", "new")
     world.pass_time(30)
-    assert not world.member.pinning.prefetcher._runs
+    assert world.member.prefetcher.is_idle
     world.deaf.clear()
     number = world.table("shop.orders")
     world.pass_time(1)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.subscriber.store import usage as module
-from topicast.subscriber.store.usage import (
+from topicast.subscriber.placement import usage as module
+from topicast.subscriber.placement.usage import (
     FIRST_SHARE,
     HALF_LIFE_S,
     HOT_PER_S,
