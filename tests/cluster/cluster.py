@@ -77,7 +77,7 @@ class Order:
         return True
 
 
-class World:
+class Cluster:
     """The heap, the dice, the trace, the network and everybody on it."""
 
     def __init__(self, rng: Random, setups: Sequence[Setup] = SETUPS) -> None:

@@ -35,7 +35,7 @@ from topicast.topics.wire.header import DELTA_KIND
 from topicast.topics.wire.messages import Message, Order, Reported
 
 if TYPE_CHECKING:
-    from topicast.tests.cluster.cluster import World
+    from topicast.tests.cluster.cluster import Cluster
 
 HUBS = 2
 MODES = (
@@ -56,7 +56,7 @@ class CatalogProcess:
 
     name = "catalogd"
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: "Cluster") -> None:
         self.world = world
         self.store = SimStore(epoch=EPOCH_0)
         self.old = self.store.copy()
@@ -292,7 +292,7 @@ class CatalogProcess:
 class HubProcess:
     """A statestored; soft state, so a restart begins with nothing."""
 
-    def __init__(self, world: "World", number: int) -> None:
+    def __init__(self, world: "Cluster", number: int) -> None:
         self.world = world
         self.number = number
         self.name = f"hub-{number}"

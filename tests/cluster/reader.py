@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.protocol import facts as member_facts
+from topicast.tests.cluster.holding import check_credit, watch_closely
 from topicast.tests.cluster.processes import HUBS, TICK_S, HubProcess
-from topicast.tests.sim.holding import check_credit, watch_closely
+from topicast.tests.cluster.reports import SimulatedOutbox
+from topicast.tests.cluster.workers import Worker
 from topicast.tests.sim.mirror import Mirror
-from topicast.tests.sim.reports import SimulatedOutbox
-from topicast.tests.sim.workers import Worker
 from topicast.topics.wire.messages import CatchUp, Credit, Write
 
 if TYPE_CHECKING:
-    from topicast.tests.cluster.cluster import World
+    from topicast.tests.cluster.cluster import Cluster
 
 CHANNEL = {member_facts.CONTROL: 1, member_facts.BULK: 2}
 LOOK_S = 0.02  # between two looks of a thread whether its write is acknowledged
@@ -35,7 +35,7 @@ class Setup:
 class ReaderProcess:
     """A subscriber; ``answered`` is called with each Answer and Fail, ``stepped`` after a fact."""
 
-    def __init__(self, world: "World", number: int, setup: Setup) -> None:
+    def __init__(self, world: "Cluster", number: int, setup: Setup) -> None:
         self.world = world
         self.number = number
         self.setup = setup

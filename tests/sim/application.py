@@ -7,7 +7,7 @@ from functools import partial
 
 from topicast.subscriber.protocol.facts import Answer, AskDrop, AskJoin, AskSync, AskTable, Fail
 from topicast.subscriber.store.table_snapshot import TableSnapshot
-from topicast.tests.cluster.cluster import World
+from topicast.tests.cluster.cluster import Cluster
 from topicast.tests.cluster.metastore import PARTS, State, TableId
 from topicast.tests.cluster.reader import ReaderProcess
 from topicast.tests.cluster.store import NUM_TOPICS
@@ -25,7 +25,7 @@ PATIENCE_S = 3.0
 class Application:
     """One thread of it: one question after the other. Threads of one process share checkers."""
 
-    world: World
+    world: Cluster
     process: ReaderProcess
     moments: Moments
     versions: Versions

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from topicast.tests.cluster.cluster import World
+from topicast.tests.cluster.cluster import Cluster
 from topicast.tests.cluster.metastore import PARTS
 from topicast.tests.cluster.processes import MODES
 from topicast.tests.cluster.violation import Violation
@@ -24,7 +24,7 @@ RULES = (("off",), ("off", "x"), ("dry-run", "x"), ("on",))
 class Operator:
     """Orders something now and then, and holds the answers against what was ordered."""
 
-    def __init__(self, world: World, counts: Counter[str]) -> None:
+    def __init__(self, world: Cluster, counts: Counter[str]) -> None:
         self._world = world
         self._counts = counts
         self._number = 0

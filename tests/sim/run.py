@@ -7,7 +7,8 @@ from topicast.catalog.model.versions import Transaction
 from topicast.catalog.publish.modes import POLICY_DEFAULT
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.protocol.facts import Answer, Fail
-from topicast.tests.cluster.cluster import World
+from topicast.tests.cluster.cluster import Cluster
+from topicast.tests.cluster.holding import count_held
 from topicast.tests.cluster.metastore import TableId
 from topicast.tests.cluster.reader import ReaderProcess, Setup
 from topicast.tests.cluster.store import NUM_TOPICS
@@ -15,7 +16,6 @@ from topicast.tests.cluster.violation import Violation
 from topicast.tests.sim.application import Application
 from topicast.tests.sim.checkers import Incarnations, Moments, Place, Versions
 from topicast.tests.sim.drivers import registration
-from topicast.tests.sim.holding import count_held
 from topicast.tests.sim.operator import Operator
 from topicast.tests.sim.sessions import Session
 from topicast.tests.sim.sizes import small
@@ -42,7 +42,7 @@ class Run:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         rng = Random(seed)
-        self.world = World(rng, _setups(rng))
+        self.world = Cluster(rng, _setups(rng))
         self.counts: Counter[str] = Counter()
         self.current: dict[int, dict[TableId, float]] = {}
         self.done = False

@@ -18,17 +18,17 @@ from topicast.catalog.publish.modes import overrides_text, parse_mode
 from topicast.subscriber.client.read_view import ReadView
 from topicast.subscriber.client.subscriber import Subscriber
 from topicast.subscriber.protocol.facts import Answer, Fail, Watching
+from topicast.tests.cluster.cluster import Cluster
 from topicast.tests.cluster.cluster import Order as NetworkOrder
-from topicast.tests.cluster.cluster import World
 from topicast.tests.cluster.metastore import DBS, State, TableId
 from topicast.tests.cluster.processes import EPOCH_0, CatalogProcess, HubProcess
 from topicast.tests.cluster.reader import ReaderProcess
 from topicast.tests.cluster.store import SimStore
 from topicast.tests.cluster.violation import Violation
+from topicast.tests.cluster.workers import Worker
 from topicast.tests.sim.application import Application
 from topicast.tests.sim.checkers import Asked, Incarnations, Moments, Versions
 from topicast.tests.sim.sizes import small
-from topicast.tests.sim.workers import Worker
 from topicast.topics.entries import FULL, LEVELS, MINIMAL
 from topicast.topics.errors import StaleMetadata
 from topicast.topics.objects.values import LOADING
@@ -60,7 +60,7 @@ class Script:
 
     def __init__(self) -> None:
         self.said: list[str] = []
-        self.world = World(Steady())
+        self.world = Cluster(Steady())
         self.world.faults = False
         for db in DBS:
             self.world.metastore.set_database(db, True)

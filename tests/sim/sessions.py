@@ -8,10 +8,10 @@ from topicast.subscriber.client.subscriber import Subscriber
 from topicast.subscriber.protocol.facts import Ask, AskValidate
 from topicast.tests.cluster.metastore import DBS, PARTS, State, TableId
 from topicast.tests.cluster.reader import ReaderProcess
+from topicast.tests.cluster.workers import Worker
 from topicast.tests.sim.checkers import Asked, Moments
 from topicast.tests.sim.drivers import what
 from topicast.tests.sim.verdicts import Commits, Verdicts
-from topicast.tests.sim.workers import Worker
 from topicast.topics.errors import LinkError, NoSuchObject, SourceError, StaleMetadata, UsageError
 from topicast.topics.sharding import NAMESPACE
 

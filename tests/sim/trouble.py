@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from topicast.catalog.publish.modes import MODE_DEFAULT
 from topicast.subscriber.engine.core import Core
-from topicast.tests.cluster.cluster import World
+from topicast.tests.cluster.cluster import Cluster
 from topicast.tests.cluster.processes import EPOCH_0, HUBS, MODES
 from topicast.tests.cluster.reader import ReaderProcess
 from topicast.tests.cluster.store import SimStore
@@ -27,7 +27,7 @@ class Ambush:
 class Trouble:
     """Draws faults, one after the other, until everything is healed."""
 
-    def __init__(self, world: World, counts: Counter[str]) -> None:
+    def __init__(self, world: Cluster, counts: Counter[str]) -> None:
         self.world = world
         self.counts = counts
         self._waiting: list[Ambush] = []
