@@ -1,25 +1,28 @@
-"""The world: the production cores of catalogd, two hubs and three readers on one virtual clock.
+"""A cluster: the production cores of catalogd, hubs and readers on one virtual clock.
 
 Shells here are as thin as the real ones; what is simulated is the network, the metastore, the
-store and time. One seed, one trace.
+store and time. The simulator gives it dice (``rng``, ``faults``): one seed, one trace. Without dice
+nothing is left to chance: every delay is its mean, and no message is lost unless a test says so.
 """
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
+from typing import Any, Protocol
 
 from topicast.catalog.core import Catalog
 from topicast.catalog.publish.publisher import Publisher
 from topicast.statestore.hub import Hub
 from topicast.subscriber.engine.core import Core
+from topicast.tests.cluster.catalogd import CatalogProcess
 from topicast.tests.cluster.frames import Frames
+from topicast.tests.cluster.hub import HubProcess
 from topicast.tests.cluster.metastore import SimMetastore
-from topicast.tests.cluster.processes import HUBS, CatalogProcess, HubProcess
 from topicast.tests.cluster.reader import ReaderProcess, Setup
-from topicast.tests.sim.drivers import DriverProcess
+from topicast.tests.cluster.store import NUM_TOPICS
 from topicast.topics.wire.header import CONTROL_KIND
 from topicast.topics.wire.messages import (
     Announce,
@@ -44,12 +47,26 @@ from topicast.topics.wire.messages import (
     Welcome,
 )
 
-CHECK_EVERY = 11
+HUBS = 2
 SETUPS = (Setup(), Setup(automatic=True), Setup())
 # What is asked, or said, again where a connection was lost, with its answers: it may come twice.
 AGAIN = (
     Hello | Welcome | Announce | Have | Filed | Join | Joined | Drop | Dropped | Status | Pull
 ) | (Sync | Synced | Report | Reported | Compare | Compared | Validate | Validated)
+
+
+Way = tuple[str, str]  # the names of the sender and of the receiver
+Arrive = Callable[[bytes], None]
+Tap = Callable[[Way, Message], Iterable[Message]]  # sees each message, returns what goes on
+
+
+class Client(Protocol):
+    """A process that is connected to catalogd's own port."""
+
+    name: str
+
+    def take_service(self, place: bytes, frame: bytes) -> None:
+        """Take a frame of catalogd on the connection ``place``."""
 
 
 @dataclass(slots=True)
@@ -59,13 +76,13 @@ class Order:
     ``kind`` "*" means any, ``topic`` None any or none. ``left``: how many more.
     """
 
-    way: tuple[str, str]
+    way: Way
     kind: str
     topic: int | None
     hold: bool
     left: int
 
-    def is_for(self, way: tuple[str, str], message: Message) -> bool:
+    def is_for(self, way: Way, message: Message) -> bool:
         """Tell whether ``message`` on ``way`` is meant; counts it."""
         if way != self.way or not self.left:
             return False
@@ -77,18 +94,54 @@ class Order:
         return True
 
 
-class Cluster:
-    """The heap, the dice, the trace, the network and everybody on it."""
+class Steady(Random):
+    """No dice: every delay is its mean, and nothing that is unlikely happens."""
 
-    def __init__(self, rng: Random, setups: Sequence[Setup] = SETUPS) -> None:
-        self.rng = rng
+    def __init__(self) -> None:
+        super().__init__(0)
+        self._last = 0
+
+    def random(self) -> float:
+        return 0.5
+
+    def uniform(self, a: float, b: float) -> float:
+        return (a + b) / 2
+
+    def getrandbits(self, k: int, /) -> int:
+        self._last += 1
+        return self._last
+
+    def randbytes(self, n: int) -> bytes:
+        self._last += 1
+        return self._last.to_bytes(n, "big")
+
+
+class Cluster:
+    """The heap, the dice, the trace, the network and every process on it.
+
+    ``check_every``: how many steps pass between two assertions of a core's invariants.
+    """
+
+    def __init__(
+        self,
+        rng: Random | None = None,
+        setups: Sequence[Setup] = SETUPS,
+        *,
+        hubs: int = HUBS,
+        faults: bool = False,
+        metastore: Any = None,
+        num_topics: int = NUM_TOPICS,
+        check_every: int = 1,
+    ) -> None:
+        self.rng = rng if rng is not None else Steady()
         self.now = 1000.0
-        self.faults = True
+        self.faults = faults
         self.healed = 0.0  # when the trouble ended
         self.counts: Counter[str] = Counter()
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._number = 0
         self._steps = 0
+        self._check_every = check_every
         self._digest = blake2b(digest_size=16)
         self.trace: list[str] = []
         self._fifo: dict[tuple[object, ...], float] = {}
@@ -96,11 +149,17 @@ class Cluster:
         self.frames = Frames()
         self.orders: list[Order] = []
         self.held: list[Callable[[], None]] = []
-        self.metastore = SimMetastore(self.rng)
-        self.hubs = [HubProcess(self, number) for number in range(HUBS)]
-        self.catalogd = CatalogProcess(self)
+        self.taps: list[Tap] = []
+        self.clients: dict[bytes, Client] = {}  # of catalogd, by how their connections begin
+        self.metastore = SimMetastore(self.rng) if metastore is None else metastore
+        self.hubs = [HubProcess(self, number) for number in range(hubs)]
+        self.catalogd = CatalogProcess(self, num_topics=num_topics)
         self.readers = [ReaderProcess(self, *one) for one in enumerate(setups)]
-        self.driver = DriverProcess(self)
+
+    def client(self, place: bytes) -> Client:
+        """Return the process at the other end of a connection to catalogd: "kind/number/…"."""
+        kind, number, _ = place.split(b"/", 2)
+        return self.clients.get(kind + b"/") or self.clients[kind + b"/" + number]
 
     # -- time
 
@@ -117,7 +176,7 @@ class Cluster:
     def check(self, core: Catalog | Hub | Core | Publisher) -> None:
         """Have a core assert what always holds, now and then: it costs as much as a step."""
         self._steps += 1
-        if self._steps % CHECK_EVERY == 0:
+        if self._steps % self._check_every == 0:
             core.check()
 
     @property
@@ -141,17 +200,35 @@ class Cluster:
 
     def carry(
         self,
-        way: tuple[str, str],
+        way: Way,
         line: object,
         frame: bytes,
-        arrive: Callable[[bytes], None],
+        arrive: Arrive,
         *,
         slow_s: float = 0.0,
     ) -> None:
         """Carry ``frame`` on a connection: in order, late, and at times not at all."""
-        if self.orders and self._is_ordered(way, frame, arrive):
-            return
-        if (way in self.cut or self.chance(0.01)) and self.faults:
+        for passed in self._passing(way, frame, arrive):
+            self._carry(way, line, passed, arrive, slow_s)
+
+    def spread(self, way: Way, frame: bytes, arrive: Arrive) -> None:
+        """Carry a broadcast: it may be lost, doubled and overtaken."""
+        for passed in self._passing(way, frame, arrive):
+            self._spread(way, passed, arrive)
+
+    def record(self) -> list[tuple[Way, Message]]:
+        """Return a list to which every message is added from now on, with its way."""
+        seen: list[tuple[Way, Message]] = []
+
+        def tap(way: Way, message: Message) -> tuple[Message, ...]:
+            seen.append((way, message))
+            return (message,)
+
+        self.taps.append(tap)
+        return seen
+
+    def _carry(self, way: Way, line: object, frame: bytes, arrive: Arrive, slow_s: float) -> None:
+        if way in self.cut or self.chance(0.01):
             self.counts["lost messages"] += 1
             return
         due = self.now + slow_s + self.rng.uniform(0.001, 0.02)
@@ -164,10 +241,7 @@ class Cluster:
             self.counts["doubled messages"] += 1
             self.at(due - self.now, lambda: arrive(frame))
 
-    def spread(self, way: tuple[str, str], frame: bytes, arrive: Callable[[bytes], None]) -> None:
-        """Carry a broadcast: it may be lost, doubled and overtaken."""
-        if self.orders and self._is_ordered(way, frame, arrive):
-            return
+    def _spread(self, way: Way, frame: bytes, arrive: Arrive) -> None:
         if way in self.cut or self.chance(0.04):
             self.counts["lost broadcasts"] += 1
             return
@@ -184,9 +258,17 @@ class Cluster:
         for arrive in held:
             self.at(0.01, arrive)
 
-    def _is_ordered(
-        self, way: tuple[str, str], frame: bytes, arrive: Callable[[bytes], None]
-    ) -> bool:
+    def _passing(self, way: Way, frame: bytes, arrive: Arrive) -> Iterable[bytes]:
+        """Return the frames that go on: ``frame``, unless a tap or an order changes that."""
+        frames = [frame]
+        for tap in self.taps:
+            passed = [tap(way, self.frames.read(one)) for one in frames]
+            frames = [self.frames.write(message) for some in passed for message in some]
+        if self.orders:
+            frames = [one for one in frames if not self._is_ordered(way, one, arrive)]
+        return frames
+
+    def _is_ordered(self, way: Way, frame: bytes, arrive: Arrive) -> bool:
         message = self.frames.read(frame)
         order = next((one for one in self.orders if one.is_for(way, message)), None)
         if order is not None and order.hold:

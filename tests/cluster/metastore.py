@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from topicast.catalog.metastore.port import RawEvent, digest_of
 from topicast.topics.errors import ObjectGone, SourceError
@@ -339,3 +340,8 @@ class Port:
     def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
         self._of._call()
         return self._of.tables_of(db, names)
+
+
+def port_of(metastore: object) -> Any:
+    """Return the port of any metastore of the cluster."""
+    return Port(metastore) if isinstance(metastore, SimMetastore) else metastore

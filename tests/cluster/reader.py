@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.protocol import facts as member_facts
+from topicast.subscriber.protocol.facts import Change
 from topicast.tests.cluster.holding import check_credit, watch_closely
-from topicast.tests.cluster.processes import HUBS, TICK_S, HubProcess
+from topicast.tests.cluster.hub import TICK_S, HubProcess
 from topicast.tests.cluster.reports import SimulatedOutbox
 from topicast.tests.cluster.workers import Worker
-from topicast.tests.sim.mirror import Mirror
 from topicast.topics.wire.messages import CatchUp, Credit, Write
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Setup:
 
 
 class ReaderProcess:
-    """A subscriber; ``answered`` is called with each Answer and Fail, ``stepped`` after a fact."""
+    """A subscriber; ``answered`` is called with each Answer and Fail."""
 
     def __init__(self, world: "Cluster", number: int, setup: Setup) -> None:
         self.world = world
@@ -41,14 +41,16 @@ class ReaderProcess:
         self.setup = setup
         self.name = f"reader-{number}"
         self.answered: Callable[[member_facts.Answer | member_facts.Fail], None] = lambda _: None
-        self.stepped: Callable[[Core], None] = lambda _: None
+        self.steps: list[Callable[[Core], None]] = []  # called after each fact
+        self.changed: list[Callable[[tuple[Change, ...]], None]] = []
         self.hub = -1
         self.lines = {"hub": 0, "data": 0, "catalog": 0}
         self.data = -1
         self.prefixes: dict[bytes, None] = {}
         self.slow = 0.0
         self.next_id = 0
-        order = tuple(f"hub-{(number + n) % HUBS}" for n in range(HUBS))
+        hubs = len(world.hubs)
+        order = tuple(f"hub-{(number + n) % hubs}" for n in range(hubs))
         self.order = order
         outbox = SimulatedOutbox(
             driver=b"reader" + number.to_bytes(10, "big"),
@@ -67,12 +69,12 @@ class ReaderProcess:
             outbox=outbox,
         )
         watch_closely(self.member, world.counts)
-        self.mirror = Mirror()
         self.dropped: dict[int, None] = {}  # topics, by hand
         self.workers: list[Worker] = []
         self.noted: Callable[[bytes, Write], None] = lambda _driver, _write: None
         if setup.watching:
             world.at(0.0, lambda: self.hear(member_facts.Watching(on=True)))
+        world.clients[b"s/%d" % number] = self
         world.at(0.0, self._tick)
 
     def ask(self, make: Callable[[int], object]) -> int:
@@ -99,9 +101,8 @@ class ReaderProcess:
         world = self.world
         for effect in self.member.handle(fact, now=world.now):
             self._perform(effect)
-        self.stepped(self.member)
-        if self.setup.watching:
-            self.mirror.stepped(self.member)
+        for step in self.steps:
+            step(self.member)
         self.world.check(self.member)
 
     def _tick(self) -> None:
@@ -132,7 +133,8 @@ class ReaderProcess:
             case member_facts.Answer() | member_facts.Fail():
                 self._hand_over(effect)
             case member_facts.Changed(changes=changes):
-                self.mirror.offer(changes)
+                for changed in self.changed:
+                    changed(changes)
             case _:
                 pass
 

@@ -30,6 +30,12 @@ class SimStore:
     policy: Policy = POLICY_DEFAULT
     writes: dict[WriteId, WriteRow] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, num_topics: int, *, epoch: int) -> "SimStore":
+        """Return the store of a catalogd that never ran, with so many table topics."""
+        ids = topic_ids(num_topics)
+        return cls(epoch, versions=dict.fromkeys(ids, 0), entries=dict.fromkeys(ids, ()))
+
     def copy(self) -> "SimStore":
         """Return what a copy of the file would be: nothing in it is ever changed in place."""
         return replace(

@@ -7,13 +7,13 @@ from functools import partial
 
 from topicast.subscriber.protocol.facts import Answer, AskDrop, AskJoin, AskSync, AskTable, Fail
 from topicast.subscriber.store.table_snapshot import TableSnapshot
-from topicast.tests.cluster.cluster import Cluster
 from topicast.tests.cluster.metastore import PARTS, State, TableId
 from topicast.tests.cluster.reader import ReaderProcess
 from topicast.tests.cluster.store import NUM_TOPICS
 from topicast.tests.cluster.violation import Violation
 from topicast.tests.sim.checkers import Asked, Moments, Place, Versions, state_of
 from topicast.tests.sim.sessions import TABLES_MAX, Session
+from topicast.tests.sim.world import World
 from topicast.topics.entries import FULL, MINIMAL
 from topicast.topics.errors import NoSuchObject, UsageError
 from topicast.topics.sharding import table_topic
@@ -25,7 +25,7 @@ PATIENCE_S = 3.0
 class Application:
     """One thread of it: one question after the other. Threads of one process share checkers."""
 
-    world: Cluster
+    world: World
     process: ReaderProcess
     moments: Moments
     versions: Versions
@@ -42,7 +42,7 @@ class Application:
     def act(self, *, calm: bool) -> None:
         """Ask for something, unless an answer is still to come; ``calm``: for what is oldest."""
         rng = self.world.rng
-        self.counts["changes heard"] += self.process.mirror.listen()
+        self.counts["changes heard"] += self.world.mirrors[self.process.number].listen()
         if self.asked is not None or (self.talks is not None and not self.talks.over):
             return
         if calm:
@@ -149,7 +149,7 @@ class Application:
             place = self.versions.answered(self.process.member, effect.result)
             self.places[asked.table] = place
         self.said(asked, seen)
-        self.process.mirror.answered(asked, seen, place)
+        self.world.mirrors[self.process.number].answered(asked, seen, place)
         if self.moments.shown(asked, seen):
             self.current[asked.table] = self.world.now
         return True

@@ -4,20 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from topicast.catalog.model.versions import Transaction
-from topicast.catalog.publish.modes import Mode
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.store.rows import entries
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.cluster.metastore import State, TableId
 from topicast.tests.cluster.violation import Violation
-from topicast.topics.entries import VALUE, Entry, group_of
+from topicast.topics.entries import Entry, group_of
 from topicast.topics.follower import LIVE
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.selector import ALL, TABLE_ONLY, Selector, by_filter
 from topicast.topics.objects.tables import read_table
 from topicast.topics.objects.values import decode_table_value
 from topicast.topics.sharding import NAMESPACE, table_topic
-from topicast.topics.wire.messages import Delta
 
 LOOK_EVERY = 7
 Place = tuple[int, int]  # epoch and version
@@ -164,16 +162,6 @@ class Incarnations:
         if known != born:
             text = f"{key!r}: incarnation {value.incarnation}"
             raise Violation(f"{text} is the table of moment {known}, and that of {born}")
-
-
-def check_withheld(delta: Delta, mode: Mode) -> None:
-    """Look at what leaves catalogd: of what the mode withholds there are stubs alone."""
-    if delta.topic == NAMESPACE:
-        return
-    for entry in delta.entries:
-        db, table, _ = entry.key.decode().split("\0")
-        if entry.kind == VALUE and mode.withholds((db, table)):
-            raise Violation(f"{db}.{table} is withheld, and leaves at {entry.version}")
 
 
 def state_of(asked: Asked, content: TableSnapshot) -> State:

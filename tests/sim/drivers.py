@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from topicast.subscriber.client.write_reports import WriteIntent, report_write
 from topicast.subscriber.engine.write_sender import WriteSender
+from topicast.tests.cluster.hub import TICK_S
 from topicast.tests.cluster.metastore import DBS, NAMES, PARTS, TableId
-from topicast.tests.cluster.processes import TICK_S
 from topicast.tests.cluster.reports import SimulatedOutbox
 from topicast.topics.wire.messages import Refused, Reported, Write
 
 if TYPE_CHECKING:
-    from topicast.tests.cluster.cluster import Cluster
+    from topicast.tests.sim.world import World
 
 RETRY_S = 0.2
 PAUSE_S = 0.6  # between two writes, on average
@@ -21,7 +21,7 @@ PAUSE_S = 0.6  # between two writes, on average
 class DriverProcess:
     """A driver of which nothing is looked at but its writes; each life is another driver."""
 
-    def __init__(self, world: "Cluster") -> None:
+    def __init__(self, world: "World") -> None:
         self.world = world
         self.name = "driver"
         self.life = 0
@@ -116,7 +116,7 @@ def registration(life: int) -> bytes:
     return b"driver" + life.to_bytes(10, "big")
 
 
-def what(world: "Cluster") -> str:
+def what(world: "World") -> str:
     """Return the name of a table, which may not be there, or a path of one that is."""
     table = world.rng.choice([(db, name) for db in DBS for name in NAMES])
     found = world.metastore.tables.get(table)

@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-from topicast.tests.cluster.cluster import Cluster
+from topicast.tests.cluster.catalogd import MODES
 from topicast.tests.cluster.metastore import PARTS
-from topicast.tests.cluster.processes import MODES
 from topicast.tests.cluster.violation import Violation
+from topicast.tests.sim.world import World
 from topicast.topics.wire.messages import Inspected, Message, Order
 
 EVERY_S = 0.6  # on average
@@ -24,7 +24,7 @@ RULES = (("off",), ("off", "x"), ("dry-run", "x"), ("on",))
 class Operator:
     """Orders something now and then, and holds the answers against what was ordered."""
 
-    def __init__(self, world: Cluster, counts: Counter[str]) -> None:
+    def __init__(self, world: World, counts: Counter[str]) -> None:
         self._world = world
         self._counts = counts
         self._number = 0

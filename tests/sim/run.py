@@ -7,7 +7,6 @@ from topicast.catalog.model.versions import Transaction
 from topicast.catalog.publish.modes import POLICY_DEFAULT
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.protocol.facts import Answer, Fail
-from topicast.tests.cluster.cluster import Cluster
 from topicast.tests.cluster.holding import count_held
 from topicast.tests.cluster.metastore import TableId
 from topicast.tests.cluster.reader import ReaderProcess, Setup
@@ -21,6 +20,7 @@ from topicast.tests.sim.sessions import Session
 from topicast.tests.sim.sizes import small
 from topicast.tests.sim.trouble import Trouble
 from topicast.tests.sim.verdicts import Commits
+from topicast.tests.sim.world import World
 from topicast.tests.sim.writes import Written, reported
 from topicast.topics.follower import LIVE
 from topicast.topics.wire.messages import Reported
@@ -42,7 +42,7 @@ class Run:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         rng = Random(seed)
-        self.world = Cluster(rng, _setups(rng))
+        self.world = World(rng, _setups(rng))
         self.counts: Counter[str] = Counter()
         self.current: dict[int, dict[TableId, float]] = {}
         self.done = False
@@ -87,9 +87,9 @@ class Run:
         while (missing := self._missing()) and world.now < world.healed + HEALED_S:
             world.run(world.now + STEP_S)
         assert not missing, missing
-        for reader in world.readers:
+        for mirror, reader in zip(world.mirrors, world.readers, strict=True):
             if reader.setup.watching:
-                reader.mirror.calm(world.metastore.history, NUM_TOPICS)
+                mirror.calm(world.metastore.history, NUM_TOPICS)
         self.counts["operations"] = sum(world.metastore.counts.values())
         for reader in world.readers:
             count_held(reader.member, world.counts, now=world.now)
@@ -131,7 +131,8 @@ class Run:
             versions.stepped(member)
             self.trouble.stepped(process)
 
-        process.answered, process.stepped = answered, stepped
+        process.answered = answered
+        process.steps.append(stepped)
         return threads
 
     def _record(self) -> None:
@@ -142,15 +143,15 @@ class Run:
             incarnations.committed(transactions)
             commits.committed(transactions)
             for table, version in reported(transactions):
-                for reader in self.world.readers:
-                    reader.mirror.raised(table, (self.world.catalogd.store.epoch, version))
+                for mirror in self.world.mirrors:
+                    mirror.raised(table, (self.world.catalogd.store.epoch, version))
 
         def restored() -> None:
             incarnations.forget()
             commits.forget()
             self.written.restored()
-            for reader in self.world.readers:
-                reader.mirror.restored()
+            for mirror in self.world.mirrors:
+                mirror.restored()
 
         self.world.catalogd.committed, self.world.catalogd.restored = committed, restored
         self._record_writes()

@@ -12,16 +12,16 @@ A line at the margin is the script, an indented one what came of it: ``run`` ret
 
 from collections import Counter
 from collections.abc import Callable
-from random import Random
 
 from topicast.catalog.publish.modes import overrides_text, parse_mode
 from topicast.subscriber.client.read_view import ReadView
 from topicast.subscriber.client.subscriber import Subscriber
 from topicast.subscriber.protocol.facts import Answer, Fail, Watching
-from topicast.tests.cluster.cluster import Cluster
+from topicast.tests.cluster.catalogd import EPOCH_0, CatalogProcess
 from topicast.tests.cluster.cluster import Order as NetworkOrder
+from topicast.tests.cluster.cluster import Steady
+from topicast.tests.cluster.hub import HubProcess
 from topicast.tests.cluster.metastore import DBS, State, TableId
-from topicast.tests.cluster.processes import EPOCH_0, CatalogProcess, HubProcess
 from topicast.tests.cluster.reader import ReaderProcess
 from topicast.tests.cluster.store import SimStore
 from topicast.tests.cluster.violation import Violation
@@ -29,6 +29,7 @@ from topicast.tests.cluster.workers import Worker
 from topicast.tests.sim.application import Application
 from topicast.tests.sim.checkers import Asked, Incarnations, Moments, Versions
 from topicast.tests.sim.sizes import small
+from topicast.tests.sim.world import World
 from topicast.topics.entries import FULL, LEVELS, MINIMAL
 from topicast.topics.errors import StaleMetadata
 from topicast.topics.objects.values import LOADING
@@ -37,31 +38,12 @@ from topicast.topics.wire.messages import Order
 EVER = 1 << 30
 
 
-class Steady(Random):
-    """No dice: every delay is its mean, and nothing that is unlikely happens."""
-
-    def __init__(self) -> None:
-        super().__init__(0)
-        self._last = 0
-
-    def random(self) -> float:
-        return 0.5
-
-    def uniform(self, a: float, b: float) -> float:
-        return (a + b) / 2
-
-    def getrandbits(self, k: int, /) -> int:
-        self._last += 1
-        return self._last
-
-
 class Script:
     """One scenario as it runs; each method that does not begin with _ is a verb."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
-        self.world = Cluster(Steady())
-        self.world.faults = False
+        self.world = World(Steady(), faults=False)
         for db in DBS:
             self.world.metastore.set_database(db, True)
         incarnations = Incarnations()
@@ -215,7 +197,7 @@ class Script:
 
     def hears(self, who: str) -> None:
         """Say which changes wait."""
-        watch = self._thread(who).process.mirror.watch
+        watch = self.world.mirrors[self._thread(who).process.number].watch
         while (change := watch.next_within(0)) is not None:
             self._say(f"{who} hears of {change.object}: {change.kind} ({change.origin})")
 
@@ -298,7 +280,7 @@ class Script:
                     return
 
         process.answered = answered
-        process.stepped = versions.stepped
+        process.steps.append(versions.stepped)
 
     def _state(self, snapshot: ReadView, table: str) -> str:
         parts = [f"{p.name} of {p.parameters['rev']}" for p in snapshot.partitions(table)]

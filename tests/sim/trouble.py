@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from topicast.catalog.publish.modes import MODE_DEFAULT
 from topicast.subscriber.engine.core import Core
-from topicast.tests.cluster.cluster import Cluster
-from topicast.tests.cluster.processes import EPOCH_0, HUBS, MODES
+from topicast.tests.cluster.catalogd import EPOCH_0, MODES
+from topicast.tests.cluster.cluster import HUBS
 from topicast.tests.cluster.reader import ReaderProcess
 from topicast.tests.cluster.store import SimStore
+from topicast.tests.sim.world import World
 from topicast.topics.entries import FULL
 
 PAUSE_S = 0.15, 0.8  # between two faults, at least and at most
@@ -27,7 +28,7 @@ class Ambush:
 class Trouble:
     """Draws faults, one after the other, until everything is healed."""
 
-    def __init__(self, world: Cluster, counts: Counter[str]) -> None:
+    def __init__(self, world: World, counts: Counter[str]) -> None:
         self.world = world
         self.counts = counts
         self._waiting: list[Ambush] = []

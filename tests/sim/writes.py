@@ -23,7 +23,7 @@ from topicast.topics.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from topicast.tests.cluster.cluster import Cluster
+    from topicast.tests.sim.world import World
 
 Number = tuple[bytes, int]  # of a write: its driver and number
 
@@ -50,7 +50,7 @@ class Written:
     A store that is restored may have lost what was answered before: nothing is asked of that.
     """
 
-    def __init__(self, world: "Cluster", counts: Counter[str]) -> None:
+    def __init__(self, world: "World", counts: Counter[str]) -> None:
         self._world = world
         self._counts = counts
         self._told: dict[Number, Told] = {}

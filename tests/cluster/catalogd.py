@@ -1,4 +1,4 @@
-"""The processes of the world: catalogd, hubs and readers, each a core in the thinnest of shells."""
+"""catalogd in the cluster: the cores of catalogd and its publishers, in the thinnest of shells."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -24,20 +24,17 @@ from topicast.catalog.publish.deltas import delta_of
 from topicast.catalog.publish.modes import Mode, overrides_text, parse_mode
 from topicast.catalog.publish.publisher import Publisher
 from topicast.catalog.publish.publishing import PublishedState
-from topicast.statestore import facts as hub_facts
-from topicast.statestore.hub import Hub
-from topicast.statestore.ingest import Broadcast
-from topicast.tests.cluster.metastore import Port
+from topicast.tests.cluster.hub import TICK_S
+from topicast.tests.cluster.metastore import port_of
 from topicast.tests.cluster.store import SimStore
 from topicast.tests.cluster.violation import Violation
-from topicast.tests.sim.checkers import check_withheld
-from topicast.topics.wire.header import DELTA_KIND
-from topicast.topics.wire.messages import Message, Order, Reported
+from topicast.topics.entries import VALUE
+from topicast.topics.sharding import NAMESPACE
+from topicast.topics.wire.messages import Delta, Message, Order, Reported
 
 if TYPE_CHECKING:
     from topicast.tests.cluster.cluster import Cluster
 
-HUBS = 2
 MODES = (
     Mode("full"),
     Mode("mixed"),
@@ -45,7 +42,6 @@ MODES = (
     parse_mode("mixed", "*.t=minimal"),
     parse_mode("minimal", "*.t=full"),
 )
-TICK_S = 0.09  # below what liveness takes for a stall
 GRAVES_MAX = 2
 CATALOG = "tcp://catalog:26000"
 EPOCH_0 = 1_700_000_000_000_000
@@ -56,14 +52,14 @@ class CatalogProcess:
 
     name = "catalogd"
 
-    def __init__(self, world: "Cluster") -> None:
+    def __init__(self, world: "Cluster", *, num_topics: int) -> None:
         self.world = world
-        self.store = SimStore(epoch=EPOCH_0)
+        self.store = SimStore.of(num_topics, epoch=EPOCH_0)
         self.old = self.store.copy()
         self.life = 0
         self.alive = False
         self.catalog: Catalog | None = None
-        self.lines = [0] * HUBS
+        self.lines = [0] * len(world.hubs)
         self.committed: Callable[[tuple[Transaction, ...]], None] = lambda _: None
         self.wrote: Callable[[tuple[WriteRow, ...]], None] = lambda _: None
         self.reported: Callable[[bytes, Reported], None] = lambda _peer, _reported: None
@@ -127,7 +123,7 @@ class CatalogProcess:
             self.turn_mode(self.world.rng.choice(MODES))
         self.turn(())
         if self.catalog is not None and self.catalog.dispatcher.serving:
-            for number in range(HUBS):
+            for number in range(len(self.publishers)):
                 self.tell(number, publishing.Tick())
         self.world.at(TICK_S, lambda: self._tick(life))
 
@@ -202,7 +198,7 @@ class CatalogProcess:
     def _ask(self, order: Poll | Read | ReadNames, life: int) -> None:
         if not self.alive or life != self.life:
             return
-        fact = perform(Port(self.world.metastore), order)  # type: ignore[arg-type]  # by __getattr__
+        fact = perform(port_of(self.world.metastore), order)
 
         def deliver() -> None:
             if self.alive and life == self.life:
@@ -223,7 +219,7 @@ class CatalogProcess:
                 mode=self.published.mode,
             )
             check_withheld(delta, self.mode)
-            for number in range(HUBS):
+            for number in range(len(self.publishers)):
                 fact = publishing.Committed(
                     one.topic, one.to_version, self.world.frames.write(delta)
                 )
@@ -243,7 +239,7 @@ class CatalogProcess:
             now_us=world.now_us,
         )
         self.published.starts = self.store.starts
-        for number in range(HUBS):
+        for number in range(len(self.publishers)):
             self.tell(number, publishing.Minted())
 
     def tell(self, number: int, fact: publishing.Fact) -> None:
@@ -280,99 +276,19 @@ class CatalogProcess:
             self.turn((Asked(peer=peer, message=self.world.frames.read(frame)),))
 
     def _reply(self, peer: bytes, frame: bytes) -> None:
-        kind, number, *_ = peer.split(b"/")
-        reader = self.world.driver if kind == b"w" else self.world.readers[int(number)]
-        way = (self.name, reader.name)
+        client = self.world.client(peer)
+        way = (self.name, client.name)
         slow_s = self.world.chance(0.1) * self.world.rng.uniform(0, 0.4)  # it is far away
         self.world.carry(
-            way, peer, frame, lambda got: reader.take_service(peer, got), slow_s=slow_s
+            way, peer, frame, lambda got: client.take_service(peer, got), slow_s=slow_s
         )
 
 
-class HubProcess:
-    """A statestored; soft state, so a restart begins with nothing."""
-
-    def __init__(self, world: "Cluster", number: int) -> None:
-        self.world = world
-        self.number = number
-        self.name = f"hub-{number}"
-        self.life = 0
-        self.alive = False
-        self.subscriptions: dict[bytes, dict[bytes, None]] = {}
-        self.start()
-
-    def start(self) -> None:
-        self.life += 1
-        self.alive = True
-        self.subscriptions = {}
-        self.hub = Hub(
-            hub_id=self.world.rng.getrandbits(48) | 1, data_address=f"data-{self.number}"
-        )
-        self.world.note(f"{self.name} starts: life {self.life}")
-        self._tick(self.life)
-        for reader in getattr(self.world, "readers", ()):
-            reader.hub_is_back(self)
-
-    def crash(self) -> None:
-        self.alive = False
-        self.world.note(f"{self.name} dies")
-
-    def revive(self) -> None:
-        if not self.alive:
-            self.start()
-
-    def _tick(self, life: int) -> None:
-        if self.alive and life == self.life:
-            self._perform(self.hub.handle(hub_facts.Tick(self.world.now_us), now=self.world.now))
-            self.world.at(TICK_S, lambda: self._tick(life))
-
-    def take(self, place: bytes, frame: bytes) -> None:
-        """Take a frame of the connection ``place``, which names the life that it was made to."""
-        if not self.alive or not place.endswith(b"/%d" % self.life):
-            return
-        now = self.world.now
-        if frame[4] == DELTA_KIND:
-            self._perform(self.hub.handle(hub_facts.Put(place, frame), now=now))
-        else:
-            self._perform(
-                self.hub.handle(hub_facts.Heard(place, self.world.frames.read(frame)), now=now)
-            )
-        self._perform(self.hub.handle(hub_facts.Tick(self.world.now_us), now=now))
-        self.world.check(self.hub)
-
-    def subscribe(self, place: bytes, frame: bytes) -> None:
-        if not self.alive or not place.endswith(b"/%d" % self.life):
-            return
-        of_one = self.subscriptions.setdefault(place, {})
-        if frame[:1] == b"\1":
-            of_one[frame[1:]] = None
-        else:
-            of_one.pop(frame[1:], None)
-        self._perform(self.hub.handle(hub_facts.Subscription(frame), now=self.world.now))
-
-    def _perform(self, effects: Iterable[object]) -> None:
-        for effect in (*effects, *self.hub.turn(1 << 20)):
-            if isinstance(effect, Broadcast):
-                self._broadcast(effect.frame)
-            else:
-                self._send(effect.peer, self.world.frames.write(effect.message))
-
-    def _broadcast(self, frame: bytes) -> None:
-        for place, prefixes in self.subscriptions.items():
-            if any(frame.startswith(prefix) for prefix in prefixes):
-                reader = self.world.readers[int(place.split(b"/")[1])]
-                self.world.spread(
-                    (self.name, reader.name),
-                    frame,
-                    lambda got, place=place, reader=reader: reader.take_data(place, got),
-                )
-
-    def _send(self, place: bytes, frame: bytes) -> None:
-        if place.startswith(b"c/"):
-            catalogd = self.world.catalogd
-            way = (self.name, catalogd.name)
-            self.world.carry(way, place, frame, lambda got: catalogd.take_hub(place, got))
-            return
-        reader = self.world.readers[int(place.split(b"/")[1])]
-        way = (self.name, reader.name)
-        self.world.carry(way, place, frame, lambda got: reader.take_hub(place, got))
+def check_withheld(delta: Delta, mode: Mode) -> None:
+    """Look at what leaves catalogd: of what the mode withholds there are stubs alone."""
+    if delta.topic == NAMESPACE:
+        return
+    for entry in delta.entries:
+        db, table, _ = entry.key.decode().split("\0")
+        if entry.kind == VALUE and mode.withholds((db, table)):
+            raise Violation(f"{db}.{table} is withheld, and leaves at {entry.version}")

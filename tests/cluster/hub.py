@@ -1,0 +1,103 @@
+"""statestored in the cluster: the core of a hub, in the thinnest of shells."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from topicast.statestore import facts as hub_facts
+from topicast.statestore.hub import Hub
+from topicast.statestore.ingest import Broadcast
+from topicast.topics.wire.header import DELTA_KIND
+
+if TYPE_CHECKING:
+    from topicast.tests.cluster.cluster import Cluster
+
+TICK_S = 0.09  # below what liveness takes for a stall
+
+
+class HubProcess:
+    """A statestored; soft state, so a restart begins with nothing."""
+
+    def __init__(self, world: "Cluster", number: int) -> None:
+        self.world = world
+        self.number = number
+        self.name = f"hub-{number}"
+        self.life = 0
+        self.alive = False
+        self.subscriptions: dict[bytes, dict[bytes, None]] = {}
+        self.start()
+
+    def start(self) -> None:
+        self.life += 1
+        self.alive = True
+        self.subscriptions = {}
+        self.hub = Hub(
+            hub_id=self.world.rng.getrandbits(48) | 1, data_address=f"data-{self.number}"
+        )
+        self.world.note(f"{self.name} starts: life {self.life}")
+        self._tick(self.life)
+        for reader in getattr(self.world, "readers", ()):
+            reader.hub_is_back(self)
+
+    def crash(self) -> None:
+        self.alive = False
+        self.world.note(f"{self.name} dies")
+
+    def revive(self) -> None:
+        if not self.alive:
+            self.start()
+
+    def _tick(self, life: int) -> None:
+        if self.alive and life == self.life:
+            self._perform(self.hub.handle(hub_facts.Tick(self.world.now_us), now=self.world.now))
+            self.world.at(TICK_S, lambda: self._tick(life))
+
+    def take(self, place: bytes, frame: bytes) -> None:
+        """Take a frame of the connection ``place``, which names the life that it was made to."""
+        if not self.alive or not place.endswith(b"/%d" % self.life):
+            return
+        now = self.world.now
+        if frame[4] == DELTA_KIND:
+            self._perform(self.hub.handle(hub_facts.Put(place, frame), now=now))
+        else:
+            self._perform(
+                self.hub.handle(hub_facts.Heard(place, self.world.frames.read(frame)), now=now)
+            )
+        self._perform(self.hub.handle(hub_facts.Tick(self.world.now_us), now=now))
+        self.world.check(self.hub)
+
+    def subscribe(self, place: bytes, frame: bytes) -> None:
+        if not self.alive or not place.endswith(b"/%d" % self.life):
+            return
+        of_one = self.subscriptions.setdefault(place, {})
+        if frame[:1] == b"\1":
+            of_one[frame[1:]] = None
+        else:
+            of_one.pop(frame[1:], None)
+        self._perform(self.hub.handle(hub_facts.Subscription(frame), now=self.world.now))
+
+    def _perform(self, effects: Iterable[object]) -> None:
+        for effect in (*effects, *self.hub.turn(1 << 20)):
+            if isinstance(effect, Broadcast):
+                self._broadcast(effect.frame)
+            else:
+                self._send(effect.peer, self.world.frames.write(effect.message))
+
+    def _broadcast(self, frame: bytes) -> None:
+        for place, prefixes in self.subscriptions.items():
+            if any(frame.startswith(prefix) for prefix in prefixes):
+                reader = self.world.readers[int(place.split(b"/")[1])]
+                self.world.spread(
+                    (self.name, reader.name),
+                    frame,
+                    lambda got, place=place, reader=reader: reader.take_data(place, got),
+                )
+
+    def _send(self, place: bytes, frame: bytes) -> None:
+        if place.startswith(b"c/"):
+            catalogd = self.world.catalogd
+            way = (self.name, catalogd.name)
+            self.world.carry(way, place, frame, lambda got: catalogd.take_hub(place, got))
+            return
+        reader = self.world.readers[int(place.split(b"/")[1])]
+        way = (self.name, reader.name)
+        self.world.carry(way, place, frame, lambda got: reader.take_hub(place, got))

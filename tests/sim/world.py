@@ -1,0 +1,27 @@
+"""The world of the simulator: a cluster with dice, a driver that only writes, and mirrors."""
+
+from collections.abc import Sequence
+from random import Random
+
+from topicast.tests.cluster.cluster import SETUPS, Cluster
+from topicast.tests.cluster.reader import Setup
+from topicast.tests.sim.drivers import DriverProcess
+from topicast.tests.sim.mirror import Mirror
+
+CHECK_EVERY = 11  # steps of cores: an assertion of all invariants costs as much as a step
+
+
+class World(Cluster):
+    """A cluster in which everything goes wrong that can, as often as ``rng`` says."""
+
+    def __init__(
+        self, rng: Random, setups: Sequence[Setup] = SETUPS, *, faults: bool = True
+    ) -> None:
+        super().__init__(rng, setups, faults=faults, check_every=CHECK_EVERY)
+        self.mirrors = [Mirror() for _ in self.readers]
+        for mirror, reader in zip(self.mirrors, self.readers, strict=True):
+            reader.changed.append(mirror.offer)
+            if reader.setup.watching:
+                reader.steps.append(mirror.stepped)
+        self.driver = DriverProcess(self)
+        self.clients[b"w/"] = self.driver
