@@ -129,7 +129,7 @@ def bench_table(view: View) -> None:
         return content.head(table_key(*parse_table_name(NAME)))
 
     def first() -> object:
-        view.table(*parse_table_name(NAME)).forget_head()  # type: ignore[union-attr]  # it is there
+        view.table(*parse_table_name(NAME)).discard_head()  # type: ignore[union-attr]  # it is there
         return read()
 
     slow, fast = best_us(first, calls=100), best_us(read, calls=20_000)
