@@ -3,9 +3,9 @@
 Imports `topics` only; a driver loads nothing else of ours.
 """
 
+from ..topics.objects.versions import Version
 from .client.subscriber import Subscriber
 from .engine.watch import Watch
 from .protocol.facts import Change, Stats, TopicInfo
-from .protocol.versions import Version
 
 __all__ = ["Change", "Stats", "Subscriber", "TopicInfo", "Version", "Watch"]

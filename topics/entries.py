@@ -8,6 +8,8 @@ group and deletes every entry of it that has a lower version.
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from .errors import WireError
+
 
 class EntryKind(IntEnum):
     """What an entry says of its key."""
@@ -96,6 +98,17 @@ def accounted_bytes(entry: Entry) -> int:
     """Tell how many bytes ``entry`` takes of a budget while it is held."""
     value = entry.value
     return ENTRY_OVERHEAD_BYTES + len(entry.key) + (len(value) if value is not None else 0)
+
+
+def value_of(entry: Entry) -> bytes:
+    """Return the value of ``entry``.
+
+    Raises:
+        WireError: it has none here.
+    """
+    if entry.value is None:
+        raise WireError(f"entry {entry.key!r} has no value here")
+    return entry.value
 
 
 def group_of(key: bytes) -> bytes:

@@ -7,13 +7,13 @@ from typing import TypeVar, cast
 
 from ...topics.errors import LinkError, UsageError
 from ...topics.objects.selector import ALL, TABLE_ONLY, Selector
+from ...topics.objects.versions import Version
 from ...topics.wire.messages import Claimed
 from ..config import Settings
 from ..engine.core import Core
 from ..engine.loop import EngineLoop
 from ..fetch.fetcher import Result
 from ..protocol.facts import Ask, AskNamespace, AskTable, AskValidate
-from ..protocol.versions import Version
 from ..store.table_snapshot import TableSnapshot
 from ..store.view import View
 from .read_view import Pinned

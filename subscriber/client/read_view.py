@@ -14,8 +14,9 @@ from ...topics.errors import NotReady, StaleMetadata, UsageError
 from ...topics.objects.names import parse_table_name, table_name
 from ...topics.objects.selector import ALL, by_filter
 from ...topics.objects.tables import Partition, Table
+from ...topics.objects.versions import Version
 from ...topics.wire.messages import Claimed
-from ..protocol.versions import Version, claims_of
+from ..protocol.versions import claims_of
 from ..store.table_snapshot import TableSnapshot
 
 TABLES_MAX: Final = 1000  # of one read view

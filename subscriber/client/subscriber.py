@@ -18,6 +18,7 @@ from ...topics.errors import UsageError
 from ...topics.link import Link
 from ...topics.objects.names import parse_table_name, table_name
 from ...topics.objects.tables import Database, Partition, Table
+from ...topics.objects.versions import Version
 from ..config import TIMEOUT_S, settings_of
 from ..engine.core import Core
 from ..engine.driver import Driver
@@ -36,7 +37,7 @@ from ..protocol.facts import (
     Stats,
     TopicInfo,
 )
-from ..protocol.versions import Version, claims_of
+from ..protocol.versions import claims_of
 from .calls import Calls
 from .partitions import Values, partition_names, partitions
 from .read_view import ReadView, names_of, pin

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from ...topics.errors import NoSuchObject
 from ...topics.objects.names import table_key, table_name
 from ...topics.objects.selector import SelectorKind
+from ...topics.objects.versions import Version
 from ...topics.requests import RETRY_S, Requests
 from ...topics.sharding import NAMESPACE, table_topic, topic_ids
 from ...topics.wire.messages import (
@@ -25,12 +26,10 @@ from ...topics.wire.messages import (
 from ..fetch.fetcher import Fetcher, Whole
 from ..fetch.revalidation import claims_beside, confirm
 from ..protocol.facts import SERVICE, AskSync, AskTable, AskValidate, ConnectCatalog, Effect, Send
-from ..protocol.versions import Version
 from ..replication.lineage import Lineage
 from ..replication.subscriptions import Subscriptions
 from ..store.read_floor import ReadFloor
-from ..store.resident_set import merged
-from ..store.table_snapshot import TableSnapshot
+from ..store.table_snapshot import TableSnapshot, with_own_entry
 from ..store.view import TopicView
 from .write_outbox import Outbox
 from .write_sender import WriteSender
@@ -242,7 +241,7 @@ class CatalogSession:
                 return
             same = held is not None and held.epoch == part.epoch
             base = held.groups.get(key) if held is not None and same else None
-            content = merged(base, head, at=part.topic_version, epoch=part.epoch)
+            content = with_own_entry(base, head, at=part.topic_version, epoch=part.epoch)
         self._subscriptions.replicas.keep(part.topic, key, content, epoch=part.epoch)
 
     def _show(self, topic: int, place: tuple[int, int]) -> None:

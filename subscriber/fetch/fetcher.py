@@ -35,7 +35,6 @@ from ...topics.wire.messages import Cancel, Claimed, Credit, Pull, Pulled, Refus
 from ...topics.wire.refusal import Refusal
 from ...topics.wire.selector import sendable
 from ..protocol.facts import PULLS, Answer, AskTable, Effect, Fail, Send
-from ..store.rows import EMPTY, put
 from ..store.table_snapshot import NO_SELECTIONS, Selections, TableSnapshot, snapshot_of
 from .fence import InvalidationFence
 from .latency import LatencyEstimate
@@ -377,11 +376,9 @@ def _result(pull: _Pull, last: Pulled) -> Result:
     gone = pull.pages[0].gone
     rows = {key: entry for key, entry in pull.held.items() if key not in set(gone)}
     rows.update((entry.key, entry) for page in pull.pages for entry in page.entries)
-    version = max((entry.version for entry in rows.values()), default=0)
     at = last.topic_version
     selections = _selections(pull, at) if selector.kind != SelectorKind.BLOCKS else None
-    came = put(EMPTY, sorted(rows.values(), key=_version))
-    return snapshot_of(came, version, epoch=last.epoch, selections=selections, at=at)
+    return snapshot_of(rows.values(), epoch=last.epoch, selections=selections, at=at)
 
 
 def _selections(pull: _Pull, at: int) -> Selections:
@@ -393,7 +390,3 @@ def _selections(pull: _Pull, at: int) -> Selections:
     news = {selector.unparsed(): at} if selector.length <= SELECTION_LENGTH_MAX else {}
     selections = {**(before or {}), **news}
     return dict(sorted(selections.items(), key=itemgetter(1))[-SELECTIONS_MAX:])
-
-
-def _version(entry: Entry) -> int:
-    return entry.version

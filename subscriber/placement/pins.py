@@ -13,15 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ...topics.entries import MINIMAL_BYTES, Entry
+from ...topics.entries import MINIMAL_BYTES, Entry, value_of
 from ...topics.objects.names import NamesKey, parse_namespace_key, table_key
+from ...topics.objects.values import decode_names
 from ...topics.sharding import table_topic
-from ..store.change_feed import differing
-from ..store.decode import read_names_entry
 from ..store.eviction import Key
 from ..store.pin_rules import PinRules
-from ..store.table_snapshot import NOTHING
-from ..store.view import Swap, View
+from ..store.table_snapshot import NOTHING, Swap, differing
+from ..store.view import View
 
 PINS_MAX: Final = 10_000  # tables, each of 500 bytes beside the budget
 SCAN_MAX: Final = 16  # blocks of 64 names in a turn: 1 ms
@@ -172,4 +171,4 @@ class Pins:
 
 def _names(blocks: Sequence[Entry]) -> dict[str, None]:
     """Return the tables named in ``blocks``, in their order."""
-    return {one.name: None for entry in blocks for one in read_names_entry(entry)}
+    return {one.name: None for entry in blocks for one in decode_names(value_of(entry))}

@@ -11,8 +11,8 @@ from ...topics.entries import PREFIX, Entry, group_of
 from ...topics.objects.selector import ALL, TABLE_ONLY, Selector, SelectorKind
 from ..store.eviction import Key
 from ..store.pin_rules import PinRules
-from ..store.table_snapshot import TableSnapshot
-from ..store.view import Swap, View
+from ..store.table_snapshot import Swap, TableSnapshot
+from ..store.view import View
 from .pins import Pins
 from .usage import ONCE_PER_S, UsageTracker
 

@@ -18,7 +18,8 @@ from ..store.memory_budget import Account
 from ..store.pin_policy import PinPolicy
 from ..store.read_floor import ReadFloor
 from ..store.resident_set import ResidentSet
-from ..store.view import Swap, TopicView
+from ..store.table_snapshot import Swap
+from ..store.view import TopicView
 
 Step = Apply | Reset | File | CaughtUp
 

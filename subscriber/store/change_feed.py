@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from ...topics.entries import PREFIX, Entry, group_of
+from ...topics.entries import PREFIX, Entry, group_of, value_of
 from ...topics.objects.names import (
     DatabaseKey,
     NamesKey,
@@ -22,6 +22,7 @@ from ...topics.objects.names import (
     table_key,
     table_name,
 )
+from ...topics.objects.values import decode_names
 from ...topics.sharding import NAMESPACE, table_topic
 from ...topics.wire.messages import (
     SOURCE_EVENTS,
@@ -34,10 +35,8 @@ from ...topics.wire.messages import (
     Delta,
 )
 from ..protocol.facts import CREATED, DATA_CHANGED, DROPPED, SCHEMA, Change
-from .decode import read_names_entry
-from .rows import Leaf, Rows, entries
-from .table_snapshot import NOTHING, TableSnapshot
-from .view import Swap, View
+from .table_snapshot import NOTHING, Swap, TableSnapshot, differing
+from .view import View
 
 ORIGINS: Final[dict[int, str]] = {
     SOURCE_EVENTS: "events",
@@ -96,7 +95,7 @@ class ChangeFeed:
         names: dict[str, None] = {}
         for groups in (self._before.get(NAMESPACE, {}), view.groups(NAMESPACE)):
             for group, content in groups.items():
-                for block in entries((content or NOTHING).rows):
+                for block in (content or NOTHING).entries():
                     found = _names_of(topic, group, block, num_topics=view.num_topics)
                     names |= dict.fromkeys(found)
         return tuple(
@@ -215,7 +214,7 @@ def _names_of(topic: int, group: bytes, block: Entry, *, num_topics: int) -> Ite
     key = parse_namespace_key(group)
     if not isinstance(key, NamesKey):
         return []
-    names = [record.name for record in read_names_entry(block)]
+    names = [record.name for record in decode_names(value_of(block))]
     return [table_name(key.db, n) for n in names if table_topic(key.db, n, num_topics) == topic]
 
 
@@ -259,19 +258,7 @@ def _renewed(groups: Iterable[bytes], version: int) -> Iterable[Change]:
 
 def _incarnations(blocks: Iterable[Entry]) -> dict[str, int]:
     return {
-        record.name: record.incarnation for block in blocks for record in read_names_entry(block)
+        record.name: record.incarnation
+        for block in blocks
+        for record in decode_names(value_of(block))
     }
-
-
-def differing(before: TableSnapshot, after: TableSnapshot) -> tuple[list[Entry], list[Entry]]:
-    """Return the entries of each that the other has not; leaves that both share cost nothing."""
-    old, new = _leaves(before.rows), _leaves(after.rows)
-    ours = {row[0]: row for at, leaf in old.items() if at not in new for row in leaf}
-    theirs = {row[0]: row for at, leaf in new.items() if at not in old for row in leaf}
-    gone = [Entry._make(row) for key, row in ours.items() if theirs.get(key) is not row]
-    come = [Entry._make(row) for key, row in theirs.items() if ours.get(key) is not row]
-    return gone, come
-
-
-def _leaves(rows: Rows) -> dict[int, Leaf]:
-    return {id(leaf): leaf for leaf in rows}

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from ...topics.entries import Entry
 from .eviction import Key
-from .view import Swap
+from .table_snapshot import Swap
 
 
 class PinPolicy(Protocol):

@@ -16,9 +16,8 @@ from ...topics.sharding import NAMESPACE
 from .eviction import EVEN_BYTES, EvictionOrder, Key
 from .memory_budget import Account, Budget
 from .pin_policy import PinPolicy
-from .rows import entries, put
-from .table_snapshot import NO_SELECTIONS, TableSnapshot, snapshot_of
-from .view import Swap, TopicView, View, prepare
+from .table_snapshot import Swap, TableSnapshot
+from .view import TopicView, View, prepare
 
 LARGE_SHARE: Final = 0.125  # of the room for what is pulled: a table beyond has to be worth it
 PINNED_SHARE: Final = 0.9  # of what the namespace leaves; the rest is for it to grow, and for use
@@ -270,20 +269,3 @@ class ResidentSet:
         content = place.groups[key[1]]
         used, content.used = content.used, False
         return used
-
-
-def merged(base: TableSnapshot | None, head: Entry, *, at: int, epoch: int) -> TableSnapshot:
-    """Return ``base`` with the table's own entry as pulled at topic version ``at`` of ``epoch``."""
-    if base is None:
-        return snapshot_of(
-            put((), [head]), head.version, epoch=epoch, selections=NO_SELECTIONS, at=at
-        )
-    if base.entry(head.key) == head:
-        return base
-    rows = sorted([head, *(e for e in entries(base.rows) if e.key != head.key)], key=_version)
-    version = max(base.version, head.version)
-    return snapshot_of(put((), rows), version, epoch=epoch, selections=base.selections, at=base.at)
-
-
-def _version(entry: Entry) -> int:
-    return entry.version

@@ -16,7 +16,7 @@ from math import inf
 from typing import Final
 from weakref import ref
 
-from ...topics.entries import Entry, group_of
+from ...topics.entries import Entry, group_of, value_of
 from ...topics.errors import NoSuchObject, WireError
 from ...topics.objects.names import (
     database_key,
@@ -26,27 +26,16 @@ from ...topics.objects.names import (
     table_key,
     table_name,
 )
-from ...topics.objects.rules import Rule
+from ...topics.objects.rules import Rule, decode_rules
 from ...topics.objects.selector import ALL, Selector, SelectorKind
-from ...topics.objects.tables import Database
-from ...topics.objects.values import NameRecord
+from ...topics.objects.tables import Database, read_database
+from ...topics.objects.values import NameRecord, decode_database_value, decode_names
 from ...topics.sharding import NAMESPACE, table_topic
-from .decode import read_database_entry, read_names_entry, read_rules_entry
-from .rows import entries
-from .table_snapshot import NOTHING, TableSnapshot
+from .table_snapshot import NOTHING, Swap, TableSnapshot
 
 HEADS_MAX: Final = 1024  # places for decoded tables, kept beside the budget,
 PLACE_BYTES: Final = 8192  # each of so many bytes: a wide table takes more than one,
 HEADS_SHARE: Final = 0.125  # and all no more than this share of the budget
-
-
-@dataclass(frozen=True, slots=True)
-class Swap:
-    """One group before and after a change; None where there is nothing."""
-
-    group: bytes
-    before: TableSnapshot | None
-    after: TableSnapshot | None
 
 
 @dataclass(slots=True)
@@ -178,10 +167,10 @@ class View:
             assert held.held_bytes == sum(c.held_bytes for c in held.groups.values()), topic
             for group, content in held.groups.items():
                 assert content.rows, group
-                keys = [entry.key for entry in entries(content.rows)]
+                keys = [entry.key for entry in content.entries()]
                 assert keys == sorted(set(keys)), group
                 assert all(group_of(key) == group for key in keys), group
-                assert content.version >= max(e.version for e in entries(content.rows)), group
+                assert content.version >= max(e.version for e in content.entries()), group
 
     # What any thread reads
 
@@ -257,7 +246,7 @@ class View:
         entry = content.entry(database_key(db)) if content is not None else None
         if entry is None:
             raise NoSuchObject(db)
-        return read_database_entry(entry)
+        return read_database(decode_database_value(value_of(entry)), entry.version)
 
     def tables(self, db: str) -> tuple[str, ...] | None:
         """Return the sorted names of the tables of ``db``; None and errors as ``database``."""
@@ -269,8 +258,8 @@ class View:
             return None
         if not known:
             raise NoSuchObject(db)
-        blocks = entries(content.rows)
-        return tuple([record.name for block in blocks for record in read_names_entry(block)])
+        blocks = content.entries()
+        return tuple([record.name for block in blocks for record in decode_names(value_of(block))])
 
     def rules(self) -> tuple[Rule, ...]:
         """Return what operators want drivers to be, the newest last; as it was last known.
@@ -285,7 +274,7 @@ class View:
         entry = content.entry(rules_key()) if content is not None else None
         if entry != self._rules[0]:
             try:
-                self._rules = (entry, read_rules_entry(entry) if entry is not None else ())
+                self._rules = (entry, decode_rules(value_of(entry)) if entry is not None else ())
             except WireError:  # a newer catalogd says what is not known here
                 self._rules = (entry, self._rules[1])
         return self._rules[1]
@@ -364,7 +353,7 @@ def full_topic_view() -> TopicView:
 
 
 def _name_record(block: Entry, table: str) -> NameRecord | None:
-    for record in read_names_entry(block):
+    for record in decode_names(value_of(block)):
         if record.name == table:
             return record
     return None

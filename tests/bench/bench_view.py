@@ -13,7 +13,6 @@ import random
 import tracemalloc
 from itertools import count
 
-from topicast.subscriber.store.rows import entries
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.subscriber.store.view import TopicView, View, prepare
 from topicast.tests.bench.bench_representation import (
@@ -106,7 +105,7 @@ def bench_memory(travelled: list[bytes]) -> View:
     tracemalloc.stop()
     content = view.table("db", "events")
     assert content is not None
-    rows = list(entries(content.rows))
+    rows = list(content.entries())
     raw = sum(len(entry.key) + len(entry.value or b"") for entry in rows)
     accounted = sum(map(accounted_bytes, rows))
     ours, few = held / PARTITIONS, dict(structs(FEW)).values()

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from topicast.catalog.model.versions import Transaction
 from topicast.subscriber.engine.core import Core
-from topicast.subscriber.store.rows import entries
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.cluster.metastore import State, TableId
 from topicast.tests.cluster.violation import Violation
@@ -121,7 +120,7 @@ class Versions:
                     self._rises(held.reached[0], content)
 
     def _rises(self, epoch: int, content: TableSnapshot) -> None:
-        for entry in entries(content.rows):
+        for entry in content.entries():
             _rise(self._held, epoch, entry, "held")
 
     def answered(self, member: Core, content: TableSnapshot) -> Place:
@@ -130,7 +129,7 @@ class Versions:
         Returns epoch and data version of the table.
         """
         epoch, data_version = _epoch_of(member, content), 0
-        for entry in entries(content.rows):
+        for entry in content.entries():
             _rise(self._entries, epoch, entry, "answered")
             if entry.key == group_of(entry.key):
                 data_version = entry.data_version
@@ -201,7 +200,7 @@ def _rise(known: Places, epoch: int, entry: Entry, how: str) -> None:
 
 def _epoch_of(member: Core, content: TableSnapshot) -> int:
     """Return the epoch of an answer: of the open topic that holds it, else of the pull."""
-    group = group_of(next(entries(content.rows)).key)
+    group = group_of(next(content.entries()).key)
     db, table = group.decode().split("\0")[:2]
     held = member.view.topics.get(table_topic(db, table, member.view.num_topics))
     if held is not None and held.moment is not None and held.content(group) is content:

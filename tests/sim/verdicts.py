@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from topicast.catalog.model.versions import Transaction
 from topicast.subscriber.protocol.facts import AskValidate
-from topicast.subscriber.store.rows import put
 from topicast.subscriber.store.table_snapshot import snapshot_of
 from topicast.tests.cluster.metastore import State, TableId
 from topicast.tests.cluster.violation import Violation
@@ -94,7 +93,7 @@ class Commits:
             return None
         found = catalog.tables.topic_of(table)[1].rows(table_key(*table))
         rows = sorted((e for e in found if e.kind == VALUE), key=lambda entry: entry.version)
-        return state_of(Asked("table", table, whole, 0), snapshot_of(put((), rows), 0))
+        return state_of(Asked("table", table, whole, 0), snapshot_of(rows))
 
 
 class Verdicts:

@@ -6,13 +6,12 @@ from math import inf
 import pytest
 
 from topicast.subscriber.client.read_view import TABLES_MAX, Pinned, ReadView, names_of, pin
-from topicast.subscriber.protocol.versions import Version
-from topicast.subscriber.store.rows import EMPTY, put
 from topicast.subscriber.store.table_snapshot import snapshot_of
 from topicast.tests.subscriber.desk import validated
 from topicast.tests.subscriber.source import shop
 from topicast.topics.errors import NotReady, StaleMetadata, UsageError
 from topicast.topics.objects.names import table_key
+from topicast.topics.objects.versions import Version
 from topicast.topics.wire.messages import Claimed, Validate
 
 
@@ -27,7 +26,7 @@ class Source:
     def pinned(self, name: tuple[str, str]) -> Pinned:
         self.read.append(name[1])
         topic = self.catalog.topics[self.catalog.topic(*name)]
-        content = snapshot_of(put(EMPTY, topic.rows(table_key(*name))), topic.version)
+        content = snapshot_of(topic.rows(table_key(*name)), version=topic.version)
         found = Pinned(content, Version(topic.version, self.catalog.epoch))
         if self.meanwhile:
             self.meanwhile.pop(0)()

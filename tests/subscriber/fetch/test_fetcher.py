@@ -7,8 +7,11 @@ from topicast.subscriber.fetch import fetcher as pulls
 from topicast.subscriber.fetch.fence import InvalidationFence
 from topicast.subscriber.fetch.fetcher import PULLS_MAX, WAITING_MAX, Fetcher
 from topicast.subscriber.protocol import facts
-from topicast.subscriber.store.rows import EMPTY, put
-from topicast.subscriber.store.table_snapshot import NO_SELECTIONS, TableSnapshot, snapshot_of
+from topicast.subscriber.store.table_snapshot import (
+    NO_SELECTIONS,
+    TableSnapshot,
+    snapshot_of,
+)
 from topicast.tests.subscriber.desk import pulled
 from topicast.tests.subscriber.source import Catalog, shop
 from topicast.topics.errors import NotReady, OverBudget
@@ -114,7 +117,7 @@ def test_reply_of_another_epoch_than_what_is_held_is_pulled_again_with_nothing_h
     source = shop()
     key = table_key("shop", "orders")
     rows = source.topics[source.topic("shop", "orders")].rows(key)
-    held = snapshot_of(put(EMPTY, rows), 1, selections=NO_SELECTIONS)
+    held = snapshot_of(rows, selections=NO_SELECTIONS)
     bases = [(0, source.epoch - 1, held, ()), (0, source.epoch, None, ())]
     machine = Fetcher(
         count(1).__next__, base=lambda _db, _table: bases.pop(0), fence=InvalidationFence()
@@ -193,7 +196,7 @@ def test_page_that_is_answered_twice_counts_once() -> None:
 def test_names_alone_are_asked_for_without_what_is_held() -> None:
     source = shop()
     rows = source.topics[source.topic("shop", "sales")].rows(table_key("shop", "sales"))
-    held = snapshot_of(put(EMPTY, rows[:2]), 1, selections=NO_SELECTIONS)
+    held = snapshot_of(rows[:2], selections=NO_SELECTIONS)
     machine = Fetcher(
         count(1).__next__,
         base=lambda _db, _table: (0, source.epoch, held, ()),

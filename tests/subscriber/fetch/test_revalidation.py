@@ -1,8 +1,11 @@
 """What a reply says of the other tables of its topic: no more than catalogd has looked at."""
 
 from topicast.subscriber.fetch.revalidation import BESIDE_MAX, claims_beside, confirm, still_true
-from topicast.subscriber.store.rows import EMPTY, put
-from topicast.subscriber.store.table_snapshot import NO_SELECTIONS, Selections, snapshot_of
+from topicast.subscriber.store.table_snapshot import (
+    NO_SELECTIONS,
+    Selections,
+    snapshot_of,
+)
 from topicast.subscriber.store.view import TopicView
 from topicast.tests.subscriber.desk import pulled
 from topicast.tests.subscriber.source import shop
@@ -22,8 +25,8 @@ def place(**at: int) -> TopicView:
 
 def hold(held: TopicView, name: str, *, at: int, selections: Selections | None) -> None:
     group = table_key("shop", name)
-    rows = put(EMPTY, [Entry(group, 1, 1, 1, 1, b"v")])
-    held.groups[group] = snapshot_of(rows, 1, epoch=10, selections=selections, at=at)
+    rows = [Entry(group, 1, 1, 1, 1, b"v")]
+    held.groups[group] = snapshot_of(rows, epoch=10, selections=selections, at=at)
 
 
 def claim(name: str, version: int, *, whole: bool = False) -> Claimed:

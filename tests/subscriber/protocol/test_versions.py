@@ -7,12 +7,13 @@ import pickle
 import pytest
 
 from topicast.subscriber import Subscriber, Version
-from topicast.subscriber.protocol.versions import claims_of, epoch_of
+from topicast.subscriber.protocol.versions import claims_of
 from topicast.tests.subscriber.source import NAMES, Catalog, shop
 from topicast.tests.subscriber.stand import stand
 from topicast.tests.subscriber.world import started
 from topicast.tests.waiting import until
 from topicast.topics.errors import StaleMetadata
+from topicast.topics.objects.versions import epoch_of
 from topicast.topics.wire.messages import Delta
 
 ORDERS, ITEMS, SALES = ("shop", "orders"), ("shop", "items"), ("shop", "sales")

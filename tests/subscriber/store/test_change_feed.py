@@ -7,8 +7,7 @@ import pytest
 
 from topicast.subscriber.protocol import facts
 from topicast.subscriber.store.change_feed import ChangeFeed
-from topicast.subscriber.store.table_snapshot import TableSnapshot
-from topicast.subscriber.store.view import Swap
+from topicast.subscriber.store.table_snapshot import Swap, TableSnapshot
 from topicast.tests.subscriber.source import NAMES, Catalog, shop
 from topicast.tests.subscriber.world import World, started
 from topicast.topics.entries import FULL, MINIMAL, STUB, Entry

@@ -4,7 +4,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.subscriber.store.rows import EMPTY, LEAF_MAX, covering, entries, find, put
+from topicast.subscriber.store.table_snapshot import EMPTY, LEAF_MAX, covering, entries, find, put
 from topicast.topics.entries import STUB, TOMBSTONE, Entry, prefix_tombstone, tombstone
 
 GROUP = b"db\0t\0"

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.subscriber.store.rows import entries
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.subscriber.store.view import HEADS_MAX, TopicView, View, heads_within, prepare
 from topicast.tests.subscriber.source import Catalog, shop
@@ -216,7 +215,7 @@ def test_late_prefix_spares_what_is_newer() -> None:
     put(view, topic, [prefix_tombstone(group, version)])
     view.check()
     left = view.groups(topic)[group]
-    assert {entry.version for entry in entries(left.rows)} == {version}
+    assert {entry.version for entry in left.entries()} == {version}
 
 
 def test_forgotten_topic_gives_all_its_bytes_back_and_keeps_its_hits() -> None:
@@ -319,7 +318,7 @@ def test_view_equals_the_topics_after_any_transactions(
         for topic, held in catalog.topics.items():
             rows = {group: {row.key: row for row in held.rows(group)} for group in held.group_ids()}
             have = {
-                group: {entry.key: entry for entry in entries(content.rows)}
+                group: {entry.key: entry for entry in content.entries()}
                 for group, content in view.groups(topic).items()
             }
             assert have == {group: of_group for group, of_group in rows.items() if of_group}

@@ -1,11 +1,11 @@
 import pytest
 
-from topicast.subscriber.store.decode import (
+from topicast.subscriber.store.table_snapshot import (
+    TableSnapshot,
     read_head,
     read_partitions,
+    snapshot_of,
 )
-from topicast.subscriber.store.rows import EMPTY, put
-from topicast.subscriber.store.table_snapshot import TableSnapshot, snapshot_of
 from topicast.tests.subscriber.source import shop
 from topicast.topics.entries import Entry, stub
 from topicast.topics.errors import UsageError, WireError
@@ -19,7 +19,7 @@ GROUP = table_key("shop", "sales")
 def _sales() -> TableSnapshot:
     catalog = shop()
     rows = catalog.topics[catalog.topic("shop", "sales")].rows(GROUP)
-    return snapshot_of(put(EMPTY, rows), 1)
+    return snapshot_of(rows)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,6 @@ def test_entry_without_a_value_is_refused() -> None:
     entry = Entry(GROUP, 1, 1, 1, 1, b"v")
     with pytest.raises(WireError):
         read_head(stub(entry))
-    content = snapshot_of(put(EMPTY, [stub(entry)]), 1)
+    content = snapshot_of([stub(entry)])
     assert content.head(GROUP) is None
     assert TableSnapshot().head(GROUP) is None
