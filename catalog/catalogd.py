@@ -17,7 +17,7 @@ from ..topics.wire.codec import decode, encode
 from ..topics.wire.messages import BULK_CHANNEL, CONTROL_CHANNEL, Bye, Message
 from ..topics.wire.refusal import refuse_frame
 from .core import Catalog
-from .facts import Asked, Commit, Effect, Fact, Floors, Minted, MintEpoch, Publish, Reply
+from .facts import Commit, Effect, Fact, Floors, Minted, MintEpoch, Publish, Requested
 from .ingest.event_window import pack_state
 from .ingest.poller import Poll
 from .ingest.read_threads import Answer, ReadThreads
@@ -28,6 +28,7 @@ from .publish.deltas import delta_of
 from .publish.modes import overrides_text, pack_policy
 from .publish.publisher import Publisher
 from .publish.publishing import PublishedState
+from .serve.port import Reply
 from .status import Status
 from .storage.store import Store
 
@@ -95,7 +96,7 @@ class Catalogd:
         self._floors_of: list[int] = []
         self._status_at = 0.0
         self.turned_at = clock()
-        published.watermark = catalog.poller.watermark  # a restart knows it before any commit
+        published.watermark = catalog.watermark  # a restart knows it before any commit
         self.status: Status = catalog.status()
 
     @property
@@ -125,7 +126,7 @@ class Catalogd:
         for fact in (*asked, *self._inbox.take()):
             self._catalog.handle(fact, now=now, now_us=now_us)
         self._perform(self._catalog.flush(now=now, now_us=now_us), now=now, now_us=now_us)
-        if self._catalog.dispatcher.serving:  # a hub that is told of nothing would pass for empty
+        if self._catalog.serving:  # before, a hub would hold an empty catalog for complete
             for hub in self._hubs:
                 self._tell(hub, publishing.Tick(), now=now, now_us=now_us)
         self._tend(now, now_us)
@@ -142,7 +143,7 @@ class Catalogd:
     def _timeout_s(self) -> float:
         now = self._clock()
         times = [self._catalog.deadline(now)]
-        if self._catalog.dispatcher.serving:
+        if self._catalog.serving:
             times += [hub.publisher.deadline for hub in self._hubs]
         return min(max(min(times) - now, 0.0), TIMEOUT_S_MAX)
 
@@ -153,7 +154,7 @@ class Catalogd:
             self._on_garbled(one, exc, now=now, now_us=now_us)
             return
         if one.name == SERVICE:
-            asked.append(Asked(peer=one.peer, message=message))
+            asked.append(Requested(peer=one.peer, message=message))
             return
         hub, channel = self._sockets[one.name]
         self._tell(hub, publishing.Heard(channel, message), now=now, now_us=now_us)
@@ -184,17 +185,17 @@ class Catalogd:
                     assert_never(effect)
 
     def _commit(self, commit: Commit) -> None:
-        place, policy = commit.place, commit.policy
+        window, policy = commit.window, commit.policy
         self._store.commit(
             commit.transactions,
-            last_event_id=place.last_id if place else None,
-            window=pack_state(place),
+            last_event_id=window.last_id if window else None,
+            window=pack_state(window),
             orders=commit.orders,
             policy=pack_policy(policy) if policy else None,
             writes=commit.writes,
             settled=commit.settled,
         )
-        self._published.watermark = self._catalog.poller.watermark
+        self._published.watermark = self._catalog.watermark
         if policy is not None and policy.mode != self._published.mode:
             log.info("mode: name=%s overrides=%s", policy.mode.name, overrides_text(policy.mode))
             self._published.mode = policy.mode
@@ -220,7 +221,7 @@ class Catalogd:
                     self._reconnect(hub)
                 case publishing.Ahead(epoch=epoch):
                     if epoch >= self._published.position[0]:
-                        self._catalog.outgrow(epoch)
+                        self._catalog.mint_above(epoch)
                 case publishing.Moved(state=state, reason=reason):
                     log.info("hub: address=%s state=%s reason=%s", hub.address, state, reason)
                 case _:

@@ -1,4 +1,4 @@
-"""Config: what an operator may set of catalogd, checked before anything starts."""
+"""Config: the operator's settings of catalogd, checked before anything starts."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Final
 from ..topics.errors import ConfigError
 from ..topics.settings import Address, parse_addresses
 from ..topics.sharding import NUM_TOPICS_DEFAULT, check_num_topics
-from .facts import POLLING_INTERVAL_S_DEFAULT, Settings
+from .core import POLLING_INTERVAL_S_DEFAULT, Settings
 from .ingest.loader import READS_KEPT, READS_MAX_DEFAULT
 from .publish.modes import MODE_DEFAULT, Mode, overrides_text, parse_mode
 
@@ -18,10 +18,10 @@ LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogdConfig:
-    """Settings of catalogd; names are the flags.
+    """Settings of catalogd; the names are those of the flags.
 
     Raises:
-        ConfigError: a value is not allowed; says which, and what is.
+        ConfigError: a value is not allowed; names it, and the allowed ones.
     """
 
     hive_metastore_uris: str = "thrift://127.0.0.1:9083"
@@ -38,7 +38,7 @@ class CatalogdConfig:
     blacklisted_dbs: str = "sys,information_schema"
 
     def __post_init__(self) -> None:
-        """Check what no single type says."""
+        """Check values and their bounds."""
         check_num_topics(self.num_topics)
         self.hubs()
         self.mode(MODE_DEFAULT)
@@ -68,7 +68,7 @@ class CatalogdConfig:
         return parse_addresses(self.statestores, setting="statestores")
 
     def mode(self, stored: Mode) -> Mode:
-        """Return the mode to begin with: of name and overrides, what is set wins."""
+        """Return the mode to begin with: ``stored``, unless a flag sets name or overrides."""
         name, overrides = self.catalog_topic_mode, self.catalog_topic_mode_overrides
         return parse_mode(
             stored.name if name is None else name,
@@ -76,7 +76,7 @@ class CatalogdConfig:
         )
 
     def core(self) -> Settings:
-        """Return what the core needs of it."""
+        """Return the settings of the core."""
         blacklisted = (db.strip().lower() for db in self.blacklisted_dbs.split(","))
         return Settings(
             polling_interval_s=self.hms_event_polling_interval_s,

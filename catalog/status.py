@@ -1,6 +1,6 @@
-"""Status: an immutable picture of catalogd, for whoever looks: pages, metrics, operators.
+"""Status: an immutable picture of catalogd, for pages, metrics and operators.
 
-Columns of ``table`` are what ``Inspect`` is answered with; other threads may hold a Status.
+``Inspect`` is answered with the columns of ``table``; other threads may hold a Status.
 """
 
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ class Status:
 
 
 def of_topics(topics: Mapping[int, Topic]) -> tuple[TopicStatus, ...]:
-    """Picture each topic."""
+    """Return the status of each topic."""
     return tuple(
         TopicStatus(
             topic=number,
@@ -69,26 +69,26 @@ def of_topics(topics: Mapping[int, Topic]) -> tuple[TopicStatus, ...]:
     )
 
 
-def troubles(
-    polls: str, names: str, *, serving: bool, settled: bool, metastore: str
+def problem_and_warning(
+    polls: str, names: str, *, serving: bool, complete: bool, metastore: str
 ) -> tuple[str, str]:
     """Return why catalogd does not serve, and what is wrong while it serves on.
 
     Args:
-        polls: Why no events come; empty when they do.
-        names: Why names could not be read last; empty when they could.
+        polls: Why polls bring no events; empty when they do.
+        names: Why the last listing or read failed; empty when it did not.
         serving: Whether names were read at all.
-        settled: Whether none of them is in doubt.
-        metastore: Where it is, as the operator said.
+        complete: Whether no events are missing.
+        metastore: Its addresses, as the operator set them.
     """
     where = f"--hive_metastore_uris={metastore}"
-    again = f"; it is asked again every few seconds: does it run, and at {where}?"
-    said = f"{polls or names}{again}" if polls or names else "wait"
+    retry = f"; catalogd tries again every few seconds: does the metastore run, and at {where}?"
+    reason = f"{polls or names}{retry}" if polls or names else "wait"
     if not serving:
-        return f"reading names from the metastore: {said}", ""
+        return f"reading names from the metastore: {reason}", ""
     if polls:
-        return "", f"the metastore does not answer: {said}"
-    return "", "" if settled else f"events were missed, all is read again: {said}"
+        return "", f"the metastore does not answer: {reason}"
+    return "", "" if complete else f"events are missing, everything is read again: {reason}"
 
 
 def table(status: Status, what: str) -> tuple[tuple[str, ...], Rows] | None:

@@ -1,10 +1,10 @@
-"""Actions: event -> what has to be read again. Nothing of an event's content is applied.
+"""Actions: which objects an event makes dirty. Nothing of an event's content is applied.
 
-Total: an event of a known type that cannot be understood makes its table as a whole dirty
+Total: an event of a known type that cannot be decoded makes its table as a whole dirty
 (``degraded``), one of an unknown type makes nothing dirty. Message fields: JSON with Thrift's
 own JSON inside, objects as ``{"field id": {"type": value}}``.
 
-| event | dirt |
+| event | dirty |
 |---|---|
 | CREATE, DROP, ALTER DATABASE | the database |
 | CREATE, DROP TABLE, RELOAD | the table as a whole; DROP ends its incarnation |
@@ -13,7 +13,10 @@ own JSON inside, objects as ``{"field id": {"type": value}}``.
 | INSERT | data of the table or of the partition |
 """
 
+import base64
+import binascii
 import json
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -21,7 +24,6 @@ from typing import Final
 from ...topics.errors import UsageError, WireError
 from ...topics.objects.names import partition_name
 from ..metastore.port import RawEvent
-from .event_window import Event, decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +39,7 @@ class DirtyTable:
     """A table changed.
 
     ``whole``: its partitions must be read again, too. ``dropped``: an incarnation of it ended
-    (it may exist again). ``data``: what its files hold changed. ``degraded``: not understood.
+    (it may exist again). ``data``: the data in its files changed. ``degraded``: not decoded.
     """
 
     db: str
@@ -60,12 +62,26 @@ class DirtyPartitions:
 
 Dirty = DirtyDatabase | DirtyTable | DirtyPartitions
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A notification whose message was decoded; ``table`` is empty where there is none."""
+
+    db: str
+    table: str
+    body: Mapping[str, object]
+
+
 # Fields of the Thrift structs Table and Partition.
 _TABLE, _TABLE_DB, _TABLE_SD, _TABLE_KEYS, _TABLE_PARAMETERS = "1", "2", "7", "8", "9"
 _VALUES, _PARTITION_PARAMETERS = "1", "7"
 _KEY_NAME = "1"
 
-# A writer that keeps statistics tells by them of files that leave no event: Spark with
+MESSAGE_BYTES_MAX: Final = 1 << 30  # as much as one reply of the metastore may have
+JSON_FORMATS: Final = ("", "json-0.2", "json-2.0")
+GZIP_FORMATS: Final = ("gzip(json-2.0)", "gzip(json-0.2)")
+
+# They change with files that leave no event of their own: Spark keeps them with
 # spark.sql.statistics.size.autoUpdate.enabled, Hive with hive.stats.autogather.
 _STATISTICS: Final = (
     "numFiles",
@@ -78,7 +94,7 @@ _STATISTICS: Final = (
 
 
 def dirty_objects(raw: RawEvent) -> tuple[Dirty, ...]:
-    """Tell what an event changed, readable or not."""
+    """Return the objects that an event makes dirty, whether or not it can be decoded."""
     act = _ACTIONS.get(raw.type)
     if act is None:
         return ()
@@ -89,7 +105,7 @@ def dirty_objects(raw: RawEvent) -> tuple[Dirty, ...]:
 
 
 def _degraded(raw: RawEvent) -> tuple[Dirty, ...]:
-    """Tell what an event may have changed that cannot be understood."""
+    """Return the objects that an event may have changed that cannot be decoded."""
     if not raw.db:
         return ()
     if not raw.table:
@@ -150,8 +166,8 @@ def _named_partitions(event: Event) -> tuple[DirtyPartitions, ...]:
 
 
 def _drop_partitions(event: Event) -> tuple[Dirty, ...]:
-    # Their files go, too: whoever has listed them would look for them when they are added again.
-    return tuple(replace(dirt, data=True) for dirt in _named_partitions(event))
+    # Their files go, too: a reader that has listed them would look for them once they are back.
+    return tuple(replace(one, data=True) for one in _named_partitions(event))
 
 
 def _alter_partition(event: Event) -> tuple[Dirty, ...]:
@@ -285,3 +301,34 @@ def _parameters(struct: Mapping[str, object], field: str) -> Mapping[str, object
 def _flag(event: Event, field: str) -> bool:
     """Read a boolean, which Hive writes as a string."""
     return str(event.body.get(field, "false")).lower() == "true"
+
+
+def decode(raw: RawEvent) -> Event:
+    """Read the message of an event by its ``message_format``.
+
+    Raises:
+        WireError: the format is unknown, or the message is not a JSON object in it.
+    """
+    try:
+        body = json.loads(_text(raw))
+    except (ValueError, RecursionError) as exc:
+        raise WireError(f"event {raw.id} ({raw.type}): message is no JSON: {exc}") from exc
+    if not isinstance(body, dict):
+        raise WireError(f"event {raw.id} ({raw.type}): message is no JSON object")
+    return Event(db=raw.db, table=raw.table, body=body)
+
+
+def _text(raw: RawEvent) -> str | bytes:
+    if raw.message_format in JSON_FORMATS:
+        return raw.message
+    if raw.message_format not in GZIP_FORMATS:
+        raise WireError(f"event {raw.id} ({raw.type}): format {raw.message_format!r} is unknown")
+    try:
+        packed = base64.b64decode(raw.message, validate=True)
+        unpacking = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+        text = unpacking.decompress(packed, MESSAGE_BYTES_MAX)
+    except (binascii.Error, ValueError, zlib.error) as exc:
+        raise WireError(f"event {raw.id} ({raw.type}): message is no gzip: {exc}") from exc
+    if not unpacking.eof:
+        raise WireError(f"event {raw.id} ({raw.type}): message is cut, or too large")
+    return text

@@ -1,28 +1,32 @@
-"""Starts: whether what a peer holds is of our lineage, or of a store that was lost.
+"""Lineage: whether what a peer holds is of this store's lineage, or of a store that was lost.
 
     their epoch   below ours, or 0: OLD       above ours: AHEAD       equal: look at the start
     their start   not in the list: AHEAD      known: its versions end where the next start began
 
 Each start of catalogd records the versions that it began with. A store restored from an old copy
-lacks the starts after the copy, and the start that it does have ends earlier than a peer saw it
-go: both show, even when versions have grown past the lost ones since.
+lacks the starts after the copy, and its last start ends at lower versions than a peer has seen:
+either is found, even when versions have grown past the lost ones since.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from enum import Enum
+from typing import Final
 
 from ...topics.errors import WireError
 from ...topics.sharding import topic_ids
 
-ACCEPTED: Final = "ACCEPTED"  # of our lineage: what is missing is sent by version
-OLD: Final = "OLD"  # empty or of an epoch that is over: it takes a snapshot by itself
-AHEAD: Final = "AHEAD"  # holds what this store never wrote: only a new epoch gets past it
-Verdict = Literal["ACCEPTED", "OLD", "AHEAD"]
-
 EPOCH_MAX: Final = 1 << 60
-"""A clock in µs gets there in 36,000 years; who claims more is broken, and must not drag
+"""A clock in µs gets there in 36,000 years; a peer that claims more is broken, and must not drive
 catalogd's own epochs to the end of their 63 bits."""
+
+
+class Verdict(Enum):
+    """What is to be done with a peer."""
+
+    ACCEPTED = "ACCEPTED"  # of our lineage: what it lacks is sent by version
+    OLD = "OLD"  # empty or of an epoch that has ended: it takes a snapshot by itself
+    AHEAD = "AHEAD"  # it holds what this store never wrote: only a new epoch can follow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +40,7 @@ class StartRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What a peer says it holds, and the start that it last heard of; ``versions`` by topic."""
+    """What a peer holds, by its own account: the last start it saw, and versions by topic."""
 
     epoch: int
     start: int
@@ -44,7 +48,7 @@ class Claim:
 
 
 def judge(starts: Sequence[StartRecord], versions: Mapping[int, int], *, claim: Claim) -> Verdict:
-    """Say whether ``claim`` can be continued by this store.
+    """Return whether ``claim`` can be continued by this store.
 
     Args:
         starts: All starts of the current epoch, oldest first; the last is the running one.
@@ -60,15 +64,15 @@ def judge(starts: Sequence[StartRecord], versions: Mapping[int, int], *, claim: 
     if claim.epoch > EPOCH_MAX:
         raise WireError(f"epoch {claim.epoch} claimed: at most {EPOCH_MAX} can exist")
     if claim.epoch < ours:
-        return OLD
+        return Verdict.OLD
     if claim.epoch > ours:
-        return AHEAD
+        return Verdict.AHEAD
     index = next((i for i, record in enumerate(starts) if record.start == claim.start), None)
     if index is None:
-        return AHEAD
+        return Verdict.AHEAD
     ends = versions if index == len(starts) - 1 else by_topic(starts[index + 1].versions)
     beyond = any(version > ends.get(topic, 0) for topic, version in claim.versions.items())
-    return AHEAD if beyond else ACCEPTED
+    return Verdict.AHEAD if beyond else Verdict.ACCEPTED
 
 
 def by_topic(vector: Sequence[int]) -> dict[int, int]:

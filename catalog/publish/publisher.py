@@ -38,7 +38,7 @@ from ...topics.wire.messages import (
     Welcome,
 )
 from ...topics.wire.refusal import Refusal
-from ..model.lineage import AHEAD, Claim, by_topic, judge
+from ..model.lineage import Claim, Verdict, by_topic, judge
 from .deltas import Unacknowledged
 from .publishing import (
     ANNOUNCED,
@@ -262,8 +262,8 @@ class Publisher:
             verdict = judge(self._published.starts, versions, claim=claim)
         except WireError as error:
             return self._leave(str(error), now=now, wait_s=SLOW_S)
-        if verdict != AHEAD:
-            return self._announce(now, f"the hub is {verdict}")
+        if verdict is not Verdict.AHEAD:
+            return self._announce(now, f"the hub is {verdict.value}")
         if now < self._ahead_at:
             wait_s = self._ahead_at - now
             return self._leave(

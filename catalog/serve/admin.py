@@ -9,7 +9,7 @@ Invariant: an order is refused before anything is changed, or carried out to its
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -28,8 +28,9 @@ from ..model.namespace import Namespace
 from ..model.tables import Tables
 from ..model.versions import OrderRow
 from ..publish.backfill import Backfill
-from ..publish.modes import Mode, overrides_text, parse_mode
+from ..publish.modes import overrides_text, parse_mode
 from .pending import PendingRequests
+from .port import Core
 
 DATA: Final = "data"  # behind the object that is refreshed
 
@@ -84,14 +85,13 @@ class Jobs:
         loader: Loader,
         *,
         poller: Poller,
-        load: Callable[[TableId], None],
+        core: Core,
     ) -> None:
-        """``load`` loads a table in the background, if its mode does so."""
         self._namespace = namespace
         self._tables = tables
         self._loader = loader
         self._poller = poller
-        self._load = load
+        self._core = core
 
     def waits(self, job: Job) -> bool:
         """Return whether ``job`` waits for names, or for what it has read again."""
@@ -149,7 +149,7 @@ class Jobs:
             if known:
                 self._loader.invalidate(table)
                 self._tables.withdraw(table, source=SOURCE_ORDERS, at_us=at_us)
-                self._load(table)
+                self._core.load_in_background(table)
                 job.done += 1
             if known != (table in job.found):
                 dirty.append(DirtyTable(db=table[0], table=table[1], dropped=known))
@@ -195,14 +195,6 @@ class Jobs:
         self._loader.mark_dirty(dirty, seq=job.seq)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Controls:
-    """What orders reach beside tables: the mode is changed, a database is not left out."""
-
-    change_mode: Callable[[Mode], bool]
-    follows: Callable[[str], bool]
-
-
 class AdminOrders:
     """The orders that were given, their jobs, and the answers to them."""
 
@@ -213,13 +205,13 @@ class AdminOrders:
         *,
         poller: Poller,
         backfill: Backfill,
-        controls: Controls,
+        core: Core,
     ) -> None:
         self._namespace = namespace
         self._jobs = jobs
         self._poller = poller
         self._backfill = backfill
-        self._controls = controls
+        self._core = core
         self._open: dict[int, Job] = {}  # by number
         self._callers: PendingRequests[int, None] = PendingRequests(requests_max=JOBS_MAX)
         """The requests that wait for a job, by its number; a job goes on when its client leaves."""
@@ -267,7 +259,7 @@ class AdminOrders:
             self._end(job, refusal=(Refusal.SOURCE, f"the metastore does not answer: {fact.error}"))
             return
         job.progress_at = now
-        found = {db: rows for db, rows in fact.databases.items() if self._controls.follows(db)}
+        found = {db: rows for db, rows in fact.databases.items() if self._core.follows(db)}
         if not self._jobs.begin(job, found):
             self._end(job, refusal=(Refusal.NO_OBJECT, str(NoSuchObject(job.db))))
 
@@ -319,7 +311,7 @@ class AdminOrders:
         if order.arguments:
             name, *more = order.arguments
             mode = parse_mode(name, more[0] if more else overrides_text(mode))
-            self._controls.change_mode(mode)
+            self._core.change_mode(mode)
             overrides = overrides_text(mode)
             self._given.append((order.who, OrderKind.MODE, f"{name} {overrides}".strip()))
         facts: dict[str, str | int] = {
@@ -374,7 +366,7 @@ class AdminOrders:
         db, table, partition = _parts(order.arguments[0] if order.arguments else "")
         if more and not db:
             raise UsageError("data of everything: name a database, a table or a partition")
-        if db and not self._controls.follows(db):
+        if db and not self._core.follows(db):
             raise UsageError(f"database {db} is left out (--blacklisted_dbs)")
         must_be = table and (partition or order.order == OrderKind.INVALIDATE)
         if must_be and self._namespace.find((db, table)) is None:

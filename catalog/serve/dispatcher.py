@@ -6,10 +6,9 @@
 Invariant: every request gets exactly one answer, or the parts of one stream, or a Refused.
 """
 
-from collections.abc import Callable
 from typing import Final
 
-from ...topics.errors import WireError
+from ...topics.errors import UsageError, WireError
 from ...topics.wire.messages import (
     Bye,
     Cancel,
@@ -30,23 +29,20 @@ from ...topics.wire.messages import (
     Validated,
 )
 from ...topics.wire.refusal import Refusal
-from ..facts import Counts, Reply
 from ..ingest.loader import Loader, Withdraw
 from ..ingest.poller import Poller
 from ..model.lineage import Claim
 from ..model.namespace import Namespace
 from ..model.tables import Tables
 from ..model.versions import VersionLog
-from ..status import TABLES
 from . import validation
 from .admin import AdminOrders
+from .port import Core, Reply, RequestCounts
 from .pull_server import PullServer
 from .report_acks import ReportAcks
 from .sync import EventWaits
 
 RETRY_MS: Final = 1000
-
-Position = Callable[[], tuple[int, int]]  # (epoch, start)
 
 
 class Dispatcher:
@@ -62,24 +58,21 @@ class Dispatcher:
         admin: AdminOrders,
         report_acks: ReportAcks,
         version_log: VersionLog,
-        counts: Counts,
-        position: Position,
+        core: Core,
     ) -> None:
-        self.counts = counts
-        self.serving = False  # the names have been read
-        self.settled = False  # and none of them is to be read again
+        self.counts = RequestCounts()
+        self._core = core
         self._namespace = namespace
         self._tables = tables
         self._admin = admin
         self._report_acks = report_acks
         self._syncs: EventWaits[None] = EventWaits()
         self._pull_server = PullServer(
-            namespace, tables, loader=loader, poller=poller, counts=counts
+            namespace, tables, loader=loader, poller=poller, counts=self.counts
         )
         self._loader = loader
         self._poller = poller
         self._version_log = version_log
-        self._position = position
         self._replies: list[Reply] = []
 
     @property
@@ -98,8 +91,6 @@ class Dispatcher:
         peer: bytes,
         message: Message,
         *,
-        judge: Callable[[Claim], bool],
-        inspect: Callable[[str], Inspected | None],
         now: float,
         at_us: int,
     ) -> None:
@@ -112,13 +103,13 @@ class Dispatcher:
             case Validate():
                 self._on_validate(peer, message)
             case Compare():
-                self._on_compare(peer, message, judge)
+                self._on_compare(peer, message)
             case Order():
                 self._on_order(peer, message, now=now, at_us=at_us)
             case Report():
                 self._on_report(peer, message, now)
             case Inspect():
-                self._on_inspect(peer, message, inspect)
+                self._on_inspect(peer, message)
             case Credit(stream=stream, amount=amount):
                 self._pull_server.on_credit(peer, stream, amount, now=now)
             case Cancel(stream=stream):
@@ -149,11 +140,13 @@ class Dispatcher:
         self._admin.on_withdrawn(effect)
         self._pull_server.on_withdrawn((effect.db, effect.table), effect.error)
 
-    def replies(self, *, now: float) -> tuple[Reply, ...]:
-        """Return the answers that may leave, now that everything is committed."""
-        if self.settled:
-            for sync in self._syncs.take_published(self._loader.oldest_unpublished()):
-                self._replies.append(Reply(peer=sync.peer, message=self._synced(sync.request)))
+    def replies(self, *, unpublished: int, now: float) -> tuple[Reply, ...]:
+        """Return the answers that may leave, now that everything is committed.
+
+        ``unpublished`` is the arrival number of the oldest event that is not published.
+        """
+        for sync in self._syncs.take_published(unpublished):
+            self._replies.append(Reply(peer=sync.peer, message=self._synced(sync.request)))
         for sync in self._syncs.expire(now):
             why = f"the metastore does not answer: {self._poller.error or 'it is slow'}"
             self._refuse(sync.peer, sync.request, Refusal.SOURCE, why=why, retry_ms=RETRY_MS)
@@ -161,11 +154,11 @@ class Dispatcher:
             self.counts.refused += isinstance(answer, Refused)
             self._replies.append(Reply(peer=peer, message=answer))
         replies, self._replies = self._replies, []
-        return (*replies, *self._pull_server.replies(now=now, position=self._position()))
+        return (*replies, *self._pull_server.replies(now=now, position=self._core.position))
 
     def _on_pull(self, peer: bytes, pull: Pull, now: float) -> None:
         self.counts.pulls += 1
-        if not self.serving:
+        if not self._core.serving:
             self._refuse_early(peer, pull.request)
         else:
             self._pull_server.on_pull(peer, pull, now=now)
@@ -181,56 +174,54 @@ class Dispatcher:
                 peer, sync.request, Refusal.BUSY, why="too many syncs wait", retry_ms=RETRY_MS
             )
 
-    def _on_compare(self, peer: bytes, compare: Compare, judge: Callable[[Claim], bool]) -> None:
+    def _on_compare(self, peer: bytes, compare: Compare) -> None:
         claim = Claim(epoch=compare.epoch, start=compare.start, versions=dict(compare.versions))
         try:
-            accepted = judge(claim)
+            accepted = self._core.accepts(claim)
         except WireError as exc:
             self._refuse(peer, compare.request, Refusal.CLAIM, why=str(exc))
             return
-        epoch, start = self._position()
+        epoch, start = self._core.position
         answer = Compared(request=compare.request, accepted=accepted, epoch=epoch, start=start)
         self._replies.append(Reply(peer=peer, message=answer))
 
     def _on_validate(self, peer: bytes, asked: Validate) -> None:
-        if not self.serving:
+        if not self._core.serving:
             self._refuse_early(peer, asked.request)
             return
-        epoch, start = self._position()
+        epoch, start = self._core.position
         stale = validation.stale_claims(
             self._namespace, self._tables, asked.claims, claimed_in=asked.epoch, epoch=epoch
         )
         answer = Validated(request=asked.request, epoch=epoch, start=start, stale=stale)
         self._replies.append(Reply(peer=peer, message=answer))
 
-    def _on_inspect(
-        self, peer: bytes, asked: Inspect, inspect: Callable[[str], Inspected | None]
-    ) -> None:
-        found = inspect(asked.what)
-        if found is None:
-            why = f"no table {asked.what!r}: {', '.join(TABLES)}"
-            self._refuse(peer, asked.request, Refusal.UNKNOWN, why=why)
+    def _on_inspect(self, peer: bytes, asked: Inspect) -> None:
+        try:
+            found = self._core.inspect(asked.what)
+        except UsageError as error:
+            self._refuse(peer, asked.request, Refusal.UNKNOWN, why=str(error))
             return
         rows = Inspected(request=asked.request, columns=found.columns, rows=found.rows)
         self._replies.append(Reply(peer=peer, message=rows))
 
     def _on_order(self, peer: bytes, order: Order, *, now: float, at_us: int) -> None:
         self.counts.orders += 1
-        if self.serving or order.order == OrderKind.MODE:
+        if self._core.serving or order.order == OrderKind.MODE:
             self._admin.on_order(peer, order, now=now, at_us=at_us)
         else:
             self._refuse_early(peer, order.request)
 
     def _on_report(self, peer: bytes, report: Report, now: float) -> None:
         self.counts.reports += 1
-        if self.serving:
+        if self._core.serving:
             begun = self._loader.polls_begun if self._poller.enabled else None
             self._report_acks.on_report(peer, report, polls_begun=begun, now=now)
         else:
             self._refuse_early(peer, report.request)
 
     def _synced(self, request: int) -> Synced:
-        epoch, start = self._position()
+        epoch, start = self._core.position
         return Synced(
             request=request,
             epoch=epoch,

@@ -6,7 +6,6 @@
 A driver that reports too much is put off; nobody else is.
 """
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -15,6 +14,7 @@ from ...topics.wire.refusal import Refusal
 from ..ingest.reports import Reports, is_path
 from ..model.versions import WriteId, WriteRow
 from .pending import RequestId
+from .port import Core
 from .sync import EventWaits
 
 WRITES_PER_S: Final = 200.0  # of one driver, in the long run
@@ -23,8 +23,6 @@ ALLOWANCES_MAX: Final = 10_000  # drivers whose rate is remembered
 RETRY_MS: Final = 1000
 PORT_DEFAULT: Final = "9083"
 LOOPBACK: Final = ("127.0.0.1", "[::1]", "::1")
-
-Position = Callable[[], tuple[int, int]]  # (epoch, start)
 
 
 @dataclass(slots=True)
@@ -46,11 +44,11 @@ class _Allowance:
 class ReportAcks:
     """Applies reports, each once its objects are known, and acknowledges them."""
 
-    def __init__(self, reports: Reports, *, metastore: str, position: Position) -> None:
+    def __init__(self, reports: Reports, core: Core, *, metastore: str) -> None:
         """Take the operator's list of URIs; if it is empty, reports of any metastore count."""
         self._reports = reports
         self._metastore = metastore
-        self._position = position
+        self._core = core
         self._waiting: EventWaits[Report] = EventWaits()
         self._ready: dict[RequestId, Report] = {}  # to apply; none of them waits
         self._allowances: dict[bytes, _Allowance] = {}  # by driver, the last that reported is last
@@ -131,7 +129,7 @@ class ReportAcks:
             if (peer, request) in self._ready:
                 continue
             verdicts = self._reports.apply(report, now=now, at_us=at_us)
-            epoch, start = self._position()
+            epoch, start = self._core.position
             reported = Reported(request=request, epoch=epoch, start=start, verdicts=verdicts)
             self._answers.append((peer, reported))
         if current:

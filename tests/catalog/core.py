@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Partition, Table
 
-from topicast.catalog.core import Catalog
-from topicast.catalog.facts import Asked, Commit, Effect, Fact, MintEpoch, Publish, Reply, Settings
+from topicast.catalog.core import Catalog, Settings
+from topicast.catalog.facts import Commit, Effect, Fact, MintEpoch, Publish, Requested
 from topicast.catalog.ingest.event_window import EventWindow, WindowState
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.read_threads import perform
@@ -13,6 +13,7 @@ from topicast.catalog.ingest.reads import Read, ReadNames
 from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.publish.modes import Policy
+from topicast.catalog.serve.port import Reply
 from topicast.tests.catalog.fake_metastore import FakeMetastore, make_partition, make_table
 from topicast.topics.objects.blocks import decode_block
 from topicast.topics.objects.names import table_key
@@ -76,7 +77,7 @@ class Core:
                 self.effects.append(effect)
                 if isinstance(effect, Commit):
                     self.committed += effect.transactions
-                    self.place = effect.place
+                    self.place = effect.window
                     self.policies += [effect.policy] if effect.policy else []
                 if isinstance(effect, Read | Poll | ReadNames):
                     self.order(effect)
@@ -99,7 +100,7 @@ class Core:
         self.catalog.handle(fact, now=self.now, now_us=int(self.now * 1e6))
 
     def ask(self, message: Message, peer: bytes = PEER) -> None:
-        self.tell(Asked(peer=peer, message=message))
+        self.tell(Requested(peer=peer, message=message))
 
     def replies(self, peer: bytes = PEER) -> list[Message]:
         """Take what was answered so far."""

@@ -14,8 +14,8 @@ import pytest
 from topicast.catalog.assembly import build
 from topicast.catalog.catalogd import SERVICE, Catalogd, HubLine, load_topics
 from topicast.catalog.config import CatalogdConfig
-from topicast.catalog.core import Catalog
-from topicast.catalog.facts import Asked, Fact, Settings
+from topicast.catalog.core import Catalog, Settings
+from topicast.catalog.facts import Fact, Requested
 from topicast.catalog.ingest.event_window import EventWindow, WindowState
 from topicast.catalog.ingest.poller import Polled
 from topicast.catalog.ingest.read_threads import ReadThreads
@@ -363,7 +363,7 @@ def test_hub_that_sends_garbage_is_left_and_counted(shell: Callable[..., Shell])
 
 def test_answer_to_who_has_gone_is_counted(shell: Callable[..., Shell]) -> None:
     found = shell()
-    found.turn(Asked(peer=b"nobody", message=Inspect(request=1, what="status")))
+    found.turn(Requested(peer=b"nobody", message=Inspect(request=1, what="status")))
     found.turn(passed_s=1.0)
     assert found.catalogd.status.counts["unreachable"] == 1
 
@@ -391,10 +391,10 @@ def test_new_epoch_begins_in_store_and_topics_before_it_is_told(
 ) -> None:
     """P-START-3."""
     found = shell("tcp://127.0.0.1:1")
-    found.core.outgrow(NOW_US * 2)
+    found.core.mint_above(NOW_US * 2)
     found.turn()
     assert found.published.position[0] == 5, "events since the store was written come first"
     found.turn(Polled(poll=1, current_id=41, events=()))
     assert found.published.position[0] == found.store.epoch == NOW_US * 2 + 1
     assert {topic.epoch for topic in found.published.topics.values()} == {found.store.epoch}
-    assert found.core.position() == found.published.position
+    assert found.core.position == found.published.position

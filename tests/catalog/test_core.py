@@ -1,5 +1,6 @@
 """The core of catalogd: events become reads, reads become transactions, each once and in order."""
 
+from topicast.catalog.core import Lifecycle
 from topicast.catalog.facts import Commit, Minted, Publish
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.reads import NamesFailed, Read, ReadFailed, ReadNames
@@ -220,7 +221,7 @@ def test_failed_listing_is_tried_again() -> None:
     core.hold = lambda _effect: False
     core.release()
     core.turn(2)
-    assert core.catalog.dispatcher.serving
+    assert core.catalog.serving
 
 
 def test_cleaned_log_makes_everything_be_read_again() -> None:
@@ -233,7 +234,7 @@ def test_cleaned_log_makes_everything_be_read_again() -> None:
     assert core.catalog.counts.gaps == 1
     assert core.tables("d") == ["t", "u", "v"]
     assert core.partitions("d", "t") == ["ds=1", "ds=2"]
-    assert core.catalog.dispatcher.settled
+    assert core.catalog.lifecycle is Lifecycle.SERVING
 
 
 def test_restart_goes_on_from_its_place() -> None:
@@ -334,7 +335,7 @@ def test_new_epoch_waits_until_everything_is_as_new_as_the_metastore() -> None:
     core = loaded()
     core.create("d", "u")
     again = Core(core.metastore, topics=core.topics, place=core.place)
-    again.catalog.outgrow(4)
+    again.catalog.mint_above(4)
     again.hold = lambda effect: isinstance(effect, Poll | Read)
     again.turn(6)
     assert again.minted() == []
@@ -348,8 +349,8 @@ def test_new_epoch_waits_until_everything_is_as_new_as_the_metastore() -> None:
 def test_new_epoch_is_above_every_epoch_that_was_seen() -> None:
     """P-START-3: ordered until it begins, above whoever was furthest ahead, and then not again."""
     core = loaded()
-    core.catalog.outgrow(9)
-    core.catalog.outgrow(4)
+    core.catalog.mint_above(9)
+    core.catalog.mint_above(4)
     core.turn(2)
     assert core.minted() == [9, 9]
     record = StartRecord(start=7, epoch=12, versions=core.catalog.version_log.versions())

@@ -6,7 +6,7 @@ import pytest
 
 from topicast.catalog.facts import Counts
 from topicast.catalog.ingest.poller import Poll
-from topicast.catalog.status import Status, TopicStatus, table, troubles
+from topicast.catalog.status import Status, TopicStatus, problem_and_warning, table
 from topicast.tests.catalog.core import Core, loaded
 from topicast.topics.errors import SourceError
 from topicast.topics.sharding import NAMESPACE
@@ -59,7 +59,7 @@ def test_problem_and_warning_say_what_is_wrong() -> None:
     core.metastore.failures.append(SourceError("down"))
     core.turn()
     status = core.catalog.status()
-    assert status.problem.startswith("reading names from the metastore: down; it is asked again")
+    assert status.problem.startswith("reading names from the metastore: down; catalogd tries again")
     assert status.warning == ""
     core.turn(20)
     status = core.catalog.status()
@@ -68,7 +68,7 @@ def test_problem_and_warning_say_what_is_wrong() -> None:
     core.turn(6)
     status = core.catalog.status()
     assert status.problem == ""
-    assert status.warning.startswith("the metastore does not answer: down; it is asked again")
+    assert status.warning.startswith("the metastore does not answer: down; catalogd tries again")
     core.turn(20)
     assert core.catalog.status().warning == ""
 
@@ -90,23 +90,26 @@ def test_metastore_that_hangs_is_told_before_anything_fails() -> None:
     assert status.metastore_silent_s < 1
 
 
-AGAIN = "; it is asked again every few seconds: does it run, and at --hive_metastore_uris=m?"
+AGAIN = (
+    "; catalogd tries again every few seconds: does the metastore run, and at "
+    "--hive_metastore_uris=m?"
+)
 
 
 @pytest.mark.parametrize(
-    ("polls", "names", "serving", "settled", "told"),
+    ("polls", "names", "serving", "complete", "expected"),
     [
         ("", "", False, False, ("reading names from the metastore: wait", "")),
         ("", "n", False, False, (f"reading names from the metastore: n{AGAIN}", "")),
         ("p", "n", False, False, (f"reading names from the metastore: p{AGAIN}", "")),
         ("", "n", True, True, ("", "")),
         ("p", "n", True, True, ("", f"the metastore does not answer: p{AGAIN}")),
-        ("", "", True, False, ("", "events were missed, all is read again: wait")),
-        ("", "n", True, False, ("", f"events were missed, all is read again: n{AGAIN}")),
+        ("", "", True, False, ("", "events are missing, everything is read again: wait")),
+        ("", "n", True, False, ("", f"events are missing, everything is read again: n{AGAIN}")),
     ],
 )
-def test_trouble_is_told_with_what_to_do(
-    polls: str, names: str, serving: bool, settled: bool, told: tuple[str, str]
+def test_problem_and_warning_name_the_remedy(
+    polls: str, names: str, serving: bool, complete: bool, expected: tuple[str, str]
 ) -> None:
-    found = troubles(polls, names, serving=serving, settled=settled, metastore="m")
-    assert found == told
+    found = problem_and_warning(polls, names, serving=serving, complete=complete, metastore="m")
+    assert found == expected

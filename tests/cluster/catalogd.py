@@ -3,17 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from topicast.catalog.core import Catalog
-from topicast.catalog.facts import (
-    Asked,
-    Commit,
-    Floors,
-    Minted,
-    MintEpoch,
-    Publish,
-    Reply,
-    Settings,
-)
+from topicast.catalog.core import Catalog, Settings
+from topicast.catalog.facts import Commit, Floors, Minted, MintEpoch, Publish, Requested
 from topicast.catalog.ingest.event_window import EventWindow
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.read_threads import perform
@@ -24,6 +15,7 @@ from topicast.catalog.publish.deltas import delta_of
 from topicast.catalog.publish.modes import Mode, overrides_text, parse_mode
 from topicast.catalog.publish.publisher import Publisher
 from topicast.catalog.publish.publishing import PublishedState
+from topicast.catalog.serve.port import Reply
 from topicast.tests.cluster.hub import TICK_S
 from topicast.tests.cluster.metastore import port_of
 from topicast.tests.cluster.store import SimStore
@@ -122,7 +114,7 @@ class CatalogProcess:
         if self.world.chance(0.03):
             self.turn_mode(self.world.rng.choice(MODES))
         self.turn(())
-        if self.catalog is not None and self.catalog.dispatcher.serving:
+        if self.catalog is not None and self.catalog.serving:
             for number in range(len(self.publishers)):
                 self.tell(number, publishing.Tick())
         self.world.at(TICK_S, lambda: self._tick(life))
@@ -156,7 +148,7 @@ class CatalogProcess:
     def turn_mode(self, mode: Mode) -> None:
         """Do what an operator may order."""
         assert self.catalog is not None
-        if self.catalog.turn(mode):
+        if self.catalog.change_mode(mode):
             self.world.counts["modes turned"] += 1
             self.world.note(f"mode {mode.name} {overrides_text(mode)}")
 
@@ -166,7 +158,7 @@ class CatalogProcess:
 
     def order(self, order: Order) -> None:
         """Take what an operator orders; ``ordered`` is told of the answer."""
-        self.turn((Asked(peer=b"o/%d" % self.life, message=order),))
+        self.turn((Requested(peer=b"o/%d" % self.life, message=order),))
 
     def _perform(self, effect: object) -> None:
         world = self.world
@@ -174,7 +166,7 @@ class CatalogProcess:
             case Poll() | Read() | ReadNames():
                 life = self.life
                 world.at(world.rng.uniform(0.001, 0.06), lambda: self._ask(effect, life))
-            case Commit(transactions=transactions, place=place, policy=policy):
+            case Commit(transactions=transactions, window=place, policy=policy):
                 self.store.commit(transactions, place)
                 self.store.note(effect.writes, effect.settled)
                 self.wrote(effect.writes)
@@ -255,7 +247,7 @@ class CatalogProcess:
                     self.lines[number] += 1
                 case publishing.Ahead(epoch=epoch):
                     if epoch >= self.store.epoch:
-                        self.catalog.outgrow(epoch)
+                        self.catalog.mint_above(epoch)
                 case _:
                     pass
         self.world.check(publisher)
@@ -273,7 +265,7 @@ class CatalogProcess:
 
     def take_asked(self, peer: bytes, frame: bytes) -> None:
         if self.alive and peer.endswith(b"/%d" % self.life):
-            self.turn((Asked(peer=peer, message=self.world.frames.read(frame)),))
+            self.turn((Requested(peer=peer, message=self.world.frames.read(frame)),))
 
     def _reply(self, peer: bytes, frame: bytes) -> None:
         client = self.world.client(peer)

@@ -20,8 +20,8 @@ WRITE_PLANTS = (
             Line(
                 Catalog,
                 "flush",
-                "return (*effects, *self.dispatcher.replies(now=now))",
-                "return (*self.dispatcher.replies(now=now), *effects)",
+                "return (*effects, *replies)",
+                "return (*replies, *effects)",
             ),
         ),
     ),

@@ -2,10 +2,10 @@
 
 from topicast.catalog.ingest.event_window import (
     POLL_EVENTS_MAX,
-    RESET,
     SETTLE_EVERY_S,
     WINDOW_S,
     EventWindow,
+    GapKind,
     WindowState,
 )
 from topicast.catalog.ingest.loader import NEVER
@@ -53,7 +53,7 @@ class Stand:
         self.poller.begin(self.number, self.now)
         events = tuple(map(event, ids))
         newest = max(ids, default=self.poller.watermark) if current_id is None else current_id
-        return self.poller.polled(
+        return self.poller.on_polled(
             Polled(poll=self.number, current_id=newest, events=events), self.now
         )
 
@@ -78,9 +78,9 @@ def test_first_poll_only_learns_where_events_stand() -> None:
     order = stand.poller.begin(1, stand.now)
     assert order.quiet_at == -1
     answer = Polled(poll=1, current_id=7, events=())
-    assert stand.poller.polled(answer, stand.now) is None
+    assert stand.poller.on_polled(answer, stand.now) is None
     assert stand.poller.watermark == 7
-    assert stand.poller.last_at == stand.now
+    assert stand.poller.silent_s(stand.now + 1) == 1
     assert stand.poller.seq == 0
 
 
@@ -91,7 +91,7 @@ def test_one_poll_runs_at_a_time_and_the_next_is_due_an_interval_after_it_began(
     stand.now += 0.1
     assert not stand.poller.may_begin(stand.now + 60)
     assert stand.poller.deadline is None
-    stand.poller.polled(Polled(poll=1, current_id=10, events=()), stand.now)
+    stand.poller.on_polled(Polled(poll=1, current_id=10, events=()), stand.now)
     assert stand.poller.deadline == stand.now - 0.1 + INTERVAL_S
     assert not stand.poller.may_begin(stand.now)
 
@@ -100,16 +100,16 @@ def test_poll_that_took_longer_than_the_interval_is_followed_at_once() -> None:
     stand = Stand()
     stand.poller.begin(1, stand.now)
     stand.now += 3 * INTERVAL_S
-    stand.poller.polled(Polled(poll=1, current_id=10, events=()), stand.now)
+    stand.poller.on_polled(Polled(poll=1, current_id=10, events=()), stand.now)
     assert stand.poller.may_begin(stand.now)
 
 
 def test_whoever_waits_hastens_the_next_poll_but_never_delays_it() -> None:
     stand = Stand()
     stand.poll()
-    stand.poller.hasten(stand.now)
+    stand.poller.poll_now(stand.now)
     assert stand.poller.may_begin(stand.now)
-    stand.poller.hasten(stand.now + 60)
+    stand.poller.poll_now(stand.now + 60)
     assert stand.poller.may_begin(stand.now)
 
 
@@ -118,8 +118,8 @@ def test_failing_metastore_is_asked_ever_more_slowly_and_not_hastened() -> None:
     pauses = []
     for number in range(1, 8):
         stand.poller.begin(number, stand.now)
-        stand.poller.failed(PollFailed(poll=number, error="down"), stand.now)
-        stand.poller.hasten(stand.now)
+        stand.poller.on_failed(PollFailed(poll=number, error="down"), stand.now)
+        stand.poller.poll_now(stand.now)
         assert stand.poller.deadline is not None
         pauses.append(round(stand.poller.deadline - stand.now, 3))
         stand.now = stand.poller.deadline
@@ -129,16 +129,16 @@ def test_failing_metastore_is_asked_ever_more_slowly_and_not_hastened() -> None:
     assert stand.poller.error == ""
     stand.number = 9
     stand.poller.begin(9, stand.now)
-    stand.poller.failed(PollFailed(poll=9, error="down"), stand.now)
+    stand.poller.on_failed(PollFailed(poll=9, error="down"), stand.now)
     assert stand.poller.deadline == stand.now + BACKOFF_S
 
 
 def test_answers_to_another_poll_are_ignored() -> None:
     stand = Stand()
     stand.poller.begin(2, stand.now)
-    stand.poller.failed(PollFailed(poll=1, error="late"), stand.now)
+    stand.poller.on_failed(PollFailed(poll=1, error="late"), stand.now)
     late = Polled(poll=1, current_id=11, events=(event(11),))
-    assert stand.poller.polled(late, stand.now) is None
+    assert stand.poller.on_polled(late, stand.now) is None
     assert stand.poller.error == ""
     assert stand.poller.deadline is None, "poll 2 still runs"
 
@@ -147,10 +147,10 @@ def test_each_batch_of_news_has_a_number_and_silence_has_none() -> None:
     stand = Stand()
     first = stand.poll(11, 12)
     assert first is not None
-    assert ([one.id for one in first.news.events], first.seq, first.whole) == ([11, 12], 1, True)
+    assert ([one.id for one in first.new.events], first.seq, first.whole) == ([11, 12], 1, True)
     again = stand.poll(11, 12)
     assert again is not None
-    assert (again.news.events, again.seq) == ((), 1)
+    assert (again.new.events, again.seq) == ((), 1)
     third = stand.poll(11, 12, 13)
     assert third is not None
     assert third.seq == stand.poller.seq == 2
@@ -162,15 +162,15 @@ def test_answer_that_was_cut_short_is_followed_by_another_poll_at_once() -> None
     assert batch is not None
     assert not batch.whole
     assert stand.poller.may_begin(stand.now)
-    assert len(batch.news.events) == POLL_EVENTS_MAX
+    assert len(batch.new.events) == POLL_EVENTS_MAX
 
 
 def test_only_the_newest_id_is_asked_while_nothing_can_be_news() -> None:
     stand = Stand()
     assert stand.poller.begin(1, stand.now).quiet_at == 10
-    stand.poller.polled(Polled(poll=1, current_id=11, events=(event(11),)), stand.now)
+    stand.poller.on_polled(Polled(poll=1, current_id=11, events=(event(11),)), stand.now)
     assert stand.poller.begin(2, stand.now).quiet_at is None, "11 may come twice"
-    stand.poller.polled(Polled(poll=2, current_id=11, events=(event(11),)), stand.now)
+    stand.poller.on_polled(Polled(poll=2, current_id=11, events=(event(11),)), stand.now)
     stand.number = 2
     stand.settle()
     assert stand.poller.begin(9, stand.now).quiet_at == 11
@@ -180,10 +180,10 @@ def test_metastore_that_was_reset_begins_a_new_window_with_a_gap() -> None:
     stand = Stand(10)
     batch = stand.poll(current_id=3)
     assert batch is not None
-    assert batch.news.gap is not None
-    assert batch.news.gap.kind == RESET
+    assert batch.new.gap is not None
+    assert batch.new.gap.kind is GapKind.RESET
     assert batch.seq == 1
-    stand.poller.resolved(NEVER)
+    stand.poller.mark_published(NEVER)
     assert stand.poller.watermark == 3
 
 
@@ -192,13 +192,13 @@ def test_place_follows_only_what_is_published() -> None:
     stand = Stand()
     for number in (11, 12, 13):
         stand.poll(number)
-    stand.poller.resolved(1)
+    stand.poller.mark_published(1)
     assert stand.poller.watermark == 10
-    stand.poller.resolved(2)
+    stand.poller.mark_published(2)
     assert stand.poller.watermark == 11
-    stand.poller.resolved(NEVER)
+    stand.poller.mark_published(NEVER)
     assert stand.poller.watermark == 13
-    stand.poller.resolved(NEVER)
+    stand.poller.mark_published(NEVER)
     assert stand.poller.watermark == 13
 
 
@@ -207,60 +207,60 @@ def test_place_of_a_batch_is_the_newest_that_its_number_stands_for() -> None:
     stand = Stand()
     stand.poll(11)
     stand.settle()
-    stand.poller.resolved(1)
-    assert stand.poller.place is not None
-    assert stand.poller.place.settled == 10
-    stand.poller.resolved(NEVER)
-    assert stand.poller.place == WindowState(last_id=11, settled=11)
+    stand.poller.mark_published(1)
+    assert stand.poller.published is not None
+    assert stand.poller.published.settled == 10
+    stand.poller.mark_published(NEVER)
+    assert stand.poller.published == WindowState(last_id=11, settled=11)
 
 
 def test_silence_gives_the_store_nothing_to_keep() -> None:
     stand = Stand()
-    before = stand.poller.place
+    before = stand.poller.published
     stand.poll()
-    stand.poller.resolved(NEVER)
-    assert stand.poller.place is before
+    stand.poller.mark_published(NEVER)
+    assert stand.poller.published is before
 
 
 def test_poll_that_waits_for_its_answer_is_told_and_counted_once() -> None:
     stand = Stand()
-    stand.poller.look(stand.now)  # while none runs
+    stand.poller.check_late(stand.now)  # while none runs
     stand.poller.begin(1, stand.now)
     stand.now += LATE_S - 0.1
-    stand.poller.look(stand.now)
-    assert (stand.poller.late, stand.poller.trouble(stand.now)) == (0, "")
+    stand.poller.check_late(stand.now)
+    assert (stand.poller.late, stand.poller.problem(stand.now)) == (0, "")
     stand.now += 0.1
     for _ in range(3):
-        stand.poller.look(stand.now)
+        stand.poller.check_late(stand.now)
     assert stand.poller.late == 1
-    assert stand.poller.trouble(stand.now) == "a poll for events has waited 2 s for its answer"
-    stand.poller.polled(Polled(poll=1, current_id=10, events=()), stand.now)
-    stand.poller.look(stand.now)
-    assert (stand.poller.late, stand.poller.trouble(stand.now)) == (1, "")
+    assert stand.poller.problem(stand.now) == "a poll for events has waited 2 s for its answer"
+    stand.poller.on_polled(Polled(poll=1, current_id=10, events=()), stand.now)
+    stand.poller.check_late(stand.now)
+    assert (stand.poller.late, stand.poller.problem(stand.now)) == (1, "")
     stand.number = 1
     stand.poll()
-    assert stand.poller.trouble(stand.now) == ""
+    assert stand.poller.problem(stand.now) == ""
 
 
 def test_late_poll_that_fails_is_told_as_failed() -> None:
     stand = Stand()
     stand.poller.begin(1, stand.now)
     stand.now += LATE_S
-    stand.poller.look(stand.now)
-    stand.poller.failed(PollFailed(poll=1, error="timed out"), stand.now)
-    assert stand.poller.trouble(stand.now) == "timed out"
+    stand.poller.check_late(stand.now)
+    stand.poller.on_failed(PollFailed(poll=1, error="timed out"), stand.now)
+    assert stand.poller.problem(stand.now) == "timed out"
 
 
 def test_silence_of_the_metastore_is_counted_from_its_last_answer() -> None:
     stand = Stand()
     assert stand.poller.silent_s(stand.now) is None
     for _ in range(2):
-        stand.poller.look(stand.now)
+        stand.poller.check_late(stand.now)
         stand.now += 2
     assert stand.poller.silent_s(stand.now) == 4, "it never answered"
     stand.poll()
     stand.now += 3
     assert stand.poller.silent_s(stand.now) == 3
     off = Stand(None, interval_s=0)
-    off.poller.look(off.now)
+    off.poller.check_late(off.now)
     assert off.poller.silent_s(off.now + 1) is None

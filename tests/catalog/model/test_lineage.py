@@ -1,10 +1,7 @@
 import pytest
 
 from topicast.catalog.model.lineage import (
-    ACCEPTED,
-    AHEAD,
     EPOCH_MAX,
-    OLD,
     Claim,
     StartRecord,
     Verdict,
@@ -26,22 +23,22 @@ CURRENT = {0: 9, 1: 1, NAMESPACE: 4}
 @pytest.mark.parametrize(
     ("epoch", "start", "versions", "verdict"),
     [
-        (0, 0, {}, OLD),
-        (EPOCH - 1, 99, {0: 10**6}, OLD),
-        (EPOCH + 1, 33, {0: 1}, AHEAD),
-        (EPOCH, 99, {0: 1}, AHEAD),
-        (EPOCH, 0, {}, AHEAD),
-        (EPOCH, 33, {0: 9, 1: 1, NAMESPACE: 4}, ACCEPTED),
-        (EPOCH, 33, {}, ACCEPTED),
-        (EPOCH, 33, {0: 10}, AHEAD),
-        (EPOCH, 33, {0: 1, NAMESPACE: 5}, AHEAD),
-        (EPOCH, 22, {0: 8, 1: 1, NAMESPACE: 3}, ACCEPTED),
-        (EPOCH, 22, {0: 9}, AHEAD),
-        (EPOCH, 22, {NAMESPACE: 4}, AHEAD),
-        (EPOCH, 11, {0: 5, 1: 0, NAMESPACE: 3}, ACCEPTED),
-        (EPOCH, 11, {0: 6}, AHEAD),
-        (EPOCH, 11, {1: 1}, AHEAD),
-        (EPOCH, 33, {7: 1}, AHEAD),
+        (0, 0, {}, Verdict.OLD),
+        (EPOCH - 1, 99, {0: 10**6}, Verdict.OLD),
+        (EPOCH + 1, 33, {0: 1}, Verdict.AHEAD),
+        (EPOCH, 99, {0: 1}, Verdict.AHEAD),
+        (EPOCH, 0, {}, Verdict.AHEAD),
+        (EPOCH, 33, {0: 9, 1: 1, NAMESPACE: 4}, Verdict.ACCEPTED),
+        (EPOCH, 33, {}, Verdict.ACCEPTED),
+        (EPOCH, 33, {0: 10}, Verdict.AHEAD),
+        (EPOCH, 33, {0: 1, NAMESPACE: 5}, Verdict.AHEAD),
+        (EPOCH, 22, {0: 8, 1: 1, NAMESPACE: 3}, Verdict.ACCEPTED),
+        (EPOCH, 22, {0: 9}, Verdict.AHEAD),
+        (EPOCH, 22, {NAMESPACE: 4}, Verdict.AHEAD),
+        (EPOCH, 11, {0: 5, 1: 0, NAMESPACE: 3}, Verdict.ACCEPTED),
+        (EPOCH, 11, {0: 6}, Verdict.AHEAD),
+        (EPOCH, 11, {1: 1}, Verdict.AHEAD),
+        (EPOCH, 33, {7: 1}, Verdict.AHEAD),
     ],
 )
 def test_peer_is_judged_by_epoch_then_start_then_where_the_next_start_began(
@@ -49,7 +46,7 @@ def test_peer_is_judged_by_epoch_then_start_then_where_the_next_start_began(
 ) -> None:
     """P-START-2."""
     claim = Claim(epoch=epoch, start=start, versions=versions)
-    assert judge(STARTS, CURRENT, claim=claim) == verdict
+    assert judge(STARTS, CURRENT, claim=claim) is verdict
 
 
 def test_epoch_that_nobody_can_have_minted_is_refused() -> None:

@@ -8,11 +8,12 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
     InsertEventRequestData,
 )
 
-from topicast.catalog.facts import Minted, Reply
+from topicast.catalog.facts import Minted
 from topicast.catalog.ingest.event_window import POLL_EVENTS_MAX
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.reads import Read, ReadFailed, ReadNames
 from topicast.catalog.model.lineage import StartRecord
+from topicast.catalog.serve.port import Reply
 from topicast.tests.catalog.core import PEER, Core, loaded
 from topicast.topics.bulk import STREAMS_PER_PEER_MAX
 from topicast.topics.errors import SourceError
@@ -274,7 +275,7 @@ def test_claim_of_our_lineage_is_accepted_and_another_costs_an_epoch() -> None:
     assert core.minted() == [1]
     record = StartRecord(start=7, epoch=9, versions=core.catalog.version_log.versions())
     core.tell(Minted(epoch=9, starts=(record,)))
-    assert core.catalog.position() == (9, 7)
+    assert core.catalog.position == (9, 7)
     assert {topic.epoch for topic in core.topics.values()} == {9}
 
 

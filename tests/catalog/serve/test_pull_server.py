@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.catalog.facts import Reply
 from topicast.catalog.ingest import chunked_load as pieces
 from topicast.catalog.ingest import read_threads as reading
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.reads import Read, ReadFailed
 from topicast.catalog.model import tables as tables_module
 from topicast.catalog.serve import paginate, pull_server
+from topicast.catalog.serve.port import Reply
 from topicast.catalog.serve.pull_server import STALLED_S, WAIT_S_MAX
 from topicast.tests.catalog.core import Core, loaded
 from topicast.topics.bulk import STREAMS_PER_PEER_MAX

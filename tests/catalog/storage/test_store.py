@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topicast.catalog.model.lineage import ACCEPTED, AHEAD, Claim, judge
+from topicast.catalog.model.lineage import Claim, Verdict, judge
 from topicast.catalog.model.versions import ChangeKind, ChangeRow, OrderRow, Transaction
 from topicast.catalog.storage import store as store_module
 from topicast.catalog.storage.schema import FILE_NAME
@@ -300,13 +300,13 @@ def test_old_copy_restored_is_noticed_even_when_it_has_grown_past_what_was_lost(
     with opened(folder, new_id=2) as store:
         commit(store, transaction(0, 2, value(b"a\0b\0", 2, b"lost")))
         claim = Claim(epoch=store.epoch, start=2, versions=store.versions)
-        assert judge(store.starts, store.versions, claim=claim) == ACCEPTED
+        assert judge(store.starts, store.versions, claim=claim) is Verdict.ACCEPTED
     shutil.rmtree(folder)
     shutil.copytree(copy, folder)
     with opened(folder, new_id=3) as store:
         commit(store, transaction(0, 2, value(b"a\0b\0", 2, b"other")))
         commit(store, transaction(0, 3, value(b"a\0b\0", 3, b"later")))
-        assert judge(store.starts, store.versions, claim=claim) == AHEAD
+        assert judge(store.starts, store.versions, claim=claim) is Verdict.AHEAD
 
 
 CHILD = """
