@@ -140,7 +140,7 @@ class Prefetcher:
     def settle(self, effects: tuple[Effect, ...], *, now: float) -> tuple[Effect, ...]:
         """Take the answers to own pulls out of ``effects``, and add the pulls that are due."""
         self._now = now
-        self._priorities.look(now=now)
+        self._priorities.advance(now=now)
         effects = self._take_answers(effects)
         if self.pins.scanning:
             self.pins.scan()

@@ -29,7 +29,7 @@ class Priorities:
         self.usage = UsageTracker()
         self._automatic = automatic
         self._view = view
-        self._now = 0.0  # seconds, of the last ``look``
+        self._now = 0.0  # seconds, of the last ``advance``
         # pinned or read tables that changes hit: their topic, and what was held of them before
         self._hit: dict[bytes, tuple[int, Wants]] = {}
         self._prefetching: dict[bytes, bool] = {}  # tables being prefetched: whether as a pin
@@ -54,7 +54,7 @@ class Priorities:
         return self.read_rate(victim) < self.read_rate(newcomer)
 
     def read_rate(self, group: bytes) -> float:
-        """Return how often in a second a table is read, as of the last look."""
+        """Return how often in a second a table is read, as of the last ``advance``."""
         return self.usage.rate(group, now=self._now)
 
     def newcomer_rate(self, group: bytes) -> float:
@@ -67,9 +67,9 @@ class Priorities:
             return  # nothing of it is noted anywhere
         if self._automatic:
             if entry.kind == PREFIX:
-                self.usage.gone(entry.key)
+                self.usage.on_dropped(entry.key)
             else:
-                self.usage.changed(group_of(entry.key), size=entry.size, version=entry.version)
+                self.usage.on_changed(group_of(entry.key), size=entry.size, version=entry.version)
         group = group_of(entry.key)
         pinned = group in self.pins.known
         if group in self._hit or not (pinned or group in self.usage):
@@ -88,8 +88,8 @@ class Priorities:
         self.pins.on_names_discarded()
         return self.pins.take_moved()
 
-    def look(self, *, now: float) -> None:
-        """Rate tables as of ``now`` from now on."""
+    def advance(self, *, now: float) -> None:
+        """Return read rates as of ``now`` from now on."""
         self._now = now
 
     def take_hits(self) -> Mapping[bytes, tuple[int, Wants]]:

@@ -1,12 +1,12 @@
-"""How much each topic is read here, and what of it would have to be pulled at minimal.
+"""Usage of topics and tables: how much is read, and what of it would be pulled at minimal.
 
-    read ──▶ once ──read again──▶ again ──not read for WINDOW_S, or too many──▶ forgotten
-               └──── too many of these ──▶ forgotten ◀───────────────────────────┘
+    read ──▶ once ──read again──▶ again ──not read for WINDOW_S, or too many──▶ removed
+               └──── too many of these ──▶ removed ◀─────────────────────────────┘
 
-The count is the same whatever the level: a read *misses* if it is the first of its table, or if
-the table has changed since, unless it is hot and was pulled ahead of the read. So a topic's worth
-does not jump when its level does. What was read again is the working set; a scan of many tables,
-each read once, leaves none and ends none.
+The count does not depend on the level: a read *misses* if it is the first of its table, or if the
+table has changed since, unless it is hot and was prefetched. So the worth of a topic does not jump
+when its level does. The tables that were read again are the working set; a scan of many tables,
+each read once, adds none to it and removes none.
 Invariant: ``working_bytes`` of a topic is the sum over its tables that were read again.
 """
 
@@ -17,10 +17,10 @@ from math import exp2, inf, log
 from typing import Final
 
 HALF_LIFE_S: Final = 1200.0  # of every rate: longer than a job's pauses, shorter than a shift
-WINDOW_S: Final = 3600.0  # a table that was not read for so long is not in use
+WINDOW_S: Final = 3600.0  # a table not read for so long is not in use
 AGAIN_MAX: Final = 4096  # tables remembered, of 250 bytes each
 ONCE_MAX: Final = 1024  # few, so that a scan passes through
-HOT_PER_S: Final = 1 / 60  # reads of a table: it is in somebody's loop, and pulled ahead of it
+HOT_PER_S: Final = 1 / 60  # reads of a table: it is read in a loop, and prefetched
 FIRST_SHARE: Final = 0.25  # what a first read counts: it may stay the only one
 
 _PER_S: Final = log(2) / HALF_LIFE_S
@@ -76,10 +76,11 @@ class UsageTracker:
     """Counts reads by topic, and remembers a bounded number of tables."""
 
     def __init__(self) -> None:
-        self._rates: dict[int, _Rates] = {}
-        self._once: dict[bytes, _Table] = {}  # both in the order of their last read
+        self._rates: dict[int, _Rates] = {}  # by topic
+        # tables read once, and more than once, both in the order of their last read
+        self._once: dict[bytes, _Table] = {}
         self._again: dict[bytes, _Table] = {}
-        self._expire_at = inf  # nothing has come to its end before
+        self._expire_at = inf  # no table leaves the window before
 
     def __len__(self) -> int:
         return len(self._once) + len(self._again)
@@ -91,7 +92,7 @@ class UsageTracker:
     def read(self, topic: int, group: bytes, *, size: int, now: float, times: int = 1) -> None:
         """Count ``times`` reads of a table, of which ``size`` accounted bytes were needed.
 
-        However it was answered, and at whatever level. Reads may be told in bundles.
+        However it was answered, and at whatever level.
         """
         self._expire(now)
         rates = self._rates.setdefault(topic, _Rates(now))
@@ -101,7 +102,7 @@ class UsageTracker:
         weight = times - 1 + FIRST_SHARE
         if table is not None:
             weight = times
-            waits = table.stale_bytes and not self._is_ahead(table, now)
+            waits = table.stale_bytes and not self._was_prefetched(table, now)
             missed, missed_bytes = (1.0, min(table.stale_bytes, size)) if waits else (0.0, 0.0)
         rates.reads += weight
         rates.read_bytes += weight * size
@@ -111,22 +112,22 @@ class UsageTracker:
         before = 0.0 if table is None else table.reads * _share(table.read_at, now)
         self._put(group, _Table(topic, size, now, before + weight), again=again)
 
-    def changed(self, group: bytes, *, size: int, version: int) -> None:
-        """Take that ``size`` bytes of a table are stale, or would be if it were cached."""
+    def on_changed(self, group: bytes, *, size: int, version: int) -> None:
+        """Count ``size`` bytes of a table as stale, cached or not."""
         table = self._again.get(group) or self._once.get(group)
         if table is not None:
             table.stale_bytes += max(size, 1)
             table.changes += version != table.changed_at
             table.changed_at = version
 
-    def gone(self, group: bytes) -> None:
-        """Take that a table was dropped."""
+    def on_dropped(self, group: bytes) -> None:
+        """Remove a table."""
         self._take(group)
 
     def of(self, topic: int, *, now: float) -> TopicUsage:
         """Return how ``topic`` is used.
 
-        Cost: O(1) beside what has come to its end since the last call.
+        Cost: O(1) and what expired since the last call.
         """
         if now >= self._expire_at:
             self._expire(now)
@@ -144,7 +145,7 @@ class UsageTracker:
         )
 
     def rate(self, group: bytes, *, now: float) -> float:
-        """Return how often in a second a table is read; 0 if it was read once, or is forgotten."""
+        """Return how often in a second a table is read; 0 if it was not read again in WINDOW_S."""
         table = self._again.get(group)
         return 0.0 if table is None else table.reads * _PER_S * _share(table.read_at, now)
 
@@ -164,8 +165,8 @@ class UsageTracker:
         known = {table.topic for table in chain(self._once.values(), self._again.values())}
         assert known <= self._rates.keys()
 
-    def _is_ahead(self, table: _Table, now: float) -> bool:
-        """Tell whether what changed was pulled before this read: once for each read (ahead.py)."""
+    def _was_prefetched(self, table: _Table, now: float) -> bool:
+        """Tell whether the change was prefetched: the prefetcher pulls at most once per read."""
         rate = table.reads * _PER_S * _share(table.read_at, now)
         return rate >= HOT_PER_S and table.changes == 1
 
@@ -200,7 +201,7 @@ class UsageTracker:
 
 
 def _share(at: float, now: float) -> float:
-    """Return what is left now of what was counted then."""
+    """Return the share that is left at ``now`` of what was counted at ``at``."""
     return exp2((at - now) / HALF_LIFE_S)
 
 

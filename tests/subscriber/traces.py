@@ -113,7 +113,7 @@ class Driver:
         group = b"%d" % table
         rate = self.usage.rate(group, now=now)
         self.changes += 1
-        self.usage.changed(group, size=self.sizes[table] // 8, version=self.changes)
+        self.usage.on_changed(group, size=self.sizes[table] // 8, version=self.changes)
         if table in self.cache and rate >= HOT_PER_S and now >= self.next_at.get(table, 0.0):
             self.next_at[table] = now + 1 / rate
         else:
@@ -217,11 +217,11 @@ def scan(seed: int) -> list[Fact]:
 
 def nightly(seed: int) -> list[Fact]:
     """Work from eight to six; at two at night a batch reads 300 tables four times, and writes."""
-    days = 2
-    facts = steady(seed, hours=24 * days, per_s=0.3, changes_per_s=0.03)
+    hours = 30
+    facts = steady(seed, hours=hours, per_s=0.3, changes_per_s=0.03)
     facts = [fact for fact in facts if 8 <= fact[0] / 3600 % 24 < 18]
     batch = Random(seed).sample(range(TABLES), 300)
-    for day in range(days):
+    for day in range(2):
         at = (24 * day + 2) * 3600.0
         for place, table in enumerate(batch):
             facts += [(at + 600 * turn + 2 * place, table, False) for turn in range(4)]
@@ -232,20 +232,20 @@ def nightly(seed: int) -> list[Fact]:
 def teams(seed: int) -> list[Fact]:
     """Let two teams with tables of their own take turns of an hour."""
     facts: list[Fact] = []
-    for hour in range(8):
+    for hour in range(5):
         turn = seed + hour % 2
         facts += steady(turn, hours=1, per_s=1, changes_per_s=0.05, start=3600.0 * hour)
     return facts
 
 
 TRACES: dict[str, tuple[Callable[[int], list[Fact]], int, float]] = {  # facts, hours, plan every
-    "Zipf 1.2": (lambda seed: steady(seed, hours=4, per_s=2, changes_per_s=0.1), 4, 120.0),
+    "Zipf 1.2": (lambda seed: steady(seed, hours=3, per_s=2, changes_per_s=0.1), 3, 120.0),
     "Zipf 1.2, busy writers": (
-        lambda seed: steady(seed, hours=4, per_s=2, changes_per_s=1),
-        4,
+        lambda seed: steady(seed, hours=3, per_s=2, changes_per_s=1),
+        3,
         120.0,
     ),
     "full scan": (scan, 4, 120.0),
-    "nightly batch": (nightly, 48, 240.0),
-    "two teams in turns": (teams, 8, 120.0),
+    "nightly batch": (nightly, 30, 240.0),
+    "two teams in turns": (teams, 5, 120.0),
 }

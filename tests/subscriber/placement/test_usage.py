@@ -56,14 +56,14 @@ def test_read_after_a_change_is_a_miss_of_the_bytes_that_changed() -> None:
     usage = UsageTracker()
     usage.read(7, b"a", size=1000, now=0.0)
     before = usage.of(7, now=0.0)
-    usage.changed(b"a", size=100, version=1)
-    usage.changed(b"a", size=200, version=2)
+    usage.on_changed(b"a", size=100, version=1)
+    usage.on_changed(b"a", size=200, version=2)
     usage.read(7, b"a", size=1000, now=0.0)
     usage.read(7, b"a", size=1000, now=0.0)  # pulled by then
     after = usage.of(7, now=0.0)
     assert after.misses - before.misses == pytest.approx(PER_S)
     assert after.missed_bytes - before.missed_bytes == pytest.approx(300 * PER_S)
-    usage.changed(b"a", size=10**9, version=3)
+    usage.on_changed(b"a", size=10**9, version=3)
     usage.read(7, b"a", size=1000, now=0.0)
     more = usage.of(7, now=0.0)
     assert more.missed_bytes - after.missed_bytes == pytest.approx(1000 * PER_S)
@@ -74,8 +74,8 @@ def test_read_of_a_hot_table_that_was_pulled_ahead_of_it_is_no_miss() -> None:
     usage, hot = UsageTracker(), int(2 * HOT_PER_S / PER_S)
     usage.read(7, b"a", size=1000, now=0.0, times=hot)
     before = usage.of(7, now=0.0)
-    usage.changed(b"a", size=100, version=5)
-    usage.changed(b"a", size=100, version=5)  # another entry of the same change
+    usage.on_changed(b"a", size=100, version=5)
+    usage.on_changed(b"a", size=100, version=5)  # another entry of the same change
     usage.read(7, b"a", size=1000, now=0.0)
     after = usage.of(7, now=0.0)
     assert (after.misses, after.missed_bytes) == (before.misses, before.missed_bytes)
@@ -87,14 +87,14 @@ def test_read_of_a_hot_table_that_changes_faster_than_it_is_read_is_a_miss() -> 
     usage.read(7, b"a", size=1000, now=0.0, times=hot)
     before = usage.of(7, now=0.0)
     for version in (5, 6):
-        usage.changed(b"a", size=100, version=version)
+        usage.on_changed(b"a", size=100, version=version)
     usage.read(7, b"a", size=1000, now=0.0)
     assert usage.of(7, now=0.0).misses - before.misses == pytest.approx(PER_S)
 
 
 def test_change_of_a_table_that_nobody_reads_counts_nothing() -> None:
     usage = UsageTracker()
-    usage.changed(b"a", size=100, version=1)
+    usage.on_changed(b"a", size=100, version=1)
     assert len(usage) == 0
 
 
@@ -102,7 +102,7 @@ def test_tombstone_without_bytes_is_a_change_too() -> None:
     usage = UsageTracker()
     usage.read(7, b"a", size=1000, now=0.0, times=2)
     before = usage.of(7, now=0.0)
-    usage.changed(b"a", size=0, version=1)
+    usage.on_changed(b"a", size=0, version=1)
     usage.read(7, b"a", size=1000, now=0.0)
     assert usage.of(7, now=0.0).misses - before.misses == pytest.approx(PER_S)
 
@@ -137,7 +137,7 @@ def test_dropped_table_is_not_in_the_working_set() -> None:
     usage.read(7, b"a", size=1000, now=0.0, times=2)
     usage.read(7, b"b", size=1000, now=0.0)
     for group in (b"a", b"b", b"c"):
-        usage.gone(group)
+        usage.on_dropped(group)
     assert usage.of(7, now=0.0).working_bytes == 0
     assert len(usage) == 0
     usage.check()
@@ -180,9 +180,9 @@ def test_sums_hold_and_misses_are_never_more_than_reads(
         if what == "read":
             usage.read(group[0] % 3, group, size=size, now=now, times=times)
         elif what == "changed":
-            usage.changed(group, size=size, version=version)
+            usage.on_changed(group, size=size, version=version)
         else:
-            usage.gone(group)
+            usage.on_dropped(group)
         usage.check()
         for topic in range(3):
             use = usage.of(topic, now=now)
