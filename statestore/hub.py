@@ -1,7 +1,7 @@
-"""Hub: who gets what, as a pure state machine; it composes ingest, members and streams.
+"""Hub: which peer is sent what, as a pure state machine that composes the parts of statestored.
 
-    publisher ──deltas, chunks──▶ Ingest ──Broadcast──▶ everybody who subscribes
-    readers ──Join, Status──▶ Members     ──CatchUp──▶ Sender ──chunks under credit──▶ one reader
+    publisher ──deltas, chunks──▶ Ingest ──Broadcast──▶ every subscriber of the topic
+    readers ──Join, Status──▶ Membership   ──CatchUp──▶ Sender ──chunks under credit──▶ one reader
 
 Invariant: a message that is refused is answered and counted, and changes nothing else.
 Rules: docs/protocol.md.
@@ -15,14 +15,13 @@ from ..topics.bulk import Send, Sender
 from ..topics.errors import WireError
 from ..topics.liveness import SUSPECT_S
 from ..topics.wire.codec import encode
+from ..topics.wire.header import FEATURES, PROTOCOL
 from ..topics.wire.messages import (
-    BULK_CHANNEL,
-    CONTROL_CHANNEL,
-    PUBLISHER,
     Announce,
     Bye,
     Cancel,
     CatchUp,
+    Channel,
     Chunk,
     Credit,
     Delta,
@@ -35,36 +34,26 @@ from ..topics.wire.messages import (
     Join,
     Message,
     Refused,
+    Role,
     Status,
+    Welcome,
 )
 from ..topics.wire.refusal import Refusal, refuse, refuse_frame
-from . import replies as answers
-from . import status
-from .facts import (
-    CHANNELS,
-    ROLES,
-    Fact,
-    Heard,
-    Put,
-    Subscription,
-    Tick,
-    Undecodable,
-    Unreachable,
-    id_of,
-    may,
-)
-from .heartbeat_timer import Pace
+from .facts import Fact, MessageReceived, Put, Subscription, Tick, Undecodable, Unreachable
+from .heartbeat_timer import HeartbeatTimer
 from .ingest import Broadcast, Ingest, Output
-from .introspection import Inspecting
-from .membership import MEMBERS_MAX, Member, Members
-from .reader_requests import Readers
+from .introspection import Introspection, inspected
+from .membership import MEMBERS_MAX, Member, Membership
+from .reader_requests import ReaderRequests
+from .status import Counts, HubStatus, problem_of, subscriber_statuses, topic_statuses
 from .subscriptions import Subscriptions
-from .validation import Told, hello_fault
+from .validation import RefusalLimiter, hello_fault, request_id, role_fault
 
 HEARTBEAT_MS: Final = 250
 MISSED_MAX: Final = 32  # heartbeats of silence until LOST
+SIZES_EVERY: Final = 20  # heartbeats
 WATCH_S: Final = 0.05  # between two looks at deadlines: below what liveness takes for a stall
-FULL_MS: Final = 5000  # before a place is asked for again
+FULL_MS: Final = 5000  # before a peer that found no room says Hello again
 NOT_ANNOUNCED: Final = "this start is not followed here: let what the hub has be judged, announce"
 
 Effect = Send | Broadcast
@@ -82,36 +71,37 @@ class Hub:
         missed_max: int = MISSED_MAX,
         members_max: int = MEMBERS_MAX,
     ) -> None:
-        lost_s = heartbeat_ms * missed_max / 1000
-        self.counts = status.Counts()
-        self._identity = answers.Identity(
-            hub_id=hub_id,
-            data_address=data_address,
-            heartbeat_ms=heartbeat_ms,
-            lost_ms=heartbeat_ms * missed_max,
-        )
+        self.counts = Counts()
+        self._hub_id = hub_id
+        self._data_address = data_address
+        self._heartbeat_ms = heartbeat_ms
+        self._lost_ms = heartbeat_ms * missed_max
+        lost_s = self._lost_ms / 1000
         self._subscriptions = Subscriptions(self.counts)
-        self._ingest = Ingest(self._subscriptions.minimal)
-        self._members = Members(
+        self.ingest = Ingest(self._subscriptions.minimal)
+        self._membership = Membership(
             members_max=members_max, suspect_s=min(SUSPECT_S, lost_s / 2), lost_s=lost_s
         )
         self._sender = Sender()
-        self._readers = Readers(self._ingest, self._members, sender=self._sender, place=self._place)
-        self._inspecting = Inspecting(self._ingest, self._members, look=self.status)
-        self._publisher: Member | None = None
-        self._putter = b""  # the publisher's bulk connection
-        self._told = Told()
-        self._later: tuple[Effect, ...] = ()  # what puts decided; the turn's end sends it
-        self._began_at: float | None = None
+        self._readers = ReaderRequests(
+            self.ingest, self._membership, sender=self._sender, stamp=self._stamp
+        )
+        self._introspection = Introspection(self.ingest, self._membership)
+        self._refusal_limiter = RefusalLimiter()
+        self._publisher: Member | None = None  # whose start was announced last
+        self._publisher_bulk = b""  # the publisher's bulk connection; empty while it has none
+        self._deferred: tuple[Effect, ...] = ()  # what puts decided; the turn's end returns it
+        self._started_at: float | None = None  # the first Tick
         self._now = 0.0
-        self._ticked = (0.0, 0)  # one moment: now, and the wall clock in µs
-        self._watch_at, self._pace = 0.0, Pace(heartbeat_ms / 1000)
-        self._sequence = 0
+        self._ticked_at, self._ticked_us = 0.0, 0  # one moment: ``now``, and the wall clock in µs
+        self._watch_at = 0.0  # when deadlines are looked at next
+        self._heartbeat_timer = HeartbeatTimer(heartbeat_ms / 1000)
+        self._sequence = 0  # of the last heartbeat
 
     @property
     def deadline(self) -> float:
         """The time at which a Tick has work to do at the latest."""
-        return min(self._watch_at, self._pace.at)
+        return min(self._watch_at, self._heartbeat_timer.due_at)
 
     @property
     def sending(self) -> bool:
@@ -119,15 +109,15 @@ class Hub:
         return self._sender.ready
 
     def handle(self, fact: Fact, *, now: float) -> tuple[Effect, ...]:
-        """Decide what ``fact`` means for everybody."""
+        """Apply ``fact`` and return what is to be sent."""
         self._now = now
         match fact:
-            case Heard(peer=peer, message=message):
-                return self._on_heard(peer, message)
+            case MessageReceived(peer=peer, message=message):
+                return self._on_message(peer, message)
             case Put(peer=peer, frame=frame):
-                return (*map(Broadcast, self.put(peer, frame, now=now)), *self._take_later())
+                return (*map(Broadcast, self.put(peer, frame, now=now)), *self._take_deferred())
             case Subscription(frame=frame):
-                self._pace.heard(frame, now=now)
+                self._heartbeat_timer.on_subscription(frame, now=now)
                 barrier = self._subscriptions.take(frame)
                 return (Broadcast(barrier),) if barrier else ()
             case Undecodable(peer=peer, error=error):
@@ -142,19 +132,19 @@ class Hub:
     def put(self, peer: bytes, frame: bytes, *, now: float) -> tuple[bytes, ...]:
         """Take a delta of the publisher and return the frames to broadcast; the hot path.
 
-        What else it decides (acknowledgement, refusal, catch-up) goes out at the turn's end.
+        What else it decides (acknowledgement, refusal, catch-up) is returned by the next Tick.
         """
         self._now = now
-        if peer != self._putter:
-            self._later += self._on_stray_put(peer)
+        if peer != self._publisher_bulk:
+            self._deferred += self._on_stray_put(peer)
             return ()
         try:
-            frames = self._ingest.put(frame, now=now)
+            frames = self.ingest.put(frame, now=now)
         except WireError as error:
-            self._later += self._on_undecodable(peer, error)
+            self._deferred += self._on_undecodable(peer, error)
             return ()
         if isinstance(frames, Refused):
-            self._later += self._refuse(peer, frames)
+            self._deferred += self._refuse(peer, frames)
             return ()
         counts = self.counts
         counts.deltas += 1
@@ -163,24 +153,24 @@ class Hub:
         return frames
 
     def turn(self, bytes_max: int) -> tuple[Send, ...]:
-        """Send about ``bytes_max`` bytes of what readers catch up with, each in turn."""
+        """Return about ``bytes_max`` bytes of the readers' catch-ups, of each reader in turn."""
         sends = self._sender.turn(bytes_max)
         for send in sends:
             if isinstance(send.message, Refused):
                 self._count(send.message)
         return sends
 
-    def status(self, *, now: float) -> status.Status:
-        """Picture the hub; the picture does not change afterwards."""
+    def status(self, *, now: float) -> HubStatus:
+        """Return a picture of the hub, which does not change afterwards."""
         self._now = now
-        ingest = self._ingest
-        return status.Status(
-            hub=self._identity.hub_id,
-            problem=status.problem(ingest),
+        ingest = self.ingest
+        return HubStatus(
+            hub=self._hub_id,
+            problem=problem_of(ingest),
             epoch=ingest.epoch,
             start=ingest.start,
             num_topics=ingest.num_topics,
-            data_address=self._identity.data_address,
+            data_address=self._data_address,
             catalog_address=ingest.catalog_address,
             catalog_name=ingest.catalog_name,
             watermark=ingest.watermark,
@@ -190,114 +180,130 @@ class Hub:
             topics_behind=ingest.behind,
             streams=len(self._sender),
             counts=replace(self.counts, refused=dict(self.counts.refused)),
-            topics=status.topics_of(ingest, self._members),
-            subscribers=status.subscribers_of(self._members, now=now),
+            topics=topic_statuses(ingest, self._membership),
+            subscribers=subscriber_statuses(self._membership, now=now),
         )
 
     def check(self) -> None:
         """Assert every invariant."""
-        self._ingest.check()
-        self._members.check()
-        assert self._putter == self._publisher_peer(BULK_CHANNEL)
-        assert self._publisher is None or self._publisher.role == PUBLISHER
+        self.ingest.check()
+        self._membership.check()
+        assert self._publisher_bulk == self._publisher_peer(Channel.BULK)
+        assert self._publisher is None or self._publisher.role == Role.PUBLISHER
 
-    def _on_heard(self, peer: bytes, message: Message) -> tuple[Effect, ...]:
+    def _on_message(self, peer: bytes, message: Message) -> tuple[Effect, ...]:
         if isinstance(message, Hello):
             return self._on_hello(peer, message)
-        found = self._members.at(peer)
+        found = self._membership.find(peer)
         if found is not None:
-            self._members.heard(found[0], now=self._now)
+            self._membership.mark_alive(found[0], now=self._now)
         if isinstance(message, Refused):  # is never answered: two refusals would go on for ever
-            if found is not None and found[0] is self._publisher:
-                self._ingest.refused(message, now=self._now)
-            return self._inspecting.answered(found[0], message) if found is not None else ()
+            return self._on_refused(found[0], message) if found is not None else ()
         if found is None:
             text = "this hub does not know the connection: say hello first"
             return self._refuse(peer, refuse(Refusal.HELLO, text), of=message)
         member, channel = found
-        if not may(message, role=member.role, channel=channel):
-            place = f"from a {ROLES[member.role]} on {CHANNELS[channel]}"
-            text = f"{type(message).__name__} is not understood {place}"
-            return self._refuse(peer, refuse(Refusal.ROLE, text), of=message)
+        fault = role_fault(message, role=member.role, channel=channel)
+        if fault is not None:
+            return self._refuse(peer, fault, of=message)
         return self._obey(member, peer, message)
 
     def _obey(self, member: Member, peer: bytes, message: Message) -> tuple[Effect, ...]:
         match message:
             case Announce():
                 return self._on_announce(member, peer, message)
-            case Heartbeat() | Chunk() | Delta() if member is not self._publisher:
-                return self._refuse(peer, refuse(Refusal.START, NOT_ANNOUNCED), of=message)
-            case Heartbeat():
-                return self._reply(peer, self._ingest.heartbeat(message, now=self._now), of=message)
-            case Chunk():
-                self.counts.chunks += 1
-                return self._perform(self._ingest.chunk(message, now=self._now))
-            case Delta():
-                return self.handle(Put(peer, encode(message)), now=self._now)
+            case Heartbeat() | Chunk() | Delta():
+                return self._on_published(member, peer, message)
             case Join() | Drop() | Status() | CatchUp() | Credit() | Cancel():
                 self.counts.catch_ups += isinstance(message, CatchUp)
                 return self._reply(peer, self._readers.answer(member, peer, message), of=message)
             case Inspect():
-                to, told = self._inspecting.ask(peer, message, now=self._now)
-                return self._reply(to, told, of=message)
+                return self._on_inspect(peer, message)
             case Inspected():
-                return self._inspecting.answered(member, message)
+                return self._introspection.on_answer(member, message)
             case _:
                 assert isinstance(message, Bye)
                 return self._on_bye(member)
 
-    def _on_hello(self, peer: bytes, message: Hello) -> tuple[Effect, ...]:
-        fault = hello_fault(message)
+    def _on_hello(self, peer: bytes, hello: Hello) -> tuple[Effect, ...]:
+        fault = hello_fault(hello)
         if fault is not None:
-            return self._refuse(peer, fault, of=message)
-        known = self._members.at(peer)
-        member = self._members.greet(peer, message, now=self._now)
+            return self._refuse(peer, fault, of=hello)
+        known = self._membership.find(peer)
+        member = self._membership.register(peer, hello, now=self._now)
         if member is None:
-            text = f"{len(self._members)} members are here, and no more may come"
-            return self._refuse(peer, refuse(Refusal.FULL, text, retry_ms=FULL_MS), of=message)
+            text = f"{len(self._membership)} members are here, and no more may come"
+            return self._refuse(peer, refuse(Refusal.FULL, text, retry_ms=FULL_MS), of=hello)
         self.counts.hellos += 1
-        self._retie()
-        welcome = answers.welcome(self._identity, self._ingest, message)
-        if member.role != PUBLISHER or message.channel != CONTROL_CHANNEL:
+        self._find_publisher_bulk()
+        welcome = Send(peer, self._welcome(hello))
+        if member.role != Role.PUBLISHER or hello.channel != Channel.CONTROL:
             if member is self._publisher and known is None:
-                self._ingest.lose_streams(now=self._now)  # they ran on the connection before
-            return (Send(peer, welcome),)
-        return Send(peer, welcome), self._tell_have(member, peer)
+                self.ingest.lose_streams(now=self._now)  # they ran on the connection before
+            return (welcome,)
+        return welcome, self._send_have(member, peer)
 
-    def _on_announce(self, member: Member, peer: bytes, message: Announce) -> tuple[Effect, ...]:
-        ingest = self._ingest
-        other_start = message.epoch == ingest.epoch and message.start != ingest.start
-        if other_start and member.judged != ingest.have():
-            return (self._tell_have(member, peer),)  # it judged what is no longer so
-        epoch, old = ingest.epoch, self._publisher_peer(CONTROL_CHANNEL)
-        fault = ingest.announce(message, now=self._now)
+    def _on_announce(self, member: Member, peer: bytes, announce: Announce) -> tuple[Effect, ...]:
+        ingest = self.ingest
+        other_start = announce.epoch == ingest.epoch and announce.start != ingest.start
+        if other_start and member.have != ingest.have():
+            return (self._send_have(member, peer),)  # the publisher judged an older Have
+        epoch, old = ingest.epoch, self._publisher_peer(Channel.CONTROL)
+        fault = ingest.announce(announce, now=self._now)
         if fault is not None:
-            return self._refuse(peer, fault, of=message)
+            return self._refuse(peer, fault, of=announce)
         if ingest.epoch != epoch:
-            self._members.forget_topics()
+            self._membership.drop_everything()
         self._publisher = member
-        self._retie()
+        self._find_publisher_bulk()
         if not old or old == peer:
             return ()
-        text = f"start {message.start} of epoch {message.epoch} was announced after yours"
+        text = f"start {announce.start} of epoch {announce.epoch} was announced after yours"
         return self._refuse(old, refuse(Refusal.START, text))
 
+    def _on_published(
+        self, member: Member, peer: bytes, message: Heartbeat | Chunk | Delta
+    ) -> tuple[Effect, ...]:
+        if member is not self._publisher:
+            return self._refuse(peer, refuse(Refusal.START, NOT_ANNOUNCED), of=message)
+        if isinstance(message, Heartbeat):
+            return self._reply(peer, self.ingest.heartbeat(message, now=self._now), of=message)
+        if isinstance(message, Chunk):
+            self.counts.chunks += 1
+            return self._perform(self.ingest.chunk(message, now=self._now))
+        return self.handle(Put(peer, encode(message)), now=self._now)
+
     def _on_stray_put(self, peer: bytes) -> tuple[Effect, ...]:
-        found = self._members.at(peer)
+        found = self._membership.find(peer)
         if found is None:
-            return self._refuse(
-                peer, refuse(Refusal.HELLO, "say hello and announce before a delta")
-            )
-        self._members.heard(found[0], now=self._now)
-        if found[0].role != PUBLISHER or found[1] != BULK_CHANNEL:
-            return self._refuse(peer, refuse(Refusal.ROLE, "deltas come from a publisher, on bulk"))
+            text = "say hello and announce before a delta"
+            return self._refuse(peer, refuse(Refusal.HELLO, text))
+        member, channel = found
+        self._membership.mark_alive(member, now=self._now)
+        if member.role != Role.PUBLISHER or channel != Channel.BULK:
+            text = "deltas come from a publisher, on bulk"
+            return self._refuse(peer, refuse(Refusal.ROLE, text))
         return self._refuse(peer, refuse(Refusal.START, NOT_ANNOUNCED))
 
+    def _on_inspect(self, peer: bytes, inspect: Inspect) -> tuple[Effect, ...]:
+        what, _, registration = inspect.what.partition("@")
+        if not registration:
+            answer = inspected(self.status(now=self._now), replace(inspect, what=what))
+            return self._reply(peer, answer, of=inspect)
+        to, message = self._introspection.ask_member(
+            peer, replace(inspect, what=what), registration=registration
+        )
+        return self._reply(to, message, of=inspect)
+
+    def _on_refused(self, member: Member, refused: Refused) -> tuple[Effect, ...]:
+        if member is self._publisher:
+            self.ingest.refused(refused, now=self._now)
+        return self._introspection.on_answer(member, refused)
+
     def _on_bye(self, member: Member) -> tuple[Effect, ...]:
-        for peer in member.peers.values():
-            self._sender.forget(peer)
-        self._members.leave(member)
-        self._retie()
+        self._end_streams(member)
+        self._membership.remove(member)
+        self._find_publisher_bulk()
         return ()
 
     def _on_undecodable(self, peer: bytes, error: WireError) -> tuple[Effect, ...]:
@@ -306,44 +312,71 @@ class Hub:
 
     def _on_tick(self, wall_us: int) -> tuple[Effect, ...]:
         now = self._now
-        self._ticked = (now, wall_us)
-        if self._began_at is None:
-            self._began_at = now
+        self._ticked_at, self._ticked_us = now, wall_us
+        if self._started_at is None:
+            self._started_at = now
         publisher = self._publisher
-        if publisher is not None and self._ingest.last_delta_at > publisher.heard_at:
-            self._members.heard(publisher, now=self._ingest.last_delta_at)
-        effects = self._take_later()
+        if publisher is not None and self.ingest.last_delta_at > publisher.seen_at:
+            self._membership.mark_alive(publisher, now=self.ingest.last_delta_at)
+        effects = self._take_deferred()
         if now >= self._watch_at:
             self._watch_at = now + WATCH_S
             self._watch()
-        effects += self._perform((*self._ingest.acknowledge(), *self._ingest.request(now=now)))
-        if now >= self._pace.at:
-            effects += (Broadcast(self._heartbeat()),)
+        effects += self._perform((*self.ingest.acknowledge(), *self.ingest.request(now=now)))
+        if now >= self._heartbeat_timer.due_at:
+            self._heartbeat_timer.on_sent(now=now)
+            effects += (Broadcast(encode(self._heartbeat())),)
         return effects
 
     def _watch(self) -> None:
-        for member in self._members.expire(now=self._now):
+        for member in self._membership.expire(now=self._now):
             self.counts.lost += 1
-            for peer in member.peers.values():
-                self._sender.forget(peer)
-        self._retie()
-        self._ingest.settle(now=self._now)
-        self._ingest.retry_overdue(now=self._now)
+            self._end_streams(member)
+        self._find_publisher_bulk()
+        self.ingest.settle(now=self._now)
+        self.ingest.retry_overdue(now=self._now)
 
-    def _heartbeat(self) -> bytes:
-        self._pace.sent(now=self._now)
-        self._sequence += 1
-        heartbeat = answers.heartbeat(
-            self._identity,
-            self._ingest,
-            sequence=self._sequence,
-            sent_us=self._place()[1],
-            age_ms=int(self._silent_s() * 1000),
+    def _welcome(self, hello: Hello) -> Welcome:
+        """Answer a Hello; epoch and number of topics are 0 until a publisher announced."""
+        ingest = self.ingest
+        return Welcome(
+            protocol=min(PROTOCOL, hello.protocol_max),
+            features=hello.features & FEATURES,
+            hub=self._hub_id,
+            epoch=ingest.epoch,
+            start=ingest.start,
+            num_topics=ingest.num_topics,
+            data_address=self._data_address,
+            catalog_address=ingest.catalog_address,
+            catalog_name=ingest.catalog_name,
+            heartbeat_ms=self._heartbeat_ms,
+            lost_ms=self._lost_ms,
         )
-        return encode(heartbeat)
+
+    def _heartbeat(self) -> Heartbeat:
+        """Return the next heartbeat; it has no vectors while the hub is being seeded."""
+        ingest = self.ingest
+        self._sequence += 1
+        topics = [] if ingest.seeding else [slot.topic for slot in ingest.slots.values()]
+        sized = topics if self._sequence % SIZES_EVERY == 1 else []
+        return Heartbeat(
+            hub=self._hub_id,
+            epoch=ingest.epoch,
+            start=ingest.start,
+            sequence=self._sequence,
+            interval_ms=self._heartbeat_ms,
+            sent_us=self._stamp()[1],
+            watermark=ingest.watermark,
+            age_ms=int(self._silent_s() * 1000),
+            catalog_address=ingest.catalog_address,
+            versions=tuple(topic.version for topic in topics),
+            floors=tuple(topic.floor for topic in topics),
+            sizes=tuple(topic.held_bytes for topic in sized),
+            offers=ingest.offers,
+        )
 
     def _perform(self, outputs: Iterable[Output]) -> tuple[Effect, ...]:
-        """Address what the ingest tells the publisher; nobody is told while there is none."""
+        """Address the messages of ``ingest`` to the publisher; without one they are dropped."""
         effects: list[Effect] = []
         for output in outputs:
             if isinstance(output, Broadcast):
@@ -353,7 +386,7 @@ class Hub:
             if isinstance(output.message, Refused):
                 self._count(output.message)
             control = isinstance(output.message, Filed)
-            peer = self._publisher_peer(CONTROL_CHANNEL if control else BULK_CHANNEL)
+            peer = self._publisher_peer(Channel.CONTROL if control else Channel.BULK)
             if peer:
                 effects.append(Send(peer, output.message))
         return tuple(effects)
@@ -368,11 +401,11 @@ class Hub:
     def _refuse(
         self, peer: bytes, fault: Refused, *, of: Message | None = None
     ) -> tuple[Effect, ...]:
-        """Refuse what waits for an answer always, and other rubbish now and then."""
+        """Send a refusal always to a peer that waits for an answer, else now and then."""
         self._count(fault)
-        request = fault.request or id_of(of)
+        request = fault.request or request_id(of)
         waits = request or isinstance(of, (Hello, Announce))
-        if not waits and not self._told.again(peer, now=self._now):
+        if not waits and not self._refusal_limiter.allows(peer, now=self._now):
             return ()
         return (Send(peer, replace(fault, request=request)),)
 
@@ -380,24 +413,29 @@ class Hub:
         refused = self.counts.refused
         refused[fault.code] = refused.get(fault.code, 0) + 1
 
-    def _tell_have(self, member: Member, peer: bytes) -> Send:
-        member.judged = self._ingest.have()
-        return Send(peer, member.judged)
+    def _send_have(self, member: Member, peer: bytes) -> Send:
+        member.have = self.ingest.have()
+        return Send(peer, member.have)
 
-    def _retie(self) -> None:
-        self._putter = self._publisher_peer(BULK_CHANNEL)
+    def _end_streams(self, member: Member) -> None:
+        for peer in member.peers.values():
+            self._sender.forget(peer)
 
-    def _publisher_peer(self, channel: int) -> bytes:
+    def _find_publisher_bulk(self) -> None:
+        self._publisher_bulk = self._publisher_peer(Channel.BULK)
+
+    def _publisher_peer(self, channel: Channel) -> bytes:
         return self._publisher.peers.get(channel, b"") if self._publisher else b""
 
-    def _take_later(self) -> tuple[Effect, ...]:
-        later, self._later = self._later, ()
-        return later
+    def _take_deferred(self) -> tuple[Effect, ...]:
+        deferred, self._deferred = self._deferred, ()
+        return deferred
 
-    def _place(self) -> tuple[int, int]:
-        ticked_at, wall_us = self._ticked
-        return self._ingest.start, wall_us + int((self._now - ticked_at) * 1e6)
+    def _stamp(self) -> tuple[int, int]:
+        """Return what everything that is sent now is stamped with: (start, time in µs)."""
+        return self.ingest.start, self._ticked_us + int((self._now - self._ticked_at) * 1e6)
 
     def _silent_s(self) -> float:
-        since = self._publisher.heard_at if self._publisher else self._began_at
+        """Return how long no publisher was seen, since the hub's own start if there was none."""
+        since = self._publisher.seen_at if self._publisher else self._started_at
         return self._now - since if since is not None else 0.0

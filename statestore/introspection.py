@@ -1,90 +1,85 @@
-"""Inspecting: tables of facts, the hub's own and those that readers tell of themselves.
+"""Introspection: tables of facts, the hub's own and those that only a reader has.
 
     operator ──Inspect "topics@REGISTRATION"──▶ hub ──Inspect "topics"──▶ that reader
     operator ◀──────────Inspected─────────────  hub ◀────Inspected──────  (or Refused)
 
-What a reader decides, and why, it says when it is asked, so it costs nothing while nobody does.
+A reader explains its decisions only on request, so that they cost nothing otherwise.
 """
 
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 from ..topics.bulk import Send
 from ..topics.entries import LEVELS
 from ..topics.liveness import LOST
 from ..topics.wire.messages import CONTROL_CHANNEL, READER, Inspect, Inspected, Refused
 from ..topics.wire.refusal import Refusal, refuse
-from . import replies as answers
 from .ingest import Ingest
-from .membership import Member, Members
-from .status import JOINED, TABLES, Status, table
+from .membership import Member, Membership
+from .reader_requests import lag_versions
+from .status import TABLES, HubStatus, table
 
-WAITING_MAX: Final = 256  # questions that no reader has answered yet; then the oldest goes
-OF: Final = "@"
-
-Said = Inspect | Inspected | Refused
-
-
-class Look(Protocol):
-    """Pictures the hub."""
-
-    def __call__(self, *, now: float) -> Status:
-        """Return the picture at ``now``."""
+JOINED: Final = "joined"  # the table of one member's positions, which the hub has itself
+WAITING_MAX: Final = 256  # requests that no reader has answered yet; beyond, the oldest is dropped
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
-    """What an operator on ``peer`` asked under ``request``, of the reader ``registration``."""
+class _Forwarded:
+    """An operator's ``request`` on ``peer``, forwarded to the reader ``registration``."""
 
     peer: bytes
     request: int
     registration: bytes
 
 
-class Inspecting:
-    """Answers what the hub knows, and hands on what only a reader does."""
+class Introspection:
+    """Answers from what the hub knows, and forwards to readers what only they know."""
 
-    def __init__(self, ingest: Ingest, members: Members, *, look: Look) -> None:
+    def __init__(self, ingest: Ingest, membership: Membership) -> None:
         self._ingest = ingest
-        self._members = members
-        self._look = look
-        self._waiting: dict[int, _Question] = {}
-        self._last = 0
+        self._membership = membership
+        self._waiting: dict[int, _Forwarded] = {}
+        """By the request id that the hub uses with readers, the oldest first."""
+        self._last_id = 0
 
-    def ask(self, peer: bytes, asked: Inspect, *, now: float) -> tuple[bytes, Said]:
-        """Return what is said to whom: the answer to ``peer``, or the question to a reader."""
-        what, _, of = asked.what.partition(OF)
-        if of:
-            return self._ask_of(peer, replace(asked, what=what), of)
-        found = table(self._look(now=now), what)
-        if found is None:
-            return peer, refuse(Refusal.INSPECT, f"no table {what!r}: {', '.join(TABLES)}")
-        return peer, Inspected(request=asked.request, columns=found[0], rows=found[1])
-
-    def answered(self, member: Member, told: Inspected | Refused) -> tuple[Send, ...]:
-        """Hand a reader's answer to who asked; what nobody asked of it goes nowhere."""
-        question = self._waiting.get(told.request)
-        if question is None or question.registration != member.registration:
-            return ()
-        del self._waiting[told.request]
-        return (Send(question.peer, replace(told, request=question.request)),)
-
-    def _ask_of(self, peer: bytes, asked: Inspect, of: str) -> tuple[bytes, Said]:
-        member = next((m for m in self._members if m.registration.hex() == of), None)
+    def ask_member(
+        self, peer: bytes, inspect: Inspect, *, registration: str
+    ) -> tuple[bytes, Inspect | Inspected | Refused]:
+        """Return who is sent what: the answer to ``peer``, or the request to the reader."""
+        member = next((m for m in self._membership if m.registration.hex() == registration), None)
         if member is None:
-            return peer, refuse(Refusal.INSPECT, f"nobody of the registration {of} is here")
-        if asked.what == JOINED:
-            rows = tuple(
-                (one.topic, LEVELS[one.level], one.version, answers.lag_versions(self._ingest, one))
-                for one in member.joined.values()
-            )
-            columns = ("topic", "level", "version", "lag_versions")
-            return peer, Inspected(request=asked.request, columns=columns, rows=rows)
+            return peer, refuse(Refusal.INSPECT, f"no member has the registration {registration}")
+        if inspect.what == JOINED:
+            return peer, self._positions(member, inspect.request)
         to = member.peers.get(CONTROL_CHANNEL, b"")
         if member.role != READER or member.state == LOST or not to:
-            return peer, refuse(Refusal.INSPECT, f"{member.name} is no reader that hears us")
-        self._last += 1
-        self._waiting[self._last] = _Question(peer, asked.request, member.registration)
+            return peer, refuse(Refusal.INSPECT, f"{member.name} is no reader that is connected")
+        self._last_id += 1
+        self._waiting[self._last_id] = _Forwarded(peer, inspect.request, member.registration)
         while len(self._waiting) > WAITING_MAX:
             del self._waiting[next(iter(self._waiting))]
-        return to, replace(asked, request=self._last)
+        return to, replace(inspect, request=self._last_id)
+
+    def on_answer(self, member: Member, answer: Inspected | Refused) -> tuple[Send, ...]:
+        """Forward a reader's answer to the operator that waits for it; drop any other."""
+        found = self._waiting.get(answer.request)
+        if found is None or found.registration != member.registration:
+            return ()
+        del self._waiting[answer.request]
+        return (Send(found.peer, replace(answer, request=found.request)),)
+
+    def _positions(self, member: Member, request: int) -> Inspected:
+        rows = tuple(
+            (one.topic, LEVELS[one.level], one.version, lag_versions(self._ingest, one))
+            for one in member.joined.values()
+        )
+        columns = ("topic", "level", "version", "lag_versions")
+        return Inspected(request=request, columns=columns, rows=rows)
+
+
+def inspected(status: HubStatus, inspect: Inspect) -> Inspected | Refused:
+    """Return the table of the hub that ``inspect`` names."""
+    found = table(status, inspect.what)
+    if found is None:
+        return refuse(Refusal.INSPECT, f"no table {inspect.what!r}: {', '.join(TABLES)}")
+    return Inspected(request=inspect.request, columns=found[0], rows=found[1])

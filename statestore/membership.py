@@ -1,10 +1,10 @@
-"""Members: who is connected, whether it is still there, what it follows, how far it is behind.
+"""Membership: who is connected, whether it is alive, what it follows and how far it lags.
 
-    Hello ──▶ LIVE ──silent──▶ SUSPECT ──silent──▶ LOST ──KEPT_S, or its place is needed──▶ gone
-                ▲──────────── heard ────────────────┘                    Bye: gone at once
+    Hello ──▶ LIVE ──silent──▶ SUSPECT ──silent──▶ LOST ──KEPT_S, or a new member needs room──▶ gone
+                ▲────── any message ──────────────┘                    Bye: gone at once
 
 A member is one registration with at most one connection per channel.
-Invariant: each connection belongs to the member that names it, and nobody else.
+Invariant: each connection belongs to exactly the member that names it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,40 +12,39 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ..topics.entries import NONE
-from ..topics.liveness import LIVE, LOST, LOST_S, SUSPECT_S, Liveness
-from ..topics.wire.messages import OPERATOR, Have, Hello, Position, Status
+from ..topics.liveness import LIVE, LOST, LOST_S, SUSPECT_S, Liveness, LivenessState
+from ..topics.wire.messages import Channel, Have, Hello, Position, Role, Status
 
 MEMBERS_MAX: Final = 4096  # four times the drivers that the design names
-KEPT_S: Final = 300.0  # a lost member is shown for so long: time for an operator to look
+KEPT_S: Final = 300.0  # a lost member is listed for so long: time for an operator to look
 
 
 @dataclass(slots=True, kw_only=True)
 class Member:
-    """One registered peer. ``peers``: its connection of each channel."""
+    """One registered peer."""
 
     registration: bytes
-    role: int
+    role: Role
     name: str
     liveness: Liveness
-    heard_at: float
-    since: float
-    state: str = LIVE
-    peers: dict[int, bytes] = field(default_factory=dict)
-    joined: dict[int, Position] = field(default_factory=dict)
-    judged: Have | None = None  # what a publisher was told that the hub has
+    seen_at: float  # when its last message arrived
+    state: LivenessState = LIVE
+    peers: dict[Channel, bytes] = field(default_factory=dict)  # its connection of each channel
+    joined: dict[int, Position] = field(default_factory=dict)  # by topic, as it last reported
+    have: Have | None = None  # of a publisher: the last Have that it was sent
     lag_versions: int = 0
     lag_us: int = 0
     held_bytes: int = 0
     budget_bytes: int = 0
 
     def follows(self, topic: int, level: int) -> bool:
-        """Tell whether it has joined ``topic`` at ``level``."""
+        """Return whether it has joined ``topic`` at ``level``."""
         position = self.joined.get(topic)
         return position is not None and position.level == level
 
 
-class Members:
-    """Everybody who said Hello and was not forgotten."""
+class Membership:
+    """Every member that said Hello and is not gone."""
 
     def __init__(
         self,
@@ -57,9 +56,10 @@ class Members:
         self._members_max = members_max
         self._suspect_s = suspect_s
         self._lost_s = lost_s
-        self._members: dict[bytes, Member] = {}
-        self._connections: dict[bytes, tuple[Member, int]] = {}
+        self._members: dict[bytes, Member] = {}  # by registration
+        self._connections: dict[bytes, tuple[Member, Channel]] = {}  # by peer
         self._followers: dict[tuple[int, int], int] = {}
+        """By topic and level: how many members that are not LOST have joined it."""
 
     def __len__(self) -> int:
         return len(self._members)
@@ -67,48 +67,49 @@ class Members:
     def __iter__(self) -> Iterator[Member]:
         return iter(self._members.values())
 
-    def at(self, peer: bytes) -> tuple[Member, int] | None:
-        """Return the member behind a connection, and the connection's channel."""
+    def find(self, peer: bytes) -> tuple[Member, Channel] | None:
+        """Return the member of a connection, and the connection's channel."""
         return self._connections.get(peer)
 
     def followers(self, topic: int, level: int) -> int:
-        """Tell how many members follow ``topic`` at ``level``; lost ones do not."""
+        """Return how many members that are not LOST follow ``topic`` at ``level``."""
         return self._followers.get((topic, level), 0)
 
-    def greet(self, peer: bytes, hello: Hello, *, now: float) -> Member | None:
-        """Take a Hello; a second one changes nothing. None: every place is taken.
+    def register(self, peer: bytes, hello: Hello, *, now: float) -> Member | None:
+        """Return the member of ``hello``; a repeated Hello changes nothing. None: no room.
 
-        A connection that had another registration leaves it; a member that comes with a new
-        connection for a channel loses the old one; in another role it is another member.
+        A connection that had another registration leaves it; a member with a new connection for a
+        channel loses the old one; in another role it is another member.
         """
+        role, channel = Role(hello.role), Channel(hello.channel)
         member = self._members.get(hello.registration)
-        if member is not None and member.role != hello.role:
-            self.leave(member)
+        if member is not None and member.role != role:
+            self.remove(member)
             member = None
-        member = member or self._admit(hello, now)
+        member = member or self._admit(hello, role, now=now)
         if member is None:
             return None
-        if self._connections.get(peer) != (member, hello.channel):
-            self.hang_up(peer)
-            old = member.peers.get(hello.channel)
+        if self._connections.get(peer) != (member, channel):
+            self._disconnect(peer)
+            old = member.peers.get(channel)
             if old is not None:
-                self.hang_up(old)
-            member.peers[hello.channel] = peer
-            self._connections[peer] = (member, hello.channel)
+                self._disconnect(old)
+            member.peers[channel] = peer
+            self._connections[peer] = (member, channel)
         member.name = hello.name
-        self.heard(member, now=now)
+        self.mark_alive(member, now=now)
         return member
 
-    def heard(self, member: Member, *, now: float) -> None:
-        """Take a sign of life; who was LOST follows again what it had joined."""
-        member.heard_at = now
+    def mark_alive(self, member: Member, *, now: float) -> None:
+        """Count a sign of life; a member that was LOST follows again what it had joined."""
+        member.seen_at = now
         member.liveness.heard(now)
         if member.state == LOST:
             self._count(member.joined.values(), 1)
         member.state = LIVE
 
     def join(self, member: Member, positions: Iterable[Position]) -> None:
-        """Follow each topic at the level of its position; the last word on a topic stands."""
+        """Let ``member`` follow each topic at the level of its position, instead of before."""
         for position in positions:
             self.drop(member, (position.topic,))
             if position.level != NONE:
@@ -116,54 +117,47 @@ class Members:
                 self._count((position,), 1)
 
     def drop(self, member: Member, topics: Iterable[int]) -> None:
-        """Follow ``topics`` no longer."""
+        """Let ``member`` follow ``topics`` no longer."""
         for topic in topics:
             position = member.joined.pop(topic, None)
             if position is not None:
                 self._count((position,), -1)
 
-    def report(self, member: Member, message: Status, *, lag_of: Callable[[Position], int]) -> None:
-        """Take what a reader says of itself; ``lag_of`` judges where it stands in one topic."""
-        self.join(member, message.positions)
-        member.lag_us = message.lag_us
-        member.held_bytes = message.held_bytes
-        member.budget_bytes = message.budget_bytes
+    def update(self, member: Member, status: Status, *, lag_of: Callable[[Position], int]) -> None:
+        """Record what a reader reports of itself; ``lag_of`` gives the lag of one position."""
+        self.join(member, status.positions)
+        member.lag_us = status.lag_us
+        member.held_bytes = status.held_bytes
+        member.budget_bytes = status.budget_bytes
         member.lag_versions = sum(map(lag_of, member.joined.values()))
 
-    def hang_up(self, peer: bytes) -> None:
-        """Forget a connection; its member stays."""
-        found = self._connections.pop(peer, None)
-        if found is not None:
-            member, channel = found
-            del member.peers[channel]
-
-    def leave(self, member: Member) -> None:
-        """Forget a member, its connections and what it followed."""
+    def remove(self, member: Member) -> None:
+        """Remove a member, its connections and what it followed."""
         if member.state != LOST:
             self._count(member.joined.values(), -1)
         for peer in tuple(member.peers.values()):
-            self.hang_up(peer)
+            self._disconnect(peer)
         del self._members[member.registration]
 
     def expire(self, *, now: float) -> tuple[Member, ...]:
-        """Judge everybody's silence and return who has just become LOST."""
+        """Update every member's state and return those that have just become LOST."""
         lost: list[Member] = []
         for member in tuple(self._members.values()):
             if member.state == LOST:
-                if now >= member.heard_at + KEPT_S:
-                    self.leave(member)
+                if now >= member.seen_at + KEPT_S:
+                    self.remove(member)
                 continue
             member.state = member.liveness.state(now)
             if member.state == LOST:
                 self._count(member.joined.values(), -1)
-                if member.role == OPERATOR:
-                    self.leave(member)  # it came to look, and went
+                if member.role == Role.OPERATOR:
+                    self.remove(member)  # a command line that ended
                 else:
                     lost.append(member)
         return tuple(lost)
 
-    def forget_topics(self) -> None:
-        """Forget what everybody follows: the topics of another epoch are other topics."""
+    def drop_everything(self) -> None:
+        """Let nobody follow anything: the topics of another epoch are other topics."""
         for member in self._members.values():
             member.joined.clear()
             member.lag_versions = 0
@@ -186,22 +180,27 @@ class Members:
                     counted[key] = counted.get(key, 0) + 1
         assert counted == {key: count for key, count in self._followers.items() if count}
 
-    def _admit(self, hello: Hello, now: float) -> Member | None:
+    def _admit(self, hello: Hello, role: Role, *, now: float) -> Member | None:
         if len(self._members) >= self._members_max:
             lost = [member for member in self._members.values() if member.state == LOST]
             if not lost:
                 return None
-            self.leave(min(lost, key=lambda member: member.heard_at))
+            self.remove(min(lost, key=lambda member: member.seen_at))
         member = Member(
             registration=hello.registration,
-            role=hello.role,
+            role=role,
             name=hello.name,
             liveness=Liveness(now, self._suspect_s, self._lost_s),
-            heard_at=now,
-            since=now,
+            seen_at=now,
         )
         self._members[hello.registration] = member
         return member
+
+    def _disconnect(self, peer: bytes) -> None:
+        found = self._connections.pop(peer, None)
+        if found is not None:
+            member, channel = found
+            del member.peers[channel]
 
     def _count(self, positions: Iterable[Position], change: int) -> None:
         for position in positions:

@@ -1,4 +1,4 @@
-"""Readers: what a reader asks of a hub, and what it is answered.
+"""Reader requests: how a hub answers its readers, from its topics and its members.
 
 Join ─▶ Joined    Drop ─▶ Dropped    Status ─▶ nothing    CatchUp ─▶ a stream, Credit, Cancel
 """
@@ -7,8 +7,13 @@ from collections.abc import Callable
 from typing import Final
 
 from ..topics.bulk import Sender, chunks
+from ..topics.entries import FULL
+from ..topics.offers import offered
 from ..topics.wire.messages import (
+    BEHIND,
+    CURRENT,
     DENIED,
+    SNAPSHOT,
     Cancel,
     CatchUp,
     Credit,
@@ -17,90 +22,92 @@ from ..topics.wire.messages import (
     Join,
     Joined,
     Message,
+    Position,
     Refused,
     Status,
+    TopicState,
 )
 from ..topics.wire.refusal import Refusal, refuse
-from . import replies as answers
 from .ingest import Ingest
-from .membership import Member, Members
+from .membership import Member, Membership
 
-WAIT_MS: Final = 250  # before what needs a publisher first is asked again
+WAIT_MS: Final = 250  # before a reader asks again for what needs a publisher first
 
-Question = Join | Drop | Status | CatchUp | Credit | Cancel
+ReaderRequest = Join | Drop | Status | CatchUp | Credit | Cancel
 
 
-class Readers:
-    """The side of a hub that faces its readers; it keeps nothing of its own."""
+class ReaderRequests:
+    """The side of a hub that faces its readers; it has no state of its own.
+
+    ``stamp`` returns the current (start, time in µs) of what is sent.
+    """
 
     def __init__(
         self,
         ingest: Ingest,
-        members: Members,
+        membership: Membership,
         *,
         sender: Sender,
-        place: Callable[[], tuple[int, int]],
+        stamp: Callable[[], tuple[int, int]],
     ) -> None:
         self._ingest = ingest
-        self._members = members
+        self._membership = membership
         self._sender = sender
-        self._place = place
+        self._stamp = stamp
 
-    def answer(self, member: Member, peer: bytes, question: Question) -> Message | None:
-        """Do what is asked and return the answer, which may be a refusal; None: there is none."""
-        match question:
+    def answer(self, member: Member, peer: bytes, request: ReaderRequest) -> Message | None:
+        """Obey ``request`` and return its answer, which may be a refusal; None: it needs none."""
+        match request:
             case Join():
-                return self._on_join(member, question)
-            case Drop(request=request, topics=topics):
-                self._members.drop(member, topics)
-                return Dropped(request=request)
+                return self._on_join(member, request)
+            case Drop(request=number, topics=topics):
+                self._membership.drop(member, topics)
+                return Dropped(request=number)
             case Status():
-                return self._on_status(member, question)
+                return self._on_status(member, request)
             case CatchUp():
-                return self._on_catch_up(peer, question)
+                return self._on_catch_up(peer, request)
             case Credit(stream=stream, amount=amount):
                 self._sender.credit(peer, stream, amount)
             case Cancel(stream=stream):
                 self._sender.cancel(peer, stream)
         return None
 
-    def _on_join(self, member: Member, message: Join) -> Message:
-        if not self._ingest.slots:
-            return refuse(
-                Refusal.RETRY, "no catalogd has announced itself here yet", retry_ms=WAIT_MS
-            )
-        fault = self._too_many(len(message.positions))
+    def _on_join(self, member: Member, join: Join) -> Message:
+        ingest = self._ingest
+        if not ingest.slots:
+            text = "no catalogd has announced itself here yet"
+            return refuse(Refusal.RETRY, text, retry_ms=WAIT_MS)
+        fault = self._too_many(len(join.positions))
         if fault is not None:
             return fault
         states = tuple(
-            answers.state(self._ingest, one, joined=member.follows(one.topic, one.level))
-            for one in message.positions
+            topic_state(ingest, one, joined=member.follows(one.topic, one.level))
+            for one in join.positions
         )
-        told = zip(message.positions, states, strict=True)
-        self._members.join(member, (one for one, state in told if state.answer != DENIED))
-        epoch, start = self._ingest.epoch, self._ingest.start
-        return Joined(request=message.request, epoch=epoch, start=start, topics=states)
+        answered = zip(join.positions, states, strict=True)
+        self._membership.join(member, (one for one, state in answered if state.answer != DENIED))
+        return Joined(request=join.request, epoch=ingest.epoch, start=ingest.start, topics=states)
 
-    def _on_status(self, member: Member, message: Status) -> Message | None:
+    def _on_status(self, member: Member, status: Status) -> Refused | None:
         slots = self._ingest.slots
         if not slots:
-            return None  # the hub was restarted: the reader will be told what there is
-        fault = self._too_many(len(message.positions))
-        strange = [one.topic for one in message.positions if one.topic not in slots]
-        if fault is None and strange:
-            fault = refuse(Refusal.TOPIC, f"no topic {strange[0]}", topic=strange[0])
-        if fault is None:
-            self._members.report(
-                member, message, lag_of=lambda one: answers.lag_versions(self._ingest, one)
-            )
-        return fault
-
-    def _on_catch_up(self, peer: bytes, message: CatchUp) -> Message | None:
-        fault = self._too_many(len(message.wanted))
+            return None  # the hub was restarted: the reader joins anew once a publisher announced
+        fault = self._too_many(len(status.positions))
         if fault is not None:
             return fault
-        parts = chunks(message.stream, message.wanted, find=self._ingest.find, place=self._place)
-        busy = self._sender.open(peer, message.stream, credit=message.credit, parts=parts)
+        unknown = [one.topic for one in status.positions if one.topic not in slots]
+        if unknown:
+            return refuse(Refusal.TOPIC, f"no topic {unknown[0]}", topic=unknown[0])
+        self._membership.update(member, status, lag_of=lambda one: lag_versions(self._ingest, one))
+        return None
+
+    def _on_catch_up(self, peer: bytes, catch_up: CatchUp) -> Message | None:
+        fault = self._too_many(len(catch_up.wanted))
+        if fault is not None:
+            return fault
+        parts = chunks(catch_up.stream, catch_up.wanted, find=self._ingest.find, place=self._stamp)
+        busy = self._sender.open(peer, catch_up.stream, credit=catch_up.credit, parts=parts)
         return busy.message if busy else None
 
     def _too_many(self, asked: int) -> Refused | None:
@@ -108,3 +115,38 @@ class Readers:
         if not topics or asked <= 2 * topics:  # two levels
             return None
         return refuse(Refusal.TOO_MANY, f"{asked} topics at once, and there are {topics}")
+
+
+def topic_state(ingest: Ingest, position: Position, *, joined: bool = False) -> TopicState:
+    """Return the answer to one position of a Join.
+
+    ``joined``: the reader follows the topic at that level already, and may keep it though the
+    level is not offered any more. A reader that is ahead of the hub is current.
+    """
+    slot = ingest.slots.get(position.topic)
+    allowed = joined or offered(ingest.offers, position.topic, position.level)
+    if slot is None or not allowed:
+        answer, version, full_bytes = DENIED, 0, 0
+    else:
+        version, floor = slot.topic.version, slot.topic.floor
+        full_bytes = slot.topic.held_bytes if position.level == FULL else 0
+        same = position.epoch == ingest.epoch
+        if same and position.version >= version:
+            answer = CURRENT
+        elif same and position.version >= max(floor, 1):
+            answer = BEHIND
+        else:
+            answer = SNAPSHOT
+    return TopicState(
+        topic=position.topic,
+        level=position.level,
+        answer=answer,
+        version=version,
+        full_bytes=full_bytes,
+    )
+
+
+def lag_versions(ingest: Ingest, position: Position) -> int:
+    """Return how many versions ``position``, of a topic that exists, is behind the hub's."""
+    version = ingest.slots[position.topic].topic.version
+    return max(0, version - position.version) if position.epoch == ingest.epoch else version

@@ -16,10 +16,10 @@ from ..topics.link import Link, LinkCounts, Received
 from ..topics.wire.codec import decode, encode
 from ..topics.wire.header import DELTA_KIND
 from .config import StatestoredConfig
-from .facts import Fact, Heard, Subscription, Tick, Undecodable, Unreachable
+from .facts import Fact, MessageReceived, Subscription, Tick, Undecodable, Unreachable
 from .hub import Effect, Hub
 from .ingest import Broadcast
-from .status import Status
+from .status import HubStatus
 
 REQUESTS: Final = "requests"  # the ROUTER
 DATA: Final = "data"  # the XPUB
@@ -50,7 +50,7 @@ class Statestored:
         self._stopping = False
         self._status_at = 0.0
         self.turned_at = clock()
-        self.status: Status = hub.status(now=clock())
+        self.status: HubStatus = hub.status(now=clock())
 
     @property
     def counts(self) -> LinkCounts:
@@ -147,7 +147,7 @@ def _fact(name: str, peer: bytes, *, frame: bytes) -> Fact:
     if name == DATA:
         return Subscription(frame)
     try:
-        return Heard(peer, decode(frame))
+        return MessageReceived(peer, decode(frame))
     except WireError as error:
         return Undecodable(peer, error)
 

@@ -1,6 +1,7 @@
-"""Status: an immutable picture of a hub, for whoever looks: pages, metrics, operators.
+"""Status: an immutable picture of a hub for pages, metrics and operators.
 
-Columns of ``tables()`` are what ``Inspect`` is answered with; other threads may hold a Status.
+``table`` gives the columns and rows that ``Inspect`` is answered with; any thread may hold a
+HubStatus.
 """
 
 from dataclasses import asdict, dataclass, field, fields
@@ -8,12 +9,10 @@ from typing import Final
 
 from ..topics.entries import FULL, MINIMAL, MINIMAL_BYTES
 from ..topics.liveness import LIVE, SUSPECT_S
-from .facts import ROLES
 from .ingest import Ingest
-from .membership import Member, Members
+from .membership import Member, Membership
 
 TABLES: Final = ("status", "topics", "subscribers")
-JOINED: Final = "joined"  # of one member: what it follows
 
 Cell = str | int | float | bool | None
 Rows = tuple[tuple[Cell, ...], ...]
@@ -27,22 +26,22 @@ class Counts:
     delta_bytes: int = 0
     broadcasts: int = 0  # frames, but heartbeats
     chunks: int = 0  # of its own catch-ups
-    catch_ups: int = 0  # asked by readers
+    catch_ups: int = 0  # requested by readers
     hellos: int = 0
     barriers: int = 0
-    lost: int = 0  # members that fell silent
+    lost: int = 0  # members whose silence made them LOST
     undecodable: int = 0
-    unreachable: int = 0  # messages that found no peer, or a full queue
+    unreachable: int = 0  # messages not sent: no such peer, or its queue is full
     subscriptions_odd: int = 0
     refused: dict[str, int] = field(default_factory=dict)  # by code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicStatus:
-    """One topic. ``lag_versions``: behind what the publisher said last.
+    """One topic. ``lag_versions``: behind the publisher's last heartbeat.
 
-    ``full_bytes`` and ``minimal_bytes``: what each member at that level is accounted for it;
-    what a member at minimal has pulled comes on top.
+    ``full_bytes`` and ``minimal_bytes``: what the topic takes of a member at that level; what a
+    member at minimal has pulled comes on top.
     """
 
     topic: int
@@ -59,7 +58,7 @@ class TopicStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriberStatus:
-    """One member. ``lag_s`` is its own word, and its silence while it is not LIVE."""
+    """One member. ``lag_s`` is what it reported, and its silence while it is not LIVE."""
 
     name: str
     registration: str
@@ -73,7 +72,7 @@ class SubscriberStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class HubStatus:
     """A hub at one moment. ``problem``: why it does not serve everything; empty when it does."""
 
     hub: int
@@ -95,8 +94,8 @@ class Status:
     subscribers: tuple[SubscriberStatus, ...]
 
 
-def problem(ingest: Ingest) -> str:
-    """Say why a hub does not serve everything yet; empty when it does."""
+def problem_of(ingest: Ingest) -> str:
+    """Return why a hub does not serve everything yet; empty when it does."""
     if not ingest.slots:
         return "no catalogd has announced itself yet"
     if ingest.seeding:
@@ -104,8 +103,8 @@ def problem(ingest: Ingest) -> str:
     return ""
 
 
-def warning(status: Status) -> str:
-    """Say what is wrong while a hub serves on; empty if nothing is."""
+def warning(status: HubStatus) -> str:
+    """Return what is wrong while a hub serves on; empty if nothing is."""
     if not status.publisher or status.publisher_silent_s < SUSPECT_S:
         return ""
     return (
@@ -115,8 +114,8 @@ def warning(status: Status) -> str:
     )
 
 
-def topics_of(ingest: Ingest, members: Members) -> tuple[TopicStatus, ...]:
-    """Picture every topic."""
+def topic_statuses(ingest: Ingest, membership: Membership) -> tuple[TopicStatus, ...]:
+    """Return the status of every topic."""
     return tuple(
         TopicStatus(
             topic=number,
@@ -126,20 +125,20 @@ def topics_of(ingest: Ingest, members: Members) -> tuple[TopicStatus, ...]:
             entries=len(slot.topic),
             full_bytes=slot.topic.held_bytes,
             minimal_bytes=MINIMAL_BYTES,
-            full_members=members.followers(number, FULL),
-            minimal_members=members.followers(number, MINIMAL),
+            full_members=membership.followers(number, FULL),
+            minimal_members=membership.followers(number, MINIMAL),
             lag_versions=max(0, slot.published - slot.topic.version),
         )
         for number, slot in ingest.slots.items()
     )
 
 
-def subscribers_of(members: Members, *, now: float) -> tuple[SubscriberStatus, ...]:
-    """Picture every member."""
-    return tuple(_subscriber(member, now) for member in members)
+def subscriber_statuses(membership: Membership, *, now: float) -> tuple[SubscriberStatus, ...]:
+    """Return the status of every member."""
+    return tuple(_subscriber(member, now) for member in membership)
 
 
-def table(status: Status, what: str) -> tuple[tuple[str, ...], Rows] | None:
+def table(status: HubStatus, what: str) -> tuple[tuple[str, ...], Rows] | None:
     """Return columns and rows of the table ``what``; None if there is none of that name."""
     match what:
         case "status":
@@ -154,11 +153,11 @@ def table(status: Status, what: str) -> tuple[tuple[str, ...], Rows] | None:
 
 
 def _subscriber(member: Member, now: float) -> SubscriberStatus:
-    silent_s = 0.0 if member.state == LIVE else now - member.heard_at
+    silent_s = 0.0 if member.state == LIVE else now - member.seen_at
     return SubscriberStatus(
         name=member.name,
         registration=member.registration.hex(),
-        role=ROLES[member.role],
+        role=member.role.name.lower(),
         state=member.state,
         topics=len(member.joined),
         lag_versions=member.lag_versions,
@@ -168,7 +167,7 @@ def _subscriber(member: Member, now: float) -> SubscriberStatus:
     )
 
 
-def _facts(status: Status) -> dict[str, Cell]:
+def _facts(status: HubStatus) -> dict[str, Cell]:
     apart = ("counts", "topics", "subscribers")
     facts: dict[str, Cell] = {
         f.name: getattr(status, f.name) for f in fields(status) if f.name not in apart

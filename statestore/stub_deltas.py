@@ -1,4 +1,4 @@
-"""Derived: the deltas that a hub makes itself, from those that it was sent."""
+"""Stub deltas: the deltas that a hub makes itself, from those that it received."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -11,7 +11,7 @@ from ..topics.wire.messages import SOURCE_CATCH_UP, Chunk, Delta
 
 
 def minimal(delta: Delta) -> Delta:
-    """Return what a subscriber at MINIMAL is told of ``delta``, which is of FULL."""
+    """Return ``delta``, which is of FULL, as a subscriber at MINIMAL receives it."""
     entries = tuple(map(stub, delta.entries))
     return replace(delta, level=MINIMAL, entries=entries, stubbed=False)
 
@@ -22,10 +22,11 @@ def stub_bytes(entries: Iterable[Entry]) -> int:
 
 
 def brought(topic: Topic, chunk: Chunk, *, from_version: int, stub_bytes: int) -> Delta:
-    """Return the news of a catch-up that ``chunk`` ended: stubs over (from_version, its cut].
+    """Return the stubs of what a catch-up brought, once ``chunk`` has ended it.
 
-    A horizon where the stubs, ``stub_bytes`` of them, are too many, or where tombstones may be
-    missing: after a snapshot, whose ``from_version`` is 0, and below the floor.
+    They are the changes after ``from_version``. An invalidate-all marker (``horizon``) takes their
+    place if they have too many bytes, or if tombstones may be missing: after a snapshot, whose
+    ``from_version`` is 0, and below the floor.
     """
     horizon = from_version < max(topic.floor, 1) or stub_bytes > STUBS_BYTES_MAX
     entries = () if horizon else tuple(map(stub, topic.since(from_version)))

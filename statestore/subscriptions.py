@@ -1,6 +1,6 @@
-"""Subscriptions: what somebody listens to, as far as a hub must know, and the barrier's answer.
+"""Subscriptions: the topics with subscribers at minimal, and the answers to barriers.
 
-They come from anybody who connects to the data socket, so whatever they hold is bounded here.
+Anybody who connects to the data socket subscribes to anything, so what is kept here is bounded.
 """
 
 from ..topics.entries import FULL, MINIMAL
@@ -12,22 +12,22 @@ _BARRIER_BYTES = len(BARRIER_PREFIX) + NONCE_BYTES
 
 
 class Subscriptions:
-    """``minimal``: the topics that somebody listens to at level minimal."""
+    """``minimal``: the topics that have a subscriber at level minimal."""
 
     def __init__(self, counts: Counts) -> None:
         self.minimal: set[int] = set()
         self._counts = counts
 
     def take(self, frame: bytes) -> bytes | None:
-        """Take one; the first byte is 1 where it begins. Return the barrier that answers it."""
-        begins, asked = frame[:1] == b"\1", frame[1:]
-        if asked.startswith(BARRIER_PREFIX) and len(asked) == _BARRIER_BYTES:
+        """Record a subscription (first byte 1) or its end; return the barrier that answers it."""
+        begins, prefixed = frame[:1] == b"\1", frame[1:]
+        if prefixed.startswith(BARRIER_PREFIX) and len(prefixed) == _BARRIER_BYTES:
             self._counts.barriers += begins
-            return asked if begins else None
-        topic = int.from_bytes(asked[1:3])
+            return prefixed if begins else None
+        topic = int.from_bytes(prefixed[1:3])
         known = is_topic(topic, NUM_TOPICS_MAX)
-        if known and asked == prefix(topic, MINIMAL):
+        if known and prefixed == prefix(topic, MINIMAL):
             (self.minimal.add if begins else self.minimal.discard)(topic)
-        elif asked != HEARTBEAT_PREFIX and not (known and asked == prefix(topic, FULL)):
+        elif prefixed != HEARTBEAT_PREFIX and not (known and prefixed == prefix(topic, FULL)):
             self._counts.subscriptions_odd += 1
         return None

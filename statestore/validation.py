@@ -1,26 +1,83 @@
-"""Faults: what is refused though it is well formed, and how often a peer is told so."""
+"""Validation: which well-formed messages are refused, and how often a peer is sent a refusal."""
 
 from collections import OrderedDict
 from typing import Final
 
 from ..topics.entries import FULL
 from ..topics.wire.header import HORIZON, PROTOCOL, PROTOCOL_MIN, Header
-from ..topics.wire.messages import Chunk, Hello, Refused
+from ..topics.wire.messages import (
+    Announce,
+    Bye,
+    Cancel,
+    CatchUp,
+    Channel,
+    Chunk,
+    Compare,
+    Credit,
+    Delta,
+    Drop,
+    Heartbeat,
+    Hello,
+    Inspect,
+    Inspected,
+    Join,
+    Message,
+    Order,
+    Pull,
+    Refused,
+    Report,
+    Role,
+    Status,
+    Sync,
+    Validate,
+)
 from ..topics.wire.refusal import Refusal, refuse
-from .facts import CHANNELS, ROLES
 
 AGAIN_MS: Final = 1000  # before a publisher is asked again for what was refused
-TOLD_EVERY_S: Final = 1.0  # one refusal a peer for what names no request: rubbish comes in floods
-TOLD_MAX: Final = 1024  # peers of whom it is remembered
+REFUSAL_EVERY_S: Final = 1.0  # one a peer for what names no request: rubbish comes in floods
+LIMITED_PEERS_MAX: Final = 1024  # peers that the limiter remembers
+
+_ANY_ROLE: Final = frozenset(Role)
+_ANY_CHANNEL: Final = frozenset(Channel)
+_READER: Final = frozenset({Role.READER})
+_PUBLISHER: Final = frozenset({Role.PUBLISHER})
+_CONTROL: Final = frozenset({Channel.CONTROL})
+_BULK: Final = frozenset({Channel.BULK})
+
+_ALLOWED: Final[dict[type, tuple[frozenset[Role], frozenset[Channel]]]] = {
+    Join: (_READER, _CONTROL),
+    Drop: (_READER, _CONTROL),
+    Status: (_ANY_ROLE, _CONTROL),
+    Inspect: (_ANY_ROLE, _CONTROL),
+    Inspected: (_READER, _CONTROL),
+    Bye: (_ANY_ROLE, _ANY_CHANNEL),
+    Refused: (_ANY_ROLE, _ANY_CHANNEL),
+    CatchUp: (_READER, _BULK),
+    Credit: (_READER, _BULK),
+    Cancel: (_READER, _BULK),
+    Announce: (_PUBLISHER, _CONTROL),
+    Heartbeat: (_PUBLISHER, _CONTROL),
+    Chunk: (_PUBLISHER, _BULK),
+    Delta: (_PUBLISHER, _BULK),
+}
+
+
+def role_fault(message: Message, *, role: Role, channel: Channel) -> Refused | None:
+    """Return why a peer in ``role`` may not send ``message`` on ``channel``; None if it may."""
+    roles, channels = _ALLOWED.get(type(message), (frozenset(), frozenset()))
+    if role in roles and channel in channels:
+        return None
+    sender = f"a {role.name.lower()} on {channel.name.lower()}"
+    return refuse(Refusal.ROLE, f"{type(message).__name__} is not understood from {sender}")
 
 
 def hello_fault(hello: Hello) -> Refused | None:
-    """Return why nobody can be greeted so; None if it can be."""
+    """Return why ``hello`` cannot be accepted; None if it can."""
     if min(PROTOCOL, hello.protocol_max) < max(PROTOCOL_MIN, hello.protocol_min):
         offered = f"protocol {hello.protocol_min} to {hello.protocol_max} offered"
         text = f"{offered}, {PROTOCOL_MIN} to {PROTOCOL} spoken here: upgrade one side"
         return refuse(Refusal.VERSION, text)
-    if hello.role not in ROLES or hello.channel not in CHANNELS:
+    if hello.role not in set(Role) or hello.channel not in set(Channel):
         return refuse(Refusal.ROLE, f"role {hello.role} on channel {hello.channel} is none")
     return None
 
@@ -51,18 +108,32 @@ def chunk_fault(chunk: Chunk) -> Refused | None:
     return refuse(Refusal.CHUNK, problem, retry_ms=AGAIN_MS, topic=chunk.topic)
 
 
-class Told:
-    """Which peers were lately told of a fault that names no request."""
+def request_id(message: Message | None) -> int:
+    """Return the id of the request or stream that ``message`` opens or serves; 0 if it has none."""
+    match message:
+        case Join() | Drop() | Inspect() | Pull() | Sync() | Compare() | Validate():
+            return message.request
+        case Order() | Report():
+            return message.request
+        case CatchUp() | Credit() | Cancel() | Chunk():
+            return message.stream
+        case _:
+            return 0
+
+
+class RefusalLimiter:
+    """Which peers were lately sent a refusal of something that names no request."""
 
     def __init__(self) -> None:
         self._until: OrderedDict[bytes, float] = OrderedDict()
+        """By peer, the oldest first: until when it is sent no other one."""
 
-    def again(self, peer: bytes, *, now: float) -> bool:
-        """Tell whether ``peer`` is to be told now, and remember that it was."""
+    def allows(self, peer: bytes, *, now: float) -> bool:
+        """Return whether ``peer`` may be sent a refusal now, and count it as sent if so."""
         if now < self._until.get(peer, now):
             return False
-        self._until[peer] = now + TOLD_EVERY_S
+        self._until[peer] = now + REFUSAL_EVERY_S
         self._until.move_to_end(peer)
-        if len(self._until) > TOLD_MAX:
+        if len(self._until) > LIMITED_PEERS_MAX:
             self._until.popitem(last=False)
         return True

@@ -202,7 +202,7 @@ class World:
 
     def converged(self, site: Site) -> bool:
         place = self.catalog.published.position
-        ingest = site.hub._ingest
+        ingest = site.hub.ingest
         if (ingest.epoch, ingest.start) != place or ingest.seeding:
             return False
         theirs = {number: slot.topic for number, slot in ingest.slots.items()}
@@ -229,7 +229,7 @@ class World:
             _, channel, frame = site.to_hub.popleft()
             message = decode(frame)
             peer = site.peer(channel)
-            fact = facts.Heard(peer, message)
+            fact = facts.MessageReceived(peer, message)
             if isinstance(message, Delta):
                 fact = facts.Put(peer, frame)
             effects += site.hub.handle(fact, now=self.now)
@@ -245,7 +245,7 @@ class World:
                     self._send(site.to_publisher, channel, encode(effect.message))
 
     def _check_no_rollback(self, site: Site) -> None:
-        for number, slot in site.hub._ingest.slots.items():
+        for number, slot in site.hub.ingest.slots.items():
             if slot.follower.state is LIVE:
                 place = slot.follower.epoch, slot.follower.version
                 assert place >= site.reached.get(number, (0, 0)), number

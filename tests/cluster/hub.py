@@ -60,7 +60,9 @@ class HubProcess:
             self._perform(self.hub.handle(hub_facts.Put(place, frame), now=now))
         else:
             self._perform(
-                self.hub.handle(hub_facts.Heard(place, self.world.frames.read(frame)), now=now)
+                self.hub.handle(
+                    hub_facts.MessageReceived(place, self.world.frames.read(frame)), now=now
+                )
             )
         self._perform(self.hub.handle(hub_facts.Tick(self.world.now_us), now=now))
         self.world.check(self.hub)

@@ -212,7 +212,7 @@ class Run:
         """Say which hub does not hold what catalogd does."""
         for hub in self.world.hubs:
             for number, topic in self.world.catalogd.published.topics.items():
-                slot = hub.hub._ingest.slots.get(number)
+                slot = hub.hub.ingest.slots.get(number)
                 if slot is None or slot.topic.version != topic.version:
                     return f"{hub.name} has not converged"
                 if _rows(slot.topic) != _rows(topic):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import count
 
-from topicast.statestore.facts import Fact, Heard, Put, Subscription, Tick
+from topicast.statestore.facts import Fact, MessageReceived, Put, Subscription, Tick
 from topicast.statestore.hub import Hub
 from topicast.statestore.ingest import Broadcast
 from topicast.topics.bulk import Sender, chunks
@@ -80,7 +80,7 @@ class Stage:
         return said
 
     def say(self, peer: bytes, message: Message) -> list[Message]:
-        return self.tell(Heard(peer, message))
+        return self.tell(MessageReceived(peer, message))
 
     def put(self, peer: bytes, message: Delta) -> list[Message]:
         return self.tell(Put(peer, encode(message)))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from topicast.statestore.facts import id_of, may
+from topicast.statestore.validation import request_id, role_fault
 from topicast.topics.wire import decode
 from topicast.topics.wire.messages import (
     BULK_CHANNEL,
@@ -64,7 +64,7 @@ def test_message_is_understood_in_its_own_places_only(message: Message) -> None:
         f"{ROLES[role]} {channel_name}"
         for role in ROLES
         for channel, channel_name in CHANNELS.items()
-        if may(message, role=role, channel=channel)
+        if role_fault(message, role=role, channel=channel) is None
     }
     assert places == UNDERSTOOD.get(type(message).__name__, set())
 
@@ -74,8 +74,8 @@ def test_whatever_is_asked_is_refused_by_the_id_that_its_sender_knows(message: M
     """P-BAD-3: a refusal names its request or stream; 0 where there is none."""
     fields = {field.name for field in dataclasses.fields(message)}
     ids = [] if type(message).__name__ in ANSWERS else sorted({"request", "stream"} & fields)
-    assert id_of(message) == (getattr(message, ids[0]) if ids else 0)
+    assert request_id(message) == (getattr(message, ids[0]) if ids else 0)
 
 
 def test_nothing_has_no_id() -> None:
-    assert id_of(None) == 0
+    assert request_id(None) == 0

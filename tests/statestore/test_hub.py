@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.statestore.facts import Put, Subscription, Undecodable, Unreachable, id_of
-from topicast.statestore.hub import HEARTBEAT_MS
-from topicast.statestore.replies import SIZES_EVERY
-from topicast.statestore.status import Counts, Status
+from topicast.statestore.facts import Put, Subscription, Undecodable, Unreachable
+from topicast.statestore.hub import HEARTBEAT_MS, SIZES_EVERY
+from topicast.statestore.status import Counts, HubStatus
+from topicast.statestore.validation import request_id
 from topicast.tests.statestore.scripted import (
     BULK,
     CATALOG,
@@ -72,7 +72,7 @@ def code(said: list[Message]) -> str:
     return answer.code
 
 
-def picture(stage: Stage) -> Status:
+def picture(stage: Stage) -> HubStatus:
     """Return all that a hub shows, but for what it counts."""
     return replace(stage.hub.status(now=stage.now), counts=Counts())
 
@@ -95,6 +95,8 @@ def test_welcome_names_the_version_chosen_and_the_features_of_both() -> None:
     (welcome,) = Stage().say(READER_CONTROL, replace(greeting, features=0b111))
     assert isinstance(welcome, Welcome)
     assert (welcome.protocol, welcome.features) == (PROTOCOL, 0)
+    assert (welcome.epoch, welcome.start, welcome.num_topics) == (0, 0, 0)
+    assert (welcome.catalog_address, welcome.catalog_name) == ("", "")
 
 
 @pytest.mark.parametrize("offered", [(0, 0), (2, 99)])
@@ -133,7 +135,7 @@ def test_stranger_is_asked_to_say_hello_and_changes_nothing(message: Message) ->
     before = picture(stage)
     said = stage.say(READER_CONTROL, message)
     assert code(said) == "HELLO"
-    assert said[0].request == id_of(message)  # type: ignore[union-attr]  # a Refused
+    assert said[0].request == request_id(message)  # type: ignore[union-attr]  # a Refused
     assert stage.hub.counts.refused == {"HELLO": 1}
     assert picture(stage) == before
     assert stage.frames == []

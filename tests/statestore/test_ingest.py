@@ -34,7 +34,7 @@ KEY = b"db\0table\0"
 
 
 def _ingest(stage: Stage) -> Ingest:
-    return stage.hub._ingest
+    return stage.hub.ingest
 
 
 def _codes(said: list) -> list[str]:

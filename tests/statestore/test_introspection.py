@@ -103,16 +103,16 @@ def test_question_that_is_never_answered_is_forgotten_in_time(stage: Stage) -> N
 
 def test_who_cannot_be_asked_is_named(stage: Stage) -> None:
     """P-INSPECT-1."""
-    assert "nobody of the registration 00" in refusal(ask(stage, "topics@00"))
+    assert "no member has the registration 00" in refusal(ask(stage, "topics@00"))
     assert "op is no reader" in refusal(ask(stage, f"topics@{registration('op').hex()}"))
     stage.pass_time(9)  # the reader is LOST; the operator is forgotten
     assert refusal(ask(stage, f"topics@{OF}")).startswith("HELLO")
     stage.say(b"op", hello("op", OPERATOR, CONTROL_CHANNEL))
-    assert "reader is no reader that hears us" in refusal(ask(stage, f"topics@{OF}"))
+    assert "reader is no reader that is connected" in refusal(ask(stage, f"topics@{OF}"))
     stage.say(READER_CONTROL, Bye(reason="closed"))
-    assert "nobody of the registration" in refusal(ask(stage, f"topics@{OF}"))
+    assert "no member has the registration" in refusal(ask(stage, f"topics@{OF}"))
 
 
 def test_reader_without_a_control_connection_cannot_be_asked(stage: Stage) -> None:
     stage.say(READER_CONTROL, hello("another", READER, CONTROL_CHANNEL))  # its connection now
-    assert "reader is no reader that hears us" in refusal(ask(stage, f"topics@{OF}"))
+    assert "reader is no reader that is connected" in refusal(ask(stage, f"topics@{OF}"))

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from topicast.tests.statestore.scripted import (
     CONTROL,
     READER_BULK,
@@ -13,8 +15,9 @@ from topicast.tests.statestore.scripted import (
     serve,
 )
 from topicast.topics.bulk import chunk_cost
-from topicast.topics.entries import FULL, MINIMAL, NONE
+from topicast.topics.entries import FULL, MINIMAL, NONE, tombstone
 from topicast.topics.follower import LIVE, Follower, Tick
+from topicast.topics.offers import ALL_OFFERED
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import (
     BEHIND,
@@ -66,6 +69,20 @@ def test_join_says_how_far_the_reader_is_and_what_the_topic_would_take() -> None
     assert {state.version for state in states[:4]} == {3}
     assert states[0].full_bytes > 0
     assert join(stage, at(1, 3)) == (states[2],)
+
+
+@pytest.mark.parametrize("level", [MINIMAL, FULL])
+def test_reader_takes_a_snapshot_below_the_floor_and_nothing_when_it_is_ahead(level: int) -> None:
+    """P-JOIN-1."""
+    stage, publisher = with_reader(changes=1)
+    stage.put(b"publisher-bulk", publisher.commit(1, tombstone(b"db\0table\0", 2)))
+    publisher.topics[1].forget(2)
+    stage.put(b"publisher-bulk", publisher.change(1))
+    places = (at(1, 1), at(1, 2), at(1, 4), at(1, 3, epoch=11))
+    states = join(stage, *(replace(place, level=level) for place in places))
+    assert [state.answer for state in states] == [SNAPSHOT, BEHIND, CURRENT, SNAPSHOT]
+    assert {state.level for state in states} == {level}
+    assert all(bool(state.full_bytes) == (level == FULL) for state in states)
 
 
 def test_join_of_no_topic_or_no_level_is_denied_and_the_others_are_answered() -> None:
@@ -139,10 +156,14 @@ def test_reader_keeps_a_level_that_is_offered_no_more_until_it_leaves() -> None:
 
 
 def test_readers_are_told_by_heartbeat_what_is_offered() -> None:
+    """P-HEARTBEAT-5: every level until catalogd said otherwise; a new epoch changes nothing."""
     stage, publisher = with_reader()
+    assert stage.heartbeat().offers == ALL_OFFERED
     offer(stage, publisher, MINIMAL)
     assert stage.heartbeat().offers == MINIMAL
     assert stage.hub.status(now=stage.now).offers == MINIMAL
+    connect(stage, ScriptedPublisher(epoch=11))
+    assert stage.heartbeat().offers == MINIMAL
 
 
 def test_join_before_any_catalogd_is_refused_for_a_while() -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from topicast.statestore.validation import (
     AGAIN_MS,
-    TOLD_EVERY_S,
-    TOLD_MAX,
-    Told,
+    LIMITED_PEERS_MAX,
+    REFUSAL_EVERY_S,
+    RefusalLimiter,
     chunk_fault,
     delta_fault,
     hello_fault,
@@ -143,21 +143,21 @@ def test_chunk_that_breaks_a_rule_is_refused_with_a_time_to_ask_again(
 
 def test_peer_is_told_once_in_a_while_whatever_others_are_told() -> None:
     """P-BAD-3."""
-    told = Told()
-    assert told.again(b"one", now=0.0)
-    assert told.again(b"two", now=0.0)
-    assert not told.again(b"one", now=TOLD_EVERY_S - 0.01)
-    assert told.again(b"one", now=TOLD_EVERY_S)
-    assert not told.again(b"one", now=TOLD_EVERY_S + 0.01)
+    told = RefusalLimiter()
+    assert told.allows(b"one", now=0.0)
+    assert told.allows(b"two", now=0.0)
+    assert not told.allows(b"one", now=REFUSAL_EVERY_S - 0.01)
+    assert told.allows(b"one", now=REFUSAL_EVERY_S)
+    assert not told.allows(b"one", now=REFUSAL_EVERY_S + 0.01)
 
 
 def test_whoever_was_told_longest_ago_is_forgotten_when_there_are_too_many() -> None:
     """P-BAD-3: a flood of strangers takes no memory."""
-    told = Told()
-    for number in range(TOLD_MAX):
-        assert told.again(b"peer-%d" % number, now=float(number))
-    assert told.again(b"peer-0", now=float(TOLD_MAX))
-    assert told.again(b"stranger", now=float(TOLD_MAX))
-    assert len(told._until) == TOLD_MAX
-    assert not told.again(b"peer-0", now=float(TOLD_MAX)), "told a moment ago"
+    told = RefusalLimiter()
+    for number in range(LIMITED_PEERS_MAX):
+        assert told.allows(b"peer-%d" % number, now=float(number))
+    assert told.allows(b"peer-0", now=float(LIMITED_PEERS_MAX))
+    assert told.allows(b"stranger", now=float(LIMITED_PEERS_MAX))
+    assert len(told._until) == LIMITED_PEERS_MAX
+    assert not told.allows(b"peer-0", now=float(LIMITED_PEERS_MAX)), "told a moment ago"
     assert b"peer-1" not in told._until

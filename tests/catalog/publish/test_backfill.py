@@ -217,7 +217,7 @@ class Toggled:
 
     def held(self) -> dict[bytes, tuple[int, bytes | None]]:
         """Return what the hub holds of topic 1: kind and value."""
-        topic = self.world.site.hub._ingest.slots[1].topic
+        topic = self.world.site.hub.ingest.slots[1].topic
         return {e.key: (e.kind, e.value) for g in topic.group_ids() for e in topic.rows(g)}
 
 
