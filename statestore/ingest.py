@@ -111,7 +111,9 @@ class Ingest:
         self.last_delta_at = 0.0  # seconds
         self._minimal = minimal
         self._unseeded = 0  # slots not caught up once
-        self._replicas = ReplicaSet(Unlimited(), next_id=count(1).__next__, credit_step=1)
+        self._replicas = ReplicaSet(
+            Unlimited(), Unlimited(), next_id=count(1).__next__, credit_step=1
+        )
         self._unacknowledged: dict[int, int] = {}  # versions filed since ``acknowledge``
         self._claims: deque[Claim] = deque()  # the oldest that is not settled, and the newest
 

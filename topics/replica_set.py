@@ -35,18 +35,22 @@ from .wire.messages import CatchUp, Chunk, Credit, Refused, Wanted
 Account = tuple[int, int]  # a topic at a level
 
 
-class Limits(Protocol):
-    """What bounds the requests of the owner."""
+class Session(Protocol):
+    """The connection to the peer."""
 
     def fenced(self, account: Account) -> bool:
         """Tell whether deltas of ``account`` are sure to come: only then it may catch up."""
+
+
+class Limits(Protocol):
+    """The room for what a catch-up brings."""
 
     def expected_bytes(self, account: Account) -> int:
         """Return how many bytes a catch-up of ``account`` may bring from now on."""
 
 
 class Unlimited:
-    """The limits of a hub: its publisher sends every delta, and there is always room."""
+    """Session and limits of a hub: its publisher sends every delta, and there is always room."""
 
     def fenced(self, account: Account) -> bool:  # noqa: ARG002 - it is so for every account
         """Tell that a catch-up may be requested at any time."""
@@ -79,14 +83,18 @@ class _Stream:
 class ReplicaSet:
     """The followers by topic and level, and the catch-ups that they wait for."""
 
-    def __init__(self, limits: Limits, *, next_id: Callable[[], int], credit_step: int) -> None:
+    def __init__(
+        self, session: Session, limits: Limits, *, next_id: Callable[[], int], credit_step: int
+    ) -> None:
         """Begin with nothing followed.
 
         Args:
-            limits: When a catch-up may be requested, and how large it may be.
+            session: Says when a catch-up may be requested.
+            limits: Says how many bytes it may bring.
             next_id: Gives stream ids, never one twice.
             credit_step: Bytes; a Credit for less is not worth its frame.
         """
+        self._session = session
         self._limits = limits
         self._next_id = next_id
         self._credit_step = credit_step
@@ -108,7 +116,7 @@ class ReplicaSet:
     @property
     def deadline(self) -> float | None:
         """The time at which ``overdue`` may have something."""
-        fenced = self._limits.fenced
+        fenced = self._session.fenced
         times = [one.deadline for account, one in self._behind.items() if fenced(account)]
         return min((at for at in times if at is not None), default=None)
 
@@ -153,7 +161,7 @@ class ReplicaSet:
         follower = self._followers.get(account)
         if follower is None:
             return
-        if isinstance(fact, PeerAt | StreamLost | Tick) and not self._limits.fenced(account):
+        if isinstance(fact, PeerAt | StreamLost | Tick) and not self._session.fenced(account):
             return
         stream = follower.stream
         for step in follower.handle(fact, now=now):

@@ -49,7 +49,7 @@ class CatalogSession:
         name: str = "",
     ) -> None:
         replicas = subscriptions.replicas
-        self.fetcher = Fetcher(next_id, base=self._base, fence=replicas.filling.fence, name=name)
+        self.fetcher = Fetcher(next_id, base=self._base, fence=replicas.fence, name=name)
         self.targets: dict[int, dict[int, tuple[int, int]]] = {}  # by sync's ask: where to get
         self.reports = WriteSender(outbox, next_id)
         self._subscriptions = subscriptions
@@ -99,7 +99,7 @@ class CatalogSession:
             effects = (ConnectCatalog(address),)
         due_at = self._lineage.deadline
         if self._address and due_at is not None and now >= due_at:
-            versions = self._subscriptions.replicas.standing.versions(self._lineage.accepted[0])
+            versions = self._subscriptions.replicas.versions(self._lineage.accepted[0])
             compare = self._lineage.due(self._next_id(), versions, now=now)
             effects += (Send(SERVICE, compare),)
         return effects
@@ -122,7 +122,7 @@ class CatalogSession:
         places = {t: (synced.epoch, v) for t, v in zip(order, synced.versions, strict=True)}
         for topic, place in places.items():
             self._read_floor.raise_to(topic, place)
-            self._subscriptions.replicas.gate(topic)
+            self._subscriptions.replicas.update_access(topic)
         self.targets[ask.id] = places
         return ()
 
@@ -189,7 +189,7 @@ class CatalogSession:
             return True
         if namespace_place < self._read_floor.of(NAMESPACE):
             return True
-        if not self._subscriptions.replicas.standing.stands_at(NAMESPACE, namespace_place):
+        if not self._subscriptions.replicas.is_at(NAMESPACE, namespace_place):
             return False
         record = self._subscriptions.replicas.view.record(*name)
         incarnation = record.incarnation if record is not None else 0
@@ -218,11 +218,7 @@ class CatalogSession:
 
     def _reached(self, topic: int, epoch: int) -> int:
         """Return the version of ``epoch`` up to which changes of ``topic`` are in what is held."""
-        standing = self._subscriptions.replicas.standing
-        if not standing.reached(topic, (epoch, 0)):
-            return 0
-        of, version = standing.position(topic)
-        return version if of == epoch else 0
+        return self._subscriptions.replicas.live_version(topic, epoch)
 
     def _confirm(self, whole: Whole) -> None:
         """Let what was held before be as new as a reply that says that it has not changed."""
@@ -246,7 +242,7 @@ class CatalogSession:
 
     def _show(self, topic: int, place: tuple[int, int]) -> None:
         self._read_floor.answered(topic, place)
-        self._subscriptions.replicas.gate(topic)
+        self._subscriptions.replicas.update_access(topic)
 
     def _hasten(self, now: float) -> None:
         self.fetcher.hasten(now=now)

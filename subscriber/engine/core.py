@@ -66,11 +66,10 @@ from ..protocol.facts import (
     Watching,
 )
 from ..protocol.pending import Wait, Waits
-from ..replication.hub_session import Hubs
-from ..replication.joining import Joining
+from ..replication.hub_session import HubSession
 from ..replication.lineage import Lineage
+from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
-from ..replication.topic_replica import TopicReplicas
 from ..store.memory_budget import Budget
 from ..store.pin_rules import PinRules
 from ..store.read_floor import ReadFloor
@@ -121,13 +120,16 @@ class Core:
         self._read_floor = ReadFloor()
         self._waits = Waits()
         priorities = Priorities(PinRules(always, never), self.view, automatic=automatic)
+        session = HubSession(
+            hubs, name=name, registration=registration, next_id=ids.__next__, new_nonce=new_id
+        )
         self._subscriptions = Subscriptions(
-            Hubs(hubs, name=name, registration=registration),
-            Joining(ids.__next__, new_id),
+            session,
             replicas=TopicReplicas(
                 self.view,
                 Budget(budget_bytes),
                 priorities,
+                session=session,
                 read_floor=self._read_floor,
                 next_id=ids.__next__,
             ),
@@ -205,7 +207,7 @@ class Core:
         effects = self.prefetcher.settle(effects, now=now)
         effects += self._waits.settle(now=now)
         return (
-            self._subscriptions.replicas.filling.told() + effects
+            self._subscriptions.replicas.take_changes() + effects
         )  # before answers that rest on it
 
     def check(self) -> None:
@@ -321,7 +323,7 @@ class Core:
                 id=ask.id,
                 give_up_at=ask.give_up_at,
                 done=lambda: (
-                    subscriptions.replicas.standing.settled(NAMESPACE)
+                    subscriptions.replicas.is_settled(NAMESPACE)
                     if namespace_only
                     else subscriptions.ready()
                 ),
@@ -343,11 +345,7 @@ class Core:
 
         def behind() -> list[int]:
             places = targets[ask.id]
-            return [
-                t
-                for t in replicas.followers
-                if not replicas.standing.reached(t, places.get(t, (0, 0)))
-            ]
+            return [t for t in replicas.topics if not replicas.reached(t, places.get(t, (0, 0)))]
 
         def missing() -> str:
             if ask.id not in targets:

@@ -47,10 +47,10 @@ class Introspection:
             TopicInfo(
                 id=topic,
                 level=LEVELS[replicas.level(topic)],
-                version=replicas.standing.version(topic),
+                version=replicas.version(topic),
                 bytes=replicas.held_bytes(topic),
                 hits=replicas.view.hits(topic),
-                lag_s=replicas.standing.lag_s(topic, now=now),
+                lag_s=replicas.lag_s(topic, now=now),
                 full_bytes=self._subscriptions.sizes.get(topic, 0),
                 why=self._placement.reason(topic),
             )
@@ -86,7 +86,7 @@ class Introspection:
             writes_discarded=outbox.discarded,
             writes_delay_reason=outbox.delay,
             staleness_s=inf if heard_at is None else max(now - heard_at, 0.0),
-            hub=subscriptions.hubs.address,
+            hub=subscriptions.hub_address,
             ready=subscriptions.ready(),
         )
 

@@ -21,8 +21,8 @@ from ...topics.sharding import NAMESPACE, table_topic, topic_ids
 from ..fetch.latency import LatencyEstimate
 from ..protocol.facts import Answer, AskDrop, AskJoin, Effect, Fail
 from ..protocol.pending import Wait
+from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
-from ..replication.topic_replica import TopicReplicas
 from ..store.resident_set import ResidentSet
 from .planner import Planner, Situation
 from .priorities import Priorities
@@ -143,8 +143,8 @@ class PlacementController:
         if not on or not self._automatic:
             return effects
         for topic in topic_ids(self._subscriptions.num_topics):
-            if topic != NAMESPACE and self._replicas.wanted(topic) == NONE:
-                effects += self._subscriptions.watch(topic, now=now)
+            if topic != NAMESPACE and self._replicas.target_level(topic) == NONE:
+                effects += self._subscriptions.join_minimal(topic, now=now)
         return effects
 
     def tick(self, *, now: float) -> tuple[Effect, ...]:
@@ -191,7 +191,7 @@ class PlacementController:
             return ()
         self._since[topic] = now
         self._reasons[topic] = reason
-        return self._subscriptions.watch(topic, now=now)
+        return self._subscriptions.join_minimal(topic, now=now)
 
     def _count_reads(self, now: float) -> None:
         count: Counter[tuple[str, str, bool]] = Counter()
@@ -245,7 +245,7 @@ class PlacementController:
         self, topic: int, pinned_bytes: int | None, now: float, *, holds_pins: bool
     ) -> Situation:
         """Return the situation of a topic; ``pinned_bytes`` are off the budget at any level."""
-        level = self._replicas.wanted(topic)
+        level = self._replicas.target_level(topic)
         committed = self._resident_set.budget.committed((topic, level))
         required = WATCHED if self._watched else ""
         if pinned_bytes is not None:

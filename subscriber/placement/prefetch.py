@@ -22,8 +22,8 @@ from ...topics.objects.selector import ALL, TABLE_ONLY, Selector
 from ...topics.sharding import NAMESPACE, table_topic
 from ..protocol.facts import Answer, AskPin, AskTable, Effect, Fail, PinsNotHeld
 from ..protocol.pending import Wait
+from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
-from ..replication.topic_replica import TopicReplicas
 from ..store.resident_set import ResidentSet
 from ..store.table_snapshot import TableSnapshot
 from .controller import PlacementController
@@ -196,7 +196,7 @@ class Prefetcher:
             return False
         content = self._view.content(pin.topic, group)
         whole = content is not None and content.whole
-        return whole and self._replicas.standing.settled(pin.topic)
+        return whole and self._replicas.is_settled(pin.topic)
 
     def _is_held(self, pin: Pin, group: bytes) -> bool:
         """Tell whether a pinned table is held whole, or will be without another pull."""
@@ -245,7 +245,7 @@ class Prefetcher:
     def _start(self) -> tuple[Effect, ...]:
         """Begin the pulls that are due, as many as may be under way."""
         effects: tuple[Effect, ...] = ()
-        if not self._replicas.standing.settled(NAMESPACE):
+        if not self._replicas.is_settled(NAMESPACE):
             return effects
         while self._due and len(self._runs) < OUTSTANDING_MAX:
             group = self._due.popleft()

@@ -1,125 +1,265 @@
-"""Hubs: which statestored is followed, and whether it knows us.
+"""The session with one hub: registration, subscriptions, and the barrier that proves them active.
 
     GREETING ──Welcome──▶ WELCOMED ──silent, seeding or stale, and another one is there──▶ GREETING
-        ▲─────────────────────┘ it restarted, or has forgotten us
+        ▲─────────────────────┘ the hub restarted, or does not know the connection any more
 
-Versions are the same at every hub, so another one costs a registration and nothing else.
+    full     ──Join──▶ waits ──Joined──▶ subscribed ──Barrier──▶ fenced: may catch up
+    minimal  subscribed ──Barrier──▶ fenced ──Join──▶ Joined: the hub's position
+
+Versions are the same at every hub, so another one costs a registration and nothing else. At full
+the bytes are known before anything is subscribed to. At minimal a Joined that was requested behind
+the barrier is a position: every later delta comes. One Join and one barrier serve many topics; one
+barrier is under way at a time, and what is new meanwhile waits for the next. With another hub, or
+the same after a restart, everything that is followed is joined and subscribed to again; what is
+LIVE answers meanwhile.
 """
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Final
 
-from ...topics.wire.header import FEATURES, HEARTBEAT_PREFIX, PROTOCOL, PROTOCOL_MIN
+from ...topics.requests import Requests
+from ...topics.wire.header import (
+    FEATURES,
+    HEARTBEAT_PREFIX,
+    PROTOCOL,
+    PROTOCOL_MIN,
+    barrier_prefix,
+    prefix,
+)
 from ...topics.wire.messages import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
     READER,
+    Drop,
     Heartbeat,
     Hello,
+    Join,
+    Position,
     Welcome,
 )
-from ..protocol.facts import BULK, CONTROL, ConnectData, ConnectHub, Effect, Send, Subscribe
+from ..protocol.facts import (
+    BULK,
+    CONTROL,
+    ConnectData,
+    ConnectHub,
+    Effect,
+    Send,
+    Subscribe,
+    Unsubscribe,
+)
+from ..store.memory_budget import Account
 
 HEARTBEATS_MISSED: Final = 4
 HEARTBEAT_S: Final = 0.25  # until the welcome says it
 HELLO_AGAIN_S: Final = 0.5  # an unanswered Hello: the hub was not there yet
 HELLO_AGAIN_S_MAX: Final = 2.0  # the last one waits in the queue and goes when the hub is back
 UNFIT_S: Final = 1.0  # seeding, or of a start that catalogd does not confirm, for so long
-
-GREETING: Final = "GREETING"
-WELCOMED: Final = "WELCOMED"
+BARRIER_AGAIN_S: Final = 1.0  # it takes under a millisecond; a lost one was cut off with all else
 
 
-class Hubs:
+class SessionState(Enum):
+    """Whether the hub knows this subscriber."""
+
+    GREETING = "GREETING"
+    WELCOMED = "WELCOMED"
+
+
+@dataclass(frozen=True, slots=True)
+class _PendingJoin:
+    join: Join
+    fenced: bool  # every topic of it was fenced when it was sent
+
+
+class HubSession:
     """One connection to one of the hubs at ``addresses`` at a time."""
 
-    def __init__(self, addresses: tuple[str, ...], *, name: str, registration: bytes) -> None:
+    def __init__(
+        self,
+        addresses: tuple[str, ...],
+        *,
+        name: str,
+        registration: bytes,
+        next_id: Callable[[], int],
+        new_nonce: Callable[[], bytes],
+    ) -> None:
         assert addresses
+        self.state = SessionState.GREETING
         self._addresses = addresses
         self._name = name
         self._registration = registration
-        self._data_address = ""
-        self._heard_at = 0.0
-        self._fit_at = 0.0
-        self._hello_at = 0.0
-        self._hello_pause_s = HELLO_AGAIN_S
+        self._next_id = next_id
+        self._new_nonce = new_nonce
+        self._index = -1  # of the hub in ``addresses``; -1: none was tried
+        self._data_address = ""  # where deltas come from; empty: not connected
+        self._hub = 0  # the id in the last welcome; another one means that it restarted
         self._heartbeat_s = HEARTBEAT_S
-        self._hub = 0
-        self.index = -1
-        self.state = GREETING
+        self._active_at = 0.0  # seconds: the hub's last sign of life
+        self._fit_at = 0.0  # seconds: its last heartbeat that was of use
+        self._hello_at = 0.0  # seconds: when GREETING, the time of the next Hello
+        self._hello_pause_s = HELLO_AGAIN_S
+        self._joins: Requests[_PendingJoin] = Requests(next_id)
+        self._subscribed: set[Account] = set()
+        self._fenced: set[Account] = set()  # deltas of these are sure to come
+        self._fencing: set[Account] = set()  # waits for the barrier under way,
+        self._unfenced: set[Account] = set()  # and for the next one
+        self._nonce = b""  # of the barrier under way; empty: none is
+        self._barrier_at = 0.0  # seconds: when it is sent again
 
     @property
     def deadline(self) -> float:
         """The time at which ``tick`` may have work to do."""
-        silent_at = self._heard_at + self._silence_s
-        return min(silent_at, self._hello_at) if self.state == GREETING else silent_at
+        silent_at = self._active_at + self._silence_s
+        if self.greeting:
+            return min(silent_at, self._hello_at)
+        barrier_at = self._barrier_at if self._nonce else silent_at
+        joins_at = self._joins.deadline
+        return min(silent_at, barrier_at, silent_at if joins_at is None else joins_at)
 
     @property
     def address(self) -> str:
         """The hub that is followed, or tried."""
-        return self._addresses[max(self.index, 0)]
+        return self._addresses[max(self._index, 0)]
 
     @property
-    def silent(self) -> bool:
+    def greeting(self) -> bool:
         """Whether no hub has welcomed us, or this one has gone silent."""
-        return self.state == GREETING
+        return self.state is SessionState.GREETING
 
     @property
     def _silence_s(self) -> float:
         return HEARTBEATS_MISSED * self._heartbeat_s
 
-    def knows(self, welcome: Welcome) -> bool:
-        """Tell whether ``welcome`` answers a Hello that was said twice."""
-        return self.state == WELCOMED and welcome.hub == self._hub
+    def fenced(self, account: Account) -> bool:
+        """Tell whether deltas of a topic at a level are sure to come on this connection."""
+        return account in self._fenced
 
     def tick(self, *, now: float) -> tuple[Effect, ...]:
-        """Move on when the hub is silent or unfit; say Hello until it is answered."""
-        if self.index < 0:
-            return self._move(now)
-        silent = now - self._heard_at >= self._silence_s
-        if len(self._addresses) > 1 and (silent or now - self._fit_at >= UNFIT_S + self._silence_s):
-            return self._move(now)
-        if silent:
-            self._heard_at = now  # there is no other: greet it until it answers
-            return self._greet(now)
-        if self.state == GREETING and now >= self._hello_at:
-            return self._greet(now)
-        return ()
+        """Move on when the hub is silent or unfit; repeat what was not answered in time."""
+        effects = self._keep_up(now)
+        if self.greeting:
+            return effects
+        return effects + self._repeat(now)
 
-    def on_welcome(self, welcome: Welcome, *, now: float) -> tuple[Effect, ...]:
-        """The hub knows us; open its data, unless it is open already."""
-        self.state = WELCOMED
+    def on_welcome(self, welcome: Welcome, *, now: float) -> tuple[Effect, ...] | None:
+        """Open the hub's data, unless it is open; None if it answers a Hello said twice."""
+        if not self.greeting and welcome.hub == self._hub:
+            return None
+        self.state = SessionState.WELCOMED
         self._hello_pause_s = HELLO_AGAIN_S
         self._hub = welcome.hub
         self._heartbeat_s = max(welcome.heartbeat_ms / 1000, 0.01)
-        self._heard_at = self._fit_at = now
+        self._active_at = self._fit_at = now
+        self._joins.clear()
         if welcome.data_address == self._data_address:
             return ()
+        self._forget_data()
         self._data_address = welcome.data_address
         return ConnectData(welcome.data_address), Subscribe(HEARTBEAT_PREFIX)
 
     def on_heartbeat(self, heartbeat: Heartbeat, *, fit: bool, now: float) -> tuple[Effect, ...]:
         """The hub lives; ``fit``: it has something, and of the accepted start."""
-        self._heard_at = now
+        self._active_at = now
         if fit:
             self._fit_at = now
-        if self.state == WELCOMED and heartbeat.hub != self._hub:
+        if not self.greeting and heartbeat.hub != self._hub:
             return self._greet(now)  # it restarted
         return ()
 
-    def forgotten(self, *, now: float) -> tuple[Effect, ...]:
-        """The hub refused us as a stranger: greet it again, once per pause."""
-        if self.state == GREETING:
-            return ()
-        return self._greet(now)
+    def on_unknown(self, *, now: float) -> tuple[Effect, ...]:
+        """The hub does not know the connection: greet it again, once per pause."""
+        return () if self.greeting else self._greet(now)
 
-    def _move(self, now: float) -> tuple[Effect, ...]:
-        self.index = (self.index + 1) % len(self._addresses)
-        self._heard_at = self._fit_at = now
+    def join(
+        self, positions: Iterable[Position], *, now: float, fenced: bool = False
+    ) -> tuple[Effect, ...]:
+        """Ask to follow topics from ``positions``; ``fenced``: deltas of all of them come."""
+        pending = _PendingJoin(Join(request=0, positions=tuple(positions)), fenced)
+        self._joins.open(pending, now=now)
+        return self._repeat(now)
+
+    def on_joined(self, request: int) -> bool | None:
+        """Return whether the Join that is answered was fenced; None if no such one waits."""
+        pending = self._joins.close(request)
+        return None if pending is None else pending.fenced
+
+    def drop(self, topics: Iterable[int]) -> tuple[Effect, ...]:
+        """Tell the hub that ``topics`` are not followed."""
+        return (Send(CONTROL, Drop(request=self._next_id(), topics=tuple(topics))),)
+
+    def subscribe(self, wanted: Iterable[Account], *, now: float) -> tuple[Effect, ...]:
+        """Subscribe to what is ``wanted`` and to nothing else; drop topics that are left.
+
+        What is new is fenced together. Should the Drop be lost, the hub counts us wrongly.
+        """
+        wanted = set(wanted)
+        gone = sorted(self._subscribed - wanted)
+        news = sorted(wanted - self._subscribed)
+        effects: list[Effect] = [Unsubscribe(prefix(*account)) for account in gone]
+        for held in (self._subscribed, self._fenced, self._fencing, self._unfenced):
+            held.difference_update(gone)
+        topics = {topic for topic, _ in wanted}
+        dropped = sorted({topic for topic, _ in gone if topic not in topics})
+        if dropped:
+            effects += self.drop(dropped)
+        if news:
+            self._subscribed.update(news)
+            self._unfenced.update(news)
+            effects += [Subscribe(prefix(*account)) for account in news]
+            effects += () if self._nonce else self._barrier(now)
+        return tuple(effects)
+
+    def on_barrier(
+        self, nonce: bytes, *, now: float
+    ) -> tuple[tuple[Account, ...], tuple[Effect, ...]]:
+        """Return what is fenced now; what is new since the barrier began gets the next."""
+        if not self._nonce or nonce != self._nonce:
+            return (), ()
+        fenced = tuple(sorted(self._fencing))
+        self._fenced.update(fenced)
+        self._fencing.clear()
+        self._nonce = b""
+        effects: tuple[Effect, ...] = (Unsubscribe(barrier_prefix(nonce)),)
+        return fenced, effects + (self._barrier(now) if self._unfenced else ())
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert self._fenced | self._fencing | self._unfenced == self._subscribed
+        assert not self._fenced & (self._fencing | self._unfenced)
+        assert bool(self._nonce) or not (self._fencing or self._unfenced)
+
+    def _keep_up(self, now: float) -> tuple[Effect, ...]:
+        """Connect to the next hub, or greet this one again, if that is due."""
+        if self._index < 0:
+            return self._connect_next(now)
+        silent = now - self._active_at >= self._silence_s
+        unfit = now - self._fit_at >= UNFIT_S + self._silence_s
+        if len(self._addresses) > 1 and (silent or unfit):
+            return self._connect_next(now)
+        if silent:
+            self._active_at = now  # there is no other: greet it until it answers
+            return self._greet(now)
+        if self.greeting and now >= self._hello_at:
+            return self._greet(now)
+        return ()
+
+    def _connect_next(self, now: float) -> tuple[Effect, ...]:
+        self._index = (self._index + 1) % len(self._addresses)
+        self._active_at = self._fit_at = now
+        self._joins.clear()
+        self._forget_data()
+        return ConnectHub(self._index), *self._greet(now)
+
+    def _forget_data(self) -> None:
+        """Nothing is subscribed to: the data connection is another one."""
         self._data_address = ""
-        return ConnectHub(self.index), *self._greet(now)
+        for accounts in (self._subscribed, self._fenced, self._fencing, self._unfenced):
+            accounts.clear()
+        self._nonce = b""
 
     def _greet(self, now: float) -> tuple[Effect, ...]:
-        self.state = GREETING
+        self.state = SessionState.GREETING
         self._hello_at = now + self._hello_pause_s
         self._hello_pause_s = min(2 * self._hello_pause_s, HELLO_AGAIN_S_MAX)
         return self._hello(CONTROL, CONTROL_CHANNEL), self._hello(BULK, BULK_CHANNEL)
@@ -137,3 +277,20 @@ class Hubs:
                 features=FEATURES,
             ),
         )
+
+    def _repeat(self, now: float) -> tuple[Effect, ...]:
+        """Send again what was not answered in time."""
+        effects: list[Effect] = []
+        for request, pending in self._joins.due(now):
+            effects.append(Send(CONTROL, replace(pending.join, request=request)))
+        if self._nonce and now >= self._barrier_at:
+            effects += self._barrier(now)
+        return tuple(effects)
+
+    def _barrier(self, now: float) -> tuple[Effect, ...]:
+        old = (Unsubscribe(barrier_prefix(self._nonce)),) if self._nonce else ()
+        self._fencing |= self._unfenced
+        self._unfenced.clear()
+        self._nonce = self._new_nonce()
+        self._barrier_at = now + BARRIER_AGAIN_S
+        return *old, Subscribe(barrier_prefix(self._nonce))

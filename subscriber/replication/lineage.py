@@ -1,12 +1,12 @@
-"""Lineage: from which start of catalogd anything is accepted.
+"""The lineage of catalogd: from which of its starts anything is accepted.
 
-    ACCEPTED ──another start is heard──▶ COMPARING ──catalogd: of your lineage──▶ ACCEPTED
+    ACCEPTED ──another start is seen──▶ COMPARING ──catalogd: of your lineage──▶ ACCEPTED
                                              └──catalogd: ahead──▶ waits for the new epoch
 
-Each start of catalogd has an id; a store restored from an old copy gives itself away by it. So
+Each start of catalogd has an id; a store restored from an old copy is recognised by it. So
 nothing of a start is accepted before catalogd has compared it with what is held here; until then
-what was accepted before is served. Who holds nothing has nothing to compare, but even then no
-start of the same epoch or a lower one is accepted without catalogd's word.
+what was accepted before is served. A subscriber that holds nothing has nothing to compare, but even
+then it accepts no start of the same epoch or a lower one before catalogd has confirmed it.
 """
 
 from collections import deque
@@ -26,18 +26,18 @@ class Lineage:
 
     def __init__(self) -> None:
         self.accepted: Start = (0, 0)
-        self._foreign: Start | None = None  # heard since, not accepted
-        self._past: deque[Start] = deque(maxlen=PAST_MAX)
-        self._compare_at: float | None = None
-        self._pause_s = AGAIN_S
-        self._request = 0
+        self._foreign: Start | None = None  # seen since, not accepted
+        self._past: deque[Start] = deque(maxlen=PAST_MAX)  # accepted before
+        self._compare_at: float | None = None  # seconds: of the next comparison, if one is due
+        self._pause_s = AGAIN_S  # before the one after that
+        self._request = 0  # the id of the last one
 
     @property
     def deadline(self) -> float | None:
         """The time at which a comparison is due."""
         return self._compare_at
 
-    def heard(self, start: Start, *, holds: bool, now: float) -> bool:
+    def accepts(self, start: Start, *, holds: bool, now: float) -> bool:
         """Tell whether what comes from ``start`` is accepted; ``holds``: anything to compare."""
         if start == self.accepted:
             return start != (0, 0)
@@ -63,10 +63,10 @@ class Lineage:
         return Compare(request=request, epoch=epoch, start=start, versions=versions)
 
     def on_compared(self, answer: Compared) -> bool:
-        """Take catalogd's judgement; True if another start is accepted now."""
+        """Take catalogd's answer; True if another start is accepted now."""
         if answer.request != self._request:
             return False
-        self._compare_at = None  # if the other start is heard again, it is compared again
+        self._compare_at = None  # if the other start is seen again, it is compared again
         start = (answer.epoch, answer.start)
         newer = answer.epoch > self.accepted[0]  # a new epoch is a snapshot: nothing to compare
         ours = answer.accepted and answer.epoch == self.accepted[0]

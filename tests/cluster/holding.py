@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.placement.planner import Plan, Planner, Situation
-from topicast.subscriber.replication.topic_replica import TopicReplicas
+from topicast.subscriber.replication.replicas import TopicReplicas
 from topicast.subscriber.store.memory_budget import Account, Budget
 from topicast.tests.cluster.violation import Violation
 from topicast.topics.entries import FULL, MINIMAL, MINIMAL_BYTES
@@ -58,10 +58,10 @@ def check_plan(topics: Sequence[Situation], plan: Plan, budget_bytes: int) -> No
 
 def check_credit(replicas: TopicReplicas, stream: int) -> None:
     """Look at what a stream may bring, once it was granted more."""
-    granted = replicas._streams._open.get(stream)
+    granted = replicas._set._streams.get(stream)
     if granted is None:
         return
-    reserved = sum(map(replicas._expected, granted.topics))
+    reserved = sum(map(replicas.expected_bytes, granted.waiting))
     if granted.credit > max(reserved, 1):
         raise Violation(f"{granted.credit} bytes may come, {reserved} are reserved for them")
 

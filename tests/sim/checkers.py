@@ -100,8 +100,8 @@ class Versions:
         for topic, held in member.view.topics.items():
             if held.moment is not None:
                 self._stands(topic, held.reached, f"topic {topic} is open")
-        standing = member._subscriptions.replicas.standing
-        for follower in (*standing.followers.values(), *standing.coming.values()):
+        replicas = member._subscriptions.replicas
+        for follower in [one for replica in replicas for one in replica.followers()]:
             if follower.state is LIVE:
                 place = (follower.epoch, follower.version)
                 self._stands(follower, place, f"topic {follower.topic} is LIVE")

@@ -58,7 +58,7 @@ class Mirror:
         if not self._is_open:
             self._answers.clear()
         for topic in range(member.view.num_topics):
-            if topic not in replicas.followers:
+            if topic not in replicas:
                 self._deaf[topic] = self._now
 
     def listen(self) -> int:

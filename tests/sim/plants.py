@@ -14,9 +14,10 @@ from topicast.catalog.serve.pull_server import PullServer
 from topicast.statestore.ingest import Ingest
 from topicast.subscriber.engine.catalog_session import CatalogSession
 from topicast.subscriber.fetch.fetcher import Fetcher
-from topicast.subscriber.replication.filling import Filling
+from topicast.subscriber.replication.apply import StepApplier
 from topicast.subscriber.replication.lineage import Lineage
-from topicast.subscriber.replication.topic_replica import TopicReplicas
+from topicast.subscriber.replication.replicas import TopicReplicas
+from topicast.subscriber.replication.topic_replica import TopicReplica
 from topicast.subscriber.store.read_floor import ReadFloor
 from topicast.subscriber.store.view import View
 from topicast.tests.sim.planting import Line, Plant
@@ -110,7 +111,7 @@ PLANTS = (
     Plant(
         "a start is compared before anything of it is accepted",
         "restored_store",
-        (Line(Lineage, "heard", "if not holds and start[0] > self.accepted[0]:", "if True:"),),
+        (Line(Lineage, "accepts", "if not holds and start[0] > self.accepted[0]:", "if True:"),),
     ),
     Plant(
         "memory answers only at or above what was shown",
@@ -185,15 +186,19 @@ PLANTS = (
     Plant(
         "a horizon is a stub for pulls on their way",
         "late_pull_behind_a_horizon",
-        (Line(Filling, "_horizon", "self.fence.invalidate_all(topic, version)", "pass"),),
+        (
+            Line(
+                StepApplier, "_invalidate_all", "self._fence.invalidate_all(topic, version)", "pass"
+            ),
+        ),
     ),
     Plant(
         "a horizon is a stub for what was pulled",
         "pulled_and_below_the_floor",
         (
             Line(
-                Filling,
-                "_horizon",
+                StepApplier,
+                "_invalidate_all",
                 "self._resident_set.invalidate_all(topic, epoch, version)",
                 "pass",
             ),
@@ -229,7 +234,7 @@ PLANTS = (
             Line(
                 TopicReplicas,
                 "check",
-                "assert set(self.view.topics) == {*self.followers, NAMESPACE}",
+                "assert set(self.view.topics) == {*self._topics, NAMESPACE}",
                 "",
             ),
         ),
@@ -240,15 +245,15 @@ PLANTS = (
         (
             Line(
                 TopicReplicas,
-                "gate",
-                "if self.standing.settled(topic):",
-                "if topic in self.followers:",
+                "update_access",
+                "if self.is_settled(topic):",
+                "if topic in self._topics:",
             ),
-            Line(TopicReplicas, "_take", "self.view.close(topic)", "pass"),
+            Line(TopicReplicas, "_apply", "self.view.close(topic)", "pass"),
             Line(
                 TopicReplicas,
                 "check",
-                "assert (held.moment is not None) is self.standing.settled(topic), topic",
+                "assert (held.moment is not None) is self.is_settled(topic), topic",
                 "pass",
             ),
         ),
@@ -260,9 +265,9 @@ PLANTS = (
             Line(
                 TopicReplicas,
                 "admit",
-                "self.coming[topic] = self.behind[topic, FULL] = Follower(topic, FULL)",
-                "old = self.followers[topic]; self.coming[topic] = self.behind[topic, FULL] = "
-                "Follower(topic, FULL, epoch=old.epoch, version=old.version)",
+                "replica.coming = self._set.follow(topic, FULL)",
+                "replica.coming = self._set.follow(topic, FULL); "
+                "replica.coming.epoch, replica.coming.version = replica.position",
             ),
         ),
     ),
@@ -272,15 +277,15 @@ PLANTS = (
         "raise_at_a_lagging_hub",
         (
             Line(
-                TopicReplicas,
-                "_replace",
-                " or (new.epoch, new.version) < (old.epoch, old.version)",
+                TopicReplica,
+                "may_take_over",
+                " and (new.epoch, new.version) >= (old.epoch, old.version)",
                 "",
             ),
             Line(
                 TopicReplicas,
                 "_succeed",
-                "self._read_floor.answered(topic, (old.epoch, old.version))",
+                "self._read_floor.answered(replica.topic, replica.position)",
                 "pass",
             ),
         ),

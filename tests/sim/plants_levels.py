@@ -14,15 +14,15 @@ from topicast.subscriber.fetch import fetcher as subscriber_pulls
 from topicast.subscriber.fetch.fence import InvalidationFence
 from topicast.subscriber.fetch.fetcher import Fetcher
 from topicast.subscriber.placement.planner import Planner
-from topicast.subscriber.replication.filling import Filling
-from topicast.subscriber.replication.streams import Streams
+from topicast.subscriber.replication.apply import StepApplier
+from topicast.subscriber.replication.replicas import TopicReplicas
 from topicast.subscriber.replication.subscriptions import Subscriptions
-from topicast.subscriber.replication.topic_replica import TopicReplicas
 from topicast.subscriber.store.change_feed import ChangeFeed
 from topicast.subscriber.store.resident_set import ResidentSet
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.subscriber.store.view import View
 from topicast.tests.sim.planting import Line, Plant
+from topicast.topics.replica_set import ReplicaSet
 
 BY_SEED = ""
 EMPTIED = "self.resident_set.begin_snapshot((victim, FULL), self.view.topics[victim])"
@@ -74,10 +74,10 @@ LEVEL_PLANTS = (
         BY_SEED,
         (
             Line(
-                Streams,
-                "_allowed",
-                "max(min(sum(map(self._reserved, stream.topics)), CREDIT_DEFAULT), 1)",
-                "CREDIT_DEFAULT",
+                ReplicaSet,
+                "_credit_max",
+                "if allowed >= CREDIT_DEFAULT:",
+                "if True:",
             ),
         ),
     ),
@@ -87,9 +87,9 @@ LEVEL_PLANTS = (
         (
             Line(
                 TopicReplicas,
-                "_stop",
-                "if self._staged.pop(topic, None) is not None:",
-                "if self._staged.pop(topic, None) is None:",
+                "_stop_coming",
+                "if replica.staged is not None:",
+                "if replica.staged is None:",
             ),
         ),
     ),
@@ -98,13 +98,13 @@ LEVEL_PLANTS = (
         "outgrown_by_another",
         (
             Line(TopicReplicas, "_make_room", "self.drop(victim)", FULL_STAYS),
-            Line(Subscriptions, "settle", "effects += self.watch(topic, now=now)", "pass"),
+            Line(Subscriptions, "settle", "effects += self.join_minimal(topic, now=now)", "pass"),
         ),
     ),
     Plant(
         "what outgrew its room is followed at minimal",
         "outgrown",
-        (Line(Subscriptions, "settle", "effects += self.watch(topic, now=now)", "pass"),),
+        (Line(Subscriptions, "settle", "effects += self.join_minimal(topic, now=now)", "pass"),),
     ),
     # what is kept of what was pulled
     Plant(
@@ -112,7 +112,10 @@ LEVEL_PLANTS = (
         BY_SEED,
         (
             Line(
-                Filling, "_hit", "self._resident_set.apply_to_pulled(topic, place, entries)", "pass"
+                StepApplier,
+                "_invalidate",
+                "self._resident_set.apply_to_pulled(topic, held, entries)",
+                "pass",
             ),
         ),
     ),
@@ -161,15 +164,15 @@ LEVEL_PLANTS = (
         (
             Line(
                 TopicReplicas,
-                "gate",
-                "if self.standing.settled(topic):",
-                "if self.standing.settled(topic) or self.level(topic) == MINIMAL:",
+                "update_access",
+                "if self.is_settled(topic):",
+                "if self.is_settled(topic) or self.level(topic) == MINIMAL:",
             ),
-            Line(TopicReplicas, "_take", "self.view.close(topic)", "self.gate(topic)"),
+            Line(TopicReplicas, "_apply", "self.view.close(topic)", "self.update_access(topic)"),
             Line(
                 TopicReplicas,
                 "check",
-                "assert (held.moment is not None) is self.standing.settled(topic), topic",
+                "assert (held.moment is not None) is self.is_settled(topic), topic",
                 "pass",
             ),
         ),
@@ -178,7 +181,7 @@ LEVEL_PLANTS = (
     Plant(
         "a lost stub is told by the catch-up",
         "heard_of_after_a_gap",
-        (Line(Filling, "_missed", "return self._change_feed.missed(chunk)", "return ()"),),
+        (Line(StepApplier, "_missed", "return self._change_feed.missed(chunk)", "return ()"),),
     ),
     Plant(
         "a gap is told as a change of every table",

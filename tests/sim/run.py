@@ -195,7 +195,8 @@ class Run:
         """Say whose followers are not where catalogd is."""
         catalogd = self.world.catalogd
         for reader in self.world.readers:
-            for topic, one in reader.member._subscriptions.replicas.followers.items():
+            for replica in reader.member._subscriptions.replicas:
+                topic, one = replica.topic, replica.current
                 place = (catalogd.store.epoch, catalogd.published.topics[topic].version)
                 if one.state is not LIVE or (one.epoch, one.version) != place:
                     return f"{reader.name} has not converged in topic {topic}"

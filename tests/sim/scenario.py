@@ -211,7 +211,8 @@ class Script:
     def follows(self, who: str, topic: str) -> None:
         """Say where a topic stands, and whether memory answers for it."""
         member = self._thread(who).process.member
-        follower = member._subscriptions.replicas.followers.get(int(topic))
+        replica = member._subscriptions.replicas.get(int(topic))
+        follower = replica.current if replica is not None else None
         held = member.view.topics.get(int(topic))
         is_open = "open" if held is not None and held.moment is not None else "shut"
         stands = f"{LEVELS[follower.level]} {follower.version}" if follower is not None else "none"

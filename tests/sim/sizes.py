@@ -19,7 +19,7 @@ from topicast.subscriber.client import read_view as subscriber_reading
 from topicast.subscriber.engine import write_outbox as outbox
 from topicast.subscriber.fetch import fetcher as subscriber_pulls
 from topicast.subscriber.placement import controller, planner, prefetch, usage
-from topicast.subscriber.replication import streams, topic_replica
+from topicast.subscriber.replication import replicas
 from topicast.tests.sim import checkers
 from topicast.topics import bulk, replica_set
 from topicast.topics.objects.blocks import PartitionKind
@@ -32,9 +32,9 @@ SIZES = (
     (chunked_load, "SLICE_MAX", 1),
     (bulk, "CHUNK_BYTES_MAX", 200),  # a catch-up has several chunks,
     (replica_set, "CREDIT_DEFAULT", 500),  # of which one or two are on their way
-    (topic_replica, "CREDIT_DEFAULT", 500),
-    (streams, "CREDIT_DEFAULT", 500),
-    (streams, "CREDIT_STEP", 60),
+    (replicas, "CREDIT_DEFAULT", 500),
+    (replicas, "CREDIT_DEFAULT", 500),
+    (replicas, "CREDIT_STEP", 60),
     (PartitionKind, "records_max", 3),  # a table has some blocks, which split
     (paginate, "CHUNK_BYTES_MAX", 200),
     (paginate, "ANSWER_BYTES_MAX", 300),  # a large table comes in pages
@@ -44,7 +44,7 @@ SIZES = (
     (deltas, "STUBS_BYTES_MAX", 200),  # or as a horizon
     (bulk, "STUBS_BYTES_MAX", 400),
     (derived, "STUBS_BYTES_MAX", 400),
-    (topic_replica, "STUBS_BYTES_MAX", 400),
+    (replicas, "STUBS_BYTES_MAX", 400),
 )
 # A run takes some seconds: an hour of a driver, and its planner, pass in one of them.
 TIMES = (

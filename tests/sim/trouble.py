@@ -166,9 +166,8 @@ class Trouble:
 def _joins(member: Core) -> bool:
     """Tell whether a table topic comes at full, and its catch-up was asked for."""
     replicas = member._subscriptions.replicas
-    return any(
-        level == FULL and replicas.behind[topic, level].stream for topic, level in replicas.behind
-    )
+    followers = [one for replica in replicas for one in replica.followers()]
+    return any(one.level == FULL and one.stream for one in followers)
 
 
 def _pulls(member: Core) -> bool:

@@ -250,15 +250,15 @@ def test_deltas_queued_from_a_lost_epoch_are_not_compared_with_another() -> None
     replicas = world.member._subscriptions.replicas
     delta = replace(catalog.put_table("shop", "orders", columns=("id", "x")), epoch=11)
     replicas.on_delta(delta, now=world.now)
-    assert dict(replicas.standing.versions(10))[topic] < delta.to_version
-    assert dict(replicas.standing.versions(11))[topic] == delta.to_version
+    assert dict(replicas.versions(10))[topic] < delta.to_version
+    assert dict(replicas.versions(11))[topic] == delta.to_version
 
 
 def test_late_frame_of_a_lower_epoch_is_no_first_contact() -> None:
     """Given a reader that holds nothing of a new epoch, an old frame is compared, not accepted."""
     lineage = Lineage()
-    assert lineage.heard((5, 1), holds=False, now=0.0)
-    assert not lineage.heard((4, 9), holds=False, now=1.0)
+    assert lineage.accepts((5, 1), holds=False, now=0.0)
+    assert not lineage.accepts((4, 9), holds=False, now=1.0)
     assert lineage.accepted == (5, 1)
     assert lineage.deadline == 1.0
 
@@ -266,7 +266,7 @@ def test_late_frame_of_a_lower_epoch_is_no_first_contact() -> None:
 def test_another_start_of_the_epoch_is_compared_also_by_who_holds_nothing() -> None:
     """P-START-6: also by who holds nothing, within an epoch."""
     lineage = Lineage()
-    assert lineage.heard((5, 1), holds=False, now=0.0)
-    assert not lineage.heard((5, 2), holds=False, now=1.0)
+    assert lineage.accepts((5, 1), holds=False, now=0.0)
+    assert not lineage.accepts((5, 2), holds=False, now=1.0)
     assert lineage.accepted == (5, 1)
-    assert lineage.heard((6, 3), holds=False, now=2.0)
+    assert lineage.accepts((6, 3), holds=False, now=2.0)

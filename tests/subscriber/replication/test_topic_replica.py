@@ -9,7 +9,6 @@ from topicast.tests.subscriber.source import NAMES, shop
 from topicast.tests.subscriber.world import World, started
 from topicast.topics.entries import FULL
 from topicast.topics.errors import OverBudget, UsageError
-from topicast.topics.follower import Reset
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.header import prefix
 from topicast.topics.wire.messages import (
@@ -260,7 +259,7 @@ def test_topic_that_begins_anew_keeps_its_place_in_the_budget() -> None:
     replicas = world.member._subscriptions.replicas
     account = (world.catalog.topic("shop", "sales"), FULL)
     committed = replicas.budget.committed(account)
-    replicas._take(account, Reset(*account, 11))
+    replicas.resident_set.begin_snapshot(account, replicas.view.topics[account[0]])
     assert (replicas.budget.held(account), replicas.budget.committed(account)) == (0, committed)
 
 

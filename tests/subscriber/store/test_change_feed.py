@@ -5,8 +5,12 @@ from math import inf
 
 import pytest
 
+from topicast.subscriber.placement.priorities import Priorities
 from topicast.subscriber.protocol import facts
+from topicast.subscriber.replication.apply import StepApplier
 from topicast.subscriber.store.change_feed import ChangeFeed
+from topicast.subscriber.store.pin_rules import PinRules
+from topicast.subscriber.store.read_floor import ReadFloor
 from topicast.subscriber.store.table_snapshot import Swap, TableSnapshot
 from topicast.tests.subscriber.source import NAMES, Catalog, shop
 from topicast.tests.subscriber.world import World, started
@@ -248,12 +252,19 @@ def test_what_was_pulled_while_its_topic_was_behind_is_told_when_that_is_caught_
 def test_level_that_goes_live_above_the_one_before_it_is_a_gap() -> None:
     topic = shop().topic("shop", "sales")
     world = _watching(started())
-    filling = world.member._subscriptions.replicas.filling
+    replicas = world.member._subscriptions.replicas
+    applier = StepApplier(
+        replicas.resident_set,
+        Priorities(PinRules(), replicas.view, automatic=False),
+        fence=replicas.fence,
+        read_floor=ReadFloor(),
+        change_feed=replicas.change_feed,
+    )
     old, new = Follower(topic, MINIMAL, epoch=10, version=5), Follower(topic, FULL, epoch=10)
 
     def told() -> tuple[facts.Effect, ...]:
-        filling.between(old, new)
-        return filling.told()
+        applier.level_changed(old, new)
+        return applier.take_changes()
 
     assert told() == ()  # it is not placed yet
     new.state, new.version = LIVE, 5

@@ -144,19 +144,19 @@ def test_topic_that_is_behind_answers_nothing_of_what_was_pulled() -> None:
 def test_delta_that_just_follows_at_minimal_is_taken_the_short_way_and_no_other() -> None:
     world = driver()
     world.table("shop.orders")
-    standing = world.member._subscriptions.replicas.standing
-    at = standing.position(0)[1]
+    replica = world.member._subscriptions.replicas.get(0)
+    assert replica is not None
+    at = replica.position[1]
     delta = world.catalog.put_table("shop", "orders", columns=("id", "new"))
     stubbed = replace(delta, level=MINIMAL, stubbed=True)
-    assert not standing.step(delta), "it is of another level"
-    assert not standing.step(replace(stubbed, from_version=at + 1)), "one is missing"
-    assert not standing.step(replace(stubbed, topic=7)), "it is not followed"
-    standing.coming[0] = Follower(0, FULL)
-    assert not standing.step(stubbed), "its level changes"
-    del standing.coming[0]
-    assert standing.step(stubbed)
-    assert standing.position(0)[1] == at + 1
-    assert not standing.step(stubbed), "it was taken"
+    assert not replica.step(delta), "it is of another level"
+    assert not replica.step(replace(stubbed, from_version=at + 1)), "one is missing"
+    replica.coming = Follower(0, FULL)
+    assert not replica.step(stubbed), "its level changes"
+    replica.coming = None
+    assert replica.step(stubbed)
+    assert replica.position[1] == at + 1
+    assert not replica.step(stubbed), "it was taken"
 
 
 def withholding(*names: str) -> World:

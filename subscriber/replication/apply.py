@@ -1,8 +1,8 @@
-"""Filling: what the steps of a follower mean for what is held, shown and told to those who watch.
+"""Applies the steps of followers to the resident set, and gathers what readers are notified of.
 
 full     entries are put in place             readers are shown what they bring
-         stubs among them hit what was pulled because its values are withheld
-minimal  stubs hit what was pulled, no more   a horizon counts as a stub for every table
+         stubs among them end what was pulled because its values are withheld
+minimal  stubs end what was pulled, no more   a horizon counts as a stub for every table
 """
 
 from collections.abc import Callable, Sequence
@@ -24,45 +24,46 @@ from ..store.view import TopicView
 Step = Apply | Reset | File | CaughtUp
 
 
-class Filling:
-    """Takes steps, one topic at a time; ``live``: readers look at the place that is filled."""
+class StepApplier:
+    """Applies steps, one topic at a time; ``live``: readers see the content that is changed."""
 
     def __init__(
         self,
         resident_set: ResidentSet,
         policy: PinPolicy,
         *,
+        fence: InvalidationFence,
         read_floor: ReadFloor,
         change_feed: ChangeFeed,
     ) -> None:
-        self.fence = InvalidationFence()
+        self._fence = fence
         self._resident_set = resident_set
         self._policy = policy
         self._read_floor = read_floor
         self._change_feed = change_feed
-        self._changes: list[Change] = []
+        self._changes: list[Change] = []  # since ``take_changes``
 
-    def full(
+    def apply_full(
         self,
         step: Step,
-        place: TopicView,
+        held: TopicView,
         *,
         live: bool,
-        fresh: bool,
+        loading: bool,
         make_room: Callable[[int], bool],
     ) -> None:
-        """Take a step of a follower at full; ``fresh``: it never was LIVE, so nothing changes."""
+        """Apply a step of a follower at full; what it brings is no change while ``loading``."""
         resident_set, change_feed = self._resident_set, self._change_feed
         match step:
             case Reset(topic=topic, epoch=epoch):
-                self._reset(topic, place, live=live)
-                place.epoch = epoch
+                self._reset(topic, held, live=live)
+                held.epoch = epoch
             case File(chunk=chunk):
                 account = (chunk.topic, FULL)
-                swaps = self._put(account, place, chunk.entries, make_room=make_room)
+                swaps = self._put(account, held, chunk.entries, make_room=make_room)
                 if live:
                     self._read_floor.answered(chunk.topic, (chunk.epoch, chunk.to_version))
-                    if not fresh:
+                    if not loading:
                         change_feed.on_chunk(chunk.topic, swaps)
             case CaughtUp(chunk=chunk, from_version=before):
                 resident_set.end_reservation((chunk.topic, FULL))
@@ -70,69 +71,69 @@ class Filling:
                     return
                 self._read_floor.answered(chunk.topic, (chunk.epoch, max(chunk.to_version, before)))
                 self._changes += change_feed.on_caught_up(
-                    chunk.topic, chunk.to_version, place.groups
+                    chunk.topic, chunk.to_version, held.groups
                 )
                 if chunk.topic == NAMESPACE:
                     self._changes += change_feed.on_names_caught_up(
                         chunk.to_version, resident_set.view
                     )
             case Apply(delta=delta):
-                self._tell(delta.topic, delta.entries)
-                changes = self._apply(delta, place, make_room)
+                self._report_entries(delta.topic, delta.entries)
+                changes = self._apply(delta, held, make_room)
                 if live:
                     self._read_floor.answered(delta.topic, (delta.epoch, delta.to_version))
                     self._changes += changes
 
-    def minimal(self, step: Step, place: TopicView, *, live: bool) -> None:
-        """Take a step of a follower at minimal."""
+    def apply_minimal(self, step: Step, held: TopicView, *, live: bool) -> None:
+        """Apply a step of a follower at minimal."""
         match step:
             case File(chunk=chunk):
-                self._tell(chunk.topic, chunk.entries)
+                self._report_entries(chunk.topic, chunk.entries)
                 if chunk.horizon:
-                    self._horizon(chunk.topic, chunk.epoch, chunk.to_version)
-                self._hit(chunk.topic, place, chunk.entries)
+                    self._invalidate_all(chunk.topic, chunk.epoch, chunk.to_version)
+                self._invalidate(chunk.topic, held, chunk.entries)
                 self._changes += self._missed(chunk) if live else ()
                 self._read_floor.mark_seen(chunk.topic)
             case Apply(delta=delta):
-                self._tell(delta.topic, delta.entries)
+                self._report_entries(delta.topic, delta.entries)
                 if delta.horizon:
-                    self._horizon(delta.topic, delta.epoch, delta.to_version)
-                self._hit(delta.topic, place, delta.entries)
+                    self._invalidate_all(delta.topic, delta.epoch, delta.to_version)
+                self._invalidate(delta.topic, held, delta.entries)
                 if live:
                     self._changes += self._stubbed(delta)
             case _:
                 pass
 
-    def _reset(self, topic: int, place: TopicView, *, live: bool) -> None:
+    def _reset(self, topic: int, held: TopicView, *, live: bool) -> None:
         if live:
             self._change_feed.on_snapshot(
-                topic, place.groups, known=self._read_floor.was_seen(topic)
+                topic, held.groups, known=self._read_floor.was_seen(topic)
             )
-        self._resident_set.begin_snapshot((topic, FULL), place)
+        self._resident_set.begin_snapshot((topic, FULL), held)
         if topic == NAMESPACE:
             for unpinned in self._policy.on_names_discarded():
                 self._resident_set.repin(*unpinned)
 
-    def between(self, old: Follower, new: Follower) -> None:
-        """Tell what nobody told: what changed above the position of a level that is replaced."""
+    def level_changed(self, old: Follower, new: Follower) -> None:
+        """Report what may have changed between the positions of a level and of its successor."""
         if new.state is LIVE and (new.epoch, new.version) > (old.epoch, old.version):
             self._changes += self._change_feed.gap(new.topic, new.version, self._resident_set.view)
 
-    def told(self) -> tuple[Effect, ...]:
-        """Return what is to be told to those who watch: all that has changed since the last."""
+    def take_changes(self) -> tuple[Effect, ...]:
+        """Return what readers are to be notified of: all that has changed since the last call."""
         if not self._changes:
             return ()
         changes, self._changes = tuple(self._changes), []
         return (Changed(changes),)
 
     def _stubbed(self, delta: Delta) -> tuple[Change, ...]:
-        """Tell what a delta at minimal says has changed."""
+        """Return what a delta at minimal says has changed."""
         if delta.horizon:
             return self._change_feed.gap(delta.topic, delta.to_version, self._resident_set.view)
         return self._change_feed.stubbed(delta)
 
     def _missed(self, chunk: Chunk) -> tuple[Change, ...]:
-        """Tell what a catch-up at minimal says has changed, since something of it was known."""
+        """Return what a catch-up at minimal says has changed, if something of it was known."""
         if not chunk.horizon:
             return self._change_feed.missed(chunk)
         if not chunk.from_version and not self._read_floor.was_seen(chunk.topic):
@@ -140,45 +141,45 @@ class Filling:
         return self._change_feed.gap(chunk.topic, chunk.to_version, self._resident_set.view)
 
     def _apply(
-        self, delta: Delta, place: TopicView, make_room: Callable[[int], bool]
+        self, delta: Delta, held: TopicView, make_room: Callable[[int], bool]
     ) -> tuple[Change, ...]:
-        """Take a delta with values; of a topic that is being lowered nothing is held any more."""
-        if place.partial:
-            self._resident_set.apply_to_pulled(delta.topic, place, delta.entries)
+        """Apply a delta with values; of a topic that is being lowered nothing is held any more."""
+        if held.partial:
+            self._resident_set.apply_to_pulled(delta.topic, held, delta.entries)
             return self._change_feed.stubbed(delta)
-        swaps = self._put((delta.topic, FULL), place, delta.entries, make_room=make_room)
+        swaps = self._put((delta.topic, FULL), held, delta.entries, make_room=make_room)
         return self._change_feed.applied(delta, swaps)
 
     def _put(
         self,
         account: Account,
-        place: TopicView,
+        held: TopicView,
         entries: Sequence[Entry],
         *,
         make_room: Callable[[int], bool],
     ) -> Sequence[Swap]:
-        """Put entries in place; what is never to be kept is filed without its value."""
+        """Put entries in place; of a banned table without their values."""
         if account[0] == NAMESPACE:
-            swaps = self._resident_set.apply(account, place, entries, make_room=make_room)
+            swaps = self._resident_set.apply(account, held, entries, make_room=make_room)
             self._policy.on_names_changed(swaps)
             return swaps
         if self._policy.has_bans:
             banned = self._policy.banned
             entries = [stub(one) if banned(group_of(one.key)) else one for one in entries]
-        return self._resident_set.apply(account, place, entries, make_room=make_room)
+        return self._resident_set.apply(account, held, entries, make_room=make_room)
 
-    def _tell(self, topic: int, entries: Sequence[Entry]) -> None:
+    def _report_entries(self, topic: int, entries: Sequence[Entry]) -> None:
         for entry in entries:
             self._policy.on_entry_changed(topic, entry)
 
-    def _horizon(self, topic: int, epoch: int, version: int) -> None:
+    def _invalidate_all(self, topic: int, epoch: int, version: int) -> None:
         if self._resident_set.view.topics[topic].epoch != epoch:
-            self.fence.new_epoch(topic)
-        self.fence.invalidate_all(topic, version)
+            self._fence.new_epoch(topic)
+        self._fence.invalidate_all(topic, version)
         self._resident_set.invalidate_all(topic, epoch, version)
 
-    def _hit(self, topic: int, place: TopicView, entries: Sequence[Entry]) -> None:
-        if len(self.fence):
+    def _invalidate(self, topic: int, held: TopicView, entries: Sequence[Entry]) -> None:
+        if len(self._fence):
             for entry in entries:
-                self.fence.invalidate(group_of(entry.key), entry.version)
-        self._resident_set.apply_to_pulled(topic, place, entries)
+                self._fence.invalidate(group_of(entry.key), entry.version)
+        self._resident_set.apply_to_pulled(topic, held, entries)

@@ -4,16 +4,40 @@ from collections.abc import Callable
 from itertools import count
 
 from topicast.subscriber.protocol.facts import Effect, Subscribe, Unsubscribe
-from topicast.subscriber.replication.joining import BARRIER_AGAIN_S, Joining
+from topicast.subscriber.replication.hub_session import BARRIER_AGAIN_S, HubSession
 from topicast.topics.entries import MINIMAL
 from topicast.topics.wire.header import BARRIER_PREFIX
+from topicast.topics.wire.messages import Welcome
 
+WELCOME = Welcome(
+    hub=1,
+    epoch=10,
+    start=1,
+    num_topics=3,
+    heartbeat_ms=10_000,
+    lost_ms=8000,
+    data_address="data",
+    catalog_address="",
+    catalog_name="",
+    protocol=1,
+    features=0,
+)
 A, B, C = ((topic, MINIMAL) for topic in range(3))
 
 
-def joining() -> Joining:
+def welcomed() -> HubSession:
+    """Return a session of the first of two hubs, which has welcomed it."""
     ids, nonces = count(1), count(1)
-    return Joining(ids.__next__, lambda: next(nonces).to_bytes(16, "big"))
+    session = HubSession(
+        ("hub-0", "hub-1"),
+        name="",
+        registration=bytes(16),
+        next_id=ids.__next__,
+        new_nonce=lambda: next(nonces).to_bytes(16, "big"),
+    )
+    session.tick(now=0.0)
+    session.on_welcome(WELCOME, now=0.0)
+    return session
 
 
 def barriers(effects: tuple[Effect, ...]) -> list[bytes]:
@@ -26,10 +50,10 @@ def barriers(effects: tuple[Effect, ...]) -> list[bytes]:
     ]
 
 
-def begin() -> tuple[Joining, Callable[[bytes, float], list[bytes]], bytes]:
+def begin() -> tuple[HubSession, Callable[[bytes, float], list[bytes]], bytes]:
     """Return the dialogue with a barrier under way, what answers one, and its nonce."""
-    one = joining()
-    (nonce,) = barriers(one.settle([A], now=0.0))
+    one = welcomed()
+    (nonce,) = barriers(one.subscribe([A], now=0.0))
 
     def answer(nonce: bytes, now: float) -> list[bytes]:
         return barriers(one.on_barrier(nonce, now=now)[1])
@@ -39,8 +63,8 @@ def begin() -> tuple[Joining, Callable[[bytes, float], list[bytes]], bytes]:
 
 def test_what_comes_while_a_barrier_is_under_way_does_not_hold_it_up() -> None:
     one, answer, nonce = begin()
-    assert barriers(one.settle([A, B], now=0.1)) == []
-    assert barriers(one.settle([A, B, C], now=0.2)) == []
+    assert barriers(one.subscribe([A, B], now=0.1)) == []
+    assert barriers(one.subscribe([A, B, C], now=0.2)) == []
     (following,) = answer(nonce, 0.3)
     assert [one.fenced(account) for account in (A, B, C)] == [True, False, False]
     assert answer(following, 0.4) == []
@@ -49,8 +73,8 @@ def test_what_comes_while_a_barrier_is_under_way_does_not_hold_it_up() -> None:
 
 def test_what_is_dropped_before_its_barrier_needs_none() -> None:
     one, answer, nonce = begin()
-    one.settle([A, B], now=0.1)
-    one.settle([A], now=0.2)
+    one.subscribe([A, B], now=0.1)
+    one.subscribe([A], now=0.2)
     assert answer(nonce, 0.3) == []
     assert (one.fenced(A), one.fenced(B)) == (True, False)
     assert one.deadline is None or one.deadline > 0.3
@@ -58,8 +82,8 @@ def test_what_is_dropped_before_its_barrier_needs_none() -> None:
 
 def test_barrier_that_is_lost_is_asked_for_again_with_all_that_waits() -> None:
     one, answer, nonce = begin()
-    one.settle([A, B], now=0.1)
-    again = one.due(BARRIER_AGAIN_S)
+    one.subscribe([A, B], now=0.1)
+    again = one.tick(now=BARRIER_AGAIN_S)
     (following,) = barriers(again)
     assert sum(isinstance(effect, Unsubscribe) for effect in again) == 1
     assert answer(nonce, 1.1) == []  # late, and of no meaning any more
@@ -71,11 +95,12 @@ def test_barrier_that_is_lost_is_asked_for_again_with_all_that_waits() -> None:
 
 def test_another_connection_begins_without_barriers() -> None:
     one, answer, nonce = begin()
-    one.settle([A, B], now=0.1)
-    one.restart(keeps_data=False)
+    one.subscribe([A, B], now=0.1)
+    one.tick(now=50.0)  # the hub is silent, so there is another one
+    one.on_welcome(WELCOME, now=50.0)
     assert answer(nonce, 0.2) == []
     assert not one.fenced(A)
-    (following,) = barriers(one.settle([A, B], now=0.3))
+    (following,) = barriers(one.subscribe([A, B], now=0.3))
     assert answer(following, 0.4) == []
     assert one.fenced(A)
     assert one.fenced(B)

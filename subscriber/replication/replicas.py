@@ -1,0 +1,540 @@
+"""The replicas of all followed topics: their catch-ups, their bytes, and which may be read.
+
+A topic is open to readers while its follower is LIVE, of one epoch with the namespace, and has
+reached its read floor; LIVE below that, only what a pull knows at or above the floor is read.
+Invariant: the bytes held never exceed the budget; room is made first, by evicting what was pulled,
+then by lowering the largest topics. The namespace is never lowered for another.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from ...topics.bulk import CREDIT_DEFAULT, REFUSAL_COST, STUBS_BYTES_MAX, chunk_cost
+from ...topics.entries import FULL, MINIMAL, NONE
+from ...topics.errors import OverBudget
+from ...topics.follower import LIVE, Apply, Fact, Follower, PeerAt, StreamLost, Tick, Want
+from ...topics.replica_set import Abandoned, Account, ReplicaSet, Step
+from ...topics.sharding import NAMESPACE
+from ...topics.wire.messages import Cancel, Chunk, Delta, Heartbeat, Position, Refused
+from ..fetch.fence import InvalidationFence
+from ..protocol.facts import BULK, Effect, Send
+from ..store.change_feed import ChangeFeed
+from ..store.memory_budget import Budget
+from ..store.pin_policy import PinPolicy
+from ..store.read_floor import ReadFloor
+from ..store.resident_set import ResidentSet
+from ..store.table_snapshot import TableSnapshot
+from ..store.view import TopicView, View, full_topic_view
+from .apply import StepApplier
+from .hub_session import HubSession
+from .topic_replica import TopicReplica
+
+CREDIT_STEP: Final = CREDIT_DEFAULT // 8  # a Credit for less is not worth its frame
+POSITION_STREAM: Final = -1  # the stream of a catch-up that no hub sends
+
+
+class TopicReplicas:
+    """The followed topics by number, and what they share."""
+
+    def __init__(
+        self,
+        view: View,
+        budget: Budget,
+        policy: PinPolicy,
+        *,
+        session: HubSession,
+        read_floor: ReadFloor,
+        next_id: Callable[[], int],
+    ) -> None:
+        self.view = view
+        self.budget = budget
+        self.resident_set = ResidentSet(view, budget, policy)
+        self.change_feed = ChangeFeed()
+        self.fence = InvalidationFence()
+        self.catch_ups = 0  # requests for one since the start
+        self.evicted: list[tuple[int, int]] = []  # (topic, bytes needed): lowered to make room
+        self.over: OverBudget | None = None  # why the namespace could not be held
+        self.changed = False  # what is followed differs from what the hub was told
+        self._policy = policy
+        self._read_floor = read_floor
+        self._next_id = next_id
+        self._applier = StepApplier(
+            self.resident_set,
+            policy,
+            fence=self.fence,
+            read_floor=read_floor,
+            change_feed=self.change_feed,
+        )
+        self._topics: dict[int, TopicReplica] = {}  # the latest to change its level last
+        self._set = ReplicaSet(session, self, next_id=next_id, credit_step=CREDIT_STEP)
+
+    # What is followed, and how far
+
+    @property
+    def deadline(self) -> float | None:
+        """The time at which ``tick`` has work to do."""
+        return self._set.deadline
+
+    @property
+    def topics(self) -> tuple[int, ...]:
+        """The followed topics."""
+        return tuple(self._topics)
+
+    @property
+    def behind(self) -> tuple[Account, ...]:
+        """The topics and levels that are being caught up, or wait for it."""
+        return self._set.behind
+
+    def __contains__(self, topic: int) -> bool:
+        """Tell whether ``topic`` is followed."""
+        return topic in self._topics
+
+    def __iter__(self) -> Iterator[TopicReplica]:
+        """Yield the replica of each followed topic."""
+        return iter(self._topics.values())
+
+    def get(self, topic: int) -> TopicReplica | None:
+        """Return the replica of ``topic``; None if it is not followed."""
+        return self._topics.get(topic)
+
+    def accounts(self) -> tuple[Account, ...]:
+        """Return each topic with each level at which it is followed right now."""
+        return self._set.accounts()
+
+    def level(self, topic: int) -> int:
+        """Return the level at which ``topic`` is held."""
+        if topic not in self._topics:
+            return NONE
+        return MINIMAL if self.view.topics[topic].partial else FULL
+
+    def target_level(self, topic: int) -> int:
+        """Return the level at which ``topic`` will be held once its change is done."""
+        replica = self._topics.get(topic)
+        coming = None if replica is None else replica.coming
+        return self.level(topic) if coming is None else coming.level
+
+    def joined(self, topic: int, level: int) -> bool:
+        """Tell whether ``topic`` is LIVE at ``level``, with nothing coming."""
+        return self.level(topic) == self.target_level(topic) == level and self.is_settled(topic)
+
+    def is_settled(self, topic: int) -> bool:
+        """Tell whether ``topic`` is LIVE, of the namespace's epoch, and at its read floor.
+
+        Incarnations mean something within one epoch only.
+        """
+        replica, namespace = self._topics.get(topic), self._topics.get(NAMESPACE)
+        if replica is None or namespace is None:
+            return False
+        floor = self._read_floor.of(topic)
+        return replica.reached(floor) and replica.current.epoch == namespace.current.epoch
+
+    def reached(self, topic: int, position: tuple[int, int]) -> bool:
+        """Tell whether ``topic`` is LIVE at or above ``position``."""
+        replica = self._topics.get(topic)
+        return replica is not None and replica.reached(position)
+
+    def is_at(self, topic: int, position: tuple[int, int]) -> bool:
+        """Tell whether ``topic`` is LIVE at exactly ``position``."""
+        replica = self._topics.get(topic)
+        return replica is not None and replica.is_live and replica.position == position
+
+    def live_version(self, topic: int, epoch: int) -> int:
+        """Return the version of ``epoch`` at which ``topic`` is LIVE, else 0."""
+        replica = self._topics.get(topic)
+        if replica is None or not replica.is_live or replica.current.epoch != epoch:
+            return 0
+        return replica.current.version
+
+    def version(self, topic: int) -> int:
+        """Return the version at which ``topic`` is held, or was last read."""
+        replica = self._topics.get(topic)
+        return self._read_floor.of(topic)[1] if replica is None else replica.current.version
+
+    def versions(self, epoch: int) -> tuple[tuple[int, int], ...]:
+        """Return (topic, version) of everything read, held or queued in ``epoch``, sorted."""
+        versions = dict(self._read_floor.versions(epoch))
+        for topic, replica in self._topics.items():
+            newest = replica.newest_version(epoch)
+            if newest:
+                versions[topic] = max(versions.get(topic, 0), newest)
+        return tuple(sorted(versions.items()))
+
+    def positions(self) -> tuple[Position, ...]:
+        """Return the position of each topic at the level that it is to have."""
+        return tuple(replica.target() for replica in self._topics.values())
+
+    def lag_s(self, topic: int, *, now: float) -> float:
+        """Return the seconds since ``topic`` was known to be current; infinite if it never was."""
+        replica = self._topics.get(topic)
+        return float("inf") if replica is None else replica.lag_s(now=now)
+
+    def committed_bytes(self, topic: int) -> int:
+        """Return what ``topic`` counts in the budget, or has reserved there."""
+        return self.budget.committed((topic, MINIMAL)) + self.budget.committed((topic, FULL))
+
+    def held_bytes(self, topic: int) -> int:
+        """Return what ``topic`` counts in the budget."""
+        return self.budget.held((topic, MINIMAL)) + self.budget.held((topic, FULL))
+
+    # Changes of levels
+
+    def admit(self, topic: int, reserve_bytes: int) -> None:
+        """Follow ``topic`` at full, for which so many bytes are set aside."""
+        if self.level(topic) == MINIMAL:
+            replica = self._topics[topic]
+            if replica.current.level == FULL:  # it is being lowered: that ends at once
+                self._succeed(replica)
+            replica.coming = self._set.follow(topic, FULL)
+            replica.staged = full_topic_view()
+        else:
+            replica = self._topics[topic] = TopicReplica(self._set.follow(topic, FULL))
+            self.view.replace(topic, full_topic_view())
+        replica.loading = True
+        self.budget.reserve((topic, FULL), reserve_bytes)
+        self.update_access(topic)
+        self.changed = True
+
+    def lower(self, topic: int, *, now: float) -> tuple[Effect, ...]:
+        """Follow ``topic`` at minimal, whatever the level was; what was held is freed at once."""
+        if self.target_level(topic) == MINIMAL:
+            return ()
+        replica = self._topics.get(topic)
+        effects = self._stop_coming(replica) if replica is not None else ()
+        if replica is not None and replica.current.level == MINIMAL:
+            return effects
+        if replica is not None and replica.is_live:
+            replica.coming = follower = self._set.follow(topic, MINIMAL)
+        else:
+            old_at = None
+            if replica is not None:
+                old_at = replica.current_at
+                effects += self._stop(self._topics.pop(topic).current)
+            follower = self._set.follow(topic, MINIMAL)
+            self._topics[topic] = TopicReplica(follower, current_at=old_at)
+        follower.opened(self._next_id(), now=now)  # in time it catches up, without a position
+        self.change_feed.discard(topic)
+        self.resident_set.begin_minimal(topic)
+        self.update_access(topic)
+        self.changed = True
+        return effects
+
+    def drop(self, topic: int) -> tuple[Effect, ...]:
+        """Follow ``topic`` no more; what was read of it stays a lower bound."""
+        replica = self._topics[topic]
+        if replica.is_live:
+            self._read_floor.answered(topic, replica.position)
+        effects = self._stop_coming(replica)
+        del self._topics[topic]
+        effects += self._stop(replica.current)
+        self.resident_set.discard(topic)
+        self.change_feed.discard(topic)
+        if topic == NAMESPACE:
+            for other in self._topics:
+                self.update_access(other)
+        return effects
+
+    def without_position(self) -> tuple[int, ...]:
+        """Return the topics at minimal that have no position yet."""
+        return tuple(
+            topic for topic, level in self._set.behind if level == MINIMAL and self._is_new(topic)
+        )
+
+    def set_position(self, topic: int, at: tuple[int, int], *, now: float) -> tuple[Effect, ...]:
+        """Let ``topic`` follow at minimal from the hub's position: what came before is stale."""
+        account = (topic, MINIMAL)
+        follower = self._set.get(account)
+        if follower is None or follower.state is LIVE or follower.epoch:
+            return ()
+        chunk = _position_chunk(topic, *at)
+        follower.opened(chunk.stream, now=now)
+        return self._feed(account, chunk, now=now)
+
+    # Facts
+
+    def on_delta(self, delta: Delta, *, now: float) -> tuple[Effect, ...]:
+        """Take a delta of an accepted start."""
+        account = (delta.topic, delta.level)
+        replica = self._topics.get(delta.topic)
+        if replica is None or not replica.step(delta):
+            return self._feed(account, delta, now=now)
+        effects = self._apply(replica, account, Apply(delta))
+        if not self.view.advance(delta.topic, (delta.epoch, delta.to_version)):
+            self.update_access(delta.topic)
+        return effects
+
+    def on_chunk(self, chunk: Chunk, *, now: float) -> tuple[Effect, ...]:
+        """Take a part of a catch-up of an accepted start."""
+        account = (chunk.topic, chunk.level)
+        if not self._set.received(chunk.stream, account, now=now):
+            return (Send(BULK, Cancel(stream=chunk.stream)),)
+        effects = self._feed(account, chunk, now=now)
+        return effects + self._processed(chunk.stream, chunk_cost(chunk))
+
+    def on_foreign_chunk(self, chunk: Chunk) -> tuple[Effect, ...]:
+        """Drop a part of a start that is not accepted: give its stream back its credit only."""
+        return self._processed(chunk.stream, chunk_cost(chunk))
+
+    def on_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
+        """The hub does not answer a stream, or one topic of it, now."""
+        effects: tuple[Effect, ...] = ()
+        for account in self._set.served_by(refused.request):
+            if refused.topic in (-1, account[0]):
+                effects += self._feed(account, refused, now=now)
+        return effects + self._processed(refused.request, REFUSAL_COST)
+
+    def on_heartbeat(
+        self, heartbeat: Heartbeat, order: Iterable[int], *, now: float
+    ) -> tuple[Effect, ...]:
+        """Compare positions with the heartbeat of an accepted start, its topics in ``order``."""
+        effects: tuple[Effect, ...] = ()
+        for topic, version in zip(order, heartbeat.versions, strict=False):
+            replica = self._topics.get(topic)
+            for follower in list(replica.followers()) if replica is not None else ():
+                if (follower.epoch, follower.version) < (heartbeat.epoch, version):
+                    newer = PeerAt(heartbeat.epoch, version)
+                    effects += self._feed((topic, follower.level), newer, now=now)
+                elif follower.state is LIVE and replica is not None:
+                    replica.current_at = now
+        return effects
+
+    def tick(self, *, now: float) -> tuple[Effect, ...]:
+        """Let followers that are behind request a catch-up, first or again."""
+        effects: tuple[Effect, ...] = ()
+        for account in self._set.overdue(now=now):
+            effects += self._feed(account, Tick(), now=now)
+        return effects
+
+    def lose_streams(self, *, now: float) -> tuple[Effect, ...]:
+        """Request anew what is under way: the hub, or the accepted start, is another one."""
+        effects: tuple[Effect, ...] = ()
+        for account in self._set.lose_streams():
+            effects += self._feed(account, StreamLost(), now=now)
+        return effects
+
+    def request(self, *, now: float) -> tuple[Effect, ...]:
+        """Return one request for all that is wanted, the namespace and small topics first."""
+        order = sorted(
+            self._set.wanted, key=lambda a: (a[0] != NAMESPACE, self.expected_bytes(a), a)
+        )
+        for account in order:
+            if not self.expected_bytes(account):  # growth of unknown size: room to begin with
+                self.resident_set.reserve(account, CREDIT_DEFAULT)
+        request = self._set.request(order, now=now)
+        if request is None:
+            return ()
+        self.catch_ups += 1
+        return (Send(BULK, request),)
+
+    def take_changes(self) -> tuple[Effect, ...]:
+        """Return what those who watch are to be notified of since the last call."""
+        return self._applier.take_changes()
+
+    def keep(self, topic: int, group: bytes, content: TableSnapshot, *, epoch: int) -> None:
+        """Keep what was pulled, where stubs tell when it is stale, if it fits."""
+        held = self.view.pulled(topic)
+        if held is None or not self._keeps(topic, group):
+            return
+        if not held.epoch:
+            held.epoch = epoch  # it came before its follower's position
+        if held.epoch == epoch and content.at >= held.horizon:
+            self.resident_set.keep(topic, group, content)
+            self.update_access(topic)
+
+    def update_access(self, topic: int) -> None:
+        """Open ``topic`` to readers, or close it, by its position and its read floor."""
+        if self.is_settled(topic):
+            self.view.open(topic, self._topics[topic].position)
+        else:
+            self.view.close(topic, floor=self._pull_floor(topic))
+
+    def expected_bytes(self, account: Account) -> int:
+        """Return the bytes reserved for ``account`` and not held yet; stubs are not held."""
+        return STUBS_BYTES_MAX if account[1] == MINIMAL else self.budget.unfilled(account)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        self.resident_set.check()
+        self._set.check()
+        followers = {(f.topic, f.level) for one in self for f in one.followers()}
+        assert followers == set(self._set.accounts())
+        for topic, replica in self._topics.items():
+            replica.check()
+            assert topic == replica.topic
+            held = self.view.topics[topic]
+            assert (held.moment is not None) is self.is_settled(topic), topic
+            assert held.moment is None or held.reached == replica.position, topic
+            assert held.floor in (None, self._pull_floor(topic)), topic
+            of_minimal, of_full = (self.budget.held((topic, at)) for at in (MINIMAL, FULL))
+            staged = replica.staged
+            if held.partial:
+                assert held.held_bytes < of_minimal, topic
+                assert of_full == (staged.held_bytes if staged else 0), topic
+            else:
+                aside = held.aside.held_bytes if held.aside else 0
+                assert (of_minimal, of_full) == (aside, held.held_bytes), topic
+        assert set(self.view.topics) == {*self._topics, NAMESPACE}
+
+    def _is_new(self, topic: int) -> bool:
+        follower = self._set.get((topic, MINIMAL))
+        return follower is not None and not follower.epoch
+
+    def _pull_floor(self, topic: int) -> tuple[int, int] | None:
+        """Return from where on pulled tables are read while ``topic`` is not settled, if at all.
+
+        A reply is often ahead of the hub: it need not be fetched again until the hub is there.
+        Changes come, and what a pull knows at the read floor is not too old.
+        """
+        replica, namespace = self._topics.get(topic), self._topics.get(NAMESPACE)
+        held = self.view.topics.get(topic)
+        if replica is None or not replica.is_live or held is None or namespace is None:
+            return None
+        floor = self._read_floor.of(topic)
+        epochs = (replica.current.epoch, namespace.current.epoch, held.epoch)
+        return floor if all(epoch == floor[0] for epoch in epochs) else None
+
+    def _feed(self, account: Account, fact: Fact, *, now: float) -> tuple[Effect, ...]:
+        follower, replica = self._set.get(account), self._topics.get(account[0])
+        if follower is None or replica is None:
+            return ()
+        topic, epoch = account[0], follower.epoch
+        effects: list[Effect] = []
+        for step in self._set.feed(account, fact, now=now):
+            effects += self._apply(replica, account, step)
+        if self._set.get(account) is not follower:
+            return tuple(effects)  # it had to make room
+        if follower.state is LIVE and account[1] == FULL:
+            replica.loading = False
+        effects += self._take_over(replica)
+        moved = topic == NAMESPACE and follower.epoch != epoch
+        for other in list(self._topics) if moved else (topic,):
+            self.update_access(other)
+        return tuple(effects)
+
+    def _apply(self, replica: TopicReplica, account: Account, step: Step) -> tuple[Effect, ...]:
+        topic, level = account
+        live = replica.current.level == level
+        if isinstance(step, Abandoned):
+            return (Send(BULK, Cancel(stream=step.stream)),)
+        if isinstance(step, Want):
+            if live:
+                self.view.close(topic)
+            return ()
+        held = self.view.topics[topic] if live or level == MINIMAL else _staged(replica)
+        if level == MINIMAL:
+            self._applier.apply_minimal(step, held, live=live)
+            return ()
+        effects: list[Effect] = []
+
+        def make_room(growth: int) -> bool:
+            effects.extend(self._make_room(topic, growth))
+            return self._content_at_full(topic) is held
+
+        self._applier.apply_full(
+            step, held, live=live, loading=replica.loading, make_room=make_room
+        )
+        return tuple(effects)
+
+    def _content_at_full(self, topic: int) -> TopicView | None:
+        """Return what entries at full are put into: the staged content, else what is read."""
+        replica = self._topics.get(topic)
+        staged = replica.staged if replica is not None else None
+        return staged if staged is not None else self.view.topics.get(topic)
+
+    def _keeps(self, topic: int, group: bytes) -> bool:
+        """Tell whether a table may be kept: stubs of it are sent, not values."""
+        if self._policy.banned(group):
+            return False
+        held = self.view.topics[topic]
+        content = held.groups.get(group)
+        withheld = content is not None and content.stubs > 0
+        return held.partial or (withheld and self._topics[topic].is_live)
+
+    def _take_over(self, replica: TopicReplica) -> tuple[Effect, ...]:
+        """Let the coming follower replace the current one, once it may."""
+        old, new = replica.current, replica.coming
+        if new is None or not replica.may_take_over():
+            return ()
+        if new.level == FULL:
+            self._read_floor.answered(replica.topic, (new.epoch, new.version))
+            self.resident_set.begin_full(replica.topic, _staged(replica))
+            replica.staged = None
+        self._applier.level_changed(old, new)
+        return self._succeed(replica)
+
+    def _succeed(self, replica: TopicReplica) -> tuple[Effect, ...]:
+        """Let the coming follower of a topic be its only one."""
+        old, new = replica.current, replica.coming
+        assert new is not None
+        self._read_floor.answered(replica.topic, replica.position)
+        effects = self._stop(old)
+        replica.loading = replica.loading and old.level != FULL
+        replica.current, replica.coming = new, None
+        self._topics[replica.topic] = self._topics.pop(replica.topic)
+        return effects
+
+    def _stop_coming(self, replica: TopicReplica) -> tuple[Effect, ...]:
+        """End a change of level; what it has brought is discarded."""
+        coming = replica.coming
+        if coming is None:
+            return ()
+        replica.coming = None
+        if replica.staged is not None:
+            replica.staged = None
+            self.resident_set.release((coming.topic, coming.level))
+        replica.loading = replica.loading and coming.level != FULL
+        return self._stop(coming)
+
+    def _stop(self, follower: Follower) -> tuple[Effect, ...]:
+        """Follow no longer by ``follower``; what it held stays."""
+        self.changed = True
+        abandoned = self._set.stop((follower.topic, follower.level))
+        return tuple(Send(BULK, Cancel(stream=stream)) for stream in abandoned)
+
+    def _make_room(self, topic: int, growth: int) -> tuple[Effect, ...]:
+        """Lower the largest topic; one that is only being joined gives way itself."""
+        needed = self.budget.held((topic, FULL)) + growth
+        victim = self.budget.largest(FULL, but=NAMESPACE)
+        if victim is None and topic == NAMESPACE and self.resident_set.evict_largest_pin():
+            return ()
+        if victim is None or (self._topics[topic].loading and topic != NAMESPACE):
+            victim = topic
+        if victim == NAMESPACE:
+            free_bytes = self.budget.limit_bytes
+            self.over = OverBudget("the namespace", needed_bytes=needed, free_bytes=free_bytes)
+        elif victim != topic:
+            needed = self.budget.held((victim, FULL))
+        self.evicted.append((victim, needed))
+        replica = self._topics[victim]
+        return self.drop(victim) if replica.coming is None else self._stop_coming(replica)
+
+    def _processed(self, stream: int, cost: int) -> tuple[Effect, ...]:
+        credit = self._set.processed(stream, cost)
+        return () if credit is None else (Send(BULK, credit),)
+
+
+def _staged(replica: TopicReplica) -> TopicView:
+    assert replica.staged is not None
+    return replica.staged
+
+
+def _position_chunk(topic: int, epoch: int, version: int) -> Chunk:
+    """Return the catch-up of one who holds nothing, as a hub would send it: a horizon."""
+    return Chunk(
+        topic=topic,
+        level=MINIMAL,
+        epoch=epoch,
+        start=0,
+        from_version=0,
+        to_version=version,
+        floor=0,
+        sent_us=0,
+        stream=POSITION_STREAM,
+        sequence=0,
+        resume_version=0,
+        resume_key=b"",
+        entries=(),
+        first=True,
+        last=True,
+        snapshot=True,
+        horizon=True,
+    )
