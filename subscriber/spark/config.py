@@ -1,4 +1,4 @@
-"""Config: how a driver is attached: from arguments, else Spark's configuration, else environment.
+"""A driver's settings: from arguments, else from Spark's configuration, else the environment.
 
 | argument | Spark | environment |
 |---|---|---|
@@ -36,8 +36,8 @@ class SparkSettings:
     """How a driver is attached.
 
     ``refresh_existing``: DataFrames that exist see new files, too. ``refresh_cached``: data that
-    the user has cached is made anew, too. ``metastore``: what reports say that was written to,
-    empty: hive.metastore.uris.
+    the user has cached is made anew, too. ``metastore``: the one that reports name, empty:
+    hive.metastore.uris.
     """
 
     statestores: str
@@ -50,7 +50,7 @@ class SparkSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """What ``attach`` was called with; None: not said."""
+    """The arguments of ``attach``; None: not given."""
 
     statestores: str | None = None
     budget: str | int | None = None
@@ -69,27 +69,29 @@ def settings_of(
         ConfigError: a setting is missing or has a value that is not allowed; says which.
     """
 
-    def said(key: str) -> str | None:
+    def configured(key: str) -> str | None:
         found = conf(key)
         return found if found is not None else environ.get(SETTINGS[key])
 
-    statestores = _first(arguments.statestores, said("spark.topicast.statestores"), "")
+    statestores = _first(arguments.statestores, configured("spark.topicast.statestores"), "")
     parse_addresses(statestores, setting="spark.topicast.statestores")
     budget = arguments.budget
     if budget is None:
-        budget = said("spark.topicast.budget") or BUDGET
+        budget = configured("spark.topicast.budget") or BUDGET
         if not budget.strip().endswith("%"):
             parse_size(budget, setting="spark.topicast.budget")
-    control = _first(arguments.control, said("spark.topicast.control"), ON)
+    control = _first(arguments.control, configured("spark.topicast.control"), ON)
     return SparkSettings(
         statestores=statestores,
         budget=budget,
         control=control_of(control),
         refresh_existing=_boolean(
-            arguments.refresh_existing, said, key="spark.topicast.refreshExisting"
+            arguments.refresh_existing, configured, key="spark.topicast.refreshExisting"
         ),
-        refresh_cached=_boolean(arguments.refresh_cached, said, key="spark.topicast.refreshCached"),
-        metastore=_first(arguments.metastore, said("spark.topicast.metastore"), ""),
+        refresh_cached=_boolean(
+            arguments.refresh_cached, configured, key="spark.topicast.refreshCached"
+        ),
+        metastore=_first(arguments.metastore, configured("spark.topicast.metastore"), ""),
     )
 
 
@@ -104,16 +106,16 @@ def control_of(text: str) -> str:
     return text
 
 
-def _first(argument: str | None, said: str | None, default: str) -> str:
+def _first(argument: str | None, configured: str | None, default: str) -> str:
     if argument is not None:
         return argument
-    return said if said is not None else default
+    return configured if configured is not None else default
 
 
-def _boolean(argument: bool | None, said: Callable[[str], str | None], *, key: str) -> bool:  # noqa: FBT001 - an argument is what it is
+def _boolean(argument: bool | None, configured: Callable[[str], str | None], *, key: str) -> bool:  # noqa: FBT001 - an argument is what it is
     if argument is not None:
         return argument
-    text = said(key)
+    text = configured(key)
     if text is None:
         return False
     if text.strip().lower() not in _BOOLEANS:

@@ -1,4 +1,4 @@
-"""Sessions: those of this process, classic or found by `connect`, tracked weakly."""
+"""The sessions of this process: classic ones, and those of Spark Connect; tracked weakly."""
 
 import gc
 import os
@@ -8,15 +8,15 @@ from weakref import ref
 
 
 class Sessions:
-    """Weak references; ``found`` takes a session, of any thread, at once and without a call."""
+    """Weak references to sessions, for any thread."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._refs: list[ref[Any]] = []
+        self._refs: list[ref[Any]] = []  # in the order in which they were added, each once
 
-    def found(self, session: object) -> None:
-        """Track ``session``; in a forked child nothing."""
+    def add(self, session: object) -> None:
+        """Track ``session``, at once and without a call to it; in a forked child do nothing."""
         if self._pid != os.getpid():
             return  # first of all: after a fork the lock may be held by nobody
         with self._lock:
@@ -25,11 +25,11 @@ class Sessions:
                 self._refs.append(ref(session))
 
     def alive(self) -> list[Any]:
-        """Return the sessions that somebody still holds, in the order of their appearance."""
+        """Return the sessions that somebody still holds, in the order in which they were added."""
         with self._lock:
             return [session for one in self._refs if (session := one()) is not None]
 
 
-def made_before(kind: type) -> list[object]:
-    """Return the objects of ``kind`` that there are. Cost: 20 ms for a million objects of any."""
+def existing(kind: type) -> list[object]:
+    """Return all objects of ``kind``. Cost: 20 ms for a million objects of any kind."""
     return [one for one in gc.get_objects() if issubclass(type(one), kind)]

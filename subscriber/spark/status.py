@@ -1,4 +1,4 @@
-"""Status: how an attached driver stands, for people and notebooks."""
+"""The status of an attached driver, for people and notebooks."""
 
 from dataclasses import dataclass, fields
 from html import escape
@@ -12,18 +12,18 @@ DETACHED: Final = "detached"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """How an attached driver stands; counters since it was attached.
+    """The state of an attached driver; counters since it was attached.
 
     ``state``: connecting, live, unsupported or detached; ``reason`` says why it is not live.
-    ``control``: the less of what the application says and of what operators want.
+    ``control``: the less of what the application and the operators want: on, dry-run or off.
     ``staleness_s``: since the last heartbeat from catalogd, infinite before the first one.
-    ``sessions``, ``relations``: looked after, and what they had cached at the last look;
-    ``connect_sessions``: how many of them are of clients of Spark Connect.
-    ``changes``: heard of; ``spared``: those that need no refresh. ``refreshes``: relations renewed;
-    ``stale_reads_avoided``: those that were read again after it. ``would_refresh``: what a dry
-    run would have renewed. ``losses``: how often all relations were renewed because changes may
-    have been missed. ``writes``: reported, or why not; ``writes_reported``: how many. ``errors``:
-    failures of ours, which ended in plain Spark; ``last_error``.
+    ``sessions``, ``relations``: sessions, and the relations that they had cached at the last look;
+    ``connect_sessions``: how many of the sessions are of clients of Spark Connect.
+    ``changes``: received; ``changes_ignored``: those that need no refresh. ``refreshes``: relations
+    renewed; ``stale_reads_avoided``: those that were read again after it. ``would_refresh``: what
+    a dry run would have renewed. ``full_refreshes``: how often all relations were renewed because
+    changes may have been missed. ``writes``: reported, or why not; ``writes_reported``: how many.
+    ``errors``: failures of ours, which ended in plain Spark; ``last_error``.
     """
 
     state: str
@@ -37,11 +37,11 @@ class Status:
     connect_sessions: int
     relations: int
     changes: int
-    spared: int
+    changes_ignored: int
     refreshes: int
     stale_reads_avoided: int
     would_refresh: int
-    losses: int
+    full_refreshes: int
     writes: str
     writes_reported: int
     errors: int
@@ -50,11 +50,11 @@ class Status:
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><th style='text-align:left'>{escape(one.name.replace('_', ' '))}</th>"
-            f"<td style='text-align:left'>{escape(_shown(getattr(self, one.name)))}</td></tr>"
+            f"<td style='text-align:left'>{escape(_text(getattr(self, one.name)))}</td></tr>"
             for one in fields(self)
         )
         return f"<table><caption>topicast</caption>{rows}</table>"
 
 
-def _shown(value: object) -> str:
+def _text(value: object) -> str:
     return f"{value:.3f}" if isinstance(value, float) else str(value)

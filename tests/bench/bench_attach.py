@@ -27,7 +27,7 @@ ATTACH_MS_MAX = 150.0
 RATIO_MAX = 1.01
 PREPARE = """
 import time
-from topicast.subscriber.spark.driver import handle as attach
+from topicast.subscriber.spark import attach
 
 def ms(work):
     begin = time.perf_counter()

@@ -34,7 +34,7 @@ NOWHERE: Final = "thrift://127.0.0.1:1"
 IN_MEMORY: Final = {"spark.sql.catalogImplementation": "in-memory"}
 DRIVER: Final = """
 import os, time
-from topicast.subscriber.spark.driver import handle as attach
+from topicast.subscriber.spark import attach
 handle = attach(spark, {hub!r})
 jvm = spark._jvm.java.lang.ProcessHandle.current().pid()
 _ = spark.sql("CREATE TABLE mine USING parquet AS SELECT 1 AS id")

@@ -16,10 +16,9 @@ NO_KINDS: Mapping[str, str] = {}
 
 def listeners(driver: Application) -> Any:
     """Return how many listeners of ours the JVM of ``driver`` has."""
-    driver.do("from topicast.subscriber.spark.writes.listener import _KINDS")
-    tag = "spark._jvm.scala.reflect.ClassTag.apply(_KINDS[spark._jvm])"
+    driver.do("from topicast.subscriber.spark.writes.listener import NAME")
     bus = "spark.sparkContext._jsc.sc().listenerBus()"
-    return driver.do(f"{bus}.findListenersByClass({tag}).size()")
+    return driver.do(f"[one.getClass().getName() for one in {bus}.listeners()].count(NAME)")
 
 
 @dataclass

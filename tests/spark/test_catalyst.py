@@ -22,7 +22,7 @@ def test_what_this_spark_lacks_is_said(
     drivers: Drivers, name: str, needed: object, missing: str
 ) -> None:
     reader = drivers.reader
-    reader.do("from topicast.subscriber.spark import catalyst")
+    reader.do("from topicast.subscriber.spark.refresh import catalyst")
     reader.do(f"had = catalyst.{name}; catalyst.{name} = {needed!r}")
     try:
         reader.do(f"lacking = attach(spark, {drivers.daemons.hub_address!r})")
@@ -36,7 +36,7 @@ def test_what_dataframes_hold_is_known_weakly_and_within_bounds(drivers: Drivers
     driver, tables = drivers.writer, [f"remembered.{name}" for name in "abc"]
     driver.sql("CREATE DATABASE remembered")
     driver.sql(*(f"CREATE TABLE {table} (id INT) USING parquet" for table in tables))
-    driver.do("from topicast.subscriber.spark import catalyst")
+    driver.do("from topicast.subscriber.spark.refresh import catalyst")
     driver.do("it = catalyst.Catalyst.probe(spark); had = catalyst.HELD_MAX")
 
     def renewed(*names: str, existing: str = "ALWAYS") -> set[str]:

@@ -47,7 +47,7 @@ def test_while_two_write_two_read_nothing_stale(four: list[Application]) -> None
     assert [one for one in verdicts if one.kind == WRONG] == []
     assert [one for one in verdicts if one.late_s > LATE_S_MAX] == []
     for one in four:
-        assert one.do("[handle.status().errors, handle.status().losses]") == [0, 1]
+        assert one.do("[handle.status().errors, handle.status().full_refreshes]") == [0, 1]
 
 
 def write(number: int, begin: float, end: float, *files: str, removes: bool = True) -> Note:

@@ -210,17 +210,32 @@ def test_server_is_among_what_is_loaded(attached: Place) -> None:
     assert attached.host.do(NO_SERVER) is False, "so that it means something above"
 
 
-def test_session_is_let_go_when_its_client_ends_it(attached: Place) -> None:
+HOSTED = """
+from topicast.subscriber.spark.driver.connect import HostedSession
+from topicast.subscriber.spark.sessions import existing
+
+def hosted():
+    found = [one._jsparkSession for one in existing(HostedSession)]
+    return {one.sessionUUID(): one for one in found}
+
+before = set(hosted())
+"""
+OTHER = """
+(weak,) = [
+    java.java.lang.ref.WeakReference(one) for name, one in hosted().items() if name not in before
+]
+"""
+
+
+def test_session_is_released_when_its_client_ends_it(attached: Place) -> None:
     place = attached
+    place.host.do(HOSTED)
     place.client.do("from pyspark.sql import SparkSession")
     place.client.do(f"other = SparkSession.builder.remote({place.address!r}).create()")
     place.client.do("_ = other.sql('SELECT * FROM plain_connect.parquet').collect()")
     until(lambda: place.status("connect_sessions") == 2, timeout_s=WAIT_S)
-    place.host.do(
-        "import gc; java = spark._jvm; weak = "
-        "[java.java.lang.ref.WeakReference(one._jsparkSession) "
-        "for one in handle._connect._hosted.values()][-1]"
-    )
+    place.host.do("import gc; java = spark._jvm")
+    place.host.do(OTHER)
     place.client.do("other.stop()")
     until(lambda: place.status("connect_sessions") == 1, timeout_s=WAIT_S)
     gone = "gc.collect(), java.java.lang.System.gc(), weak.get() is None"

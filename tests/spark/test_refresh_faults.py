@@ -61,6 +61,18 @@ def scene(
         daemons.close()
 
 
+DIES: Final = """
+from pyspark.sql import SparkSession
+inner = SparkSession.sql
+
+def sql(self, text, *args, **named):
+    inner(self, text, *args, **named)
+    os.kill(os.getpid(), 9)
+
+SparkSession.sql = sql  # which the attach wraps: it dies before the wrapper reports the end
+"""
+
+
 def test_what_killed_drivers_may_have_written_is_read_once_their_leases_lapse(scene: Scene) -> None:
     """One dies in the middle of an overwrite, one between the end of it and its report."""
     scene.settled("killed", "midway", "unsaid")
@@ -70,18 +82,24 @@ def test_what_killed_drivers_may_have_written_is_read_once_their_leases_lapse(sc
     midway.tell(f'spark.sql("INSERT OVERWRITE killed.midway {forever}")')
     until(lambda: not [*folder.glob("ds=a/part-*")], timeout_s=WAIT_S, what="the old files' end")
     midway.kill()
-    unsaid.do("handle._reporter.end = lambda *_, **__: os.kill(os.getpid(), 9)")
+    unsaid.do("handle.detach()")
+    unsaid.do(DIES)
+    scene.attach(unsaid)
     unsaid.tell("spark.sql(\"INSERT OVERWRITE killed.unsaid VALUES (2, 'a')\")")
     unsaid.is_dead()
     scene.sees("killed", {"midway": [], "unsaid": OVERWRITTEN})
 
 
 CALLBACKS: Final = """
-import socket, sys
+import socket
+from topicast.subscriber.spark.config import Arguments
+from topicast.subscriber.spark.driver.handle import Handle, Seams
 server = spark.sparkContext._gateway.java_gateway_server
-sys.modules["topicast.subscriber.spark.writes.reporter"].PROVE_S = 0.2
-sys.modules["topicast.subscriber.spark.writes.callbacks"].PROOF_S = 1
-handle._reporter._prove_at = 0.0
+def attach_impatiently():
+    handle = Handle(Seams(prove_s=0.2, proof_s=1.0))
+    handle.begin(spark, Arguments(statestores={hub!r}))
+    handle.sync(60)
+    return handle
 def calls(port):
     before = server.getCallbackClient()
     server.resetCallbackClient(before.getAddress(), port)
@@ -93,19 +111,19 @@ def calls(port):
 def test_callbacks_that_do_not_arrive_cost_no_more_than_what_they_say(
     scene: Scene, how: str
 ) -> None:
-    """Given that Spark's JVM calls somebody else, Python's own writes are told; later all are."""
+    """Given that Spark's JVM calls another port, Python's writes are reported; later all are."""
     scene.settled(how, "python", "java", "later")
     writer = scene.writer
-    writer.do(CALLBACKS)
+    writer.do(CALLBACKS.format(hub=scene.daemons.hub_address))
     writer.do("other = socket.create_server(('127.0.0.1', 0))")  # it never answers
+    writer.do("handle.detach()")
     if how == "dead":
-        writer.do("other.close()")
-    else:
-        writer.do("handle.detach()")
+        writer.do("other.close(); handle = attach_impatiently()")
+        until(lambda: scene.listeners() == 1, timeout_s=WAIT_S)
     port = writer.do(f"calls({1 if how == 'dead' else 'other.getsockname()[1]'})")
     try:
         if how == "taken":
-            scene.attach(writer)
+            writer.do("handle = attach_impatiently()")
         until(lambda: scene.status("writes").startswith(PYTHON_ONLY), timeout_s=WAIT_S)
         scene.insert(f"{how}.java", by="spark._jsparkSession")
         scene.insert(f"{how}.python")
@@ -116,6 +134,8 @@ def test_callbacks_that_do_not_arrive_cost_no_more_than_what_they_say(
     until(lambda: scene.status("writes") == "reported", timeout_s=WAIT_S)
     scene.insert(f"{how}.later", by="spark._jsparkSession")
     scene.sees(how, {"later": INSERTED})
+    writer.do("handle.detach()")
+    scene.attach(writer)
 
 
 def test_hub_that_is_silent_leaves_plain_spark_and_is_caught_up_with(scene: Scene) -> None:
@@ -202,14 +222,16 @@ def test_driver_that_holds_pythons_lock_is_late_and_loses_nothing(
 
 def test_version_of_spark_that_was_not_tried_is_said(scene: Scene) -> None:
     reader = scene.reader
-    reader.do("import sys; module = sys.modules['topicast.subscriber.spark.driver.handle']")
-    reader.do("handle.detach(); had = module.VERSIONS; module.VERSIONS = ('9.8', '9.9')")
+    reader.do("from topicast.subscriber.spark.config import Arguments")
+    reader.do("from topicast.subscriber.spark.driver.handle import Handle, Seams")
+    reader.do("handle.detach(); handle = Handle(Seams(versions=('9.8', '9.9')))")
+    reader.do(f"handle.begin(spark, Arguments(statestores={scene.daemons.hub_address!r}))")
     try:
-        scene.attach(reader)
+        reader.do(f"handle.sync({WAIT_S})")
         assert reader.do("[handle.status().state, handle.status().reason]") == [
             "live",
             "tried with Spark 9.8, 9.9 only",
         ]
     finally:
-        reader.do("module.VERSIONS = had; handle.detach()")
+        reader.do("handle.detach()")
         scene.attach(reader)

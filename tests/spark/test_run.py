@@ -22,7 +22,7 @@ import os, sys
 OURS = ("topicast.", "topicast_")
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-from topicast.subscriber.spark.driver import handle as attach
+from topicast.subscriber.spark import attach
 status = attach(spark).status()
 print("it is", status.state, status.statestores, status.control)
 ours = lambda _: [one for one in (*sys.modules, *os.environ) if one.lower().startswith(OURS)]

@@ -1,10 +1,10 @@
-"""Connect: the sessions of a Spark Connect server that this process hosts, found by polling.
+"""Finds the sessions of a Spark Connect server that this process hosts, by polling.
 
-    is its class loaded? ──▶ its map of sessions ──another hash──▶ new: their relations forgotten,
-       every SEEK_S            one call every POLL_S               then tracked; gone: let go
+    is its class loaded? ──▶ its map of sessions ──another hash──▶ new: their relations invalidated,
+       every SEEK_S            one call every POLL_S               then tracked; gone: released
 
-An adapter. It reads the server's own map: whoever asks Spark for a session by its key uses it, so
-that it would never expire. It loads no class, and makes nothing: without a server it costs three
+An adapter. It reads the server's own map: to get a session from Spark by its key counts as a use,
+and it would never expire. It loads no class, and makes nothing: without a server it costs three
 calls a second. A session is held as long as the server has it, and POLL_S more.
 """
 
@@ -12,10 +12,12 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
+from ....topics.objects.rules import ON
 from ..guard import Guard
+from ..refresh.control import Control
 from ..sessions import Sessions
 
-POLL_S: Final = 0.1  # what a client writes before it is found is not heard of
+POLL_S: Final = 0.1  # what a client writes through its own session before that is found is missed
 SEEK_S: Final = 1.0
 RETRY_S: Final = 2.0  # after a failure; doubled up to
 RETRY_S_MAX: Final = 60.0
@@ -26,7 +28,7 @@ _STORE: Final = "sessionStore"
 _CACHE: Final = "userSessionMapping"  # of 3.5: a cache of Guava's, instead of both
 
 
-class Hosted:
+class HostedSession:
     """A client's session, by the names that it has in PySpark."""
 
     def __init__(self, base: Any, java: Any, plans: Any) -> None:
@@ -39,8 +41,8 @@ class Hosted:
         self._jsparkSession = java
         self._plans = plans
 
-    def forget_plans(self) -> None:
-        """Forget the plans of DataFrames whose columns the client has asked for."""
+    def discard_plans(self) -> None:
+        """Discard the plans of DataFrames whose columns the client has asked for."""
         if self._plans is not None:
             self._plans.invalidateAll()
 
@@ -119,16 +121,23 @@ class Seeker:
         return lambda loader: find.invoke(loader, names)
 
 
-class Connect:
-    """Tracks the clients' sessions in ``sessions``, beside the classic ones. For one thread."""
+class Invalidates(Protocol):
+    """Spark's caches of relations."""
+
+    def renew_all(self, session: Any) -> None:
+        """Invalidate every relation of ``session``."""
+
+
+class ConnectSessions:
+    """Tracks the clients' sessions in ``sessions``, with the classic ones. For one thread."""
 
     def __init__(
         self,
         sessions: Sessions,
         *,
         guard: Guard,
-        renew: Callable[[Any], None],
-        is_on: Callable[[], bool],
+        caches: Invalidates,
+        control: Control,
         seek: Callable[[Any], Server | None] | None = None,
     ) -> None:
         """Hold nothing yet.
@@ -136,26 +145,26 @@ class Connect:
         Args:
             sessions: Of the process; those of clients are tracked there, too.
             guard: Where failures end.
-            renew: Forgets every relation of a session.
-            is_on: Whether that is wanted; once it is again, all relations are suspect anyway.
+            caches: Spark's; a new session's relations are invalidated.
+            control: Whether that is wanted; once it is on again, all are renewed anyway.
             seek: Finds the server, given a classic session; else a ``Seeker``.
         """
         self._sessions = sessions
         self._guard = guard
-        self._renew = renew
-        self._is_on = is_on
+        self._caches = caches
+        self._control = control
         self._seek = seek or Seeker()
-        self._server: Server | None = None
-        self._hosted: dict[str, Hosted] = {}  # by the session's id
+        self._server: Server | None = None  # once its class is loaded
+        self._hosted: dict[str, HostedSession] = {}  # by the session's id
         self._hash: int | None = 0  # of the map when it was read last; None: to be read again
-        self._due = 0.0
-        self._retry_s = RETRY_S
+        self._due = 0.0  # when the server is looked at again, on the monotonic clock
+        self._retry_s = RETRY_S  # the pause after the next failure
 
     def __len__(self) -> int:
         return len(self._hosted)
 
     def poll(self, *, at_once: bool = False) -> bool:
-        """Tell whether sessions came; look for them if it is time to, or ``at_once``."""
+        """Return whether sessions came; look for them if it is time to, or ``at_once``."""
         now = time.monotonic()
         if now < self._due and not at_once:
             return False
@@ -163,7 +172,7 @@ class Connect:
         with self._guard("look for sessions of Spark Connect"):
             base = self._base()
             if base is None:
-                self.let_go()
+                self.release()
             elif self._server is None:
                 self._server = self._seek(base)
             if base is None or self._server is None:
@@ -175,19 +184,19 @@ class Connect:
         self._retry_s = RETRY_S if pause_s else min(self._retry_s * 2, RETRY_S_MAX)
         return came
 
-    def suspected(self, session: Any) -> None:
-        """Take that a relation that ``session`` had is stale: plans must not hold it."""
-        if isinstance(session, Hosted):
-            session.forget_plans()
+    def discard_plans(self, session: Any) -> None:
+        """Discard plans of ``session`` that may hold a relation that is stale."""
+        if isinstance(session, HostedSession):
+            session.discard_plans()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Hold no session any more; those that are still there are found anew."""
         self._hosted.clear()
         self._hash = None
         self._due = 0.0
 
     def _look(self, base: Any, server: Server) -> bool:
-        """Read the map if its hash differs; tell whether there are sessions that were not there."""
+        """Read the map if its hash differs; return whether there are new sessions in it."""
         store = server.sessions()
         if store is None:
             self._hash = 0  # that of an empty one
@@ -205,20 +214,20 @@ class Connect:
         for name in new:
             with self._guard("look after a session of Spark Connect"):
                 holder = holders[name]
-                self._take_up(name, Hosted(base, holder.session(), server.plans(holder)))
+                self._take_up(name, HostedSession(base, holder.session(), server.plans(holder)))
         self._hash = found if len(self._hosted) == len(holders) else None
         return bool(new)
 
-    def _take_up(self, name: str, hosted: Hosted) -> None:
-        if self._is_on():
-            self._renew(hosted)  # what it loaded before may be older than a change that was heard
+    def _take_up(self, name: str, hosted: HostedSession) -> None:
+        if self._control.state == ON:
+            self._caches.renew_all(hosted)  # they may be older than a change before now
         self._hosted[name] = hosted
-        self._sessions.found(hosted)
+        self._sessions.add(hosted)
 
     def _base(self) -> Any:
         """Return a classic session whose context has not been stopped."""
         for session in self._sessions.alive():
-            classic = not isinstance(session, Hosted) and session._sc is not None
+            classic = not isinstance(session, HostedSession) and session._sc is not None
             if classic and session._sc._jsc is not None:
                 return session
         return None

@@ -1,53 +1,78 @@
-"""Attach: from a session to a driver that is refreshed by push; one handle for a process.
+"""Attaches this process's driver: from a session to caches that are refreshed by push.
 
 attach ──▶ settings ──▶ probe ──▶ worker, in the background ──▶ live
               └────────────┴─ not possible ─▶ plain Spark, the status says why
+
+There is one handle for a process. It makes the parts of an attached driver, and owns them.
 """
 
 import os
+import secrets
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
 from ....topics.errors import ConfigError, NotReady
-from ....topics.objects.rules import ON
 from ...client.subscriber import Subscriber
 from ...engine.driver import Facts
+from ...engine.write_outbox import Outbox
 from ..config import Arguments, SparkSettings, control_of, settings_of
 from ..guard import Guard
 from ..refresh.catalyst import VERSIONS, Catalyst, Session, Unsupported
-from ..refresh.control import Application, facts_of
+from ..refresh.control import Application, Control, facts_of
 from ..refresh.refresher import Refresher
 from ..refresh.worker import Worker, staleness_s
-from ..sessions import Sessions, made_before
+from ..sessions import Sessions, existing
 from ..status import DETACHED, UNSUPPORTED, Status
+from ..writes.listener import PROOF_S, PROVE_S
 from ..writes.plans import metastore_at_attach
 from ..writes.reporter import Reporter
-from .connect import Connect
-from .hook import forget, listen, once
+from .connect import ConnectSessions
+from .hook import on_construction, once, release
 
 SYNC_S: Final = 10.0
 SUBSCRIBER_TIMEOUT_S: Final = 10.0
 
 
-class Handle:
-    """An attached driver; what is asked of it never harms the application."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seams:
+    """What tests set otherwise: versions that are supported, and when callbacks are proved."""
 
-    def __init__(self) -> None:
+    versions: tuple[str, ...] = VERSIONS
+    prove_s: float = PROVE_S
+    proof_s: float = PROOF_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """The parts of a driver that could be attached."""
+
+    settings: SparkSettings
+    application: Application
+    outbox: Outbox  # outlives the worker's subscribers, which send what is in it
+    clients: ConnectSessions
+    worker: Worker
+    reporter: Reporter
+    unhook: Callable[[], None]  # new sessions are found no more
+
+
+class Handle:
+    """An attached driver; its methods never harm the application."""
+
+    def __init__(self, seams: Seams = Seams()) -> None:
+        self._seams = seams
         self._pid = os.getpid()
         self._guard = Guard()
         self._sessions = Sessions()
-        self._refresher = Refresher()
-        self._connect: Connect | None = None
-        self._worker: Worker | None = None
-        self._reporter: Reporter | None = None
-        self._settings: SparkSettings | None = None
-        self._spark = ""
-        self._primitives = ""
-        self._reason = ""
-        self._deafen: Callable[[], None] = lambda: None
+        self._control = Control()
+        self._refresher = Refresher()  # the worker's, once there is one
+        self._parts: _Parts | None = None  # None: it could not be attached
+        self._spark = ""  # version
+        self._primitives = ""  # methods of Spark that refreshes use
+        self._reason = ""  # why it is not live, or may not be
 
     def __enter__(self) -> Self:
         return self
@@ -60,14 +85,14 @@ class Handle:
     ) -> None:
         self.detach()
 
-    def found(self, session: object) -> None:
-        """Look after ``session``, too."""
+    def add(self, session: object) -> None:
+        """Refresh ``session``, too."""
         with self._guard("track a session"):
-            self._sessions.found(session)
+            self._sessions.add(session)
 
     def status(self) -> Status:
-        """Return how it stands; in a notebook a table."""
-        worker, counts = self._worker, self._refresher.counts
+        """Return the state and the counters; in a notebook a table."""
+        parts, counts = self._parts, self._refresher.counts
         here = self._pid == os.getpid()
         return Status(
             state=self._state(),
@@ -75,21 +100,21 @@ class Handle:
             control=self._refresher.control,
             spark=self._spark,
             primitives=self._primitives,
-            statestores=self._settings.statestores if self._settings is not None else "",
-            staleness_s=staleness_s(worker.subscriber if worker is not None and here else None),
+            statestores=parts.settings.statestores if parts is not None else "",
+            staleness_s=staleness_s(parts.worker.subscriber if parts and here else None),
             sessions=self._refresher.sessions,
-            connect_sessions=len(self._connect) if self._connect is not None else 0,
+            connect_sessions=len(parts.clients) if parts is not None else 0,
             relations=self._refresher.relations,
             changes=counts.changes,
-            spared=counts.spared,
+            changes_ignored=counts.ignored,
             refreshes=counts.renewed,
             stale_reads_avoided=counts.reread,
-            would_refresh=counts.would,
-            losses=counts.losses,
-            writes=self._reporter.standing() if self._reporter is not None else "",
-            writes_reported=self._reporter.untold.count if self._reporter is not None else 0,
+            would_refresh=counts.would_renew,
+            full_refreshes=counts.full,
+            writes=parts.reporter.status() if parts is not None else "",
+            writes_reported=parts.outbox.ended if parts is not None else 0,
             errors=self._guard.errors,
-            last_error=self._guard.last,
+            last_error=self._guard.last_error,
         )
 
     def control(self, control: str) -> None:
@@ -98,9 +123,7 @@ class Handle:
         Raises:
             ConfigError: it is none of these.
         """
-        wanted = control_of(control)
-        if self._worker is not None:
-            self._worker.control = wanted
+        self._control.application = control_of(control)
 
     def sync(self, timeout_s: float = SYNC_S) -> None:
         """Return once all that the metastore had committed before the call is refreshed here.
@@ -108,26 +131,26 @@ class Handle:
         Raises:
             NotReady: not within ``timeout_s``, or the driver is not attached.
         """
-        worker, deadline = self._worker, time.monotonic() + timeout_s
-        if worker is None or self._pid != os.getpid():
+        parts, deadline = self._parts, time.monotonic() + timeout_s
+        if parts is None or self._pid != os.getpid():
             raise NotReady(f"the driver is {self._state()}: {self._reason}")
+        worker = parts.worker
         if not worker.connected.wait(timeout_s) or worker.subscriber is None:
-            raise NotReady(f"no contact with {self.status().statestores} within {timeout_s} s")
+            raise NotReady(f"no contact with {parts.settings.statestores} within {timeout_s} s")
         worker.subscriber.sync(max(deadline - time.monotonic(), 0.0))
         if not worker.caught_up(timeout_s=max(deadline - time.monotonic(), 0.0)):
             raise NotReady(f"not refreshed within {timeout_s} s")
 
     def detach(self) -> None:
-        """Let go: plain Spark from now on; a second time, or in a forked child, nothing."""
+        """Leave plain Spark behind; a second time, or in a forked child, do nothing."""
         if self._pid != os.getpid():
             return
         with self._guard("detach"):
-            forget(self)
-            self._deafen()
-            if self._reporter is not None:
-                self._reporter.stop()
-            if self._worker is not None:
-                self._worker.stop()
+            release(self)
+            if self._parts is not None:
+                self._parts.unhook()
+                self._parts.reporter.stop()
+                self._parts.worker.stop()
 
     def begin(self, session: Session, arguments: Arguments) -> None:
         """Start, or note why that is not possible."""
@@ -141,16 +164,24 @@ class Handle:
     def _start(self, session: Session, arguments: Arguments) -> None:
         catalyst = Catalyst.probe(session)
         settings = settings_of(arguments, conf=_conf_of(session), environ=os.environ)
-        self._settings, self._primitives = settings, catalyst.primitives
-        self._spark = str(session._sc.version)
-        if not self._spark.startswith(VERSIONS):
-            self._reason = f"tried with Spark {', '.join(VERSIONS)} only"
+        self._primitives, self._spark = catalyst.primitives, str(session._sc.version)
+        if not self._spark.startswith(self._seams.versions):
+            self._reason = f"tried with Spark {', '.join(self._seams.versions)} only"
+        self._control.application = settings.control
         self._refresher = Refresher(
             control=settings.control,
             refresh_existing=settings.refresh_existing,
             refresh_cached=settings.refresh_cached,
         )
-        metastore = metastore_at_attach(session, conf=_conf_of(session), said=settings.metastore)
+        parts = self._parts = self._make(session, settings, catalyst)
+        with self._guard("report writes"):
+            parts.reporter.start(session)
+        parts.worker.start()
+
+    def _make(self, session: Session, settings: SparkSettings, catalyst: Catalyst) -> _Parts:
+        metastore = metastore_at_attach(
+            session, conf=_conf_of(session), configured=settings.metastore
+        )
         application = Application(
             application=str(session._sc.appName),
             application_id=str(session._sc.applicationId),
@@ -159,70 +190,69 @@ class Handle:
             pid=os.getpid(),
             spark=self._spark,
         )
-        connect = self._connect = self._clients(catalyst)
-        worker = Worker(
-            self._refresher,
-            caches=catalyst,
-            sessions=self._sessions,
-            others=connect,
-            guard=self._guard,
-            make=lambda: self._subscriber(settings, application, metastore=metastore.uris),
-            names=application.names,
+        outbox = Outbox(driver=secrets.token_bytes(16), metastore=metastore.uris)
+        clients = ConnectSessions(
+            self._sessions, guard=self._guard, caches=catalyst, control=self._control
         )
-        self._deafen = listen(type(session), self.found)
-        for found in made_before(type(session)):
-            self._sessions.found(found)
-        self._worker = worker
-        self._reporter = Reporter(
-            self._sessions,
-            guard=self._guard,
-            live=lambda: worker.subscriber,
-            metastore=metastore,
-            said=settings.metastore,
-            is_on=lambda: worker.is_on,
-        )
-        with self._guard("report writes"):
-            self._reporter.start(session)
-        worker.start()
-
-    def _clients(self, catalyst: Catalyst) -> Connect:
-        """Return what finds the sessions of clients of Spark Connect."""
-        return Connect(
-            self._sessions,
-            guard=self._guard,
-            renew=catalyst.renew_all,
-            is_on=lambda: self._refresher.control == ON,
+        unhook = on_construction(type(session), self.add)
+        for found in existing(type(session)):
+            self._sessions.add(found)
+        return _Parts(
+            settings=settings,
+            application=application,
+            outbox=outbox,
+            clients=clients,
+            worker=Worker(
+                self._refresher,
+                caches=catalyst,
+                sessions=self._sessions,
+                clients=clients,
+                guard=self._guard,
+                control=self._control,
+                connect=lambda: self._subscriber(settings, application, outbox),
+                names=application.names,
+            ),
+            reporter=Reporter(
+                self._sessions,
+                outbox=outbox,
+                guard=self._guard,
+                control=self._control,
+                metastore=metastore,
+                configured=settings.metastore,
+                prove_s=self._seams.prove_s,
+                proof_s=self._seams.proof_s,
+            ),
+            unhook=unhook,
         )
 
     def _subscriber(
-        self, settings: SparkSettings, application: Application, *, metastore: str
+        self, settings: SparkSettings, application: Application, outbox: Outbox
     ) -> Subscriber:
-        """Return one that operators can ask about this driver; it is not open yet."""
+        """Return a subscriber that sends the outbox; it is not open yet."""
         subscriber = Subscriber(
             settings.statestores,
             budget=settings.budget,
             timeout_s=SUBSCRIBER_TIMEOUT_S,
             name=f"{application.application_id}@{application.host}:{application.pid}",
-            metastore=metastore,
+            outbox=outbox,
         )
-        subscriber.driver.tells(lambda: self._facts(application))
+        subscriber.driver.tells(lambda: self._facts(application, outbox))
         return subscriber
 
-    def _facts(self, application: Application) -> Facts:
-        told = self._reporter.untold.count if self._reporter is not None else 0
-        guard = self._guard
+    def _facts(self, application: Application, outbox: Outbox) -> Facts:
+        """Return what operators see."""
         return facts_of(
             application,
             self._refresher,
-            writes_reported=told,
-            errors=guard.errors,
-            last_error=guard.last,
+            writes_reported=outbox.ended,
+            errors=self._guard.errors,
+            last_error=self._guard.last_error,
         )
 
     def _state(self) -> str:
         if self._pid != os.getpid():
             return DETACHED
-        return UNSUPPORTED if self._worker is None else self._worker.state
+        return UNSUPPORTED if self._parts is None else self._parts.worker.state
 
 
 def attach(
@@ -237,8 +267,8 @@ def attach(
 ) -> Handle:
     """Return the handle of this process, whose sessions are refreshed by push from now on.
 
-    It never raises and asks the metastore nothing: where it cannot work the driver is plain Spark,
-    and ``status()`` says why. What is not said here is taken from Spark's configuration
+    It never raises and needs no metastore: where it cannot work the driver is plain Spark, and
+    ``status()`` says why. An argument that is not given is taken from Spark's configuration
     (``spark.topicast.*``), else from the environment: `config`. A second call changes nothing.
 
     Args:
@@ -267,7 +297,7 @@ def attach(
         return handle
 
     handle = once(Handle, make)
-    handle.found(spark)
+    handle.add(spark)
     return handle
 
 

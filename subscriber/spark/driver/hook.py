@@ -1,4 +1,4 @@
-"""Hook: what there is once in a process: the handle, and the ear for new sessions.
+"""What exists once in a process: its handle, and the hook that finds new sessions.
 
 The only module of ours that keeps state of its own: classes of Spark are of the process, too.
 """
@@ -12,10 +12,10 @@ from typing import Any, Final, Protocol, TypeVar
 
 
 class Attached(Protocol):
-    """A handle, as far as it is known here."""
+    """A handle."""
 
     def detach(self) -> None:
-        """Let go of everything."""
+        """Leave plain Spark behind."""
 
 
 A = TypeVar("A", bound=Attached)
@@ -25,7 +25,7 @@ _current: Final[list[tuple[int, Attached]]] = []  # at most one: pid, handle
 
 
 def once(kind: type[A], make: Callable[[], A]) -> A:
-    """Return this process's handle; ``make`` it if there is none. It is let go of at the end."""
+    """Return this process's handle; ``make`` it if there is none. It is detached at exit."""
     with _lock:
         if _current and _current[0][0] == os.getpid():
             handle = _current[0][1]
@@ -37,18 +37,18 @@ def once(kind: type[A], make: Callable[[], A]) -> A:
         return handle
 
 
-def forget(handle: Attached) -> None:
+def release(handle: Attached) -> None:
     """Let another handle be made."""
     with _lock:
         _current[:] = [one for one in _current if one[1] is not handle]
     atexit.unregister(handle.detach)
 
 
-def listen(kind: type, found: Callable[[object], None]) -> Callable[[], None]:
+def on_construction(kind: type, found: Callable[[object], None]) -> Callable[[], None]:
     """Have ``found`` called with every object of ``kind`` made from now on; return the undoing.
 
-    It is the class that makes them: what users derive of it is heard of, too. ``found`` must not
-    raise. The undoing leaves a hook that somebody else has put over ours.
+    The constructor is wrapped in the class that has it, so that users' subclasses count, too.
+    ``found`` must not raise. The undoing leaves a hook that others have put over ours.
     """
     owner = next(one for one in kind.__mro__ if "__init__" in one.__dict__)
     original: Callable[..., None] = owner.__dict__["__init__"]

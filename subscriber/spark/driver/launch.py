@@ -1,14 +1,14 @@
-"""Launch: attach without code, from the start of Python; this file is read by its path.
+"""Attaches a driver without code, from the start of Python; this file is read by its path.
 
     topicast run ──PYTHONPATH──▶ sitecustomize ─┐
     topicast hook install ─────▶ topicast.pth ──┴▶ begin ──▶ pyspark.sql.session is imported
                                                                 │ its class is wrapped
                                    attach ◀──the first session──┘
 
-It is read by every Python that the command starts, or that has the .pth and an address in its
-environment: so it imports little at first, and nothing of ours before there is a session. In
-Python workers of executors it takes itself, and our settings, out of sight, and that is all.
-What went on is noted in the folder of the sitecustomize, for whoever started the command.
+Every Python reads it that the command starts, or that has the .pth and an address in its
+environment, so it imports little at first, and nothing of ours before there is a session. In
+Python workers of executors it only removes itself and our settings from the environment.
+It notes what happened in the folder of the sitecustomize, for the process that runs the command.
 """
 
 import os
@@ -26,8 +26,8 @@ from typing import Any, Final
 SESSION: Final = "pyspark.sql.session"
 CONTEXTS: Final = ("pyspark.core.context", "pyspark.context")  # from Spark 4 on, and before
 WORKERS: Final = ("pyspark.daemon", "pyspark.worker")
-WORKER: Final = "PYTHON_WORKER_FACTORY"  # how variables begin that Spark sets for a Python worker
-OURS: Final = "TOPICAST_"  # how variables begin that are settings
+WORKER: Final = "PYTHON_WORKER_FACTORY"  # how variables of Spark's Python workers begin
+OURS: Final = "TOPICAST_"  # how variables of settings begin
 SITE: Final = "sitecustomize"
 SETTINGS: Final = "settings.json"  # arguments of attach
 LOADED: Final = "loaded"  # notes
@@ -44,7 +44,7 @@ _launch.begin({package!r}, {folder!r})
 
 
 def prepare(folder: str, arguments: dict[str, Any]) -> None:
-    """Write into ``folder`` what Python is to load from there."""
+    """Write the files into ``folder`` that Python is to load from there."""
     import json
 
     package = __name__.rsplit(".", 2)[0]  # topicast.subscriber.spark
@@ -53,7 +53,7 @@ def prepare(folder: str, arguments: dict[str, Any]) -> None:
 
 
 def notes(folder: str) -> dict[str, str]:
-    """Return what was noted in ``folder``: by its kind, what was said last."""
+    """Return the notes in ``folder``: the last one of each kind."""
     from pathlib import Path
 
     found = {}
@@ -66,8 +66,8 @@ def notes(folder: str) -> dict[str, str]:
 def begin(package: str, folder: str = "") -> None:
     """Wait for Spark to be imported; whatever fails, Python starts.
 
-    ``folder`` is that of the sitecustomize. It takes the place of the .pth, which came before it:
-    a driver is attached once, and as ``topicast run`` was told.
+    ``folder`` is that of the sitecustomize. It replaces the .pth, which came before it: a driver is
+    attached once, with the settings of ``topicast run``.
     """
     try:
         if _is_worker():
@@ -106,7 +106,7 @@ class _Finder:
 
 
 class _Loader:
-    """Loads one module by the loader that it has, which it is given back."""
+    """Loads one module by its own loader, and gives that back to it."""
 
     def __init__(self, inner: Any, package: str, folder: str) -> None:
         self._inner = inner
@@ -160,7 +160,7 @@ def _shield() -> None:
 
 
 def _replace(kind: type, original: Callable[..., Any], ours: Any) -> None:
-    """Put ``ours`` in the place of a method, by whose name it goes."""
+    """Replace a method with ``ours``, under its name."""
     update_wrapper(getattr(ours, "__func__", ours), original)
     setattr(kind, original.__name__, ours)
 
@@ -183,7 +183,7 @@ def _attach(session: object, package: str, folder: str) -> None:
 
 
 def _chain(folder: str) -> None:
-    """Run the sitecustomize that would have been run without us."""
+    """Run the sitecustomize that Python would have run without us."""
     spec = PathFinder.find_spec(SITE, [one for one in sys.path if one != folder])
     if spec is not None and spec.loader is not None:
         module = module_from_spec(spec)
@@ -198,7 +198,7 @@ def _is_worker() -> bool:
 
 
 def _hide(folder: str) -> dict[str, str]:
-    """Take us out of what this process's children inherit; return what settings there were."""
+    """Remove us from what this process's children inherit; return the settings that were there."""
     _leave_path(folder)
     names = [name for name in os.environ if name.startswith(OURS)]
     return {name: os.environ.pop(name) for name in names}
@@ -215,7 +215,7 @@ def _leave_path(folder: str) -> None:
 
 def _note(folder: str, kind: str, text: str) -> None:
     if folder:
-        with suppress(OSError):  # whoever wanted to know it has ended
+        with suppress(OSError):  # the process that reads it has ended
             _write(folder, f"{kind}.{os.getpid()}", text)
 
 

@@ -1,10 +1,10 @@
-"""Catalyst: the Py4J boundary to Spark's caches of relations, one cache for each session.
+"""The Py4J boundary to Spark's caches of relations, one cache for each session.
 
     SparkSession ─field─▶ SessionState ──▶ SessionCatalog ─field─▶ relations by table
-         never made by us: whoever makes it fixes what settings it has, such as the metastore's URI
+         never made by us: its settings, such as the metastore's URI, are fixed when it is made
 
-What is called here takes no lock of Spark's and asks the metastore nothing, but for ``recache``.
-Names of 3.5, 4.0, 4.1 and 4.3; which of them there are is found out once, by ``probe``.
+The calls take no lock of Spark's and need no metastore, but for ``recache``. The names are those of
+3.5, 4.0, 4.1 and 4.3; ``probe`` finds out once which of them there are.
 """
 
 import re
@@ -38,7 +38,7 @@ class Session(Protocol):
 
 @dataclass(slots=True)
 class _Caches:
-    """What was found of one session; ``relations`` is a live view of the keys."""
+    """What was found of one session; ``relations`` is a live view of the keys of its cache."""
 
     id: str
     catalog: Any = None
@@ -47,7 +47,7 @@ class _Caches:
 
 @dataclass(frozen=True, slots=True)
 class _Former:
-    """What lists the files of a relation that was forgotten, as long as a DataFrame holds it."""
+    """What lists the files of an invalidated relation, as long as a DataFrame holds it."""
 
     weak: Any
     shape: str
@@ -116,16 +116,16 @@ class Catalyst:
     def held(self, session: Session) -> frozenset[str]:
         """Return the tables of which DataFrames may hold relations to be refreshed in place.
 
-        Whether somebody still holds one is found out by ``renew``. Cost: no call.
+        ``renew`` finds out whether one is still held. Cost: no call.
         """
         mine = self.id_of(session)
         return frozenset(table for name, table in self._shapes if name == mine)
 
     def renew(self, session: Session, table: str, *, existing: Existing) -> None:
-        """Forget the relation of ``table``, so that the next plan lists its files anew.
+        """Invalidate the relation of ``table``, so that the next plan lists its files anew.
 
-        DataFrames go on holding relations that were forgotten, now or before: these are refreshed
-        in place as ``existing`` says, if they read the same columns and place as the newest.
+        DataFrames go on holding relations that were invalidated, now or before: these are refreshed
+        in place as ``existing`` says, if they read the same columns and location as the newest.
         """
         caches = self._found(session)
         if caches.catalog is None:
@@ -147,22 +147,22 @@ class Catalyst:
                 held.refresh()
 
     def recache(self, session: Session, table: str, *, existing: Existing) -> None:
-        """Do likewise, then as REFRESH TABLE does: make cached data anew. Asks the metastore.
+        """Invalidate it, then make cached data anew as REFRESH TABLE does. Needs the metastore.
 
-        REFRESH TABLE alone cures cached data once: it makes it of the relation that it was made
-        of, and refreshes another one.
+        REFRESH TABLE alone refreshes cached data only once: it makes it of the relation that it was
+        made of, and refreshes another one.
         """
         self.renew(session, table, existing=existing)
         session._jsparkSession.catalog().refreshTable(f"{CATALOG}.{_quoted(table)}")
 
     def renew_all(self, session: Session) -> None:
-        """Forget every relation of ``session``."""
+        """Invalidate every relation of ``session``."""
         caches = self._found(session)
         if caches.catalog is not None:
             caches.catalog.invalidateAllCachedTables()
 
     def keep(self, ids: set[str]) -> None:
-        """Forget what was kept of every session but these."""
+        """Discard what was kept of every session but these."""
         self._former = {key: held for key, held in self._former.items() if key[0] in ids}
         self._shapes = {key: shape for key, shape in self._shapes.items() if key[0] in ids}
 
@@ -182,9 +182,9 @@ class Catalyst:
         return self._qualified(CATALOG, db, name)
 
     def _is_gone(self, session: Session, location: Any) -> bool:
-        """Tell whether what lists all files of a table lists one that is not there."""
+        """Whether what lists all files of a table lists one that is not there."""
         if location.getClass().getSimpleName() != "InMemoryFileIndex":
-            return False  # of a partitioned table: it lists what a query asks for
+            return False  # of a partitioned table: it lists files for each query
         try:
             files = location.inputFiles()
             if not len(files):
@@ -196,7 +196,7 @@ class Catalyst:
             return False  # a file system that does not answer: then new plans only
 
     def _formers(self, known: tuple[str, str]) -> list[Any]:
-        """Return what lists files and is still held, of relations of the shape that is known."""
+        """Return what lists files of held relations whose shape is the newest one's."""
         found = [(one, one.weak.get()) for one in self._former[known]]
         self._keep_former(known, [one for one, lister in found if lister is not None])
         shape = self._shapes[known]
@@ -206,7 +206,7 @@ class Catalyst:
         return listers
 
     def _keep_former(self, known: tuple[str, str], former: list[_Former]) -> None:
-        """Keep the newest of ``former``; where that is too much, of the table in use before all."""
+        """Keep the newest of ``former``; over HELD_MAX tables, discard the least recently used."""
         self._former.pop(known, None)
         if former:
             self._former[known] = former[-FORMER_MAX:]
@@ -227,7 +227,7 @@ class Catalyst:
 
 
 def _read_by(relation: Any) -> tuple[Any, str]:
-    """Return what lists the files of a relation, else itself; and which columns are read where."""
+    """Return what lists the files of a relation, else itself; and its columns and location."""
     lister, where = relation, ""
     if relation.getClass().getSimpleName() == "LogicalRelation":
         base = relation.relation()
@@ -238,7 +238,7 @@ def _read_by(relation: Any) -> tuple[Any, str]:
 
 
 def _in_one_text(session: Session) -> Callable[[Any], str]:
-    """Return what makes one text of a whole array of Java's, in one call."""
+    """Return a function that makes one text of an array of Java's, in one call."""
     text: Callable[[Any], str] = session._jvm.scala.runtime.ScalaRunTime.stringOf
     return text
 
@@ -263,7 +263,7 @@ def _class(loader: Any, name: str) -> Any:
 
 
 def _key_of(catalog: Any, text: Callable[[Any], str]) -> str:
-    """Return the class of what ``catalog`` finds relations by, made of three names."""
+    """Return the class of the keys of ``catalog``'s relations, made of three names."""
     methods = text(catalog.getMethods())
     for name in _METHODS:
         if f".{name}(" not in methods:

@@ -1,17 +1,38 @@
-"""Control: what operators know a driver by, what they see of it, and what it is to be."""
+"""How operators know a driver, what they see of it, and whether it refreshes."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from ....topics.objects.rules import STATES
+from ....topics.objects.rules import OFF, ON, STATES
 from .refresher import Refresher
 
 Cell = str | int | float | bool | None
 
 
+class Control:
+    """The less of what the application and the operators want: on, dry-run or off.
+
+    Any thread reads it; either side can switch the driver off.
+    """
+
+    def __init__(self, application: str = ON) -> None:
+        self.application = application  # set by the application's threads
+        self.operators = ON  # as the last push said; set by the worker's thread
+
+    @property
+    def state(self) -> str:
+        """On, dry-run or off."""
+        return min(self.application, self.operators, key=STATES.index)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether this is more than plain Spark."""
+        return self.state != OFF
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """Whose driver it is."""
+    """The application whose driver it is."""
 
     application: str
     application_id: str
@@ -22,17 +43,12 @@ class Application:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the patterns of operators are matched with."""
+        """The names with which operators' patterns are matched."""
         return self.application, self.application_id
 
 
-def least(said: str, wanted: str) -> str:
-    """Return the state in which the driver does less: either side can switch it off."""
-    return min(said, wanted, key=STATES.index)
-
-
 def facts_of(application: Application, refresher: Refresher, **others: Cell) -> Mapping[str, Cell]:
-    """Return what operators see; any thread may ask."""
+    """Return what operators see of a driver; any thread may call it."""
     counts = refresher.counts
     return {
         **asdict(application),
@@ -40,6 +56,6 @@ def facts_of(application: Application, refresher: Refresher, **others: Cell) -> 
         "sessions": refresher.sessions,
         "refreshes": counts.renewed,
         "stale_reads_avoided": counts.reread,
-        "would_refresh": counts.would,
+        "would_refresh": counts.would_renew,
         **others,
     }

@@ -1,13 +1,13 @@
-"""Refresh: which change means which call on which session, as a pure core.
+"""Decides which change of the catalog means which call on which session, as a pure core.
 
-    change ──▶ owed ──look: the session has the relation──▶ Renew, or Recache ──▶ settled
-                 └──────── it has not ──▶ owed for LATE_S: what is being loaded meanwhile is stale
+    change ──▶ recent ──look: the session has the relation──▶ Order ──▶ settled
+                  └────── it has not ──▶ kept for LATE_S: a relation that is being loaded is stale
 
 A relation enters Spark's cache after its files were listed, so one that appears soon after a
 change may be older than it: the first look that finds it has it renewed once more.
 Partitions that come and go need nothing: Spark asks for them in every query.
-A table that only DataFrames still hold is renewed for them; what is being loaded is owed still.
-Invariant: of one change a session is told at most once for each relation, and once for DataFrames.
+A table that only DataFrames still hold is renewed for them; one that is loaded later, once more.
+Invariant: a session gets at most one order of a change for each relation, and one for DataFrames.
 """
 
 from collections.abc import Iterable
@@ -22,9 +22,9 @@ from ...store.change_feed import CATCH_UP
 
 LATE_S: Final = 60.0  # listing a table's files takes seconds; of tens of thousands, a minute
 SOON_S: Final = 2.0  # in which every session is looked at
-OWED_MAX: Final = 100_000  # 20 MB; of more changes the oldest are taken as settled
-UNKNOWN_S: Final = 0.1  # between two looks for tables that no session had at the last one
-LOOK_S: Final = 0.5  # between two looks while something is owed
+RECENT_MAX: Final = 100_000  # changes, 20 MB; of more the oldest are taken as settled
+UNCACHED_S: Final = 0.1  # between two looks for tables that no session had at the last one
+LOOK_S: Final = 0.5  # between two looks while there are recent changes
 REREAD_S: Final = 1.0  # between two looks that only count what was read again
 
 _EVERYTHING: Final = "*"
@@ -39,59 +39,50 @@ class Existing(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Renew:
-    """Let ``session`` forget the relation of ``table``."""
+class Order:
+    """Invalidate the relation of ``table`` in ``session``; ``recache``: make cached data anew."""
 
     session: str
     table: str
     existing: Existing
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recache:
-    """Let ``session`` forget the relation of ``table``, and make what it caches of it anew."""
-
-    session: str
-    table: str
-    existing: Existing
-
-
-Order = Renew | Recache
+    recache: bool = False
 
 
 @dataclass(slots=True)
 class Counts:
     """Since the start.
 
-    ``changes``: heard of; ``spared``: those that need nothing. ``renewed``: tables renewed;
-    ``reread``: those that were read again, a stale read each. ``would``: what a dry run would
-    have renewed. ``losses``: how often everything was suspect.
+    ``changes``: received; ``ignored``: those that need nothing. ``renewed``: tables renewed;
+    ``reread``: those that were read again, a stale read each. ``would_renew``: what a dry run
+    would have renewed. ``full``: how often all relations were to be renewed.
     """
 
     changes: int = 0
-    spared: int = 0
+    ignored: int = 0
     renewed: int = 0
     reread: int = 0
-    would: int = 0
-    losses: int = 0
+    would_renew: int = 0
+    full: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class _Owed:
-    number: int
-    reshaped: int  # number of the newest change of more than its data
-    overwritten: int  # of the newest one of which is known that files are gone
-    until: float
+class _Recent:
+    """The recent changes of one object; changes are numbered from 1 in their order."""
+
+    number: int  # of the newest one
+    reshaped: int  # of the newest one of more than its data, else 0
+    overwritten: int  # of the newest one of which is known that files are gone, else 0
+    until: float  # when it is recent no more
 
 
 @dataclass(slots=True)
 class _Session:
     settled: dict[str, int] = field(default_factory=dict)  # table -> number of the newest settled
-    eased: dict[str, int] = field(default_factory=dict)  # likewise, but for DataFrames only
-    waiting: set[str] = field(default_factory=set)  # renewed, not read again yet
+    settled_held: dict[str, int] = field(default_factory=dict)  # likewise, for DataFrames only
+    unread: set[str] = field(default_factory=set)  # tables renewed and not read again yet
     recached: set[str] = field(default_factory=set)  # their data may be cached without a relation
-    cached: frozenset[str] = frozenset()
-    held: frozenset[str] = frozenset()  # there may be DataFrames of what was cached
+    cached: frozenset[str] = frozenset()  # tables of which it has relations, at the last look
+    held: frozenset[str] = frozenset()  # tables of which DataFrames may hold invalidated ones
     looked: int = 0  # number of the newest change when it was looked at last
 
 
@@ -99,17 +90,24 @@ class Refresher:
     """Decides what is refreshed. Sessions are named by their id, tables ``db.table``."""
 
     def __init__(
-        self, *, control: str = ON, refresh_existing: bool = False, refresh_cached: bool = False
+        self,
+        *,
+        control: str = ON,
+        refresh_existing: bool = False,
+        refresh_cached: bool = False,
+        uncached_s: float = UNCACHED_S,
     ) -> None:
-        self.control = control
+        self.control = control  # on, off or dry-run
         self.counts = Counts()
         in_place = refresh_existing or refresh_cached  # cached data is made of relations, too
         self._existing = Existing.ALWAYS if in_place else Existing.IF_GONE
         self._refresh_cached = refresh_cached
-        self._owed: dict[str, _Owed] = {}  # by table, database or all, in the order of numbers
-        self._sessions: dict[str, _Session] = {}
-        self._number = 0
-        self._news = self._urgent = False  # urgent: of what was cached at the last look
+        self._uncached_s = uncached_s
+        self._recent: dict[str, _Recent] = {}  # by table, database or all, in the order of numbers
+        self._sessions: dict[str, _Session] = {}  # by id, as of the last turn
+        self._number = 0  # of the newest change
+        self._news = False  # whether there was a change since the last turn
+        self._urgent = False  # whether it is of a table that was cached at the last look
 
     @property
     def sessions(self) -> int:
@@ -128,15 +126,15 @@ class Refresher:
         if self._urgent:
             return 0.0
         if self._news:
-            return UNKNOWN_S
-        if self._owed:
+            return self._uncached_s
+        if self._recent:
             return LOOK_S
-        return REREAD_S if any(one.waiting for one in self._sessions.values()) else None
+        return REREAD_S if any(one.unread for one in self._sessions.values()) else None
 
     @property
-    def patient(self) -> bool:
+    def can_wait(self) -> bool:
         """Whether a turn is due soon, so that changes of what is not cached may wait for it."""
-        return self.pause_s() == UNKNOWN_S
+        return self._news and not self._urgent and self.control != OFF
 
     def is_cached(self, name: str) -> bool:
         """Tell whether a session had a relation of ``name``, a table, at the last look."""
@@ -148,36 +146,36 @@ class Refresher:
         )
 
     def changed(self, change: Change, *, now: float) -> None:
-        """Take that an object differs."""
+        """Take a change of the catalog."""
         self.counts.changes += 1
         if self.control == OFF:
             return
         if change.kind == DATA_CHANGED and not change.files:
-            self.counts.spared += 1
+            self.counts.ignored += 1
             return
         if "." not in change.object and change.kind in {SCHEMA, DATA_CHANGED}:
-            self.counts.spared += 1  # properties of a database: no relation has them
+            self.counts.ignored += 1  # properties of a database: no relation has them
             return
-        # After a catch-up nobody knows what has changed of a table, its columns included.
+        # A catch-up does not say what has changed of a table: its columns may have.
         reshaped = change.kind != DATA_CHANGED or change.origin == CATCH_UP
-        self._owe(
+        self._note(
             change.object,
             reshaped=reshaped,
             overwritten=change.overwritten,
             until=now + LATE_S,
         )
 
-    def lost(self, *, now: float, late: bool) -> None:
-        """Take that changes may have been missed: all relations are suspect.
+    def renew_all(self, *, now: float, late: bool) -> None:
+        """Take that changes may have been missed: all relations are to be renewed.
 
         ``late``: those, too, that are being loaded now and appear later.
         """
-        self.counts.losses += 1
+        self.counts.full += 1
         if self.control != OFF:
-            self._owe(_EVERYTHING, reshaped=True, until=now + (LATE_S if late else SOON_S))
+            self._note(_EVERYTHING, reshaped=True, until=now + (LATE_S if late else SOON_S))
 
-    def turn(self, control: str, *, now: float) -> None:
-        """Switch off, on, or to a dry run; what was not refreshed meanwhile is suspect.
+    def switch(self, control: str, *, now: float) -> None:
+        """Switch off, on, or to a dry run; on again, all is renewed: changes were missed.
 
         Raises:
             UsageError: it is none of them.
@@ -186,30 +184,30 @@ class Refresher:
             raise UsageError(f"control {control!r}: {', '.join(STATES)}")
         before, self.control = self.control, control
         if control == OFF:
-            self._owed.clear()
+            self._recent.clear()
         elif before == OFF or control == ON != before:
-            self.lost(now=now, late=True)
+            self.renew_all(now=now, late=True)
 
-    def begin(self, sessions: Iterable[str], *, now: float) -> None:
-        """Begin a turn: every one of ``sessions`` is looked at, others are forgotten."""
+    def begin_turn(self, sessions: Iterable[str], *, now: float) -> None:
+        """Begin to look at every one of ``sessions``; discard the state of others."""
         self._news = self._urgent = False
         left = set(sessions)
         for gone in [one for one in self._sessions if one not in left]:
             del self._sessions[gone]
-        oldest = next(iter(self._owed), "")
-        while oldest and self._owed[oldest].until < now:
-            del self._owed[oldest]
-            oldest = next(iter(self._owed), "")
-        everything = self._owed.get(_EVERYTHING)
+        oldest = next(iter(self._recent), "")
+        while oldest and self._recent[oldest].until < now:
+            del self._recent[oldest]
+            oldest = next(iter(self._recent), "")
+        everything = self._recent.get(_EVERYTHING)
         if everything is not None and everything.until < now:
-            del self._owed[_EVERYTHING]
+            del self._recent[_EVERYTHING]
 
     def look(
         self, session: str, cached: frozenset[str], held: frozenset[str] = frozenset()
     ) -> tuple[Order, ...]:
-        """Take which tables ``session`` has relations of; return what is to be done there.
+        """Take of which tables ``session`` has relations; return what is to be done there.
 
-        ``held``: tables of which DataFrames may have relations that it has forgotten.
+        ``held``: tables of which DataFrames may hold relations that were invalidated.
         """
         if self.control == OFF:
             return ()
@@ -217,63 +215,64 @@ class Refresher:
         seen.cached, seen.held = cached, held
         if self._refresh_cached:
             seen.recached |= cached
-        again = seen.waiting & cached
-        seen.waiting -= again
+        again = seen.unread & cached
+        seen.unread -= again
         self.counts.reread += len(again)
-        orders = self._orders(session, seen) if self._owed else []
+        orders = self._orders(session, seen) if self._recent else []
         seen.looked = self._number
         seen.settled = {t: n for t, n in seen.settled.items() if self._newest(t) is not None}
-        seen.eased = {t: n for t, n in seen.eased.items() if self._newest(t) is not None}
+        held_settled = seen.settled_held.items()
+        seen.settled_held = {t: n for t, n in held_settled if self._newest(t) is not None}
         if self.control == DRY_RUN:
-            self.counts.would += len(orders)
+            self.counts.would_renew += len(orders)
             return ()
         return tuple(orders)
 
-    def suspects(self, session: str) -> bool:
-        """Tell whether a table that ``session`` has, or had, is owed: what else holds its relation?
+    def has_recent_change(self, session: str) -> bool:
+        """Whether a table that ``session`` has, or had, has changed lately.
 
-        A plan that is being made meanwhile may keep one that the session has forgotten.
+        A plan that is being made meanwhile may keep a relation that was invalidated.
         """
         seen = self._sessions.get(session)
-        if seen is None or not self._owed or self.control != ON:
+        if seen is None or not self._recent or self.control != ON:
             return False
-        return any(self._newest(table) is not None for table in seen.cached | seen.waiting)
+        return any(self._newest(table) is not None for table in seen.cached | seen.unread)
 
     def done(self, order: Order) -> None:
         """Take that ``order`` was carried out."""
         self.counts.renewed += 1
         seen = self._sessions.get(order.session)
         if seen is not None:
-            seen.waiting.add(order.table)
+            seen.unread.add(order.table)
 
     def failed(self, order: Order) -> None:
         """Take that ``order`` could not be carried out: it is given again at the next look."""
         seen = self._sessions.get(order.session)
         if seen is not None:
             seen.settled.pop(order.table, None)
-            seen.eased.pop(order.table, None)
+            seen.settled_held.pop(order.table, None)
 
     def check(self) -> None:
         """Assert every invariant."""
-        assert len(self._owed) <= OWED_MAX
-        numbers = [owed.number for owed in self._owed.values()]
+        assert len(self._recent) <= RECENT_MAX
+        numbers = [recent.number for recent in self._recent.values()]
         assert numbers == sorted(numbers)
         assert not numbers or numbers[-1] <= self._number
         for seen in self._sessions.values():
-            numbers = [*seen.settled.values(), *seen.eased.values()]
+            numbers = [*seen.settled.values(), *seen.settled_held.values()]
             assert all(number <= self._number for number in numbers)
 
-    def _owe(self, name: str, *, reshaped: bool, until: float, overwritten: bool = False) -> None:
-        old = self._owed.pop(name, _Owed(0, 0, 0, 0.0))
+    def _note(self, name: str, *, reshaped: bool, until: float, overwritten: bool = False) -> None:
+        old = self._recent.pop(name, _Recent(0, 0, 0, 0.0))
         self._number += 1
-        self._owed[name] = _Owed(
+        self._recent[name] = _Recent(
             self._number,
             self._number if reshaped else old.reshaped,
             self._number if overwritten else old.overwritten,
             until,
         )
-        if len(self._owed) > OWED_MAX:
-            del self._owed[next(iter(self._owed))]
+        if len(self._recent) > RECENT_MAX:
+            del self._recent[next(iter(self._recent))]
         self._news = True
         self._urgent = self._urgent or self.is_cached(name)
 
@@ -281,33 +280,39 @@ class Refresher:
         orders: list[Order] = []
         loaded = seen.cached | seen.recached
         for table in sorted(loaded | seen.held):
-            owed, settled = self._newest(table), seen.settled.get(table, 0)
+            recent, settled = self._newest(table), seen.settled.get(table, 0)
             if table not in loaded:
-                settled = max(settled, seen.eased.get(table, 0))
-            if owed is None or owed.number <= settled:
+                settled = max(settled, seen.settled_held.get(table, 0))
+            if recent is None or recent.number <= settled:
                 continue
-            (seen.settled if table in loaded else seen.eased)[table] = owed.number
-            kind = Recache if self._refresh_cached else Renew
-            existing = Existing.ALWAYS if owed.overwritten > settled else self._existing
-            if owed.reshaped > settled and not self._is_late(owed, seen):
+            (seen.settled if table in loaded else seen.settled_held)[table] = recent.number
+            existing = Existing.ALWAYS if recent.overwritten > settled else self._existing
+            if recent.reshaped > settled and not self._is_late(recent, seen):
                 existing = Existing.NEVER
-            orders.append(kind(session=session, table=table, existing=existing))
+            orders.append(
+                Order(
+                    session=session,
+                    table=table,
+                    existing=existing,
+                    recache=self._refresh_cached,
+                )
+            )
         return orders
 
-    def _is_late(self, owed: _Owed, seen: _Session) -> bool:
-        """Tell whether it came after all was suspect: its columns were read since, if not files."""
-        everything = self._owed.get(_EVERYTHING)
-        return everything is not None and owed.reshaped == everything.reshaped <= seen.looked
+    def _is_late(self, recent: _Recent, seen: _Session) -> bool:
+        """Whether it was loaded after all was to be renewed: it has read its columns since."""
+        everything = self._recent.get(_EVERYTHING)
+        return everything is not None and recent.reshaped == everything.reshaped <= seen.looked
 
-    def _newest(self, table: str) -> _Owed | None:
+    def _newest(self, table: str) -> _Recent | None:
         names = (table, table.partition(".")[0], _EVERYTHING)
-        found = [owed for name in names if (owed := self._owed.get(name)) is not None]
+        found = [recent for name in names if (recent := self._recent.get(name)) is not None]
         if not found:
             return None
-        newest = max(found, key=lambda owed: owed.number)
-        return _Owed(
+        newest = max(found, key=lambda recent: recent.number)
+        return _Recent(
             newest.number,
-            max(owed.reshaped for owed in found),
-            max(owed.overwritten for owed in found),
+            max(recent.reshaped for recent in found),
+            max(recent.overwritten for recent in found),
             newest.until,
         )

@@ -1,35 +1,35 @@
-"""Worker: the one thread that refreshes: changes in, calls to Spark out.
+"""The one thread that refreshes: changes of the catalog in, calls to Spark's caches out.
 
     connect ──▶ every topic followed ──▶ drain ──▶ turn: each session: look, carry out ──▶ drain …
        ▲                                                                            │
        └────────────────── the subscriber has ended ────────────────────────────────┘
 
-It never touches the user's threads. What fails is counted and tried again at the next change;
-while there is no hub the driver is plain Spark.
+It never touches the user's threads. What fails is counted and tried again at the next change.
+While there is no hub the driver is plain Spark.
 """
 
 import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf
 from typing import Any, Final, Protocol
 
 from ....topics.entries import LEVELS, NONE
 from ....topics.errors import NotReady, StaleMetadata, TopicastError
-from ....topics.objects.rules import OFF
 from ...client.subscriber import Subscriber
 from ...engine.watch import Watch
 from ..guard import Guard
 from ..sessions import Sessions
 from ..status import CONNECTING, DETACHED, LIVE
-from .control import least
-from .refresher import UNKNOWN_S, Existing, Order, Recache, Refresher
+from .control import Control
+from .refresher import Existing, Order, Refresher
 
 CONNECT_S: Final = 0.5  # that an application waits for the first contact
 FOLLOW_S: Final = 20.0  # for every topic to be followed
 FOLLOW_TURN_S: Final = 0.1
-IDLE_S: Final = 0.1  # between two looks whether somebody wants something of us
+IDLE_S: Final = 0.1  # between two looks at the operators' rules, new sessions and callers
 TURN_S: Final = 0.01  # between two turns: 1,000 changes a second cost 100 looks
 RETRY_S: Final = 1.0  # doubled up to
 RETRY_S_MAX: Final = 30.0
@@ -38,8 +38,17 @@ STOP_S: Final = 5.0
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """How long the worker waits, in seconds."""
+
+    connect_s: float = CONNECT_S
+    follow_s: float = FOLLOW_S
+    retry_s: float = RETRY_S
+
+
 class Caches(Protocol):
-    """What is done in Spark; sessions are PySpark's."""
+    """Spark's caches of relations; sessions are PySpark's."""
 
     def id_of(self, session: Any) -> str | None:
         """Return the id of a session; None if it ended."""
@@ -48,33 +57,33 @@ class Caches(Protocol):
         """Return the tables that ``session`` has relations of."""
 
     def held(self, session: Any) -> frozenset[str]:
-        """Return the tables of which DataFrames may hold relations that were forgotten."""
+        """Return the tables of which DataFrames may hold relations that were invalidated."""
 
     def renew(self, session: Any, table: str, *, existing: Existing) -> None:
-        """Forget the relation of ``table``."""
+        """Invalidate the relation of ``table``."""
 
     def recache(self, session: Any, table: str, *, existing: Existing) -> None:
-        """Forget it, and make cached data anew."""
+        """Invalidate it, and make cached data anew."""
 
     def keep(self, ids: set[str]) -> None:
-        """Forget what was kept of every session but these."""
+        """Discard what was kept of every session but these."""
 
 
-class Others(Protocol):
+class ClientSessions(Protocol):
     """Sessions that Python has not made: those of clients of Spark Connect."""
 
     def poll(self, *, at_once: bool) -> bool:
-        """Tell whether some came; look for them if it is time to, or ``at_once``."""
+        """Return whether some came; look for them if it is time to, or ``at_once``."""
 
-    def suspected(self, session: Any) -> None:
-        """Take that a relation that ``session`` had is stale: whatever else holds it lets go."""
+    def discard_plans(self, session: Any) -> None:
+        """Discard plans of ``session`` that may hold a relation that is stale."""
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Hold none any more."""
 
 
 class Worker:
-    """Runs ``refresher`` on the sessions; ``make`` gives a subscriber that is not open yet."""
+    """Runs a refresher on the sessions."""
 
     def __init__(
         self,
@@ -82,38 +91,48 @@ class Worker:
         *,
         caches: Caches,
         sessions: Sessions,
-        others: Others,
+        clients: ClientSessions,
         guard: Guard,
-        make: Callable[[], Subscriber],
+        control: Control,
+        connect: Callable[[], Subscriber],
         names: tuple[str, ...] = (),
+        times: Times = Times(),
     ) -> None:
-        """Begin without a thread; operators know the application by ``names``."""
-        self.state = CONNECTING
-        self.control = refresher.control  # as the application says; operators may want less
-        self.connected = threading.Event()
-        self.subscriber: Subscriber | None = None
+        """Begin without a thread.
+
+        Args:
+            refresher: Decides; for this worker's thread alone.
+            caches: Spark's.
+            sessions: Of the process.
+            clients: Those of clients of Spark Connect.
+            guard: Where failures end.
+            control: What the application and the operators want.
+            connect: Returns a subscriber that is not open yet.
+            names: By which operators know the application.
+            times: How long it waits.
+        """
+        self.state = CONNECTING  # connecting, live or detached
+        self.connected = threading.Event()  # set at the first contact
+        self.subscriber: Subscriber | None = None  # the one of now, which may have ended
         self._refresher = refresher
         self._caches = caches
         self._sessions = sessions
-        self._others = others
+        self._clients = clients
         self._guard = guard
-        self._make = make
+        self._control = control
+        self._connect = connect
         self._names = names
+        self._times = times
         self._stopping = threading.Event()
-        self._asked: list[threading.Event] = []
+        self._callers: list[threading.Event] = []  # of caught_up, each set after a turn
         self._turned_at = self._started_at = 0.0
         self._thread = threading.Thread(target=self._run, name="topicast-spark", daemon=True)
 
-    @property
-    def is_on(self) -> bool:
-        """Whether this is more than plain Spark, for all that is known."""
-        return OFF not in (self.control, self._refresher.control)
-
     def start(self) -> None:
-        """Start the thread; return once there is contact, or after CONNECT_S without it."""
+        """Start the thread; return once there is contact, or after ``connect_s``."""
         self._started_at = time.monotonic()
         self._thread.start()
-        self.connected.wait(CONNECT_S)
+        self.connected.wait(self._times.connect_s)
 
     def stop(self) -> None:
         """End the thread and the subscriber."""
@@ -124,22 +143,22 @@ class Worker:
             self._thread.join(STOP_S)
 
     def caught_up(self, *, timeout_s: float) -> bool:
-        """Wait until all that the subscriber has told so far is refreshed; False: not in time."""
+        """Wait until all changes received so far are refreshed; False: not in time."""
         done = threading.Event()
-        self._asked.append(done)
+        self._callers.append(done)
         return done.wait(timeout_s)
 
     def _run(self) -> None:
-        retry_s = RETRY_S
+        retry_s = self._times.retry_s
         while not self._stopping.is_set():
             with self._guard("follow changes", unless=self._stopping.is_set):
-                subscriber = self.subscriber = self._make()
+                subscriber = self.subscriber = self._connect()
                 with subscriber:
                     watch = subscriber.watch("*")
-                    self._await_topics(subscriber)  # from here on nothing changes unheard
-                    retry_s = RETRY_S
+                    self._await_topics(subscriber)  # from here on every change is received
+                    retry_s = self._times.retry_s
                     self._serve(watch, subscriber)
-            self._others.let_go()
+            self._clients.release()
             if self.state == LIVE and not self._stopping.is_set():
                 log.warning("subscriber ended, driver is plain Spark: retry_s=%s", retry_s)
             self.state = CONNECTING
@@ -150,9 +169,9 @@ class Worker:
 
     def _await_topics(self, subscriber: Subscriber) -> None:
         """Wait until each topic is followed and current; a level may be denied meanwhile."""
-        give_up_at = time.monotonic() + FOLLOW_S
+        give_up_at = time.monotonic() + self._times.follow_s
         while True:
-            subscriber.sync(FOLLOW_S)
+            subscriber.sync(self._times.follow_s)
             left = sum(topic.level == LEVELS[NONE] for topic in subscriber.topics())
             if not left:
                 return
@@ -164,37 +183,40 @@ class Worker:
     def _serve(self, watch: Watch, subscriber: Subscriber) -> None:
         """Refresh what was cached before, then what changes, until ``watch`` ends."""
         now = time.monotonic()
-        self._obey(subscriber)
-        self._refresher.lost(now=now, late=now > self._started_at + CONNECT_S)
+        self._apply_control(subscriber)
+        late = now > self._started_at + self._times.connect_s
+        self._refresher.renew_all(now=now, late=late)
         self._turn()
         self.state = LIVE
         self.connected.set()
         log.info("driver attached: sessions=%s", len(self._sessions.alive()))
         while not self._stopping.is_set() and not watch.closed:
-            asked, self._asked = self._asked, []
-            if not asked:
+            callers, self._callers = self._callers, []
+            if not callers:
                 self._rest(watch)
-            self._drain(watch, wait_s=0.0 if asked else IDLE_S)
-            self._obey(subscriber)
-            came = self._others.poll(at_once=bool(asked))
+            self._drain(watch, wait_s=0.0 if callers else IDLE_S)
+            self._apply_control(subscriber)
+            came = self._clients.poll(at_once=bool(callers))
             pause_s = self._refresher.pause_s()
             due = pause_s is not None and time.monotonic() >= self._turned_at + pause_s
-            if asked or came or due:
+            if callers or came or due:
                 self._turn()
-            for done in asked:
+            for done in callers:
                 done.set()
 
-    def _obey(self, subscriber: Subscriber) -> None:
-        """Be what the application says, or what operators want if that is less."""
-        control = least(self.control, subscriber.driver.wanted(*self._names))
-        if control != self._refresher.control:
-            self._refresher.turn(control, now=time.monotonic())
-            log.info("driver turned: control=%s", control)
+    def _apply_control(self, subscriber: Subscriber) -> None:
+        """Switch the refresher to what the application and the operators want."""
+        self._control.operators = subscriber.driver.wanted(*self._names)
+        state = self._control.state
+        if state != self._refresher.control:
+            self._refresher.switch(state, now=time.monotonic())
+            log.info("driver switched: control=%s", state)
 
     def _rest(self, watch: Watch) -> None:
         """Let changes of what is not cached gather: they wait for the next turn in any case."""
-        left_s = self._turned_at + UNKNOWN_S - time.monotonic()
-        if left_s > 0 and self._refresher.patient:
+        pause_s = self._refresher.pause_s() if self._refresher.can_wait else None
+        left_s = self._turned_at + (pause_s or 0.0) - time.monotonic()
+        if left_s > 0:
             watch.rest(left_s, unless=self._refresher.is_cached)
 
     def _drain(self, watch: Watch, *, wait_s: float) -> None:
@@ -203,7 +225,7 @@ class Worker:
         try:
             changes = watch.all_within(wait_s)
         except StaleMetadata:
-            self._refresher.lost(now=time.monotonic(), late=True)
+            self._refresher.renew_all(now=time.monotonic(), late=True)
             return
         now = time.monotonic()
         for change in changes:
@@ -217,7 +239,7 @@ class Worker:
                 name = self._caches.id_of(session)
                 if name is not None:
                     sessions.setdefault(name, session)
-        self._refresher.begin(sessions, now=time.monotonic())
+        self._refresher.begin_turn(sessions, now=time.monotonic())
         self._caches.keep(set(sessions))
         for name, session in sessions.items():
             with self._guard("look at a session"):
@@ -225,14 +247,14 @@ class Worker:
                 orders = self._refresher.look(name, cached, held)
                 for order in orders:
                     self._carry_out(order, session)
-                if self._refresher.suspects(name):
-                    self._others.suspected(session)
+                if self._refresher.has_recent_change(name):
+                    self._clients.discard_plans(session)
         self._turned_at = time.monotonic()
 
     def _carry_out(self, order: Order, session: Any) -> None:
         done = False
         with self._guard(f"refresh {order.table}"):
-            renew = self._caches.recache if isinstance(order, Recache) else self._caches.renew
+            renew = self._caches.recache if order.recache else self._caches.renew
             renew(session, order.table, existing=order.existing)
             done = True
         if done:
@@ -242,7 +264,7 @@ class Worker:
 
 
 def staleness_s(subscriber: Subscriber | None) -> float:
-    """Tell how long ago catalogd was last heard of."""
+    """Return the seconds since the last heartbeat from catalogd, infinite if there is none."""
     if subscriber is None:
         return inf
     try:

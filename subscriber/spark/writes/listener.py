@@ -1,32 +1,40 @@
-"""Listeners: what Spark's JVM tells that it executed, whoever asked it to, in whichever session.
+"""Executions of Spark's JVM, in whichever session and by whomever, handed to Python.
 
-    bus of the context ──every event──▶ TopicastHeard (Java) ──commands, batches──▶ its queue
-                                                  take ◀── one thread of its own ──┘
+    bus of the context ──every event──▶ TopicastListener (Java) ──commands, batches──▶ its queue
+                                            on_execution ◀── one thread of its own ──┘
 
-An adapter. There is one listener for a context: the events of all its sessions are on one bus,
-those of Connect's clients and of sessions that only the JVM has among them. It is a class of Java,
-made by Spark's own compiler. Of queries Python hears nothing, which cost each of them 0.3 ms; and
-the bus, which drops what others are told while a listener takes long, never waits for Python,
-whose lock an application may hold for minutes. Whether callbacks arrive: ``callbacks``.
+An adapter. One listener serves a context, for the events of all its sessions are on one bus, those
+of Connect's clients and of sessions that only the JVM has among them. It is a class of Java, made
+by Spark's own compiler, so queries never reach Python, which would cost each of them 0.3 ms; and
+the bus, which drops events while a listener takes long, never waits for Python, whose lock an
+application may hold for minutes. Calls from the JVM need Py4J's callback server, which is Spark's:
+we never end it, but anybody may take or end it, so calls are proved to arrive now and then.
 """
 
 from collections.abc import Callable
 from typing import Any, Final
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from py4j.protocol import Py4JError
 
-from .callbacks import ONLY, Deaf
+from ..guard import Guard
+from ..sessions import Sessions
 from .plans import COMMANDS
 
 EXECUTED: Final = "executed"
 FAILED: Final = "failed"
-PROGRESS: Final = "progress"
-MISSED: Final = "missed"  # how many of these were not told, for want of room
-QUEUE_MAX: Final = 10_000  # executions that wait to be told; each is held in the JVM
-REASON_MAX: Final = 200  # characters of what the JVM says
+PROGRESS: Final = "progress"  # a batch of a streaming query
+MISSED: Final = "missed"  # how many of these were dropped, for want of room
 
-HEARD: Final = """
+QUEUE_MAX: Final = 10_000  # executions that wait for Python; each is held in the JVM
+PROVE_S: Final = 10.0  # between two proofs that calls arrive
+PROOF_S: Final = 5.0  # for a call to arrive; it takes 1 ms
+REASON_MAX: Final = 200  # characters of the JVM's reason
+ONLY_PYTHON: Final = "only from Python"
+NO_CALLBACKS: Final = f"{ONLY_PYTHON}: the JVM's callbacks do not arrive (Py4J's callback server)"
+
+NAME: Final = "TopicastListener"
+SOURCE: Final = """
 import java.util.Collection;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
@@ -38,21 +46,21 @@ import org.apache.spark.scheduler.SparkListenerEvent;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
 import org.apache.spark.sql.streaming.StreamingQueryListener;
 
-public final class TopicastHeard extends SparkListener
+public final class TopicastListener extends SparkListener
         implements java.util.concurrent.ThreadFactory,
                    java.util.concurrent.RejectedExecutionHandler {
     private final BiConsumer to;
     private final Collection commands;
     private final AtomicInteger missed = new AtomicInteger();
     private final AtomicInteger waiting = new AtomicInteger();
-    private final ThreadPoolExecutor teller;
+    private final ThreadPoolExecutor caller;
 
-    public TopicastHeard(BiConsumer to, Collection commands, Integer max) {
+    public TopicastListener(BiConsumer to, Collection commands, Integer max) {
         this.to = to;
         this.commands = commands;
         ArrayBlockingQueue queue = new ArrayBlockingQueue(max.intValue());
-        this.teller = new ThreadPoolExecutor(1, 1, 10L, TimeUnit.SECONDS, queue, this, this);
-        this.teller.allowCoreThreadTimeOut(true);  // nobody ends it if its context is stopped
+        this.caller = new ThreadPoolExecutor(1, 1, 10L, TimeUnit.SECONDS, queue, this, this);
+        this.caller.allowCoreThreadTimeOut(true);  // nobody ends it if its context is stopped
     }
 
     public void onOtherEvent(SparkListenerEvent event) {
@@ -60,9 +68,9 @@ public final class TopicastHeard extends SparkListener
             SparkListenerSQLExecutionEnd end = (SparkListenerSQLExecutionEnd) event;
             if (end.qe() == null || end.executionName().isEmpty()) return;
             if (!commands.contains(end.executionName().get())) return;
-            tell(end.executionFailure().isEmpty() ? "executed" : "failed", end.qe());
+            call(end.executionFailure().isEmpty() ? "executed" : "failed", end.qe());
         } else if (event instanceof StreamingQueryListener.QueryProgressEvent) {
-            tell("progress", event);
+            call("progress", event);
         }
     }
 
@@ -73,11 +81,11 @@ public final class TopicastHeard extends SparkListener
     }
 
     public void stop() {
-        teller.shutdownNow();
+        caller.shutdownNow();
     }
 
     public Thread newThread(Runnable work) {
-        Thread thread = new Thread(work, "topicast-teller");
+        Thread thread = new Thread(work, "topicast-listener");
         thread.setDaemon(true);
         return thread;
     }
@@ -87,19 +95,19 @@ public final class TopicastHeard extends SparkListener
         missed.incrementAndGet();
     }
 
-    private void tell(final String what, final Object of) {
+    private void call(final String what, final Object of) {
         waiting.incrementAndGet();
-        teller.execute(new Runnable() {
+        caller.execute(new Runnable() {
             public void run() {
-                int untold = missed.getAndSet(0) + 1;
+                int lost = missed.getAndSet(0) + 1;
                 try {
-                    if (untold > 1) to.accept("missed", Integer.valueOf(untold - 1));
-                    untold = 1;
+                    if (lost > 1) to.accept("missed", Integer.valueOf(lost - 1));
+                    lost = 1;
                     to.accept(what, of);
-                    untold = 0;
-                } catch (RuntimeException deaf) {  // counted below
+                    lost = 0;
+                } catch (RuntimeException failed) {  // counted below
                 } finally {
-                    missed.addAndGet(untold);
+                    missed.addAndGet(lost);
                     waiting.decrementAndGet();
                 }
             }
@@ -108,20 +116,173 @@ public final class TopicastHeard extends SparkListener
 }
 """
 
-_KINDS: Final[WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()  # made once for each JVM
+# by JVM, and by source: made once, for Py4J keeps the methods that it has called by a class's name
+_CLASSES: Final[WeakKeyDictionary[Any, dict[str, Any]]] = WeakKeyDictionary()
 
-Take = Callable[[str, Any], None]  # what happened, and the object of the JVM that says more
+OnExecution = Callable[[str, Any], None]  # what happened, and the object of the JVM that says more
 
 
-class Taking:
+class NoListener(Exception):
+    """Executions of the JVM do not reach Python; says why."""
+
+
+class Listener:
+    """Calls ``on_execution`` for what one context executes, from now on until ``stop``.
+
+    The calls come one at a time, from a thread of Py4J's; the next one waits until it returns.
+    """
+
+    def __init__(
+        self,
+        session: Any,
+        on_execution: OnExecution,
+        *,
+        source: str = SOURCE,
+        queue_max: int = QUEUE_MAX,
+    ) -> None:
+        """Listen to the context of ``session``, whose state is not made by this.
+
+        Raises:
+            NoListener: this Spark has no such compiler, or its events are others.
+        """
+        try:
+            self._context = session._sc._jsc.sc()
+            self._listener = _made(session._jvm, on_execution, source=source, queue_max=queue_max)
+            self._context.addSparkListener(self._listener)
+        except (Py4JError, TypeError) as exc:  # TypeError: what is a package to Py4J is called
+            reason = str(exc).strip()[:REASON_MAX]
+            raise NoListener(f"{ONLY_PYTHON}: no listener for this Spark ({reason})") from exc
+
+    def settle(self, timeout_s: float) -> bool:
+        """Return within ``timeout_s`` whether all events of the bus have been handled."""
+        return bool(self._listener.settle(int(timeout_s * 1000)))
+
+    def stop(self) -> None:
+        """Take the listener away; executions that wait are dropped."""
+        self._context.removeSparkListener(self._listener)
+        self._listener.stop()
+
+
+class CallbackProof:
+    """Proves that the JVM's calls arrive in this process."""
+
+    def __init__(self, timeout_s: float = PROOF_S) -> None:
+        self._timeout_s = timeout_s
+        self._call: Any = None  # the last one, which may still wait for its answer
+
+    def __call__(self, session: Any) -> None:
+        """Start the callback server of this process, if nobody has, and have it called.
+
+        While a call waits for its answer no other is made: each holds a thread of the JVM.
+
+        Raises:
+            NoListener: calls do not arrive.
+        """
+        from pyspark import java_gateway
+
+        java_gateway.ensure_callback_server_started(session._sc._gateway)  # type: ignore[no-untyped-call]  # PySpark's
+        if self._call is not None and not self._call.isDone():
+            raise NoListener(NO_CALLBACKS)
+        called, concurrent = _Called(), session._jvm.java.util.concurrent
+        try:  # on another thread of the JVM: on this one's it would take the call's way back
+            self._call = concurrent.CompletableFuture.runAsync(called)
+            self._call.get(int(self._timeout_s * 1000), concurrent.TimeUnit.MILLISECONDS)
+        except Exception as exc:
+            raise NoListener(NO_CALLBACKS) from exc
+        if not called.arrived:
+            raise NoListener(NO_CALLBACKS)
+
+
+class ContextListener:
+    """Keeps one listener on the context of now, as long as calls arrive.
+
+    For one thread, but for ``settle``, which is for any.
+    """
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        on_execution: OnExecution,
+        *,
+        guard: Guard,
+        prove: Callable[[Any], None],
+        listen: Callable[[Any, OnExecution], Listener] = Listener,
+        prove_s: float = PROVE_S,
+    ) -> None:
+        """Begin without a listener.
+
+        Args:
+            sessions: Of the process; their context is listened to.
+            on_execution: Takes what the context executes.
+            guard: Where failures end.
+            prove: Raises NoListener if calls of the session's JVM do not arrive.
+            listen: Makes a listener.
+            prove_s: Between two proofs.
+        """
+        self.problem = ""  # why executions of the JVM do not arrive
+        self._sessions = sessions
+        self._on_execution = on_execution
+        self._guard = guard
+        self._prove = prove
+        self._listen = listen
+        self._prove_s = prove_s
+        self._prove_at = 0.0
+        self._context: ref[Any] | None = None  # that is listened to, or was to be
+        self._listener: Listener | None = None
+
+    def check(self, *, now: float) -> None:
+        """Listen to the context that there is; prove that calls arrive, if it is time to."""
+        session = next((one for one in self._sessions.alive() if _has_context(one)), None)
+        if session is None:
+            return
+        if self._context is None or self._context() is not session._sc:
+            self._context, self._listener = ref(session._sc), None
+        elif now < self._prove_at:
+            return
+        self._prove_at = now + self._prove_s
+        try:
+            self._prove(session)
+            if self._listener is None:
+                self._listener = self._listen(session, self._on_execution)
+            self.problem = ""
+        except NoListener as error:
+            if not self.problem:
+                self._guard.failed("listen to Spark's JVM", error)
+            self.problem = str(error)
+            self.stop()
+
+    def settle(self, timeout_s: float) -> None:
+        """Return within ``timeout_s``, once ``on_execution`` was called for what was executed."""
+        listener = self._listener
+        for context in self._contexts():
+            with self._guard("wait for Spark's listeners"):
+                context.listenerBus().waitUntilEmpty(int(timeout_s * 1000))
+        if listener is not None:
+            with self._guard("wait for the last executions", unless=lambda: not self._contexts()):
+                listener.settle(timeout_s)
+
+    def stop(self) -> None:
+        """Take the listener away: while calls do not arrive the JVM has none of ours."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            with self._guard("stop listening", unless=lambda: not self._contexts()):
+                listener.stop()
+
+    def _contexts(self) -> list[Any]:
+        """Return the contexts of the JVM that have not been stopped: one, or none."""
+        found = {id(one._sc): one._sc for one in self._sessions.alive() if _has_context(one)}
+        return [one._jsc.sc() for one in found.values()]
+
+
+class _Consumer:
     """What the JVM calls."""
 
-    def __init__(self, take: Take) -> None:
-        self._take = take
+    def __init__(self, on_execution: OnExecution) -> None:
+        self._on_execution = on_execution
 
     def accept(self, what: str, of: Any) -> None:
         """Hand over."""
-        self._take(what, of)
+        self._on_execution(what, of)
 
     class Java:
         """What it is in the JVM."""
@@ -129,43 +290,37 @@ class Taking:
         implements = ("java.util.function.BiConsumer",)
 
 
-class Listening:
-    """Has ``take`` called with what a context executes, from now on until ``stop``."""
+class _Called:
+    """Notes whether it was called."""
 
-    def __init__(self, session: Any, take: Take) -> None:
-        """``session``: any one of the context; nothing of it is made by this.
+    def __init__(self) -> None:
+        self.arrived = False
 
-        Raises:
-            Deaf: this Spark has no such compiler, or its events are others.
-        """
-        try:
-            self._context = session._sc._jsc.sc()
-            self._listener = _made(session._jvm, take)
-            self._context.addSparkListener(self._listener)
-        except (Py4JError, TypeError) as exc:  # TypeError: what is a package to Py4J is called
-            reason = str(exc).strip()[:REASON_MAX]
-            raise Deaf(f"{ONLY}: no listener for this Spark ({reason})") from exc
+    def run(self) -> None:
+        """Note that it was called."""
+        self.arrived = True
 
-    def settle(self, timeout_s: float) -> bool:
-        """Return within that time whether all is told that the bus has brought."""
-        return bool(self._listener.settle(int(timeout_s * 1000)))
+    class Java:
+        """What it is in the JVM."""
 
-    def stop(self) -> None:
-        """Hear no more, and tell no more of what was heard."""
-        self._context.removeSparkListener(self._listener)
-        self._listener.stop()
+        implements = ("java.lang.Runnable",)
 
 
-def _made(jvm: Any, take: Take) -> Any:
-    kind = _KINDS.get(jvm)
-    if kind is None:
+def _has_context(session: Any) -> bool:
+    """Whether the context of a session has not been stopped."""
+    return session._sc is not None and session._sc._jsc is not None
+
+
+def _made(jvm: Any, on_execution: OnExecution, *, source: str, queue_max: int) -> Any:
+    classes = _CLASSES.setdefault(jvm, {})
+    if source not in classes:
         compiler = jvm.org.codehaus.janino.SimpleCompiler()
         compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-        compiler.cook(HEARD)
-        kind = _KINDS[jvm] = compiler.getClassLoader().loadClass("TopicastHeard")
+        compiler.cook(source)
+        classes[source] = compiler.getClassLoader().loadClass(NAME)
     commands, arguments = jvm.java.util.ArrayList(), jvm.java.util.ArrayList()
     for name in sorted(COMMANDS):
         commands.add(name)
-    for argument in (Taking(take), commands, QUEUE_MAX):
+    for argument in (_Consumer(on_execution), commands, queue_max):
         arguments.add(argument)
-    return kind.getConstructors()[0].newInstance(arguments.toArray())
+    return classes[source].getConstructors()[0].newInstance(arguments.toArray())

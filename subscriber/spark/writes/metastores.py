@@ -1,4 +1,4 @@
-"""Metastores: of which metastore a session's tables are, and what a name in it means.
+"""Which metastore a session's tables belong to, and which object a name in it means.
 
 A write is reported as one of a metastore that catalogd follows, or not at all.
 """
@@ -26,13 +26,13 @@ class Metastore:
     reason: str = ""
 
 
-def metastore_of(conf: Look, *, uris: str, said: str) -> Metastore:
+def metastore_of(conf: Look, *, uris: str, configured: str) -> Metastore:
     """Return the metastore that a session writes to.
 
     Args:
         conf: Settings of the session.
         uris: ``hive.metastore.uris`` of its Hadoop configuration.
-        said: ``spark.topicast.metastore``, which goes before it.
+        configured: ``spark.topicast.metastore``, which takes precedence; empty: not set.
     """
     implementation = conf(IMPLEMENTATION)
     if implementation != "hive":
@@ -40,16 +40,16 @@ def metastore_of(conf: Look, *, uris: str, said: str) -> Metastore:
     replaced = conf(REPLACED + CATALOG)
     if replaced not in BUILT_IN:
         return Metastore(reason=f"{CATALOG} is {replaced}, which has files of its own")
-    if not (said or uris):
+    if not (configured or uris):
         return Metastore(reason=f"its metastore is embedded: {URIS} is not set")
-    return Metastore(uris=said or uris)
+    return Metastore(uris=configured or uris)
 
 
 def object_of(target: Target, *, catalog: str, database: str, conf: Look) -> str | None:
-    """Return what is told of ``target``, ``db.table`` or its path; None: of another catalog.
+    """Return the name that is reported of ``target``; None: it is of another catalog.
 
     Args:
-        target: What is written.
+        target: What is written: the name is ``db.table``, or its path.
         catalog: The session's current one.
         database: The current one in it.
         conf: Settings of the session, to know other catalogs by.

@@ -1,7 +1,7 @@
-"""Plans: what Spark's JVM says of a write: what was written, in which session, under which name.
+"""Reads from Spark's JVM what a write has written, in which session, and what its names mean.
 
-An adapter: everything in it is a call through Py4J, 0.1 ms each. What a session is asked here
-needs its state, which whoever writes has made, or is about to make.
+An adapter: everything in it is a call through Py4J, 0.1 ms each. The calls need the session's
+state, which a writing session has, or is about to make.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,10 +14,9 @@ from .metastores import CATALOG, IMPLEMENTATION, URIS, Metastore, metastore_of, 
 from .statements import Target
 
 COMMANDS: Final = frozenset({"command", "multi-commands"})  # how listeners name what may write
-BUS_MS: Final = 2000  # for what was written to reach the listeners
 
 _SINK: Final = "FileSink["
-_TABLE_OF: Final = {  # command -> what names its table
+_TABLE_OF: Final = {  # command -> the method that returns its table
     "InsertIntoHadoopFsRelationCommand": "catalogTable",
     "InsertIntoHiveTable": "table",
     "CreateDataSourceTableAsSelectCommand": "table",
@@ -31,13 +30,13 @@ _TABLE_OF: Final = {  # command -> what names its table
     "AlterTableSetLocationCommand": "tableName",
     "AlterTableSerDePropertiesCommand": "tableName",
 }
-_SPEC_OF: Final = {  # command -> the partition that it is about, as far as it says one
+_SPEC_OF: Final = {  # command -> the method that returns its partition, as far as it names one
     "InsertIntoHadoopFsRelationCommand": "staticPartitions",
     "InsertIntoHiveTable": "partition",
     "LoadDataCommand": "partition",
     "TruncateTableCommand": "partitionSpec",
 }
-_OVERWRITES: Final = {  # command -> what tells, and how, whether files that are there go
+_OVERWRITES: Final = {  # command -> method, and its answer if files that are there are removed
     "InsertIntoHadoopFsRelationCommand": ("mode", "Overwrite"),
     "InsertIntoHiveTable": ("overwrite", "True"),
     "InsertIntoHiveDirCommand": ("overwrite", "True"),
@@ -47,19 +46,19 @@ _OVERWRITES: Final = {  # command -> what tells, and how, whether files that are
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What a write does to one object: in which ``partitions``, and if files there are gone."""
+    """What a write does to one object: its ``partitions``, and whether files there are removed."""
 
     partitions: tuple[str, ...] = ()
     overwrites: bool = False
 
 
 class Plans:
-    """Reads for one session, ``java``, what its names mean; keeps what cannot change."""
+    """Reads what the names of one session mean; keeps what cannot change."""
 
-    def __init__(self, java: Any, jvm: Any, *, said: str) -> None:
-        """``said``: the metastore that the settings name, empty if none."""
+    def __init__(self, java: Any, jvm: Any, *, configured: str) -> None:
+        """``java`` is the session in the JVM, ``configured`` the settings' metastore, or empty."""
         self._jvm = jvm
-        self._said = said
+        self._configured = configured
         self._settings = java.conf()
         self._catalog = java.catalog()
         self._hadoop = java.sparkContext().hadoopConfiguration()
@@ -68,13 +67,13 @@ class Plans:
 
     def metastore(self) -> Metastore:
         """Return the metastore that it writes to."""
-        return metastore_of(self._conf, uris=self._uris, said=self._said)
+        return metastore_of(self._conf, uris=self._uris, configured=self._configured)
 
     def objects(self, targets: tuple[Target, ...]) -> dict[str, Touched]:
-        """Return what is told of ``targets``, by name.
+        """Return what is reported of ``targets``, by name.
 
         Raises:
-            UsageError: one of them has a name that cannot be told.
+            UsageError: one of them has a name that cannot be reported.
         """
         found: dict[str, Touched] = {}
         for target in targets:
@@ -83,9 +82,10 @@ class Plans:
                 catalog = str(self._catalog.currentCatalog())
             if len(target.name) == 1:
                 database = str(self._catalog.currentDatabase())
-            told = object_of(target, catalog=catalog, database=database, conf=self._conf)
-            if told is not None:
-                name = self._qualified(told) if "/" in told or target.path else told
+            reported = object_of(target, catalog=catalog, database=database, conf=self._conf)
+            if reported is not None:
+                is_path = "/" in reported or target.path
+                name = self._qualified(reported) if is_path else reported
                 before = found.get(name)
                 partitions = () if before is not None else partition_names(target.partitions)
                 overwrites = target.overwrites or (before is not None and before.overwrites)
@@ -103,18 +103,22 @@ class Plans:
         return str(found.getFileSystem(self._hadoop).makeQualified(found).toString())
 
 
-def metastore_at_attach(session: Any, *, conf: Callable[[str], str | None], said: str) -> Metastore:
-    """Return what ``session`` writes to, as far as it is known without its state.
+def metastore_at_attach(
+    session: Any, *, conf: Callable[[str], str | None], configured: str
+) -> Metastore:
+    """Return the metastore of ``session``, as far as it is known without its state.
 
     ``conf``: settings of the context, in which the session's may be missing.
     """
     uris = session._sc._jsc.hadoopConfiguration().get(URIS) or ""
     assumed = {IMPLEMENTATION: "hive"}
-    return metastore_of(lambda key: conf(key) or assumed.get(key, ""), uris=uris, said=said)
+    return metastore_of(
+        lambda key: conf(key) or assumed.get(key, ""), uris=uris, configured=configured
+    )
 
 
 def mark_of(plan: Any, system: Any) -> int:
-    """Return what tells the analysed ``plan`` of one execution from those of others.
+    """Return a number that differs between the analysed plans of executions.
 
     ``system`` is java.lang.System: to find it takes longer than to call it.
     """
@@ -122,7 +126,7 @@ def mark_of(plan: Any, system: Any) -> int:
 
 
 def written(plan: Any) -> tuple[Target, ...]:
-    """Return what the analysed ``plan`` of a statement that was executed has written."""
+    """Return what an executed statement, of the analysed ``plan``, has written."""
     of = plan.children() if plan.getClass().getSimpleName() == "Union" else None
     commands = [plan] if of is None else [of.apply(at) for at in range(of.size())]
     return tuple(found for one in commands if (found := _target(one)) is not None)
@@ -134,11 +138,6 @@ def sunk(progress: Any) -> tuple[Target, ...]:
     if not sink.startswith(_SINK):
         return ()
     return (Target(path=sink[len(_SINK) : -1]),)
-
-
-def empty_bus(context: Any) -> None:
-    """Wait until listeners have heard of what ``context``, of the JVM, has done so far."""
-    context.listenerBus().waitUntilEmpty(BUS_MS)
 
 
 def partitions_of(columns: list[str], spec: dict[str, str]) -> tuple[str, ...]:
@@ -194,8 +193,8 @@ def _target(command: Any) -> Target | None:
 def _overwrites(command: Any, kind: str) -> bool:
     if kind not in _OVERWRITES:
         return kind == "TruncateTableCommand"
-    method, said = _OVERWRITES[kind]
-    return str(getattr(command, method)()) == said
+    method, answer = _OVERWRITES[kind]
+    return str(getattr(command, method)()) == answer
 
 
 def _spec(of: Any) -> dict[str, str]:
@@ -216,7 +215,7 @@ def _each(collection: Any) -> Iterator[Any]:
 
 
 def _of(option: Any) -> Any:
-    """Return what an Option of Scala holds, or what is none; None for nothing."""
+    """Return what an Option of Scala holds, or the object itself; None for an empty one."""
     if isinstance(option, str) or option is None:
         return option
     if option.getClass().getSimpleName() == "None$":

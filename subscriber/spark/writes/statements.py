@@ -1,11 +1,11 @@
-"""Statements: what an SQL text says that it writes, before it runs.
+"""Finds what an SQL statement writes, before it runs.
 
     INSERT INTO shop.orders PARTITION (ds = '2026-11-01', hour) …   ──▶  shop.orders, ds=2026-11-01/
     FROM a INSERT INTO b … INSERT OVERWRITE c …                     ──▶  b; c
 
-Reading is by words, not by grammar: what is not understood (``IDENTIFIER(:name)``, a script) is
-nothing here, and found in the plan once it has run. What leaves an event and changes no file
-that is there (partitions that come and go) is nothing, too.
+Statements are read by words, not by grammar. One that is not understood (``IDENTIFIER(:name)``, a
+script) has no target here; its plan has, once it has run. Neither has one that leaves an event and
+changes no file that is there (partitions that come and go).
 """
 
 import re
@@ -40,7 +40,7 @@ class Target:
     """What is written: a table, by the parts of its name, or a path.
 
     ``partitions``: names, or with a slash at the end how they begin; none: any of them.
-    ``overwrites``: files that are there go.
+    ``overwrites``: files that are there are removed.
     """
 
     name: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Target:
 
 
 def targets(sql: str) -> tuple[Target, ...]:
-    """Return what ``sql`` says that it writes.
+    """Return what ``sql`` writes.
 
     Cost: 1 µs for a query; 50 µs for most that write.
     """
@@ -185,13 +185,13 @@ def _truncate(words: _Words) -> Target | None:
 
 
 def _repair(words: _Words) -> Target | None:
-    """Read on behind MSCK or REPAIR: it says of what the files are to be looked at."""
+    """Read on behind MSCK or REPAIR, which name the table whose files are looked at."""
     words.skip("REPAIR")
     return _table(words) if words.skip("TABLE") else None
 
 
 def _create(words: _Words) -> Target | None:
-    """Read on behind CREATE: only what is filled at once has files."""
+    """Read on behind CREATE: only a table that is filled at once has files."""
     while words.skip("OR", "REPLACE", "EXTERNAL"):
         pass
     if not words.skip("TABLE"):
@@ -205,7 +205,7 @@ def _create(words: _Words) -> Target | None:
 
 
 def _alter(words: _Words) -> Target | None:
-    """Read on behind ALTER: not what is about partitions, which every query asks for."""
+    """Read on behind ALTER, but for partitions: every query asks the metastore for these."""
     if not words.skip("TABLE"):
         return None
     name = words.name()

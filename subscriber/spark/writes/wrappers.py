@@ -1,9 +1,9 @@
-"""Writers: PySpark's own methods that write, wrapped: told before, and told how it ended.
+"""Wraps PySpark's own methods that write: reported when they begin, and when they end.
 
     DataFrame.write, DataFrame.writeTo, SparkSession.sql ──▶ begin ──▶ the method itself ──▶ end
 
-A wrapper adds nothing to what the method returns or raises. What it does not understand it lets
-pass: the listeners hear of it. Undoing leaves wrappers that somebody else has put over ours.
+A wrapper adds nothing to what the method returns or raises. A call that it does not understand
+passes, and the listener reports it. Undoing leaves wrappers that others have put over ours.
 """
 
 from collections.abc import Callable, MutableMapping
@@ -25,8 +25,8 @@ class Call:
     named: dict[str, Any]
     run: Callable[[], Any]
 
-    def said(self, name: str, *, at: int = 0) -> Any:
-        """Return the argument ``name``, which stands ``at`` that place if it is not named."""
+    def argument(self, name: str, *, at: int = 0) -> Any:
+        """Return the argument ``name``, at position ``at`` if it is not named."""
         return self.args[at] if len(self.args) > at else self.named.get(name)
 
 
@@ -39,21 +39,21 @@ _V2_OVERWRITES: Final = frozenset({"overwrite", "overwritePartitions"})
 
 
 class Reports(Protocol):
-    """Who is told; nothing of it raises."""
+    """Takes the reports; nothing of it raises."""
 
     def begin(self, session: Any, found: tuple[Target, ...]) -> Any:
-        """Take that a write begins; return what ``end`` wants."""
+        """Report that a write begins; return the argument of ``end``."""
 
     def end(
         self, begun: Any, *, failed: bool, overwritten: bool = False, frame: Any = None
     ) -> None:
-        """Take that it is over; ``frame`` is what a statement returned.
+        """Report that it has ended; ``frame`` is what a statement returned.
 
-        ``overwritten``: files that were there are gone, as its beginning may have said.
+        ``overwritten``: files that were there are gone.
         """
 
     def flush(self) -> None:
-        """Tell what there is to tell, before Spark ends."""
+        """Report what was written until now, before Spark ends."""
 
 
 def install(reports: Reports, session: Any) -> Callable[[], None]:
@@ -63,7 +63,7 @@ def install(reports: Reports, session: Any) -> Callable[[], None]:
     tables: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
     modes: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
-    def told(session: Any, found: tuple[Target, ...], call: Call) -> Any:
+    def reported(session: Any, found: tuple[Target, ...], call: Call) -> Any:
         begun = reports.begin(session, found)
         try:
             result = call.run()
@@ -77,15 +77,15 @@ def install(reports: Reports, session: Any) -> Callable[[], None]:
         return result
 
     def run(call: Call) -> Any:
-        text = call.said("sqlQuery")
+        text = call.argument("sqlQuery")
         found = targets(text) if isinstance(text, str) else ()
-        return told(call.it, found, call) if found else call.run()
+        return reported(call.it, found, call) if found else call.run()
 
     def write(name: str) -> Around:
-        return lambda call: told(call.it._spark, _target(name, call.said(name)), call)
+        return lambda call: reported(call.it._spark, _target(name, call.argument(name)), call)
 
     def write_v2(call: Call) -> Any:
-        return told(call.it._spark, _target("table", tables.get(call.it)), call)
+        return reported(call.it._spark, _target("table", tables.get(call.it)), call)
 
     def stop(call: Call) -> Any:
         reports.flush()
@@ -137,21 +137,21 @@ def wrap(kind: type, name: str, around: Around) -> Callable[[], None]:
 
 
 def _noted(into: MutableMapping[Any, Any], name: str, *, at: int = 0) -> Around:
-    """Return what notes the argument ``name`` of a method for the object that it is called of."""
+    """Return what notes the argument ``name`` for the object whose method is called."""
 
     def note(call: Call) -> Any:
         result = call.run()
-        into[call.it] = call.said(name, at=at)
+        into[call.it] = call.argument(name, at=at)
         return result
 
     return note
 
 
-def _target(name: str, said: Any) -> tuple[Target, ...]:
-    """Return what an argument says is written; () if it says nothing that is understood."""
-    if not isinstance(said, str) or not said:
+def _target(kind: str, named: Any) -> tuple[Target, ...]:
+    """Return the target that an argument names; () if it is not understood."""
+    if not isinstance(named, str) or not named:
         return ()
-    if name == "path":
-        return (Target(path=said),)
-    parts = parts_of(said)
+    if kind == "path":
+        return (Target(path=named),)
+    parts = parts_of(named)
     return (Target(name=parts),) if parts else ()

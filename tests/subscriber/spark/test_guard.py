@@ -12,11 +12,11 @@ def test_failure_ends_in_a_counter_and_one_line_of_log(caplog: pytest.LogCapture
             with guard("refresh d.t"):
                 raise RuntimeError("java.lang.Exception: no\n\n: it is\n\tat org.apache.spark")
     assert guard.errors == 3
-    assert guard.last == "refresh d.t: RuntimeError: java.lang.Exception: no : it is"
+    assert guard.last_error == "refresh d.t: RuntimeError: java.lang.Exception: no : it is"
     assert len(caplog.records) == 1
 
 
-def test_failure_that_was_wanted_is_not_counted() -> None:
+def test_failure_that_was_expected_is_not_counted() -> None:
     guard = Guard()
     with guard("close", unless=lambda: True):
         raise RuntimeError

@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from topicast.subscriber.spark.sessions import Sessions, made_before
+from topicast.subscriber.spark.sessions import Sessions, existing
 
 
 class Session:
@@ -13,7 +13,7 @@ class Session:
 def test_sessions_are_held_weakly_and_once() -> None:
     sessions, one, other = Sessions(), Session(), Session()
     for session in (one, other, one):
-        sessions.found(session)
+        sessions.add(session)
     assert sessions.alive() == [one, other]
     del one, session
     gc.collect()
@@ -21,19 +21,17 @@ def test_sessions_are_held_weakly_and_once() -> None:
 
 
 def test_forked_child_tracks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lock may be held by a thread that the child has not."""
     sessions, session = Sessions(), Session()
-    with sessions._lock:
-        monkeypatch.setattr(os, "getpid", lambda: -1)
-        sessions.found(session)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    sessions.add(session)
     assert sessions.alive() == []
 
 
-def test_sessions_made_before_are_found_and_proxies_are_left_alone() -> None:
+def test_sessions_existing_are_found_and_proxies_are_left_alone() -> None:
     class Proxy:
         @property
         def __class__(self) -> type:
             raise AssertionError("it would load what it stands for")
 
     kept = [Session(), Proxy(), Session()]
-    assert [one for one in kept if one in made_before(Session)] == [kept[0], kept[2]]
+    assert [one for one in kept if one in existing(Session)] == [kept[0], kept[2]]

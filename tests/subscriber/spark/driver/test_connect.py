@@ -7,17 +7,19 @@ from typing import Any
 import pytest
 
 from topicast.subscriber.spark.driver import connect as connect_module
-from topicast.subscriber.spark.driver.connect import Connect, Hosted
+from topicast.subscriber.spark.driver.connect import ConnectSessions, HostedSession
 from topicast.subscriber.spark.guard import Guard
+from topicast.subscriber.spark.refresh.control import Control
 from topicast.subscriber.spark.sessions import Sessions
+from topicast.topics.objects.rules import OFF
 
 
 class Plans:
     def __init__(self) -> None:
-        self.forgotten = 0
+        self.discarded = 0
 
     def invalidateAll(self) -> None:  # noqa: N802 - Guava's
-        self.forgotten += 1
+        self.discarded += 1
 
 
 class Store(dict[str, str]):
@@ -62,16 +64,16 @@ class Host:
         self.server: Server | None = None
         self.classic = Classic()
         self.sessions = Sessions()
-        self.sessions.found(self.classic)
+        self.sessions.add(self.classic)
         self.guard = Guard()
-        self.on = True
+        self.control = Control()
         self.failing = ""
         self.renewed: list[str] = []
-        self.connect = Connect(
+        self.connect = ConnectSessions(
             self.sessions,
             guard=self.guard,
-            renew=self._renew,
-            is_on=lambda: self.on,
+            caches=self,
+            control=self.control,
             seek=lambda _base: self.server,
         )
 
@@ -86,11 +88,11 @@ class Host:
 
     def found(self) -> list[str]:
         gc.collect()
-        hosted = [one for one in self.sessions.alive() if isinstance(one, Hosted)]
+        hosted = [one for one in self.sessions.alive() if isinstance(one, HostedSession)]
         assert len(hosted) == len(self.connect)
         return [one._jsparkSession.sessionUUID() for one in hosted]
 
-    def _renew(self, session: Any) -> None:
+    def renew_all(self, session: Any) -> None:
         name = session._jsparkSession.sessionUUID()
         if name == self.failing:
             raise RuntimeError(name)
@@ -116,7 +118,7 @@ def test_new_session_is_renewed_once_and_the_map_is_read_only_when_it_changed() 
     assert (host.renewed, store.reads) == (["1", "2"], 2)
 
 
-def test_session_that_the_server_let_go_is_let_go() -> None:
+def test_session_that_the_server_released_is_released() -> None:
     host = Host()
     store = host.serve(ann="1", bob="2")
     host.look()
@@ -140,7 +142,7 @@ def test_session_that_cannot_be_renewed_is_found_again_and_others_are_not_held_u
     host.failing = "1"
     assert host.look()
     assert (host.found(), host.guard.errors) == (["2"], 1)
-    assert host.guard.last == "look after a session of Spark Connect: RuntimeError: 1"
+    assert host.guard.last_error == "look after a session of Spark Connect: RuntimeError: 1"
     assert not host.connect.poll(), "not at once"
     host.failing = ""
     assert host.look()
@@ -149,7 +151,7 @@ def test_session_that_cannot_be_renewed_is_found_again_and_others_are_not_held_u
 
 def test_off_finds_sessions_and_leaves_them_alone() -> None:
     host = Host()
-    host.on = False
+    host.control.application = OFF
     host.serve(ann="1")
     assert host.look()
     assert (host.found(), host.renewed) == (["1"], [])
@@ -203,7 +205,7 @@ def test_after_the_context_ended_nothing_is_held_and_in_a_new_one_sessions_are_f
     assert not host.look()
     assert host.found() == []
     again = Classic()
-    host.sessions.found(again)
+    host.sessions.add(again)
     assert host.look()
     assert host.found() == ["1"]
 
@@ -228,15 +230,15 @@ def test_server_without_a_first_session_has_none() -> None:
     assert host.guard.errors == 0
 
 
-def test_plans_of_a_session_are_forgotten_with_a_relation_and_classic_ones_have_none() -> None:
+def test_plans_of_a_session_are_discarded_with_a_relation_and_classic_ones_have_none() -> None:
     host = Host()
     host.serve(ann="1")
     host.look()
     for session in host.sessions.alive():
-        host.connect.suspected(session)
+        host.connect.discard_plans(session)
     del session
     assert host.server is not None
-    assert host.server.kept.forgotten == 1
-    host.connect.let_go()
+    assert host.server.kept.discarded == 1
+    host.connect.release()
     assert host.found() == []
     assert host.look()

@@ -21,7 +21,7 @@ def handle() -> Iterator[Handle]:
     found.detach()
 
 
-def test_connect_session_is_told_that_it_cannot_be_attached(handle: Handle) -> None:
+def test_connect_session_cannot_be_attached_and_the_status_says_why(handle: Handle) -> None:
     status = handle.status()
     assert (status.state, status.errors) == ("unsupported", 1)
     assert "no JVM here" in status.reason

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from topicast.subscriber.spark.driver.hook import forget, listen, once
+from topicast.subscriber.spark.driver.hook import on_construction, once, release
 
 
 class Session:
@@ -18,27 +18,27 @@ class Thing:
     """A handle that can be detached."""
 
     def detach(self) -> None:
-        forget(self)
+        release(self)
 
 
-def test_every_session_is_heard_of_until_that_is_undone() -> None:
-    heard: list[object] = []
+def test_every_session_is_found_until_that_is_undone() -> None:
+    found: list[object] = []
     original = Session.__init__
-    undo = listen(Derived, heard.append)  # which has no constructor of its own
+    undo = on_construction(Derived, found.append)  # which has no constructor of its own
     made = [Session("a"), Derived(name="b")]
-    assert heard == made
+    assert found == made
     assert [session.name for session in made] == ["a", "b"]
     undo()
     Session()
-    assert heard == made
+    assert found == made
     assert Session.__init__ is original
 
 
 def test_undoing_leaves_a_hook_that_came_later() -> None:
     ours: list[object] = []
     theirs: list[object] = []
-    undo_ours = listen(Session, ours.append)
-    undo_theirs = listen(Session, theirs.append)
+    undo_ours = on_construction(Session, ours.append)
+    undo_theirs = on_construction(Session, theirs.append)
     undo_ours()
     session = Session()
     undo_theirs()

@@ -3,13 +3,13 @@ from dataclasses import asdict
 import pytest
 
 from topicast.subscriber.protocol.facts import DATA_CHANGED, Change
-from topicast.subscriber.spark.refresh.control import Application, facts_of, least
+from topicast.subscriber.spark.refresh.control import Application, Control, facts_of
 from topicast.subscriber.spark.refresh.refresher import Refresher
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON
 
 
 @pytest.mark.parametrize(
-    ("said", "wanted", "found"),
+    ("application", "operators", "found"),
     [
         (ON, ON, ON),
         (ON, DRY_RUN, DRY_RUN),
@@ -20,8 +20,10 @@ from topicast.topics.objects.rules import DRY_RUN, OFF, ON
         (OFF, DRY_RUN, OFF),
     ],
 )
-def test_either_side_can_switch_it_off(said: str, wanted: str, found: str) -> None:
-    assert least(said, wanted) == found
+def test_either_side_can_switch_it_off(application: str, operators: str, found: str) -> None:
+    control = Control(application)
+    control.operators = operators
+    assert (control.state, control.is_on) == (found, found != OFF)
 
 
 def test_operators_see_whose_driver_it_is_and_what_it_did() -> None:
@@ -31,7 +33,7 @@ def test_operators_see_whose_driver_it_is_and_what_it_did() -> None:
     refresher = Refresher(control=DRY_RUN)
     change = Change(object="d.t", kind=DATA_CHANGED, version=1, origin="events")
     refresher.changed(change, now=0.0)
-    refresher.begin(["s"], now=0.0)
+    refresher.begin_turn(["s"], now=0.0)
     refresher.look("s", frozenset({"d.t"}))
     facts = facts_of(application, refresher, errors=2)
     assert application.names == ("nightly", "app-1")

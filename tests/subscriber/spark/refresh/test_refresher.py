@@ -10,15 +10,13 @@ from topicast.subscriber.protocol.facts import CREATED, DATA_CHANGED, DROPPED, S
 from topicast.subscriber.spark.refresh.refresher import (
     LATE_S,
     LOOK_S,
-    OWED_MAX,
+    RECENT_MAX,
     REREAD_S,
     SOON_S,
-    UNKNOWN_S,
+    UNCACHED_S,
     Existing,
     Order,
-    Recache,
     Refresher,
-    Renew,
 )
 from topicast.topics.errors import UsageError
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON, STATES
@@ -41,7 +39,7 @@ def turn(
     now: float = 0.0,
 ) -> tuple[Order, ...]:
     """Look at each session that has something ``cached`` or ``held``, and do what it says."""
-    refresher.begin(cached, now=now)
+    refresher.begin_turn(cached, now=now)
     orders: list[Order] = []
     for session, tables in cached.items():
         orders += refresher.look(session, frozenset(tables), frozenset(held))
@@ -53,19 +51,19 @@ def turn(
 
 def renew(
     table: str = ORDERS, *, session: str = "s", existing: Existing = Existing.IF_GONE
-) -> Renew:
-    return Renew(session=session, table=table, existing=existing)
+) -> Order:
+    return Order(session=session, table=table, existing=existing)
 
 
 def test_dataframe_of_what_comes_after_an_attach_is_refreshed_in_place_later() -> None:
     """It was loaded since: its columns are those of now, and only its files may be of before."""
     refresher = Refresher()
-    refresher.lost(now=0.0, late=False)
+    refresher.renew_all(now=0.0, late=False)
     assert turn(refresher, {"s": {OTHER}}) == (renew(OTHER, existing=Existing.NEVER),)
     assert turn(refresher, {"s": {ORDERS}}, now=0.5) == (renew(),)
     refresher.changed(changed(kind=SCHEMA), now=0.6)
     assert turn(refresher, {"s": {ORDERS}}, now=0.7) == (renew(existing=Existing.NEVER),)
-    refresher.lost(now=1.0, late=True)
+    refresher.renew_all(now=1.0, late=True)
     late = {"s": {ORDERS}, "new": {ORDERS}}
     never = Existing.NEVER
     assert turn(refresher, late, now=1.1) == (
@@ -81,13 +79,13 @@ def test_what_a_session_had_is_suspect_again_though_it_was_not_read_since() -> N
     for now in (0.0, 1.0):
         refresher.changed(changed(), now=now)
         turn(refresher, {"s": {ORDERS} if now == 0.0 else set(), "t": {OTHER}}, now=now)
-        assert [refresher.suspects(one) for one in ("s", "t", "u")] == [True, False, False]
+        assert [refresher.has_recent_change(one) for one in ("s", "t", "u")] == [True, False, False]
     turn(refresher, {"s": set(), "t": {OTHER}}, now=1.0 + LATE_S + 0.1)
-    assert not refresher.suspects("s")
-    refresher.turn(DRY_RUN, now=100.0)
+    assert not refresher.has_recent_change("s")
+    refresher.switch(DRY_RUN, now=100.0)
     refresher.changed(changed(), now=100.0)
     turn(refresher, {"s": {ORDERS}}, now=100.0)
-    assert not refresher.suspects("s"), "nothing is done in a dry run"
+    assert not refresher.has_recent_change("s"), "nothing is done in a dry run"
 
 
 def test_changed_table_is_renewed_where_it_is_cached_and_nowhere_else() -> None:
@@ -102,7 +100,7 @@ def test_what_was_cached_is_looked_for_at_once_and_what_was_not_less_often() -> 
     refresher = Refresher()
     turn(refresher, {"s": {ORDERS}})
     refresher.changed(changed(OTHER), now=0.0)
-    assert refresher.pause_s() == UNKNOWN_S
+    assert refresher.pause_s() == UNCACHED_S
     refresher.changed(changed(), now=0.0)
     assert refresher.pause_s() == 0.0
     turn(refresher, {"s": {ORDERS}})
@@ -113,13 +111,13 @@ def test_what_was_cached_is_looked_for_at_once_and_what_was_not_less_often() -> 
 
 def test_news_of_what_is_not_cached_may_gather_and_of_what_is_may_not() -> None:
     refresher = Refresher()
-    assert not refresher.patient, "the first that comes is looked at"
+    assert not refresher.can_wait, "the first that comes is looked at"
     refresher.changed(changed(), now=0.0)
-    assert refresher.patient
+    assert refresher.can_wait
     turn(refresher, {"s": {ORDERS}})
     assert [refresher.is_cached(name) for name in (ORDERS, OTHER, "shop")] == [True, False, True]
     refresher.changed(changed(), now=0.0)
-    assert not refresher.patient
+    assert not refresher.can_wait
 
 
 def test_change_is_told_to_a_session_once() -> None:
@@ -186,7 +184,7 @@ def test_relation_that_was_being_loaded_is_renewed_though_dataframes_were_told()
 def test_refresh_for_dataframes_that_failed_is_ordered_again() -> None:
     refresher = Refresher()
     refresher.changed(changed(), now=0.0)
-    refresher.begin(["s"], now=0.0)
+    refresher.begin_turn(["s"], now=0.0)
     (order,) = refresher.look("s", frozenset(), frozenset({ORDERS}))
     refresher.failed(order)
     assert turn(refresher, {"s": set()}, held=(ORDERS,)) == (order,)
@@ -207,7 +205,7 @@ def test_existing_dataframes_are_refreshed_where_that_is_asked_for() -> None:
 def test_cached_data_is_made_anew_only_where_that_is_asked_for() -> None:
     refresher = Refresher(refresh_cached=True)
     refresher.changed(changed(), now=0.0)
-    wanted = Recache(session="s", table=ORDERS, existing=Existing.ALWAYS)
+    wanted = Order(session="s", table=ORDERS, existing=Existing.ALWAYS, recache=True)
     assert turn(refresher, {"s": {ORDERS}}) == (wanted,)
     refresher.changed(changed(), now=0.0)  # the relation is gone, the data is cached
     assert turn(refresher, {"s": set()}) == (wanted,)
@@ -220,7 +218,7 @@ def test_partitions_that_come_and_go_need_nothing() -> None:
     refresher.changed(changed(files=False), now=0.0)
     assert refresher.pause_s() is None
     assert turn(refresher, {"s": {ORDERS}}) == ()
-    assert refresher.counts.spared == 1
+    assert refresher.counts.ignored == 1
 
 
 def test_dropped_database_takes_its_tables_and_no_others() -> None:
@@ -233,7 +231,7 @@ def test_properties_of_a_database_need_nothing() -> None:
     refresher = Refresher()
     refresher.changed(changed("shop", SCHEMA), now=0.0)
     assert turn(refresher, {"s": {ORDERS}}) == ()
-    assert refresher.counts.spared == 1
+    assert refresher.counts.ignored == 1
 
 
 def test_relation_that_was_being_loaded_when_its_table_changed_is_renewed_once_it_appears() -> None:
@@ -255,15 +253,15 @@ def test_relation_that_appears_long_after_a_change_is_left_alone() -> None:
 def test_after_a_loss_everything_cached_is_renewed_and_what_comes_later_is_not() -> None:
     refresher = Refresher()
     refresher.changed(changed(OTHER), now=0.0)  # older, and owed for longer
-    refresher.lost(now=0.0, late=False)
+    refresher.renew_all(now=0.0, late=False)
     assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.NEVER),)
     assert turn(refresher, {"s": {ORDERS, "shop.new"}}, now=SOON_S + 1) == ()
-    assert refresher.counts.losses == 1
+    assert refresher.counts.full == 1
 
 
 def test_after_a_late_loss_what_was_being_loaded_is_renewed_too() -> None:
     refresher = Refresher()
-    refresher.lost(now=0.0, late=True)
+    refresher.renew_all(now=0.0, late=True)
     assert turn(refresher, {"s": set()}) == ()
     assert turn(refresher, {"s": {ORDERS}}, now=SOON_S + 1) == (renew(),)
 
@@ -271,7 +269,7 @@ def test_after_a_late_loss_what_was_being_loaded_is_renewed_too() -> None:
 def test_refresh_that_failed_is_ordered_again() -> None:
     refresher = Refresher()
     refresher.changed(changed(), now=0.0)
-    refresher.begin(["s"], now=0.0)
+    refresher.begin_turn(["s"], now=0.0)
     (order,) = refresher.look("s", frozenset({ORDERS}))
     refresher.failed(order)
     assert refresher.pause_s() == LOOK_S
@@ -282,9 +280,9 @@ def test_refresh_that_failed_is_ordered_again() -> None:
 def test_what_is_done_for_a_session_that_has_ended_is_counted_and_forgotten() -> None:
     refresher = Refresher()
     refresher.changed(changed(), now=0.0)
-    refresher.begin(["s"], now=0.0)
+    refresher.begin_turn(["s"], now=0.0)
     (order,) = refresher.look("s", frozenset({ORDERS}))
-    refresher.begin([], now=0.0)
+    refresher.begin_turn([], now=0.0)
     refresher.done(order)
     refresher.failed(order)
     assert (refresher.relations, refresher.counts.renewed) == (0, 1)
@@ -292,7 +290,7 @@ def test_what_is_done_for_a_session_that_has_ended_is_counted_and_forgotten() ->
 
 def test_stale_read_counts_as_avoided_once_the_relation_is_read_again() -> None:
     refresher = Refresher()
-    refresher.lost(now=0.0, late=False)
+    refresher.renew_all(now=0.0, late=False)
     turn(refresher, {"s": {ORDERS, OTHER}})
     turn(refresher, {"s": set()}, now=SOON_S + 1)
     assert refresher.counts.reread == 0
@@ -307,18 +305,18 @@ def test_dry_run_only_counts() -> None:
     refresher.changed(changed(), now=0.0)
     assert turn(refresher, {"s": {ORDERS}}) == ()
     assert turn(refresher, {"s": {ORDERS}}) == ()
-    assert (refresher.counts.would, refresher.counts.renewed) == (1, 0)
+    assert (refresher.counts.would_renew, refresher.counts.renewed) == (1, 0)
 
 
 def test_off_is_plain_spark_and_on_again_everything_is_suspect() -> None:
     refresher = Refresher()
     refresher.changed(changed(OTHER), now=0.0)
-    refresher.turn(OFF, now=0.0)
+    refresher.switch(OFF, now=0.0)
     refresher.changed(changed(), now=0.0)
-    refresher.lost(now=0.0, late=True)
+    refresher.renew_all(now=0.0, late=True)
     assert refresher.pause_s() is None
     assert turn(refresher, {"s": {ORDERS, OTHER}}) == ()
-    refresher.turn(ON, now=1.0)
+    refresher.switch(ON, now=1.0)
     assert [order.table for order in turn(refresher, {"s": {ORDERS, OTHER}})] == [ORDERS, OTHER]
 
 
@@ -330,21 +328,21 @@ def test_turning_makes_suspect_what_was_not_refreshed(
     before: str, after: str, suspect: bool
 ) -> None:
     refresher = Refresher(control=before)
-    refresher.turn(after, now=0.0)
-    assert (refresher.counts.losses == 1) is suspect
+    refresher.switch(after, now=0.0)
+    assert (refresher.counts.full == 1) is suspect
 
 
 def test_control_that_is_none_is_refused() -> None:
     with pytest.raises(UsageError, match="off, dry-run, on"):
-        Refresher().turn("away", now=0.0)
+        Refresher().switch("away", now=0.0)
 
 
 def test_more_changes_than_are_remembered_settle_the_oldest() -> None:
     refresher = Refresher()
-    for number in range(OWED_MAX + 1):
+    for number in range(RECENT_MAX + 1):
         refresher.changed(changed(f"d.t{number}"), now=0.0)
     refresher.check()
-    assert turn(refresher, {"s": {"d.t0", f"d.t{OWED_MAX}"}}) == (renew(f"d.t{OWED_MAX}"),)
+    assert turn(refresher, {"s": {"d.t0", f"d.t{RECENT_MAX}"}}) == (renew(f"d.t{RECENT_MAX}"),)
 
 
 STEPS = st.lists(
@@ -375,9 +373,9 @@ def test_after_a_turn_no_relation_is_older_than_what_was_heard(
             loaded.setdefault(name, moment)
         elif what == "lost":
             changed_at |= dict.fromkeys(loaded, moment)
-            refresher.lost(now=moment / 100, late=False)
+            refresher.renew_all(now=moment / 100, late=False)
         elif what == "turn":
-            refresher.turn(name, now=moment / 100)
+            refresher.switch(name, now=moment / 100)
         else:
             for order in turn(refresher, {"s": set(loaded)}, now=moment / 100):
                 del loaded[order.table]

@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf
+from typing import Any
 
 import pytest
 
 from topicast.subscriber import Subscriber, Watch
 from topicast.subscriber.spark.guard import Guard
-from topicast.subscriber.spark.refresh import refresher as refresh_module
-from topicast.subscriber.spark.refresh import worker as worker_module
-from topicast.subscriber.spark.refresh.refresher import Refresher
-from topicast.subscriber.spark.refresh.worker import Worker, staleness_s
+from topicast.subscriber.spark.refresh.control import Control
+from topicast.subscriber.spark.refresh.refresher import UNCACHED_S, Refresher
+from topicast.subscriber.spark.refresh.worker import Times, Worker, staleness_s
 from topicast.subscriber.spark.sessions import Sessions
 from topicast.subscriber.spark.status import CONNECTING, DETACHED, LIVE
 from topicast.tests.subscriber.source import Catalog, shop
@@ -30,7 +30,7 @@ class Clients:
 
     def __init__(self, sessions: Sessions) -> None:
         self.coming: list[Session] = []
-        self.suspected_of: list[str] = []
+        self.discarded_of: list[str] = []
         self.looks = 0
         self._sessions = sessions
 
@@ -38,38 +38,49 @@ class Clients:
         self.looks += at_once
         came, self.coming = self.coming, []
         for session in came:
-            self._sessions.found(session)
+            self._sessions.add(session)
         return bool(came)
 
-    def suspected(self, session: Session) -> None:
-        self.suspected_of.append(session.name)
+    def discard_plans(self, session: Session) -> None:
+        self.discarded_of.append(session.name)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self.looks = -1
 
 
 class Attached:
     """A worker, and what it works on."""
 
-    def __init__(self, address: str, *sessions: Session, refresh_cached: bool = False) -> None:
-        self.refresher = Refresher(refresh_cached=refresh_cached)
+    def __init__(
+        self,
+        address: str,
+        *sessions: Session,
+        kind: type[Subscriber] = Subscriber,
+        refresh_cached: bool = False,
+        uncached_s: float = UNCACHED_S,
+        times: Times = Times(),  # noqa: B008 - it is frozen
+    ) -> None:
+        self.refresher = Refresher(refresh_cached=refresh_cached, uncached_s=uncached_s)
+        self.control = Control()
         self.spark = Stub()
         self.sessions = Sessions()
         self.clients = Clients(self.sessions)
         self.guard = Guard()
         for session in sessions:
-            self.sessions.found(session)
+            self.sessions.add(session)
         self.worker = Worker(
             self.refresher,
             caches=self.spark,
             sessions=self.sessions,
-            others=self.clients,
+            clients=self.clients,
             guard=self.guard,
-            make=lambda: Subscriber(address, budget="1MB", timeout_s=WAIT_S),
+            control=self.control,
+            connect=lambda: kind(address, budget="1MB", timeout_s=WAIT_S),
             names=("nightly", "app-1"),
+            times=times,
         )
 
-    def heard(self) -> None:
+    def is_refreshed(self) -> None:
         """Wait until all is refreshed that was published."""
         assert self.worker.connected.wait(WAIT_S)
         assert self.worker.subscriber is not None
@@ -78,14 +89,12 @@ class Attached:
 
 
 @contextmanager
-def attached(
-    *sessions: Session, refresh_cached: bool = False
-) -> Iterator[tuple[Attached, Publisher]]:
+def attached(*sessions: Session, **settings: Any) -> Iterator[tuple[Attached, Publisher]]:
     with stand(shop()) as (publisher, hubs):
-        found = Attached(hubs[0].address, *sessions, refresh_cached=refresh_cached)
+        found = Attached(hubs[0].address, *sessions, **settings)
         found.worker.start()
         try:
-            found.heard()
+            found.is_refreshed()
             found.spark.renewed.clear()
             yield found, publisher
         finally:
@@ -103,7 +112,7 @@ def test_change_is_refreshed_in_the_sessions_that_have_it_cached() -> None:
         assert found.worker.state == LIVE
         mine.tables, other.tables = {ORDERS, ITEMS}, {ITEMS}
         widen(publisher)
-        found.heard()
+        found.is_refreshed()
         assert found.spark.renewed == [("mine", ORDERS)]
         assert found.spark.kept == {"mine", "other"}
         assert staleness_s(found.worker.subscriber) < WAIT_S
@@ -116,17 +125,17 @@ def test_change_is_refreshed_where_only_dataframes_hold_the_table() -> None:
     with attached(session) as (found, publisher):
         session.held = {ORDERS}
         widen(publisher)
-        found.heard()
+        found.is_refreshed()
         assert found.spark.renewed == [("s", ORDERS)]
         assert found.refresher.is_cached(ORDERS), "its next change does not wait either"
 
 
-def test_what_was_cached_before_is_suspect() -> None:
+def test_what_was_cached_before_is_renewed() -> None:
     session = Session("s", ORDERS)
     with stand(shop()) as (_, hubs):
         found = Attached(hubs[0].address, session)
         found.worker.start()
-        found.heard()
+        found.is_refreshed()
         found.worker.stop()
     assert found.spark.renewed == [("s", ORDERS)]
 
@@ -136,7 +145,7 @@ def test_cached_data_is_made_anew_where_that_is_wanted() -> None:
     with attached(session, refresh_cached=True) as (found, publisher):
         found.spark.recached.clear()
         widen(publisher)
-        found.heard()
+        found.is_refreshed()
         assert found.spark.recached == [("s", ORDERS)]
 
 
@@ -144,21 +153,21 @@ def test_session_that_ended_is_left_alone_and_one_that_came_is_not() -> None:
     old, new = Session("old"), Session("new", ORDERS)
     with attached(old) as (found, publisher):
         old.tables, old.ended = {ORDERS}, True
-        found.sessions.found(new)
+        found.sessions.add(new)
         widen(publisher)
-        found.heard()
+        found.is_refreshed()
         assert found.spark.renewed == [("new", ORDERS)]
 
 
-def test_session_of_a_client_is_looked_at_when_it_comes_and_told_of_each_refresh() -> None:
+def test_session_of_a_client_is_looked_at_when_it_comes_and_its_plans_are_discarded() -> None:
     client = Session("client", ORDERS)
     with attached() as (found, publisher):
         widen(publisher)
-        found.heard()
+        found.is_refreshed()
         assert found.clients.looks > 0, "sync looks at once"
         found.clients.coming = [client]
         until(lambda: found.spark.renewed == [("client", ORDERS)], timeout_s=WAIT_S)
-        until(lambda: set(found.clients.suspected_of) == {"client"}, timeout_s=WAIT_S)
+        until(lambda: set(found.clients.discarded_of) == {"client"}, timeout_s=WAIT_S)
     assert found.clients.looks == -1, "none is held any more"
 
 
@@ -169,10 +178,12 @@ def test_refresh_that_fails_is_counted_and_made_as_soon_as_it_can_be() -> None:
         found.spark.failing = {ITEMS}
         widen(publisher, "items")
         widen(publisher)
-        found.heard()
+        found.is_refreshed()
         assert found.spark.renewed == [("s", ORDERS)], "others are refreshed all the same"
         assert found.guard.errors > 0
-        assert found.guard.last == f"refresh {ITEMS}: RuntimeError: java.lang.Exception: {ITEMS}"
+        assert (
+            found.guard.last_error == f"refresh {ITEMS}: RuntimeError: java.lang.Exception: {ITEMS}"
+        )
         found.spark.failing = set()
         until(lambda: ("s", ITEMS) in found.spark.renewed, timeout_s=WAIT_S)
 
@@ -187,16 +198,16 @@ def test_jvm_that_does_not_answer_is_asked_again() -> None:
         until(lambda: found.spark.renewed == [("s", ORDERS)], timeout_s=WAIT_S)
 
 
-def test_off_is_obeyed_and_on_again_everything_is_suspect() -> None:
+def test_off_is_obeyed_and_on_again_everything_is_renewed() -> None:
     session = Session("s")
     with attached(session) as (found, publisher):
         session.tables = {ORDERS, ITEMS}
-        found.worker.control = OFF
+        found.control.application = OFF
         until(lambda: found.refresher.control == OFF, timeout_s=WAIT_S)
         widen(publisher)
-        found.heard()
+        found.is_refreshed()
         assert found.spark.renewed == []
-        found.worker.control = ON
+        found.control.application = ON
         until(lambda: len(found.spark.renewed) == 2, timeout_s=WAIT_S)
 
 
@@ -210,19 +221,19 @@ def test_operators_switch_it_off_on_and_to_a_dry_run_by_name() -> None:
             until(lambda: found.refresher.control == then, timeout_s=WAIT_S, what=then)
 
         order(Rule("*", OFF), Rule("web-*", ON), then=OFF)
-        assert not found.worker.is_on
+        assert not found.control.is_on
         widen(publisher, column="a")
-        found.heard()
+        found.is_refreshed()
         assert found.spark.renewed == []
         order(Rule("night*", DRY_RUN), then=DRY_RUN)
         widen(publisher, column="b")
-        found.heard()
+        found.is_refreshed()
         assert found.spark.renewed == []
-        assert found.refresher.counts.would > 0
+        assert found.refresher.counts.would_renew > 0
         order(Rule("*", OFF), Rule("app-1", ON), then=ON)
         until(lambda: found.spark.renewed == [("s", ORDERS)], timeout_s=WAIT_S)
-        assert found.worker.is_on
-        found.worker.control = OFF
+        assert found.control.is_on
+        found.control.application = OFF
         until(lambda: found.refresher.control == OFF, timeout_s=WAIT_S)
         assert found.worker.state == LIVE, "it still follows"
 
@@ -233,18 +244,15 @@ def test_driver_that_attaches_later_obeys_before_it_touches_anything() -> None:
         publisher.commit(lambda catalog: catalog.rule(Rule("app-*", OFF)))
         found = Attached(hubs[0].address, session)
         found.worker.start()
-        found.heard()
+        found.is_refreshed()
         found.worker.stop()
     assert found.refresher.control == OFF
     assert found.spark.renewed == []
 
 
-def test_subscriber_that_ends_is_replaced_and_everything_is_suspect(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(worker_module, "RETRY_S", 0.01)
+def test_subscriber_that_ends_is_replaced_and_everything_is_renewed() -> None:
     session = Session("s")
-    with attached(session) as (found, publisher):
+    with attached(session, times=Times(retry_s=0.01)) as (found, publisher):
         first = found.worker.subscriber
         assert first is not None
         session.tables = {ORDERS}
@@ -255,9 +263,9 @@ def test_subscriber_that_ends_is_replaced_and_everything_is_suspect(
         until(lambda: found.spark.renewed[-1] == ("s", ITEMS), timeout_s=WAIT_S)
 
 
-def test_without_a_hub_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "CONNECT_S", 0.01)
-    found = Attached(f"tcp://127.0.0.1:{free_ports()}", Session("s", ORDERS))
+def test_without_a_hub_nothing_waits() -> None:
+    times = Times(connect_s=0.01)
+    found = Attached(f"tcp://127.0.0.1:{free_ports()}", Session("s", ORDERS), times=times)
     found.worker.start()
     assert found.worker.state == CONNECTING
     found.worker.stop()
@@ -265,7 +273,7 @@ def test_without_a_hub_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.spark.renewed, found.guard.errors) == ([], 0)
 
 
-class Deaf(Subscriber):
+class WithoutTopic(Subscriber):
     """A subscriber that does not follow one topic, as where there is no room for it."""
 
     def watch(self, pattern: str = "*") -> Watch:
@@ -274,41 +282,34 @@ class Deaf(Subscriber):
         return found
 
 
-def test_where_a_topic_is_not_followed_the_driver_is_plain_spark_and_says_why(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(worker_module, "FOLLOW_S", 0.1)
+def test_where_a_topic_is_not_followed_the_driver_is_plain_spark_and_says_why() -> None:
     with stand(shop()) as (_, hubs):
-        found = Attached(hubs[0].address, Session("s", ORDERS))
-        found.worker._make = lambda: Deaf(hubs[0].address, timeout_s=WAIT_S)
+        session, times = Session("s", ORDERS), Times(follow_s=0.1)
+        found = Attached(hubs[0].address, session, kind=WithoutTopic, times=times)
         found.worker.start()
         until(lambda: found.guard.errors, timeout_s=WAIT_S)
-        assert "topics that are not followed: 1;" in found.guard.last
+        assert "topics that are not followed: 1;" in found.guard.last_error
         assert (found.worker.state, found.spark.renewed) == (CONNECTING, [])
         found.worker.stop()
 
 
-def test_change_of_what_is_cached_does_not_wait_with_the_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_change_of_what_is_cached_does_not_wait_with_the_others() -> None:
     """Given that changes of other tables gather for a minute, when its own changes, then not."""
     session = Session("mine")
-    with attached(session) as (found, publisher):
+    with attached(session, uncached_s=60.0) as (found, publisher):
         session.tables = {ORDERS}
-        found.heard()
+        found.is_refreshed()
         session.tables = {ORDERS}
-        found.heard()
+        found.is_refreshed()
         found.spark.renewed.clear()
         assert found.refresher.is_cached(ORDERS)
-        for module in (worker_module, refresh_module):
-            monkeypatch.setattr(module, "UNKNOWN_S", 60.0)
         widen(publisher, "items")
-        until(lambda: found.refresher.patient, timeout_s=WAIT_S)
+        until(lambda: found.refresher.can_wait, timeout_s=WAIT_S)
         widen(publisher)
         until(lambda: found.spark.renewed == [("mine", ORDERS)], timeout_s=WAIT_S)
 
 
-def test_changes_that_were_lost_make_everything_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_loss_of_changes_everything_is_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("topicast.subscriber.engine.watch.WAITING_MAX", 1)
     session = Session("s")
 
@@ -318,11 +319,11 @@ def test_changes_that_were_lost_make_everything_suspect(monkeypatch: pytest.Monk
     with attached(session) as (found, publisher):
         session.tables = {"shop.sales"}
         found.spark.broken = True  # it is busy, so that both changes wait
-        losses = found.refresher.counts.losses
+        before = found.refresher.counts.full
         for column in range(200):
             widen(publisher, "orders", f"o{column}")
             widen(publisher, "items", f"i{column}")
-            if found.refresher.counts.losses > losses:
+            if found.refresher.counts.full > before:
                 break
         found.spark.broken = False
         until(lambda: ("s", "shop.sales") in found.spark.renewed, timeout_s=WAIT_S)

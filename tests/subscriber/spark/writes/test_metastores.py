@@ -10,7 +10,7 @@ HIVE = {"spark.sql.catalogImplementation": "hive"}
 
 
 def look(conf: dict[str, str]) -> Metastore:
-    return metastore_of(lambda key: conf.get(key, ""), uris=URI, said="")
+    return metastore_of(lambda key: conf.get(key, ""), uris=URI, configured="")
 
 
 @pytest.mark.parametrize("conf", [{}, {"spark.sql.catalog.spark_catalog": "builtin"}])
@@ -19,7 +19,7 @@ def test_session_of_a_remote_metastore_reports_under_its_uris(conf: dict[str, st
 
 
 def test_what_the_settings_say_goes_first() -> None:
-    said = metastore_of(lambda key: HIVE.get(key, ""), uris=URI, said="thrift://other:1")
+    said = metastore_of(lambda key: HIVE.get(key, ""), uris=URI, configured="thrift://other:1")
     assert said == Metastore(uris="thrift://other:1")
 
 
@@ -37,7 +37,7 @@ def test_session_of_another_catalog_reports_nothing(conf: dict[str, str], why: s
 
 
 def test_session_of_an_embedded_metastore_reports_nothing() -> None:
-    found = metastore_of(lambda key: HIVE.get(key, ""), uris="", said="")
+    found = metastore_of(lambda key: HIVE.get(key, ""), uris="", configured="")
     assert "embedded: hive.metastore.uris is not set" in found.reason
 
 

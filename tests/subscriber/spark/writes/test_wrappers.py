@@ -25,8 +25,8 @@ def test_wrapped_method_does_as_before_and_says_what_it_was_called_with() -> Non
     writer = Writer()
     assert Derived().save(path="/w", mode="error") == "/w error"
     assert writer.save("/w") == "/w append"
-    assert [call.said("path") for call in calls] == ["/w", "/w"]
-    assert (calls[1].it, calls[1].said("mode", at=1)) == (writer, None)
+    assert [call.argument("path") for call in calls] == ["/w", "/w"]
+    assert (calls[1].it, calls[1].argument("mode", at=1)) == (writer, None)
     assert Writer.save.__doc__ == "Save."
     undo()
     assert (writer.save("/w"), len(calls)) == ("/w append", 2)
