@@ -283,5 +283,5 @@ def load_topics(store: Store, topics: Iterable[int]) -> dict[int, Topic]:
         topic.reset(store.epoch)
         topic.file(entries)
         topic.version = version
-        topic.forget(floor)
+        topic.raise_floor(floor)
     return found

@@ -181,7 +181,7 @@ class Catalog:
                     topic.epoch = fact.epoch
             case Floors():
                 for number, floor in fact.floors.items():
-                    self.version_log.topics[number].forget(floor)
+                    self.version_log.topics[number].raise_floor(floor)
 
     def flush(self, *, now: float, now_us: int) -> tuple[Effect, ...]:
         """Return what may leave now: reads, the commit, then what depends on it."""

@@ -23,7 +23,7 @@ from ..catalog.config import CatalogdConfig
 from ..statestore.config import StatestoredConfig
 from ..topics.errors import ConfigError, TopicastError
 from ..topics.link import LinkCounts
-from ..topics.offers import offers_in_words
+from ..topics.offers import offered_names
 from .flags import F, config_from, flags_of, option, settings, version_option
 from .logs import log_to_stderr
 from .output import FAILED, WRONG_USE, run
@@ -188,7 +188,7 @@ def sources_of(
     def shown() -> Facts:
         found = facts()
         offers = found.get("offers")  # a number for the metrics, words for eyes
-        return {**found, "offers": offers_in_words(offers)} if type(offers) is int else found
+        return {**found, "offers": offered_names(offers)} if type(offers) is int else found
 
     registry = metrics.registry_of(name, numbers, facts)
     return Sources(title=name, facts=shown, meanings=numbers, metrics=registry)

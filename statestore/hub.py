@@ -124,7 +124,7 @@ class Hub:
                 return self._on_undecodable(peer, error)
             case Unreachable(peer=peer):
                 self.counts.unreachable += 1
-                self._sender.forget(peer)
+                self._sender.remove_peer(peer)
                 return ()
             case Tick(wall_us=wall_us):
                 return self._on_tick(wall_us)
@@ -419,7 +419,7 @@ class Hub:
 
     def _end_streams(self, member: Member) -> None:
         for peer in member.peers.values():
-            self._sender.forget(peer)
+            self._sender.remove_peer(peer)
 
     def _find_publisher_bulk(self) -> None:
         self._publisher_bulk = self._publisher_peer(Channel.BULK)

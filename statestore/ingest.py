@@ -171,7 +171,7 @@ class Ingest:
             return tuple(order.frame for order in orders)
         self._file(slot, entries, header.to_version)
         if header.floor > slot.topic.floor:
-            slot.topic.forget(header.floor)
+            slot.topic.raise_floor(header.floor)
         if header.topic in self._minimal:
             return frame, encode(minimal(delta_of(header, entries)))
         return (frame,)
@@ -218,7 +218,7 @@ class Ingest:
         for slot, version, floor in rows:
             slot.published = version
             if slot.follower.state is LIVE and floor <= slot.topic.version:
-                slot.topic.forget(floor)
+                slot.topic.raise_floor(floor)
         self.settle(now=now)
         return None
 
@@ -328,7 +328,7 @@ class Ingest:
         match step:
             case Apply(delta=delta):
                 self._file(slot, delta.entries, delta.to_version)
-                slot.topic.forget(delta.floor)
+                slot.topic.raise_floor(delta.floor)
                 frames += self._forward(delta)
             case Reset(epoch=epoch):
                 slot.topic.reset(epoch)
@@ -361,7 +361,7 @@ class Ingest:
         delta = brought(topic, chunk, from_version=from_version, stub_bytes=slot.stub_bytes)
         frames = self._forward(delta) if news else ()
         slot.stub_bytes = 0
-        topic.forget(chunk.floor)
+        topic.raise_floor(chunk.floor)
         return frames
 
     def _forward(self, delta: Delta) -> tuple[Broadcast, ...]:

@@ -106,7 +106,7 @@ class ReaderRequests:
         fault = self._too_many(len(catch_up.wanted))
         if fault is not None:
             return fault
-        parts = chunks(catch_up.stream, catch_up.wanted, find=self._ingest.find, place=self._stamp)
+        parts = chunks(catch_up.stream, catch_up.wanted, find=self._ingest.find, stamp=self._stamp)
         busy = self._sender.open(peer, catch_up.stream, credit=catch_up.credit, parts=parts)
         return busy.message if busy else None
 

@@ -1,11 +1,10 @@
-"""Bulk: the sending half of everything large, under byte credit and fair between peers.
+"""Bulk: the sending half of large answers, under byte credit and fair between peers.
 
     open ──▶ parts wait ──credit──▶ one part of each peer in turn ──▶ last part: closed
 
 A stream is (peer, id) and yields parts of (cost in bytes, message). A part is sent while the
 stream's credit is above zero, so the overshoot is one part; a stream whose last part took all
-its credit is closed as well, for nobody grants more to what has ended. ``chunks`` cuts topics
-into parts.
+its credit is closed as well, for it gets no more credit. ``chunks`` splits topics into parts.
 """
 
 from collections import OrderedDict
@@ -22,19 +21,19 @@ from .wire.header import CHUNK_BYTES_MAX
 from .wire.messages import Chunk, Message, Pulled, Refused, Wanted
 from .wire.refusal import Refusal, refuse
 
-STREAMS_MAX: Final = 64  # at once; who comes later is told when to come again
+STREAMS_MAX: Final = 64  # at once; one more is refused as BUSY
 STREAMS_PER_PEER_MAX: Final = 16
-CREDIT_MAX: Final = 64 << 20  # of one stream: what a peer can make us put into its queue
+CREDIT_MAX: Final = 64 << 20  # of one stream: what a peer can make us queue for it
 CREDIT_DEFAULT: Final = 1 << 20  # four chunks: full throughput, measured in research B7
 RETRY_MS: Final = 100
 REFUSAL_COST: Final = 128
-CHUNK_COST: Final = 128  # beside its rows: header, place, ZeroMQ's own frames
-STUBS_BYTES_MAX: Final = 60 * 1024  # stubs that fit a PUB frame; more are told as a horizon
+CHUNK_COST: Final = 128  # beside its rows: headers, and frames of ZeroMQ
+STUBS_BYTES_MAX: Final = 60 * 1024  # stubs that fit a PUB frame; beyond, an invalidate-all marker
 
-_place = itemgetter(1, 0)  # of an entry in a stream: version and key
+_order = itemgetter(1, 0)  # of an entry in a stream: version and key
 
 Part = tuple[int, Message]
-Shown = Callable[[int, Sequence[Entry]], Sequence[Entry]]
+Visible = Callable[[int, Sequence[Entry]], Sequence[Entry]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ class Stream:
 
     parts: Iterator[Part]
     credit: int
-    next: Part | None = None  # looked up when the credit ran out, and not sent yet
+    next: Part | None = None  # made when the credit ran out, and not sent yet
 
 
 class Sender:
@@ -61,7 +60,7 @@ class Sender:
         self._streams_max = streams_max
         self._streams: dict[bytes, dict[int, Stream]] = {}  # by peer
         self._ready: OrderedDict[bytes, OrderedDict[int, Stream]] = OrderedDict()
-        """Those with credit, in the order of their turns: of the peers, of each peer's own."""
+        """By peer, the streams with credit; peers and each one's streams in the order of turns."""
         self._count = 0
 
     def __len__(self) -> int:
@@ -73,12 +72,12 @@ class Sender:
         return bool(self._ready)
 
     def room(self, peer: bytes) -> bool:
-        """Tell whether ``peer`` may open one more stream."""
+        """Return whether ``peer`` may open one more stream."""
         of_peer = len(self._streams.get(peer, ()))
         return of_peer < STREAMS_PER_PEER_MAX and self._count < self._streams_max
 
     def open(self, peer: bytes, stream: int, *, credit: int, parts: Iterable[Part]) -> Send | None:
-        """Begin to answer ``stream`` of ``peer``; a refusal is returned, to be sent."""
+        """Begin to answer ``stream`` of ``peer``, or return the refusal that is to be sent."""
         if not self.room(peer):
             busy = f"{len(self)} streams are open: ask again"
             return Send(
@@ -92,7 +91,7 @@ class Sender:
         return None
 
     def credit(self, peer: bytes, stream: int, amount: int) -> None:
-        """Let a stream send ``amount`` bytes more; of a stream that ended it means nothing."""
+        """Let a stream send ``amount`` bytes more; ignored for one that ended."""
         found = self._streams.get(peer, {}).get(stream)
         if found is None:
             return
@@ -101,7 +100,7 @@ class Sender:
             self._ready.setdefault(peer, OrderedDict()).setdefault(stream, found)
 
     def cancel(self, peer: bytes, stream: int) -> None:
-        """Send no more of a stream."""
+        """End a stream."""
         self._count -= stream in self._streams.get(peer, ())
         for streams in (self._streams, self._ready):
             of_peer = streams.get(peer, {})
@@ -109,15 +108,15 @@ class Sender:
             if not of_peer:
                 streams.pop(peer, None)
 
-    def forget(self, peer: bytes) -> None:
-        """Send no more to ``peer``."""
+    def remove_peer(self, peer: bytes) -> None:
+        """End every stream of ``peer``."""
         self._count -= len(self._streams.pop(peer, ()))
         self._ready.pop(peer, None)
 
     def turn(self, bytes_max: int) -> tuple[Send, ...]:
         """Return about ``bytes_max`` bytes of parts, one of each peer after the other.
 
-        Of a peer's streams, one after the other: many of them get it no more than one would.
+        A peer's streams take turns too, so that many of them get it no more than one would.
         """
         sends: list[Send] = []
         sent = 0
@@ -165,56 +164,57 @@ def chunks(
     wanted: Iterable[Wanted],
     *,
     find: Callable[[Wanted], Topic | Refused],
-    place: Callable[[], tuple[int, int]],
-    shown: Shown = lambda _topic, entries: entries,
+    stamp: Callable[[], tuple[int, int]],
+    visible: Visible = lambda _topic, entries: entries,
 ) -> Iterator[Part]:
-    """Yield the catch-ups of ``wanted`` as parts; each topic is cut when its turn comes.
+    """Yield the catch-ups of ``wanted`` as parts; each topic is read when its turn comes.
 
-    ``find`` gives the topic, or why not (its ``request`` is set here); ``place`` the current
-    (start, time in µs); ``shown`` what of a topic's entries may leave. A topic that stands below
-    what the asker was given is refused as LAGGING.
+    ``find`` returns the topic, or a refusal (its ``request`` is set here); ``stamp`` the current
+    (start, time in µs); ``visible`` filters the entries of a topic. A topic that is below the
+    version that the requester already has is refused as LAGGING.
     """
     for one in wanted:
         found = find(one)
         if isinstance(found, Topic) and _lags(found, one):
-            behind = f"topic {one.topic} stands at {found.version} of epoch {found.epoch} here"
+            behind = f"topic {one.topic} is at {found.version} of epoch {found.epoch} here"
             found = refuse(Refusal.LAGGING, behind, retry_ms=RETRY_MS)
         if isinstance(found, Refused):
             yield REFUSAL_COST, replace(found, request=stream, topic=one.topic)
             continue
-        for chunk in _cut(stream, one, topic=found, place=place(), shown=shown):
+        for chunk in _chunks_of(stream, one, topic=found, stamp=stamp(), visible=visible):
             yield chunk_cost(chunk), chunk
 
 
 def _lags(topic: Topic, one: Wanted) -> bool:
-    """Tell whether an answer would end below what another sender gave before."""
+    """Return whether an answer would end below what another sender sent before."""
     if one.epoch != topic.epoch:
         return one.epoch > topic.epoch
     return topic.version < max(one.cut, one.resume_version)
 
 
-def _cut(
-    stream: int, one: Wanted, *, topic: Topic, place: tuple[int, int], shown: Shown
+def _chunks_of(
+    stream: int, one: Wanted, *, topic: Topic, stamp: tuple[int, int], visible: Visible
 ) -> Iterator[Chunk]:
-    """Yield the chunks of one topic: a snapshot iff tombstones that the asker needs are gone.
+    """Yield the chunks of one topic: a snapshot iff tombstones that the requester needs are gone.
 
-    Who resumes a snapshot holds nothing that was gone at its cut. Who resumes a delta was told
-    what went before its token, whose own version may have been sent in part.
+    A requester that resumes a snapshot holds nothing that was deleted before the snapshot's
+    version. One that resumes a delta has every change before its token, and perhaps only a part
+    of the token's own version.
     """
     same = one.epoch == topic.epoch
     known = one.version if same else 0
     resumed = same and one.resume_version > 0
-    told = max(known, one.resume_version - 1)
+    complete = max(known, one.resume_version - 1)
     if resumed and not known:
         snapshot = one.cut < topic.floor
     else:
-        snapshot = not known or told < topic.floor
+        snapshot = not known or complete < topic.floor
     horizon = one.level == MINIMAL and snapshot
-    entries = iter(()) if horizon else topic.since(0 if snapshot else told)
+    entries = iter(()) if horizon else topic.since(0 if snapshot else complete)
     if resumed and not snapshot:
         after = (one.resume_version, one.resume_key)
-        entries = dropwhile(lambda entry: _place(entry) <= after, entries)
-    pieces = _pieces(shown(one.topic, tuple(twins)) for _, twins in groupby(entries, _place))
+        entries = dropwhile(lambda entry: _order(entry) <= after, entries)
+    pieces = _pieces(visible(one.topic, tuple(twins)) for _, twins in groupby(entries, _order))
     if one.level == MINIMAL:
         stubs = _stubs(pieces)
         pieces, horizon = iter([stubs or ()]), stubs is None or horizon
@@ -224,11 +224,11 @@ def _cut(
             topic=one.topic,
             level=one.level,
             epoch=topic.epoch,
-            start=place[0],
+            start=stamp[0],
             from_version=0 if snapshot else min(known, topic.version),
             to_version=topic.version,
             floor=topic.floor,
-            sent_us=place[1],
+            sent_us=stamp[1],
             stream=stream,
             sequence=0,
             resume_version=0,
@@ -275,7 +275,7 @@ def _pieces(units: Iterable[Sequence[Entry]]) -> Iterator[Sequence[Entry]]:
 
 
 def _stubs(pieces: Iterable[Sequence[Entry]]) -> Sequence[Entry] | None:
-    """Return the stubs of all ``pieces``; None if they are too many to be told one by one."""
+    """Return the stubs of all ``pieces``; None if they are too many for one frame."""
     stubs: list[Entry] = []
     for piece in pieces:
         stubs += map(stub, piece)

@@ -1,8 +1,8 @@
 """Entries: what a topic maps a key to, and how many bytes one is accounted for.
 
-A key is ``a NUL b NUL rest``; what stands up to and including the second NUL is its group:
-a table with its blocks, or a database with its blocks of names. A PREFIX tombstone names a
-group and deletes every entry of it that has a lower version.
+A key is ``a NUL b NUL rest``. Up to and including the second NUL it is its group: a table with its
+blocks, or a database with its blocks of names. A PREFIX tombstone names a group and deletes every
+entry of it that has a lower version.
 """
 
 from enum import IntEnum
@@ -12,7 +12,7 @@ from .errors import WireError
 
 
 class EntryKind(IntEnum):
-    """What an entry says of its key."""
+    """What has become of an entry's key."""
 
     VALUE = 0  # the key has this value
     STUB = 1  # the key changed; its value is elsewhere (size says how large)
@@ -47,7 +47,7 @@ MINIMAL_BYTES: Final = 64  # what following a topic at level minimal is accounte
 
 ENTRY_OVERHEAD_BYTES: Final = 320
 """What one entry costs in CPython beside key and value: object, three integers, two bytes
-headers, its places in dicts. Measured by tests/bench/bench_view.py; rounded up."""
+headers, slots in dicts. Measured by tests/bench/bench_view.py; rounded up."""
 
 KEY_BYTES_MAX: Final = 1024  # HMS names end at 128 + 256 and partition names at 767 characters
 
@@ -70,7 +70,7 @@ class Entry(NamedTuple):
 
 
 def stub(entry: Entry) -> Entry:
-    """Strip the value: what a subscriber at ``minimal`` is told of ``entry``."""
+    """Return ``entry`` without its value, as a subscriber at ``minimal`` receives it."""
     if entry.kind != VALUE:
         return entry
     return Entry(
@@ -85,17 +85,17 @@ def stub(entry: Entry) -> Entry:
 
 
 def tombstone(key: bytes, version: int) -> Entry:
-    """Say that ``key`` is gone as of ``version``."""
+    """Return the deletion of ``key`` at ``version``."""
     return Entry(key, version, version, version, 0, None, TOMBSTONE)
 
 
 def prefix_tombstone(group: bytes, version: int) -> Entry:
-    """Say that everything in ``group`` is gone as of ``version``."""
+    """Return the deletion of everything in ``group`` at ``version``."""
     return Entry(group, version, version, version, 0, None, PREFIX)
 
 
 def accounted_bytes(entry: Entry) -> int:
-    """Tell how many bytes ``entry`` takes of a budget while it is held."""
+    """Return how many bytes ``entry`` takes of a budget while it is held."""
     value = entry.value
     return ENTRY_OVERHEAD_BYTES + len(entry.key) + (len(value) if value is not None else 0)
 

@@ -1,19 +1,19 @@
-"""Every error that leaves Topicast; the type says who broke the rule.
+"""Every error that leaves Topicast; the type says which side broke the rule.
 
 TopicastError
 ├── UsageError          our caller broke a contract: fix the caller
 │   ├── NoSuchObject    (also a KeyError) no such database, table or partition
-│   └── OverBudget      says the bytes needed
+│   └── OverBudget      needs more bytes than the budget leaves
 ├── ConfigError         the operator's settings: setting, value, what is allowed
-├── WireError           the peer sent bytes we refuse: drop them, keep serving
+├── WireError           the peer sent bytes that we refuse: they are dropped
 │   └── VersionMismatch ours and theirs
-├── StaleMetadata       retriable: something moved between plan and use
+├── StaleMetadata       retriable: metadata changed between plan and use
 ├── LinkError           transport down: retriable
 │   ├── NotReady        first contact, or an answer, not made in time
 │   └── AuthRefused     not retriable
 ├── StoreError          the state folder: locked, unreadable, of another shape
 └── SourceError         the metastore failed: retriable
-    ├── SourceRefused   it answered, with an exception: asking the same again may not help
+    ├── SourceRefused   it answered with an exception: the same request may fail again
     └── ObjectGone      dropped between list and read: an ordinary delete
 """
 
@@ -40,7 +40,7 @@ class NoSuchObject(UsageError, KeyError):
 
 
 class OverBudget(UsageError):
-    """What was asked for needs more bytes than the budget leaves."""
+    """A request needs more bytes than the budget leaves."""
 
     def __init__(self, what: str, *, needed_bytes: int, free_bytes: int) -> None:
         super().__init__(
@@ -63,7 +63,7 @@ class ConfigError(TopicastError):
 
 
 class WireError(TopicastError):
-    """A peer sent bytes that break the protocol; nothing of them was applied."""
+    """A peer sent bytes that break the protocol; none of them was applied."""
 
 
 class VersionMismatch(WireError):
@@ -76,7 +76,7 @@ class VersionMismatch(WireError):
 
 
 class StaleMetadata(TopicastError):
-    """Something moved between plan and use; ask again."""
+    """Metadata changed between plan and use; plan again."""
 
     retriable = True
 
@@ -92,7 +92,7 @@ class NotReady(LinkError):
 
 
 class AuthRefused(LinkError):
-    """The peer does not let us in; trying again will not help."""
+    """The peer refuses our credentials; trying again does not help."""
 
     retriable = False
 
@@ -114,7 +114,7 @@ class SourceError(TopicastError):
 
 
 class SourceRefused(SourceError):
-    """The metastore answered, with an exception; the connection is as good as before."""
+    """The metastore answered with an exception; the connection is still good."""
 
 
 class ObjectGone(SourceError):

@@ -1,9 +1,9 @@
-"""Liveness: whether a peer is still there, judged by when it was last heard, as a pure machine.
+"""Liveness: whether a peer is alive, by the time of its last message, as a pure state machine.
 
     LIVE ──suspect_s silent──▶ SUSPECT ──lost_s silent──▶ LOST      heard: back to LIVE
 
-Whoever overslept a deadline cannot tell the peer's silence from its own: it puts that deadline off
-by as long as it overslept, once, so that what waits in the socket is read first.
+A process that stalled past a deadline cannot tell the peer's silence from its own: it moves the
+deadline by the length of the stall, once, so that it first reads what waits in the socket.
 Invariant: one call of ``state`` never takes a peer from LIVE to LOST, and without stalls the state
 depends on the length of the silence alone.
 """
@@ -14,7 +14,7 @@ from typing import Final
 
 
 class LivenessState(StrEnum):
-    """What a peer's silence says."""
+    """What follows from the length of a peer's silence."""
 
     LIVE = "LIVE"
     SUSPECT = "SUSPECT"
@@ -36,7 +36,7 @@ class Liveness:
     __slots__ = ("_excused", "_lost_s", "_state", "_suspect_s", "deadline")
 
     deadline: float
-    """When ``state`` is to be asked next; infinite when nothing changes by itself any more."""
+    """When ``state`` changes next by itself; infinite once it is LOST."""
 
     def __init__(self, now: float, suspect_s: float = SUSPECT_S, lost_s: float = LOST_S) -> None:
         assert 0 < suspect_s < lost_s
@@ -45,7 +45,7 @@ class Liveness:
         self.heard(now)
 
     def heard(self, now: float) -> None:
-        """Take any sign of life, of whatever kind."""
+        """Count any message of the peer as a sign of life."""
         self._state: LivenessState = LIVE
         self._excused = False
         self.deadline = now + self._suspect_s
@@ -55,20 +55,20 @@ class Liveness:
         if now < self.deadline:
             return self._state
         late_s = now - self.deadline
-        put_off_to = now + min(late_s, self._suspect_s)
+        extended_to = now + min(late_s, self._suspect_s)
         if late_s > STALL_S and not self._excused:
             self._excused = True
-            self.deadline = put_off_to
+            self.deadline = extended_to
         elif self._state == LIVE:
             self._excused = False
             self._state = SUSPECT
-            self.deadline = max(self.deadline + self._lost_s - self._suspect_s, put_off_to)
+            self.deadline = max(self.deadline + self._lost_s - self._suspect_s, extended_to)
         else:
             self._state = LOST
             self.deadline = inf
         return self._state
 
     def check(self) -> None:
-        """Assert what always holds."""
+        """Assert every invariant."""
         assert self._state in (LIVE, SUSPECT, LOST)
         assert (self.deadline == inf) is (self._state == LOST)

@@ -1,9 +1,9 @@
-"""Requests: the asker's half of what is asked until it is answered.
+"""Requests: the requester's half of what is sent again until it is answered.
 
-    open ──▶ due, again and again, each pause twice the one before ──▶ close: answered, or given up
+    open ──▶ due, again and again, each pause twice the one before ──▶ close: answered, or timed out
 
-A request keeps its id over every repetition, so that whichever answer comes first counts; what
-is asked must bear being asked twice. Whoever waits gives up by itself: nothing ends here.
+A request keeps its id over every repetition, so that the first answer counts, whichever it is
+of; peers must tolerate the same request twice. Callers time out by themselves: nothing ends here.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 RETRY_S: Final = 1.0  # a lost connection is the only reason, and it is back after 0.2 s
-RETRY_S_MAX: Final = 8.0  # a peer that loads a large table must not be asked more and more
+RETRY_S_MAX: Final = 8.0  # so that repetitions do not pile up at a peer that loads a large table
 
 SubjectT = TypeVar("SubjectT")
 
@@ -20,11 +20,11 @@ SubjectT = TypeVar("SubjectT")
 class _Open(Generic[SubjectT]):
     subject: SubjectT
     due_at: float
-    pause_s: float
+    pause_s: float  # until the repetition after the next one
 
 
 class Requests(Generic[SubjectT]):
-    """What was asked and not answered yet, by id."""
+    """The requests that are not answered yet, by id."""
 
     def __init__(self, next_id: Callable[[], int], *, retry_s: float = RETRY_S) -> None:
         self._next_id = next_id
@@ -46,12 +46,12 @@ class Requests(Generic[SubjectT]):
         return request
 
     def get(self, request: int) -> SubjectT | None:
-        """Return what an open request is about."""
+        """Return the subject of an open request."""
         found = self._open.get(request)
         return None if found is None else found.subject
 
     def close(self, request: int) -> SubjectT | None:
-        """End a request: it was answered, or nobody waits for it any more."""
+        """End a request, which was answered or timed out, and return its subject."""
         found = self._open.pop(request, None)
         return None if found is None else found.subject
 
@@ -64,20 +64,20 @@ class Requests(Generic[SubjectT]):
         self._open.clear()
 
     def due(self, now: float) -> tuple[tuple[int, SubjectT], ...]:
-        """Return what is to be sent now, first or once more, and plan the next repetition."""
+        """Return what is to be sent now, first or once more, and schedule the next repetition."""
         due = [(request, one) for request, one in self._open.items() if one.due_at <= now]
         for _, one in due:
             one.due_at = now + one.pause_s
             one.pause_s = min(2 * one.pause_s, RETRY_S_MAX)
         return tuple((request, one.subject) for request, one in due)
 
-    def put_off(self, request: int, *, until: float) -> None:
-        """Ask again at ``until``: the peer said when."""
+    def back_off(self, request: int, *, until: float) -> None:
+        """Send a request again at ``until``, which the peer demanded."""
         found = self._open.get(request)
         if found is not None:
             found.due_at = until
 
-    def hasten(self, *, now: float) -> None:
-        """Ask everything again now: the connection, or the peer, is another one."""
+    def retry_now(self, *, now: float) -> None:
+        """Send every request again now: the connection, or the peer, is another one."""
         for one in self._open.values():
             one.due_at, one.pause_s = now, self._retry_s

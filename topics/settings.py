@@ -1,6 +1,6 @@
 """Settings as people write them: sizes, durations, addresses.
 
-Text in, value or ``ConfigError`` out; where the text came from is the caller's to say.
+Text in, value or ``ConfigError`` out; the caller knows where the text came from.
 """
 
 import re

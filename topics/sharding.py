@@ -1,4 +1,4 @@
-"""Sharding: the table topic of a table, and the ids that are no table topic.
+"""Sharding: the topic of a table, and the ids of the topics that are of no table.
 
 Every process computes the same topic from the same name: CRC-32 of the UTF-8 of ``db.table``,
 scaled to ``num_topics``. Test vectors: ``tests/vectors/sharding_v1.json``.
@@ -28,7 +28,7 @@ def topic_ids(num_topics: int) -> tuple[int, ...]:
 
 
 def is_topic(topic: int, num_topics: int) -> bool:
-    """Tell whether ``topic`` holds entries."""
+    """Return whether ``topic`` holds entries."""
     return 0 <= topic < num_topics or topic == NAMESPACE
 
 

@@ -1,10 +1,11 @@
-"""Topic: a versioned map of keys to entries that can say what changed since any version.
+"""Topic: a versioned map of keys to entries, which returns what changed since any version.
 
     groups (a table and its blocks) in order of their last change
       └─ rows in order of their last change        prefix: the last PREFIX tombstone
 
-Invariant: both orders ascend by version, so that what changed since a version stands at the
-ends of the dicts, and dropping a table of a million partitions replaces one group.
+Invariant: both orders ascend by version, so that what changed since a version is at the ends of
+the dicts, and dropping a table of a million partitions replaces one group. Dicts keep that order by
+themselves: moving a key to the end of one takes 1 µs, of a SortedDict by version 9 µs.
 """
 
 from collections import deque
@@ -22,39 +23,38 @@ _version = itemgetter(1)  # of an entry, which is a tuple: in a quarter of attrg
 class Group:
     """A table with its blocks, or a database with its blocks of names."""
 
-    version: int = 0
-    held_bytes: int = 0
-    prefix: Entry | None = None
-    rows: dict[bytes, Entry] = field(default_factory=dict)
+    version: int = 0  # of its last change
+    held_bytes: int = 0  # of its rows and its prefix
+    prefix: Entry | None = None  # the last PREFIX tombstone above the floor
+    rows: dict[bytes, Entry] = field(default_factory=dict)  # by key, ascending by version
 
 
 class Topic:
-    """Entries of one topic; what a hub files and catalogd publishes.
-
-    ``held_bytes`` is the sum of ``accounted_bytes`` over everything held, tombstones included.
-    """
+    """The entries of one topic, in catalogd and in a hub."""
 
     def __init__(self) -> None:
         self.epoch = 0
-        self.version = 0
-        self.floor = 0
-        self.held_bytes = 0
-        self._count = 0
-        self._groups: dict[bytes, Group] = {}
-        self._graves: deque[tuple[int, bytes, int]] = deque()
+        self.version = 0  # moved by the caller, once a transaction or catch-up is complete
+        self.floor = 0  # up to here tombstones are discarded: below it only a snapshot helps
+        self.held_bytes = 0  # ``accounted_bytes`` of everything held, tombstones included
+        self._count = 0  # of rows and prefixes
+        self._groups: dict[bytes, Group] = {}  # by id, ascending by version
+        self._tombstones: deque[tuple[int, bytes, int]] = deque()
+        """Version, key and kind of every tombstone above the floor, in the order of filing; some
+        may be superseded."""
 
     def __len__(self) -> int:
         return self._count
 
     def reset(self, epoch: int) -> None:
-        """Forget everything and begin at version 0 of ``epoch``."""
+        """Discard everything and begin at version 0 of ``epoch``."""
         self.epoch, self.version, self.floor, self.held_bytes = epoch, 0, 0, 0
         self._count = 0
         self._groups = {}
-        self._graves = deque()
+        self._tombstones = deque()
 
     def get(self, key: bytes) -> Entry | None:
-        """Return the entry of ``key``; None if there is none, also where a tombstone stands."""
+        """Return the entry of ``key``; None if there is none, or a tombstone."""
         group = self._groups.get(group_of(key))
         entry = group.rows.get(key) if group else None
         return None if entry is None or entry.kind == TOMBSTONE else entry
@@ -65,7 +65,7 @@ class Topic:
         return tuple(e for e in found.rows.values() if e.kind != TOMBSTONE) if found else ()
 
     def changed_at(self, group: bytes) -> int:
-        """Return the version of the last change of ``group`` that is remembered; 0 for none."""
+        """Return the version of the last known change of ``group``; 0 for none."""
         found = self._groups.get(group)
         return found.version if found is not None else 0
 
@@ -78,12 +78,11 @@ class Topic:
         )
 
     def file(self, entries: Iterable[Entry]) -> None:
-        """Put ``entries``, sorted by version, in place; older than what is held is ignored.
+        """File ``entries``, sorted by version; an entry older than the one held is ignored.
 
         Nothing may be filed below what was filed before it, unless it is held already: the
         orders are by version. Tombstones at or below the floor delete and leave no trace.
-        The topic's own ``version`` is the caller's to move, once its transaction or catch-up
-        is complete. Cost: O(1) an entry, also for a PREFIX.
+        Cost: O(1) an entry, also for a PREFIX.
         """
         for entry in entries:
             if entry.version <= self.floor and entry.kind in (TOMBSTONE, PREFIX):
@@ -96,9 +95,9 @@ class Topic:
     def since(self, version: int) -> Iterator[Entry]:
         """Return what changed after ``version``, sorted by (version, key), prefixes first.
 
-        It is as of now, whatever is filed before it is read. Tombstones above the floor are among
-        it, also for who holds nothing and fills a hub. Cost: O(changed), 8 ms for 150,000, and what
-        one transaction changed is put in the order of its keys when it is read.
+        The result is as of now, whatever is filed before it is read, and has the tombstones above
+        the floor, also from version 0: a hub needs them. Cost: O(changed), 8 ms for 150,000; the
+        changes of one transaction are sorted by key when they are read.
         """
         changed: list[Entry] = []
         for group in reversed(self._groups.values()):
@@ -113,23 +112,23 @@ class Topic:
         changed.sort(key=_version)
         return (entry for _, run in groupby(changed, _version) for entry in sorted(run, key=_order))
 
-    def forget(self, floor: int) -> None:
-        """Raise the floor: tombstones at or below it are dropped. Cost: O(dropped)."""
+    def raise_floor(self, floor: int) -> None:
+        """Discard the tombstones at or below ``floor``; it never falls. Cost: O(discarded)."""
         if floor <= self.floor:
             return
         self.floor = floor
-        while self._graves and self._graves[0][0] <= floor:
-            version, key, kind = self._graves.popleft()
-            self._forget_one(version, key, kind)
+        while self._tombstones and self._tombstones[0][0] <= floor:
+            version, key, kind = self._tombstones.popleft()
+            self._discard_tombstone(version, key, kind)
 
-    def graves(self) -> int:
-        """Tell how many tombstones are held, an upper bound."""
-        return len(self._graves)
+    def tombstones(self) -> int:
+        """Return how many tombstones are held, at most."""
+        return len(self._tombstones)
 
-    def floor_for(self, graves_max: int) -> int:
-        """Return the floor at which at most ``graves_max`` tombstones would be left."""
-        surplus = len(self._graves) - graves_max
-        return self._graves[surplus - 1][0] if surplus > 0 else self.floor
+    def floor_for(self, tombstones_max: int) -> int:
+        """Return the floor at which at most ``tombstones_max`` tombstones would be left."""
+        surplus = len(self._tombstones) - tombstones_max
+        return self._tombstones[surplus - 1][0] if surplus > 0 else self.floor
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -144,9 +143,9 @@ class Topic:
             held = sum(accounted_bytes(entry) for entry in group.rows.values())
             held += accounted_bytes(group.prefix) if group.prefix else 0
             assert group.held_bytes == held, name
-            graves = [e.version for e in group.rows.values() if e.kind == TOMBSTONE]
-            graves += [group.prefix.version] if group.prefix else []
-            assert all(version > self.floor for version in graves), name
+            tombstones = [e.version for e in group.rows.values() if e.kind == TOMBSTONE]
+            tombstones += [group.prefix.version] if group.prefix else []
+            assert all(version > self.floor for version in tombstones), name
             assert group.prefix is None or min(versions, default=group.prefix.version) >= (
                 group.prefix.version
             ), name
@@ -173,9 +172,9 @@ class Topic:
             change -= accounted_bytes(have)
         rows[key] = entry
         if entry.kind == TOMBSTONE:
-            self._graves.append((version, key, TOMBSTONE))
-        self._weigh(group, change)
-        self._touch(name, group, version)
+            self._tombstones.append((version, key, TOMBSTONE))
+        self._account(group, change)
+        self._move_to_end(name, group, version)
 
     def _file_prefix(self, entry: Entry) -> None:
         group = self._groups.get(entry.key)
@@ -184,49 +183,49 @@ class Topic:
         elif group.prefix is not None and group.prefix.version >= entry.version:
             return
         rows = {}
-        if group.version >= entry.version:  # parts of the same transaction may be here already
+        if group.version >= entry.version:  # parts of the same transaction may be held already
             rows = {k: e for k, e in group.rows.items() if e.version >= entry.version}
-        self._weigh(group, -group.held_bytes)
+        self._account(group, -group.held_bytes)
         self._count += len(rows) - len(group.rows) + (group.prefix is None)
         group.rows, group.prefix = rows, entry
-        self._weigh(group, accounted_bytes(entry) + sum(map(accounted_bytes, rows.values())))
-        self._graves.append((entry.version, entry.key, PREFIX))
-        self._touch(entry.key, group, entry.version)
+        self._account(group, accounted_bytes(entry) + sum(map(accounted_bytes, rows.values())))
+        self._tombstones.append((entry.version, entry.key, PREFIX))
+        self._move_to_end(entry.key, group, entry.version)
 
     def _delete(self, entry: Entry) -> None:
-        """Obey a tombstone that nobody needs to be told of any more."""
+        """Apply a tombstone that no reader needs any more, without keeping it."""
         name = group_of(entry.key)
         group = self._groups.get(name)
         if group is None:
             return
         keys = group.rows if entry.kind == PREFIX else (entry.key,)
         for key in [k for k in keys if k in group.rows and group.rows[k].version < entry.version]:
-            self._weigh(group, -accounted_bytes(group.rows.pop(key)))
+            self._account(group, -accounted_bytes(group.rows.pop(key)))
             self._count -= 1
         self._drop_if_empty(name, group)
 
-    def _touch(self, name: bytes, group: Group, version: int) -> None:
+    def _move_to_end(self, name: bytes, group: Group, version: int) -> None:
         self._groups.pop(name, None)
         self._groups[name] = group
         if version > group.version:
             group.version = version
 
-    def _weigh(self, group: Group, change: int) -> None:
+    def _account(self, group: Group, change: int) -> None:
         group.held_bytes += change
         self.held_bytes += change
 
-    def _forget_one(self, version: int, key: bytes, kind: int) -> None:
+    def _discard_tombstone(self, version: int, key: bytes, kind: int) -> None:
         name = key if kind == PREFIX else group_of(key)
-        group = self._groups[name]  # it holds this grave, or what took its place
+        group = self._groups[name]  # it holds this tombstone, or what superseded it
         if kind == PREFIX:
             if group.prefix is not None and group.prefix.version == version:
-                self._weigh(group, -accounted_bytes(group.prefix))
+                self._account(group, -accounted_bytes(group.prefix))
                 group.prefix = None
                 self._count -= 1
         else:
             entry = group.rows.get(key)
             if entry is not None and entry.version == version and entry.kind == TOMBSTONE:
-                self._weigh(group, -accounted_bytes(entry))
+                self._account(group, -accounted_bytes(entry))
                 del group.rows[key]
                 self._count -= 1
         self._drop_if_empty(name, group)

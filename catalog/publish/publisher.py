@@ -276,7 +276,7 @@ class Publisher:
         return *self._move(COMPARING, reason), Ahead(have.epoch)
 
     def _announce(self, now: float, reason: str) -> tuple[Effect, ...]:
-        self._sender.forget(HUB)
+        self._sender.remove_peer(HUB)
         self._unacked.clear()
         self.acknowledged.clear()
         self._heartbeat_at = now
@@ -311,7 +311,7 @@ class Publisher:
             refusal = Refused(request=stream, code=Refusal.START, message=text, retry_ms=RETRY_MS)
             return (Send(BULK_CHANNEL, refusal),)
         shown = self._published.shown
-        parts = chunks(stream, message.wanted, find=self._find, place=self._place, shown=shown)
+        parts = chunks(stream, message.wanted, find=self._find, stamp=self._place, visible=shown)
         busy = self._sender.open(HUB, stream, credit=message.credit, parts=parts)
         return (Send(BULK_CHANNEL, busy.message),) if busy else self._turn()
 
@@ -391,7 +391,7 @@ class Publisher:
         backoff_s = min(BACKOFF_S * 2**self._failures, BACKOFF_S_MAX)
         self._failures = min(self._failures + 1, 16)
         self._connect_at = now + max(wait_s, backoff_s) * self._rng.uniform(0.5, 1.5)
-        self._sender.forget(HUB)
+        self._sender.remove_peer(HUB)
         self._unacked.clear()
         self._liveness, self._probed, self._welcomed, self._have = {}, set(), set(), None
         return self._move(WAITING, reason)

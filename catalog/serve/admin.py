@@ -17,7 +17,7 @@ from typing import Final
 from ...topics.errors import ConfigError, NoSuchObject, UsageError
 from ...topics.objects.names import TableId, check_partition_name, database_key, parse_table_name
 from ...topics.objects.rules import rule_of, with_rule
-from ...topics.offers import offers_in_words
+from ...topics.offers import offered_names
 from ...topics.wire.messages import SOURCE_ORDERS, Inspected, Message, Order, OrderKind, Refused
 from ...topics.wire.refusal import Refusal
 from ..ingest.actions import Dirty, DirtyDatabase, DirtyPartitions, DirtyTable
@@ -317,7 +317,7 @@ class AdminOrders:
         facts: dict[str, str | int] = {
             "mode": mode.name,
             "overrides": overrides_text(mode),
-            "offers": offers_in_words(mode.offers),
+            "offers": offered_names(mode.offers),
             "topics_to_touch": self._backfill.topics_left,
         }
         self._answer(peer, order.request, facts)

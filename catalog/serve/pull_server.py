@@ -178,7 +178,7 @@ class PullServer:
 
     def remove_peer(self, peer: bytes) -> None:
         """Answer nothing of ``peer`` any more: it has left."""
-        self._sender.forget(peer)
+        self._sender.remove_peer(peer)
         self._streams.remove_peer(peer)
         self._waits.remove_peer(peer)
         self._queue.remove_peer(peer)

@@ -10,7 +10,7 @@ import click
 from ...subscriber import Subscriber
 from ...topics.errors import LinkError, NotReady
 from ...topics.objects.tables import Column, Database, Table
-from ...topics.offers import offers_in_words
+from ...topics.offers import offered_names
 from ...topics.settings import parse_addresses
 from ..flags import budget_option, settings, statestores_option, timeout_option
 from ..operator import Facts, Operator, at_each
@@ -163,7 +163,7 @@ def _process_rows(
 
 def _facts(facts: Facts) -> dict[str, Any]:
     found = {str(name): value for name, value in facts.rows}
-    return found | {"offers": offers_in_words(int(found["offers"] or 0))}
+    return found | {"offers": offered_names(int(found["offers"] or 0))}
 
 
 def _properties(found: Table | Database) -> list[tuple[str, str | int]]:

@@ -165,7 +165,7 @@ class CatalogSession:
     def on_sync_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
         """A sync or a report is not answered now; it is asked again, who waits gives up alone."""
         self.reports.on_refused(refused, now=now)
-        self._syncs.put_off(refused.request, until=now + max(refused.retry_ms / 1000, RETRY_S))
+        self._syncs.back_off(refused.request, until=now + max(refused.retry_ms / 1000, RETRY_S))
         return ()
 
     def tick(self, *, now: float) -> tuple[Effect, ...]:
@@ -246,7 +246,7 @@ class CatalogSession:
 
     def _hasten(self, now: float) -> None:
         self.fetcher.hasten(now=now)
-        self._syncs.hasten(now=now)
+        self._syncs.retry_now(now=now)
         self.reports.hasten(now=now)
 
     def _sent(self, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:

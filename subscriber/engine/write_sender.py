@@ -50,11 +50,11 @@ class WriteSender:
             return
         self.outbox.put_off(refused.message)
         pause_s = max(refused.retry_ms / 1000, RETRY_S)
-        self._requests.put_off(refused.request, until=now + pause_s)
+        self._requests.back_off(refused.request, until=now + pause_s)
 
     def hasten(self, *, now: float) -> None:
         """Send the report again now: the connection, or catalogd, is another one."""
-        self._requests.hasten(now=now)
+        self._requests.retry_now(now=now)
 
     def check(self) -> None:
         """Assert every invariant."""

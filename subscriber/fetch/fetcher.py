@@ -142,7 +142,7 @@ class Fetcher:
         if not part.last:
             amount = pulled_cost(part)
             credit = (Send(PULLS, Credit(stream=part.request, amount=amount)),)
-            self._requests.put_off(part.request, until=now + RETRY_S)  # it is not lost
+            self._requests.back_off(part.request, until=now + RETRY_S)  # it is not lost
         place = (part.epoch, part.start, part.topic, part.topic_version, part.namespace_version)
         page = pull.pages[-1]
         if part.sequence == 0:
@@ -174,7 +174,7 @@ class Fetcher:
             error = StaleMetadata(f"{table_name(*pull.want[:2])} has changed meanwhile")
             return *cancel, *(Fail(ask.id, error) for ask in pull.asks), *self._next(now)
         request = self._open(pull.want, pull.asks, now)
-        self._requests.put_off(request, until=now + STALE_AGAIN_S)
+        self._requests.back_off(request, until=now + STALE_AGAIN_S)
         return cancel
 
     def answer(
@@ -198,7 +198,7 @@ class Fetcher:
         if refused.retry_ms:
             pull.refused = f": {refused.code}: {refused.message}"
             after_s = refused.retry_ms / 1000 * (1 + SPREAD * self._jitter(refused.request))
-            self._requests.put_off(refused.request, until=now + after_s)
+            self._requests.back_off(refused.request, until=now + after_s)
             return ()
         name = table_name(*pull.want[:2])
         error: TopicastError = LinkError(
@@ -212,7 +212,7 @@ class Fetcher:
 
     def hasten(self, *, now: float) -> None:
         """catalogd is another one, or may be asked again: repeat everything."""
-        self._requests.hasten(now=now)
+        self._requests.retry_now(now=now)
 
     def due(self, now: float) -> tuple[Effect, ...]:
         """Send what is due, first or again."""

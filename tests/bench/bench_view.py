@@ -72,7 +72,7 @@ def source() -> Catalog:
 def frames(catalog: Catalog) -> list[bytes]:
     """Return the catch-up of every topic as it travels."""
     wanted = [Wanted(topic=t, level=FULL, epoch=0, version=0) for t in catalog.topics]
-    parts = chunks(1, wanted, find=lambda one: catalog.topics[one.topic], place=lambda: (1, 0))
+    parts = chunks(1, wanted, find=lambda one: catalog.topics[one.topic], stamp=lambda: (1, 0))
     return [encode(part[1]) for part in parts]
 
 

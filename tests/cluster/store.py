@@ -73,7 +73,7 @@ class SimStore:
             topic.reset(self.epoch)
             topic.file(entries)
             topic.version = self.versions[number]
-            topic.forget(self.floors.get(number, 0))
+            topic.raise_floor(self.floors.get(number, 0))
         return topics
 
     def forget(self, floors: dict[int, int]) -> None:

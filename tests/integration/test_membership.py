@@ -18,7 +18,7 @@ from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.dam import Dam
 from topicast.tests.integration.looking import Looker
 from topicast.tests.waiting import until
-from topicast.topics.offers import offers_in_words
+from topicast.topics.offers import offered_names
 from topicast.topics.settings import parse_addresses
 from topicast.topics.sharding import table_topic
 
@@ -60,7 +60,7 @@ def turn(daemons: Daemons, *words: str) -> None:
     with visit(daemons) as operator:
         offers = facts_of(operator.order("mode", words, who="test"))["offers"]
         until(
-            lambda: offers_in_words(int(str(facts_of(operator.hub("status"))["offers"]))) == offers,
+            lambda: offered_names(int(str(facts_of(operator.hub("status"))["offers"]))) == offers,
             timeout_s=30,
             what="the mode at the hub",
         )

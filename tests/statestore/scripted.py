@@ -203,7 +203,7 @@ class ScriptedPublisher:
             if isinstance(message, CatchUp):
                 self.asked.append(message)
                 parts = chunks(
-                    message.stream, message.wanted, find=self._find, place=lambda: (self.start, 1)
+                    message.stream, message.wanted, find=self._find, stamp=lambda: (self.start, 1)
                 )
                 self.sender.open(b"hub", message.stream, credit=message.credit, parts=parts)
             elif isinstance(message, Credit):

@@ -171,7 +171,7 @@ def test_snapshot_below_the_floor_is_told_as_a_horizon_from_zero() -> None:
     stage.put(BULK, publisher.change(1))
     publisher.commit(1, tombstone(KEY, 2))
     publisher.change(1, b"db\0other\0")
-    publisher.topics[1].forget(2)
+    publisher.topics[1].raise_floor(2)
     stage.deltas()
     stage.put(BULK, publisher.change(1, b"db\0third\0"))
     serve(stage, publisher)
@@ -204,7 +204,7 @@ def test_floor_of_a_delta_drops_tombstones() -> None:
     stage.put(BULK, publisher.commit(1, prefix_tombstone(KEY, 2)))
     topic = _ingest(stage).slots[1].topic
     assert len(topic) == 1
-    publisher.topics[1].forget(2)
+    publisher.topics[1].raise_floor(2)
     stage.put(BULK, publisher.change(1, b"db\0other\0"))
     assert (topic.floor, len(topic)) == (2, 1)
 
@@ -268,9 +268,9 @@ def test_heartbeat_raises_floors_of_what_is_reached_only() -> None:
     stage, publisher = seeded()
     stage.put(BULK, publisher.change(1))
     stage.put(BULK, publisher.commit(1, tombstone(KEY, 2)))
-    publisher.topics[1].forget(2)
+    publisher.topics[1].raise_floor(2)
     publisher.topics[2].version = 7
-    publisher.topics[2].forget(7)
+    publisher.topics[2].raise_floor(7)
     stage.say(CONTROL, publisher.heartbeat())
     slots = _ingest(stage).slots
     assert (slots[1].topic.floor, len(slots[1].topic)) == (2, 0)

@@ -105,13 +105,13 @@ def test_floor_of_a_catch_up_holds_from_its_last_chunk_on(floor: int) -> None:
     stage.put(BULK, publisher.commit(1, tombstone(KEY, 2)))
     for version in range(3, 10):
         publisher.commit(1, value(b"db\0t%02d\0" % version, version, b"x" * 60_000))
-    publisher.topics[1].forget(2)
+    publisher.topics[1].raise_floor(2)
     stage.put(BULK, publisher.change(1))
     assert topic.floor == 0
     *parts, last = publisher.hear(stage.tick())
     assert parts
     if floor > 2:
-        publisher.topics[1].forget(floor)
+        publisher.topics[1].raise_floor(floor)
         stage.put(BULK, publisher.change(1))
     for part in parts:
         assert isinstance(part, Chunk)

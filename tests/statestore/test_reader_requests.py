@@ -76,7 +76,7 @@ def test_reader_takes_a_snapshot_below_the_floor_and_nothing_when_it_is_ahead(le
     """P-JOIN-1."""
     stage, publisher = with_reader(changes=1)
     stage.put(b"publisher-bulk", publisher.commit(1, tombstone(b"db\0table\0", 2)))
-    publisher.topics[1].forget(2)
+    publisher.topics[1].raise_floor(2)
     stage.put(b"publisher-bulk", publisher.change(1))
     places = (at(1, 1), at(1, 2), at(1, 4), at(1, 3, epoch=11))
     states = join(stage, *(replace(place, level=level) for place in places))

@@ -65,7 +65,7 @@ def topic(*entries: Entry, version: int = 6, floor: int = 0) -> Topic:
     made.reset(10)
     made.file(entries)
     made.version = version
-    made.forget(floor)
+    made.raise_floor(floor)
     return made
 
 

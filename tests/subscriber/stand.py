@@ -134,7 +134,7 @@ class Publisher:
                     stream,
                     wanted,
                     find=lambda one: self.catalog.topics[one.topic],
-                    place=lambda: (self.catalog.start, 0),
+                    stamp=lambda: (self.catalog.start, 0),
                 )
                 sender.open(HUB, stream, credit=credit, parts=parts)
             case Credit(stream=stream, amount=amount):

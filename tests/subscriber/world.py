@@ -285,8 +285,8 @@ class World:
                     stream,
                     wanted,
                     find=self._find,
-                    place=lambda: (catalog.start, 0),
-                    shown=self._shown,
+                    stamp=lambda: (catalog.start, 0),
+                    visible=self._shown,
                 )
                 refused = self._sender.open(b"m", stream, credit=credit, parts=parts)
                 if refused is not None:

@@ -23,7 +23,7 @@ def topic_of(entries: list[Entry], *, version: int, floor: int = 0) -> Topic:
     topic.reset(5)
     topic.file(entries)
     topic.version = version
-    topic.forget(floor)
+    topic.raise_floor(floor)
     return topic
 
 
@@ -32,7 +32,7 @@ def want(version: int, level: int = FULL, *, epoch: int = 5, **resume: int | byt
 
 
 def answer(topic: Topic | Refused, *wanted: Wanted, stream: int = 9) -> list[Message]:
-    found = chunks(stream, wanted, find=lambda _: topic, place=lambda: (3, 4))
+    found = chunks(stream, wanted, find=lambda _: topic, stamp=lambda: (3, 4))
     return [message for _, message in found]
 
 
@@ -111,5 +111,5 @@ class Copy:
                 case _:
                     assert isinstance(effect, CaughtUp)
                     self.topic.version = effect.chunk.to_version
-                    self.topic.forget(effect.chunk.floor)
+                    self.topic.raise_floor(effect.chunk.floor)
         self.follower.check()

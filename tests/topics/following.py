@@ -219,7 +219,7 @@ class World:
         )
 
     def forget(self, pick: Pick) -> None:
-        self.writer.forget(pick(self.writer.floor, self.writer.version))
+        self.writer.raise_floor(pick(self.writer.floor, self.writer.version))
 
     def feed_a_hub(self, pick: Pick) -> None:
         self.feed(self.hubs[1 if pick(0, 5) == 0 else 0])  # the second lags far behind
@@ -231,7 +231,7 @@ class World:
                 hub.reset(part.epoch)
             hub.file(part.entries)
         hub.version = self.writer.version
-        hub.forget(self.writer.floor)
+        hub.raise_floor(self.writer.floor)
         hub.check()
         assert list(hub.since(hub.floor)) == list(self.writer.since(hub.floor))
 
@@ -264,7 +264,7 @@ class World:
         self.want = None
 
     def parts(self, stream: int, wanted: Wanted, source: Topic) -> list[Any]:
-        found = bulk.chunks(stream, (wanted,), find=lambda _: source, place=lambda: (1, 0))
+        found = bulk.chunks(stream, (wanted,), find=lambda _: source, stamp=lambda: (1, 0))
         return [part for _, part in found]
 
     def deliver_a_chunk(self, pick: Pick) -> None:

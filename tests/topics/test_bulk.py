@@ -122,7 +122,7 @@ def test_credit_and_cancel_of_what_is_not_open_mean_nothing() -> None:
     sender = Sender()
     sender.credit(b"a", 1, 10)
     sender.cancel(b"a", 1)
-    sender.forget(b"a")
+    sender.remove_peer(b"a")
     assert len(sender) == 0
 
 
@@ -132,7 +132,7 @@ def test_cancelled_stream_sends_no_more() -> None:
     sender.open(b"a", 2, credit=100, parts=parts(10))
     sender.open(b"b", 1, credit=100, parts=parts(10))
     sender.cancel(b"a", 1)
-    sender.forget(b"b")
+    sender.remove_peer(b"b")
     assert len(sender.turn(1000)) == 1
 
 
@@ -268,7 +268,7 @@ def test_cost_of_a_chunk_covers_its_frame(entry: Entry) -> None:
     topic.reset(5)
     topic.file([entry])
     topic.version = entry.version
-    for cost, part in chunks(1, (want(0),), find=lambda _: topic, place=lambda: (3, 4)):
+    for cost, part in chunks(1, (want(0),), find=lambda _: topic, stamp=lambda: (3, 4)):
         assert isinstance(part, Chunk)
         assert cost == chunk_cost(part)
         assert len(encode(part)) - len(part.resume_key) <= cost
@@ -277,7 +277,7 @@ def test_cost_of_a_chunk_covers_its_frame(entry: Entry) -> None:
 def test_refusal_names_the_stream_and_the_topic() -> None:
     """P-CATCH-11."""
     no = Refused(request=0, code="RETRY", message="seeding", retry_ms=5)
-    found = list(chunks(9, (want(0),), find=lambda _: no, place=lambda: (3, 4)))
+    found = list(chunks(9, (want(0),), find=lambda _: no, stamp=lambda: (3, 4)))
     told = Refused(request=9, code="RETRY", message="seeding", retry_ms=5, topic=7)
     assert found == [(bulk.REFUSAL_COST, told)]
 
@@ -308,7 +308,7 @@ def test_reader_ahead_by_its_position_is_current() -> None:
 
 def test_each_topic_is_cut_when_its_turn_comes() -> None:
     topic = topic_of([value(1)], version=1)
-    found = chunks(9, (want(0), want(0)), find=lambda _: topic, place=lambda: (3, 4))
+    found = chunks(9, (want(0), want(0)), find=lambda _: topic, stamp=lambda: (3, 4))
     next(found)
     topic.file([value(2)])
     topic.version = 2
@@ -319,7 +319,7 @@ def test_each_topic_is_cut_when_its_turn_comes() -> None:
 
 def test_cut_is_of_one_moment_whatever_happens_to_the_topic() -> None:
     topic = topic_of([value(n, b"%d" % n, CHUNK_BYTES_MAX) for n in range(1, 4)], version=3)
-    found = chunks(9, (want(0),), find=lambda _: topic, place=lambda: (3, 4))
+    found = chunks(9, (want(0),), find=lambda _: topic, stamp=lambda: (3, 4))
     next(found)
     topic.reset(6)
     rest = [part for _, part in found if isinstance(part, Chunk)]
@@ -392,7 +392,7 @@ def test_catch_up_broken_off_anywhere_and_resumed_gives_the_topic(
             for changed in batch:
                 commit(source, changed)
             if batch is after:
-                source.forget(min(floor, source.version))
+                source.raise_floor(min(floor, source.version))
             copy.catch_up(source, broken_at=interruption)
     assert (copy.follower.state, copy.topic.version) == (LIVE, source.version)
     assert live_rows(copy.topic) == live_rows(source)

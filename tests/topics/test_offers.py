@@ -1,7 +1,7 @@
 import pytest
 
 from topicast.topics.entries import FULL, MINIMAL, NONE
-from topicast.topics.offers import ALL_OFFERED, offered, offers_in_words
+from topicast.topics.offers import ALL_OFFERED, offered, offered_names
 from topicast.topics.sharding import NAMESPACE
 
 
@@ -20,5 +20,5 @@ def test_levels_that_may_be_joined(offers: int, topic: int, levels: list[int]) -
 
 
 def test_offers_are_told_in_words() -> None:
-    assert offers_in_words(ALL_OFFERED) == "none, minimal, full"
-    assert offers_in_words(MINIMAL) == "none, minimal"
+    assert offered_names(ALL_OFFERED) == "none, minimal, full"
+    assert offered_names(MINIMAL) == "none, minimal"

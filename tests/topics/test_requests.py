@@ -38,20 +38,20 @@ def test_closed_request_is_never_due_again_and_closes_once() -> None:
     assert (len(requests), requests.deadline) == (0, None)
 
 
-def test_peer_that_is_back_is_asked_everything_at_once() -> None:
+def test_peer_that_is_back_is_sent_every_request_at_once() -> None:
     requests = _requests()
     one = requests.open("a", now=0.0)
     requests.due(0.0)
     requests.due(RETRY_S)
-    requests.hasten(now=2.0)
+    requests.retry_now(now=2.0)
     assert requests.due(2.0) == ((one, "a"),)
     assert requests.deadline == 2.0 + RETRY_S
 
 
-def test_request_that_is_put_off_waits_as_long_as_the_peer_said() -> None:
+def test_request_that_backs_off_is_sent_again_when_the_peer_said() -> None:
     requests = _requests()
     one = requests.open("a", now=0.0)
-    requests.put_off(one, until=3.0)
-    requests.put_off(one + 1, until=1.0)
+    requests.back_off(one, until=3.0)
+    requests.back_off(one + 1, until=1.0)
     assert requests.due(2.9) == ()
     assert requests.due(3.0) == ((one, "a"),)

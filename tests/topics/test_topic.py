@@ -31,7 +31,7 @@ def value(key: bytes, version: int, content: bytes = b"v") -> Entry:
 
 
 def applied(state: State, entries: list[Entry]) -> State:
-    """Obey ``entries`` as a reader does that knows nothing of topics."""
+    """Apply ``entries`` as a reader does that has no topic."""
     after = dict(state)
     for entry in entries:
         if entry.kind == PREFIX:
@@ -84,15 +84,15 @@ class TopicMachine(RuleBasedStateMachine):
         self.topic.version = version
 
     @rule(data=st.data())
-    def forget(self, data: st.DataObject) -> None:
-        self.topic.forget(data.draw(st.integers(0, self.topic.version)))
+    def raise_floor(self, data: st.DataObject) -> None:
+        self.topic.raise_floor(data.draw(st.integers(0, self.topic.version)))
 
     @rule(most=st.integers(0, 5))
-    def forget_the_oldest(self, most: int) -> None:
+    def discard_the_oldest(self, most: int) -> None:
         floor = self.topic.floor_for(most)
         assert self.topic.floor <= floor <= self.topic.version
-        self.topic.forget(floor)
-        assert self.topic.graves() <= max(most, 0)
+        self.topic.raise_floor(floor)
+        assert self.topic.tombstones() <= max(most, 0)
 
     @rule(data=st.data())
     def ask(self, data: st.DataObject) -> None:
@@ -109,7 +109,7 @@ class TopicMachine(RuleBasedStateMachine):
             self.hub.reset(self.topic.epoch)
         self.hub.file(self.topic.since(self.hub.version))
         self.hub.version = self.topic.version
-        self.hub.forget(self.topic.floor)
+        self.hub.raise_floor(self.topic.floor)
         assert list(self.hub.since(self.topic.floor)) == list(self.topic.since(self.topic.floor))
         assert held(self.hub) == held(self.topic)
 
@@ -117,9 +117,9 @@ class TopicMachine(RuleBasedStateMachine):
     def follow_with_a_floor_that_comes_too_early(self) -> None:
         if self.hub.version >= self.topic.floor:
             answer = list(self.topic.since(self.hub.version))
-            self.hub.forget(self.topic.version)
+            self.hub.raise_floor(self.topic.version)
             self.hub.file(answer)
-            self.topic.forget(self.topic.version)
+            self.topic.raise_floor(self.topic.version)
             self.hub.version = self.topic.version
             assert held(self.hub) == held(self.topic)
 
@@ -178,18 +178,18 @@ def test_tombstone_at_the_floor_deletes_and_leaves_no_trace() -> None:
     """P-FLOOR-2."""
     topic = Topic()
     topic.file([value(A, 1), value(A + b"\x01", 2), value(B, 3)])
-    topic.forget(9)
+    topic.raise_floor(9)
     topic.file([tombstone(A, 4), tombstone(b"d\0never\0", 5), prefix_tombstone(B, 6)])
     topic.check()
     assert list(topic.since(0)) == [value(A + b"\x01", 2)]
-    assert topic.graves() == 0
+    assert topic.tombstones() == 0
 
 
 def test_order_survives_a_tombstone_that_is_filed_late() -> None:
-    """P-FLOOR-2: a grave put at the end of a group would hide what stands before it."""
+    """P-FLOOR-2: a tombstone put at the end of a group would hide what stands before it."""
     topic = Topic()
     topic.file([value(A, 1), tombstone(A, 7), value(A + b"\x01", 10), value(B, 12)])
-    topic.forget(8)
+    topic.raise_floor(8)
     topic.file([tombstone(A, 7), prefix_tombstone(A, 6)])
     topic.check()
     assert list(topic.since(9)) == [value(A + b"\x01", 10), value(B, 12)]
@@ -198,9 +198,9 @@ def test_order_survives_a_tombstone_that_is_filed_late() -> None:
 def test_floor_never_falls() -> None:
     topic = Topic()
     topic.file([tombstone(A, 3)])
-    topic.forget(2)
-    topic.forget(1)
-    assert (topic.floor, topic.graves()) == (2, 1)
+    topic.raise_floor(2)
+    topic.raise_floor(1)
+    assert (topic.floor, topic.tombstones()) == (2, 1)
 
 
 def test_floor_for_leaves_as_many_tombstones_as_asked() -> None:
@@ -208,7 +208,7 @@ def test_floor_for_leaves_as_many_tombstones_as_asked() -> None:
     topic.file([tombstone(A + b"\x01%d" % n, n) for n in range(1, 11)])
     assert topic.floor_for(10) == 0
     assert topic.floor_for(4) == 6
-    topic.forget(topic.floor_for(4))
+    topic.raise_floor(topic.floor_for(4))
     assert [entry.version for entry in topic.since(0)] == [7, 8, 9, 10]
 
 
@@ -216,7 +216,7 @@ def test_reset_begins_an_epoch_with_nothing() -> None:
     topic = Topic()
     topic.file([value(A, 3), tombstone(B, 4)])
     topic.version = 4
-    topic.forget(1)
+    topic.raise_floor(1)
     topic.reset(8)
     topic.check()
     assert (topic.epoch, topic.version, topic.floor, topic.held_bytes, len(topic)) == (
@@ -226,7 +226,7 @@ def test_reset_begins_an_epoch_with_nothing() -> None:
         0,
         0,
     )
-    assert topic.graves() == 0
+    assert topic.tombstones() == 0
     assert list(topic.since(0)) == []
 
 
@@ -239,14 +239,14 @@ def test_unknown_key_and_group_are_empty() -> None:
     assert topic.group_ids() == ()
 
 
-def test_superseded_graves_are_passed_over() -> None:
+def test_superseded_tombstones_are_passed_over() -> None:
     topic = Topic()
     topic.file([tombstone(A, 1), value(A, 2), prefix_tombstone(B, 3), prefix_tombstone(B, 4)])
-    topic.forget(3)
+    topic.raise_floor(3)
     topic.check()
     assert list(topic.since(0)) == [value(A, 2), prefix_tombstone(B, 4)]
     topic.file([prefix_tombstone(A, 5), tombstone(A + b"\x01", 5)])
-    topic.forget(5)
+    topic.raise_floor(5)
     topic.check()
     assert len(topic) == 0
 

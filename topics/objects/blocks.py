@@ -4,8 +4,8 @@
 
 ``names`` are NUL-separated and sorted. ``ages`` are how many versions before the block's own
 each record last changed, ``numbers`` which of the table's templates it has (RAW: none), and
-``groups`` holds, by ascending number, what fills the holes of the records with that number:
-one column a hole. A column whose records agree is that one value, else a list.
+``groups`` holds, by ascending number, what fills the slots of the records with that number:
+one column a slot. A column whose records agree is that one value, else a list.
 
 What depends on the table's templates is checked when a record is joined with its template.
 Source: docs/design/0002-representation.md.
@@ -21,7 +21,7 @@ from .columns import column, read_column, read_ints, read_names, write_names
 from .edits import Leaves, edit
 from .names import check_partition_name
 from .packing import pack, unpack
-from .slots import Holes
+from .slots import SlotValues
 from .templates import RAW, Templates
 
 RECORDS_MAX: Final = 32  # 8 cost twice the memory, 128 three times the rewrite
@@ -36,7 +36,7 @@ class PartitionRecord(NamedTuple):
     name: str
     version: int
     template: int
-    holes: Holes
+    slots: SlotValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,14 @@ class PartitionBlock:
         """Return the block's records, sorted by name.
 
         Raises:
-            WireError: a column is not as long as its group, or holds what fills no hole.
+            WireError: a column is not as long as its group, or holds what fills no slot.
         """
         filling = {
             number: _rows(columns, self._numbers.count(number)) for number, columns in self._groups
         }
-        holes = [next(filling[number]) for number in self._numbers]
+        slots = [next(filling[number]) for number in self._numbers]
         versions = [self._version - age for age in self._ages]
-        rows = zip(self.names, versions, self._numbers, holes, strict=True)
+        rows = zip(self.names, versions, self._numbers, slots, strict=True)
         return list(map(PartitionRecord._make, rows))
 
 
@@ -80,9 +80,9 @@ def encode_block(records: Sequence[PartitionRecord], version: int) -> bytes:
         UsageError: it is too large for a value.
     """
     assert len(records) <= RECORDS_MAX
-    groups: dict[int, list[Holes]] = {}
+    groups: dict[int, list[SlotValues]] = {}
     for record in records:
-        groups.setdefault(record.template, []).append(record.holes)
+        groups.setdefault(record.template, []).append(record.slots)
     return pack(
         [
             write_names([record.name for record in records]),
@@ -185,17 +185,17 @@ class PartitionKind:
     def merge(self, name: str, old: PartitionRecord | None, change: bytes) -> PartitionRecord:
         """Return the record ``name`` with the Thrift struct ``change``; ``old`` if it had that."""
         likely = self._likely if old is None else old.template
-        number, holes = self.templates.split(change, name, likely=likely)
+        number, slots = self.templates.split(change, name, likely=likely)
         self._likely = number
         if old is not None:
-            if number == old.template and holes == old.holes:
+            if number == old.template and slots == old.slots:
                 return old
-            if self.templates.join(old.template, old.holes, name) == change:
+            if self.templates.join(old.template, old.slots, name) == change:
                 return old  # a template that came later says the same
-        return PartitionRecord(name, self._version, number, holes)
+        return PartitionRecord(name, self._version, number, slots)
 
 
-def _rows(columns: list[object], count: int) -> Iterator[Holes]:
+def _rows(columns: list[object], count: int) -> Iterator[SlotValues]:
     if not columns:
         return repeat((), count)
     return zip(*[read_column(found, count) for found in columns], strict=True)

@@ -1,4 +1,4 @@
-"""Holes: where the partitions of one table differ, found in Thrift bytes, emptied and filled.
+"""SlotValues: where the partitions of one table differ, found in Thrift bytes, emptied and filled.
 
     values ○   integers ○ ○   location ○   parameter values ○ ○ ○
 
@@ -12,11 +12,11 @@ from typing import Final, NamedTuple, TypeAlias
 from ..errors import WireError
 from .thrift import I32, I64, LIST, MAP, STRING, STRUCT, fields, list_header, map_header, skip, text
 
-Hole: TypeAlias = int | bytes | tuple[bytes, ...]
-"""What fills a hole: an integer, a string, or a list of strings. A string that is a canonical
+SlotValue: TypeAlias = int | bytes | tuple[bytes, ...]
+"""What fills a slot: an integer, a string, or a list of strings. A string that is a canonical
 decimal of up to 18 digits stands as its integer: most parameters are counts, sizes and times."""
 
-Holes: TypeAlias = tuple[Hole, ...]
+SlotValues: TypeAlias = tuple[SlotValue, ...]
 
 _VALUES_ID: Final = 1  # of Partition
 _STORAGE_ID: Final = 6
@@ -24,7 +24,7 @@ _PARAMETERS_ID: Final = 7
 _LOCATION_ID: Final = 2  # of StorageDescriptor
 
 INTEGERS: Final = {I32: 4, I64: 8}
-LOCATION: Final = 20  # kinds of cuts beside the Thrift types I32, I64, LIST and STRING
+LOCATION: Final = 20  # kinds of slots beside the Thrift types I32, I64, LIST and STRING
 EMPTY: Final = {
     I32: bytes(4),
     I64: bytes(8),
@@ -37,8 +37,8 @@ _DECIMAL_DIGITS_MAX: Final = 18  # fits 64 bits
 _ZERO: Final = 0x30
 
 
-class Cut(NamedTuple):
-    """One hole in ``data[start:end]``; ``key`` is of the parameter whose value it is."""
+class Slot(NamedTuple):
+    """One slot in ``data[start:end]``; ``key`` is of the parameter whose value it is."""
 
     start: int
     end: int
@@ -46,8 +46,8 @@ class Cut(NamedTuple):
     key: bytes = b""
 
 
-def cuts(data: bytes) -> Iterator[Cut]:
-    """Yield the holes of a Partition struct, in order.
+def find_slots(data: bytes) -> Iterator[Slot]:
+    """Yield the slots of a Partition struct, in order.
 
     Raises:
         WireError: ``data`` is not one whole struct.
@@ -56,42 +56,42 @@ def cuts(data: bytes) -> Iterator[Cut]:
     for field in fields(data):
         end = field.end
         if field.type in INTEGERS:
-            yield Cut(field.start, field.end, field.type)
+            yield Slot(field.start, field.end, field.type)
         elif field.id == _VALUES_ID and field.type == LIST and data[field.start] == STRING:
-            yield Cut(field.start, field.end, LIST)
+            yield Slot(field.start, field.end, LIST)
         elif field.id == _STORAGE_ID and field.type == STRUCT:
-            yield from _location_cuts(data, field.start)
+            yield from _location_slots(data, field.start)
         elif field.id == _PARAMETERS_ID and field.type == MAP:
-            yield from _parameter_cuts(data, field.start)
+            yield from _parameter_slots(data, field.start)
     if end + 1 != len(data):
         raise WireError(f"{len(data) - end - 1} bytes follow a Thrift struct")
 
 
-def filled(hole: Hole | None, kind: int) -> bytes:
-    """Return the bytes of a hole of ``kind``."""
-    if kind == STRING and type(hole) is bytes:
-        return packed(hole)
-    if kind == STRING and type(hole) is int:
-        return packed(b"%d" % hole)
-    if kind == LIST and type(hole) is tuple:
-        return b"\x0b" + len(hole).to_bytes(4, "big") + b"".join(map(packed, hole))
-    if kind in INTEGERS and type(hole) is int:
+def filled(slot: SlotValue | None, kind: int) -> bytes:
+    """Return the bytes of a slot of ``kind``."""
+    if kind == STRING and type(slot) is bytes:
+        return packed(slot)
+    if kind == STRING and type(slot) is int:
+        return packed(b"%d" % slot)
+    if kind == LIST and type(slot) is tuple:
+        return b"\x0b" + len(slot).to_bytes(4, "big") + b"".join(map(packed, slot))
+    if kind in INTEGERS and type(slot) is int:
         try:
-            return hole.to_bytes(INTEGERS[kind], "big", signed=True)
+            return slot.to_bytes(INTEGERS[kind], "big", signed=True)
         except OverflowError as exc:
-            raise WireError(f"integer {hole} is too large for its hole") from exc
-    raise WireError(f"a hole of type {kind} is filled with {type(hole).__name__}")
+            raise WireError(f"integer {slot} is too large for its slot") from exc
+    raise WireError(f"a slot of type {kind} is filled with {type(slot).__name__}")
 
 
 def shortest(raw: bytes) -> int | bytes:
-    """Return a string as what fills its hole: an integer where ``str`` gives the string back."""
+    """Return a string as what fills its slot: an integer where ``str`` gives the string back."""
     if raw.isdigit() and len(raw) <= _DECIMAL_DIGITS_MAX and (raw[0] != _ZERO or len(raw) == 1):
         return int(raw)
     return raw
 
 
-def read_list(data: bytes, pos: int, holes: list[Hole]) -> int:
-    """Add the list of strings at ``pos`` to ``holes``; return where it ends, 0 if there is none."""
+def read_list(data: bytes, pos: int, slots: list[SlotValue]) -> int:
+    """Add the list of strings at ``pos`` to ``slots``; return where it ends, 0 if there is none."""
     try:
         kind, count, pos = list_header(data, pos)
         items = []
@@ -101,7 +101,7 @@ def read_list(data: bytes, pos: int, holes: list[Hole]) -> int:
             pos = end
     except WireError:
         return 0
-    holes.append(tuple(items))
+    slots.append(tuple(items))
     return pos if kind == STRING else 0
 
 
@@ -116,31 +116,31 @@ def packed_list(values: tuple[str, ...]) -> bytes:
     return b"\x0b" + len(raws).to_bytes(4, "big") + b"".join(map(packed, raws))
 
 
-def hole_text(hole: Hole) -> str:
-    """Return the string that fills a hole.
+def slot_text(slot: SlotValue) -> str:
+    """Return the string that fills a slot.
 
     Raises:
         WireError: what fills it is none.
     """
-    if type(hole) is int:
-        return str(hole)
-    if type(hole) is bytes:
-        return text(hole)
+    if type(slot) is int:
+        return str(slot)
+    if type(slot) is bytes:
+        return text(slot)
     raise WireError("a list of strings stands where one belongs")
 
 
-def _location_cuts(data: bytes, pos: int) -> Iterator[Cut]:
+def _location_slots(data: bytes, pos: int) -> Iterator[Slot]:
     for field in fields(data, pos):
         if field.id == _LOCATION_ID and field.type == STRING:
-            yield Cut(field.start, field.end, LOCATION)
+            yield Slot(field.start, field.end, LOCATION)
 
 
-def _parameter_cuts(data: bytes, pos: int) -> Iterator[Cut]:
+def _parameter_slots(data: bytes, pos: int) -> Iterator[Slot]:
     key_type, value_type, count, pos = map_header(data, pos)
     if key_type != STRING or value_type != STRING:
         return
     for _ in range(count):
         middle = skip(data, pos, STRING)
         end = skip(data, middle, STRING)
-        yield Cut(middle, end, STRING, data[pos + 4 : middle])
+        yield Slot(middle, end, STRING, data[pos + 4 : middle])
         pos = end

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias, TypeVar
 from ..errors import WireError
 from .blocks import PartitionRecord
 from .names import partition_keys, partition_name, table_name
-from .slots import Holes, hole_text
+from .slots import SlotValues, slot_text
 from .templates import RAW, Template, Templates, template_of
 from .thrift import (
     STRUCT,
@@ -128,11 +128,11 @@ class Partition:
     storage: Storage = Storage()
     version: int
     _template: Template = field(compare=False, repr=False)
-    _holes: Holes = field(compare=False, repr=False)
+    _slots: SlotValues = field(compare=False, repr=False)
 
     def thrift(self) -> bytes:
         """Return the whole Thrift struct, as HMS sent it. Cost: O(its bytes), it is spliced."""
-        return self._template.fill(self._holes, self.name)
+        return self._template.fill(self._slots, self.name)
 
     def __reduce__(self) -> tuple[object, ...]:
         return read_partition, (self.thrift(), partition_keys(self.name), self.version)
@@ -151,31 +151,31 @@ class PartitionReader:
         Raises:
             WireError: ``record`` names no template, or does not fit it.
         """
-        name, version, number, holes = record
+        name, version, number, slots = record
         if number == RAW:
             template = template_of(self.thrift(record), name)
-            holes = template.match(self.thrift(record), name) or ()
+            slots = template.match(self.thrift(record), name) or ()
             descriptor = _partition_descriptor(template)
         else:
             template, descriptor = self._shape(number)
-        if len(holes) != template.holes:
+        if len(slots) != template.slot_count:
             raise WireError(f"partition {name!r} does not fit its template")
-        parameters = {key: hole_text(holes[at]) for key, at in template.parameters}
+        parameters = {key: slot_text(slots[at]) for key, at in template.parameters}
         return Partition(
-            values=template.values(holes, name),
+            values=template.values(slots, name),
             name=name,
-            location=template.location(holes, name),
+            location=template.location(slots, name),
             parameters=MappingProxyType(parameters),
             columns=descriptor.columns,
             storage=descriptor.storage,
             version=version,
             _template=template,
-            _holes=holes,
+            _slots=slots,
         )
 
     def thrift(self, record: PartitionRecord) -> bytes:
         """Return the Thrift struct of ``record``; raises as ``read`` does."""
-        return self._templates.join(record.template, record.holes, record.name)
+        return self._templates.join(record.template, record.slots, record.name)
 
     def _shape(self, number: int) -> tuple[Template, "_Descriptor"]:
         shape = self._shapes.get(number)

@@ -1,14 +1,14 @@
-"""Templates: what the partitions of one table have in common, as Thrift bytes with holes.
+"""Templates: what the partitions of one table have in common, as Thrift bytes with slots.
 
     Partition struct   ══ segment ══○══ segment ══○══ segment ══
 
-A hole stands for each part that differs between partitions: the values, every integer and the
+A slot stands for each part that differs between partitions: the values, every integer and the
 location at the top, and the value of every parameter. All else, known to us or not, is in the
-segments, so the bytes come back as they were. What the partition's name implies leaves no hole:
+segments, so the bytes come back as they were. What the partition's name implies leaves no slot:
 values that are those in the name, and a location that is ``base/name``.
 
-A template is kept as its skeleton: one byte of flags, then a Partition struct with empty holes
-(or the base for a location). Its holes are found by walking it as any other struct.
+A template is kept as its skeleton: one byte of flags, then a Partition struct with empty slots
+(or the base for a location). Its slots are found by walking it as any other struct.
 """
 
 from collections.abc import Sequence
@@ -21,25 +21,25 @@ from .slots import (
     EMPTY,
     INTEGERS,
     LOCATION,
-    Cut,
-    Hole,
-    Holes,
-    cuts,
+    Slot,
+    SlotValue,
+    SlotValues,
     filled,
-    hole_text,
+    find_slots,
     packed,
     packed_list,
     read_list,
     shortest,
+    slot_text,
 )
 from .thrift import LIST, STRING, text
 
-RAW: Final = -1  # the number of a record that has no template: its one hole is the whole struct
+RAW: Final = -1  # the number of a record that has no template: its one slot is the whole struct
 TEMPLATES_MAX: Final = 64  # per table; beyond it partitions are kept whole
 TEMPLATES_BYTES_MAX: Final = 1 << 20  # together, unpacked: they ride in the table's value
 KEPT_MAX: Final = 256  # templates that stay read from one edit to the next: that takes 100 µs
 KEPT_BYTES_MAX: Final = 16 << 10  # of a skeleton that stays; usual are 1 to 3 KB
-HOLES_MAX: Final = 1000  # a struct with more is kept whole: each is a column of a block
+SLOTS_MAX: Final = 1000  # a struct with more is kept whole: each is a column of a block
 
 _IMPLIED_VALUES: Final = 21
 _IMPLIED_LOCATION: Final = 22
@@ -48,10 +48,10 @@ _FLAG_LOCATION: Final = 2
 
 
 class Template:
-    """A Partition struct with holes.
+    """A Partition struct with slots.
 
-    ``holes`` is how many; ``parameters`` are the keys of the struct's parameters, each with
-    the number of its hole.
+    ``slots`` is how many; ``parameters`` are the keys of the struct's parameters, each with
+    the number of its slot.
     """
 
     __slots__ = (
@@ -60,9 +60,9 @@ class Template:
         "_steps",
         "_tail",
         "_values_at",
-        "holes",
         "parameters",
         "skeleton",
+        "slot_count",
     )
 
     def __init__(self, skeleton: bytes) -> None:
@@ -75,49 +75,49 @@ class Template:
             raise WireError("a template begins with flags that are not known here")
         data = skeleton[1:]
         steps: list[tuple[bytes, int, int]] = []
-        holes: list[Cut] = []
+        slots: list[Slot] = []
         self._base = b""
         pos = 0
-        for cut in cuts(data):
-            kind = _flagged(cut.kind, skeleton[0])
-            segment = data[pos : cut.start]
+        for slot in find_slots(data):
+            kind = _flagged(slot.kind, skeleton[0])
+            segment = data[pos : slot.start]
             steps.append((segment, len(segment), STRING if kind == LOCATION else kind))
-            pos = cut.end
+            pos = slot.end
             if kind == _IMPLIED_LOCATION:
-                self._base = data[cut.start + 4 : cut.end]
+                self._base = data[slot.start + 4 : slot.end]
             elif kind != _IMPLIED_VALUES:
-                holes.append(cut)
-        kinds = [cut.kind for cut in holes]
+                slots.append(slot)
+        kinds = [slot.kind for slot in slots]
         self.skeleton = skeleton
-        self.holes = len(holes)
+        self.slot_count = len(slots)
         self.parameters = tuple(
-            [(text(cut.key), at) for at, cut in enumerate(holes) if cut.kind == STRING]
+            [(text(slot.key), at) for at, slot in enumerate(slots) if slot.kind == STRING]
         )
         self._steps = tuple(steps)
         self._tail = data[pos:]
         self._values_at = kinds.index(LIST) if LIST in kinds else None
         self._location_at = kinds.index(LOCATION) if LOCATION in kinds else None
 
-    def match(self, data: bytes, name: str) -> Holes | None:
-        """Return what fills the holes so that they give ``data``; None if nothing does.
+    def match(self, data: bytes, name: str) -> SlotValues | None:
+        """Return what fills the slots so that they give ``data``; None if nothing does.
 
-        Cost: O(holes). Source: docs/design/0002-representation.md.
+        Cost: O(slots). Source: docs/design/0002-representation.md.
         """
         implied = self._implied(name)
         pos = 0
-        holes: list[Hole] = []
+        slots: list[SlotValue] = []
         for segment, length, kind in self._steps:
             if not data.startswith(segment, pos):
                 return None
             pos += length
             if kind == STRING:
                 end = pos + 4 + int.from_bytes(data[pos : pos + 4], "big")
-                holes.append(shortest(data[pos + 4 : end]))
+                slots.append(shortest(data[pos + 4 : end]))
             elif kind in INTEGERS:
                 end = pos + INTEGERS[kind]
-                holes.append(int.from_bytes(data[pos:end], "big", signed=True))
+                slots.append(int.from_bytes(data[pos:end], "big", signed=True))
             elif kind == LIST:
-                end = read_list(data, pos, holes)
+                end = read_list(data, pos, slots)
                 if not end:
                     return None
             else:
@@ -125,39 +125,39 @@ class Template:
                 if data[pos:end] != implied[kind]:
                     return None
             pos = end  # perhaps beyond the data: then neither a segment nor the tail is there
-        return tuple(holes) if data[pos:] == self._tail else None
+        return tuple(slots) if data[pos:] == self._tail else None
 
-    def fill(self, holes: Holes, name: str) -> bytes:
+    def fill(self, slots: SlotValues, name: str) -> bytes:
         """Return the struct of the partition ``name``.
 
         Raises:
-            WireError: ``holes`` do not fit this template.
+            WireError: ``slots`` do not fit this template.
         """
         implied = self._implied(name)
-        filling = iter(holes)
+        filling = iter(slots)
         parts: list[bytes] = []
         for segment, _, kind in self._steps:
             parts.append(segment)
             parts.append(implied[kind] if kind in implied else filled(next(filling, None), kind))
         if next(filling, None) is not None:
-            raise WireError(f"partition {name!r} holds more than its template has holes for")
+            raise WireError(f"partition {name!r} holds more than its template has slots for")
         parts.append(self._tail)
         return b"".join(parts)
 
-    def values(self, holes: Holes, name: str) -> tuple[str, ...]:
+    def values(self, slots: SlotValues, name: str) -> tuple[str, ...]:
         """Return the values of the partition ``name``; () if its struct has none."""
         if self.skeleton[0] & _FLAG_VALUES:
             return _values_in(name)
-        found = () if self._values_at is None else holes[self._values_at]
+        found = () if self._values_at is None else slots[self._values_at]
         if type(found) is not tuple:
             raise WireError(f"partition {name!r} has no list of values")
         return tuple([text(value) for value in found])
 
-    def location(self, holes: Holes, name: str) -> str:
+    def location(self, slots: SlotValues, name: str) -> str:
         """Return the location of the partition ``name``; empty if its struct has none."""
         if self.skeleton[0] & _FLAG_LOCATION:
             return f"{text(self._base)}/{name}"
-        return "" if self._location_at is None else hole_text(holes[self._location_at])
+        return "" if self._location_at is None else slot_text(slots[self._location_at])
 
     def _implied(self, name: str) -> dict[int, bytes]:
         implied = {}
@@ -195,20 +195,20 @@ class Templates:
             found = self._read[number] = _read(self.skeletons[number])
         return found
 
-    def split(self, data: bytes, name: str, *, likely: int = RAW) -> tuple[int, Holes]:
-        """Return the number of the template of the struct ``data``, and what fills its holes.
+    def split(self, data: bytes, name: str, *, likely: int = RAW) -> tuple[int, SlotValues]:
+        """Return the number of the template of the struct ``data``, and what fills its slots.
 
         A template that is not yet numbered gets the next number; where there is no room for
-        one more, the number is RAW and the struct itself the one hole. The template ``likely``
+        one more, the number is RAW and the struct itself the one slot. The template ``likely``
         is tried first.
 
         Raises:
             WireError: ``data`` is not one whole struct.
         """
         if likely != RAW:
-            holes = self.template(likely).match(data, name)
-            if holes is not None:
-                return likely, holes
+            slots = self.template(likely).match(data, name)
+            if slots is not None:
+                return likely, slots
         skeleton = _skeleton(data, name, self._base)
         number = self._numbers.get(skeleton, RAW)
         if number == RAW:
@@ -216,17 +216,17 @@ class Templates:
         found = None if number == RAW else self.template(number).match(data, name)
         return (RAW, (data,)) if found is None else (number, found)
 
-    def join(self, number: int, holes: Holes, name: str) -> bytes:
+    def join(self, number: int, slots: SlotValues, name: str) -> bytes:
         """Return the struct of the partition ``name``: what ``split`` took apart.
 
         Raises:
-            WireError: there is no template ``number``, or ``holes`` do not fit it.
+            WireError: there is no template ``number``, or ``slots`` do not fit it.
         """
         if number != RAW:
-            return self.template(number).fill(holes, name)
-        if len(holes) != 1 or type(holes[0]) is not bytes:
+            return self.template(number).fill(slots, name)
+        if len(slots) != 1 or type(slots[0]) is not bytes:
             raise WireError(f"partition {name!r} is not kept whole, nor has it a template")
-        return holes[0]
+        return slots[0]
 
     def _number(self, skeleton: bytes) -> int:
         """Give ``skeleton`` the next number; RAW where there is no room for one more."""
@@ -234,7 +234,7 @@ class Templates:
         if number >= TEMPLATES_MAX or len(skeleton) > self._bytes_free:
             return RAW
         template = _read(skeleton)
-        if template.holes > HOLES_MAX:
+        if template.slot_count > SLOTS_MAX:
             return RAW
         self.skeletons.append(skeleton)
         self._numbers[skeleton] = number
@@ -261,19 +261,19 @@ _kept = lru_cache(maxsize=KEPT_MAX)(Template)
 
 def _skeleton(data: bytes, name: str, base: bytes) -> bytes:
     """Return the skeleton of the one template that ``data``, the partition ``name``, has."""
-    found = list(cuts(data))
-    values = {data[cut.start : cut.end] for cut in found if cut.kind == LIST}
-    locations = {data[cut.start + 4 : cut.end] for cut in found if cut.kind == LOCATION}
+    found = list(find_slots(data))
+    values = {data[slot.start : slot.end] for slot in found if slot.kind == LIST}
+    locations = {data[slot.start + 4 : slot.end] for slot in found if slot.kind == LOCATION}
     flags = _FLAG_VALUES if values == {packed_list(_values_in(name))} else 0
     if base and locations == {base + b"/" + name.encode()}:
         flags |= _FLAG_LOCATION
     parts = [bytes([flags])]
     pos = 0
-    for cut in found:
-        parts.append(data[pos : cut.start])
-        kind = _flagged(cut.kind, flags)
-        parts.append(packed(base) if kind == _IMPLIED_LOCATION else EMPTY[cut.kind])
-        pos = cut.end
+    for slot in found:
+        parts.append(data[pos : slot.start])
+        kind = _flagged(slot.kind, flags)
+        parts.append(packed(base) if kind == _IMPLIED_LOCATION else EMPTY[slot.kind])
+        pos = slot.end
     parts.append(data[pos:])
     return b"".join(parts)
 

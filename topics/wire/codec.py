@@ -308,7 +308,7 @@ def _read_rows(header: h.Header, body: bytes, at: int) -> tuple[Entry, ...]:
                 at += size
                 value = body[value_at:at]
             elif kind != _STUB:
-                _check_grave(kind, key, size)
+                _check_tombstone(kind, key, size)
             version = to_version - back
             if back > back_max or schema > version or data > version:
                 raise WireError(f"row: version {version} out of order or range")
@@ -323,7 +323,7 @@ def _read_rows(header: h.Header, body: bytes, at: int) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def _check_grave(kind: int, key: bytes, size: int) -> None:
+def _check_tombstone(kind: int, key: bytes, size: int) -> None:
     if size or not VALUE < kind <= PREFIX:
         raise WireError(f"row: kind {kind} of {size} bytes")
     if kind == PREFIX and (key[-1:] != b"\0" or key.count(0) != 2):

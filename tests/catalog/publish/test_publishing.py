@@ -25,7 +25,7 @@ def write_something(world: World) -> None:
         entry = tombstone(key, topic.version + 1)
     world.commit(number, entry)
     if kind > 0.97:
-        topic.forget(rng.randint(0, topic.version))
+        topic.raise_floor(rng.randint(0, topic.version))
 
 
 def disturb(world: World) -> None:

@@ -227,7 +227,7 @@ def test_condition_that_cannot_be_confirmed_counts_as_moved(change: str) -> None
     if change == "epoch":
         still = replace(still, epoch=PLACE[0] - 1)
     elif change == "floor":
-        topic.forget(topic.version + 1)
+        topic.raise_floor(topic.version + 1)
     else:
         names = source.holding.namespace
         names.write({}, {T: "VIEW"}, renewed=[T], source=SOURCE_EVENTS, at_us=NOW_US)

@@ -210,7 +210,7 @@ def test_position_without_an_entry_is_part_of_what_is_compared() -> None:
         if catalog.topic("shop", name) == topic:
             catalog.drop_table("shop", name)
     catalog.topics[topic].version += 5
-    catalog.topics[topic].forget(catalog.topics[topic].version)
+    catalog.topics[topic].raise_floor(catalog.topics[topic].version)
     assert list(catalog.topics[topic].since(0)) == []
     world = World(catalog)
     world.start()

@@ -51,7 +51,7 @@ class Partitions:
     def structs(self):
         templates = Templates(self.templates, "")
         return {
-            name: templates.join(record.template, record.holes, name)
+            name: templates.join(record.template, record.slots, name)
             for name, record in self.records().items()
         }
 

@@ -42,8 +42,8 @@ STORAGE = Storage(
 def record_of(data, name=NAME, version=3):
     """Return the record of a struct and what reads it."""
     numbered = Templates((), BASE)
-    number, holes = numbered.split(data, name)
-    return PartitionReader(numbered.skeletons), PartitionRecord(name, version, number, holes)
+    number, slots = numbered.split(data, name)
+    return PartitionReader(numbered.skeletons), PartitionRecord(name, version, number, slots)
 
 
 def test_a_database_is_read():

@@ -25,10 +25,10 @@ SAME = partition(("2026-11-02", "00"), size="99", created=18)
 def test_any_struct_comes_back_from_its_template(data, name):
     template = template_of(data, name)
     assert Template(template.skeleton).skeleton == template.skeleton
-    holes = template.match(data, name)
-    assert holes is not None
-    assert len(holes) == template.holes
-    assert template.fill(holes, name) == data
+    slots = template.match(data, name)
+    assert slots is not None
+    assert len(slots) == template.slot_count
+    assert template.fill(slots, name) == data
 
 
 @given(st.lists(partitions(), max_size=6), st.integers(-1, 2))
@@ -36,12 +36,12 @@ def test_any_structs_come_back_from_numbered_templates(structs, likely):
     numbered = Templates((), BASE)
     for data in structs:
         guess = min(likely, len(numbered.skeletons) - 1)
-        number, holes = numbered.split(data, "a=1", likely=guess)
-        assert numbered.join(number, holes, "a=1") == data
+        number, slots = numbered.split(data, "a=1", likely=guess)
+        assert numbered.join(number, slots, "a=1") == data
     again = Templates(numbered.skeletons, "")
     for data in structs:
-        number, holes = numbered.split(data, "a=1")
-        assert again.join(number, holes, "a=1") == data
+        number, slots = numbered.split(data, "a=1")
+        assert again.join(number, slots, "a=1") == data
 
 
 @given(st.data())
@@ -51,10 +51,10 @@ def test_no_mutation_of_a_struct_escapes_or_is_lost(data):
     numbered = Templates((), BASE)
     numbered.split(PARTITION, NAME)
     try:
-        number, holes = numbered.split(mutated, NAME, likely=0)
+        number, slots = numbered.split(mutated, NAME, likely=0)
     except WireError:
         return
-    assert numbered.join(number, holes, NAME) == mutated
+    assert numbered.join(number, slots, NAME) == mutated
 
 
 @given(st.data())
@@ -80,41 +80,41 @@ def test_partitions_that_differ_where_partitions_do_share_a_template():
 
 def test_what_the_name_implies_leaves_no_hole():
     template = Templates((), BASE)
-    number, holes = template.split(PARTITION, NAME)
+    number, slots = template.split(PARTITION, NAME)
     read = template.template(number)
-    assert read.values(holes, NAME) == ("2026-11-01", "03")
-    assert read.location(holes, NAME) == f"{BASE}/{NAME}"
+    assert read.values(slots, NAME) == ("2026-11-01", "03")
+    assert read.location(slots, NAME) == f"{BASE}/{NAME}"
 
 
 def test_what_the_name_does_not_imply_is_kept():
     template = template_of(PARTITION, OTHER)
-    holes = template.match(PARTITION, OTHER)
-    assert holes[0] == (b"2026-11-01", b"03")
-    assert template.values(holes, OTHER) == ("2026-11-01", "03")
-    assert template.location(holes, OTHER) == f"{BASE}/{NAME}"
+    slots = template.match(PARTITION, OTHER)
+    assert slots[0] == (b"2026-11-01", b"03")
+    assert template.values(slots, OTHER) == ("2026-11-01", "03")
+    assert template.location(slots, OTHER) == f"{BASE}/{NAME}"
 
 
 def test_a_location_elsewhere_makes_another_template():
     numbered = Templates((), BASE)
     numbered.split(PARTITION, NAME)
     moved = partition(location="s3://elsewhere/1")
-    number, holes = numbered.split(moved, NAME, likely=0)
-    assert (number, b"s3://elsewhere/1" in holes) == (1, True)
-    assert numbered.join(number, holes, NAME) == moved
+    number, slots = numbered.split(moved, NAME, likely=0)
+    assert (number, b"s3://elsewhere/1" in slots) == (1, True)
+    assert numbered.join(number, slots, NAME) == moved
 
 
 def test_an_invented_field_survives():
     invented = with_field(PARTITION, 99, 13, string_map(new="thing"))
     numbered = Templates((), BASE)
-    number, holes = numbered.split(invented, NAME)
-    assert numbered.join(number, holes, NAME) == invented
+    number, slots = numbered.split(invented, NAME)
+    assert numbered.join(number, slots, NAME) == invented
 
 
 def test_parameters_say_which_hole_is_theirs():
     template = template_of(PARTITION, NAME)
     assert [key for key, _ in template.parameters] == ["numFiles", "totalSize", "ddlTime"]
-    holes = template.match(PARTITION, NAME)
-    assert [holes[at] for _, at in template.parameters] == [7, 1234, 1700000000]
+    slots = template.match(PARTITION, NAME)
+    assert [slots[at] for _, at in template.parameters] == [7, 1234, 1700000000]
 
 
 def test_a_struct_without_values_or_location_has_none():
@@ -134,25 +134,25 @@ def test_a_skeleton_that_is_none_is_refused(skeleton):
         Template(skeleton)
 
 
-@pytest.mark.parametrize("holes", [(), (17, 0, 7, 1234), (17, 0, 7, 1, 1, 1), (b"", 0, 7, 1, 1)])
-def test_holes_that_do_not_fit_are_refused(holes):
+@pytest.mark.parametrize("slots", [(), (17, 0, 7, 1234), (17, 0, 7, 1, 1, 1), (b"", 0, 7, 1, 1)])
+def test_slot_values_that_do_not_fit_are_refused(slots):
     numbered = Templates((), BASE)
     numbered.split(PARTITION, NAME)
     with pytest.raises(WireError):
-        numbered.join(0, holes, NAME)
+        numbered.join(0, slots, NAME)
 
 
 def test_a_name_that_implies_no_values_is_refused():
     numbered = Templates((), BASE)
-    _, holes = numbered.split(PARTITION, NAME)
+    _, slots = numbered.split(PARTITION, NAME)
     with pytest.raises(WireError, match="names a partition"):
-        numbered.join(0, holes, "no name")
+        numbered.join(0, slots, "no name")
 
 
-@pytest.mark.parametrize(("number", "holes"), [(0, ()), (5, ()), (-2, ()), (RAW, ()), (RAW, (1,))])
-def test_a_number_without_template_is_refused(number, holes):
+@pytest.mark.parametrize(("number", "slots"), [(0, ()), (5, ()), (-2, ()), (RAW, ()), (RAW, (1,))])
+def test_a_number_without_template_is_refused(number, slots):
     with pytest.raises(WireError):
-        Templates((), "").join(number, holes, NAME)
+        Templates((), "").join(number, slots, NAME)
 
 
 def test_a_struct_beyond_the_last_number_is_kept_whole():
@@ -172,7 +172,7 @@ def test_a_template_that_takes_too_many_bytes_is_not_numbered():
 
 
 def test_a_template_with_too_many_holes_is_not_numbered():
-    many = partition(**{f"k{i}": "1" for i in range(templates.HOLES_MAX)})
+    many = partition(**{f"k{i}": "1" for i in range(templates.SLOTS_MAX)})
     assert Templates((), BASE).split(many, NAME) == (RAW, (many,))
 
 
@@ -180,7 +180,7 @@ def test_a_template_stays_read_from_one_edit_to_the_next_unless_it_is_large():
     large = with_field(PARTITION, 99, 11, (1 << 15).to_bytes(4, "big") + bytes(1 << 15))
     for data, stays in ((PARTITION, True), (large, False)):
         first, second = Templates((), BASE), Templates((), BASE)
-        number, holes = first.split(data, NAME)
-        assert second.split(data, NAME) == (number, holes)
+        number, slots = first.split(data, NAME)
+        assert second.split(data, NAME) == (number, slots)
         assert (first.template(number) is second.template(number)) is stays
-        assert second.join(number, holes, NAME) == data
+        assert second.join(number, slots, NAME) == data
