@@ -18,7 +18,7 @@ SET_UP := $(shell { cat setup.cfg pyproject.toml constraints.txt; pwd; } | cksum
 STAMP := .venv/installed-$(SET_UP)
 UNIT_STAMP := .venv/units-$(SET_UP)
 
-.PHONY: help install run test unit compat-spark check lint types sim soak bench walks dist clean
+.PHONY: help install run test unit compat-spark check lint types sim mutants soak bench walks dist clean
 
 help:  ## list the targets
 	@echo "usage: make TARGET [PYTHON=python3.12]"
@@ -46,6 +46,9 @@ types: $(STAMP)  ## mypy --strict, settings in setup.cfg
 
 sim: $(STAMP)  ## simulate ten times the seeds of the suite; SEED=7 replays one
 	@SIM_SCALE=10 SIM_SEED=$(SEED) $(BIN)/python -m pytest tests/sim --timeout=1800 $(ARGS)
+
+mutants: .venv/mutants-$(SET_UP)  ## change the code of each rule of docs/protocol.md: a test must fail; ARGS="P-SUB-3" tries one
+	@$(BIN)/python tests/mutants/run.py $(ARGS)
 
 soak: $(STAMP)  ## let Spark drivers write and read at once, then fail, at full length; SOAK_S=300 for so long
 	@SOAK_S=$${SOAK_S:-60} SILENT_S=30 LEASE_S=30 $(BIN)/python -m pytest -q -s \
@@ -77,6 +80,10 @@ clean:  ## remove what was built, not .venv
 	@echo "installing Spark $* into $(@D) (about 450 MB)"
 	@rm -rf '$(@D)'
 	@$(BIN)/python -m pip install --disable-pip-version-check --no-color --target '$(@D)' 'pyspark==$*' | $(PROGRESS)
+	@touch $@
+
+.venv/mutants-%: | $(STAMP)
+	@$(PIP) -e '.[mutants]' --no-build-isolation | $(PROGRESS)
 	@touch $@
 
 # A .venv that was moved with its checkout holds another folder's paths: it is made anew.
