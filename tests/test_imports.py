@@ -1,4 +1,4 @@
-"""Who may import whom: import direction, rooms of third-party libraries, list of packages.
+"""Who may import whom: import direction, rooms, third-party libraries, list of packages.
 
 The rules are read from the syntax tree, so an import inside a function counts as well.
 """
@@ -41,6 +41,21 @@ ROOMS = {  # library -> the modules that may import it, as patterns of paths
     "rich": ("cli/*",),
     "prometheus_client": ("cli/*",),
 }
+# The rooms of a folder, and modules beside them: each may import those before it.
+ONE_WAY = {
+    "subscriber": (
+        *("protocol", "store", "config", "fetch", "replication", "placement", "engine", "client"),
+        "spark",
+    ),
+    "subscriber/spark": (
+        *("guard", "config", "sessions", "status", "refresh", "writes", "driver"),
+    ),
+    "catalog": (
+        *("metastore", "model", "storage", "publish", "ingest", "status", "serve"),
+        *("facts", "core", "config", "catalogd", "assembly"),
+    ),
+}
+CHAIN_MAX = 15  # modules that one import in subscriber/ loads one after the other; to be 10
 MODULES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 
@@ -73,6 +88,64 @@ def test_folders_import_downwards_only(path: Path) -> None:
         if level:
             reached = _folder_reached(path, level, name)
             assert reached in MAY_IMPORT[folder] | {"__version__"}, f"imports {'.' * level}{name}"
+
+
+def _module(parts: tuple[str, ...]) -> Path | None:
+    """Return the file of the module with these dotted ``parts``, if it is one of ours."""
+    path = ROOT.joinpath(*parts)
+    found = (path.with_suffix(".py"), path / "__init__.py")
+    return next((file for file in found if file.is_file()), None)
+
+
+def _reached(path: Path) -> Iterator[Path]:
+    """Yield the files of ours that ``path`` imports."""
+    base = path.relative_to(ROOT).parent.parts
+    tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    for node in (one for one in tree if isinstance(one, ast.ImportFrom) and one.level):
+        parts = (*base[: len(base) - (node.level - 1)], *(node.module or "").split("."))
+        parts = tuple(filter(None, parts))
+        files = [_module((*parts, alias.name)) or _module(parts) for alias in node.names]
+        yield from filter(None, files)
+
+
+def _room(path: Path, folder: str) -> str | None:
+    """Return the room of ``folder`` in which ``path`` lies; None if it is elsewhere."""
+    if not path.is_relative_to(ROOT / folder):
+        return None
+    parts = path.relative_to(ROOT / folder).parts
+    return parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("folder", ONE_WAY)
+def test_rooms_of_a_folder_import_one_way(folder: str) -> None:
+    order, wrong = ONE_WAY[folder], set()
+    for path in (ROOT / folder).rglob("*.py"):
+        mine = _room(path, folder)
+        for reached in _reached(path):
+            other = _room(reached, folder)
+            if mine in order and other in order and order.index(other) > order.index(mine):
+                wrong.add((_name(path), other))
+    assert wrong == set(), "imported against the order of rooms"
+
+
+def test_chain_of_imports_in_the_subscriber_is_short() -> None:
+    spark = ROOT / "subscriber" / "spark"
+    graph = {
+        path: sorted(set(_reached(path)))
+        for path in (ROOT / "subscriber").rglob("*.py")
+        if not path.is_relative_to(spark)
+    }
+    longest: dict[Path, tuple[Path, ...]] = {}
+
+    def chain(path: Path) -> tuple[Path, ...]:
+        if path not in longest:
+            chains = [chain(other) for other in graph[path] if other in graph]
+            longest[path] = (path, *max(chains, key=len, default=()))
+        return longest[path]
+
+    found = max(map(chain, graph), key=len)
+    print(f"{len(found)} modules: " + " <- ".join(map(_name, reversed(found))))
+    assert len(found) <= CHAIN_MAX
 
 
 @pytest.mark.parametrize("path", MODULES, ids=_name)

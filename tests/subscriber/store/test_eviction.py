@@ -1,9 +1,9 @@
-"""What saves least for its bytes is given up first, and a scan pushes out nothing in use."""
+"""What saves least for its bytes is evicted first, and a scan evicts nothing in use."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.subscriber.store.eviction import PROTECTED_SHARE, STALE_MAX, EvictionOrder, Key
+from topicast.subscriber.store.eviction import PROTECTED_SHARE, EvictionOrder, Key
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.subscriber.source import shop
 from topicast.tests.subscriber.world import World
@@ -27,134 +27,123 @@ def key(number: int) -> Key:
 
 
 def test_oldest_of_what_was_never_used_goes_first() -> None:
-    cache = EvictionOrder(ReadMarks())
-    assert cache.victim() is None
+    order = EvictionOrder(ReadMarks())
+    assert order.victim() is None
     for number in range(3):
-        cache.note(key(number), 10)
-    assert cache.victim() == key(0)
-    cache.discard(key(0))
-    assert (cache.victim(), len(cache), cache.held_bytes) == (key(1), 2, 20)
+        order.note(key(number), 10)
+    assert order.victim() == key(0)
+    order.discard(key(0))
+    assert (order.victim(), len(order), order.held_bytes) == (key(1), 2, 20)
 
 
 def test_scan_pushes_out_nothing_that_is_in_use() -> None:
     marks = ReadMarks()
-    cache = EvictionOrder(marks)
+    order = EvictionOrder(marks)
     hot = [key(number) for number in range(5)]
     for one in hot:
-        cache.note(one, 10)
+        order.note(one, 10)
     for number in range(100, 300):
         marks.marked.update(hot)
-        cache.note(key(number), 10)
-        while cache.held_bytes > 100:
-            victim = cache.victim()
+        order.note(key(number), 10)
+        while order.held_bytes > 100:
+            victim = order.victim()
             assert victim is not None
             assert victim not in hot
-            cache.discard(victim)
-    assert all(one in cache for one in hot)
+            order.discard(victim)
+    assert all(one in order for one in hot)
 
 
 def test_what_is_used_no_more_goes_in_the_end() -> None:
     marks = ReadMarks()
-    cache = EvictionOrder(marks)
-    cache.note(key(0), 10)
+    order = EvictionOrder(marks)
+    order.note(key(0), 10)
     marks.marked.add(key(0))
-    cache.note(key(1), 10)
-    assert cache.victim() == key(1)
-    cache.discard(key(1))
-    assert cache.victim() == key(0)
+    order.note(key(1), 10)
+    assert order.victim() == key(1)
+    order.discard(key(1))
+    assert order.victim() == key(0)
 
 
-def evicted(cache: EvictionOrder) -> Key:
-    victim = cache.victim()
+def evicted(order: EvictionOrder) -> Key:
+    victim = order.victim()
     assert victim is not None
-    cache.discard(victim)
-    cache.check()
+    order.discard(victim)
+    order.check()
     return victim
 
 
 def test_large_table_goes_before_many_small_ones() -> None:
-    cache = EvictionOrder(ReadMarks())
+    order = EvictionOrder(ReadMarks())
     for number in range(4):
-        cache.note(key(number), 10)
-    cache.note(key(9), 1000)
-    assert evicted(cache) == key(9)
+        order.note(key(number), 10)
+    order.note(key(9), 1000)
+    assert evicted(order) == key(9)
 
 
 def test_large_table_stays_while_it_is_used_and_small_ones_are_not() -> None:
     marks = ReadMarks()
-    cache = EvictionOrder(marks)
-    cache.note(key(9), 1000)
+    order = EvictionOrder(marks)
+    order.note(key(9), 1000)
     for number in range(10, 1000):
         marks.marked.add(key(9))
-        cache.note(key(number), 10)
-        if cache.held_bytes > 1100:
-            assert evicted(cache) != key(9)
+        order.note(key(number), 10)
+        if order.held_bytes > 1100:
+            assert evicted(order) != key(9)
 
 
 def test_table_that_was_used_often_is_given_up_in_the_end() -> None:
     marks = ReadMarks()
-    cache = EvictionOrder(marks)
-    cache.note(key(0), 10)
+    order = EvictionOrder(marks)
+    order.note(key(0), 10)
     for number in range(1, 100):  # looked at again and again, while others come and go
         marks.marked.add(key(0))
-        cache.note(key(number), 10)
-        assert evicted(cache) == key(number)
+        order.note(key(number), 10)
+        assert evicted(order) == key(number)
     for number in range(100, 300):  # then five others are in use at any time
-        cache.note(key(number), 10)
+        order.note(key(number), 10)
         marks.marked.update(key(one) for one in range(max(number - 5, 100), number))
-        if cache.held_bytes > 100:
-            evicted(cache)
-    assert key(0) not in cache
+        if order.held_bytes > 100:
+            evicted(order)
+    assert key(0) not in order
 
 
 def test_what_is_in_use_takes_at_most_its_share_from_what_is_new() -> None:
     marks = ReadMarks()
-    cache = EvictionOrder(marks)
+    order = EvictionOrder(marks)
     for number in range(20):
-        cache.note(key(number), 10)
+        order.note(key(number), 10)
     marks.marked.update(key(number) for number in range(20))
-    assert cache.victim() is not None
-    assert cache._protected.held_bytes <= PROTECTED_SHARE * cache.held_bytes
+    assert order.victim() is not None
+    assert order._protected.held_bytes <= PROTECTED_SHARE * order.held_bytes
 
 
 def test_change_of_a_table_does_not_make_it_new() -> None:
-    cache = EvictionOrder(ReadMarks())
-    cache.note(key(0), 10)
+    order = EvictionOrder(ReadMarks())
+    order.note(key(0), 10)
     for number in range(1, 4):
-        cache.note(key(number), 5)
-        cache.note(key(0), 10)  # somebody writes to it, nobody reads it
-    assert evicted(cache) == key(0)
-    cache.note(key(4), 5)
-    cache.note(key(1), 10)
-    assert evicted(cache) == key(1)
-
-
-def test_ranks_of_what_is_gone_are_forgotten() -> None:
-    cache = EvictionOrder(ReadMarks())
-    for _ in range(10 * STALE_MAX):
-        cache.note(key(0), 10)
-    for number in range(1000):
-        cache.note(key(number), 10)
-    for number in range(1000):
-        cache.discard(key(number))
-        cache.check()
+        order.note(key(number), 5)
+        order.note(key(0), 10)  # somebody writes to it, nobody reads it
+    assert evicted(order) == key(0)
+    order.note(key(4), 5)
+    order.note(key(1), 10)
+    assert evicted(order) == key(1)
 
 
 def test_new_size_of_a_key_is_counted_wherever_it_stands() -> None:
     marks = ReadMarks()
-    cache = EvictionOrder(marks)
-    cache.note(key(0), 10)
-    cache.note(key(0), 30)
-    cache.note(key(1), 10)
+    order = EvictionOrder(marks)
+    order.note(key(0), 10)
+    order.note(key(0), 30)
+    order.note(key(1), 10)
     marks.marked.add(key(0))
-    assert cache.victim() == key(1)
-    cache.note(key(0), 5)
-    assert cache.held_bytes == 15
-    cache.check()
-    cache.discard(key(0))
-    cache.discard(key(0))
-    assert cache.held_bytes == 10
-    cache.check()
+    assert order.victim() == key(1)
+    order.note(key(0), 5)
+    assert order.held_bytes == 15
+    order.check()
+    order.discard(key(0))
+    order.discard(key(0))
+    assert order.held_bytes == 10
+    order.check()
 
 
 @given(
@@ -165,42 +154,42 @@ def test_new_size_of_a_key_is_counted_wherever_it_stands() -> None:
 )
 def test_sums_are_right_and_a_victim_is_one_that_is_kept(steps: list[tuple[str, int]]) -> None:
     marks = ReadMarks()
-    cache = EvictionOrder(marks)
+    order = EvictionOrder(marks)
     kept: set[Key] = set()
     for what, number in steps:
         if what == "note":
-            cache.note(key(number), 1 + number)
+            order.note(key(number), 1 + number)
             kept.add(key(number))
         elif what == "use":
             marks.marked.add(key(number))
         elif what == "drop":
-            cache.discard(key(number))
+            order.discard(key(number))
             kept.discard(key(number))
         else:
-            victim = cache.victim()
+            victim = order.victim()
             assert victim in kept if kept else victim is None
-        cache.check()
-        assert len(cache) == len(kept)
-        assert all(one in cache for one in kept)
+        order.check()
+        assert len(order) == len(kept)
+        assert all(one in order for one in kept)
 
 
 def test_what_would_be_given_up_is_named_in_its_order_and_left() -> None:
     marks = ReadMarks()
-    cache = EvictionOrder(marks)
+    order = EvictionOrder(marks)
     for number in range(4):
-        cache.note(key(number), 10)
+        order.note(key(number), 10)
     marks.marked.add(key(0))
-    assert cache.victim() == key(1)  # 0 was used: it is protected
+    assert order.victim() == key(1)  # 0 was used: it is protected
     marks.marked.add(key(2))
-    assert list(cache.cheapest(25)) == [(key(1), 10), (key(2), 10), (key(3), 10)]
-    assert [one for one, _ in cache.cheapest(1000)] == [key(1), key(2), key(3), key(0)]
-    assert list(cache.cheapest(0)) == []
-    assert len(cache) == 4
+    assert list(order.cheapest(25)) == [(key(1), 10), (key(2), 10), (key(3), 10)]
+    assert [one for one, _ in order.cheapest(1000)] == [key(1), key(2), key(3), key(0)]
+    assert list(order.cheapest(0)) == []
+    assert len(order) == 4
     assert marks.marked == {key(2)}
 
 
 def crowded(*, reads: int) -> World:
-    """Return a world whose cache is full of small tables, each read so many times."""
+    """Return a world whose order is full of small tables, each read so many times."""
     catalog = shop()
     small = [f"t{number}" for number in range(12)]
     for name in small:
