@@ -280,7 +280,9 @@ def test_delta_that_fits_nowhere_orders_one_catch_up() -> None:
     assert follower.handle(delta(88, 89), now=10) == ()
     asked(follower.handle(chunk(2, 10, 12), now=11)[1:])
     follower.opened(3, now=11)
-    assert follower.handle(chunk(3, 12, 12), now=11) == (CaughtUp(chunk(3, 12, 12), 12),)
+    assert follower.queued() == ()
+    assert follower.handle(chunk(3, 12, 12), now=12) == (CaughtUp(chunk(3, 12, 12), 12),)
+    assert follower.state is LIVE
 
 
 def test_horizon_is_filed_and_is_no_token() -> None:

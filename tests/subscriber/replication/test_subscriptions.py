@@ -179,6 +179,32 @@ def test_lost_join_and_lost_barrier_are_asked_for_again() -> None:
     assert world.ask(facts.AskReady) in world.answers
 
 
+@pytest.mark.parametrize("chunks_held", [False, True])
+def test_nothing_is_requested_of_another_hub_before_its_barrier(chunks_held: bool) -> None:
+    """P-SUB-3: neither for its heartbeat, nor for what was under way at the hub before."""
+    world = started(hubs=("hub-0", "hub-1"))
+    world.held_back = lambda _channel, message: (
+        isinstance(message, Barrier) or (chunks_held and isinstance(message, Chunk))
+    )
+    if chunks_held:
+        world.catalog.put_table("shop", "orders", columns=("id", "lost"))
+        world.pass_time(0.3)  # the heartbeat orders a catch-up, of which nothing comes
+    requests = len(world.said(CatchUp))
+    world.dead.add(0)
+    world.catalog.put_table("shop", "people", columns=("id", "lost"))
+    while world.hub == 0:
+        world.pass_time(0.1)
+    world.pass_time(0.8)
+    assert world.stats().hub == "hub-1"
+    assert len(world.said(CatchUp)) == requests
+    assert any(isinstance(message, Barrier) for _, message in world.kept)
+    world.kept = [(one, message) for one, message in world.kept if isinstance(message, Barrier)]
+    world.release()
+    world.pass_time(0.3)
+    assert len(world.said(CatchUp)) > requests
+    assert world.columns("people") == ("id", "lost")
+
+
 def test_refused_catch_up_is_asked_for_again() -> None:
     world = started()
     world.deaf.add(facts.BULK)

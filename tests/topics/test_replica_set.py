@@ -1,0 +1,240 @@
+"""Followers driven through catch-ups: what is requested when, under which credit, and retried."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+import pytest
+
+from topicast.tests.topics.following import chunk, delta
+from topicast.topics.bulk import CREDIT_DEFAULT
+from topicast.topics.entries import FULL, MINIMAL
+from topicast.topics.follower import (
+    LIVE,
+    SILENCE_S,
+    CaughtUp,
+    Fact,
+    PeerAt,
+    Reset,
+    StreamLost,
+    Tick,
+    Want,
+)
+from topicast.topics.replica_set import Abandoned, Account, ReplicaSet, Step, Unlimited
+from topicast.topics.wire.messages import CatchUp, Chunk, Refused
+
+STEP = 100  # bytes: the smallest credit
+
+
+@dataclass
+class Reader:
+    """A session and limits that a test sets; nothing is fenced, or expected, but what they say."""
+
+    topics_fenced: set[int] = field(default_factory=set)
+    expected: dict[int, int] = field(default_factory=dict)
+
+    def fenced(self, account: Account) -> bool:
+        return account[0] in self.topics_fenced
+
+    def expected_bytes(self, account: Account) -> int:
+        return self.expected.get(account[0], 0)
+
+
+def replicas(*topics: int, reader: Reader | None = None) -> ReplicaSet:
+    """Return a set that follows ``topics`` at full; what is not said is unlimited."""
+    limits = reader or Unlimited()
+    made = ReplicaSet(limits, limits, next_id=count(1).__next__, credit_step=STEP)
+    for topic in topics:
+        made.follow(topic, FULL)
+    return made
+
+
+def feed(one: ReplicaSet, topic: int, fact: Fact, *, now: float) -> list[Step]:
+    steps = list(one.feed((topic, FULL), fact, now=now))
+    one.check()
+    return steps
+
+
+def tick(one: ReplicaSet, *, now: float) -> CatchUp | None:
+    """Let what is overdue be requested."""
+    for topic, _ in one.overdue(now=now):
+        feed(one, topic, Tick(), now=now)
+    return one.request(one.wanted, now=now)
+
+
+def opened(one: ReplicaSet, *, now: float = 0.0) -> CatchUp:
+    request = tick(one, now=now)
+    assert request is not None
+    return request
+
+
+def part(topic: int, stream: int, version: int, **changed: object) -> Chunk:
+    """Return the whole snapshot of a topic, or what ``changed`` makes of it."""
+    return replace(chunk(stream, 0, version, snapshot=True, topic=topic), **changed)  # type: ignore[arg-type]  # each names a field
+
+
+def topics_of(accounts: Iterable[Account]) -> list[int]:
+    return [topic for topic, _ in accounts]
+
+
+def test_one_request_is_opened_for_all_that_is_wanted_in_its_order() -> None:
+    one = replicas(3, 1, 2)
+    request = opened(one)
+    assert [wanted.topic for wanted in request.wanted] == [3, 1, 2]
+    assert (request.stream, request.credit) == (1, CREDIT_DEFAULT)
+    assert one.served_by(1) == ((3, FULL), (1, FULL), (2, FULL))
+    assert tick(one, now=0.5) is None
+
+
+def test_topic_that_is_caught_up_leaves_its_stream_and_the_last_one_closes_it() -> None:
+    one = replicas(1, 2)
+    opened(one)
+    steps = feed(one, 1, part(1, 1, 10), now=0.1)
+    assert steps == [Reset(1, FULL, 5), CaughtUp(part(1, 1, 10), 0)]
+    assert (one.behind_count, topics_of(one.served_by(1))) == (1, [2])
+    feed(one, 2, part(2, 1, 4), now=0.2)
+    assert one.behind_count == 0
+    assert one.deadline is None
+    assert not one.received(1, (2, FULL), now=0.3), "what still comes is cancelled"
+    assert one.processed(1, 500) is None
+
+
+@pytest.mark.parametrize("fact", [PeerAt(5, 99), StreamLost(), Tick()], ids=str)
+def test_nothing_is_requested_before_its_deltas_are_sure_to_come(fact: Fact) -> None:
+    """P-SUB-3: neither for a heartbeat, nor a lost stream, nor an answer that is overdue."""
+    reader = Reader({1}, {1: 1000})
+    one = replicas(1, reader=reader)
+    opened(one)
+    if isinstance(fact, PeerAt):
+        feed(one, 1, part(1, 1, 10), now=0.1)
+    reader.topics_fenced.clear()  # another connection
+    one.lose_streams()
+    assert feed(one, 1, fact, now=10.0) == []
+    assert (one.wanted, one.deadline) == ((), None)
+    reader.topics_fenced.add(1)
+    assert [type(step) for step in feed(one, 1, fact, now=10.0)] == [Want]
+    assert one.wanted == ((1, FULL),)
+
+
+def test_stream_is_granted_only_the_bytes_that_are_expected() -> None:
+    """P-CREDIT-5."""
+    reader = Reader({1, 2}, {1: 600, 2: 400})
+    one = replicas(1, 2, reader=reader)
+    assert opened(one).credit == 1000
+    reader.expected[1] = 300  # as much of what was reserved is held now
+    assert one.processed(1, 300) is None
+    more = one.processed(1, 150)  # of the chunks' headers, say: that is not reserved
+    assert more is not None
+    assert more.amount == 150
+    reader.expected[1] = 0
+    feed(one, 1, part(1, 1, 10), now=0.1)
+    assert one.processed(1, 300) is None, "400 bytes were granted, and are expected"
+    reader.expected[2] = CREDIT_DEFAULT + 1
+    rest = one.processed(1, 0)
+    assert rest is not None
+    assert rest.amount == CREDIT_DEFAULT - 400
+
+
+def test_stream_for_which_nothing_is_reserved_gets_one_byte_and_ends_in_time() -> None:
+    """P-CREDIT-5."""
+    one = replicas(1, reader=Reader({1}))
+    assert opened(one).credit == 1
+    credit = one.processed(1, 200)
+    assert credit is not None
+    assert credit.amount == 200
+
+
+def test_credit_for_less_than_a_step_is_not_worth_its_frame() -> None:
+    one = replicas(1)
+    opened(one)
+    assert one.processed(1, STEP - 1) is None
+    credit = one.processed(1, 1)
+    assert credit is not None
+    assert credit.amount == STEP
+
+
+def test_topic_whose_turn_has_not_come_waits_as_long_as_its_stream_is_active() -> None:
+    """P-CATCH-12."""
+    one = replicas(1, 2)
+    opened(one)
+    for sequence in range(4):
+        now = 1.5 * (sequence + 1)
+        assert one.overdue(now=now) == []
+        first = {"first": sequence == 0, "snapshot": sequence == 0}
+        entries = delta(sequence, sequence + 1).entries
+        token = {"resume_version": sequence + 1, "resume_key": entries[0].key}
+        got = part(1, 1, 10, sequence=sequence, last=False, entries=entries, **first, **token)
+        assert one.received(1, (1, FULL), now=now)
+        feed(one, 1, got, now=now)
+    assert one.overdue(now=6.0 + SILENCE_S - 0.1) == []
+    assert topics_of(one.overdue(now=6.0 + SILENCE_S)) == [1, 2]
+
+
+def test_topic_whose_turn_has_come_is_overdue_when_nothing_more_of_it_comes() -> None:
+    one = replicas(1, 2)
+    opened(one)
+    one.received(1, (1, FULL), now=0.1)
+    one.received(1, (2, FULL), now=1.9)  # the end of the first topic was lost
+    feed(one, 2, part(2, 1, 10, last=False), now=1.9)
+    assert topics_of(one.overdue(now=SILENCE_S)) == [1]
+
+
+def test_silent_stream_is_abandoned_by_what_is_requested_anew() -> None:
+    """P-CATCH-12."""
+    one = replicas(1)
+    opened(one)
+    feed(one, 1, part(1, 1, 10, last=False, entries=delta(0, 1).entries), now=0.1)
+    [want, abandoned] = feed(one, 1, Tick(), now=0.1 + SILENCE_S)
+    assert isinstance(want, Want)
+    assert abandoned == Abandoned(1)
+    again = one.request(one.wanted, now=0.1 + SILENCE_S)
+    assert again is not None
+    assert again.stream == 2
+
+
+def test_topic_that_is_refused_alone_leaves_the_others_in_the_stream() -> None:
+    one = replicas(1, 2)
+    opened(one)
+    refused = Refused(request=1, code="RETRY", message="", retry_ms=300, topic=2)
+    assert feed(one, 2, refused, now=0.0) == []
+    assert topics_of(one.served_by(1)) == [1]
+    again = tick(one, now=0.3)
+    assert again is not None
+    assert [wanted.topic for wanted in again.wanted] == [2]
+
+
+def test_what_is_followed_no_more_is_neither_wanted_nor_served() -> None:
+    one = replicas(1, 2)
+    opened(one)
+    assert one.stop((1, FULL)) == ()
+    assert one.stop((2, FULL)) == (1,), "nothing is left in the stream"
+    assert one.accounts() == ()
+    assert feed(one, 1, part(1, 1, 10), now=0.1) == []
+    one.follow(1, MINIMAL)
+    one.check()
+
+
+def test_steps_end_when_one_of_them_had_the_follower_stopped() -> None:
+    one = replicas(1)
+    opened(one)
+    steps = one.feed((1, FULL), part(1, 1, 10, entries=delta(0, 1).entries), now=0.1)
+    assert isinstance(next(steps), Reset)
+    one.stop((1, FULL))
+    assert list(steps) == []
+    one.check()
+
+
+def test_lost_streams_are_requested_anew_in_one() -> None:
+    one = replicas(1, 2, 3)
+    opened(one)
+    feed(one, 2, part(2, 1, 10), now=0.1)
+    lost = one.lose_streams()
+    assert topics_of(lost) == [1, 3]
+    for topic, _ in lost:
+        feed(one, topic, StreamLost(), now=1.0)
+    again = one.request(one.wanted, now=1.0)
+    assert again is not None
+    assert [wanted.topic for wanted in again.wanted] == [1, 3]
+    follower = one.get((2, FULL))
+    assert follower is not None
+    assert follower.state is LIVE
