@@ -15,8 +15,7 @@ from .ingest.event_window import EventWindow, unpack_state
 from .ingest.read_threads import ReadThreads
 from .metastore.hms import Hms
 from .publish.modes import Policy, unpack_policy
-from .publish.publisher import Publisher
-from .publish.publishing import PublishedState
+from .publish.publisher import PublishedState, Publisher
 from .storage.store import Store
 
 CATALOG_NAME = "hive"  # the one catalog of a Hive metastore that has no others
@@ -105,8 +104,8 @@ def _window(store: Store) -> EventWindow | None:
 def _policy(store: Store) -> Policy:
     try:
         policy = unpack_policy(store.policy)
-        if policy.owed is not None and len(policy.owed.versions) != len(store.versions):
-            raise ValueError(f"{len(policy.owed.versions)} versions in {store.policy[:80]!r}")
+        if policy.remainder is not None and len(policy.remainder.versions) != len(store.versions):
+            raise ValueError(f"{len(policy.remainder.versions)} versions in {store.policy[:80]!r}")
     except (ValueError, ConfigError) as exc:
         raise StoreError("the store", str(exc), REMEDY) from exc
     return policy

@@ -23,11 +23,10 @@ from .ingest.poller import Poll
 from .ingest.read_threads import Answer, ReadThreads
 from .ingest.reads import Read, ReadNames
 from .model.versions import Transaction
-from .publish import publishing
+from .publish import publisher
 from .publish.deltas import delta_of
 from .publish.modes import overrides_text, pack_policy
-from .publish.publisher import Publisher
-from .publish.publishing import PublishedState
+from .publish.publisher import PublishedState, Publisher
 from .serve.port import Reply
 from .status import Status
 from .storage.store import Store
@@ -128,7 +127,7 @@ class Catalogd:
         self._perform(self._catalog.flush(now=now, now_us=now_us), now=now, now_us=now_us)
         if self._catalog.serving:  # before, a hub would hold an empty catalog for complete
             for hub in self._hubs:
-                self._tell(hub, publishing.Tick(), now=now, now_us=now_us)
+                self._tell(hub, publisher.Tick(), now=now, now_us=now_us)
         self._tend(now, now_us)
 
     def close(self) -> None:
@@ -157,7 +156,7 @@ class Catalogd:
             asked.append(Requested(peer=one.peer, message=message))
             return
         hub, channel = self._sockets[one.name]
-        self._tell(hub, publishing.Heard(channel, message), now=now, now_us=now_us)
+        self._tell(hub, publisher.Received(channel, message), now=now, now_us=now_us)
 
     def _on_garbled(self, one: Received, exc: WireError, *, now: float, now_us: int) -> None:
         self._catalog.counts.garbled += 1
@@ -165,7 +164,7 @@ class Catalogd:
             self._link.send(SERVICE, encode(refuse_frame(exc)), one.peer)
             return
         hub, _ = self._sockets[one.name]
-        self._tell(hub, publishing.Garbled(str(exc)), now=now, now_us=now_us)
+        self._tell(hub, publisher.Undecodable(str(exc)), now=now, now_us=now_us)
 
     def _perform(self, effects: Iterable[Effect], *, now: float, now_us: int) -> None:
         for effect in effects:
@@ -206,23 +205,23 @@ class Catalogd:
             floor = self._published.topics[one.topic].floor
             mode = self._published.mode
             delta = delta_of(one, epoch=epoch, start=start, floor=floor, sent_us=now_us, mode=mode)
-            fact = publishing.Committed(one.topic, one.to_version, encode(delta))
+            fact = publisher.Committed(one.topic, one.to_version, encode(delta))
             for hub in self._hubs:
                 self._tell(hub, fact, now=now, now_us=now_us)
 
-    def _tell(self, hub: HubLine, fact: publishing.Fact, *, now: float, now_us: int) -> None:
+    def _tell(self, hub: HubLine, fact: publisher.Fact, *, now: float, now_us: int) -> None:
         for effect in hub.publisher.handle(fact, now=now, now_us=now_us):
             match effect:
-                case publishing.Put(frame=frame):
+                case publisher.Put(frame=frame):
                     self._link.send(hub.socket(BULK_CHANNEL), frame)
-                case publishing.Send(channel=channel, message=message):
+                case publisher.Send(channel=channel, message=message):
                     self._link.send(hub.socket(channel), encode(message))
-                case publishing.Reconnect():
+                case publisher.Reconnect():
                     self._reconnect(hub)
-                case publishing.Ahead(epoch=epoch):
+                case publisher.MintAbove(epoch=epoch):
                     if epoch >= self._published.position[0]:
                         self._catalog.mint_above(epoch)
-                case publishing.Moved(state=state, reason=reason):
+                case publisher.Entered(state=state, reason=reason):
                     log.info("hub: address=%s state=%s reason=%s", hub.address, state, reason)
                 case _:
                     assert_never(effect)
@@ -243,7 +242,7 @@ class Catalogd:
         self._catalog.handle(fact, now=now, now_us=now_us)
         self._published.starts = self._store.starts
         for hub in self._hubs:
-            self._tell(hub, publishing.Minted(), now=now, now_us=now_us)
+            self._tell(hub, publisher.Minted(), now=now, now_us=now_us)
 
     def _tend(self, now: float, now_us: int) -> None:
         """What is done now and then: tombstones, and the picture of ourselves."""

@@ -194,7 +194,7 @@ class Catalog:
         self._publish(self.loader.next_slice(now=now), now_us)
         effects = self._reads(now)
         if self.lifecycle is Lifecycle.SERVING:
-            self.backfill.touch(now=now, at_us=now_us)
+            self.backfill.restamp(now=now, at_us=now_us)
             self.poller.mark_published(self.loader.oldest_unpublished())
         effects += self._commit(now_us)
         unpublished = self._oldest_unpublished()
@@ -282,7 +282,7 @@ class Catalog:
             mode=mode.name,
             overrides=overrides_text(mode),
             offers=mode.offers,
-            topics_to_touch=self.backfill.topics_left,
+            topics_to_backfill=self.backfill.topics_left,
             watermark=poller.watermark,
             newest_event=poller.window.last_id if poller.window else 0,
             metastore_silent_s=poller.silent_s(self._now),

@@ -42,7 +42,7 @@ class Status:
     mode: str
     overrides: str
     offers: int
-    topics_to_touch: int
+    topics_to_backfill: int
     watermark: int
     newest_event: int
     metastore_silent_s: float | None

@@ -1,4 +1,4 @@
-"""Modes: which levels catalogd offers, and of which tables it sends no content.
+"""The modes of catalogd: which levels it offers, and of which tables it sends no content.
 
     mode      readers may join at    content that leaves by broadcast
     full      full                   of every table
@@ -6,7 +6,7 @@
     minimal   minimal                of no table
 
 An override says full or minimal for the tables that match its pattern; the first that matches
-counts. What is withheld leaves as stubs, at every level: who meets one pulls.
+counts. Content that is withheld leaves as stubs, at every level: a reader that needs it pulls.
 Source: docs/design/0003-modes.md.
 """
 
@@ -30,7 +30,7 @@ MODES: Final = {FULL_MODE: FULL, MIXED_MODE: ALL_OFFERED, MINIMAL_MODE: MINIMAL}
 
 OVERRIDES_MAX: Final = 100  # each is matched with every table
 OVERRIDES_TEXT_MAX: Final = 4096  # what a text on the wire may have
-OWED_MODES_MAX: Final = 8  # former modes remembered one by one; then all tables are owed
+FORMER_MODES_MAX: Final = 8  # remembered one by one; with more, the backfill is of all tables
 
 MODE_SETTING: Final = "catalog_topic_mode"
 OVERRIDES_SETTING: Final = "catalog_topic_mode_overrides"
@@ -53,17 +53,17 @@ class Mode:
 
     @property
     def offers(self) -> int:
-        """The levels that readers may join; an override to full is worth nothing without it."""
+        """The levels that readers may join; an override to full needs that level."""
         fuller = any(one.mode == FULL_MODE for one in self.overrides)
         return MODES[self.name] | (FULL if fuller else 0)
 
     @property
     def withholds_nothing(self) -> bool:
-        """Whether every table's content leaves."""
+        """Whether the content of every table leaves."""
         return self.name != MINIMAL_MODE and all(one.mode == FULL_MODE for one in self.overrides)
 
     def withholds(self, table: TableId) -> bool:
-        """Tell whether the content of ``table`` stays here."""
+        """Return whether the content of ``table`` is not sent."""
         if not self.overrides:
             return self.name == MINIMAL_MODE
         return _mode_of(self, table) == MINIMAL_MODE
@@ -73,36 +73,37 @@ MODE_DEFAULT: Final = Mode()
 
 
 @dataclass(frozen=True, slots=True)
-class Owed:
-    """What hubs may hold as stubs though it is withheld no more.
+class Remainder:
+    """The entries that hubs may hold as stubs though they are no longer withheld.
 
-    Entries at or below ``versions``, by ``topic_ids``, of tables that one of ``modes`` withheld.
+    They are at or below ``versions``, by ``topic_ids``, and of tables that one of ``modes``
+    withheld.
     """
 
     modes: tuple[Mode, ...]
     versions: tuple[int, ...]
 
     def includes(self, table: TableId) -> bool:
-        """Tell whether ``table`` was withheld."""
+        """Return whether ``table`` was withheld."""
         return any(mode.withholds(table) for mode in self.modes)
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The mode, and what is still owed since it changed; kept in the store."""
+    """The mode, and what is still to be backfilled since it changed; kept in the store."""
 
     mode: Mode = MODE_DEFAULT
-    owed: Owed | None = None
+    remainder: Remainder | None = None
 
-    def turned(self, mode: Mode, versions: Sequence[int]) -> "Policy":
-        """Return the policy once ``mode`` holds, ``versions`` being those of the topics now."""
+    def changed(self, mode: Mode, versions: Sequence[int]) -> "Policy":
+        """Return the policy with ``mode``, where the topics are at ``versions``."""
         if self.mode.withholds_nothing or mode == self.mode:
-            return Policy(mode, self.owed)
-        former = self.owed.modes if self.owed else ()
+            return Policy(mode, self.remainder)
+        former = self.remainder.modes if self.remainder else ()
         modes = tuple(dict.fromkeys((*former, self.mode)))
-        if len(modes) > OWED_MODES_MAX:
+        if len(modes) > FORMER_MODES_MAX:
             modes = (Mode(MINIMAL_MODE),)
-        return Policy(mode, Owed(modes, tuple(versions)))
+        return Policy(mode, Remainder(modes, tuple(versions)))
 
 
 POLICY_DEFAULT: Final = Policy()
@@ -112,7 +113,7 @@ def parse_mode(name: str, overrides: str) -> Mode:
     """Return the mode of that name, with overrides such as ``tmp_*.*=minimal,other.*=full``.
 
     Raises:
-        ConfigError: there is no such mode, or an override is malformed; names the one.
+        ConfigError: there is no such mode, or an override is malformed; names it.
     """
     if name not in MODES:
         raise ConfigError(MODE_SETTING, name, "full, mixed or minimal")
@@ -130,8 +131,8 @@ def overrides_text(mode: Mode) -> str:
     return ",".join(f"{one.pattern}={one.mode}" for one in mode.overrides)
 
 
-def shown(mode: Mode, topic: int, entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Return what leaves of ``entries`` of ``topic``: stubs for what is withheld."""
+def withhold(mode: Mode, topic: int, entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Return ``entries`` of ``topic`` as they leave: stubs for those that ``mode`` withholds."""
     if topic == NAMESPACE or mode.withholds_nothing:
         return entries
     return tuple(stub(one) if mode.withholds(table_of(one.key)) else one for one in entries)
@@ -139,22 +140,22 @@ def shown(mode: Mode, topic: int, entries: Sequence[Entry]) -> Sequence[Entry]:
 
 def pack_policy(policy: Policy) -> str:
     """Return the text of ``policy`` for the store."""
-    owed = policy.owed
+    remainder = policy.remainder
     return json.dumps(
         {
             "mode": _pair(policy.mode),
-            "owed": [_pair(mode) for mode in owed.modes] if owed else [],
-            "versions": owed.versions if owed else [],
+            "owed": [_pair(mode) for mode in remainder.modes] if remainder else [],
+            "versions": remainder.versions if remainder else [],
         }
     )
 
 
 def unpack_policy(text: str) -> Policy:
-    """Read what ``pack_policy`` wrote; an empty text is the policy of a store that is new.
+    """Return the policy that ``pack_policy`` packed; an empty text is that of a new store.
 
     Raises:
-        ValueError: it is no policy's.
-        ConfigError: a mode in it is none.
+        ValueError: the text is malformed.
+        ConfigError: there is no such mode.
     """
     if not text:
         return Policy()
@@ -165,7 +166,7 @@ def unpack_policy(text: str) -> Policy:
         versions = tuple(int(version) for version in fields["versions"])
     except (KeyError, TypeError) as exc:
         raise ValueError(f"no policy: {text[:80]!r}") from exc
-    return Policy(mode, Owed(modes, versions) if modes else None)
+    return Policy(mode, Remainder(modes, versions) if modes else None)
 
 
 def _pair(mode: Mode) -> tuple[str, str]:

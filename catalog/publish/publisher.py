@@ -1,20 +1,24 @@
-"""Publisher: catalogd's half of the connection pair to one hub, as a pure state machine.
+"""catalogd's half of the connection pair to one hub, as a pure state machine.
 
     WAITING ──▶ CONNECTING ──welcomes, Have──▶ ANNOUNCED ──Filed──▶ LEADING
        ▲                         │ ahead            ▲
        │                         └──▶ COMPARING ────┘ a new epoch
        └── silent, refused, another hub ── from any state
 
-Invariants: nothing of a start is sent before the hub's holdings were compared with our starts, and
-no delta before the hub has answered the announcement; what a hub has not filed is bounded. A delta
-that is not sent, or is lost, is a gap to the hub, which asks for a catch-up.
+Invariants: nothing of a start is sent before the versions that the hub holds were compared with our
+starts, and no delta before the hub has answered the announcement; the frames that a hub has not
+filed are bounded. A delta that is not sent, or is lost, is a gap to the hub, which catches up.
 """
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from math import inf
 from random import Random
 from typing import Final
 
 from ...topics.bulk import RETRY_MS, Sender, chunks
+from ...topics.entries import Entry
 from ...topics.errors import WireError
 from ...topics.liveness import LOST, SUSPECT, Liveness
 from ...topics.topic import Topic
@@ -38,49 +42,27 @@ from ...topics.wire.messages import (
     Welcome,
 )
 from ...topics.wire.refusal import Refusal
-from ..model.lineage import Claim, Verdict, by_topic, judge
+from ..model.lineage import Claim, StartRecord, Verdict, by_topic, judge
 from .deltas import Unacknowledged
-from .publishing import (
-    ANNOUNCED,
-    COMPARING,
-    CONNECTING,
-    LEADING,
-    WAITING,
-    Ahead,
-    Committed,
-    Counts,
-    Effect,
-    Fact,
-    Garbled,
-    Heard,
-    Lost,
-    Minted,
-    Moved,
-    PublishedState,
-    Put,
-    Reconnect,
-    Send,
-    State,
-    Tick,
-)
+from .modes import MODE_DEFAULT, Mode, withhold
 
 HEARTBEAT_MS: Final = 250
-PROBE_S: Final = 1.0  # an idle hub says nothing, so it is greeted again, which it answers
-SILENCE_S: Final = 2.0  # without a word on one of the connections: both are made anew
-WELCOME_S: Final = 3.0  # a hub may talk and not welcome us: its answer was lost
+PROBE_S: Final = 1.0  # an idle hub sends nothing, so Hello is repeated, which it answers
+SILENCE_S: Final = 2.0  # without a message on one of the connections: both are made anew
+WELCOME_S: Final = 3.0  # a hub may send messages and no Welcome: its answer was lost
 BACKOFF_S: Final = 0.1  # before the first attempt; doubled by each, and jittered
 BACKOFF_S_MAX: Final = 0.5  # a hub that is back is found within a second
 SLOW_S: Final = 10.0  # for what does not pass by itself: another version, garbage
-WAIT_S_MAX: Final = 30.0  # the longest that a hub can make us wait
+WAIT_S_MAX: Final = 30.0  # the longest pause that a hub can impose
 AHEAD_S: Final = 1.0  # between two epochs for one hub, doubled by each: two catalogds that
 AHEAD_S_MAX: Final = 60.0  # publish to one hub must not race through epochs
 TURN_BYTES: Final = 512 << 10  # of chunks: two large ones, then deltas have their turn
 
-OURS_AGAIN: Final = (
+RECONNECT_ON: Final = (  # the hub restarted, or follows another start
     Refusal.HELLO,
     Refusal.START,
     Refusal.AHEAD,
-)  # the hub restarted, or follows another start
+)
 OF_ONE_MESSAGE: Final = (
     Refusal.DELTA,
     Refusal.CHUNK,
@@ -91,6 +73,136 @@ OF_ONE_MESSAGE: Final = (
 )
 CHANNELS: Final = (CONTROL_CHANNEL, BULK_CHANNEL)
 HUB: Final = b"hub"  # the one peer of the sender
+
+
+class State(StrEnum):
+    """The states of a publisher, as in the diagram above."""
+
+    WAITING = "WAITING"
+    CONNECTING = "CONNECTING"
+    COMPARING = "COMPARING"
+    ANNOUNCED = "ANNOUNCED"
+    LEADING = "LEADING"
+
+
+@dataclass(slots=True, kw_only=True)
+class PublishedState:
+    """What all publishers of a catalogd publish: one object, kept up to date by catalogd.
+
+    ``topics`` are by ``topic_ids``, and hold what is committed whenever a publisher is called.
+    ``starts`` are those of the current epoch, the last is the running one. ``mode`` is as stored.
+    """
+
+    topics: Mapping[int, Topic]
+    starts: tuple[StartRecord, ...]
+    catalog_address: str
+    catalog_name: str
+    watermark: int = 0
+    mode: Mode = MODE_DEFAULT
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """The current epoch and start."""
+        return self.starts[-1].epoch, self.starts[-1].start
+
+    def publishable(self, topic: int, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Return ``entries`` of ``topic`` as they may leave: stubs for those that are withheld."""
+        return withhold(self.mode, topic, entries)
+
+
+@dataclass(frozen=True, slots=True)
+class Reconnect:
+    """Close both connections and make new ones; what was queued on the old ones is void."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send ``message`` on ``channel``; if it cannot be sent, drop it."""
+
+    channel: int
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Send ``frame``, an encoded delta, on bulk; if it cannot be sent, drop it."""
+
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MintAbove:
+    """Mint an epoch above ``epoch``, unless ours is above it by now, and pass Minted to all."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """Log that the publisher has entered ``state`` because of ``reason``."""
+
+    state: State
+    reason: str
+
+
+Effect = Reconnect | Send | Put | MintAbove | Entered
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """The hub sent ``message`` on ``channel``."""
+
+    channel: int
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Undecodable:
+    """The hub sent a frame that is not of the protocol."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A transaction is durable; ``frame`` is its encoded delta."""
+
+    topic: int
+    version: int
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Minted:
+    """A new epoch has begun: the published state and its topics say so already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The connections are gone."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed, or a turn ends."""
+
+
+Fact = Received | Undecodable | Committed | Minted | Lost | Tick
+
+
+@dataclass(slots=True)
+class Counts:
+    """What happened since this publisher was made."""
+
+    deltas: int = 0
+    delta_bytes: int = 0
+    skipped: int = 0
+    chunks: int = 0
+    refused: int = 0
+    strange: int = 0  # messages that are not for a publisher
+    reconnects: int = 0
 
 
 class Publisher:
@@ -107,7 +219,7 @@ class Publisher:
             registration: 16 random bytes, the same for the life of the process.
             rng: For jitter.
         """
-        self.state: State = WAITING
+        self.state: State = State.WAITING
         self.reason = "starting"
         self.hub = 0
         self.counts = Counts()
@@ -134,12 +246,12 @@ class Publisher:
     @property
     def deadline(self) -> float:
         """The time at which a Tick has work to do at the latest."""
-        if self.state == WAITING:
+        if self.state == State.WAITING:
             return self._connect_at
         if self._sender.ready:
             return -inf
         times = [liveness.deadline for liveness in self._liveness.values()]
-        if self.state == CONNECTING:
+        if self.state == State.CONNECTING:
             times.append(self._welcome_by)
         return min(*times, self._heartbeat_at) if self._announced else min(times)
 
@@ -164,13 +276,13 @@ class Publisher:
                 return self._on_committed(fact)
             case Minted():
                 return self._on_minted(now)
-            case _ if self.state == WAITING:
+            case _ if self.state == State.WAITING:
                 return ()  # of connections that were given up
-            case Heard(channel=channel, message=message):
+            case Received(channel=channel, message=message):
                 self._liveness[channel].heard(now)
                 self._probed.discard(channel)
-                return self._on_heard(channel, message, now)
-            case Garbled(reason=reason):
+                return self._on_message(channel, message, now)
+            case Undecodable(reason=reason):
                 return self._leave(f"no message of ours: {reason}", now=now, wait_s=SLOW_S)
             case Lost(reason=reason):
                 return self._leave(reason, now=now)
@@ -178,16 +290,16 @@ class Publisher:
     def check(self) -> None:
         """Assert every invariant."""
         assert self._announced or not (len(self._sender) or len(self._unacked))
-        assert self.state not in (COMPARING, ANNOUNCED, LEADING) or self._have is not None
-        assert (self.state == WAITING) is (not self._liveness)
+        assert self.state in (State.WAITING, State.CONNECTING) or self._have is not None
+        assert (self.state == State.WAITING) is (not self._liveness)
         assert self.unacknowledged_bytes >= 0
 
     @property
     def _announced(self) -> bool:
-        return self.state in (ANNOUNCED, LEADING)
+        return self.state in (State.ANNOUNCED, State.LEADING)
 
     def _on_tick(self, now: float) -> tuple[Effect, ...]:
-        if self.state == WAITING:
+        if self.state == State.WAITING:
             return self._connect(now) if now >= self._connect_at else ()
         effects = self._watch(now)
         if self._announced and now >= self._heartbeat_at:
@@ -195,7 +307,7 @@ class Publisher:
         return (*effects, *self._turn())
 
     def _on_committed(self, fact: Committed) -> tuple[Effect, ...]:
-        if self.state != LEADING:
+        if self.state != State.LEADING:
             return ()
         if not self._unacked.put(fact.topic, fact.version, len(fact.frame)):
             self.counts.skipped += 1
@@ -205,11 +317,11 @@ class Publisher:
         return (Put(fact.frame),)
 
     def _on_minted(self, now: float) -> tuple[Effect, ...]:
-        if self.state == COMPARING:
+        if self.state == State.COMPARING:
             return self._compare(now)
         return self._announce(now, "a new epoch") if self._announced else ()
 
-    def _on_heard(self, channel: int, message: Message, now: float) -> tuple[Effect, ...]:
+    def _on_message(self, channel: int, message: Message, now: float) -> tuple[Effect, ...]:
         match message:
             case Welcome():
                 return self._on_welcome(channel, message, now)
@@ -239,16 +351,16 @@ class Publisher:
             return self._leave("another hub answers at this address", now=now)
         self.hub = message.hub
         self._welcomed.add(channel)
-        return self._compare(now) if self.state == CONNECTING else ()
+        return self._compare(now) if self.state == State.CONNECTING else ()
 
     def _on_have(self, message: Have, now: float) -> tuple[Effect, ...]:
         place = message.epoch, message.start
-        if self.state == LEADING and place != self._published.position:
+        if self.state == State.LEADING and place != self._published.position:
             return self._leave("the hub follows another start", now=now)
         self._have = message
         if self._announced and place == self._published.position:
             return self._lead()
-        if self.state == COMPARING:
+        if self.state == State.COMPARING:
             return ()
         return self._compare(now)  # also where it holds something else by now than was judged
 
@@ -273,7 +385,7 @@ class Publisher:
         self._ahead_s = AHEAD_S if led_long else min(2 * self._ahead_s, AHEAD_S_MAX)
         self._ahead_at = now + self._ahead_s
         reason = f"the hub is ahead: epoch {have.epoch} start {have.start}"
-        return *self._move(COMPARING, reason), Ahead(have.epoch)
+        return *self._move(State.COMPARING, reason), MintAbove(have.epoch)
 
     def _announce(self, now: float, reason: str) -> tuple[Effect, ...]:
         self._sender.remove_peer(HUB)
@@ -288,13 +400,13 @@ class Publisher:
             catalog_address=self._published.catalog_address,
             catalog_name=self._published.catalog_name,
         )
-        return *self._move(ANNOUNCED, reason), Send(CONTROL_CHANNEL, announce)
+        return *self._move(State.ANNOUNCED, reason), Send(CONTROL_CHANNEL, announce)
 
     def _lead(self) -> tuple[Effect, ...]:
-        if self.state != ANNOUNCED:
+        if self.state != State.ANNOUNCED:
             return ()
         self._failures = 0
-        return self._move(LEADING, "the hub follows")
+        return self._move(State.LEADING, "the hub follows")
 
     def _on_filed(self, message: Filed) -> tuple[Effect, ...]:
         if not self._announced or (message.epoch, message.start) != self._published.position:
@@ -310,8 +422,13 @@ class Publisher:
             text = "nothing is announced to you yet: ask again"
             refusal = Refused(request=stream, code=Refusal.START, message=text, retry_ms=RETRY_MS)
             return (Send(BULK_CHANNEL, refusal),)
-        shown = self._published.shown
-        parts = chunks(stream, message.wanted, find=self._find, stamp=self._place, visible=shown)
+        parts = chunks(
+            stream,
+            message.wanted,
+            find=self._find,
+            stamp=self._stamp,
+            visible=self._published.publishable,
+        )
         busy = self._sender.open(HUB, stream, credit=message.credit, parts=parts)
         return (Send(BULK_CHANNEL, busy.message),) if busy else self._turn()
 
@@ -322,15 +439,15 @@ class Publisher:
             return ()
         reason = f"the hub refuses: {message.code} {message.message}"
         if message.code in OF_ONE_MESSAGE:
-            return (Moved(self.state, reason),)
-        soon = message.code in OURS_AGAIN or message.retry_ms
+            return (Entered(self.state, reason),)
+        soon = message.code in RECONNECT_ON or message.retry_ms
         wait_s = min(message.retry_ms / 1000, WAIT_S_MAX) if soon else SLOW_S
         return self._leave(reason, now=now, wait_s=wait_s)
 
     def _watch(self, now: float) -> tuple[Effect, ...]:
         """Greet the hub where it is silent; give it up where it stays so."""
         effects: tuple[Effect, ...] = ()
-        if self.state == CONNECTING and now >= self._welcome_by:
+        if self.state == State.CONNECTING and now >= self._welcome_by:
             return self._leave(f"no welcome within {WELCOME_S} s", now=now)
         for channel, liveness in self._liveness.items():
             state = liveness.state(now)
@@ -372,7 +489,7 @@ class Publisher:
         self._welcome_by = now + WELCOME_S
         self._liveness = {c: Liveness(now, PROBE_S, SILENCE_S) for c in CHANNELS}
         greetings = map(self._greeting, CHANNELS)
-        return Reconnect(), *self._move(CONNECTING, self.reason), *greetings
+        return Reconnect(), *self._move(State.CONNECTING, self.reason), *greetings
 
     def _greeting(self, channel: int) -> Send:
         hello = Hello(
@@ -394,11 +511,11 @@ class Publisher:
         self._sender.remove_peer(HUB)
         self._unacked.clear()
         self._liveness, self._probed, self._welcomed, self._have = {}, set(), set(), None
-        return self._move(WAITING, reason)
+        return self._move(State.WAITING, reason)
 
     def _move(self, state: State, reason: str) -> tuple[Effect, ...]:
         self.state, self.reason = state, reason
-        return (Moved(state, reason),)
+        return (Entered(state, reason),)
 
     def _find(self, wanted: Wanted) -> Topic | Refused:
         topic = self._published.topics.get(wanted.topic)
@@ -407,5 +524,5 @@ class Publisher:
         text = f"no topic {wanted.topic}: there are {len(self._published.topics) - 1}"
         return Refused(request=0, code=Refusal.UNKNOWN, message=text, retry_ms=0)
 
-    def _place(self) -> tuple[int, int]:
+    def _stamp(self) -> tuple[int, int]:
         return self._published.position[1], self._now_us

@@ -318,7 +318,7 @@ class AdminOrders:
             "mode": mode.name,
             "overrides": overrides_text(mode),
             "offers": offered_names(mode.offers),
-            "topics_to_touch": self._backfill.topics_left,
+            "topics_to_backfill": self._backfill.topics_left,
         }
         self._answer(peer, order.request, facts)
 

@@ -52,7 +52,7 @@ CATALOGD: Final[Table] = {
     "watermark": (GAUGE, "HMS event id up to which everything is published"),
     "offers": (GAUGE, "Levels that may be joined: 1 minimal, 2 full, 3 both"),
     "loop_silent_s": (GAUGE, "Seconds since the loop turned last; above 10 it hangs"),
-    "topics_to_touch": (GAUGE, "Topics in which something that was withheld is still to be sent"),
+    "topics_to_backfill": (GAUGE, "Topics in which content that was withheld is still to be sent"),
     "newest_event": (GAUGE, "Newest HMS event id that was seen"),
     "metastore_silent_s": (GAUGE, "Seconds since the metastore answered a poll for events"),
     "databases": (GAUGE, "Databases"),

@@ -31,10 +31,9 @@ from typing import Any, NamedTuple
 import zmq
 
 from topicast.catalog.model.lineage import StartRecord
-from topicast.catalog.publish import publishing
+from topicast.catalog.publish import publisher
 from topicast.catalog.publish.deltas import UNACKED_MAX
-from topicast.catalog.publish.publisher import Publisher
-from topicast.catalog.publish.publishing import PublishedState
+from topicast.catalog.publish.publisher import PublishedState, Publisher
 from topicast.tests.bench.report import beside, say
 from topicast.tests.cli.processes import Running, running
 from topicast.topics.entries import FULL, Entry
@@ -196,25 +195,25 @@ class Writer:
         self.publisher = Publisher(
             published, name="bench", registration=bytes(16), rng=random.Random(1)
         )
-        while self.publisher.state != publishing.LEADING:
+        while self.publisher.state != publisher.State.LEADING:
             self.turn(0.05)
 
     def turn(self, timeout_s: float) -> None:
         """Hear the hub, and say what is due."""
         for one in self.link.poll(timeout_s):
             channel = next(number for number, name in SOCKETS.items() if name == one.name)
-            self.tell(publishing.Heard(channel, decode(one.frame)))
-        self.tell(publishing.Tick())
+            self.tell(publisher.Received(channel, decode(one.frame)))
+        self.tell(publisher.Tick())
 
-    def tell(self, fact: publishing.Fact) -> None:
+    def tell(self, fact: publisher.Fact) -> None:
         now = time.monotonic()
         for effect in self.publisher.handle(fact, now=now, now_us=int(now * 1e6)):
             match effect:
-                case publishing.Put(frame=frame):
+                case publisher.Put(frame=frame):
                     self.link.send("bulk", frame)
-                case publishing.Send(channel=channel, message=message):
+                case publisher.Send(channel=channel, message=message):
                     self.link.send(SOCKETS[channel], encode(message))
-                case publishing.Reconnect():
+                case publisher.Reconnect():
                     for name in SOCKETS.values():
                         self.link.connect_dealer(name, self.address)
                 case _:
@@ -229,7 +228,7 @@ class Writer:
                 self.turn(0.05)
             self.topics[TOPIC].file((entry,))
             self.topics[TOPIC].version = version
-            self.tell(publishing.Committed(TOPIC, version, frame))
+            self.tell(publisher.Committed(TOPIC, version, frame))
             if version % 64 == 0:
                 self.turn(0.0)
 

@@ -18,10 +18,9 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from topicast.catalog.model.lineage import StartRecord
-from topicast.catalog.publish import publishing
+from topicast.catalog.publish import publisher
 from topicast.catalog.publish.modes import MODE_DEFAULT, Mode
-from topicast.catalog.publish.publisher import Publisher
-from topicast.catalog.publish.publishing import PublishedState
+from topicast.catalog.publish.publisher import PublishedState, Publisher
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import running
 from topicast.tests.subscriber.desk import serve
@@ -71,20 +70,20 @@ class Scripted:
             left_s = until - time.monotonic()
             for one in self._link.poll(min(max(left_s, 0.0), 0.05)):
                 self._hear(one)
-            self._tell(publishing.Tick())
+            self._tell(publisher.Tick())
             if left_s <= 0:
                 return
 
     def settle(self) -> None:
         """Turn until the hub has filed everything."""
-        while self._publisher.state != publishing.LEADING or self._publisher.lag_versions:
+        while self._publisher.state != publisher.State.LEADING or self._publisher.lag_versions:
             self.turn(0.02)
 
     def commit(self, delta: Delta) -> None:
         """Publish ``delta``, which the catalog has just made."""
         frame = encode(delta)
         self.at[delta.topic, delta.to_version] = time.monotonic()
-        self._tell(publishing.Committed(delta.topic, delta.to_version, frame))
+        self._tell(publisher.Committed(delta.topic, delta.to_version, frame))
 
     def wait_for(self, reader: "Reader") -> object:
         """Turn until ``reader`` has answered; return its answer."""
@@ -103,17 +102,17 @@ class Scripted:
                 self._link.send("service", encode(answer), one.peer)
             return
         channel = next(c for c, name in CHANNELS.items() if name == one.name)
-        self._tell(publishing.Heard(channel, message))
+        self._tell(publisher.Received(channel, message))
 
-    def _tell(self, fact: publishing.Fact) -> None:
+    def _tell(self, fact: publisher.Fact) -> None:
         now = time.monotonic()
         for effect in self._publisher.handle(fact, now=now, now_us=int(now * 1e6)):
             match effect:
-                case publishing.Put(frame=frame):
+                case publisher.Put(frame=frame):
                     self._link.send("bulk", frame)
-                case publishing.Send(channel=channel, message=message):
+                case publisher.Send(channel=channel, message=message):
                     self._link.send(CHANNELS[channel], encode(message))
-                case publishing.Reconnect():
+                case publisher.Reconnect():
                     for name in CHANNELS.values():
                         self._link.connect_dealer(name, self._hub)
                 case _:

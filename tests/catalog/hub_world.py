@@ -8,14 +8,14 @@ from random import Random
 from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.publish.deltas import UNACKED_BYTES_MAX, UNACKED_MAX, delta_of
-from topicast.catalog.publish.publisher import Publisher
-from topicast.catalog.publish.publishing import (
-    Ahead,
+from topicast.catalog.publish.publisher import (
     Committed,
-    Heard,
+    MintAbove,
     Minted,
     PublishedState,
+    Publisher,
     Put,
+    Received,
     Reconnect,
     Send,
     Tick,
@@ -69,7 +69,7 @@ class MiniCatalog:
         self.start(self.published.position[0], fresh_id=self.started)
 
     def mint(self, at_least: int) -> bool:
-        """Do what catalogd does for Ahead; False if it was done for another hub already."""
+        """Do what catalogd does for MintAbove; False if it was done for another hub already."""
         epoch, start = self.published.position
         if at_least < epoch:
             return False
@@ -154,7 +154,7 @@ class World:
             self._deliver_to_hub(site)
             while site.to_publisher and site.to_publisher[0][0] <= self.now:
                 _, channel, frame = site.to_publisher.popleft()
-                self.tell(site, Heard(channel, decode(frame)))
+                self.tell(site, Received(channel, decode(frame)))
             self.tell(site, Tick())
             site.publisher.check()
             assert site.publisher.unacknowledged_bytes <= UNACKED_BYTES_MAX
@@ -176,7 +176,7 @@ class World:
                     self._send(site.to_hub, channel, encode(message))
                 case Put(frame=frame):
                     self._send(site.to_hub, BULK_CHANNEL, frame)
-                case Ahead(epoch=epoch):
+                case MintAbove(epoch=epoch):
                     if self.catalog.mint(epoch):
                         for other in self.sites:
                             self.tell(other, Minted())

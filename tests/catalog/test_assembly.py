@@ -116,7 +116,7 @@ def test_mode_is_kept_and_a_flag_changes_it(config: CatalogdConfig) -> None:
     assert started(catalog_topic_mode_overrides="a.*=full") == ("minimal", "a.*=full", 3)
     assert started(catalog_topic_mode="mixed", catalog_topic_mode_overrides="") == ("mixed", "", 3)
     store = store_of(config)
-    assert unpack_policy(store.policy).owed is not None, "nothing was touched yet"
+    assert unpack_policy(store.policy).remainder is not None, "nothing was re-stamped yet"
     store.close()
 
 

@@ -21,8 +21,7 @@ from topicast.catalog.ingest.poller import Polled
 from topicast.catalog.ingest.read_threads import ReadThreads
 from topicast.catalog.ingest.reads import NamesRead
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.catalog.publish.publisher import WELCOME_S, Publisher
-from topicast.catalog.publish.publishing import CONNECTING, WAITING, PublishedState
+from topicast.catalog.publish.publisher import WELCOME_S, PublishedState, Publisher, State
 from topicast.catalog.storage.store import GRAVES_AGE_MAX_US, Store
 from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.statestored import Statestored
@@ -319,10 +318,10 @@ def test_hubs_are_told_nothing_before_the_names_are_known(shell: Callable[..., S
     found = shell("tcp://127.0.0.1:1", place=None)
     found.turn(passed_s=1.0)
     assert found.catalogd.status.problem
-    assert found.publishers[0].state == WAITING
+    assert found.publishers[0].state == State.WAITING
     found.turn(Polled(poll=1, current_id=3, events=()))
     found.turn(NamesRead(databases={"d": (b"struct", ())}))
-    assert found.publishers[0].state == CONNECTING
+    assert found.publishers[0].state == State.CONNECTING
     found.turn(passed_s=1.0)
     assert found.catalogd.status.problem == ""
 
@@ -355,7 +354,9 @@ def test_hub_that_sends_garbage_is_left_and_counted(shell: Callable[..., Shell])
     hello = until(greeted, timeout_s=WAIT_S, what="a greeting")[0]
     hub.send("hub", b"garbage of a stranger", hello.peer)
     publisher = found.publishers[0]
-    until(lambda: found.turn() or publisher.state == WAITING, timeout_s=WAIT_S, what="it leaves")
+    until(
+        lambda: found.turn() or publisher.state == State.WAITING, timeout_s=WAIT_S, what="it leaves"
+    )
     hub.close()
     assert publisher.reason.startswith("no message of ours")
     assert found.core.counts.garbled == 1

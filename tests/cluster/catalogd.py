@@ -10,11 +10,10 @@ from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.read_threads import perform
 from topicast.catalog.ingest.reads import Read, ReadNames
 from topicast.catalog.model.versions import Transaction, WriteRow
-from topicast.catalog.publish import publishing
+from topicast.catalog.publish import publisher
 from topicast.catalog.publish.deltas import delta_of
 from topicast.catalog.publish.modes import Mode, overrides_text, parse_mode
-from topicast.catalog.publish.publisher import Publisher
-from topicast.catalog.publish.publishing import PublishedState
+from topicast.catalog.publish.publisher import PublishedState, Publisher
 from topicast.catalog.serve.port import Reply
 from topicast.tests.cluster.hub import TICK_S
 from topicast.tests.cluster.metastore import port_of
@@ -116,7 +115,7 @@ class CatalogProcess:
         self.turn(())
         if self.catalog is not None and self.catalog.serving:
             for number in range(len(self.publishers)):
-                self.tell(number, publishing.Tick())
+                self.tell(number, publisher.Tick())
         self.world.at(TICK_S, lambda: self._tick(life))
 
     def turn(self, facts: Iterable[object]) -> None:
@@ -212,7 +211,7 @@ class CatalogProcess:
             )
             check_withheld(delta, self.mode)
             for number in range(len(self.publishers)):
-                fact = publishing.Committed(
+                fact = publisher.Committed(
                     one.topic, one.to_version, self.world.frames.write(delta)
                 )
                 self.tell(number, fact)
@@ -232,25 +231,25 @@ class CatalogProcess:
         )
         self.published.starts = self.store.starts
         for number in range(len(self.publishers)):
-            self.tell(number, publishing.Minted())
+            self.tell(number, publisher.Minted())
 
-    def tell(self, number: int, fact: publishing.Fact) -> None:
+    def tell(self, number: int, fact: publisher.Fact) -> None:
         world = self.world
-        publisher = self.publishers[number]
-        for effect in publisher.handle(fact, now=world.now, now_us=world.now_us):
+        to_hub = self.publishers[number]
+        for effect in to_hub.handle(fact, now=world.now, now_us=world.now_us):
             match effect:
-                case publishing.Put(frame=frame):
+                case publisher.Put(frame=frame):
                     self._to_hub(number, 2, frame)
-                case publishing.Send(channel=channel, message=message):
+                case publisher.Send(channel=channel, message=message):
                     self._to_hub(number, channel, self.world.frames.write(message))
-                case publishing.Reconnect():
+                case publisher.Reconnect():
                     self.lines[number] += 1
-                case publishing.Ahead(epoch=epoch):
+                case publisher.MintAbove(epoch=epoch):
                     if epoch >= self.store.epoch:
                         self.catalog.mint_above(epoch)
                 case _:
                     pass
-        self.world.check(publisher)
+        self.world.check(to_hub)
 
     def _to_hub(self, number: int, channel: int, frame: bytes) -> None:
         hub = self.world.hubs[number]
@@ -261,7 +260,7 @@ class CatalogProcess:
     def take_hub(self, place: bytes, frame: bytes) -> None:
         _, number, channel, life, line, _ = place.decode().split("/")
         if self.alive and int(life) == self.life and int(line) == self.lines[int(number)]:
-            self.tell(int(number), publishing.Heard(int(channel), self.world.frames.read(frame)))
+            self.tell(int(number), publisher.Received(int(channel), self.world.frames.read(frame)))
 
     def take_asked(self, peer: bytes, frame: bytes) -> None:
         if self.alive and peer.endswith(b"/%d" % self.life):

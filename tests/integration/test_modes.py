@@ -64,7 +64,7 @@ def turn(daemons: Daemons, *words: str, offered: int) -> None:
 
     def shown() -> bool:
         facts = catalogd(daemons)
-        return (facts.get("mode"), facts.get("topics_to_touch")) == (words[0], 0)
+        return (facts.get("mode"), facts.get("topics_to_backfill")) == (words[0], 0)
 
     until(shown, timeout_s=40, what="the mode in the status, and the end of the touch")
 

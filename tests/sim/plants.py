@@ -33,7 +33,7 @@ PLANTS = (
     Plant(
         "what was withheld is sent when it is withheld no more",
         BY_SEED,
-        (Line(Backfill, "_is_owed", "entry.version <= self._upto[number]", "False"),),
+        (Line(Backfill, "_remains", "entry.version <= self._upto[number]", "False"),),
     ),
     Plant(
         "a load that an event overtook is read again",

@@ -1,10 +1,10 @@
-"""What was withheld comes back: touched in pieces, with the same content, once and for all."""
+"""What was withheld comes back: restamped in pieces, with the same content, once and for all."""
 
 from topicast.catalog.model.versions import Transaction, VersionLog
-from topicast.catalog.publish.backfill import PAUSE_S, PIECE_BYTES_MAX, PIECE_ENTRIES_MAX, Backfill
+from topicast.catalog.publish.backfill import PAUSE_S, STEP_BYTES_MAX, STEP_ENTRIES_MAX, Backfill
 from topicast.catalog.publish.deltas import delta_of
 from topicast.catalog.publish.modes import Mode, Policy, pack_policy, parse_mode, unpack_policy
-from topicast.catalog.publish.publishing import Committed, Heard
+from topicast.catalog.publish.publisher import Committed, Received
 from topicast.tests.catalog.core import Core, loaded
 from topicast.tests.catalog.hub_world import World
 from topicast.topics.entries import FULL, STUB, VALUE, Entry
@@ -20,7 +20,7 @@ LEAN, MIXED = Mode("minimal"), Mode("mixed")
 TABLE = table_key("d", "t")
 
 
-def touched(core: Core, turns: int = 10) -> list[Transaction]:
+def restamped(core: Core, turns: int = 10) -> list[Transaction]:
     """Let time pass; return what was committed meanwhile."""
     before = len(core.committed)
     core.turn(turns)
@@ -32,11 +32,11 @@ def rows(core: Core, table: str = "t") -> dict[bytes, Entry]:
     return {entry.key: entry for entry in topic.rows(table_key("d", table))}
 
 
-def test_nothing_is_touched_when_content_begins_to_be_withheld() -> None:
+def test_nothing_is_restamped_when_content_begins_to_be_withheld() -> None:
     core = loaded()
     assert core.catalog.backfill.change(LEAN)
     assert not core.catalog.backfill.change(LEAN)
-    assert touched(core) == []
+    assert restamped(core) == []
     assert core.policies[-1] == Policy(LEAN)
 
 
@@ -47,7 +47,7 @@ def test_what_is_withheld_no_more_gets_a_new_version_and_keeps_its_content() -> 
     before = rows(core)
     core.catalog.backfill.change(MIXED)
     assert core.catalog.deadline(core.now) <= core.now
-    (one,) = touched(core)
+    (one,) = restamped(core)
     after = rows(core)
     assert [entry.key for entry in one.entries] == sorted(before, reverse=True), "the table last"
     for key, old in before.items():
@@ -56,11 +56,11 @@ def test_what_is_withheld_no_more_gets_a_new_version_and_keeps_its_content() -> 
         assert (new.schema_version, new.data_version) == (old.schema_version, old.data_version)
     assert after[TABLE].value == before[TABLE].value
     assert one.changes == (), "nothing changed at the metastore"
-    assert core.policies[-1] == Policy(MIXED), "nothing is owed any more"
+    assert core.policies[-1] == Policy(MIXED), "nothing remains any more"
     assert core.catalog.backfill.deadline is None
 
 
-def test_partitions_keep_their_versions_when_their_block_is_touched() -> None:
+def test_partitions_keep_their_versions_when_their_block_is_restamped() -> None:
     core = loaded()
     key = next(key for key in rows(core) if key != TABLE)
     old = rows(core)[key]
@@ -72,27 +72,27 @@ def test_partitions_keep_their_versions_when_their_block_is_touched() -> None:
     assert records[0] == records[1]
 
 
-def test_only_tables_that_an_override_withheld_are_touched() -> None:
+def test_only_tables_that_an_override_withheld_are_restamped() -> None:
     core = loaded()
     core.create("d", "u")
     core.turn(20)
     core.catalog.backfill.change(parse_mode("mixed", "d.u=minimal"))
     core.turn()
     core.catalog.backfill.change(parse_mode("mixed", ""))
-    assert [entry.key for one in touched(core) for entry in one.entries] == [table_key("d", "u")]
+    assert [entry.key for one in restamped(core) for entry in one.entries] == [table_key("d", "u")]
 
 
-def test_what_is_still_withheld_is_not_touched() -> None:
+def test_what_is_still_withheld_is_not_restamped() -> None:
     core = loaded()
     core.catalog.backfill.change(LEAN)
     core.catalog.backfill.change(parse_mode("mixed", "d.t=minimal"))
-    assert touched(core) == []
+    assert restamped(core) == []
     core.catalog.backfill.change(MIXED)
-    assert len(touched(core)) == 1
+    assert len(restamped(core)) == 1
 
 
 def many(count: int, size: int) -> tuple[Backfill, VersionLog]:
-    """Return an offering that owes ``count`` tables of ``size`` bytes, all in one topic."""
+    """Return an backfill that owes ``count`` tables of ``size`` bytes, all in one topic."""
     topics = {0: Topic(), 0xFFFE: Topic()}
     version_log = VersionLog(topics)
 
@@ -102,60 +102,60 @@ def many(count: int, size: int) -> tuple[Backfill, VersionLog]:
 
     version_log.write(0, build, source=0, at_us=1)
     version_log.take()
-    offering = Backfill(version_log, Policy(LEAN))
-    offering.change(MIXED)
-    return offering, version_log
+    backfill = Backfill(version_log, Policy(LEAN))
+    backfill.change(MIXED)
+    return backfill, version_log
 
 
-def finish(offering: Backfill, version_log: VersionLog, now: float = 100.0) -> list[Transaction]:
+def finish(backfill: Backfill, version_log: VersionLog, now: float = 100.0) -> list[Transaction]:
     done: list[Transaction] = []
-    while offering.deadline is not None:
-        now = max(now, offering.deadline)
-        offering.touch(now=now, at_us=1)
+    while backfill.deadline is not None:
+        now = max(now, backfill.deadline)
+        backfill.restamp(now=now, at_us=1)
         done += version_log.take()
-        offering.check()
+        backfill.check()
     return done
 
 
 def test_pieces_are_small_in_bytes_and_in_number() -> None:
     large = finish(*many(20, 9000))
-    assert all(sum(map(row_bytes, one.entries)) <= PIECE_BYTES_MAX for one in large)
+    assert all(sum(map(row_bytes, one.entries)) <= STEP_BYTES_MAX for one in large)
     assert sum(len(one.entries) for one in large) == 20
     small = finish(*many(100, 10))
-    assert [len(one.entries) for one in small] == [PIECE_ENTRIES_MAX] * 3 + [4]
-    assert PIECE_BYTES_MAX < DELTA_BYTES_MAX
+    assert [len(one.entries) for one in small] == [STEP_ENTRIES_MAX] * 3 + [4]
+    assert STEP_BYTES_MAX < DELTA_BYTES_MAX
 
 
 def test_entry_larger_than_a_piece_goes_alone() -> None:
-    assert [len(one.entries) for one in finish(*many(3, PIECE_BYTES_MAX + 1))] == [1, 1, 1]
+    assert [len(one.entries) for one in finish(*many(3, STEP_BYTES_MAX + 1))] == [1, 1, 1]
 
 
 def test_other_changes_have_their_turn_between_two_pieces() -> None:
-    offering, version_log = many(100, 10)
-    offering.touch(now=100.0, at_us=1)
-    offering.touch(now=100.0, at_us=1)
+    backfill, version_log = many(100, 10)
+    backfill.restamp(now=100.0, at_us=1)
+    backfill.restamp(now=100.0, at_us=1)
     assert len(version_log.take()) == 1
-    assert offering.deadline == 100.0 + PAUSE_S
+    assert backfill.deadline == 100.0 + PAUSE_S
 
 
-def test_change_in_between_is_not_touched_again() -> None:
-    offering, version_log = many(100, 10)
-    offering.touch(now=100.0, at_us=1)
+def test_change_in_between_is_not_restamped_again() -> None:
+    backfill, version_log = many(100, 10)
+    backfill.restamp(now=100.0, at_us=1)
     key = table_key("d", "t0050")
     version_log.write(0, lambda v: [Entry(key, v, v, v, 3, b"new")], source=1, at_us=1)
-    done = [e for one in finish(offering, version_log) for e in one.entries if e.key == key]
+    done = [e for one in finish(backfill, version_log) for e in one.entries if e.key == key]
     assert [entry.value for entry in done] == [b"new"]
 
 
 def test_restart_goes_on_where_it_was() -> None:
-    offering, version_log = many(100, 10)
-    offering.touch(now=100.0, at_us=1)
+    backfill, version_log = many(100, 10)
+    backfill.restamp(now=100.0, at_us=1)
     first = {entry.key for one in version_log.take() for entry in one.entries}
-    stored = offering.take()
+    stored = backfill.take()
     assert stored is not None
     again = Backfill(version_log, unpack_policy(pack_policy(stored)))
     rest = [entry.key for one in finish(again, version_log) for entry in one.entries]
-    assert len(rest) == 100 - PIECE_ENTRIES_MAX
+    assert len(rest) == 100 - STEP_ENTRIES_MAX
     assert not first.intersection(rest)
     assert again.take() == Policy(MIXED)
     assert Backfill(version_log, Policy(MIXED)).deadline is None
@@ -171,10 +171,10 @@ def test_damaged_block_is_left_out_and_ends_nothing() -> None:
         source=0,
         at_us=1,
     )
-    offering = Backfill(version_log, Policy(LEAN))
+    backfill = Backfill(version_log, Policy(LEAN))
     version_log.take()
-    offering.change(MIXED)
-    (one,) = finish(offering, version_log)
+    backfill.change(MIXED)
+    (one,) = finish(backfill, version_log)
     assert [entry.key for entry in one.entries] == [TABLE]
 
 
@@ -188,7 +188,7 @@ class Toggled:
         self.world = World()
         self.catalog = self.world.catalog
         self.version_log = VersionLog(self.catalog.topics)
-        self.offering = Backfill(self.version_log, Policy())
+        self.backfill = Backfill(self.version_log, Policy())
         self.world.run(2.0)
 
     def write(self, *keys: bytes, content: bytes = b"value") -> None:
@@ -200,7 +200,7 @@ class Toggled:
 
     def publish(self) -> None:
         published = self.catalog.published
-        published.mode = self.offering.mode
+        published.mode = self.backfill.mode
         for one in self.version_log.take():
             epoch, start = published.position
             delta = delta_of(one, epoch=epoch, start=start, floor=0, sent_us=1, mode=published.mode)
@@ -210,9 +210,9 @@ class Toggled:
         self.world.run(0.5)
 
     def turn(self, mode: Mode) -> None:
-        self.offering.change(mode)
-        while self.offering.deadline is not None:
-            self.offering.touch(now=self.offering.deadline, at_us=1)
+        self.backfill.change(mode)
+        while self.backfill.deadline is not None:
+            self.backfill.restamp(now=self.backfill.deadline, at_us=1)
         self.publish()
 
     def held(self) -> dict[bytes, tuple[int, bytes | None]]:
@@ -251,7 +251,7 @@ def test_catch_up_of_what_is_withheld_brings_stubs() -> None:
     toggled.write(TABLE)
     toggled.turn(LEAN)
     wanted = Wanted(topic=1, level=FULL, epoch=1000, version=0)
-    asked = Heard(BULK_CHANNEL, CatchUp(stream=99, credit=1 << 20, wanted=(wanted,)))
+    asked = Received(BULK_CHANNEL, CatchUp(stream=99, credit=1 << 20, wanted=(wanted,)))
     world = toggled.world
     effects = world.site.publisher.handle(asked, now=world.now, now_us=world.now_us)
     (chunk,) = [e.message for e in effects if isinstance(getattr(e, "message", None), Chunk)]

@@ -1,16 +1,16 @@
 import pytest
 
 from topicast.catalog.publish.modes import (
+    FORMER_MODES_MAX,
     OVERRIDES_MAX,
-    OWED_MODES_MAX,
     Mode,
-    Owed,
     Policy,
+    Remainder,
     overrides_text,
     pack_policy,
     parse_mode,
-    shown,
     unpack_policy,
+    withhold,
 )
 from topicast.topics.entries import FULL, MINIMAL, STUB, Entry, prefix_tombstone, tombstone
 from topicast.topics.errors import ConfigError
@@ -96,38 +96,40 @@ def test_what_is_withheld_leaves_as_stubs_and_everything_else_as_it_is() -> None
         value(other),
         tombstone(block, 3),
     )
-    left = shown(mode, 0, entries)
+    left = withhold(mode, 0, entries)
     assert [one.kind for one in left] == [3, STUB, STUB, 0, 2]
     assert (left[1].version, left[1].schema_version, left[1].size) == (3, 1, 5)
     assert (left[0], left[3], left[4]) == (entries[0], entries[3], entries[4])
-    assert shown(LEAN, 0, (value(other),))[0].kind == STUB
+    assert withhold(LEAN, 0, (value(other),))[0].kind == STUB
 
 
 def test_the_namespace_is_never_withheld() -> None:
     names = (value(b"n\0a\0"), value(b"d\0a\0"))
-    assert shown(LEAN, NAMESPACE, names) == names
+    assert withhold(LEAN, NAMESPACE, names) == names
 
 
-def test_what_was_withheld_is_owed_up_to_the_versions_at_the_change() -> None:
-    policy = Policy(LEAN).turned(MIXED, (1, 2))
-    assert policy == Policy(MIXED, Owed((LEAN,), (1, 2)))
-    assert policy.turned(WHOLE, (3, 4)) == Policy(WHOLE, policy.owed), "nothing was withheld since"
-    again = policy.turned(LEAN, (3, 4)).turned(MIXED, (5, 6))
-    assert again == Policy(MIXED, Owed((LEAN,), (5, 6)))
+def test_what_was_withheld_is_backfilled_up_to_the_versions_at_the_change() -> None:
+    policy = Policy(LEAN).changed(MIXED, (1, 2))
+    assert policy == Policy(MIXED, Remainder((LEAN,), (1, 2)))
+    assert policy.changed(WHOLE, (3, 4)) == Policy(WHOLE, policy.remainder), (
+        "nothing was withheld since"
+    )
+    again = policy.changed(LEAN, (3, 4)).changed(MIXED, (5, 6))
+    assert again == Policy(MIXED, Remainder((LEAN,), (5, 6)))
 
 
-def test_what_was_never_withheld_is_not_owed() -> None:
-    assert Policy(MIXED).turned(LEAN, (1, 2)) == Policy(LEAN)
-    assert Policy(LEAN).turned(LEAN, (1, 2)) == Policy(LEAN)
+def test_what_was_never_withheld_is_not_backfilled() -> None:
+    assert Policy(MIXED).changed(LEAN, (1, 2)) == Policy(LEAN)
+    assert Policy(LEAN).changed(LEAN, (1, 2)) == Policy(LEAN)
 
 
 def test_more_modes_than_are_remembered_owe_every_table() -> None:
     policy = Policy(MIXED)
-    for number in range(OWED_MODES_MAX + 2):
-        policy = policy.turned(parse_mode("mixed", f"a.t{number}=minimal"), (number,))
-    assert policy.owed is not None
-    assert len(policy.owed.modes) <= OWED_MODES_MAX
-    assert policy.owed.includes(("b", "t"))
+    for number in range(FORMER_MODES_MAX + 2):
+        policy = policy.changed(parse_mode("mixed", f"a.t{number}=minimal"), (number,))
+    assert policy.remainder is not None
+    assert len(policy.remainder.modes) <= FORMER_MODES_MAX
+    assert policy.remainder.includes(("b", "t"))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +138,8 @@ def test_more_modes_than_are_remembered_owe_every_table() -> None:
         Policy(),
         Policy(LEAN),
         Policy(
-            parse_mode("mixed", "a.*=full"), Owed((LEAN, parse_mode("full", "b.*=minimal")), (1, 9))
+            parse_mode("mixed", "a.*=full"),
+            Remainder((LEAN, parse_mode("full", "b.*=minimal")), (1, 9)),
         ),
     ],
 )

@@ -4,7 +4,7 @@ from random import Random
 import pytest
 
 from topicast.catalog.model.lineage import EPOCH_MAX
-from topicast.catalog.publish.deltas import UNACKED_BYTES_MAX
+from topicast.catalog.publish.deltas import UNACKED_BYTES_MAX, UNACKED_MAX
 from topicast.catalog.publish.publisher import (
     AHEAD_S,
     AHEAD_S_MAX,
@@ -17,27 +17,21 @@ from topicast.catalog.publish.publisher import (
     TURN_BYTES,
     WAIT_S_MAX,
     WELCOME_S,
-    Publisher,
-)
-from topicast.catalog.publish.publishing import (
-    ANNOUNCED,
-    COMPARING,
-    CONNECTING,
-    LEADING,
-    WAITING,
-    Ahead,
     Committed,
     Effect,
+    Entered,
     Fact,
-    Garbled,
-    Heard,
     Lost,
+    MintAbove,
     Minted,
-    Moved,
+    Publisher,
     Put,
+    Received,
     Reconnect,
     Send,
+    State,
     Tick,
+    Undecodable,
 )
 from topicast.tests.catalog.hub_world import NUM_TOPICS, MiniCatalog, refusal, welcome
 from topicast.topics.entries import Entry
@@ -68,7 +62,7 @@ def value(version: int, content: bytes = b"v", key: bytes = b"a\0b\0") -> Entry:
     return Entry(key, version, version, version, len(content), content)
 
 
-class Desk:
+class HubPeer:
     """One publisher, told facts by hand."""
 
     def __init__(self) -> None:
@@ -84,7 +78,7 @@ class Desk:
         return effects
 
     def hear(self, message: Message, channel: int = CONTROL_CHANNEL) -> tuple[Effect, ...]:
-        return self.tell(Heard(channel, message))
+        return self.tell(Received(channel, message))
 
     def tick(self, seconds: float = 0.0) -> tuple[Effect, ...]:
         self.now += seconds
@@ -109,12 +103,12 @@ class Desk:
         self.connect()
         self.hear(self.have())
         self.hear(self.filed((0, 0)))
-        assert self.publisher.state == LEADING
+        assert self.publisher.state == State.LEADING
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def peer() -> HubPeer:
+    return HubPeer()
 
 
 def catch_up(stream: int = 3, credit: int = 1 << 20, topic: int = 0) -> CatchUp:
@@ -122,258 +116,277 @@ def catch_up(stream: int = 3, credit: int = 1 << 20, topic: int = 0) -> CatchUp:
     return CatchUp(stream=stream, credit=credit, wanted=(wanted,))
 
 
-def test_first_tick_connects_and_greets_on_both_connections(desk: Desk) -> None:
-    effects = desk.tick()
-    assert effects[:2] == (Reconnect(), Moved(CONNECTING, "starting"))
+def test_first_tick_connects_and_greets_on_both_connections(peer: HubPeer) -> None:
+    effects = peer.tick()
+    assert effects[:2] == (Reconnect(), Entered(State.CONNECTING, "starting"))
     assert [effect.channel for effect in effects[2:]] == [CONTROL_CHANNEL, BULK_CHANNEL]
-    assert all(isinstance(message, Hello) for message in desk.said(effects))
+    assert all(isinstance(message, Hello) for message in peer.said(effects))
 
 
 @pytest.mark.parametrize("order", tuple(permutations(range(3))))
 def test_announcement_waits_for_both_welcomes_and_what_the_hub_has(
-    desk: Desk, order: tuple[int, ...]
+    peer: HubPeer, order: tuple[int, ...]
 ) -> None:
     facts = (
-        Heard(CONTROL_CHANNEL, welcome()),
-        Heard(BULK_CHANNEL, welcome()),
-        Heard(CONTROL_CHANNEL, desk.have()),
+        Received(CONTROL_CHANNEL, welcome()),
+        Received(BULK_CHANNEL, welcome()),
+        Received(CONTROL_CHANNEL, peer.have()),
     )
-    desk.tick()
+    peer.tick()
     for at in order[:2]:
-        assert desk.tell(facts[at]) == ()
-    (announce,) = desk.said(desk.tell(facts[order[2]]))
+        assert peer.tell(facts[at]) == ()
+    (announce,) = peer.said(peer.tell(facts[order[2]]))
     assert announce == Announce(
         epoch=EPOCH, start=1, num_topics=NUM_TOPICS, catalog_address="c", catalog_name="hms"
     )
-    assert desk.publisher.state == ANNOUNCED
+    assert peer.publisher.state == State.ANNOUNCED
 
 
 @pytest.mark.parametrize("sign", ["filed", "have"])
-def test_deltas_begin_once_the_hub_shows_that_it_follows(desk: Desk, sign: str) -> None:
-    desk.connect()
-    desk.hear(desk.have())
-    assert desk.tell(Committed(0, 1, b"early")) == ()
+def test_deltas_begin_once_the_hub_shows_that_it_follows(peer: HubPeer, sign: str) -> None:
+    peer.connect()
+    peer.hear(peer.have())
+    assert peer.tell(Committed(0, 1, b"early")) == ()
     other_life = Filed(epoch=EPOCH, start=99, versions=((0, 1),))
-    assert desk.hear(other_life) == ()
-    accepted = {"filed": desk.filed((0, 0)), "have": desk.have(EPOCH, 1, 0, 0, 0, 0, 0)}
-    assert desk.hear(accepted[sign]) == (Moved(LEADING, "the hub follows"),)
-    assert desk.tell(Committed(0, 2, b"frame")) == (Put(b"frame"),)
+    assert peer.hear(other_life) == ()
+    accepted = {"filed": peer.filed((0, 0)), "have": peer.have(EPOCH, 1, 0, 0, 0, 0, 0)}
+    assert peer.hear(accepted[sign]) == (Entered(State.LEADING, "the hub follows"),)
+    assert peer.tell(Committed(0, 2, b"frame")) == (Put(b"frame"),)
 
 
-def test_deltas_beyond_what_may_be_unacknowledged_are_skipped(desk: Desk) -> None:
-    desk.lead()
+@pytest.mark.parametrize(("size", "frames"), [(UNACKED_BYTES_MAX // 4, 4), (1, UNACKED_MAX)])
+def test_unacknowledged_frames_are_bounded_in_bytes_and_in_number(
+    peer: HubPeer, size: int, frames: int
+) -> None:
+    """P-START-7: what is skipped is a gap to the hub, which catches up."""
+    peer.lead()
+    sent = [peer.tell(Committed(0, version, b"x" * size)) for version in range(1, frames + 3)]
+    assert [len(effects) for effects in sent] == [1] * frames + [0, 0]
+    peer.hear(peer.filed((0, 1)))
+    one = Committed(0, frames + 3, b"x" * size)
+    assert peer.tell(one) == (Put(one.frame),), "one was acknowledged"
+    assert peer.tell(one) == ()
+    peer.tell(Lost("reset"))
+    peer.now = peer.publisher.deadline
+    peer.lead()
+    assert peer.tell(one) == (Put(one.frame),), "another connection begins with none"
+
+
+def test_deltas_beyond_what_may_be_unacknowledged_are_skipped(peer: HubPeer) -> None:
+    """P-START-7."""
+    peer.lead()
     frame = b"x" * (UNACKED_BYTES_MAX // 4)
-    sent = [desk.tell(Committed(0, version, frame)) for version in range(1, 7)]
+    sent = [peer.tell(Committed(0, version, frame)) for version in range(1, 7)]
     assert [len(effects) for effects in sent] == [1, 1, 1, 1, 0, 0]
-    assert desk.publisher.unacknowledged_bytes == UNACKED_BYTES_MAX
-    assert desk.publisher.counts.skipped == 2
-    desk.hear(desk.filed((0, 6)))
-    assert desk.publisher.unacknowledged_bytes == 0
-    assert desk.tell(Committed(0, 7, frame)) == (Put(frame),)
+    assert peer.publisher.unacknowledged_bytes == UNACKED_BYTES_MAX
+    assert peer.publisher.counts.skipped == 2
+    peer.hear(peer.filed((0, 6)))
+    assert peer.publisher.unacknowledged_bytes == 0
+    assert peer.tell(Committed(0, 7, frame)) == (Put(frame),)
 
 
-def test_lag_counts_versions_that_are_not_filed(desk: Desk) -> None:
-    desk.lead()
-    desk.catalog.write(0, value(1))
-    desk.catalog.write(NAMESPACE, value(1))
-    assert desk.publisher.lag_versions == 2
-    desk.hear(desk.filed((0, 1)))
-    assert desk.publisher.lag_versions == 1
+def test_lag_counts_versions_that_are_not_filed(peer: HubPeer) -> None:
+    peer.lead()
+    peer.catalog.write(0, value(1))
+    peer.catalog.write(NAMESPACE, value(1))
+    assert peer.publisher.lag_versions == 2
+    peer.hear(peer.filed((0, 1)))
+    assert peer.publisher.lag_versions == 1
 
 
-def test_hub_that_is_ahead_orders_a_new_epoch_and_is_announced_it(desk: Desk) -> None:
-    desk.connect()
-    effects = desk.hear(desk.have(EPOCH + 9, 4, 1))
-    assert effects[-1] == Ahead(EPOCH + 9)
-    assert desk.publisher.state == COMPARING
-    assert desk.hear(desk.have(EPOCH + 9, 4, 1)) == ()
-    desk.catalog.mint(EPOCH + 9)
-    (announce,) = desk.said(desk.tell(Minted()))
+def test_hub_that_is_ahead_orders_a_new_epoch_and_is_announced_it(peer: HubPeer) -> None:
+    peer.connect()
+    effects = peer.hear(peer.have(EPOCH + 9, 4, 1))
+    assert effects[-1] == MintAbove(EPOCH + 9)
+    assert peer.publisher.state == State.COMPARING
+    assert peer.hear(peer.have(EPOCH + 9, 4, 1)) == ()
+    peer.catalog.mint(EPOCH + 9)
+    (announce,) = peer.said(peer.tell(Minted()))
     assert announce.epoch == EPOCH + 10
 
 
-def test_epochs_for_one_hub_are_ordered_ever_more_slowly(desk: Desk) -> None:
+def test_epochs_for_one_hub_are_ordered_ever_more_slowly(peer: HubPeer) -> None:
     ordered: list[float] = []
     while len(ordered) < 9:
-        desk.connect()
-        effects = desk.hear(desk.have(EPOCH, 77, 1))
-        ordered += [desk.now] * (Ahead(EPOCH) in effects)
-        assert Ahead(EPOCH) in effects or "another catalogd" in desk.publisher.reason
-        desk.tell(Lost("reset"))
-        desk.now = desk.publisher.deadline
+        peer.connect()
+        effects = peer.hear(peer.have(EPOCH, 77, 1))
+        ordered += [peer.now] * (MintAbove(EPOCH) in effects)
+        assert MintAbove(EPOCH) in effects or "another catalogd" in peer.publisher.reason
+        peer.tell(Lost("reset"))
+        peer.now = peer.publisher.deadline
     gaps = [later - earlier for earlier, later in pairwise(ordered)]
     least = [min(AHEAD_S * 2**number, AHEAD_S_MAX) for number in range(8)]
     assert all(gap >= low for gap, low in zip(gaps, least, strict=True))
-    desk.now += 2 * AHEAD_S_MAX
-    desk.connect()
-    assert Ahead(EPOCH) in desk.hear(desk.have(EPOCH, 77, 1))
-    desk.tell(Lost("reset"))
-    desk.now += AHEAD_S
-    desk.connect()
-    assert Ahead(EPOCH) in desk.hear(desk.have(EPOCH, 77, 1))
+    peer.now += 2 * AHEAD_S_MAX
+    peer.connect()
+    assert MintAbove(EPOCH) in peer.hear(peer.have(EPOCH, 77, 1))
+    peer.tell(Lost("reset"))
+    peer.now += AHEAD_S
+    peer.connect()
+    assert MintAbove(EPOCH) in peer.hear(peer.have(EPOCH, 77, 1))
 
 
-def test_hub_that_changed_before_the_announcement_came_is_judged_again(desk: Desk) -> None:
-    desk.connect()
-    desk.hear(desk.have(EPOCH - 1, 4, 1))
-    (again,) = desk.said(desk.hear(desk.have(EPOCH - 1, 4, 2)))
+def test_hub_that_changed_before_the_announcement_came_is_judged_again(peer: HubPeer) -> None:
+    peer.connect()
+    peer.hear(peer.have(EPOCH - 1, 4, 1))
+    (again,) = peer.said(peer.hear(peer.have(EPOCH - 1, 4, 2)))
     assert isinstance(again, Announce)
-    desk.hear(desk.have(EPOCH, 4, 2))
-    assert desk.publisher.state == COMPARING
+    peer.hear(peer.have(EPOCH, 4, 2))
+    assert peer.publisher.state == State.COMPARING
 
 
-def test_new_epoch_is_announced_to_a_hub_that_follows_and_ends_its_streams(desk: Desk) -> None:
-    desk.lead()
-    desk.catalog.write(0, value(1))
-    desk.hear(catch_up(credit=0), BULK_CHANNEL)
-    desk.tell(Committed(0, 1, b"frame"))
-    desk.catalog.mint(EPOCH)
-    (announce,) = desk.said(desk.tell(Minted()))
+def test_new_epoch_is_announced_to_a_hub_that_follows_and_ends_its_streams(peer: HubPeer) -> None:
+    peer.lead()
+    peer.catalog.write(0, value(1))
+    peer.hear(catch_up(credit=0), BULK_CHANNEL)
+    peer.tell(Committed(0, 1, b"frame"))
+    peer.catalog.mint(EPOCH)
+    (announce,) = peer.said(peer.tell(Minted()))
     assert announce.epoch == EPOCH + 1
-    assert desk.publisher.unacknowledged_bytes == 0
-    assert desk.hear(Credit(stream=3, amount=1 << 20), BULK_CHANNEL) == ()
+    assert peer.publisher.unacknowledged_bytes == 0
+    assert peer.hear(Credit(stream=3, amount=1 << 20), BULK_CHANNEL) == ()
 
 
-def test_silent_connection_is_greeted_again_once_then_both_are_made_anew(desk: Desk) -> None:
-    desk.lead()
-    began = desk.now
+def test_silent_connection_is_greeted_again_once_then_both_are_made_anew(peer: HubPeer) -> None:
+    peer.lead()
+    began = peer.now
     greeted: list[tuple[float, int]] = []
-    while desk.publisher.state == LEADING:
-        desk.now = max(desk.publisher.deadline, desk.now + 0.001)
-        desk.hear(desk.filed((0, 0)))
-        effects = desk.tick()
+    while peer.publisher.state == State.LEADING:
+        peer.now = max(peer.publisher.deadline, peer.now + 0.001)
+        peer.hear(peer.filed((0, 0)))
+        effects = peer.tick()
         hellos = (e for e in effects if isinstance(e, Send) and isinstance(e.message, Hello))
-        greeted += ((desk.now - began, hello.channel) for hello in hellos)
+        greeted += ((peer.now - began, hello.channel) for hello in hellos)
     assert [channel for _, channel in greeted] == [BULK_CHANNEL]
     assert greeted[0][0] == pytest.approx(PROBE_S, abs=0.05)
-    assert desk.now - began == pytest.approx(SILENCE_S, abs=0.05)
-    wait_s = desk.publisher.deadline - desk.now
+    assert peer.now - began == pytest.approx(SILENCE_S, abs=0.05)
+    wait_s = peer.publisher.deadline - peer.now
     assert BACKOFF_S / 2 <= wait_s <= BACKOFF_S * 1.5
-    assert desk.tick(wait_s)[0] == Reconnect()
+    assert peer.tick(wait_s)[0] == Reconnect()
 
 
-def test_hub_that_talks_but_does_not_welcome_is_left(desk: Desk) -> None:
-    began, _ = desk.now, desk.tick()
-    while desk.publisher.state == CONNECTING:
-        desk.now = min(desk.publisher.deadline, desk.now + 0.1)
-        desk.hear(catch_up(), BULK_CHANNEL)
-        desk.hear(welcome())
-        desk.tick()
-    assert desk.now - began == WELCOME_S
+def test_hub_that_talks_but_does_not_welcome_is_left(peer: HubPeer) -> None:
+    began, _ = peer.now, peer.tick()
+    while peer.publisher.state == State.CONNECTING:
+        peer.now = min(peer.publisher.deadline, peer.now + 0.1)
+        peer.hear(catch_up(), BULK_CHANNEL)
+        peer.hear(welcome())
+        peer.tick()
+    assert peer.now - began == WELCOME_S
 
 
-def test_answer_to_the_greeting_keeps_an_idle_hub(desk: Desk) -> None:
-    desk.lead()
+def test_answer_to_the_greeting_keeps_an_idle_hub(peer: HubPeer) -> None:
+    peer.lead()
     for _ in range(400):
-        for message in desk.said(desk.tick(0.05)):
+        for message in peer.said(peer.tick(0.05)):
             if isinstance(message, Hello):
-                desk.hear(welcome(), message.channel)
-    assert desk.publisher.state == LEADING
+                peer.hear(welcome(), message.channel)
+    assert peer.publisher.state == State.LEADING
 
 
-def test_heartbeat_says_where_catalogd_stands_four_times_a_second(desk: Desk) -> None:
-    desk.lead()
-    desk.catalog.write(1, value(1))
-    desk.catalog.published.watermark = 42
-    first = desk.said(desk.tick())[0]
+def test_heartbeat_says_where_catalogd_stands_four_times_a_second(peer: HubPeer) -> None:
+    peer.lead()
+    peer.catalog.write(1, value(1))
+    peer.catalog.published.watermark = 42
+    first = peer.said(peer.tick())[0]
     assert isinstance(first, Heartbeat)
     assert (first.epoch, first.start, first.watermark) == (EPOCH, 1, 42)
     assert (first.versions, first.floors) == ((0, 1, 0, 0, 0), (0, 0, 0, 0, 0))
     assert (first.sequence, first.sent_us, first.catalog_address) == (1, 7, "c")
-    assert desk.tick(HEARTBEAT_MS / 1000 - 0.01) == ()
-    assert desk.publisher.deadline == pytest.approx(desk.now + 0.01)
-    assert [message.sequence for message in desk.said(desk.tick(0.01))] == [2]
+    assert peer.tick(HEARTBEAT_MS / 1000 - 0.01) == ()
+    assert peer.publisher.deadline == pytest.approx(peer.now + 0.01)
+    assert [message.sequence for message in peer.said(peer.tick(0.01))] == [2]
 
 
-def test_catch_up_is_answered_in_chunks_under_credit(desk: Desk) -> None:
-    desk.lead()
+def test_catch_up_is_answered_in_chunks_under_credit(peer: HubPeer) -> None:
+    peer.lead()
     for version in range(1, 13):
-        desk.catalog.write(0, value(version, b"x" * 100_000, b"a\0b\0\x01%03d" % version))
-    first = desk.said(desk.hear(catch_up(credit=1), BULK_CHANNEL))
+        peer.catalog.write(0, value(version, b"x" * 100_000, b"a\0b\0\x01%03d" % version))
+    first = peer.said(peer.hear(catch_up(credit=1), BULK_CHANNEL))
     assert [type(message) for message in first] == [Chunk]
     assert (first[0].stream, first[0].start, first[0].snapshot) == (3, 1, True)
-    rest = desk.said(desk.hear(Credit(stream=3, amount=1 << 21), BULK_CHANNEL))
+    rest = peer.said(peer.hear(Credit(stream=3, amount=1 << 21), BULK_CHANNEL))
     assert sum(len(chunk.entries) for chunk in rest) * 100_000 < TURN_BYTES + 300_000
-    assert desk.publisher.deadline < desk.now
+    assert peer.publisher.deadline < peer.now
     while not rest[-1].last:
-        rest += desk.said(desk.tick())
+        rest += peer.said(peer.tick())
     chunks = [chunk for chunk in first + rest if isinstance(chunk, Chunk)]
     assert [entry.version for chunk in chunks for entry in chunk.entries] == list(range(1, 13))
 
 
-def test_cancelled_or_refused_stream_ends(desk: Desk) -> None:
-    desk.lead()
-    desk.catalog.write(0, value(1))
+def test_cancelled_or_refused_stream_ends(peer: HubPeer) -> None:
+    peer.lead()
+    peer.catalog.write(0, value(1))
     for end in (Cancel(stream=3), refusal("CHUNK", request=3)):
-        desk.hear(catch_up(credit=0), BULK_CHANNEL)
-        assert desk.hear(end, BULK_CHANNEL) == ()
-        assert desk.hear(Credit(stream=3, amount=1 << 20), BULK_CHANNEL) == ()
+        peer.hear(catch_up(credit=0), BULK_CHANNEL)
+        assert peer.hear(end, BULK_CHANNEL) == ()
+        assert peer.hear(Credit(stream=3, amount=1 << 20), BULK_CHANNEL) == ()
 
 
-def test_catch_up_of_an_unknown_topic_or_before_the_announcement_is_refused(desk: Desk) -> None:
-    desk.connect()
-    (early,) = desk.said(desk.hear(catch_up(), BULK_CHANNEL))
+def test_catch_up_of_an_unknown_topic_or_before_the_announcement_is_refused(peer: HubPeer) -> None:
+    peer.connect()
+    (early,) = peer.said(peer.hear(catch_up(), BULK_CHANNEL))
     assert (early.request, early.code) == (3, "START")
     assert early.retry_ms > 0
-    desk.hear(desk.have())
-    (unknown,) = desk.said(desk.hear(catch_up(topic=9), BULK_CHANNEL))
+    peer.hear(peer.have())
+    (unknown,) = peer.said(peer.hear(catch_up(topic=9), BULK_CHANNEL))
     assert (unknown.request, unknown.code, unknown.topic) == (3, "UNKNOWN", 9)
 
 
 @pytest.mark.parametrize(
     ("fact", "low_s", "high_s"),
     [
-        (Heard(CONTROL_CHANNEL, refusal("START")), 0, 1),
-        (Heard(CONTROL_CHANNEL, refusal("HELLO")), 0, 1),
-        (Heard(CONTROL_CHANNEL, refusal("AHEAD")), 0, 1),
-        (Heard(CONTROL_CHANNEL, refusal("FULL", retry_ms=5000)), 2.5, 7.5),
-        (Heard(CONTROL_CHANNEL, refusal("FULL", retry_ms=1 << 60)), 1, 1.5 * WAIT_S_MAX),
-        (Heard(CONTROL_CHANNEL, refusal("VERSION")), SLOW_S / 2, SLOW_S * 1.5),
-        (Heard(CONTROL_CHANNEL, refusal("NUM_TOPICS")), SLOW_S / 2, SLOW_S * 1.5),
-        (Heard(CONTROL_CHANNEL, welcome(protocol=9)), SLOW_S / 2, SLOW_S * 1.5),
-        (Heard(CONTROL_CHANNEL, welcome(hub=6)), 0, 1),
-        (Heard(CONTROL_CHANNEL, Have(epoch=EPOCH, start=9, versions=())), 0, 1),
-        (Heard(BULK_CHANNEL, Bye(reason="stop")), 0, 1),
-        (Garbled("crc differs"), SLOW_S / 2, SLOW_S * 1.5),
+        (Received(CONTROL_CHANNEL, refusal("START")), 0, 1),
+        (Received(CONTROL_CHANNEL, refusal("HELLO")), 0, 1),
+        (Received(CONTROL_CHANNEL, refusal("AHEAD")), 0, 1),
+        (Received(CONTROL_CHANNEL, refusal("FULL", retry_ms=5000)), 2.5, 7.5),
+        (Received(CONTROL_CHANNEL, refusal("FULL", retry_ms=1 << 60)), 1, 1.5 * WAIT_S_MAX),
+        (Received(CONTROL_CHANNEL, refusal("VERSION")), SLOW_S / 2, SLOW_S * 1.5),
+        (Received(CONTROL_CHANNEL, refusal("NUM_TOPICS")), SLOW_S / 2, SLOW_S * 1.5),
+        (Received(CONTROL_CHANNEL, welcome(protocol=9)), SLOW_S / 2, SLOW_S * 1.5),
+        (Received(CONTROL_CHANNEL, welcome(hub=6)), 0, 1),
+        (Received(CONTROL_CHANNEL, Have(epoch=EPOCH, start=9, versions=())), 0, 1),
+        (Received(BULK_CHANNEL, Bye(reason="stop")), 0, 1),
+        (Undecodable("crc differs"), SLOW_S / 2, SLOW_S * 1.5),
         (Lost("gone"), 0, 1),
     ],
 )
 def test_what_ends_a_connection_says_how_soon_it_is_tried_again(
-    desk: Desk, fact: Fact, low_s: float, high_s: float
+    peer: HubPeer, fact: Fact, low_s: float, high_s: float
 ) -> None:
-    desk.lead()
-    (moved,) = desk.tell(fact)
-    assert moved.state == desk.publisher.state == WAITING
+    peer.lead()
+    (moved,) = peer.tell(fact)
+    assert moved.state == peer.publisher.state == State.WAITING
     assert moved.reason
-    assert low_s <= desk.publisher.deadline - desk.now <= high_s
-    assert desk.tell(Committed(0, 1, b"frame")) == ()
-    assert desk.hear(desk.have()) == ()
-    desk.now = desk.publisher.deadline
-    desk.lead()
+    assert low_s <= peer.publisher.deadline - peer.now <= high_s
+    assert peer.tell(Committed(0, 1, b"frame")) == ()
+    assert peer.hear(peer.have()) == ()
+    peer.now = peer.publisher.deadline
+    peer.lead()
 
 
-def test_waits_grow_with_each_failure_and_start_anew_once_the_hub_follows(desk: Desk) -> None:
+def test_waits_grow_with_each_failure_and_start_anew_once_the_hub_follows(peer: HubPeer) -> None:
     waits = []
     for _ in range(8):
-        desk.connect()
-        desk.tell(Lost("reset"))
-        waits.append(desk.publisher.deadline - desk.now)
-        desk.now = desk.publisher.deadline
+        peer.connect()
+        peer.tell(Lost("reset"))
+        waits.append(peer.publisher.deadline - peer.now)
+        peer.now = peer.publisher.deadline
     assert waits[0] <= 1.5 * BACKOFF_S
     assert all(BACKOFF_S_MAX / 2 <= wait <= 1.5 * BACKOFF_S_MAX for wait in waits[3:])
-    desk.lead()
-    desk.tell(Lost("reset"))
-    assert desk.publisher.deadline - desk.now <= 1.5 * BACKOFF_S
+    peer.lead()
+    peer.tell(Lost("reset"))
+    assert peer.publisher.deadline - peer.now <= 1.5 * BACKOFF_S
 
 
-def test_refused_message_is_told_and_changes_nothing(desk: Desk) -> None:
-    desk.lead()
-    assert desk.hear(refusal("DELTA")) == (Moved(LEADING, "the hub refuses: DELTA why"),)
-    assert desk.publisher.counts.refused == 1
-    assert desk.hear(Dropped(request=1)) == ()
-    assert desk.publisher.counts.strange == 1
+def test_refused_message_is_told_and_changes_nothing(peer: HubPeer) -> None:
+    peer.lead()
+    assert peer.hear(refusal("DELTA")) == (Entered(State.LEADING, "the hub refuses: DELTA why"),)
+    assert peer.publisher.counts.refused == 1
+    assert peer.hear(Dropped(request=1)) == ()
+    assert peer.publisher.counts.strange == 1
 
 
-def test_claim_of_an_impossible_epoch_is_not_obeyed(desk: Desk) -> None:
-    desk.connect()
-    assert desk.hear(desk.have(EPOCH_MAX + 1, 1, 1))[0].state == WAITING
+def test_claim_of_an_impossible_epoch_is_not_obeyed(peer: HubPeer) -> None:
+    peer.connect()
+    assert peer.hear(peer.have(EPOCH_MAX + 1, 1, 1))[0].state == State.WAITING

@@ -29,7 +29,7 @@ def test_mode_is_shown() -> None:
         "mode": "mixed",
         "overrides": "",
         "offers": "none, minimal, full",
-        "topics_to_touch": 0,
+        "topics_to_backfill": 0,
     }
     assert given(core) == []
 

@@ -42,7 +42,7 @@ def ordered(served: Served, *words: str) -> dict[str, object]:
 
 def test_mode_is_shown_turned_and_told_everywhere(served: Served) -> None:
     mixed = {"mode": "mixed", "overrides": "", "offers": "none, minimal, full"}
-    assert {**mixed, **ordered(served, "mode")} == {**mixed, "topics_to_touch": 0}
+    assert {**mixed, **ordered(served, "mode")} == {**mixed, "topics_to_backfill": 0}
     try:
         turned = ordered(served, "mode", "minimal", "--overrides=tmp_*.*=minimal")
         assert (turned["mode"], turned["overrides"]) == ("minimal", "tmp_*.*=minimal")
