@@ -95,7 +95,7 @@ class Calls:
         content = view.partitions(*name)
         if content is None:
             content = self._pull(*name, ALL)
-        number = max(content.at, content.version, reached if epoch == content.epoch else 0)
+        number = max(content.as_of, content.version, reached if epoch == content.epoch else 0)
         return Pinned(content, Version(number, content.epoch))
 
     def validate(self, epoch: int, claims: tuple[Claimed, ...]) -> Mapping[int, Version]:

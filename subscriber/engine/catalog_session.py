@@ -237,7 +237,7 @@ class CatalogSession:
                 return
             same = held is not None and held.epoch == part.epoch
             base = held.groups.get(key) if held is not None and same else None
-            content = with_own_entry(base, head, at=part.topic_version, epoch=part.epoch)
+            content = with_own_entry(base, head, as_of=part.topic_version, epoch=part.epoch)
         self._subscriptions.replicas.keep(part.topic, key, content, epoch=part.epoch)
 
     def _show(self, topic: int, place: tuple[int, int]) -> None:

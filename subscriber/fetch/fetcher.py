@@ -378,7 +378,7 @@ def _result(pull: _Pull, last: Pulled) -> Result:
     rows.update((entry.key, entry) for page in pull.pages for entry in page.entries)
     at = last.topic_version
     selections = _selections(pull, at) if selector.kind != SelectorKind.BLOCKS else None
-    return snapshot_of(rows.values(), epoch=last.epoch, selections=selections, at=at)
+    return snapshot_of(rows.values(), epoch=last.epoch, selections=selections, as_of=at)
 
 
 def _selections(pull: _Pull, at: int) -> Selections:

@@ -23,12 +23,12 @@ LOOKED_AT_MAX: Final = 10_000  # tables held at full, for those in use: at most 
 
 def claims_beside(held: TopicView, group: bytes, *, reached: int) -> tuple[Claimed, ...]:
     """Return what to ask with a pull of ``group``, whose topic has ``reached`` a version."""
-    pulled = held.groups if held.aside is None else held.aside.groups
+    pulled = held.groups if held.pulled is None else held.pulled.groups
     mates = [(other, content) for other, content in pulled.items() if other != group]
-    if held.aside is not None:
+    if held.pulled is not None:
         mates += _in_use(held, group)
     known = [
-        (other == group, max(content.at, reached), other, not _is_head(content))
+        (other == group, max(content.as_of, reached), other, not _is_head(content))
         for other, content in mates
     ]
     claims = []
@@ -48,10 +48,10 @@ def confirm(held: TopicView, claims: Iterable[Claimed], *, at: int, reached: int
     """Take what is held for as new as topic version ``at``, at which ``claims`` are true."""
     for claim in claims:
         content = held.content(table_key(claim.db, claim.table))
-        if content is None or claim.version > max(content.at, reached):
+        if content is None or claim.version > max(content.as_of, reached):
             continue  # it is another one, and older
         if claim.whole or _is_head(content):
-            content.at = max(content.at, at)
+            content.as_of = max(content.as_of, at)
 
 
 def _in_use(held: TopicView, group: bytes) -> list[tuple[bytes, TableSnapshot]]:

@@ -220,7 +220,7 @@ class PlacementController:
         """
         budget, pins = self._resident_set.budget, self._priorities.pins
         held: Counter[int] = Counter()  # bytes of held pins, by topic
-        for (topic, _), size in self._resident_set.pins.items():
+        for (topic, _), size in self._resident_set.pinned_sizes.items():
             held[topic] += size
         left_bytes = budget.limit_bytes - budget.committed((NAMESPACE, FULL))
         left_bytes -= sum(map(self._replicas.committed_bytes, self._by_hand))
@@ -228,7 +228,7 @@ class PlacementController:
         planned_bytes = sum(held[topic] + MINIMAL_BYTES for topic in planned)
         pinnable_bytes = self._resident_set.pinnable_bytes - held.total()
         room = min(pinnable_bytes, left_bytes - planned_bytes)
-        missing = pins.missing_bytes(self._resident_set.pins, room=room)
+        missing = pins.missing_bytes(self._resident_set.pinned_sizes, room=room)
         for topic in self._by_hand:
             committed = self._replicas.committed_bytes(topic)
             left_bytes -= max(held[topic] + missing.pop(topic, 0) - committed, 0)

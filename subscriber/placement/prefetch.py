@@ -204,7 +204,7 @@ class Prefetcher:
         if content is not None and content.whole:
             return True
         held = self._view.topics.get(pin.topic)
-        if held is None or held.partial:
+        if held is None or held.pulled_only:
             return False
         pushed = held.groups.get(group)
         return pushed is None or not pushed.stubs
@@ -349,12 +349,12 @@ class Prefetcher:
 
     def _room_now(self, pin: Pin, group: bytes) -> int:
         """Return how many bytes a pinned table may take beside what it cannot evict."""
-        return self._resident_set.pins.get((pin.topic, group), 0) + self._room_bytes()
+        return self._resident_set.pinned_sizes.get((pin.topic, group), 0) + self._room_bytes()
 
     def _room_in_future(self, pin: Pin, group: bytes) -> int:
         """Return how many bytes it may take beside other pins, once levels have made room."""
         held = self._resident_set
-        own_bytes = held.pins.get((pin.topic, group), 0)
+        own_bytes = held.pinned_sizes.get((pin.topic, group), 0)
         return max(own_bytes + held.pinnable_bytes - held.pinned_bytes, 0)
 
     def _sweep(self) -> None:
@@ -369,7 +369,7 @@ class Prefetcher:
                 continue
             if self._is_held(pin, group):
                 self.pins.not_held.pop(group, None)
-                pin.size = self._resident_set.pins.get((pin.topic, group), pin.size)
+                pin.size = self._resident_set.pinned_sizes.get((pin.topic, group), pin.size)
             elif pin.size > self._room_now(pin, group):
                 self.pins.not_held[group] = pin.size
             elif self._now >= pin.retry_at:

@@ -144,7 +144,7 @@ class StepApplier:
         self, delta: Delta, held: TopicView, make_room: Callable[[int], bool]
     ) -> tuple[Change, ...]:
         """Apply a delta with values; of a topic that is being lowered nothing is held any more."""
-        if held.partial:
+        if held.pulled_only:
             self._resident_set.apply_to_pulled(delta.topic, held, delta.entries)
             return self._change_feed.stubbed(delta)
         swaps = self._put((delta.topic, FULL), held, delta.entries, make_room=make_room)

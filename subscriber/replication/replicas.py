@@ -105,7 +105,7 @@ class TopicReplicas:
         """Return the level at which ``topic`` is held."""
         if topic not in self._topics:
             return NONE
-        return MINIMAL if self.view.topics[topic].partial else FULL
+        return MINIMAL if self.view.topics[topic].pulled_only else FULL
 
     def target_level(self, topic: int) -> int:
         """Return the level at which ``topic`` will be held once its change is done."""
@@ -336,7 +336,7 @@ class TopicReplicas:
             return
         if not held.epoch:
             held.epoch = epoch  # it came before its follower's position
-        if held.epoch == epoch and content.at >= held.horizon:
+        if held.epoch == epoch and content.as_of >= held.invalidated_to:
             self.resident_set.keep(topic, group, content)
             self.update_access(topic)
 
@@ -361,16 +361,16 @@ class TopicReplicas:
             replica.check()
             assert topic == replica.topic
             held = self.view.topics[topic]
-            assert (held.moment is not None) is self.is_settled(topic), topic
-            assert held.moment is None or held.reached == replica.position, topic
-            assert held.floor in (None, self._pull_floor(topic)), topic
+            assert (held.opening is not None) is self.is_settled(topic), topic
+            assert held.opening is None or held.reached == replica.position, topic
+            assert held.pulled_floor in (None, self._pull_floor(topic)), topic
             of_minimal, of_full = (self.budget.held((topic, at)) for at in (MINIMAL, FULL))
             staged = replica.staged
-            if held.partial:
+            if held.pulled_only:
                 assert held.held_bytes < of_minimal, topic
                 assert of_full == (staged.held_bytes if staged else 0), topic
             else:
-                aside = held.aside.held_bytes if held.aside else 0
+                aside = held.pulled.held_bytes if held.pulled else 0
                 assert (of_minimal, of_full) == (aside, held.held_bytes), topic
         assert set(self.view.topics) == {*self._topics, NAMESPACE}
 
@@ -447,7 +447,7 @@ class TopicReplicas:
         held = self.view.topics[topic]
         content = held.groups.get(group)
         withheld = content is not None and content.stubs > 0
-        return held.partial or (withheld and self._topics[topic].is_live)
+        return held.pulled_only or (withheld and self._topics[topic].is_live)
 
     def _take_over(self, replica: TopicReplica) -> tuple[Effect, ...]:
         """Let the coming follower replace the current one, once it may."""

@@ -149,7 +149,7 @@ class ChangeFeed:
             self._ahead[db, table] = None
         topic = table_topic(db, table, view.num_topics)
         held = view.topics.get(topic)
-        if held is not None and not held.partial and held.moment is None:
+        if held is not None and not held.pulled_only and held.opening is None:
             self._pulled.setdefault(topic, {})[table_key(db, table)] = None
 
     def on_names_caught_up(self, version: int, view: View) -> tuple[Change, ...]:

@@ -1,14 +1,14 @@
 """What is held of the followed topics, counted, and what is evicted when room is needed.
 
-    pulled at minimal ──▶ cache ──room is needed──▶ given up, least used first
-    followed at full  ──────────── outgrows all ──▶ the largest is lowered, by who follows it
-    pinned, if pulled ──── the namespace needs it ──▶ given up, the largest first
+    pulled at minimal ──▶ eviction order ──room is needed──▶ evicted, least worth first
+    followed at full  ──────────── outgrows all ──▶ the largest is lowered, by the replicas
+    pinned, if pulled ──── the namespace needs it ──▶ evicted, the largest first
 
-Nothing is put in place that does not fit. Pins come before levels, in the order of their coming:
-none gives way to another one.
+Nothing is installed that does not fit. Pinned tables come before levels, in the order in which
+they were pinned: none is evicted for another one.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from ...topics.entries import FULL, MINIMAL, MINIMAL_BYTES, Entry
@@ -24,24 +24,29 @@ PINNED_SHARE: Final = 0.9  # of what the namespace leaves; the rest is for it to
 
 
 class ResidentSet:
-    """View, budget and cache, kept in step."""
+    """The view, its budget and the order of evictions, kept in step."""
 
     def __init__(self, view: View, budget: Budget, policy: PinPolicy) -> None:
         self.view = view
         self.budget = budget
-        self.cache = EvictionOrder(self._used)
-        self.evicted = 0  # pulled tables given up for others
-        self.oversize = 0  # pulled, and larger than all that is free for them, or not worth it
-        self.pins: dict[Key, int] = {}  # bytes of what was pulled and is pinned: not in the cache
-        self.pinned_bytes = 0
+        self.evicted = 0  # pulled tables evicted for others
+        self.oversize = 0  # pulled tables not kept: larger than all that is free, or not worth it
+        self.pinned_bytes = 0  # sum of ``pinned_sizes``
         self._policy = policy
-        self._slack: set[Account] = set()  # whose reservation is a guess
+        self._order = EvictionOrder(self._take_used)  # of all pulled tables that are not pinned
+        self._pinned: dict[Key, int] = {}  # bytes of the pulled tables that are pinned
+        self._guesses: set[Account] = set()  # whose reservation is a guess, and yields to others
+
+    @property
+    def pinned_sizes(self) -> Mapping[Key, int]:
+        """The bytes of the pulled tables that are pinned."""
+        return self._pinned
 
     @property
     def spare_bytes(self) -> int:
-        """What pulled tables may take: what is free or set aside as a guess, and the cache's."""
-        guessed_bytes = sum(map(self.budget.unfilled, self._slack))
-        return self.budget.free_bytes + guessed_bytes + self.cache.held_bytes
+        """What pulled tables may take: what is free, reserved as a guess, or theirs already."""
+        guessed_bytes = sum(map(self.budget.unfilled, self._guesses))
+        return self.budget.free_bytes + guessed_bytes + self._order.held_bytes
 
     @property
     def pinnable_bytes(self) -> int:
@@ -50,16 +55,16 @@ class ResidentSet:
         return int(PINNED_SHARE * max(self.budget.limit_bytes - names_bytes, 0))
 
     def fits(self, account: Account, size: int, *, group: bytes = b"") -> bool:
-        """Tell whether ``account`` may hold ``size`` bytes more, after giving up what is pulled.
+        """Make room by evictions; return whether ``account`` may hold ``size`` bytes more.
 
-        ``group``: for which table; what does not yield to it stays.
+        ``group``: the table that needs them; what the policy does not evict for it stays.
         """
         if not self.budget.fits(account, size):
-            for guess in self._slack:
+            for guess in self._guesses:
                 self.budget.reserve(guess, 0)
-            self._slack.clear()
+            self._guesses.clear()
         while not self.budget.fits(account, size):
-            victim = self.cache.victim()
+            victim = self._order.victim()
             if victim is None or (group and not self._policy.may_evict(victim[1], group)):
                 return False
             self.evicted += 1
@@ -67,27 +72,27 @@ class ResidentSet:
         return True
 
     def reserve(self, account: Account, room: int) -> None:
-        """Set ``room`` bytes aside beside what is held, as a guess that yields to others."""
+        """Reserve ``room`` bytes beside what is held, as a guess that yields to others."""
         room = min(max(self.budget.free_bytes, 0), room)
         self.budget.reserve(account, self.budget.held(account) + room)
-        self._slack.add(account)
+        self._guesses.add(account)
 
     def end_reservation(self, account: Account) -> None:
         """End the reservation of ``account``."""
         self.budget.reserve(account, 0)
-        self._slack.discard(account)
+        self._guesses.discard(account)
 
     def begin_minimal(self, topic: int) -> None:
         """Hold of ``topic`` only what will be pulled, instead of what was held."""
         self.discard(topic)
-        self.view.replace(topic, TopicView(partial=True))
+        self.view.replace(topic, TopicView(pulled_only=True))
         self.budget.hold((topic, MINIMAL), MINIMAL_BYTES)
 
-    def begin_full(self, topic: int, place: TopicView) -> None:
-        """Hold ``place`` of ``topic``, counted already, instead of what was pulled."""
+    def begin_full(self, topic: int, held: TopicView) -> None:
+        """Hold ``held`` of ``topic``, counted already, instead of what was pulled."""
         self._discard_pulled(topic)
         self.release((topic, MINIMAL))
-        self.view.replace(topic, place)
+        self.view.replace(topic, held)
 
     def discard(self, topic: int) -> None:
         """Hold nothing of ``topic``."""
@@ -99,71 +104,71 @@ class ResidentSet:
     def release(self, account: Account) -> None:
         """Count nothing for ``account`` any more."""
         self.budget.release(account)
-        self._slack.discard(account)
+        self._guesses.discard(account)
 
-    def begin_snapshot(self, account: Account, place: TopicView) -> None:
-        """Begin ``place`` anew: a snapshot comes, and takes the room that the old content had."""
-        if place.aside is not None:
-            for group in list(place.aside.groups):
+    def begin_snapshot(self, account: Account, held: TopicView) -> None:
+        """Empty ``held``: a snapshot comes, for which the room of the old content is reserved."""
+        if held.pulled is not None:
+            for group in list(held.pulled.groups):
                 self.evict(account[0], group)
-            place.aside.epoch = 0
-        guess = account in self._slack
+            held.pulled.epoch = 0
+        guess = account in self._guesses
         room = self.budget.held(account) if guess else self.budget.committed(account)
         self.budget.reserve(account, room)
-        self._slack.discard(account)
+        self._guesses.discard(account)
         self.budget.hold(account, -self.budget.held(account))
-        place.groups = {}
-        place.held_bytes = 0
+        held.groups = {}
+        held.held_bytes = 0
 
     def apply(
         self,
         account: Account,
-        place: TopicView,
+        held: TopicView,
         entries: Iterable[Entry],
         *,
         make_room: Callable[[int], bool],
     ) -> list[Swap]:
-        """Put ``entries`` in place; ``make_room`` lowers something, or says that all is over."""
+        """Apply ``entries`` to ``held``; ``make_room`` lowers a topic, or returns False."""
         entries = tuple(entries)
-        if place.aside is not None and place.aside.groups:
-            self.apply_to_pulled(account[0], place.aside, entries)
-        swaps, growth = prepare(place, entries)
+        if held.pulled is not None and held.pulled.groups:
+            self.apply_to_pulled(account[0], held.pulled, entries)
+        swaps, growth = prepare(held, entries)
         while not self.budget.fits(account, growth):
-            if self.fits(account, growth):  # what was given up may be of this very place
-                swaps, growth = prepare(place, entries)
+            if self.fits(account, growth):  # the evicted may be of this very topic
+                swaps, growth = prepare(held, entries)
             elif not make_room(growth):
                 return []
-        self.view.install(place, swaps, growth)
+        self.view.install(held, swaps, growth)
         self.budget.hold(account, growth)
-        pulled = place.aside.groups if place.aside is not None else {}
+        pulled = held.pulled.groups if held.pulled is not None else {}
         for swap in swaps if pulled else ():
             if swap.group in pulled and swap.after is not None and swap.after.whole:
                 self.evict(account[0], swap.group)
         return swaps
 
-    def apply_to_pulled(self, topic: int, place: TopicView, entries: Iterable[Entry]) -> None:
-        """Let ``entries`` change what was pulled; what has no room for that is given up."""
-        if not place.groups:
+    def apply_to_pulled(self, topic: int, held: TopicView, entries: Iterable[Entry]) -> None:
+        """Apply ``entries`` to pulled tables; evict those for which there is no room."""
+        if not held.groups:
             return  # as a rule, where changes are only watched
         account, entries = (topic, MINIMAL), tuple(entries)
-        swaps, growth = prepare(place, entries)
+        swaps, growth = prepare(held, entries)
         if not self.budget.fits(account, growth):
             fits = self.fits(account, growth)
-            swaps, growth = prepare(place, entries)  # what was given up may be of this place
+            swaps, growth = prepare(held, entries)  # the evicted may be of this topic
             if not fits:
                 for swap in swaps:
                     self.evict(topic, swap.group)
                 return
-        self.view.install(place, swaps, growth)
+        self.view.install(held, swaps, growth)
         self.budget.hold(account, growth)
         for swap in swaps:
             self._note(topic, swap.group, swap.after)
 
     def keep(self, topic: int, group: bytes, content: TableSnapshot) -> bool:
         """Keep pulled ``content``, if it fits."""
-        place = self.view.pulled(topic)
-        assert place is not None
-        before = place.groups.get(group)
+        held = self.view.pulled(topic)
+        assert held is not None
+        before = held.groups.get(group)
         if before is not None:
             content.used = content.used or before.used
         growth = content.held_bytes - (before.held_bytes if before is not None else 0)
@@ -171,101 +176,99 @@ class ResidentSet:
         if growth > self.spare_bytes or not (pinned or self._is_worth(group, growth)):
             self.oversize += not pinned
             return False
-        beside = self.pinned_bytes - self.pins.get((topic, group), 0)
-        if pinned and content.held_bytes > self.pinnable_bytes - beside:
+        others = self.pinned_bytes - self._pinned.get((topic, group), 0)
+        if pinned and content.held_bytes > self.pinnable_bytes - others:
             return False
         if not self.fits((topic, MINIMAL), growth, group=group):
             return False
-        before = place.groups.get(group)  # it may have been given up for itself
+        before = held.groups.get(group)  # it may have been evicted for itself
         growth = content.held_bytes - (before.held_bytes if before is not None else 0)
         if not self.budget.fits((topic, MINIMAL), growth):
             return False
-        self.view.install(place, [Swap(group, before, content)], growth)
+        self.view.install(held, [Swap(group, before, content)], growth)
         self.budget.hold((topic, MINIMAL), growth)
         self._note(topic, group, content)
         return True
 
     def evict(self, topic: int, group: bytes) -> None:
-        """Give up a pulled table."""
-        place = self.view.pulled(topic)
-        assert place is not None
-        before = place.groups[group]
-        self.view.install(place, [Swap(group, before, None)], -before.held_bytes)
+        """Evict a pulled table."""
+        held = self.view.pulled(topic)
+        assert held is not None
+        before = held.groups[group]
+        self.view.install(held, [Swap(group, before, None)], -before.held_bytes)
         self.budget.hold((topic, MINIMAL), -before.held_bytes)
         self._note(topic, group, None)
 
     def evict_largest_pin(self) -> bool:
-        """Give up the largest pinned table, and tell whether there was one."""
-        if not self.pins:
+        """Evict the largest pinned table, and return whether there was one."""
+        if not self._pinned:
             return False
         self.evicted += 1
-        self.evict(*max(self.pins, key=self.pins.__getitem__))
+        self.evict(*max(self._pinned, key=self._pinned.__getitem__))
         return True
 
     def repin(self, topic: int, group: bytes) -> None:
-        """A table was pinned, or is no more: what is held of it moves."""
-        place = self.view.pulled(topic)
-        if place is not None and group in place.groups:
-            self._note(topic, group, place.groups[group])
+        """Take note that a table was pinned, or is no more."""
+        held = self.view.pulled(topic)
+        if held is not None and group in held.groups:
+            self._note(topic, group, held.groups[group])
 
     def invalidate_all(self, topic: int, epoch: int, version: int) -> None:
-        """Give up what was pulled of ``topic`` in another epoch, or before ``version``."""
-        place = self.view.topics[topic]
-        for group, content in list(place.groups.items()):
-            if place.epoch != epoch or content.at < version:
+        """Evict what was pulled of ``topic`` in another epoch, or before ``version``."""
+        held = self.view.topics[topic]
+        for group, content in list(held.groups.items()):
+            if held.epoch != epoch or content.as_of < version:
                 self.evict(topic, group)
-        if place.epoch != epoch:
-            place.horizon = 0
-        place.epoch, place.horizon = epoch, max(place.horizon, version)
+        if held.epoch != epoch:
+            held.invalidated_to = 0
+        held.epoch, held.invalidated_to = epoch, max(held.invalidated_to, version)
 
     def check(self) -> None:
         """Assert every invariant."""
         self.view.check()
         self.budget.check()
-        self.cache.check()
-        places = {topic: self.view.pulled(topic) for topic in self.view.topics}
-        pulled = {
-            (topic, group) for topic, place in places.items() if place for group in place.groups
-        }
-        assert self.pinned_bytes == sum(self.pins.values())
-        assert len(self.cache) + len(self.pins) == len(pulled)
-        assert all((key in self.cache) is not (key in self.pins) for key in pulled)
-        assert all(self._policy.pinned(key[1]) is (key in self.pins) for key in pulled)
+        self._order.check()
+        views = {topic: self.view.pulled(topic) for topic in self.view.topics}
+        pulled = {(topic, group) for topic, held in views.items() if held for group in held.groups}
+        assert self.pinned_bytes == sum(self._pinned.values())
+        assert len(self._order) + len(self._pinned) == len(pulled)
+        assert all((key in self._order) is not (key in self._pinned) for key in pulled)
+        assert all(self._policy.pinned(key[1]) is (key in self._pinned) for key in pulled)
 
     def _is_worth(self, group: bytes, growth: int) -> bool:
-        """Tell whether a large table saves as much waiting as those that it would push out."""
+        """Return whether a large table saves as much waiting as those that it would evict."""
         spare_bytes = self.spare_bytes
         if growth <= LARGE_SHARE * spare_bytes:
             return True
-        needed = growth - (spare_bytes - self.cache.held_bytes)
-        victims = tuple(self.cache.cheapest(needed))
+        needed = growth - (spare_bytes - self._order.held_bytes)
+        victims = tuple(self._order.cheapest(needed))
         if len(victims) < 2:
-            return True  # one for one: what is new takes the place of the least
+            return True  # one for one: the new one replaces the one of the least worth
         lost = sum(
             self._policy.read_rate(one) * (1 + size / EVEN_BYTES) for (_, one), size in victims
         )
         return lost <= self._policy.newcomer_rate(group) * (1 + growth / EVEN_BYTES)
 
     def _discard_pulled(self, topic: int) -> None:
-        place = self.view.pulled(topic)
-        if place is not None:
-            for group in list(place.groups):
+        held = self.view.pulled(topic)
+        if held is not None:
+            for group in list(held.groups):
                 self.evict(topic, group)
 
     def _note(self, topic: int, group: bytes, content: TableSnapshot | None) -> None:
         key = (topic, group)
         if content is None or self._policy.pinned(group):
-            self.cache.discard(key)
+            self._order.discard(key)
         else:
-            self.cache.note(key, content.held_bytes)
-        self.pinned_bytes -= self.pins.pop(key, 0)
+            self._order.note(key, content.held_bytes)
+        self.pinned_bytes -= self._pinned.pop(key, 0)
         if content is not None and self._policy.pinned(group):
-            self.pins[key] = content.held_bytes
+            self._pinned[key] = content.held_bytes
             self.pinned_bytes += content.held_bytes
 
-    def _used(self, key: Key) -> bool:
-        place = self.view.pulled(key[0])
-        assert place is not None
-        content = place.groups[key[1]]
+    def _take_used(self, key: Key) -> bool:
+        held = self.view.pulled(key[0])
+        assert held is not None
+        content = held.groups[key[1]]
         used, content.used = content.used, False
         return used

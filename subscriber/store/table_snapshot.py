@@ -85,22 +85,15 @@ def read_head(entry: Entry, *, epoch: int = 0) -> Head:
 
 
 class TableSnapshot:
-    """The entries of one group; ``version`` is the highest of them ever seen.
-
-    ``held_bytes`` is what they count in a budget, ``stubs`` how many have their value elsewhere.
-    ``epoch`` is the one that its versions count in. ``selections``: those of which all blocks are
-    here, and since which topic version; None: every block is here. ``at``: the topic version at
-    which a pull brought it, or confirmed it. ``used``: a reader was answered from it; wiped by the
-    cache.
-    """
+    """The entries of one group of a topic."""
 
     __slots__ = (
         "__weakref__",
         "_head",
-        "at",
-        "confirmed",
+        "as_of",
         "epoch",
         "held_bytes",
+        "names_block",
         "rows",
         "selections",
         "stubs",
@@ -117,18 +110,18 @@ class TableSnapshot:
         held_bytes: int = 0,
         stubs: int = 0,
         selections: Selections | None = None,
-        at: int = 0,
+        as_of: int = 0,
     ) -> None:
-        self.selections = selections
-        self.at = at
-        self.used = False
         self.rows = rows
-        self.version = version
-        self.epoch = epoch
-        self.held_bytes = held_bytes
-        self.stubs = stubs
-        self.confirmed: Entry | None = None  # the block of names that knows this incarnation
-        self._head: tuple[Entry, Head] | None = None
+        self.version = version  # the highest of the entries ever seen
+        self.epoch = epoch  # of all versions here
+        self.held_bytes = held_bytes  # that the entries count in a budget
+        self.stubs = stubs  # entries whose value is elsewhere
+        self.selections = selections  # of which all blocks are here; None: every block is
+        self.as_of = as_of  # topic version at which a pull brought or confirmed it
+        self.used = False  # a reader was answered from it; the eviction order clears it
+        self.names_block: Entry | None = None  # the namespace's, if it names this incarnation
+        self._head: tuple[Entry, Head] | None = None  # the table's own entry, and decoded
 
     def __len__(self) -> int:
         return sum(map(len, self.rows))
@@ -149,7 +142,7 @@ class TableSnapshot:
             base, prefixes = NOTHING, []
         rows = put(base.rows, changes)
         if prefixes:
-            return _counted(rows, version, epoch=epoch, selections=selections, at=self.at)
+            return _counted(rows, version, epoch=epoch, selections=selections, as_of=self.as_of)
         held_bytes, stubs = base.held_bytes, base.stubs
         for key in {change.key for change in changes}:
             old, new = find(base.rows, key), find(rows, key)
@@ -162,7 +155,7 @@ class TableSnapshot:
             held_bytes=held_bytes,
             stubs=stubs,
             selections=selections,
-            at=self.at,
+            as_of=self.as_of,
         )
         after._head = base._head
         after.used = self.used
@@ -220,7 +213,7 @@ class TableSnapshot:
                     yield entry
 
     def head(self, group: bytes) -> Head | None:
-        """Return what the table's own entry says; None if it is not here. Worked out once."""
+        """Return what the table's own entry says; None if it is not here. Decoded once."""
         entry = self.entry(group)
         if entry is None or entry.value is None:
             return None
@@ -261,8 +254,8 @@ class TableSnapshot:
         return head, self.blocks(table_key(db, table), ranges)
 
     def discard_head(self) -> None:
-        """Give back the memory of what was worked out."""
-        self.confirmed = None
+        """Release the memory of what was decoded."""
+        self.names_block = None
         self._head = None
 
 
@@ -284,18 +277,20 @@ def snapshot_of(
     version: int = 0,
     epoch: int = 0,
     selections: Selections | None = None,
-    at: int = 0,
+    as_of: int = 0,
 ) -> TableSnapshot:
     """Return the snapshot of ``entries``, of one group, in any order; ``version``: at least."""
     rows = put(EMPTY, sorted(entries, key=_version))
     version = max(version, max((row[1] for row in chain.from_iterable(rows)), default=0))
-    return _counted(rows, version, epoch=epoch, selections=selections, at=at)
+    return _counted(rows, version, epoch=epoch, selections=selections, as_of=as_of)
 
 
-def with_own_entry(base: TableSnapshot | None, own: Entry, *, at: int, epoch: int) -> TableSnapshot:
-    """Return ``base`` with the table's ``own`` entry as pulled at topic version ``at``."""
+def with_own_entry(
+    base: TableSnapshot | None, own: Entry, *, as_of: int, epoch: int
+) -> TableSnapshot:
+    """Return ``base`` with the table's ``own`` entry as pulled at topic version ``as_of``."""
     if base is None:
-        return snapshot_of([own], epoch=epoch, selections=NO_SELECTIONS, at=at)
+        return snapshot_of([own], epoch=epoch, selections=NO_SELECTIONS, as_of=as_of)
     if base.entry(own.key) == own:
         return base
     others = [entry for entry in base.entries() if entry.key != own.key]
@@ -304,7 +299,7 @@ def with_own_entry(base: TableSnapshot | None, own: Entry, *, at: int, epoch: in
         version=base.version,
         epoch=epoch,
         selections=base.selections,
-        at=base.at,
+        as_of=base.as_of,
     )
 
 
@@ -390,7 +385,7 @@ def between(rows: Rows, low: bytes, high: bytes) -> Iterator[Entry]:
 def put(rows: Rows, changes: Iterable[Entry]) -> Rows:
     """Return ``rows`` with ``changes``, of one group and in the order of their versions.
 
-    An entry counts if its version is above that of the entry in its place; a TOMBSTONE
+    An entry counts if its version is above that of the entry of its key; a TOMBSTONE
     removes; a PREFIX removes everything of a lower version.
     """
     latest: dict[bytes, Entry] = {}
@@ -402,18 +397,18 @@ def put(rows: Rows, changes: Iterable[Entry]) -> Rows:
         have = latest.get(change.key)
         if have is None or change.version > have.version:
             latest[change.key] = change
-    places: dict[int, list[Entry]] = {}
+    by_leaf: dict[int, list[Entry]] = {}
     for key, change in latest.items():
-        place = max(bisect_right(rows, key, key=_first_key) - 1, 0)
-        places.setdefault(place, []).append(change)
+        at = max(bisect_right(rows, key, key=_first_key) - 1, 0)
+        by_leaf.setdefault(at, []).append(change)
     root = list(rows)
-    for place in sorted(places, reverse=True):  # from the right: places to the left stay
-        root[place : place + 1] = _merged(root[place : place + 1], places[place])
+    for at in sorted(by_leaf, reverse=True):  # from the right: positions to the left stay
+        root[at : at + 1] = _merged(root[at : at + 1], by_leaf[at])
     return tuple(root)
 
 
 def _merged(leaf: list[Leaf], news: list[Entry]) -> list[Leaf]:
-    """Return the leaves that stand for ``leaf`` (one, or none yet) once ``news`` are in."""
+    """Return the leaves that replace ``leaf`` (one, or none yet) once ``news`` are in."""
     news.sort(key=_key)
     if not leaf:
         return _cut([entry[:] for entry in news if entry.kind != TOMBSTONE])
@@ -442,7 +437,7 @@ def _first_key(leaf: Leaf) -> bytes:
 
 
 def _counted(
-    rows: Rows, version: int, *, epoch: int, selections: Selections | None, at: int
+    rows: Rows, version: int, *, epoch: int, selections: Selections | None, as_of: int
 ) -> TableSnapshot:
     return TableSnapshot(
         rows,
@@ -451,7 +446,7 @@ def _counted(
         held_bytes=sum(map(accounted_bytes, entries(rows))),
         stubs=sum(map(_is_stub, entries(rows))),
         selections=selections,
-        at=at,
+        as_of=as_of,
     )
 
 

@@ -1,12 +1,12 @@
-"""View: what a subscriber holds, by topic; written by one thread, read by any without a lock.
+"""What a subscriber holds, by topic: written by one thread, read by any thread without a lock.
 
-    topic ── moment: open | shut        group (a table, a database's names) ── TableSnapshot
+    topic ── open | closed              group (a table, a database's names) ── TableSnapshot
 
-A table is swapped whole, by one assignment. While a topic is shut, memory answers only for what
-a pull brought, or confirmed, at or above its floor, if it has one: all that was shown of it. A
-reader takes the topic's moment (or floor), reads, and looks whether it is still the same: so what
-it got was put in place while the topic was open. Whether a table exists, the namespace topic alone
-says; content answers only under the incarnation that stands there.
+A table is swapped whole, by one assignment. While a topic is closed, memory answers only with what
+a pull brought, or confirmed, at or above the topic's ``pulled_floor``, if it has one. A reader
+takes the topic's ``opening`` (or floor), reads, and checks that it is still the same object: so
+what it got was installed while the topic was open. The namespace topic alone decides whether a
+table exists; a snapshot answers only if its incarnation is the one that the namespace names.
 """
 
 from collections import deque
@@ -33,37 +33,31 @@ from ...topics.objects.values import NameRecord, decode_database_value, decode_n
 from ...topics.sharding import NAMESPACE, table_topic
 from .table_snapshot import NOTHING, Swap, TableSnapshot
 
-HEADS_MAX: Final = 1024  # places for decoded tables, kept beside the budget,
-PLACE_BYTES: Final = 8192  # each of so many bytes: a wide table takes more than one,
+HEADS_MAX: Final = 1024  # slots for decoded tables, kept beside the budget,
+SLOT_BYTES: Final = 8192  # each of so many bytes: a wide table takes more than one,
 HEADS_SHARE: Final = 0.125  # and all no more than this share of the budget
 
 
 @dataclass(slots=True)
 class TopicView:
-    """What is held of one topic; ``hits`` is counted without a lock, so it may miss a few.
+    """What is held of one topic."""
 
-    ``partial``: only what was pulled is held, and changes of anything else say nothing.
-    ``epoch``: of all that is held. ``horizon``: what was pulled before it is not held.
-    ``floor``: epoch and version at which a pull has to know what is answered while it is shut.
-    ``aside``: partial, beside what is held in full: pulled tables of which only stubs are sent.
-    """
-
-    groups: dict[bytes, TableSnapshot] = field(default_factory=dict)
-    held_bytes: int = 0
-    hits: int = 0
-    moment: object | None = None  # a new one each time that the topic opens
-    reached: tuple[int, int] = (0, 0)  # epoch and version up to which it holds, while it is open
-    partial: bool = False
-    epoch: int = 0
-    horizon: int = 0
-    floor: tuple[int, int] | None = None
-    aside: "TopicView | None" = None
+    groups: dict[bytes, TableSnapshot] = field(default_factory=dict)  # each is swapped whole
+    held_bytes: int = 0  # accounted bytes of all groups
+    hits: int = 0  # answers; counted without a lock, so it may miss a few
+    opening: object | None = None  # while the topic is open: another object each time it opens
+    reached: tuple[int, int] = (0, 0)  # while it is open: epoch and version of what is held
+    pulled_only: bool = False  # changes of what was not pulled are not applied
+    epoch: int = 0  # of all versions in ``groups``
+    invalidated_to: int = 0  # version; of what was pulled nothing older is held
+    pulled_floor: tuple[int, int] | None = None  # while it is closed: pulls answer from here on
+    pulled: "TopicView | None" = None  # beside a full topic: tables of which only stubs are sent
 
     def content(self, group: bytes) -> TableSnapshot | None:
         """Return what is held of a table, pushed or pulled."""
         content = self.groups.get(group)
-        if self.aside is not None and (content is None or content.stubs):
-            return self.aside.groups.get(group, content)
+        if self.pulled is not None and (content is None or content.stubs):
+            return self.pulled.groups.get(group, content)
         return content
 
 
@@ -73,46 +67,46 @@ class View:
     def __init__(self, num_topics: int = 0, *, heads_max: int = HEADS_MAX) -> None:
         self.num_topics = num_topics
         self.topics: dict[int, TopicView] = {NAMESPACE: TopicView()}
-        self.fresh_until = inf  # after this, memory is older than the application allows
+        self.fresh_until = inf  # time after which memory is older than the application allows
         self._heads_max = heads_max
-        self._heads: deque[ref[TableSnapshot]] = deque()  # weak: what was replaced is gone
-        self._hits: dict[int, int] = {}  # of what was forgotten
-        self._rules: tuple[Entry | None, tuple[Rule, ...]] = (None, ())  # the entry, and read
+        self._heads: deque[ref[TableSnapshot]] = deque()  # weak; in the order of decoding
+        self._hits: dict[int, int] = {}  # by topic, of discarded views
+        self._rules: tuple[Entry | None, tuple[Rule, ...]] = (None, ())  # and its entry
 
-    # What the background thread does
+    # For the background thread
 
     def open(self, topic: int, reached: tuple[int, int] = (0, 0)) -> None:
-        """Let memory answer for ``topic`` from now on: it has ``reached`` epoch and version."""
+        """Let memory answer for ``topic``, which has ``reached`` this epoch and version."""
         held = self.topics.setdefault(topic, TopicView())
         held.reached = reached
-        held.floor = None
-        if held.moment is None:
-            held.moment = object()
+        held.pulled_floor = None
+        if held.opening is None:
+            held.opening = object()
 
     def advance(self, topic: int, reached: tuple[int, int]) -> bool:
-        """Let ``topic``, if it is open, be held up to ``reached``; tell whether it is."""
+        """Set how far ``topic`` has ``reached``, and return True; False if it is not open."""
         held = self.topics.get(topic)
-        if held is None or held.moment is None:
+        if held is None or held.opening is None:
             return False
         held.reached = reached
         return True
 
     def close(self, topic: int, *, floor: tuple[int, int] | None = None) -> None:
-        """Let memory answer for ``topic`` no more, but for what a pull knows at or above ``floor``.
+        """Let memory answer for ``topic`` no more, but for what was pulled at or above ``floor``.
 
-        What is held stays. While the floor stays where it is, it stays the same object.
+        What is held stays. While the floor is equal, it stays the same object.
         """
         held = self.topics.get(topic)
         if held is not None:
-            held.moment = None
-            held.floor = held.floor if held.floor == floor else floor
+            held.opening = None
+            held.pulled_floor = held.pulled_floor if held.pulled_floor == floor else floor
 
     def discard(self, topic: int) -> None:
-        """Shut ``topic`` and give back all its memory."""
+        """Close ``topic`` and discard all that is held of it."""
         self.replace(topic, TopicView() if topic == NAMESPACE else None)
 
     def replace(self, topic: int, held: TopicView | None) -> None:
-        """Shut ``topic`` and hold ``held`` of it instead of what was held."""
+        """Close ``topic`` and hold ``held`` of it instead of what was held."""
         self.close(topic)
         self._hits[topic] = self.hits(topic)
         if held is None:
@@ -121,13 +115,13 @@ class View:
             self.topics[topic] = held
 
     def install(self, held: TopicView, swaps: Iterable[Swap], growth: int) -> None:
-        """Put what ``prepare`` returned in place, each table by one assignment."""
+        """Install the ``swaps`` that ``prepare`` returned, each by one assignment."""
         for swap in swaps:
             if swap.after is None:
                 held.groups.pop(swap.group, None)
             else:
                 held.groups[swap.group] = swap.after
-                if swap.after.decoded_bytes:  # it has inherited that
+                if swap.after.decoded_bytes:  # inherited
                     self._remember(swap.after)
         held.held_bytes += growth
 
@@ -137,9 +131,9 @@ class View:
         return held.groups if held is not None else {}
 
     def pulled(self, topic: int) -> TopicView | None:
-        """Return where that is kept which is pulled of ``topic``; None if it is not followed."""
+        """Return what holds the pulled tables of ``topic``; None if it is not followed."""
         held = self.topics.get(topic)
-        return held if held is None or held.partial else held.aside
+        return held if held is None or held.pulled_only else held.pulled
 
     def content(self, topic: int, group: bytes) -> TableSnapshot | None:
         """Return what is held of a table, pushed or pulled, open or not."""
@@ -147,7 +141,7 @@ class View:
         return None if held is None else held.content(group)
 
     def hits(self, topic: int) -> int:
-        """Tell how often memory has answered for ``topic``, dropped or not."""
+        """Return how often memory has answered for ``topic``, followed or not."""
         held = self.topics.get(topic)
         return self._hits.get(topic, 0) + (held.hits if held is not None else 0)
 
@@ -159,11 +153,11 @@ class View:
     @property
     def held_bytes(self) -> int:
         """The accounted bytes of everything held."""
-        return sum(held.held_bytes for _, held in self._places())
+        return sum(held.held_bytes for _, held in self._views())
 
     def check(self) -> None:
         """Assert every invariant."""
-        for topic, held in self._places():
+        for topic, held in self._views():
             assert held.held_bytes == sum(c.held_bytes for c in held.groups.values()), topic
             for group, content in held.groups.items():
                 assert content.rows, group
@@ -172,7 +166,7 @@ class View:
                 assert all(group_of(key) == group for key in keys), group
                 assert content.version >= max(e.version for e in content.entries()), group
 
-    # What any thread reads
+    # For any thread
 
     def table(self, db: str, table: str) -> TableSnapshot | None:
         """Return a table's content from memory; None if memory may not answer.
@@ -181,19 +175,19 @@ class View:
             NoSuchObject: the namespace says that there is no such table.
         """
         namespace = self.topics[NAMESPACE]
-        moment = namespace.moment
+        opening = namespace.opening
         block = self._names_block(namespace, db, table)
-        if moment is None or namespace.moment is not moment:
+        if opening is None or namespace.opening is not opening:
             return None
         if block is None:
             raise NoSuchObject(table_name(db, table))
         held = self.topics.get(table_topic(db, table, self.num_topics))
-        content = self._settled(held, table_key(db, table)) if held is not None else None
+        content = self._answerable(held, table_key(db, table)) if held is not None else None
         if content is None or held is None:
             if _name_record(block, table) is None:
                 raise NoSuchObject(table_name(db, table))
             return None
-        if content.confirmed != block and not self._confirm(content, block, (db, table)):
+        if content.names_block != block and not self._confirm(content, block, (db, table)):
             return None
         held.hits += 1
         content.used = True
@@ -213,21 +207,21 @@ class View:
         return content if head is not None and head.complete else None
 
     def record(self, db: str, table: str) -> NameRecord | None:
-        """Return what the namespace says of a table, open or not."""
+        """Return the namespace's record of a table, whether the namespace is open or not."""
         block = self._names_block(self.topics[NAMESPACE], db, table)
         return None if block is None else _name_record(block, table)
 
     def reached(self, db: str, table: str) -> tuple[int, int]:
         """Return epoch and version up to which a table's topic is held, (0, 0) if it is not."""
         held = self.topics.get(table_topic(db, table, self.num_topics))
-        return held.reached if held is not None and held.moment is not None else (0, 0)
+        return held.reached if held is not None and held.opening is not None else (0, 0)
 
     def databases(self) -> tuple[str, ...] | None:
         """Return the sorted names of all databases; None if memory may not answer."""
         namespace = self.topics[NAMESPACE]
-        moment = namespace.moment
-        groups = list(namespace.groups)  # one step of the interpreter: nobody writes meanwhile
-        if moment is None or namespace.moment is not moment:
+        opening = namespace.opening
+        groups = list(namespace.groups)  # atomic in CPython
+        if opening is None or namespace.opening is not opening:
             return None
         names = (group[2:-1].decode() for group in groups if group.startswith(b"d\0"))
         return tuple(sorted(names))
@@ -239,9 +233,9 @@ class View:
             NoSuchObject: there is no such database.
         """
         namespace = self.topics[NAMESPACE]
-        moment = namespace.moment
+        opening = namespace.opening
         content = namespace.groups.get(database_key(db))
-        if moment is None or namespace.moment is not moment:
+        if opening is None or namespace.opening is not opening:
             return None
         entry = content.entry(database_key(db)) if content is not None else None
         if entry is None:
@@ -251,10 +245,10 @@ class View:
     def tables(self, db: str) -> tuple[str, ...] | None:
         """Return the sorted names of the tables of ``db``; None and errors as ``database``."""
         namespace = self.topics[NAMESPACE]
-        moment = namespace.moment
+        opening = namespace.opening
         known = database_key(db) in namespace.groups
         content = namespace.groups.get(names_group(db), NOTHING)
-        if moment is None or namespace.moment is not moment:
+        if opening is None or namespace.opening is not opening:
             return None
         if not known:
             raise NoSuchObject(db)
@@ -262,61 +256,66 @@ class View:
         return tuple([record.name for block in blocks for record in decode_names(value_of(block))])
 
     def rules(self) -> tuple[Rule, ...]:
-        """Return what operators want drivers to be, the newest last; as it was last known.
+        """Return the operators' rules for drivers, the newest last, as they were last known.
 
         Cost: a look into a dictionary, but for the first time after a change.
         """
         namespace = self.topics[NAMESPACE]
-        moment = namespace.moment
+        opening = namespace.opening
         content = namespace.groups.get(rules_key())
-        if moment is None or namespace.moment is not moment:
-            return self._rules[1]  # it is being caught up: not all may be there again
+        if opening is None or namespace.opening is not opening:
+            return self._rules[1]  # a catch-up runs: the entry may be missing
         entry = content.entry(rules_key()) if content is not None else None
         if entry != self._rules[0]:
             try:
                 self._rules = (entry, decode_rules(value_of(entry)) if entry is not None else ())
-            except WireError:  # a newer catalogd says what is not known here
+            except WireError:  # of a newer catalogd
                 self._rules = (entry, self._rules[1])
         return self._rules[1]
 
-    def _places(self) -> Iterator[tuple[int, TopicView]]:
+    def _views(self) -> Iterator[tuple[int, TopicView]]:
         for topic, held in self.topics.items():
             yield topic, held
-            if held.aside is not None:
-                yield topic, held.aside
+            if held.pulled is not None:
+                yield topic, held.pulled
 
     def _names_block(self, namespace: TopicView, db: str, table: str) -> Entry | None:
         names = namespace.groups.get(names_group(db))
         return None if names is None else names.covering(names_key(db, table))
 
-    def _settled(self, held: TopicView, group: bytes) -> TableSnapshot | None:
-        moment, floor = held.moment, held.floor
+    def _answerable(self, held: TopicView, group: bytes) -> TableSnapshot | None:
+        opening, floor = held.opening, held.pulled_floor
         content = held.content(group)
-        if moment is not None:
-            return content if held.moment is moment else None
-        if floor is None or content is None or content.at < floor[1] or held.floor is not floor:
+        if opening is not None:
+            return content if held.opening is opening else None
+        if (
+            floor is None
+            or content is None
+            or content.as_of < floor[1]
+            or held.pulled_floor is not floor
+        ):
             return None
         return content
 
     def _confirm(self, content: TableSnapshot, block: Entry, name: tuple[str, str]) -> bool:
-        """Tell whether ``content`` is of the incarnation that ``block`` names; remember it."""
+        """Return whether ``content`` is of the incarnation in ``block``; remember if it is."""
         record = _name_record(block, name[1])
         if record is None:
             raise NoSuchObject(table_name(*name))
         head = content.head(table_key(*name))
         if head is None or head.incarnation != record.incarnation:
             return False
-        content.confirmed = block
+        content.names_block = block
         self._remember(content)
         return True
 
     def _remember(self, content: TableSnapshot) -> None:
-        """Keep what was decoded of ``content``, and forget the oldest instead.
+        """Keep what was decoded of ``content``, and discard the oldest instead.
 
-        Any thread does it, without a lock: so places are counted by standing in a row.
+        Any thread calls it, without a lock: a table takes as many slots of the deque as it needs.
         """
-        places = 1 + content.decoded_bytes // PLACE_BYTES
-        for _ in range(min(places, self._heads_max)):
+        slots = 1 + content.decoded_bytes // SLOT_BYTES
+        for _ in range(min(slots, self._heads_max)):
             self._heads.append(ref(content))
             if len(self._heads) > self._heads_max:
                 oldest = self._heads.popleft()()
@@ -325,22 +324,24 @@ class View:
 
 
 def heads_within(budget_bytes: int) -> int:
-    """Return how many places for decoded tables there may be beside ``budget_bytes``."""
-    return min(max(int(HEADS_SHARE * budget_bytes) // PLACE_BYTES, 1), HEADS_MAX)
+    """Return how many slots for decoded tables there may be beside ``budget_bytes``."""
+    return min(max(int(HEADS_SHARE * budget_bytes) // SLOT_BYTES, 1), HEADS_MAX)
 
 
 def prepare(held: TopicView, changes: Iterable[Entry]) -> tuple[list[Swap], int]:
-    """Return the swaps that ``changes``, sorted by version, come to, and the bytes they add."""
+    """Return the swaps that ``changes``, sorted by version, make, and the bytes that they add."""
     groups: dict[bytes, list[Entry]] = {}
     for change in changes:
         groups.setdefault(group_of(change.key), []).append(change)
     swaps, growth = [], 0
     for group, of_group in groups.items():
         before = held.groups.get(group)
-        if before is None and held.partial:
+        if before is None and held.pulled_only:
             continue
         after: TableSnapshot | None = (before or NOTHING).changed(of_group, epoch=held.epoch)
-        if after is not None and (not after.rows or (held.partial and after.stubs == len(after))):
+        if after is not None and (
+            not after.rows or (held.pulled_only and after.stubs == len(after))
+        ):
             after = None
         growth += (after.held_bytes if after else 0) - (before.held_bytes if before else 0)
         swaps.append(Swap(group, before, after))
@@ -348,8 +349,8 @@ def prepare(held: TopicView, changes: Iterable[Entry]) -> tuple[list[Swap], int]
 
 
 def full_topic_view() -> TopicView:
-    """Return an empty place for a topic at full."""
-    return TopicView(aside=TopicView(partial=True))
+    """Return the empty view of a topic at full."""
+    return TopicView(pulled=TopicView(pulled_only=True))
 
 
 def _name_record(block: Entry, table: str) -> NameRecord | None:

@@ -98,7 +98,7 @@ class Versions:
         if self._steps % LOOK_EVERY == 0:
             self._look(member)
         for topic, held in member.view.topics.items():
-            if held.moment is not None:
+            if held.opening is not None:
                 self._stands(topic, held.reached, f"topic {topic} is open")
         replicas = member._subscriptions.replicas
         for follower in [one for replica in replicas for one in replica.followers()]:
@@ -115,7 +115,7 @@ class Versions:
     def _look(self, member: Core) -> None:
         """Within an epoch nothing that readers may see is older than it was before."""
         for held in member.view.topics.values():
-            if held.moment is not None:
+            if held.opening is not None:
                 for content in held.groups.values():
                     self._rises(held.reached[0], content)
 
@@ -203,6 +203,6 @@ def _epoch_of(member: Core, content: TableSnapshot) -> int:
     group = group_of(next(content.entries()).key)
     db, table = group.decode().split("\0")[:2]
     held = member.view.topics.get(table_topic(db, table, member.view.num_topics))
-    if held is not None and held.moment is not None and held.content(group) is content:
+    if held is not None and held.opening is not None and held.content(group) is content:
         return held.reached[0]
     return content.epoch

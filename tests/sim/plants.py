@@ -253,7 +253,7 @@ PLANTS = (
             Line(
                 TopicReplicas,
                 "check",
-                "assert (held.moment is not None) is self.is_settled(topic), topic",
+                "assert (held.opening is not None) is self.is_settled(topic), topic",
                 "pass",
             ),
         ),

@@ -136,7 +136,7 @@ LEVEL_PLANTS = (
             Line(
                 ResidentSet,
                 "apply",
-                "self.apply_to_pulled(account[0], place.aside, entries)",
+                "self.apply_to_pulled(account[0], held.pulled, entries)",
                 "pass",
             ),
         ),
@@ -172,7 +172,7 @@ LEVEL_PLANTS = (
             Line(
                 TopicReplicas,
                 "check",
-                "assert (held.moment is not None) is self.is_settled(topic), topic",
+                "assert (held.opening is not None) is self.is_settled(topic), topic",
                 "pass",
             ),
         ),
@@ -241,8 +241,8 @@ LEVEL_PLANTS = (
             Line(
                 Calls,
                 "pinned",
-                "max(content.at, content.version, reached if epoch == content.epoch else 0)",
-                "max(content.at, content.version, reached) + 3",
+                "max(content.as_of, content.version, reached if epoch == content.epoch else 0)",
+                "max(content.as_of, content.version, reached) + 3",
             ),
         ),
     ),
@@ -259,7 +259,7 @@ LEVEL_PLANTS = (
     Plant(
         "what no pull knows waits for the hub",
         "mates_of_a_withheld_table",
-        (Line(View, "_settled", " or content.at < floor[1]", ""),),
+        (Line(View, "_answerable", " or content.as_of < floor[1]", ""),),
     ),
     Plant(
         "what has moved since is not confirmed",

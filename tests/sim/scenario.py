@@ -214,7 +214,7 @@ class Script:
         replica = member._subscriptions.replicas.get(int(topic))
         follower = replica.current if replica is not None else None
         held = member.view.topics.get(int(topic))
-        is_open = "open" if held is not None and held.moment is not None else "shut"
+        is_open = "open" if held is not None and held.opening is not None else "shut"
         stands = f"{LEVELS[follower.level]} {follower.version}" if follower is not None else "none"
         self._say(f"{who} has topic {topic} at {stands}, {is_open}")
 

@@ -17,7 +17,7 @@ from topicast.topics.wire.messages import SELECT_TABLE, Claimed, Pull
 
 def place(**at: int) -> TopicView:
     """Return what was pulled: tables without their blocks, by name, at these topic versions."""
-    held = TopicView(partial=True, epoch=10)
+    held = TopicView(pulled_only=True, epoch=10)
     for name, version in at.items():
         hold(held, name, at=version, selections=NO_SELECTIONS)
     return held
@@ -26,7 +26,7 @@ def place(**at: int) -> TopicView:
 def hold(held: TopicView, name: str, *, at: int, selections: Selections | None) -> None:
     group = table_key("shop", name)
     rows = [Entry(group, 1, 1, 1, 1, b"v")]
-    held.groups[group] = snapshot_of(rows, epoch=10, selections=selections, at=at)
+    held.groups[group] = snapshot_of(rows, epoch=10, selections=selections, as_of=at)
 
 
 def claim(name: str, version: int, *, whole: bool = False) -> Claimed:
@@ -34,7 +34,7 @@ def claim(name: str, version: int, *, whole: bool = False) -> Claimed:
 
 
 def ats(held: TopicView) -> list[int]:
-    return [content.at for content in held.groups.values()]
+    return [content.as_of for content in held.groups.values()]
 
 
 def test_each_other_table_is_asked_for_as_of_the_version_at_which_it_is_known() -> None:
@@ -93,7 +93,7 @@ def test_what_catalogd_calls_stale_is_not_confirmed() -> None:
 
 def pushed(*names: str, used: tuple[str, ...] = (), **at: int) -> TopicView:
     """Return a topic at full, with what was pulled in it, by name, at these topic versions."""
-    held = TopicView(epoch=10, aside=place(**at))
+    held = TopicView(epoch=10, pulled=place(**at))
     for name in names:
         hold(held, name, at=0, selections=None)
         held.groups[table_key("shop", name)].used = name in used
@@ -128,5 +128,5 @@ def test_what_is_confirmed_at_full_is_known_beside_what_was_pulled() -> None:
     true = claim("a", 6, whole=True), claim("w", 7)
     confirm(held, (*true, claim("b", 7, whole=True)), at=18, reached=6)
     assert ats(held) == [18, 0]
-    assert held.aside is not None
-    assert ats(held.aside) == [18]
+    assert held.pulled is not None
+    assert ats(held.pulled) == [18]

@@ -53,7 +53,7 @@ def test_names_that_are_behind_do_not_say_that_a_table_is_missing() -> None:
     world.catalog.create_table("shop", "nothing")  # the delta is lost
     world.deaf.add(facts.BULK)
     world.heartbeat()
-    assert not world.view.topics[NAMESPACE].moment
+    assert not world.view.topics[NAMESPACE].opening
     assert world.table("shop.nothing") in world.answers
     assert pulls(world) == 1
 

@@ -261,7 +261,7 @@ def test_decoded_tables_are_bounded() -> None:
     assert first is not None
     for name in ("items", "people"):
         view.table("shop", name)
-    assert first.confirmed is None
+    assert first.names_block is None
     assert view.table("shop", "orders") is first
     for name in ("items", "stock"):  # what was replaced meanwhile is gone by itself
         _apply(view, catalog.put_table("shop", name, columns=("a", "b")))
