@@ -1,9 +1,9 @@
-"""Hook: every driver of a Python is attached, by a line that Python itself reads at its start.
+"""`topicast hook`: attaches every driver of a Python, by a line that it reads at its start.
 
 topicast.pth in site-packages ──the variable is set──▶ subscriber/spark/driver/launch.py: begin
 
-Where the variable is not set the line looks for it, and that is all. Topicast is looked for when
-the line is read: it may be installed anew, elsewhere, or not at all.
+Where the variable is not set the line does nothing else. Topicast is looked for when the line is
+read: it may be installed anew, elsewhere, or not at all.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Run: a Spark application as it is, attached."""
+"""`topicast run`: starts a Spark application, attached, without a change of its code."""
 
 import os
 import signal
@@ -14,8 +14,8 @@ import click
 from ...topics.errors import UsageError
 from ..flags import option, settings
 
-LOADED_S: Final = 20.0  # after which a Python that has not loaded us is taken to be another one
-NOT_FOUND: Final = 127  # what a shell says of a command that is not there
+LOADED_S: Final = 20.0  # by then the driver's Python has loaded us, or never will
+NOT_FOUND: Final = 127  # a shell's code for a command that is not there
 CLUSTER: Final = "cluster"
 
 _HOW: Final = (
@@ -37,16 +37,16 @@ def run(command: tuple[str, ...], statestores: str | None, control: str | None) 
     """Run a Spark application, attached: its drivers read what others change without REFRESH.
 
     COMMAND stands behind two dashes: topicast run -- spark-submit app.py. It may be python,
-    pyspark, ipython or jupyter as well. What is not said here is taken from spark.topicast.* and
-    TOPICAST_*. The command's exit code is ours.
+    pyspark, ipython or jupyter as well. Settings that are not given are taken from
+    spark.topicast.* and TOPICAST_*. The command's exit code is ours.
     """
     if _is_cluster(command):
         raise UsageError(f"with deploy mode cluster the driver runs elsewhere: {_HOW}")
     from ...subscriber.spark.driver import launch
 
-    said = {"statestores": statestores, "control": control}
+    given = {"statestores": statestores, "control": control}
     with tempfile.TemporaryDirectory(prefix="topicast-run-") as folder:
-        launch.prepare(folder, {key: value for key, value in said.items() if value is not None})
+        launch.prepare(folder, {key: value for key, value in given.items() if value is not None})
         code = _run(command, folder)
     sys.exit(code)
 
@@ -72,7 +72,7 @@ def _run(command: tuple[str, ...], folder: str) -> int:
 
 @contextmanager
 def _passing_on(child: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """Leave Ctrl-C, which reaches the child by itself, to it; pass on what ends us alone."""
+    """Ignore Ctrl-C, which reaches the child by itself; pass on a signal that ends us alone."""
     before = {
         signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
         signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: child.terminate()),
@@ -85,7 +85,7 @@ def _passing_on(child: "subprocess.Popen[bytes]") -> Iterator[None]:
 
 
 def _warn(folder: str, *, ended: bool) -> bool:
-    """Say why nothing is attached, where that is known; tell whether something was said."""
+    """Print why nothing is attached, where that is known; return whether it is."""
     from ...subscriber.spark.driver import launch
 
     noted = launch.notes(folder)

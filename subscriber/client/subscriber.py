@@ -9,7 +9,7 @@ import secrets
 import socket
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Final, Self, cast
 
@@ -21,7 +21,7 @@ from ...topics.objects.tables import Database, Partition, Table
 from ...topics.objects.versions import Version
 from ..config import TIMEOUT_S, settings_of
 from ..engine.core import Core
-from ..engine.driver import Driver
+from ..engine.driver import Driver, Facts
 from ..engine.loop import EngineLoop
 from ..engine.watch import Watch
 from ..engine.write_outbox import Outbox
@@ -66,6 +66,7 @@ class Subscriber:
         never: str | None = None,
         metastore: str | None = None,
         outbox: Outbox | None = None,
+        driver_facts: Callable[[], Facts] | None = None,
     ) -> None:
         """Read the settings; nothing is connected before ``open``.
 
@@ -83,6 +84,8 @@ class Subscriber:
             never: Tables to pull for each read, never held; counts first; else TOPICAST_NEVER.
             metastore: URIs of the metastore that this process writes to; else TOPICAST_METASTORE.
             outbox: Writes to be reported that outlive this subscriber; None: its own ones only.
+            driver_facts: Returns what ``topicast drivers`` shows of this application, without
+                waiting; None: it is not listed there.
 
         Raises:
             ConfigError: a setting has a value that is not allowed.
@@ -108,7 +111,10 @@ class Subscriber:
             outbox = Outbox(driver=secrets.token_bytes(16), metastore=metastore_uris)
         self._outbox = outbox
         self._member = Core.of(
-            self._settings, new_id=lambda: secrets.token_bytes(16), outbox=self._outbox
+            self._settings,
+            new_id=lambda: secrets.token_bytes(16),
+            outbox=self._outbox,
+            driver_facts=driver_facts,
         )
         self._calls = Calls(self._member, self._settings)
         self._closed = False

@@ -75,7 +75,7 @@ from ..store.pin_rules import PinRules
 from ..store.read_floor import ReadFloor
 from ..store.view import View, heads_within
 from .catalog_session import CatalogSession
-from .driver import Driver
+from .driver import Driver, Facts
 from .introspection import Introspection, answer
 from .write_outbox import Outbox
 
@@ -95,6 +95,7 @@ class Core:
         always: tuple[str, ...] = (),
         never: tuple[str, ...] = (),
         outbox: Outbox | None = None,
+        driver_facts: Callable[[], Facts] | None = None,
     ) -> None:
         """Begin without a connection; the first Tick orders one.
 
@@ -108,10 +109,11 @@ class Core:
             always: Patterns of tables that are pinned.
             never: Patterns of tables that are banned; they count before ``always``.
             outbox: The writes to be reported; None: there are none.
+            driver_facts: Returns what operators see of the application; None: nothing.
         """
         ids, registration = count(1), new_id()
         self.view = View(heads_max=heads_within(budget_bytes))
-        self.driver = Driver(self.view)
+        self.driver = Driver(self.view, driver_facts)
         self.outbox = outbox if outbox is not None else Outbox(driver=registration, metastore="")
         self.wire_errors = 0
         self.misses = 0
@@ -168,7 +170,12 @@ class Core:
 
     @classmethod
     def of(
-        cls, settings: Settings, *, new_id: Callable[[], bytes], outbox: Outbox | None = None
+        cls,
+        settings: Settings,
+        *,
+        new_id: Callable[[], bytes],
+        outbox: Outbox | None = None,
+        driver_facts: Callable[[], Facts] | None = None,
     ) -> Self:
         """Return a member that was set up as an application said."""
         return cls(
@@ -181,6 +188,7 @@ class Core:
             always=settings.always,
             never=settings.never,
             outbox=outbox,
+            driver_facts=driver_facts,
         )
 
     @property

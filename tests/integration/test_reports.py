@@ -13,6 +13,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Change, Subscriber, Watch
+from topicast.subscriber.engine.write_outbox import Outbox
 from topicast.tests.catalog.fake_metastore import make_table
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.waiting import until
@@ -87,6 +88,23 @@ def test_written_tables_are_heard_of_through_kills_and_once_each(
             0,
         )
         assert client.get_all_tables("reports") == ["t", "u"]
+
+
+def test_what_one_subscriber_could_not_report_the_next_one_does(
+    hive: EmbeddedMetastore, client: HMSClient, daemons: Daemons
+) -> None:
+    hub, outbox = daemons.hub_address, Outbox(driver=b"spark driver, 16", metastore=hive.uri)
+    with told_and_heard(hub, hive.uri, "reports.*") as (_writer, _reader, watch):
+        take = heard(watch)
+        take().clear()
+        daemons.kill("catalogd")
+        with Subscriber(hub, timeout_s=60, name="first", outbox=outbox) as first:
+            assert not first.report_write("reports.t", wait_s=0.1)
+        daemons.start("catalogd")
+        with Subscriber(hub, timeout_s=60, name="next", outbox=outbox):
+            assert outbox.wait(timeout_s=60)
+        until(lambda: {c.object for c in take()} == {"reports.t"}, timeout_s=60, what="t")
+        assert outbox.acknowledged == 1
 
 
 def test_report_of_another_metastore_is_refused_and_said(

@@ -229,15 +229,14 @@ class Handle:
         self, settings: SparkSettings, application: Application, outbox: Outbox
     ) -> Subscriber:
         """Return a subscriber that sends the outbox; it is not open yet."""
-        subscriber = Subscriber(
+        return Subscriber(
             settings.statestores,
             budget=settings.budget,
             timeout_s=SUBSCRIBER_TIMEOUT_S,
             name=f"{application.application_id}@{application.host}:{application.pid}",
             outbox=outbox,
+            driver_facts=lambda: self._facts(application, outbox),
         )
-        subscriber.driver.tells(lambda: self._facts(application, outbox))
-        return subscriber
 
     def _facts(self, application: Application, outbox: Outbox) -> Facts:
         """Return what operators see."""

@@ -29,9 +29,14 @@ ETL = {
 @pytest.fixture(scope="module")
 def etl(served: Served) -> Iterator[Subscriber]:
     """A driver."""
-    with Subscriber(served.statestores, name="app-1@node1:7", timeout_s=30) as made:
+    made = Subscriber(
+        served.statestores,
+        name="app-1@node1:7",
+        timeout_s=30,
+        driver_facts=lambda: {**ETL, "state": made.driver.wanted("etl-7", "app-1")},
+    )
+    with made:
         made.drop(range(16))  # it stays with the names, however long that takes
-        made.driver.tells(lambda: {**ETL, "state": made.driver.wanted("etl-7", "app-1")})
         yield made
 
 

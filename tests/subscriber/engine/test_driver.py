@@ -17,7 +17,7 @@ def put(view: View, delta: Delta) -> None:
 def test_driver_is_what_the_newest_rule_for_one_of_its_names_says() -> None:
     catalog, view = Catalog(), View(4)
     driver = Driver(view)
-    assert driver.wanted("etl", "app-7") == ON, "nothing was heard yet"
+    assert driver.wanted("etl", "app-7") == ON, "nothing was received yet"
     put(view, catalog.rule(Rule("*", OFF), Rule("app-7", DRY_RUN)))
     assert driver.wanted("etl", "app-7") == DRY_RUN
     assert driver.wanted("etl", "app-8") == OFF
@@ -25,8 +25,6 @@ def test_driver_is_what_the_newest_rule_for_one_of_its_names_says() -> None:
     assert driver.wanted("etl", "app-7") == ON
 
 
-def test_only_an_application_tells_of_itself() -> None:
-    driver = Driver(View())
-    assert driver.facts() is None
-    driver.tells(lambda: {"spark": "4.3.0"})
-    assert driver.facts() == {"spark": "4.3.0"}
+def test_facts_are_the_applications() -> None:
+    assert Driver(View()).facts() is None
+    assert Driver(View(), lambda: {"spark": "4.3.0"}).facts() == {"spark": "4.3.0"}

@@ -36,9 +36,8 @@ def test_stats_are_told_by_name() -> None:
 
 
 def test_driver_is_told_as_its_application_says_with_topics_and_budget() -> None:
-    world = driver()
+    world = driver(driver_facts=lambda: {"application": "etl", "refreshes": 3, "problem": None})
     read(world, "orders")
-    world.member.driver.tells(lambda: {"application": "etl", "refreshes": 3, "problem": None})
     answer = told(world, "driver")
     assert isinstance(answer, Inspected)
     assert answer.columns == ("name", "value")
@@ -51,8 +50,7 @@ def test_driver_is_told_as_its_application_says_with_topics_and_budget() -> None
 
 
 def test_whatever_an_application_tells_can_be_sent() -> None:
-    world = driver()
-    world.member.driver.tells(lambda: {"last_error": "\udcff" + "x" * 5000})
+    world = driver(driver_facts=lambda: {"last_error": "\udcff" + "x" * 5000})
     answer = told(world, "driver")
     assert isinstance(answer, Inspected)
     assert decode(encode(answer)) == answer

@@ -1,4 +1,4 @@
-"""Settings of an attached driver: who is heard first, and what is refused."""
+"""Settings of an attached driver: which source takes precedence, and what is refused."""
 
 import pytest
 

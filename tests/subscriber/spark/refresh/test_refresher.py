@@ -72,7 +72,7 @@ def test_dataframe_of_what_comes_after_an_attach_is_refreshed_in_place_later() -
     )
 
 
-def test_what_a_session_had_is_suspect_again_though_it_was_not_read_since() -> None:
+def test_relations_of_a_session_are_renewed_again_though_they_were_not_read_since() -> None:
     """A plan that was being made when its relation was forgotten holds it: nobody else does."""
     refresher = Refresher()
     turn(refresher, {"s": {ORDERS}, "t": {OTHER}})
@@ -109,7 +109,7 @@ def test_what_was_cached_is_looked_for_at_once_and_what_was_not_less_often() -> 
     assert refresher.pause_s() == 0.0
 
 
-def test_news_of_what_is_not_cached_may_gather_and_of_what_is_may_not() -> None:
+def test_changes_of_uncached_tables_may_gather_and_of_cached_ones_may_not() -> None:
     refresher = Refresher()
     assert not refresher.can_wait, "the first that comes is looked at"
     refresher.changed(changed(), now=0.0)
@@ -120,7 +120,7 @@ def test_news_of_what_is_not_cached_may_gather_and_of_what_is_may_not() -> None:
     assert not refresher.can_wait
 
 
-def test_change_is_told_to_a_session_once() -> None:
+def test_session_gets_one_order_for_a_change() -> None:
     refresher = Refresher()
     refresher.changed(changed(), now=0.0)
     assert turn(refresher, {"s": {ORDERS}})
@@ -173,7 +173,7 @@ def test_table_that_only_dataframes_hold_is_renewed_for_each_change_once() -> No
     assert turn(refresher, {"s": set()}, held=(ORDERS,)) == (renew(existing=Existing.NEVER),)
 
 
-def test_relation_that_was_being_loaded_is_renewed_though_dataframes_were_told() -> None:
+def test_relation_that_was_being_loaded_is_renewed_after_an_order_for_dataframes() -> None:
     refresher = Refresher()
     refresher.changed(changed(), now=0.0)
     assert turn(refresher, {"s": set()}, held=(ORDERS,)) == (renew(),)
@@ -190,7 +190,7 @@ def test_refresh_for_dataframes_that_failed_is_ordered_again() -> None:
     assert turn(refresher, {"s": set()}, held=(ORDERS,)) == (order,)
 
 
-def test_what_a_catch_up_tells_may_be_of_another_shape() -> None:
+def test_change_of_a_catch_up_may_be_of_another_shape() -> None:
     refresher = Refresher(refresh_existing=True)
     refresher.changed(replace(changed(), origin="catch-up"), now=0.0)
     assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.NEVER),)
@@ -252,7 +252,7 @@ def test_relation_that_appears_long_after_a_change_is_left_alone() -> None:
 
 def test_after_a_loss_everything_cached_is_renewed_and_what_comes_later_is_not() -> None:
     refresher = Refresher()
-    refresher.changed(changed(OTHER), now=0.0)  # older, and owed for longer
+    refresher.changed(changed(OTHER), now=0.0)  # older, and recent for longer
     refresher.renew_all(now=0.0, late=False)
     assert turn(refresher, {"s": {ORDERS}}) == (renew(existing=Existing.NEVER),)
     assert turn(refresher, {"s": {ORDERS, "shop.new"}}, now=SOON_S + 1) == ()
@@ -277,7 +277,7 @@ def test_refresh_that_failed_is_ordered_again() -> None:
     assert refresher.counts.renewed == 1
 
 
-def test_what_is_done_for_a_session_that_has_ended_is_counted_and_forgotten() -> None:
+def test_order_of_a_session_that_has_ended_is_counted_and_discarded() -> None:
     refresher = Refresher()
     refresher.changed(changed(), now=0.0)
     refresher.begin_turn(["s"], now=0.0)
@@ -308,7 +308,7 @@ def test_dry_run_only_counts() -> None:
     assert (refresher.counts.would_renew, refresher.counts.renewed) == (1, 0)
 
 
-def test_off_is_plain_spark_and_on_again_everything_is_suspect() -> None:
+def test_off_is_plain_spark_and_on_again_everything_is_renewed() -> None:
     refresher = Refresher()
     refresher.changed(changed(OTHER), now=0.0)
     refresher.switch(OFF, now=0.0)
@@ -321,15 +321,13 @@ def test_off_is_plain_spark_and_on_again_everything_is_suspect() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "suspect"),
+    ("before", "after", "renewed"),
     [(ON, ON, False), (DRY_RUN, ON, True), (OFF, DRY_RUN, True), (ON, DRY_RUN, False)],
 )
-def test_turning_makes_suspect_what_was_not_refreshed(
-    before: str, after: str, suspect: bool
-) -> None:
+def test_switching_renews_what_was_not_refreshed(before: str, after: str, renewed: bool) -> None:
     refresher = Refresher(control=before)
     refresher.switch(after, now=0.0)
-    assert (refresher.counts.full == 1) is suspect
+    assert (refresher.counts.full == 1) is renewed
 
 
 def test_control_that_is_none_is_refused() -> None:
@@ -358,7 +356,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_after_a_turn_no_relation_is_older_than_what_was_heard(
+def test_after_a_turn_no_relation_is_older_than_the_changes(
     steps: list[tuple[str, str]],
 ) -> None:
     """A session as Spark has it: tables by the moment at which they were loaded."""

@@ -41,7 +41,7 @@ def test_session_of_an_embedded_metastore_reports_nothing() -> None:
     assert "embedded: hive.metastore.uris is not set" in found.reason
 
 
-def told(*name: str, catalog: str = "spark_catalog", path: str = "") -> str | None:
+def reported_name(*name: str, catalog: str = "spark_catalog", path: str = "") -> str | None:
     others = {"spark.sql.catalog.ice": "org.iceberg.SparkCatalog"}
     return object_of(
         Target(name=name, path=path),
@@ -52,7 +52,7 @@ def told(*name: str, catalog: str = "spark_catalog", path: str = "") -> str | No
 
 
 @pytest.mark.parametrize(
-    ("name", "told_as"),
+    ("name", "reported"),
     [
         (("T",), "now.t"),
         (("D", "T"), "d.t"),
@@ -65,15 +65,15 @@ def told(*name: str, catalog: str = "spark_catalog", path: str = "") -> str | No
         ((), None),
     ],
 )
-def test_names_are_those_of_hive(name: tuple[str, ...], told_as: str | None) -> None:
-    assert told(*name) == told_as
+def test_names_are_those_of_hive(name: tuple[str, ...], reported: str | None) -> None:
+    assert reported_name(*name) == reported
 
 
 def test_names_in_another_current_catalog_are_its_own() -> None:
-    assert told("t", catalog="ice") is None
-    assert told("d", "t", catalog="ice") is None
-    assert told("spark_catalog", "d", "t", catalog="ice") == "d.t"
+    assert reported_name("t", catalog="ice") is None
+    assert reported_name("d", "t", catalog="ice") is None
+    assert reported_name("spark_catalog", "d", "t", catalog="ice") == "d.t"
 
 
-def test_path_is_told_whatever_the_catalog() -> None:
-    assert told(path="s3a://b/w", catalog="ice") == "s3a://b/w"
+def test_path_is_reported_whatever_the_catalog() -> None:
+    assert reported_name(path="s3a://b/w", catalog="ice") == "s3a://b/w"
