@@ -22,6 +22,7 @@ from topicast.tests.statestore.scripted import (
     registration,
     seeded,
     serve,
+    value,
 )
 from topicast.topics.entries import FULL
 from topicast.topics.errors import VersionMismatch, WireError
@@ -178,6 +179,51 @@ def test_publisher_is_told_what_the_hub_has_before_it_announces() -> None:
     assert [type(one) for one in on_bulk] == [Welcome]
     other = stage.say(b"other", hello("other", PUBLISHER, CONTROL_CHANNEL))
     assert other[1:] == on_control[1:], "whoever it is"
+
+
+def held_version(stage: Stage, topic: int = 1) -> int:
+    """Return the version of ``topic`` that the hub names to a publisher."""
+    _, have = stage.say(b"again", hello("publisher", PUBLISHER, CONTROL_CHANNEL))
+    assert isinstance(have, Have)
+    return have.versions[topic]
+
+
+def large(publisher: ScriptedPublisher, version: int) -> Delta:
+    """Change topic 1 by so much that a chunk holds only some of these changes."""
+    return publisher.commit(1, value(b"db\0t%02d\0" % version, version, b"x" * 60_000))
+
+
+def test_have_counts_what_a_catch_up_has_filed_before_it_ends() -> None:
+    """P-START-1: the version of anything that is held, also while the topic answers no reader."""
+    stage, publisher = seeded()
+    stage.put(BULK, large(publisher, 1))
+    for version in range(2, 12):
+        large(publisher, version)
+    stage.put(BULK, publisher.change(1))
+    first, *rest = publisher.hear(stage.tick())
+    assert held_version(stage) == 1, "nothing of the catch-up was filed yet"
+    stage.say(BULK, first)
+    assert isinstance(first, Chunk)
+    assert 1 < held_version(stage) == first.resume_version < publisher.topics[1].version
+    for part in rest:
+        stage.say(BULK, part)
+    serve(stage, publisher)
+    assert held_version(stage) == publisher.topics[1].version == 12
+
+
+def test_have_counts_nothing_that_a_snapshot_has_replaced() -> None:
+    """P-START-1: what the hub had before a snapshot began is held no longer."""
+    stage, publisher = seeded()
+    for version in range(1, 12):
+        stage.put(BULK, large(publisher, version))
+    assert held_version(stage) == 11
+    publisher.change(1)
+    publisher.topics[1].forget(12)
+    stage.put(BULK, publisher.change(1))
+    first = publisher.hear(stage.tick())[0]
+    stage.say(BULK, first)
+    assert isinstance(first, Chunk)
+    assert held_version(stage) == first.resume_version < 11
 
 
 def test_nothing_is_taken_of_a_publisher_before_it_announces() -> None:

@@ -1,7 +1,7 @@
 """The backlog: tables that need a resync come first, each once, some at a time."""
 
 from topicast.catalog.ingest.loader import NEVER, TABLES_PER_READ_MAX, Backlog
-from topicast.tests.catalog.sources.loading import Stand, T, U, changed, tables_of
+from topicast.tests.catalog.ingest.loading import Stand, T, U, changed, tables_of
 
 TABLES = [("d", f"t{number}") for number in range(6)]
 

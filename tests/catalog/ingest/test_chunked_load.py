@@ -17,7 +17,7 @@ from topicast.catalog.ingest.loader import (
     Withdraw,
 )
 from topicast.catalog.ingest.reads import ReadDone, TableRead
-from topicast.tests.catalog.sources.loading import (
+from topicast.tests.catalog.ingest.loading import (
     Stand,
     T,
     U,
