@@ -1,4 +1,4 @@
-"""Hive metastore in, deltas and answers out: versions, store, publisher, pulls.
+"""catalogd: follows a Hive metastore, publishes deltas to hubs, and serves pulls.
 
 Imports `topics` only; the metastore's libraries stay in `metastore/`.
 """

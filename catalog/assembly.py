@@ -1,4 +1,4 @@
-"""Building: a catalogd from its settings, and the order in which its parts come up."""
+"""Builds a catalogd from its settings, and says in which order its parts start."""
 
 import random
 import secrets
@@ -18,9 +18,9 @@ from .publish.modes import Policy, unpack_policy
 from .publish.publisher import PublishedState, Publisher
 from .storage.store import Store
 
-CATALOG_NAME = "hive"  # the one catalog of a Hive metastore that has no others
+CATALOG_NAME = "hive"  # the only catalog of most Hive metastores
 REMEDY = "remove the state folder and start anew"
-HMS_TIMEOUT_S = 60.0  # a read of 1,000 partitions takes 0.2 s; a hang must end
+HMS_TIMEOUT_S = 60.0  # a read of 1,000 partitions takes 0.2 s; a call that hangs must end
 
 
 def build(config: CatalogdConfig, *, name: str) -> tuple[Catalogd, str]:

@@ -1,7 +1,7 @@
-"""Catalogd: the shell around the catalog's core: sockets, threads, the store, the clock.
+"""Catalogd: the shell around the core: sockets, threads, the store, the clock, the log.
 
-A turn: hear the hubs (they see only what is committed), hear readers and clients, let the core
-decide, commit, then tell hubs and clients.
+A turn: receive from hubs (they see only what is committed), from read threads and from clients,
+let the core decide, commit, then send to hubs and clients.
 """
 
 import logging
@@ -36,9 +36,9 @@ CHANNELS: Final[dict[Literal["control", "bulk"], int]] = {
     "control": CONTROL_CHANNEL,
     "bulk": BULK_CHANNEL,
 }
-TIMEOUT_S_MAX: Final = 0.25  # between two looks at the clock
-STATUS_S: Final = 0.5  # between two pictures, which cost up to 30 ms
-FLOORS_S: Final = 10.0  # between two looks at tombstones
+TIMEOUT_S_MAX: Final = 0.25  # the longest wait for a message
+STATUS_S: Final = 0.5  # between two statuses, which cost up to 30 ms
+FLOORS_S: Final = 10.0  # between two rounds in which tombstones are deleted
 FLOORS_PER_TURN: Final = 4  # topics, 5 ms each at worst
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Catalogd:
         clock: Callable[[], float] = time.monotonic,
         wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
-        """Take what was built; the service's ROUTER is bound as ``SERVICE`` on ``link``."""
+        """Own ``store`` and ``link``, on which the service's ROUTER is bound as ``SERVICE``."""
         self._catalog = catalog
         self._store = store
         self._link = link
@@ -83,7 +83,7 @@ class Catalogd:
             for hub in self._hubs
             for channel in CHANNELS.values()
         }
-        self._connected: set[str] = set()
+        self._connected: set[str] = set()  # names of sockets
         self._clock = clock
         self._wall_us = wall_us
         self._inbox: Inbox[Answer] = Inbox(link.wake)
@@ -91,16 +91,16 @@ class Catalogd:
             lambda answer: self._inbox.put(answer, timeout_s=60.0)
         )
         self._stopping = False
-        self._floors_at = 0.0
-        self._floors_of: list[int] = []
-        self._status_at = 0.0
-        self.turned_at = clock()
-        published.watermark = catalog.watermark  # a restart knows it before any commit
+        self._floors_at = 0.0  # when the next round begins
+        self._floors_of: list[int] = []  # topics that are left of this round
+        self._status_at = 0.0  # when the next status is due
+        self.turned_at = clock()  # when the last turn began
+        published.watermark = catalog.watermark  # known after a restart before any commit
         self.status: Status = catalog.status()
 
     @property
     def counts(self) -> LinkCounts:
-        """What its sockets have carried, refused and dropped; from any thread."""
+        """Frames that its sockets have carried, refused and dropped; from any thread."""
         return self._link.counts
 
     def run(self) -> None:
@@ -131,7 +131,7 @@ class Catalogd:
         self._tend(now, now_us)
 
     def close(self) -> None:
-        """Say goodbye, end the threads, let the store go."""
+        """Send Bye to the hubs, end the threads, close the store."""
         for hub in self._hubs:
             if hub.socket(CONTROL_CHANNEL) in self._connected:
                 self._link.send(hub.socket(CONTROL_CHANNEL), encode(Bye(reason="catalogd stops")))
@@ -235,7 +235,7 @@ class Catalogd:
             self._connected.add(socket)
 
     def _mint(self, at_least: int, *, now: float, now_us: int) -> None:
-        """Begin a new epoch; every hub takes it as a snapshot."""
+        """Begin a new epoch; every hub takes a snapshot of it."""
         epoch = self._store.mint_epoch(now_us, at_least=at_least)
         log.warning("epoch minted: epoch=%d above=%d", epoch, at_least)
         fact = Minted(epoch=epoch, starts=self._store.starts)
@@ -245,7 +245,7 @@ class Catalogd:
             self._tell(hub, publisher.Minted(), now=now, now_us=now_us)
 
     def _tend(self, now: float, now_us: int) -> None:
-        """What is done now and then: tombstones, and the picture of ourselves."""
+        """Delete old tombstones and renew the status, now and then."""
         if now >= self._floors_at:
             self._floors_at = now + FLOORS_S
             self._floors_of = self._floors_of or list(self._published.topics)
@@ -253,15 +253,15 @@ class Catalogd:
             some = [
                 self._floors_of.pop() for _ in range(min(FLOORS_PER_TURN, len(self._floors_of)))
             ]
-            floors = self._store.surplus(some, now_us)
+            floors = self._store.floors_due(some, now_us)
             if floors:
-                self._store.forget(floors)
+                self._store.delete_tombstones(floors)
                 self._catalog.handle(Floors(floors=floors), now=now, now_us=now_us)
         if now >= self._status_at:
             self._status_at = now + STATUS_S
-            self._picture()
+            self._renew_status()
 
-    def _picture(self) -> None:
+    def _renew_status(self) -> None:
         before, self.status = self.status, self._catalog.status()
         if _kind(before.problem) != _kind(self.status.problem):
             log.warning("serving: problem=%s", self.status.problem or "none")
@@ -269,13 +269,13 @@ class Catalogd:
             log.warning("serving: warning=%s", self.status.warning or "none")
 
 
-def _kind(trouble: str) -> str:
-    """Return what stays of a sentence while its numbers move: it is logged once."""
-    return "".join(char for char in trouble if not char.isdigit())
+def _kind(problem: str) -> str:
+    """Return a sentence without its numbers, so that it is logged once while they grow."""
+    return "".join(char for char in problem if not char.isdigit())
 
 
 def load_topics(store: Store, topics: Iterable[int]) -> dict[int, Topic]:
-    """Return what ``store`` holds, by topic in the order given. Cost: about 6 µs an entry."""
+    """Return the topics of ``store``, in the order given. Cost: about 6 µs an entry."""
     found: dict[int, Topic] = {}
     for number, version, floor, entries in store.load(topics):
         topic = found[number] = Topic()

@@ -51,8 +51,8 @@ ONE_WAY = {
         *("guard", "config", "sessions", "status", "refresh", "writes", "driver"),
     ),
     "catalog": (
-        *("metastore", "model", "storage", "publish", "ingest", "status", "serve"),
-        *("facts", "core", "config", "catalogd", "assembly"),
+        *("metastore", "model", "storage", "publish", "ingest", "serve"),
+        *("facts", "status", "core", "config", "catalogd", "assembly"),
     ),
 }
 CHAIN_MAX = 15  # modules that one import in subscriber/ loads one after the other; to be 10

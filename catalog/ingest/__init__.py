@@ -1,1 +1,1 @@
-"""Where changes come from: notifications of the metastore, and what is loaded because of them."""
+"""From the metastore into the model: polls, events, reads, reports."""

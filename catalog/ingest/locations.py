@@ -1,8 +1,8 @@
-"""Locations: which tables lie where, to tell whose data a write to a path changed.
+"""Locations: where tables lie, to find the tables whose data a write to a path changed.
 
     file:///w/shop.db/orders/ds=1/part-0   ──▶   shop.orders, ds=1
 
-Follows the topics by their versions, so that its cost is what changed.
+It follows the topics by their versions, so its cost is proportional to the changes.
 """
 
 from bisect import bisect_left
@@ -16,7 +16,7 @@ from ...topics.objects.values import decode_table_value
 from ...topics.sharding import NAMESPACE
 from ...topics.topic import Topic
 
-ALIKE: Final = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb", "": "file"}
+SAME_STORE: Final = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb", "": "file"}
 HDFS_PORT: Final = ":8020"
 
 
@@ -25,13 +25,13 @@ class Locations:
 
     def __init__(self, topics: Mapping[int, Topic]) -> None:
         self._topics = {number: topic for number, topic in topics.items() if number != NAMESPACE}
-        self._seen = dict.fromkeys(self._topics, (0, 0))  # epoch and version
-        self._tables: dict[str, set[TableId]] = {}
-        self._places: Sequence[str] = ()  # sorted; () where it is to be sorted anew
-        self._of: dict[TableId, str] = {}
+        self._seen = dict.fromkeys(self._topics, (0, 0))  # (epoch, version) looked at, by topic
+        self._tables: dict[str, set[TableId]] = {}  # by location
+        self._sorted: Sequence[str] = ()  # the keys of _tables; () when they are to be sorted
+        self._of: dict[TableId, str] = {}  # the location of each table, as in _tables
 
     def catch_up(self) -> bool:
-        """Look at what changed, of all topics; False while one was never looked at: call again.
+        """Take in the changes of all topics; return False to be called again for the next topic.
 
         Cost: O(changed); for the first time one topic a call.
         """
@@ -39,51 +39,51 @@ class Locations:
         anew = [n for n in changed if self._seen[n][0] != self._topics[n].epoch]
         for number in anew[:1] or changed:
             topic, (epoch, version) = self._topics[number], self._seen[number]
-            self._learn(topic, version if epoch == topic.epoch else 0)
+            self._apply(topic, version if epoch == topic.epoch else 0)
             self._seen[number] = topic.epoch, topic.version
         return not anew
 
     def find(self, path: str) -> dict[TableId, str]:
-        """Return the tables that a write to ``path`` touches, with what it touches of each.
+        """Return the tables that a write to ``path`` changes.
 
-        That is the beginning of a partition's name, or nothing: anything of the table.
+        The value is the beginning of a partition's name, or empty: any part of the table.
         """
-        place = normal(path)
+        location = normal(path)
         found: dict[TableId, str] = {}
-        self._places = self._places or sorted(self._tables)
-        low, high = (bisect_left(self._places, place + end) for end in "/0")  # "0" follows "/"
-        for lower in self._places[low:high]:
+        self._sorted = self._sorted or sorted(self._tables)
+        low, high = (bisect_left(self._sorted, location + end) for end in "/0")  # "0" follows "/"
+        for lower in self._sorted[low:high]:
             found |= dict.fromkeys(self._tables[lower], "")
-        parts = place.split("/")
+        parts = location.split("/")
         for end in range(len(parts), 0, -1):
             here = self._tables.get("/".join(parts[:end]))
             if here is not None:
                 return found | dict.fromkeys(here, _partition(parts[end:]))
         return found
 
-    def _learn(self, topic: Topic, version: int) -> None:
+    def _apply(self, topic: Topic, version: int) -> None:
         for entry in topic.since(version):
             if entry.key != group_of(entry.key):
                 continue  # a block
             table = table_of(entry.key)
             if entry.kind == VALUE and entry.value is not None:
                 self._put(table, read_table(decode_table_value(entry.value).thrift, 0).location)
-            elif entry.kind == PREFIX and topic.get(entry.key) is None:  # else it stands as a stub
+            elif entry.kind == PREFIX and topic.get(entry.key) is None:  # else it is a stub by now
                 self._put(table, "")
 
     def _put(self, table: TableId, location: str) -> None:
-        place = normal(location) if location else ""
+        location = normal(location) if location else ""
         before = self._of.get(table, "")
-        if place == before:
+        if location == before:
             return
-        self._places = ()
+        self._sorted = ()
         if before:
             self._tables[before].discard(table)
             if not self._tables[before]:
                 del self._tables[before]
-        if place:
-            self._tables.setdefault(place, set()).add(table)
-            self._of[table] = place
+        if location:
+            self._tables.setdefault(location, set()).add(table)
+            self._of[table] = location
         else:
             del self._of[table]
 
@@ -91,12 +91,12 @@ class Locations:
 def normal(uri: str) -> str:
     """Return the one form of every way to write ``uri``, without a slash at its end.
 
-    Schemes of one store are one, a file has no host, HDFS's own port and doubled slashes go.
+    Schemes of one store become one; a file's host, HDFS's own port and doubled slashes are removed.
     """
     scheme, colon, rest = uri.partition(":")
     if not colon or "/" in scheme:
         scheme, rest = "", uri
-    scheme = ALIKE.get(scheme.lower(), scheme.lower())
+    scheme = SAME_STORE.get(scheme.lower(), scheme.lower())
     host, path = "", rest
     if rest.startswith("//"):
         host, _, path = rest[2:].partition("/")
@@ -109,7 +109,7 @@ def normal(uri: str) -> str:
 
 
 def _partition(steps: list[str]) -> str:
-    """Return what ``steps`` below a table's location say of a partition's name."""
+    """Return the beginning of a partition's name in ``steps`` below a table's location."""
     named: list[str] = []
     for step in steps:
         if "=" not in step.strip("="):

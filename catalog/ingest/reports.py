@@ -1,12 +1,12 @@
-"""Reports: what drivers wrote, of which the metastore says nothing.
+"""Reports: the writes of drivers that leave no trace in the metastore.
 
     written ──table known──▶ its data version rises ──commit──▶ verdict
        └─unknown──a poll that began later──▶ known by now, or NO_OBJECT
-    intent ──noted──▶ its number written, failed, abandoned ──▶ done
-       └─nothing heard of its driver for LEASE_S──▶ taken for written
+    intent ──stored──▶ its number written, failed, abandoned ──▶ done
+       └─no report of its driver for LEASE_S──▶ taken for written
 
-A write is known by its driver and number, so whatever is repeated has one effect. Reports never
-create an object: the metastore alone says what there is.
+The key of a write is its driver and number, so a repeated report has one effect. Reports never
+create an object: only the metastore does.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,10 +33,10 @@ from ..model.tables import Tables
 from ..model.versions import WriteId, WriteRow
 from .locations import Locations
 
-LEASE_S: Final = 30.0  # without a word of a driver, its intents are taken for written
-DRIVERS_MAX: Final = 1000  # beyond, the writes of who was silent longest are forgotten
+LEASE_S: Final = 30.0  # without a report of a driver, its intents are taken for written
+DRIVERS_MAX: Final = 1000  # beyond, the writes of the driver that was silent longest are discarded
 OPEN_MAX: Final = 1000  # intents of one driver
-DONE_MAX: Final = 256  # writes of one driver remembered, to recognise what is repeated
+DONE_MAX: Final = 256  # writes of one driver that are kept, to recognise repeated reports
 STATES: Final = (INTENT, WRITTEN, FAILED, ABANDONED, OVERWRITTEN)
 
 NO_OBJECT: Final = "NO_OBJECT"
@@ -56,7 +56,7 @@ class Tally:
 
 @dataclass(slots=True)
 class _Driver:
-    """The writes of one driver, by number; what is below ``settled`` comes late, if at all."""
+    """The writes of one driver, by number; a report below ``settled`` is a late repetition."""
 
     settled: int = 0
     open: dict[int, WriteRow] = field(default_factory=dict)
@@ -78,15 +78,15 @@ class Reports:
         self._namespace = namespace
         self._tables = tables
         self.locations = Locations(topics)
-        self._drivers: dict[bytes, _Driver] = {}  # who was heard of last is last
+        self._drivers: dict[bytes, _Driver] = {}  # the one that reported last is last
         for row in known:
             driver = self._drivers.setdefault(row.driver, _Driver())
             (driver.open if row.open else driver.done)[row.number] = row
-        self._heard: dict[bytes, float | None] = {  # who has an open intent; None: since the start
+        self._reported_at: dict[bytes, float | None] = {  # of drivers with intents; None: before
             name: None for name, driver in self._drivers.items() if driver.open
         }
-        self._fresh: list[WriteRow] = []
-        self._gone: list[WriteId] = []
+        self._unstored: list[WriteRow] = []  # rows that the store lacks
+        self._discarded: list[WriteId] = []  # rows that the store is to delete
         self.tally = Tally()
 
     @property
@@ -97,13 +97,13 @@ class Reports:
     @property
     def deadline(self) -> float | None:
         """When ``lapse`` may have something to do."""
-        times = [0.0 if heard is None else heard + LEASE_S for heard in self._heard.values()]
+        times = [0.0 if at is None else at + LEASE_S for at in self._reported_at.values()]
         return min(times, default=None)
 
     def knows(self, report: Report) -> bool:
-        """Whether every object of ``report`` is known; if not, a poll may bring it.
+        """Return whether every object of ``report`` is known; if not, a poll may bring it.
 
-        Paths are found once ``Locations.catch_up`` said True.
+        Paths are found once ``Locations.catch_up`` has returned True.
         """
         driver = self._drivers.get(report.driver, _Driver())
         return all(
@@ -115,36 +115,36 @@ class Reports:
         )
 
     def apply(self, report: Report, *, now: float, at_us: int) -> tuple[Verdict, ...]:
-        """Take ``report`` for true; return a verdict for each of its writes."""
+        """Raise the data versions that ``report`` asks for; return a verdict for each write."""
         driver = self._drivers.pop(report.driver, None) or _Driver()
         self._drivers[report.driver] = driver
         driver.settled = max(driver.settled, report.settled)
         for number in [one for one in driver.done if one < driver.settled]:
-            self._forget(report.driver, number)
+            self._discard(report.driver, number)
         verdicts = tuple(self._apply(report.driver, one, at_us) for one in report.writes)
         if driver.open:
-            self._heard[report.driver] = now
+            self._reported_at[report.driver] = now
         else:
-            self._heard.pop(report.driver, None)
+            self._reported_at.pop(report.driver, None)
         self._bound()
         return verdicts
 
     def lapse(self, *, now: float, at_us: int) -> None:
-        """Take for written what drivers meant to write that are heard of no more.
+        """Take for written the intents of drivers that report no longer.
 
-        Such an intent is forgotten, not done: who comes back and says so is believed.
+        Such an intent is discarded, not done: a later report of it still counts.
         """
-        for name, heard in tuple(self._heard.items()):
-            if heard is None:
-                self._heard[name] = now
-            elif now >= heard + LEASE_S:
-                del self._heard[name]
+        for name, at in tuple(self._reported_at.items()):
+            if at is None:
+                self._reported_at[name] = now
+            elif now >= at + LEASE_S:
+                del self._reported_at[name]
                 self._lapse(name, at_us)
 
     def take(self) -> tuple[tuple[WriteRow, ...], tuple[WriteId, ...]]:
-        """Hand over what the store does not have, and what it may forget."""
-        fresh, self._fresh = tuple(self._fresh), []
-        gone, self._gone = tuple(self._gone), []
+        """Remove and return the rows that the store lacks, and the ids of those to delete."""
+        fresh, self._unstored = tuple(self._unstored), []
+        gone, self._discarded = tuple(self._discarded), []
         return fresh, gone
 
     def check(self) -> None:
@@ -154,7 +154,7 @@ class Reports:
             assert all(row.open for row in driver.open.values())
             assert not any(row.open for row in driver.done.values())
             assert len(driver.done) <= DONE_MAX
-            assert not driver.open or name in self._heard
+            assert not driver.open or name in self._reported_at
 
     def _apply(self, name: bytes, one: Write, at_us: int) -> Verdict:
         driver = self._drivers[name]
@@ -192,7 +192,7 @@ class Reports:
                 at_us=at_us,
             )
             open_[one.number] = row
-            self._fresh.append(row)
+            self._unstored.append(row)
         return Verdict(number=one.number, topic=0, version=0, problem=problem)
 
     def _finish(self, name: bytes, one: Write, at_us: int) -> Verdict:
@@ -204,8 +204,8 @@ class Reports:
             return Verdict(number=one.number, topic=topic, version=version)
         self.tally.unknown += 1
         if self._drivers[name].open.pop(one.number, None) is not None:
-            self._gone.append((name, one.number))
-        problem = f"{NO_OBJECT}: {one.object}: no table that is known, nor the path of one"
+            self._discarded.append((name, one.number))
+        problem = f"{NO_OBJECT}: {one.object}: neither a known table nor a path in one"
         return Verdict(number=one.number, topic=0, version=0, problem=problem)
 
     def _lapse(self, name: bytes, at_us: int) -> None:
@@ -213,7 +213,7 @@ class Reports:
         for row in driver.open.values():
             self.tally.lapsed += 1
             self._raise(row.object, row.partitions, at_us)
-            self._gone.append((name, row.number))
+            self._discarded.append((name, row.number))
         driver.open.clear()
 
     def _raise(
@@ -244,9 +244,9 @@ class Reports:
             version=version,
         )
         driver.done[one.number] = row
-        self._fresh.append(row)
+        self._unstored.append(row)
         while len(driver.done) > DONE_MAX:
-            self._forget(name, next(iter(driver.done)))
+            self._discard(name, next(iter(driver.done)))
 
     def _bound(self) -> None:
         while len(self._drivers) > DRIVERS_MAX:
@@ -255,12 +255,12 @@ class Reports:
             if name is None:
                 return  # all of them have intents, of OPEN_MAX each at most
             for number in tuple(self._drivers[name].done):
-                self._forget(name, number)
+                self._discard(name, number)
             del self._drivers[name]
 
-    def _forget(self, name: bytes, number: int) -> None:
+    def _discard(self, name: bytes, number: int) -> None:
         del self._drivers[name].done[number]
-        self._gone.append((name, number))
+        self._discarded.append((name, number))
 
     def _targets(self, wanted: str) -> dict[TableId, str]:
         """Return the tables that are ``wanted``, each with the partitions that a path names."""
@@ -269,12 +269,12 @@ class Reports:
 
 
 def is_path(text: str) -> bool:
-    """Tell a path from the name of a table."""
+    """Return whether ``text`` is a path, not the name of a table."""
     return "/" in text
 
 
 def _fault(one: Write) -> str:
-    """Return what is wrong with ``one`` itself; nothing if it can be obeyed."""
+    """Return what is wrong with ``one`` itself; nothing if it is well formed."""
     if one.state not in STATES:
         return f"{MALFORMED}: state {one.state}, one of {STATES[0]} to {STATES[-1]} expected"
     if is_path(one.object):

@@ -1,7 +1,7 @@
 """Hms: the port on a real Hive metastore, 2.3 to 4.x, through hmsclient.
 
-The boundary for foreign exceptions: whatever hmsclient, Thrift or the socket raises leaves as
-``SourceError``: ``ObjectGone`` when the metastore says that the object does not exist,
+The boundary for foreign exceptions: any error of hmsclient, Thrift or the socket leaves as
+``SourceError``: ``ObjectGone`` when the metastore answers that the object does not exist,
 ``SourceRefused`` when it answers with another exception.
 """
 
@@ -72,7 +72,7 @@ def _bad_uris(uris: str) -> ConfigError:
 
 
 class Hms:
-    """A Hive metastore, asked by one thread; connects when first asked, and again after errors."""
+    """A Hive metastore, used by one thread; connects at the first call, and again after errors."""
 
     def __init__(self, uris: str, *, timeout_s: float) -> None:
         """Read ``uris`` (tried in turn) and set the limit for each wait on the network.
@@ -161,7 +161,7 @@ class Hms:
 
     @contextmanager
     def _demanding_table(self, db: str, table: str) -> Iterator[None]:
-        """Tell a refusal because the table is gone, which 2.3 calls an internal error."""
+        """Raise ObjectGone for a refusal because the table is gone, in 2.3 an internal error."""
         try:
             yield
         except SourceRefused:
@@ -174,7 +174,7 @@ class Hms:
             raise ObjectGone(f"table {db}.{table} does not exist")
 
     def _ask(self, what: str, ask: "Callable[[_Connection], T]") -> T:
-        """Ask over the open connection; over a new one if that had died while it was idle."""
+        """Call over the open connection; over a new one if that had died while it was idle."""
         reused = self._connection is not None
         try:
             return self._once(what, ask)
@@ -193,7 +193,7 @@ class Hms:
             raise ObjectGone(f"{failed}: {exc.message}") from exc
         except TApplicationException as exc:
             raise SourceRefused(f"{failed}: {exc.message}") from exc
-        except Exception as exc:  # garbage makes Thrift's C decoder raise anything at all
+        except Exception as exc:  # malformed bytes make Thrift's C decoder raise anything
             if isinstance(exc, TException) and hasattr(exc, "thrift_spec"):
                 raise SourceRefused(f"{failed}: {_reason(exc)}") from exc
             died_idle = not connection.capture.received_bytes and _is_hangup(exc)
@@ -220,19 +220,19 @@ class Hms:
         except OSError:
             connection.capture.close()
             raise
-        except Exception as exc:  # noqa: BLE001  a courtesy: whatever comes back, reads do without
-            log.info("metastore takes no set_ugi: address=%s:%d reason=%s", host, port, exc)
+        except Exception as exc:  # noqa: BLE001  reads work without set_ugi, whatever its error
+            log.info("metastore refuses set_ugi: address=%s:%d reason=%s", host, port, exc)
             connection.capture.close()
             return _Connection(host, port, timeout_s=self._timeout_s)
         return connection
 
 
 class _Lost(SourceError):
-    """The connection had died before the request: asking once more is worth it."""
+    """The connection had died before the request, which may be sent again."""
 
 
 class _Connection:
-    """An open connection, and what is known of the server behind it."""
+    """An open connection, and the methods that the server behind it lacks."""
 
     def __init__(self, host: str, port: int, *, timeout_s: float) -> None:
         self.address = f"thrift://{host}:{port}"
@@ -244,7 +244,7 @@ class _Connection:
         self._table_readers = [self._tables_by_request, self._tables_by_name, self._table_by_table]
 
     def introduce(self) -> None:
-        """Tell the server who asks, as Hive's own client does."""
+        """Send the user's name to the server, as Hive's own client does."""
         try:
             user = getpass.getuser()
         except (KeyError, OSError):
@@ -252,7 +252,7 @@ class _Connection:
         try:
             self.client.set_ugi(user, [user])
         except (TApplicationException, MetaException) as exc:
-            log.info("metastore takes no set_ugi: address=%s reason=%s", self.address, exc)
+            log.info("metastore refuses set_ugi: address=%s reason=%s", self.address, exc)
 
     def table_names(self, db: str) -> tuple[tuple[str, str], ...]:
         if self._lists_meta:
@@ -315,7 +315,7 @@ class _Connection:
         return self._partitions_one_by_one(db, table, names)
 
     def _partitions_one_by_one(self, db: str, table: str, names: list[str]) -> dict[str, bytes]:
-        """Read partitions that this metastore names by rules of its own."""
+        """Read partitions whose names this metastore forms by rules of its own."""
         found = {}
         for name in names:
             self.capture.begin_reply()

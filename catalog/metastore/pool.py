@@ -1,4 +1,4 @@
-"""Pool: one metastore connection for each thread that asks, all closed together."""
+"""Pool: one metastore connection for each thread that uses it, all closed together."""
 
 import threading
 from collections.abc import Callable
@@ -25,13 +25,13 @@ class Pool:
         return found
 
     def leave(self) -> None:
-        """Close the calling thread's connection, even one made since ``close``; it asks no more."""
+        """Close the calling thread's connection, also one made since ``close``."""
         found: Metastore | None = getattr(self._own, "metastore", None)
         if found is not None:
             found.close()
 
     def close(self) -> None:
-        """Close every connection; a thread that still asks may make another, until it leaves."""
+        """Close every connection; a thread that is still in use makes another, until it leaves."""
         with self._lock:
             made, self._made = self._made, []
         for metastore in made:

@@ -1,7 +1,7 @@
-"""Metastore: what catalogd asks of a metastore, as a port.
+"""Metastore: the port through which catalogd reads a metastore.
 
 Objects come back lossless: the Thrift struct's own bytes (binary protocol, up to and including
-its STOP), sliced out of the reply, so that fields nobody here knows survive. Implementations:
+its STOP), sliced out of the reply, so that unknown fields survive. Implementations:
 ``hms.Hms`` on a real one, ``tests/catalog/fake_metastore.py`` in memory; the same behaviours
 run on both (``tests/catalog/test_metastore.py``).
 """
@@ -31,17 +31,17 @@ class RawEvent:
 
 
 def digest_of(type_: str, db: str, table: str, *, message: str) -> bytes:
-    """Tell events of one id apart: 16 bytes over what the event says."""
-    said = blake2b(digest_size=DIGEST_BYTES)
+    """Return 16 bytes that tell events of one id apart."""
+    digest = blake2b(digest_size=DIGEST_BYTES)
     for part in (type_, db, table, message):
         encoded = part.encode(errors="surrogatepass")
-        said.update(len(encoded).to_bytes(8, "big"))
-        said.update(encoded)
-    return said.digest()
+        digest.update(len(encoded).to_bytes(8, "big"))
+        digest.update(encoded)
+    return digest.digest()
 
 
 class Metastore(Protocol):
-    """A metastore, asked by one thread.
+    """A metastore, used by one thread.
 
     Every method raises ``SourceError`` when the metastore does not answer (the next call connects
     again), and ``SourceRefused`` when it answers with an exception.
@@ -66,7 +66,7 @@ class Metastore(Protocol):
     def table_names(self, db: str) -> tuple[tuple[str, str], ...]:
         """Return (name, type) of every table and view; nothing for a database that is gone.
 
-        The type is empty when the metastore does not tell it.
+        The type is empty when the metastore does not return it.
         """
 
     def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
@@ -87,4 +87,4 @@ class Metastore(Protocol):
         """
 
     def close(self) -> None:
-        """Give up the connection; a later call makes a new one."""
+        """Close the connection; a later call makes a new one."""

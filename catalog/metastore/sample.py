@@ -26,7 +26,7 @@ COLUMNS: Final = (("id", "bigint"), ("at", "timestamp"), ("what", "string"), ("a
 TEXT: Final = "org.apache.hadoop.mapred.TextInputFormat"
 TEXT_OUT: Final = "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat"
 SERDE: Final = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
-ROWS: Final = 7919  # with the day, so that no two partitions say the same
+ROWS: Final = 7919  # with the day, so that no two partitions are alike
 
 
 class Sample:

@@ -1,1 +1,1 @@
-"""The store on disk: one SQLite file under a locked folder."""
+"""The store on disk: one SQLite file in a locked folder."""

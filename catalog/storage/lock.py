@@ -1,7 +1,7 @@
 """FolderLock: the one process that may write a state folder.
 
-The kernel holds the lock and drops it when the process ends, however it ends; the file holds
-the owner's process id, for whoever finds the folder taken.
+The kernel holds the lock and releases it when the process ends, however it ends; the file holds
+the owner's process id, for the message of a process that finds the folder locked.
 """
 
 import fcntl
@@ -42,5 +42,5 @@ class FolderLock:
         os.pwrite(self._fd, f"{os.getpid()}\n".encode("ascii"), 0)
 
     def release(self) -> None:
-        """Let others have the folder; the lock file stays."""
+        """Unlock the folder; the lock file stays."""
         os.close(self._fd)

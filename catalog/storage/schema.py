@@ -4,8 +4,8 @@ state    one row: num_topics, epoch, last event id, poll window, policy (modes.p
 topics   version and floor of each topic            starts   one row a start, of this epoch
 entries  values and stubs                            graves   tombstones, by version
 changes  history; a row's id is the byte offset of its end, so that a range of ids is a size;
-         ``who`` is set where somebody ordered it, topic and versions are then -1 and 0
-writes   what drivers reported, by driver and number; open: an intent. Partitions: a line each
+         ``who`` is set for an operator's order, topic and versions are then -1 and 0
+writes   the writes of drivers, by driver and number; open: an intent. Partitions: a line each
 """
 
 import sqlite3
@@ -25,8 +25,8 @@ PAGE_BYTES: Final = 8192
 4,096 blocks of 1 KB overflow (twice the file), with 16,384 a commit writes twice as much.
 Measured with 100,000 tables and 10 M partitions: 1.7 s to read, against 3.1 s by rowid."""
 
-WAL_BYTES_MAX: Final = 64 << 20  # what the log is cut back to after a burst
-BUSY_S: Final = 5.0  # an operator's sqlite3 shell may look, and hold us up, for so long
+WAL_BYTES_MAX: Final = 64 << 20  # the log is truncated to this after a burst
+BUSY_S: Final = 5.0  # so long an operator's sqlite3 shell may hold a lock
 
 WRITES: Final = """CREATE TABLE writes (
         driver BLOB NOT NULL,
@@ -117,7 +117,7 @@ _UNKNOWN = ("cannot be used", "check the file with the sqlite3 shell, or put bac
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn what SQLite raises about ``path`` into a StoreError that says what to do."""
+    """Turn SQLite's errors about ``path`` into a StoreError that names the remedy."""
     try:
         yield
     except sqlite3.Error as exc:
@@ -149,7 +149,7 @@ def connect(path: Path, *, num_topics: int, epoch: int) -> sqlite3.Connection:
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """Commit what is done inside, all of it or, after an error, nothing."""
+    """Commit the statements inside, all of them or, after an error, none."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -199,7 +199,7 @@ def _check(db: sqlite3.Connection, path: Path, *, num_topics: int) -> None:
         raise StoreError(str(path), problem, "run that version, or put back an older copy")
     theirs = int(db.execute("SELECT num_topics FROM state").fetchone()[0])
     if theirs != num_topics:
-        problem = f"was made with --num_topics={theirs}, {num_topics} asked for"
+        problem = f"was made with --num_topics={theirs}, and --num_topics={num_topics} is given"
         remedy = f"start with --num_topics={theirs}, or name an empty folder (--state_dir)"
         raise StoreError(str(path), problem, remedy)
 

@@ -1,9 +1,9 @@
-"""Store: what catalogd must not forget, in one SQLite file; commit precedes publish.
+"""Store: the durable state of catalogd, in one SQLite file; commit precedes publish.
 
-    open ──▶ load (every topic once) ──▶ commit | forget | mint_epoch … ──▶ close
+    open ──▶ load (every topic once) ──▶ commit | delete_tombstones | mint_epoch … ──▶ close
 
-Invariant: what ``commit`` returned for survives ``kill -9`` at any instruction, whole; a
-transaction that did not return is there whole or not at all. Used from one thread.
+Invariant: once ``commit`` has returned, its transactions survive ``kill -9`` at any instruction;
+one that has not returned is stored as a whole or not at all. Used from one thread.
 """
 
 import sqlite3
@@ -22,39 +22,39 @@ from .lock import FolderLock
 from .schema import FILE_NAME, connect, explained, transaction
 
 STARTS_MAX: Final = 1000
-"""Three years at one restart a day. A peer that last heard of an older one counts as ahead and
+"""Three years at one restart a day. A peer whose last start is an older one counts as ahead and
 costs a new epoch; with the largest ``num_topics`` the list takes 32 MB."""
 
 CHANGES_BYTES_MAX: Final = 64 << 20  # about 600,000 changes: hours at 50 a second, months as usual
-CHANGES_AGE_MAX_US: Final = 30 * 24 * 3600 * 1_000_000  # nobody asks who changed it after a month
+CHANGES_AGE_MAX_US: Final = 30 * 24 * 3600 * 1_000_000  # a month of history
 CHANGE_OVERHEAD_BYTES: Final = 48  # of a row of ``changes`` beside its two texts
-TRIM_ROWS_MAX: Final = 1000  # deleted with one commit, so that trimming never holds up a publish
+TRIM_ROWS_MAX: Final = 1000  # deleted with one commit, so that trimming never delays a publish
 
-GRAVES_BYTES_MAX: Final = 512 << 10
-"""Of one topic. With 10 M partitions a topic's snapshot is about 1.3 MB: whoever lacks much more
-than this many deletions is served as cheaply by a snapshot."""
-GRAVES_AGE_MAX_US: Final = 24 * 3600 * 1_000_000  # a driver away for a night catches up by delta
-GRAVE_OVERHEAD_BYTES: Final = 32
+TOMBSTONES_BYTES_MAX: Final = 512 << 10
+"""Of one topic. With 10 M partitions a topic's snapshot is about 1.3 MB: a peer that lacks much
+more than this many deletions costs as little with a snapshot."""
+TOMBSTONES_AGE_MAX_US: Final = 24 * 3600 * 1_000_000  # one night away: still a delta
+TOMBSTONE_OVERHEAD_BYTES: Final = 32
 
 UPSERT = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-BURY = "INSERT OR REPLACE INTO graves VALUES (?, ?, ?, ?, ?)"
+ADD_TOMBSTONE = "INSERT OR REPLACE INTO graves VALUES (?, ?, ?, ?, ?)"
 DELETE = "DELETE FROM entries WHERE topic = ? AND key = ?"
 DELETE_GROUP = "DELETE FROM entries WHERE topic = ? AND key >= ? AND key < ?"
-FORGET = "DELETE FROM graves WHERE topic = ? AND version <= ?"
-MOVE = """INSERT INTO topics VALUES (?1, ?2, 0)
+DELETE_TOMBSTONES = "DELETE FROM graves WHERE topic = ? AND version <= ?"
+SET_VERSION = """INSERT INTO topics VALUES (?1, ?2, 0)
           ON CONFLICT (topic) DO UPDATE SET version = ?2"""
 RAISE_FLOOR = """INSERT INTO topics VALUES (?1, 0, ?2)
                  ON CONFLICT (topic) DO UPDATE SET floor = ?2"""
-NOTE = "INSERT OR REPLACE INTO writes VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-SETTLE = "DELETE FROM writes WHERE driver = ? AND number = ?"
+PUT_WRITE = "INSERT OR REPLACE INTO writes VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+DELETE_WRITE = "DELETE FROM writes WHERE driver = ? AND number = ?"
 WRITES = "SELECT * FROM writes ORDER BY driver, number"
-RECORD = "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+ADD_CHANGE = "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 VALUES_OF = """SELECT key, version, schema_version, data_version, size, value, kind
                FROM entries WHERE topic = ? ORDER BY key"""
-GRAVES_OF = """SELECT key, version, version, version, 0, NULL, kind
+TOMBSTONES_OF = """SELECT key, version, version, version, 0, NULL, kind
                FROM graves WHERE topic = ? ORDER BY version, key"""
 Row = tuple[int, int, int, int, str, str, int, int, int | None, int | None, str | None]
-GRAVES_NEWEST_FIRST = """SELECT version, length(key), at_us FROM graves
+TOMBSTONES_NEWEST_FIRST = """SELECT version, length(key), at_us FROM graves
                          WHERE topic = ? ORDER BY version DESC"""
 
 
@@ -66,16 +66,16 @@ class Store:
         self._path = path
         self._db = db
         self._lock = lock
-        self._changes_end = 0
-        self._versions: dict[int, int] = {}
-        self._floors: dict[int, int] = {}
+        self._changes_end = 0  # the largest id of ``changes``, in bytes
+        self._versions: dict[int, int] = {}  # as committed, by topic
+        self._floors: dict[int, int] = {}  # likewise
         self.num_topics = 0
         self.epoch = 0
         self.last_event_id: int | None = None
-        self.window = b""
-        self.policy = ""
-        self.start = 0
-        self.starts: tuple[StartRecord, ...] = ()
+        self.window = b""  # see ingest/event_window
+        self.policy = ""  # see publish/modes
+        self.start = 0  # the id of this start
+        self.starts: tuple[StartRecord, ...] = ()  # of the epoch, oldest first, this one last
 
     @classmethod
     def open(cls, folder: Path, *, num_topics: int, now_us: int, new_id: int) -> "Store":
@@ -116,13 +116,13 @@ class Store:
     def load(self, topics: Iterable[int]) -> Iterator[tuple[int, int, int, list[Entry]]]:
         """Yield (topic, version, floor, entries) of each of ``topics``.
 
-        Entries are sorted by version, as ``Topic.file`` wants them; tombstones are among them.
+        Entries are sorted by version, as ``Topic.file`` requires; tombstones are among them.
         Cost: 4 µs an entry. Source: tests/bench/bench_restart.py.
         """
         with explained(self._path):
             for topic in topics:
                 rows = self._db.execute(VALUES_OF, (topic,)).fetchall()
-                rows += self._db.execute(GRAVES_OF, (topic,)).fetchall()
+                rows += self._db.execute(TOMBSTONES_OF, (topic,)).fetchall()
                 rows.sort(key=_version_of)
                 entries = [Entry(*row) for row in rows]
                 yield topic, self._versions[topic], self._floors[topic], entries
@@ -138,20 +138,20 @@ class Store:
         writes: Sequence[WriteRow] = (),
         settled: Sequence[WriteId] = (),
     ) -> None:
-        """Make ``transactions`` and the place in the event stream durable, all or nothing.
+        """Make ``transactions`` and the state of the event window durable, all or nothing.
 
         Transactions of a topic follow each other, and follow what is stored, without a gap.
         ``orders`` go into the history, ``policy`` takes the place of the one that is stored.
-        ``writes`` are noted by driver and number, then what is ``settled`` is forgotten.
+        ``writes`` replace those of the same driver and number, then the ``settled`` are deleted.
         Cost: one fsync however many there are; none if nothing differs from what is stored.
 
         Raises:
             StoreError: nothing of it was stored.
         """
         policy = self.policy if policy is None else policy
-        place = (last_event_id, window, policy)
-        news = place != (self.last_event_id, self.window, self.policy)
-        if not any((transactions, orders, news, writes, settled)):
+        state = (last_event_id, window, policy)
+        changed = state != (self.last_event_id, self.window, self.policy)
+        if not any((transactions, orders, changed, writes, settled)):
             return
         ends = self._check_order(transactions)
         changes = self._change_rows(transactions, orders, last_event_id)
@@ -159,42 +159,42 @@ class Store:
             for one in transactions:
                 self._write(one)
             if changes:
-                self._db.executemany(RECORD, changes)
+                self._db.executemany(ADD_CHANGE, changes)
                 self._trim((transactions or orders)[-1].at_us, len(changes))
-            self._db.executemany(NOTE, map(_packed, writes))
-            self._db.executemany(SETTLE, settled)
-            self._db.executemany(MOVE, ends.items())
-            self._db.execute("UPDATE state SET last_event_id = ?, window = ?, policy = ?", place)
+            self._db.executemany(PUT_WRITE, map(_packed, writes))
+            self._db.executemany(DELETE_WRITE, settled)
+            self._db.executemany(SET_VERSION, ends.items())
+            self._db.execute("UPDATE state SET last_event_id = ?, window = ?, policy = ?", state)
         self._versions.update(ends)
         self._changes_end = changes[-1][0] if changes else self._changes_end
-        self.last_event_id, self.window, self.policy = place
+        self.last_event_id, self.window, self.policy = state
 
     def load_writes(self) -> Iterator[WriteRow]:
-        """Yield what drivers reported, by driver and number."""
+        """Yield the writes of drivers, by driver and number."""
         with explained(self._path):
             for row in self._db.execute(WRITES).fetchall():
                 yield _unpacked(row)
 
-    def surplus(self, topics: Iterable[int], now_us: int) -> dict[int, int]:
-        """Return the floors that leave none of ``topics`` tombstones too old or too many.
+    def floors_due(self, topics: Iterable[int], now_us: int) -> dict[int, int]:
+        """Return the floors below which ``topics`` have tombstones that are too old or too many.
 
-        For each: ``forget`` here, then ``Topic.forget``, then the floor may be told.
-        Cost: up to 5 ms a topic, so ask for a few at a time.
+        For each: ``delete_tombstones`` here, then ``Topic.raise_floor``, then it may be published.
+        Cost: up to 5 ms a topic, so call it for a few at a time.
         """
         with explained(self._path):
             found = {
-                topic: _surplus(self._db.execute(GRAVES_NEWEST_FIRST, (topic,)), now_us)
+                topic: _floor_due(self._db.execute(TOMBSTONES_NEWEST_FIRST, (topic,)), now_us)
                 for topic in topics
             }
         return {topic: floor for topic, floor in found.items() if floor}
 
-    def forget(self, floors: Mapping[int, int]) -> None:
-        """Raise the floors of topics: tombstones at or below them are gone, in one commit."""
+    def delete_tombstones(self, floors: Mapping[int, int]) -> None:
+        """Raise the floors of topics, and delete tombstones at or below them, in one commit."""
         higher = {t: floor for t, floor in floors.items() if floor > self._floors[t]}
         if not higher:
             return
         with explained(self._path), transaction(self._db):
-            self._db.executemany(FORGET, higher.items())
+            self._db.executemany(DELETE_TOMBSTONES, higher.items())
             self._db.executemany(RAISE_FLOOR, higher.items())
         self._floors.update(higher)
 
@@ -202,7 +202,7 @@ class Store:
         """Begin a new epoch, above ours and above ``at_least``, the largest seen; return it.
 
         Versions, entries and incarnations go on as they are: positions are ordered by (epoch,
-        version), so whoever comes from another epoch takes a snapshot, and nothing is rewritten.
+        version), so a peer of another epoch takes a snapshot, and nothing is rewritten.
         This start is the first of the new epoch. Cost: one commit.
         """
         epoch = max(now_us, self.epoch + 1, at_least + 1)
@@ -217,7 +217,7 @@ class Store:
         return epoch
 
     def close(self) -> None:
-        """Fold the log into the file and let the folder go."""
+        """Fold the log into the file and unlock the folder."""
         try:
             with explained(self._path):
                 self._db.close()
@@ -267,8 +267,8 @@ class Store:
                 self._db.execute(DELETE_GROUP, (topic, entry.key, entry.key[:-1] + b"\x01"))
             else:
                 self._db.execute(DELETE, (topic, entry.key))
-        graves = ((topic, e.version, e.key, e.kind, one.at_us) for e in gone)
-        self._db.executemany(BURY, graves)
+        tombstones = ((topic, e.version, e.key, e.kind, one.at_us) for e in gone)
+        self._db.executemany(ADD_TOMBSTONE, tombstones)
         rows = (
             (topic, e.key, e.version, e.schema_version, e.data_version, e.size, e.value, e.kind)
             for e in one.entries
@@ -287,8 +287,8 @@ class Store:
         rows: list[Row] = []
         for order in orders:
             end += len(order.object.encode()) + len(order.order) + CHANGE_OVERHEAD_BYTES
-            said = (SOURCE_ORDERS, -1, order.object, order.order, 0, 0, *events, order.who)
-            rows.append((end, order.at_us, *said))
+            fields = (SOURCE_ORDERS, -1, order.object, order.order, 0, 0, *events, order.who)
+            rows.append((end, order.at_us, *fields))
         for one in transactions:
             for change in one.changes:
                 end += len(change.object.encode()) + len(change.kind) + CHANGE_OVERHEAD_BYTES
@@ -313,8 +313,8 @@ def _version_of(row: tuple[bytes, int, int, int, int, bytes | None, int]) -> int
 
 
 def _packed(one: WriteRow) -> tuple[object, ...]:
-    place = (one.open, one.at_us, one.topic, one.version)
-    return (one.driver, one.number, one.object, "\n".join(one.partitions), *place)
+    rest = (one.open, one.at_us, one.topic, one.version)
+    return (one.driver, one.number, one.object, "\n".join(one.partitions), *rest)
 
 
 def _unpacked(row: tuple[Any, ...]) -> WriteRow:
@@ -331,12 +331,12 @@ def _unpacked(row: tuple[Any, ...]) -> WriteRow:
     )
 
 
-def _surplus(newest_first: Iterable[tuple[int, int, int]], now_us: int) -> int:
-    """Return the version at and below which graves (version, key bytes, time) are too many."""
+def _floor_due(newest_first: Iterable[tuple[int, int, int]], now_us: int) -> int:
+    """Return the version at and below which (version, key bytes, time) are too many or too old."""
     held = 0
     for version, key_bytes, at_us in newest_first:
-        held += key_bytes + GRAVE_OVERHEAD_BYTES
-        if held > GRAVES_BYTES_MAX or at_us < now_us - GRAVES_AGE_MAX_US:
+        held += key_bytes + TOMBSTONE_OVERHEAD_BYTES
+        if held > TOMBSTONES_BYTES_MAX or at_us < now_us - TOMBSTONES_AGE_MAX_US:
             return version
     return 0
 

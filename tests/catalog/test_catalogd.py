@@ -22,7 +22,7 @@ from topicast.catalog.ingest.read_threads import ReadThreads
 from topicast.catalog.ingest.reads import NamesRead
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.publish.publisher import WELCOME_S, PublishedState, Publisher, State
-from topicast.catalog.storage.store import GRAVES_AGE_MAX_US, Store
+from topicast.catalog.storage.store import TOMBSTONES_AGE_MAX_US, Store
 from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.statestored import Statestored
 from topicast.statestore.statestored import build as build_hub
@@ -381,7 +381,7 @@ def test_old_tombstones_are_forgotten_by_store_and_topics(
         found.turn()
     assert found.published.topics[0].floor == 0
     for _ in range(3):
-        found.turn(passed_s=2 * GRAVES_AGE_MAX_US / 1e6)
+        found.turn(passed_s=2 * TOMBSTONES_AGE_MAX_US / 1e6)
     assert found.published.topics[0].floor == 2
     assert found.catalogd.status.topics[0].floor == 2
     assert entries_of(found.store, 0) == []

@@ -149,8 +149,8 @@ def test_forgotten_tombstones_are_gone_and_the_floor_is_kept(store: Kept) -> Non
         ),
         None,
     )
-    store.forget({0: 2})
-    store.forget({0: 1, 1: 0})
+    store.delete_tombstones({0: 2})
+    store.delete_tombstones({0: 1, 1: 0})
     store.begin(2)
     assert _picture(store)[0] == (NOW_US, 2, 2, [value(TABLE, 1)])
     assert _picture(store)[1] == (NOW_US, 0, 0, [])
@@ -174,7 +174,7 @@ def test_old_copy_knows_nothing_of_what_came_after_it(store: Kept) -> None:
     old = store.copy()
     store.begin(2)
     store.commit((transaction(0, 2, value(TABLE, 2)),), None)
-    store.forget({0: 1})
+    store.delete_tombstones({0: 1})
     old.begin(3)
     assert _vectors(old) == [(1, [0, 0, 0]), (3, [1, 0, 0])]
     assert _picture(old)[0] == (NOW_US, 1, 0, [value(TABLE, 1)])
@@ -206,7 +206,7 @@ def test_after_the_same_steps_both_hold_the_same(seed: int, tmp_path: Path) -> N
             floor = rng.randint(floor, version)
         for store in (simulated, real):
             store.commit((one,), WindowState(last_id=version, settled=0))
-            store.forget({0: floor})
+            store.delete_tombstones({0: floor})
             if version % 9 == 0:
                 store.begin(version)
     assert _picture(simulated) == _picture(real)

@@ -218,7 +218,7 @@ def test_have_counts_nothing_that_a_snapshot_has_replaced() -> None:
         stage.put(BULK, large(publisher, version))
     assert held_version(stage) == 11
     publisher.change(1)
-    publisher.topics[1].forget(12)
+    publisher.topics[1].raise_floor(12)
     stage.put(BULK, publisher.change(1))
     first = publisher.hear(stage.tick())[0]
     stage.say(BULK, first)

@@ -13,7 +13,7 @@ from topicast.catalog.model.lineage import Claim, Verdict, judge
 from topicast.catalog.model.versions import ChangeKind, ChangeRow, OrderRow, Transaction
 from topicast.catalog.storage import store as store_module
 from topicast.catalog.storage.schema import FILE_NAME
-from topicast.catalog.storage.store import CHANGES_AGE_MAX_US, GRAVES_AGE_MAX_US, STARTS_MAX
+from topicast.catalog.storage.store import CHANGES_AGE_MAX_US, STARTS_MAX, TOMBSTONES_AGE_MAX_US
 from topicast.tests.catalog.stores import (
     NOW_US,
     TOPICS,
@@ -122,7 +122,7 @@ def test_reloaded_topic_equals_the_one_in_memory(
                 commit(store, *waiting)
                 waiting = []
                 floor = topic.version - block
-                store.forget({number: floor})
+                store.delete_tombstones({number: floor})
                 topic.raise_floor(floor)
                 continue
             topic.version += 1
@@ -218,8 +218,8 @@ def test_forgotten_tombstones_do_not_come_back_and_the_floor_stays(tmp_path: Pat
             transaction(0, 2, prefix_tombstone(b"a\0c\0", 2)),
             transaction(0, 3, tombstone(b"a\0d\0", 3)),
         )
-        store.forget({0: 2})
-        store.forget({0: 1})
+        store.delete_tombstones({0: 2})
+        store.delete_tombstones({0: 1})
     with opened(tmp_path) as store:
         ((_, version, floor, entries),) = store.load([0])
         assert (version, floor, [e.version for e in entries]) == (3, 2, [3])
@@ -233,12 +233,12 @@ def test_deleted_entries_do_not_come_back_once_their_tombstones_are_forgotten(
         commit(store, transaction(0, 1, table, block))
         graves = tombstone(table.key, 2), prefix_tombstone(b"a\0c\0", 2)
         commit(store, transaction(0, 2, *graves))
-        store.forget({0: 2})
+        store.delete_tombstones({0: 2})
         assert entries_of(store, 0) == []
 
 
 def test_surplus_names_the_floor_below_which_tombstones_are_too_old(tmp_path: Path) -> None:
-    late_us = NOW_US + GRAVES_AGE_MAX_US
+    late_us = NOW_US + TOMBSTONES_AGE_MAX_US
     with opened(tmp_path) as store:
         commit(
             store,
@@ -246,20 +246,20 @@ def test_surplus_names_the_floor_below_which_tombstones_are_too_old(tmp_path: Pa
             transaction(0, 2, tombstone(b"a\0c\0", 2), at_us=late_us),
             transaction(1, 1, tombstone(b"a\0e\0", 1), at_us=late_us),
         )
-        assert store.surplus(TOPICS, late_us) == {}
-        assert store.surplus(TOPICS, late_us + 1) == {0: 1}
+        assert store.floors_due(TOPICS, late_us) == {}
+        assert store.floors_due(TOPICS, late_us + 1) == {0: 1}
 
 
 def test_surplus_names_the_floor_below_which_tombstones_are_too_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_module, "GRAVES_BYTES_MAX", 3 * (4 + 32))
+    monkeypatch.setattr(store_module, "TOMBSTONES_BYTES_MAX", 3 * (4 + 32))
     with opened(tmp_path) as store:
         for version in range(1, 11):
             commit(store, transaction(0, version, tombstone(b"a\0%c\0" % version, version)))
-        assert store.surplus([0, 1], NOW_US) == {0: 7}
-        store.forget(store.surplus([0, 1], NOW_US))
-        assert store.surplus([0, 1], NOW_US) == {}
+        assert store.floors_due([0, 1], NOW_US) == {0: 7}
+        store.delete_tombstones(store.floors_due([0, 1], NOW_US))
+        assert store.floors_due([0, 1], NOW_US) == {}
         assert [e.version for e in entries_of(store, 0)] == [8, 9, 10]
 
 
