@@ -8,7 +8,7 @@ from pathlib import Path
 from ..topics.errors import ConfigError, StoreError, WireError
 from ..topics.link import Link
 from ..topics.sharding import topic_ids
-from .catalogd import SERVICE, Catalogd, HubLine, load_topics
+from .catalogd import SERVICE, Catalogd, HubConnection, load_topics
 from .config import CatalogdConfig
 from .core import Catalog
 from .ingest.event_window import EventWindow, unpack_state
@@ -64,7 +64,7 @@ def _assemble(
     )
     registration = secrets.token_bytes(16)
     hubs = [
-        HubLine(
+        HubConnection(
             str(hub),
             Publisher(published, name=name, registration=registration, rng=random.Random()),
         )

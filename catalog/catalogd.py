@@ -45,8 +45,8 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class HubLine:
-    """One hub: its address, and the core that serves it."""
+class HubConnection:
+    """One hub: its address, and the publisher that serves it."""
 
     address: str
     publisher: Publisher
@@ -67,7 +67,7 @@ class Catalogd:
         link: Link,
         *,
         published: PublishedState,
-        hubs: Iterable[HubLine],
+        hubs: Iterable[HubConnection],
         make_read_threads: Callable[[Callable[[Answer], None]], ReadThreads],
         clock: Callable[[], float] = time.monotonic,
         wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
@@ -115,20 +115,20 @@ class Catalogd:
         self._link.wake()
 
     def run_once(self) -> None:
-        """One turn."""
+        """Take one turn."""
         received = self._link.poll(self._timeout_s())
         now, now_us = self._clock(), self._wall_us()
         self.turned_at = now
-        asked: list[Fact] = []
+        requests: list[Fact] = []
         for one in received:
-            self._hear(one, asked, now=now, now_us=now_us)
-        for fact in (*asked, *self._inbox.take()):
+            self._on_received(one, requests, now=now, now_us=now_us)
+        for fact in (*requests, *self._inbox.take()):
             self._catalog.handle(fact, now=now, now_us=now_us)
         self._perform(self._catalog.flush(now=now, now_us=now_us), now=now, now_us=now_us)
         if self._catalog.serving:  # before, a hub would hold an empty catalog for complete
             for hub in self._hubs:
-                self._tell(hub, publisher.Tick(), now=now, now_us=now_us)
-        self._tend(now, now_us)
+                self._drive(hub, publisher.Tick(), now=now, now_us=now_us)
+        self._maintain(now, now_us)
 
     def close(self) -> None:
         """Send Bye to the hubs, end the threads, close the store."""
@@ -146,25 +146,25 @@ class Catalogd:
             times += [hub.publisher.deadline for hub in self._hubs]
         return min(max(min(times) - now, 0.0), TIMEOUT_S_MAX)
 
-    def _hear(self, one: Received, asked: list[Fact], *, now: float, now_us: int) -> None:
+    def _on_received(self, one: Received, requests: list[Fact], *, now: float, now_us: int) -> None:
         try:
             message: Message = decode(one.frame)
         except WireError as exc:
-            self._on_garbled(one, exc, now=now, now_us=now_us)
+            self._on_undecodable(one, exc, now=now, now_us=now_us)
             return
         if one.name == SERVICE:
-            asked.append(Requested(peer=one.peer, message=message))
+            requests.append(Requested(peer=one.peer, message=message))
             return
         hub, channel = self._sockets[one.name]
-        self._tell(hub, publisher.Received(channel, message), now=now, now_us=now_us)
+        self._drive(hub, publisher.Received(channel, message), now=now, now_us=now_us)
 
-    def _on_garbled(self, one: Received, exc: WireError, *, now: float, now_us: int) -> None:
-        self._catalog.counts.garbled += 1
+    def _on_undecodable(self, one: Received, exc: WireError, *, now: float, now_us: int) -> None:
+        self._catalog.counts.undecodable += 1
         if one.name == SERVICE:
             self._link.send(SERVICE, encode(refuse_frame(exc)), one.peer)
             return
         hub, _ = self._sockets[one.name]
-        self._tell(hub, publisher.Undecodable(str(exc)), now=now, now_us=now_us)
+        self._drive(hub, publisher.Undecodable(str(exc)), now=now, now_us=now_us)
 
     def _perform(self, effects: Iterable[Effect], *, now: float, now_us: int) -> None:
         for effect in effects:
@@ -207,9 +207,9 @@ class Catalogd:
             delta = delta_of(one, epoch=epoch, start=start, floor=floor, sent_us=now_us, mode=mode)
             fact = publisher.Committed(one.topic, one.to_version, encode(delta))
             for hub in self._hubs:
-                self._tell(hub, fact, now=now, now_us=now_us)
+                self._drive(hub, fact, now=now, now_us=now_us)
 
-    def _tell(self, hub: HubLine, fact: publisher.Fact, *, now: float, now_us: int) -> None:
+    def _drive(self, hub: HubConnection, fact: publisher.Fact, *, now: float, now_us: int) -> None:
         for effect in hub.publisher.handle(fact, now=now, now_us=now_us):
             match effect:
                 case publisher.Put(frame=frame):
@@ -226,7 +226,7 @@ class Catalogd:
                 case _:
                     assert_never(effect)
 
-    def _reconnect(self, hub: HubLine) -> None:
+    def _reconnect(self, hub: HubConnection) -> None:
         for channel in CHANNELS.values():
             socket = hub.socket(channel)
             if socket in self._connected:
@@ -242,9 +242,9 @@ class Catalogd:
         self._catalog.handle(fact, now=now, now_us=now_us)
         self._published.starts = self._store.starts
         for hub in self._hubs:
-            self._tell(hub, publisher.Minted(), now=now, now_us=now_us)
+            self._drive(hub, publisher.Minted(), now=now, now_us=now_us)
 
-    def _tend(self, now: float, now_us: int) -> None:
+    def _maintain(self, now: float, now_us: int) -> None:
         """Delete old tombstones and renew the status, now and then."""
         if now >= self._floors_at:
             self._floors_at = now + FLOORS_S

@@ -92,5 +92,5 @@ class Counts:
     reads_failed: int = 0
     polls_failed: int = 0
     withdrawn: int = 0
-    garbled: int = 0  # frames that could not be decoded, of hubs and of the service
+    undecodable: int = 0  # frames that could not be decoded, of hubs and of the service
     unreachable: int = 0  # answers that found no peer, or a full queue

@@ -79,7 +79,7 @@ CATALOGD: Final[Table] = {
     "unknown": (COUNTER, "Reported writes to what the metastore does not have"),
     "lapsed": (COUNTER, "Writes taken for done because their driver fell silent"),
     "refused": (COUNTER, "Requests that were refused"),
-    "garbled": (COUNTER, "Frames that were not of the protocol"),
+    "undecodable": (COUNTER, "Frames that were not of the protocol"),
     "dropped": (COUNTER, "Messages of more than one part, dropped unread"),
     "strangers": (COUNTER, "Connections that never spoke ZeroMQ: garbage, or a probe of the port"),
     "unreachable": (COUNTER, "Answers that found no peer or a full queue"),

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 import pytest
 
 from topicast.catalog.assembly import build
-from topicast.catalog.catalogd import SERVICE, Catalogd, HubLine, load_topics
+from topicast.catalog.catalogd import SERVICE, Catalogd, HubConnection, load_topics
 from topicast.catalog.config import CatalogdConfig
 from topicast.catalog.core import Catalog, Settings
 from topicast.catalog.facts import Fact, Requested
@@ -238,7 +238,7 @@ def test_garbage_is_refused_and_counted_and_changes_nothing(world: World) -> Non
         refused = client.hear(Refused)
         assert (refused.request, refused.code) == (0, "VERSION")
         facts = dict(client.ask(Inspect(request=3, what="status"), Inspected).rows)
-        assert facts["garbled"] == 1
+        assert facts["undecodable"] == 1
         assert facts["refused"] == 0
 
 
@@ -276,7 +276,7 @@ class Shell:
             self.store,
             self.link,
             published=self.published,
-            hubs=[HubLine(*pair) for pair in zip(hubs, self.publishers, strict=True)],
+            hubs=[HubConnection(*pair) for pair in zip(hubs, self.publishers, strict=True)],
             make_read_threads=lambda deliver: ReadThreads(
                 FakeMetastore, threads=3, deliver=deliver
             ),
@@ -359,7 +359,7 @@ def test_hub_that_sends_garbage_is_left_and_counted(shell: Callable[..., Shell])
     )
     hub.close()
     assert publisher.reason.startswith("no message of ours")
-    assert found.core.counts.garbled == 1
+    assert found.core.counts.undecodable == 1
 
 
 def test_answer_to_who_has_gone_is_counted(shell: Callable[..., Shell]) -> None:

@@ -173,7 +173,7 @@ GARBAGE: Final = {
 }
 
 
-@pytest.mark.parametrize(("name", "count"), [(HUB, "undecodable"), (CATALOGD, "garbled")])
+@pytest.mark.parametrize(("name", "count"), [(HUB, "undecodable"), (CATALOGD, "undecodable")])
 def test_garbage_is_refused_with_what_is_wrong(stage: Stage, name: str, count: str) -> None:
     with undisturbed(stage), counted(stage, name, **{count: len(GARBAGE)}):
         for frame, code, said in GARBAGE.values():
