@@ -46,7 +46,7 @@ IDLE_S: Final = 1.0  # a turn at least so often
 
 
 class Lifecycle(Enum):
-    """Whether catalogd knows the names of databases and tables."""
+    """Whether the names of databases and tables have been read."""
 
     STARTING = "STARTING"  # no names were ever read: most requests are refused
     SERVING = "SERVING"

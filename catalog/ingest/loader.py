@@ -521,7 +521,7 @@ class Loader:
             return ()
         begins = not load.slices
         load.accept(read.effect.requests[0], found, overtaken=bool(read.overtaken))
-        load.fenced = not self._fenced or read.fence <= self.polls_begun  # else ahead of it
+        load.fenced = not self._fenced or read.fence <= self.polls_begun
         return self._slice(table, load) if begins else ()
 
     def _slice(self, table: TableId, load: ChunkedLoad) -> tuple[Result, ...]:

@@ -115,7 +115,7 @@ class Reports:
         )
 
     def apply(self, report: Report, *, now: float, at_us: int) -> tuple[Verdict, ...]:
-        """Raise the data versions that ``report`` asks for; return a verdict for each write."""
+        """Apply ``report``: raise data versions; return a verdict for each of its writes."""
         driver = self._drivers.pop(report.driver, None) or _Driver()
         self._drivers[report.driver] = driver
         driver.settled = max(driver.settled, report.settled)

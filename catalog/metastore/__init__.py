@@ -1,1 +1,1 @@
-"""The metastore behind a port: the only place that knows hmsclient, Thrift's library and Java."""
+"""The metastore behind a port; only here are hmsclient, Thrift's library and Java used."""

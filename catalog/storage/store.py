@@ -27,7 +27,7 @@ costs a new epoch; with the largest ``num_topics`` the list takes 32 MB."""
 
 CHANGES_BYTES_MAX: Final = 64 << 20  # about 600,000 changes: hours at 50 a second, months as usual
 CHANGES_AGE_MAX_US: Final = 30 * 24 * 3600 * 1_000_000  # a month of history
-CHANGE_OVERHEAD_BYTES: Final = 48  # of a row of ``changes`` beside its two texts
+CHANGE_OVERHEAD_BYTES: Final = 48  # of a row of ``changes``, without its two texts
 TRIM_ROWS_MAX: Final = 1000  # deleted with one commit, so that trimming never delays a publish
 
 TOMBSTONES_BYTES_MAX: Final = 512 << 10

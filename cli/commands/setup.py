@@ -153,7 +153,7 @@ def start(folder: Path, port: int) -> None:
 
     from ...catalog.metastore.embedded.server import EmbeddedMetastore
 
-    embedded = EmbeddedMetastore(folder, port=port, durable=True, say=say)
+    embedded = EmbeddedMetastore(folder, port=port, durable=True, progress=say)
     with signals_to(end), embedded:
         print(f"ready uri={embedded.uri} warehouse={embedded.warehouse}", flush=True)
         _wait_for_the_end_of(embedded.pid)

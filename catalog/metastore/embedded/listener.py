@@ -51,7 +51,7 @@ def listener_jar(cache: Path, *, fetch: Callable[[Path], None]) -> Path:
             fetch(Path(folder))
             fetched = Path(folder, JAR)
             if not fetched.exists():
-                raise _not_fetched(jar, f"no {JAR} came")
+                raise _not_fetched(jar, f"no {JAR} arrived")
             _check(fetched)
             fetched.replace(jar)
     _check(jar)
@@ -95,11 +95,11 @@ def _not_fetched(jar: Path, reason: str) -> SourceError:
 
 
 def _reason(output: str) -> str:
-    """Pick the line that says most of what Ivy printed: of TLS, else its first problem."""
+    """Return the most useful line of Ivy's output: one about TLS, else its first problem."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     problems = [
         after for line, after in pairwise(lines) if line in {":::: WARNINGS", ":::: ERRORS"}
     ]
     certificates = [line for line in lines if "SSL" in line or "certificat" in line]
-    said = [*certificates, *problems, *lines[-1:], "Ivy said nothing"]
-    return said[0].partition(" url=")[0][:200]
+    useful = [*certificates, *problems, *lines[-1:], "Ivy printed nothing"]
+    return useful[0].partition(" url=")[0][:200]

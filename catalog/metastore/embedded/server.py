@@ -37,7 +37,8 @@ class EmbeddedMetastore:
     """A metastore in ``folder``, running from ``start`` (or ``with``) to ``stop``.
 
     ``durable=False`` trades safety against power cuts for speed; ``optimized=True`` a quick start
-    for speed later on, as a metastore of weeks has it. ``say`` is told what takes long.
+    for speed later on, as a metastore of weeks has it. ``progress`` is called with a line before
+    each step that takes long.
     """
 
     def __init__(
@@ -48,14 +49,14 @@ class EmbeddedMetastore:
         java: Path | None = None,
         durable: bool,
         optimized: bool = False,
-        say: Callable[[str], None] = lambda _text: None,
+        progress: Callable[[str], None] = lambda _text: None,
         cache: Path | None = None,
     ) -> None:
         self._folder = folder.absolute()
         self._port = port
         self._java_named = java
         self._options = (*(() if optimized else QUICK), *(() if durable else HASTY))
-        self._say = say
+        self._progress = progress
         self._cache = cache or cache_folder()
         self._server: _Server | None = None
 
@@ -72,8 +73,8 @@ class EmbeddedMetastore:
         jar = listener_jar(self._cache, fetch=lambda into: self._fetch(into, java))
         fresh = not (self._folder / "db").exists()
         if fresh:
-            self._copy(_template(self._cache, java, jar=jar, say=self._say))
-        self._say("starting the Hive metastore")
+            self._copy(_template(self._cache, java, jar=jar, progress=self._progress))
+        self._progress("starting the Hive metastore")
         self._server = _Server(self._folder, java, jar=jar, options=self._options)
         try:
             if fresh:
@@ -83,7 +84,7 @@ class EmbeddedMetastore:
             self.stop()
             raise
         if self._port not in {0, got}:
-            self._say(f"port {self._port} is taken: the metastore listens on {got}")
+            self._progress(f"port {self._port} is taken: the metastore listens on {got}")
         self._port = got
 
     def stop(self) -> None:
@@ -120,7 +121,7 @@ class EmbeddedMetastore:
         return self._server.pid if self._server is not None else None
 
     def _fetch(self, folder: Path, java: Java) -> None:
-        self._say("fetching Hive's notification listener from Maven Central (72 KB, once)")
+        self._progress("fetching Hive's notification listener from Maven Central (72 KB, once)")
         options: Sequence[str] = ()
         bundle = system_certificates()
         if java.bundled and bundle is not None:
@@ -142,14 +143,14 @@ class EmbeddedMetastore:
             raise ConfigError("folder", str(self._folder), f"a writable folder ({exc})") from exc
 
 
-def _template(cache: Path, java: Java, *, jar: Path, say: Callable[[str], None]) -> Path:
+def _template(cache: Path, java: Java, *, jar: Path, progress: Callable[[str], None]) -> Path:
     """Return an empty metastore database in ``cache``, made at the first call."""
     jars = next(pyspark_jars().glob("hive-metastore-*.jar")).stem
     name = f"{jars}-{JAR_SHA256[:8]}-{TEMPLATE_VERSION}"
     template = cache / name
     if template.exists():
         return template
-    say("preparing an empty metastore database (once)")
+    progress("preparing an empty metastore database (once)")
     with TemporaryDirectory(dir=cache) as half:
         server = _Server(Path(half), java, jar=jar, options=QUICK)
         try:
@@ -163,7 +164,7 @@ def _template(cache: Path, java: Java, *, jar: Path, say: Callable[[str], None])
         try:
             Path(half, "db").rename(template)
         except OSError:
-            if not template.exists():  # else somebody else was faster: theirs is as good
+            if not template.exists():  # else another process was faster
                 raise
     return template
 
@@ -180,7 +181,7 @@ class _Server:
         more = [
             f"-Dlog4j2.configurationFile={log4j}",
             f"-Dderby.stream.error.file={folder}/derby.log",
-            "-Dderby.locks.deadlockTimeout=1",  # seconds; 20 and 60 if nothing is said
+            "-Dderby.locks.deadlockTimeout=1",  # seconds; by default 20 and 60
             "-Dderby.locks.waitTimeout=5",
             "-XX:+UseSerialGC",  # measured: up in 2.7 s instead of 4.5 on a busy machine, no slower
         ]
@@ -291,7 +292,7 @@ class _Server:
             jvm = self._jvm.view
             jvm.java.sql.DriverManager.getConnection("jdbc:derby:;shutdown=true")
         except (Py4JError, OSError):
-            pass  # Derby says by an exception that it has shut down; a dead JVM has nothing to say
+            pass  # Derby raises an exception when it has shut down; the JVM may be dead
         self._jvm.close()
 
 
@@ -307,7 +308,7 @@ class _Jvm:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                process_group=0,  # Ctrl-C is for us to hear: we stop it when all else has stopped
+                process_group=0,  # Ctrl-C goes to us; we stop it when everything else has stopped
             )
         try:
             port, token = self._greeting()
@@ -345,10 +346,10 @@ class _Jvm:
         self._end()
 
     def _greeting(self) -> tuple[bytes, str]:
-        """Return port and token of the gateway, which the JVM says first; empty if it ended."""
+        """Return port and token of the gateway, which the JVM prints first; empty if it ended."""
         assert self._process.stdout is not None
-        with self._process.stdout as told:
-            return told.readline().strip(), told.readline().strip().decode()
+        with self._process.stdout as output:
+            return output.readline().strip(), output.readline().strip().decode()
 
     def _end(self) -> None:
         assert self._process.stdin is not None

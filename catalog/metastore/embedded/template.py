@@ -1,4 +1,4 @@
-"""Template: what makes an empty metastore's database complete, so that its copies start fast."""
+"""Completes the database of an empty metastore, so that copies of it start fast."""
 
 from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import (

@@ -98,7 +98,7 @@ def test_java_that_does_not_run_is_an_error(tmp_path: Path) -> None:
 
 
 def test_fetch_that_brings_nothing_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=f"no {JAR} came"):
+    with pytest.raises(SourceError, match=f"no {JAR} arrived"):
         listener_jar(tmp_path, fetch=lambda folder: None)
 
 

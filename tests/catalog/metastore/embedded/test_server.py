@@ -79,7 +79,7 @@ def test_gateway_obeys_nobody_without_its_token(hive: EmbeddedMetastore) -> None
 
 def test_what_was_written_is_there_at_the_next_start(tmp_path: Path) -> None:
     said: list[str] = []
-    metastore = EmbeddedMetastore(tmp_path / "a folder", durable=True, say=said.append)
+    metastore = EmbeddedMetastore(tmp_path / "a folder", durable=True, progress=said.append)
     assert metastore.pid is None
     with metastore:
         create_database(metastore, "kept")
@@ -90,7 +90,7 @@ def test_what_was_written_is_there_at_the_next_start(tmp_path: Path) -> None:
         hms.close()
         with socket.create_server(("127.0.0.1", 0)) as taken:
             other = EmbeddedMetastore(
-                tmp_path / "other", port=taken.getsockname()[1], durable=False, say=said.append
+                tmp_path / "other", port=taken.getsockname()[1], durable=False, progress=said.append
             )
             with other:
                 assert f"port {taken.getsockname()[1]} is taken" in said[-1]
