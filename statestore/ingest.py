@@ -1,4 +1,4 @@
-"""Ingest: what comes from the publisher is followed, filed, acknowledged, and handed on.
+"""Ingest: files, acknowledges and forwards what the publisher sends.
 
     Announce ──▶ one follower and one topic each ──delta──▶ filed, and the same frame goes out
                           │ gap                        └─ acknowledged once a turn
@@ -59,7 +59,7 @@ BELIEVED_S: Final = 0.5  # or after so long, quiet or not
 
 @dataclass(frozen=True, slots=True)
 class Broadcast:
-    """Send ``frame`` to everybody who subscribes to how it begins."""
+    """Send ``frame`` to every subscription to its prefix."""
 
     frame: bytes
 
@@ -128,7 +128,7 @@ class Ingest:
         return self._replicas.behind_count
 
     def have(self) -> Have:
-        """Say what is held: for each topic the highest version, complete or not."""
+        """Return the highest version held of each topic, complete or not."""
         versions = tuple(slot.filed for slot in self.slots.values())
         return Have(epoch=self.epoch, start=self.start, versions=versions)
 
@@ -166,9 +166,9 @@ class Ingest:
         if header.flags or not slot.follower.step(
             header.epoch, header.from_version, header.to_version
         ):
-            orders = self._feed(slot, delta_of(header, entries), now)
+            outputs = self._feed(slot, delta_of(header, entries), now)
             self._unacknowledged[header.topic] = slot.topic.version
-            return tuple(order.frame for order in orders)
+            return tuple(output.frame for output in outputs)
         self._file(slot, entries, header.to_version)
         if header.floor > slot.topic.floor:
             slot.topic.raise_floor(header.floor)
@@ -250,7 +250,7 @@ class Ingest:
             self._feed(self.slots[topic], Tick(), now)
 
     def acknowledge(self) -> tuple[ToPublisher, ...]:
-        """ToPublisher the publisher what was filed since the last time."""
+        """Report to the publisher what was filed since the last call."""
         if not self._unacknowledged:
             return ()
         versions = tuple(self._unacknowledged.items())
@@ -355,11 +355,11 @@ class Ingest:
         topic.version = max(from_version, chunk.to_version)
         slot.filed = max(slot.filed, topic.version)
         self._unacknowledged[chunk.topic] = topic.version
-        news = slot.seeded and topic.version > from_version
+        advanced = slot.seeded and topic.version > from_version
         self._unseeded -= not slot.seeded
         slot.seeded = True
         delta = brought(topic, chunk, from_version=from_version, stub_bytes=slot.stub_bytes)
-        frames = self._forward(delta) if news else ()
+        frames = self._forward(delta) if advanced else ()
         slot.stub_bytes = 0
         topic.raise_floor(chunk.floor)
         return frames

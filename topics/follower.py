@@ -43,7 +43,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """Forget the topic: a snapshot of ``epoch`` begins."""
+    """Discard the topic: a snapshot of ``epoch`` begins."""
 
     topic: int
     level: int
@@ -67,7 +67,7 @@ class CaughtUp:
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """Ask for a catch-up; the answer belongs to the stream named by ``Follower.opened``."""
+    """Request a catch-up; the answer belongs to the stream named by ``Follower.opened``."""
 
     wanted: Wanted
 
@@ -77,7 +77,7 @@ Effect = Apply | Reset | File | CaughtUp | Want
 
 @dataclass(frozen=True, slots=True)
 class PeerAt:
-    """A heartbeat says that the topic stands at ``version`` of ``epoch``."""
+    """A heartbeat says that the peer has ``version`` of ``epoch``."""
 
     epoch: int
     version: int
@@ -109,14 +109,12 @@ class Follower:
         self._sequence = 0
         self._token: tuple[int, bytes] | None = None  # the last entry filed since the position
         self._cut = 0  # the lowest cut of what was filed since the position
-        self._end_min = (
-            0  # a catch-up ends at or above: the highest cut filed, what was LIVE before
-        )
+        self._end_min = 0  # a catch-up ends at or above: the highest cut filed, or LIVE before
         self._progressed = True  # whether the last request brought anything
-        self._requested_at = 0.0
-        self._request_at = 0.0  # when BEHIND: the next time to ask
-        self._queue: deque[Delta] = deque()
-        self._queue_bytes = 0
+        self._requested_at = 0.0  # seconds: of the last request
+        self._request_at = 0.0  # seconds: when BEHIND, the time of the next one
+        self._queue: deque[Delta] = deque()  # deltas that came while BEHIND, in order
+        self._queue_bytes = 0  # their rows
 
     @property
     def deadline(self) -> float | None:
@@ -142,7 +140,7 @@ class Follower:
                 assert_never(fact)
 
     def step(self, epoch: int, from_version: int, to_version: int) -> bool:
-        """Move over a delta with values that just follows, and tell whether it did.
+        """Move over a delta with values that just follows; return whether it did.
 
         The hot path of a hub: what ``handle`` would answer with Apply, without building a Delta.
         A delta that overlaps is for ``handle``, which leaves out what has been applied.
@@ -153,13 +151,13 @@ class Follower:
         return True
 
     def opened(self, stream: int, *, now: float) -> None:
-        """Learn the id of the stream that answers the last Want; never an id used before."""
+        """Take the id of the stream that answers the last Want; never an id used before."""
         self.stream = stream
         self._sequence = 0
         self._request_at = now + SILENCE_S
 
     def on_stream_active(self, *, now: float) -> None:
-        """Learn that the open stream is alive: it carries another topic, or waits for credit."""
+        """Wait on: the open stream carries another topic, or waits for credit."""
         if self.stream:
             self._request_at = now + SILENCE_S
 
@@ -180,7 +178,7 @@ class Follower:
 
     def _on_delta(self, delta: Delta, now: float) -> tuple[Effect, ...]:
         if (delta.epoch, delta.to_version) <= (self.epoch, self.version):
-            return ()  # late or doubled: neither an old delta nor an old life rolls us back
+            return ()  # late or doubled: neither an old delta nor an old epoch rolls us back
         if self.state is BEHIND:
             return self._queue_up(delta)
         gap = delta.epoch > self.epoch or delta.from_version > self.version
@@ -188,9 +186,9 @@ class Follower:
             # Values left out are where the catch-up is. The delta is not kept: one that fits
             # nowhere orders one catch-up, and not one after the other.
             return self._fall_behind(now)
-        news = _after(delta, self.version)
+        rest = _after(delta, self.version)
         self.version = delta.to_version
-        return (Apply(news),)
+        return (Apply(rest),)
 
     def _on_chunk(self, chunk: Chunk, now: float) -> tuple[Effect, ...]:
         if not self.stream or chunk.stream != self.stream:
@@ -272,7 +270,7 @@ class Follower:
         return self._request(now)
 
     def _request(self, now: float) -> tuple[Effect, ...]:
-        """Ask at once if the last request brought something, else at most every RETRY_S."""
+        """Request at once if the last request brought something, else at most every RETRY_S."""
         if not self._progressed and now < self._requested_at + RETRY_S:
             self._request_at = self._requested_at + RETRY_S
             return ()
@@ -309,5 +307,5 @@ def _after(delta: Delta, version: int) -> Delta:
     """Return ``delta`` without what is at or below ``version``, which has been applied."""
     if delta.from_version == version:
         return delta
-    news = tuple(entry for entry in delta.entries if entry.version > version)
-    return replace(delta, from_version=version, entries=news)
+    entries = tuple(entry for entry in delta.entries if entry.version > version)
+    return replace(delta, from_version=version, entries=entries)

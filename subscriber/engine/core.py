@@ -335,7 +335,7 @@ class Core:
                     if namespace_only
                     else subscriptions.ready()
                 ),
-                failure=lambda: subscriptions.replicas.over,
+                failure=subscriptions.namespace_failure,
                 missing=subscriptions.missing,
             )
         )

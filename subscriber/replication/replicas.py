@@ -1,7 +1,7 @@
 """The replicas of all followed topics: their catch-ups, their bytes, and which may be read.
 
 A topic is open to readers while its follower is LIVE, of one epoch with the namespace, and has
-reached its read floor; LIVE below that, only what a pull knows at or above the floor is read.
+reached its read floor; LIVE below that, only what was pulled at or above the floor is read.
 Invariant: the bytes held never exceed the budget; room is made first, by evicting what was pulled,
 then by lowering the largest topics. The namespace is never lowered for another.
 """
@@ -52,9 +52,9 @@ class TopicReplicas:
         self.change_feed = ChangeFeed()
         self.fence = InvalidationFence()
         self.catch_ups = 0  # requests for one since the start
-        self.evicted: list[tuple[int, int]] = []  # (topic, bytes needed): lowered to make room
         self.over: OverBudget | None = None  # why the namespace could not be held
-        self.changed = False  # what is followed differs from what the hub was told
+        self._evicted: list[tuple[int, int]] = []  # (topic, bytes needed): lowered to make room
+        self._changed = False  # accounts came or went since ``take_changed``
         self._policy = policy
         self._read_floor = read_floor
         self._next_id = next_id
@@ -192,7 +192,7 @@ class TopicReplicas:
         replica.loading = True
         self.budget.reserve((topic, FULL), reserve_bytes)
         self.update_access(topic)
-        self.changed = True
+        self._changed = True
 
     def lower(self, topic: int, *, now: float) -> tuple[Effect, ...]:
         """Follow ``topic`` at minimal, whatever the level was; what was held is freed at once."""
@@ -215,7 +215,7 @@ class TopicReplicas:
         self.change_feed.discard(topic)
         self.resident_set.begin_minimal(topic)
         self.update_access(topic)
-        self.changed = True
+        self._changed = True
         return effects
 
     def drop(self, topic: int) -> tuple[Effect, ...]:
@@ -325,12 +325,22 @@ class TopicReplicas:
         self.catch_ups += 1
         return (Send(BULK, request),)
 
+    def take_evicted(self) -> list[tuple[int, int]]:
+        """Return (topic, bytes needed) of what was lowered to make room since the last call."""
+        evicted, self._evicted = self._evicted, []
+        return evicted
+
+    def take_changed(self) -> bool:
+        """Return whether anything is followed, or followed no more, since the last call."""
+        changed, self._changed = self._changed, False
+        return changed
+
     def take_changes(self) -> tuple[Effect, ...]:
-        """Return what those who watch are to be notified of since the last call."""
+        """Return what readers are to be notified of: all that has changed since the last call."""
         return self._applier.take_changes()
 
     def keep(self, topic: int, group: bytes, content: TableSnapshot, *, epoch: int) -> None:
-        """Keep what was pulled, where stubs tell when it is stale, if it fits."""
+        """Keep what was pulled, where stubs say when it is stale, if it fits."""
         held = self.view.pulled(topic)
         if held is None or not self._keeps(topic, group):
             return
@@ -382,7 +392,7 @@ class TopicReplicas:
         """Return from where on pulled tables are read while ``topic`` is not settled, if at all.
 
         A reply is often ahead of the hub: it need not be fetched again until the hub is there.
-        Changes come, and what a pull knows at the read floor is not too old.
+        Changes come, and what was pulled at or above the read floor is not too old.
         """
         replica, namespace = self._topics.get(topic), self._topics.get(NAMESPACE)
         held = self.view.topics.get(topic)
@@ -486,7 +496,7 @@ class TopicReplicas:
 
     def _stop(self, follower: Follower) -> tuple[Effect, ...]:
         """Follow no longer by ``follower``; what it held stays."""
-        self.changed = True
+        self._changed = True
         abandoned = self._set.stop((follower.topic, follower.level))
         return tuple(Send(BULK, Cancel(stream=stream)) for stream in abandoned)
 
@@ -503,7 +513,7 @@ class TopicReplicas:
             self.over = OverBudget("the namespace", needed_bytes=needed, free_bytes=free_bytes)
         elif victim != topic:
             needed = self.budget.held((victim, FULL))
-        self.evicted.append((victim, needed))
+        self._evicted.append((victim, needed))
         replica = self._topics[victim]
         return self.drop(victim) if replica.coming is None else self._stop_coming(replica)
 
@@ -518,7 +528,7 @@ def _staged(replica: TopicReplica) -> TopicView:
 
 
 def _position_chunk(topic: int, epoch: int, version: int) -> Chunk:
-    """Return the catch-up of one who holds nothing, as a hub would send it: a horizon."""
+    """Return a horizon as a hub would send it to a reader that holds nothing."""
     return Chunk(
         topic=topic,
         level=MINIMAL,

