@@ -24,7 +24,7 @@ from ...topics.wire.messages import (
     Validated,
 )
 from ..fetch.fetcher import Fetcher, Whole
-from ..fetch.revalidation import claims_beside, confirm
+from ..fetch.revalidation import claims_about_mates, confirm
 from ..protocol.facts import SERVICE, AskSync, AskTable, AskValidate, ConnectCatalog, Effect, Send
 from ..replication.lineage import Lineage
 from ..replication.subscriptions import Subscriptions
@@ -209,7 +209,7 @@ class CatalogSession:
         held, group = self._held(topic, epoch), table_key(db, table)
         if held is None:
             return topic, epoch, None, ()
-        beside = claims_beside(held, group, reached=self._reached(topic, epoch))
+        beside = claims_about_mates(held, group, reached=self._reached(topic, epoch))
         return topic, epoch, held.content(group), beside
 
     def _held(self, topic: int, epoch: int) -> TopicView | None:

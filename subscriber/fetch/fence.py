@@ -1,48 +1,59 @@
 """The newest invalidation of each table that is being pulled.
 
-What was asked for before an invalidation, and answered from before it, is not shown after it.
+What catalogd read before an invalidation is not shown after it. The replicas report invalidations
+while the fetcher begins and ends pulls.
 """
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class _Pulled:
+    topic: int
+    pulls: int = 0  # open ones
+    minimum: int = 0  # topic version; a reply that is older is not shown
 
 
 class InvalidationFence:
-    """Remembers only groups that somebody pulls right now."""
+    """Holds only the groups that are being pulled right now."""
 
     def __init__(self) -> None:
-        self._pulled: dict[bytes, list[int]] = {}  # group: [topic, pulls, newest version]
+        self._pulled: dict[bytes, _Pulled] = {}  # by group
 
     def begin(self, topic: int, group: bytes) -> None:
         """A pull of ``group`` begins."""
-        self._pulled.setdefault(group, [topic, 0, 0])[1] += 1
+        self._pulled.setdefault(group, _Pulled(topic)).pulls += 1
 
     def end(self, group: bytes) -> None:
         """A pull of ``group`` has ended."""
-        known = self._pulled[group]
-        known[1] -= 1
-        if not known[1]:
+        pulled = self._pulled[group]
+        pulled.pulls -= 1
+        if not pulled.pulls:
             del self._pulled[group]
 
     def invalidate(self, group: bytes, version: int) -> None:
         """A stub of ``group`` was applied."""
-        known = self._pulled.get(group)
-        if known is not None:
-            known[2] = max(known[2], version)
+        pulled = self._pulled.get(group)
+        if pulled is not None:
+            pulled.minimum = max(pulled.minimum, version)
 
     def invalidate_all(self, topic: int, version: int) -> None:
         """Everything of ``topic`` up to ``version`` may have changed."""
-        for known in self._pulled.values():
-            if known[0] == topic:
-                known[2] = max(known[2], version)
+        for pulled in self._of(topic):
+            pulled.minimum = max(pulled.minimum, version)
 
     def new_epoch(self, topic: int) -> None:
-        """``topic`` is of another epoch: versions of the one before say nothing."""
-        for known in self._pulled.values():
-            if known[0] == topic:
-                known[2] = 0
+        """``topic`` is of another epoch: versions of the one before mean nothing."""
+        for pulled in self._of(topic):
+            pulled.minimum = 0
 
     def minimum(self, group: bytes) -> int:
-        """Return the version below which a reply about ``group`` is too old."""
-        known = self._pulled.get(group)
-        return 0 if known is None else known[2]
+        """Return the topic version below which a reply about ``group`` is too old."""
+        pulled = self._pulled.get(group)
+        return 0 if pulled is None else pulled.minimum
 
     def __len__(self) -> int:
         return len(self._pulled)
+
+    def _of(self, topic: int) -> list[_Pulled]:
+        return [pulled for pulled in self._pulled.values() if pulled.topic == topic]

@@ -38,7 +38,7 @@ from ..protocol.facts import PULLS, Answer, AskTable, Effect, Fail, Send
 from ..store.table_snapshot import NO_SELECTIONS, Selections, TableSnapshot, snapshot_of
 from .fence import InvalidationFence
 from .latency import LatencyEstimate
-from .revalidation import still_true
+from .revalidation import confirmed_claims
 
 PULLS_MAX: Final = 16  # at once: as many streams as catalogd gives one peer; others wait
 WAITING_MAX: Final = 1000  # asks; beyond, the application is told to come again
@@ -161,7 +161,7 @@ class Fetcher:
         if part.cursor:
             return None, self._continue(part, now=now)
         self.latency.note(pull.came_bytes - pull.counted_bytes, now - pull.sent_at)
-        confirmed = still_true(pull.beside, part) if part.epoch == pull.epoch else ()
+        confirmed = confirmed_claims(pull.beside, part) if part.epoch == pull.epoch else ()
         db, table, selector, _ = pull.want
         return Whole(db, table, selector, part, _result(pull, part), confirmed), ()
 

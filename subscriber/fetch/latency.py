@@ -27,7 +27,7 @@ class LatencyEstimate:
         self.bytes_per_s = BYTES_PER_S
 
     def note(self, size: int, took_s: float) -> None:
-        """Learn that a pull of ``size`` bytes took so long; 0 is no measurement."""
+        """Take the measurement of a pull of ``size`` bytes; 0 seconds is none."""
         if took_s > 0 and size <= SMALL_BYTES:
             moved = _moved(self.round_trip_s, took_s)
             self.round_trip_s = min(max(moved, ROUND_TRIP_S_MIN), ROUND_TRIP_S_MAX)
@@ -36,7 +36,7 @@ class LatencyEstimate:
             self.bytes_per_s = min(max(moved, BYTES_PER_S_MIN), BYTES_PER_S_MAX)
 
     def waiting_s(self, pulls: float, pulled_bytes: float) -> float:
-        """Return how long so many pulls, with so many bytes in all, make somebody wait."""
+        """Return how long so many pulls, with so many bytes in all, take."""
         return pulls * self.round_trip_s + pulled_bytes / self.bytes_per_s
 
 

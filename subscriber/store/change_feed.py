@@ -1,7 +1,7 @@
-"""What changed between two moments, for those who watch. Latest state, not history.
+"""What changed between two moments, for those who watch: the latest state, not the history.
 
-    delta                 before and after of the groups that it names
-    catch-up              before, noted at the first touch … and after, at its end
+    delta                 the groups that it names, before and after
+    catch-up              the groups before the first chunk that changes each, and at its end
     snapshot (new epoch)  nothing to compare with: every table counts as changed
 
 A table's first content is no change, nor is one that a load of catalogd made: the namespace says
@@ -49,14 +49,18 @@ CATCH_UP: Final = "catch-up"
 
 
 class ChangeFeed:
-    """Makes changes of swaps; idle, and without memory, unless ``enabled``."""
+    """Makes changes of swaps; does nothing, and holds nothing, unless ``enabled``."""
 
     def __init__(self) -> None:
-        self.enabled = False
+        self.enabled = False  # somebody watches
+        # By topic, while a catch-up runs: what was held of the groups that it has changed so far;
         self._before: dict[int, dict[bytes, TableSnapshot | None]] = {}
-        self._renewed: dict[int, dict[bytes, None]] = {}  # topic -> what was held in another epoch
-        self._ahead: dict[tuple[str, str], None] = {}  # tables that pulls found before the names
-        self._pulled: dict[int, dict[bytes, None]] = {}  # while the topic was behind, at full
+        # what was held of another epoch, of which a snapshot comes;
+        self._renewed: dict[int, dict[bytes, None]] = {}
+        # what pulls brought meanwhile, at full.
+        self._pulled: dict[int, dict[bytes, None]] = {}
+        # Tables that pulls found before the namespace named them.
+        self._unnamed: dict[tuple[str, str], None] = {}
 
     def applied(self, delta: Delta, swaps: Iterable[Swap]) -> tuple[Change, ...]:
         """Return what ``delta`` changed."""
@@ -84,9 +88,9 @@ class ChangeFeed:
         return _stubbed(chunk.entries, version=chunk.to_version, origin=CATCH_UP)
 
     def gap(self, topic: int, version: int, view: View) -> tuple[Change, ...]:
-        """Return every table of ``topic``: what changed up to ``version`` is not known.
+        """Return a change of every table of ``topic``: what changed up to ``version`` is unknown.
 
-        While names are caught up, those from before count as well: not all are there again.
+        While a catch-up of the namespace runs, the names before it count, too.
 
         Cost: O(tables that there are).
         """
@@ -108,7 +112,7 @@ class ChangeFeed:
     ) -> None:
         """A snapshot of ``topic`` begins; ``groups`` is what was held.
 
-        ``known``: what is not held was known all the same, when it was pulled.
+        ``known``: something of it was answered, though nothing of it may be held.
         """
         if not self.enabled or not (groups or known):
             return
@@ -119,7 +123,7 @@ class ChangeFeed:
             self._renewed.setdefault(topic, {}).update(dict.fromkeys(groups))
 
     def on_chunk(self, topic: int, swaps: Iterable[Swap]) -> None:
-        """Something of a catch-up was put in place."""
+        """A chunk of a catch-up was applied."""
         if not self.enabled or topic in self._renewed:
             return
         before = self._before.setdefault(topic, {})
@@ -129,11 +133,11 @@ class ChangeFeed:
     def on_caught_up(
         self, topic: int, version: int, groups: Mapping[bytes, TableSnapshot]
     ) -> tuple[Change, ...]:
-        """Return what the catch-up that ends now has changed; ``groups`` is what is held."""
+        """Return what the catch-up that ends now has changed; ``groups`` is what is held now."""
         before = self._before.pop(topic, {})
         pulled = self._pulled.pop(topic, {})
         renewed = self._renewed.pop(topic, None)
-        if renewed is not None:  # what is not there again may be loaded later, which nobody is told
+        if renewed is not None:  # what is missing now may be loaded later, which is no change
             return tuple(_renewed({**renewed, **pulled, **groups}, version))
         found: list[Change] = list(_renewed(pulled, version))
         for group, content in before.items():
@@ -142,34 +146,34 @@ class ChangeFeed:
         return tuple(found)
 
     def on_pulled(self, db: str, table: str, view: View) -> None:
-        """A pull has found a table, of which names and content may be known here later only."""
+        """A pull has found a table; its name, or its content, may be received only later."""
         if not self.enabled:
             return
         if view.record(db, table) is None:
-            self._ahead[db, table] = None
+            self._unnamed[db, table] = None
         topic = table_topic(db, table, view.num_topics)
         held = view.topics.get(topic)
         if held is not None and not held.pulled_only and held.opening is None:
             self._pulled.setdefault(topic, {})[table_key(db, table)] = None
 
     def on_names_caught_up(self, version: int, view: View) -> tuple[Change, ...]:
-        """Return what pulls had found and the names do not know, though they are caught up."""
-        gone = [table for table in self._ahead if view.record(*table) is None]
-        self._ahead.clear()
+        """Return the tables that pulls had found and that the caught-up namespace lacks."""
+        gone = [table for table in self._unnamed if view.record(*table) is None]
+        self._unnamed.clear()
         return tuple(
             Change(object=table_name(*table), kind=DROPPED, version=version, origin=CATCH_UP)
             for table in gone
         )
 
     def discard(self, topic: int) -> None:
-        """``topic`` is not followed any more."""
+        """Discard what is held of ``topic``, which is not followed any more."""
         self._before.pop(topic, None)
         self._pulled.pop(topic, None)
         self._renewed.pop(topic, None)
 
 
 def _marked(changes: Iterable[Change], delta: Delta) -> tuple[Change, ...]:
-    """Return ``changes``, that of files which are gone marked as such."""
+    """Return ``changes``, marked as overwritten if ``delta`` says that files are gone."""
     if delta.source != SOURCE_OVERWRITES:
         return tuple(changes)
     return tuple(replace(change, overwritten=True) for change in changes)

@@ -1,11 +1,10 @@
-"""Budget: the bytes that a subscriber may hold, by topic and level: held, and reserved.
+"""The bytes that a subscriber may hold, by topic and level: held, and reserved.
 
     committed == sum over accounts of max(held, reserved) <= limit, as far as reservations go
 
-An account is a topic at a level: at minimal what was pulled of it, at full all of it.
-
-A catch-up reserves before it asks, so that what is under way has its place; what is held
-beyond any reservation (deltas) is checked before it is put in place.
+An account is a topic at a level: at minimal what was pulled of it, at full all of it. A catch-up
+reserves before it is requested, so that there is room for what is in flight; what goes beyond a
+reservation (deltas) is checked before it is installed.
 """
 
 Account = tuple[int, int]  # topic, level
@@ -16,8 +15,8 @@ class Budget:
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
-        self.held_bytes = 0
-        self._committed = 0
+        self.held_bytes = 0  # sum of ``_held``
+        self._committed = 0  # bytes; sum over accounts of the larger of held and reserved
         self._held: dict[Account, int] = {}
         self._reserved: dict[Account, int] = {}
 
@@ -46,13 +45,13 @@ class Budget:
         self._committed += self.committed(account)
 
     def reserve(self, account: Account, size: int) -> None:
-        """Set aside ``size`` bytes for ``account``, what it holds included; 0 ends it."""
+        """Reserve ``size`` bytes for ``account``, what it holds included; 0 ends it."""
         self._committed -= self.committed(account)
         self._reserved[account] = size
         self._committed += self.committed(account)
 
     def release(self, account: Account) -> None:
-        """Forget ``account``: nothing of it is held or reserved."""
+        """Discard ``account``: nothing of it is held or reserved."""
         self._committed -= self.committed(account)
         self.held_bytes -= self._held.pop(account, 0)
         self._reserved.pop(account, None)

@@ -122,7 +122,14 @@ LEVEL_PLANTS = (
     Plant(
         "a stub is noted for pulls on their way",
         "late_pull_behind_a_stub",
-        (Line(InvalidationFence, "invalidate", "known[2] = max(known[2], version)", "pass"),),
+        (
+            Line(
+                InvalidationFence,
+                "invalidate",
+                "pulled.minimum = max(pulled.minimum, version)",
+                "pass",
+            ),
+        ),
     ),
     Plant(
         "a change beside a part ends the filters that it may match",
@@ -254,7 +261,7 @@ LEVEL_PLANTS = (
     Plant(
         "what is stale beside a pull is not confirmed",
         "mates_of_a_withheld_table",
-        (Line(subscriber_pulls, "still_true", "stale = set(last.stale)", "stale = set()"),),
+        (Line(subscriber_pulls, "confirmed_claims", "stale = set(last.stale)", "stale = set()"),),
     ),
     Plant(
         "what no pull knows waits for the hub",

@@ -1,6 +1,11 @@
 """What a reply says of the other tables of its topic: no more than catalogd has looked at."""
 
-from topicast.subscriber.fetch.revalidation import BESIDE_MAX, claims_beside, confirm, still_true
+from topicast.subscriber.fetch.revalidation import (
+    CLAIMS_MAX,
+    claims_about_mates,
+    confirm,
+    confirmed_claims,
+)
 from topicast.subscriber.store.table_snapshot import (
     NO_SELECTIONS,
     Selections,
@@ -41,7 +46,7 @@ def test_each_other_table_is_asked_for_as_of_the_version_at_which_it_is_known() 
     held = place(a=5, b=9, c=3)
     hold(held, "d", at=4, selections=None)
     hold(held, "e", at=3, selections={by_filter("ds = 1"): 3})
-    found = claims_beside(held, table_key("shop", "c"), reached=6)
+    found = claims_about_mates(held, table_key("shop", "c"), reached=6)
     assert sorted(found, key=lambda one: one.table) == [
         claim("a", 6),
         claim("b", 9),
@@ -51,9 +56,9 @@ def test_each_other_table_is_asked_for_as_of_the_version_at_which_it_is_known() 
 
 
 def test_claims_of_one_pull_are_bounded_to_what_is_newest() -> None:
-    names = {f"t{number:03}": number for number in range(BESIDE_MAX + 9)}
-    found = claims_beside(place(**names), table_key("shop", "none"), reached=0)
-    assert [one.version for one in found] == sorted(names.values())[-1 : -BESIDE_MAX - 1 : -1]
+    names = {f"t{number:03}": number for number in range(CLAIMS_MAX + 9)}
+    found = claims_about_mates(place(**names), table_key("shop", "none"), reached=0)
+    assert [one.version for one in found] == sorted(names.values())[-1 : -CLAIMS_MAX - 1 : -1]
 
 
 def test_what_is_confirmed_is_as_new_as_the_reply_and_never_older_than_before() -> None:
@@ -86,9 +91,9 @@ def test_what_catalogd_calls_stale_is_not_confirmed() -> None:
         epoch=source.epoch,
         beside=claims,
     )
-    assert still_true(claims, pulled(source, pull)) == claims[:1]
+    assert confirmed_claims(claims, pulled(source, pull)) == claims[:1]
     source.put_table("shop", "people", columns=("id", "new"))
-    assert still_true(claims, pulled(source, pull)) == ()
+    assert confirmed_claims(claims, pulled(source, pull)) == ()
 
 
 def pushed(*names: str, used: tuple[str, ...] = (), **at: int) -> TopicView:
@@ -102,24 +107,24 @@ def pushed(*names: str, used: tuple[str, ...] = (), **at: int) -> TopicView:
 
 def test_at_full_what_is_in_use_is_asked_for_and_the_table_itself() -> None:
     held = pushed("a", "b", "c", used=("b", "c"), w=7, x=9)
-    found = claims_beside(held, table_key("shop", "a"), reached=6)
+    found = claims_about_mates(held, table_key("shop", "a"), reached=6)
     in_use = claim("x", 9), claim("w", 7), claim("c", 6, whole=True), claim("b", 6, whole=True)
     assert found == (claim("a", 6, whole=True), *in_use)
-    assert claims_beside(held, table_key("shop", "w"), reached=6) == (in_use[0], *in_use[2:])
+    assert claims_about_mates(held, table_key("shop", "w"), reached=6) == (in_use[0], *in_use[2:])
 
 
 def test_table_itself_is_asked_for_however_many_others_are_in_use() -> None:
-    names = [f"t{number:03}" for number in range(BESIDE_MAX + 9)]
+    names = [f"t{number:03}" for number in range(CLAIMS_MAX + 9)]
     held = pushed(*names, used=tuple(names))
-    found = claims_beside(held, table_key("shop", names[0]), reached=6)
-    assert [one.table for one in found] == [names[0], *names[-1:-BESIDE_MAX:-1]]
+    found = claims_about_mates(held, table_key("shop", names[0]), reached=6)
+    assert [one.table for one in found] == [names[0], *names[-1:-CLAIMS_MAX:-1]]
 
 
 def test_withheld_table_is_asked_for_once() -> None:
     held = pushed("w", used=("w",), w=7)
     held.groups[table_key("shop", "w")].stubs = 1
-    assert claims_beside(held, table_key("shop", "none"), reached=6) == (claim("w", 7),)
-    assert claims_beside(held, table_key("shop", "w"), reached=6) == ()
+    assert claims_about_mates(held, table_key("shop", "none"), reached=6) == (claim("w", 7),)
+    assert claims_about_mates(held, table_key("shop", "w"), reached=6) == ()
 
 
 def test_what_is_confirmed_at_full_is_known_beside_what_was_pulled() -> None:
