@@ -22,13 +22,14 @@ from ..topics.topic import Topic
 from ..topics.wire.messages import SOURCE_LOAD, Inspected
 from . import status
 from .facts import Commit, Counts, Effect, Fact, Floors, Minted, MintEpoch, Publish, Requested
-from .ingest.actions import DirtyDatabase, DirtyPartitions, dirty_objects
+from .ingest.actions import dirty_objects
 from .ingest.event_window import EventWindow
 from .ingest.loader import READS_MAX_DEFAULT, Loader, Result
 from .ingest.materializer import Materializer
 from .ingest.poller import Polled, Poller, PollFailed
 from .ingest.reads import NamesFailed, NamesRead, ReadDone, ReadFailed, ReadNames
 from .ingest.reports import Reports
+from .model.dirty import DirtyDatabase, DirtyPartitions
 from .model.lineage import Claim, StartRecord, Verdict, judge
 from .model.namespace import Namespace
 from .model.tables import Tables
@@ -165,8 +166,10 @@ class Catalog:
                 no_polls = bool(self.poller.problem(now))  # then it is not for this table alone
                 away = no_polls or (fact.away and not self.poller.enabled)
                 self._publish(self.loader.on_read_failed(fact, away=away, now=now), now_us)
-            case NamesRead() | NamesFailed() if fact.job:
-                self.admin.on_names(fact, now=now)
+            case NamesRead() if fact.job:
+                self.admin.on_names(fact.job, fact.databases, now=now)
+            case NamesFailed() if fact.job:
+                self.admin.on_names_failed(fact.job, fact.error)
             case NamesRead():
                 self._on_names(fact, now_us)
             case NamesFailed():
@@ -355,7 +358,7 @@ class Catalog:
     def _publish(self, results: tuple[Result, ...], now_us: int) -> None:
         for withdrawn in self._materializer.apply(results, now_us):
             self.counts.withdrawn += 1
-            self.dispatcher.on_withdrawn(withdrawn)
+            self.dispatcher.on_withdrawn((withdrawn.db, withdrawn.table), withdrawn.error)
 
     # -- effects
 
@@ -366,7 +369,7 @@ class Catalog:
         if self._list_at is not None and now >= self._list_at and has_base and not self._listing:
             self._list_at, self._listing = None, True
             effects.append(ReadNames())
-        effects += self.admin.listings()
+        effects += [ReadNames(job=job, db=db) for job, db in self.admin.listings()]
         if self.serving:
             self._check_some()
             found = self.loader.reads(now=now)

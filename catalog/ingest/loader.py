@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final, assert_never
 
 from ...topics.objects.names import TableId
-from .actions import Dirty, DirtyDatabase, DirtyPartitions, DirtyTable
+from ..model.dirty import Dirty, DirtyDatabase, DirtyPartitions, DirtyTable
 from .chunked_load import ChunkedLoad, PublishPartitions
 from .reads import Read, ReadDone, ReadFailed, TableRead, TableRequest
 

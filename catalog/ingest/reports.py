@@ -10,7 +10,7 @@ create an object: only the metastore does.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from ...topics.errors import UsageError
@@ -93,6 +93,18 @@ class Reports:
     def intents(self) -> int:
         """How many intents are open."""
         return sum(len(driver.open) for driver in self._drivers.values())
+
+    def counts(self) -> dict[str, int]:
+        """Return what happened since the start, and how many intents are open."""
+        return asdict(self.tally) | {"intents": self.intents}
+
+    def names_path(self, report: Report) -> bool:
+        """Return whether ``report`` names an object by its path, which ``find_locations`` finds."""
+        return any(is_path(write.object) for write in report.writes)
+
+    def find_locations(self) -> bool:
+        """Look through some tables for their locations; return whether all are known."""
+        return self.locations.catch_up()
 
     @property
     def deadline(self) -> float | None:

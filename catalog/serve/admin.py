@@ -20,21 +20,19 @@ from ...topics.objects.rules import rule_of, with_rule
 from ...topics.offers import offered_names
 from ...topics.wire.messages import SOURCE_ORDERS, Inspected, Message, Order, OrderKind, Refused
 from ...topics.wire.refusal import Refusal
-from ..ingest.actions import Dirty, DirtyDatabase, DirtyPartitions, DirtyTable
-from ..ingest.loader import WHOLE_PER_READ_MAX, Loader, Withdraw
-from ..ingest.poller import Poller
-from ..ingest.reads import NamesFailed, NamesRead, ReadNames
+from ..model.dirty import Dirty, DirtyDatabase, DirtyPartitions, DirtyTable
 from ..model.namespace import Namespace
 from ..model.tables import Tables
 from ..model.versions import OrderRow
 from ..publish.backfill import Backfill
 from ..publish.modes import overrides_text, parse_mode
 from .pending import PendingRequests
-from .port import Core
+from .port import Core, Loader, Poller
 
 DATA: Final = "data"  # behind the object that is refreshed
 
 JOBS_MAX: Final = 100
+REFRESHED_PER_STEP_MAX: Final = 8  # tables: as many as are read together with their partitions
 TABLES_PER_STEP_MAX: Final = 50  # 20 µs each, and their rows in the commit
 STALLED_S_MAX: Final = 60.0  # without progress: the metastore does not answer
 RETRY_MS: Final = 1000
@@ -174,7 +172,7 @@ class Jobs:
             job.done += 1
             return
         dirty: list[Dirty] = []
-        for table in _take(job.tables, WHOLE_PER_READ_MAX):
+        for table in _take(job.tables, REFRESHED_PER_STEP_MAX):
             known = self._namespace.find(table) is not None
             if not job.table and known and table in job.found and not self._tables.loaded(table):
                 continue  # nothing is held that could be old
@@ -216,7 +214,7 @@ class AdminOrders:
         self._callers: PendingRequests[int, None] = PendingRequests(requests_max=JOBS_MAX)
         """The requests that wait for a job, by its number; a job goes on when its client leaves."""
         self._last_number = 0
-        self._to_list: list[ReadNames] = []
+        self._to_list: list[tuple[int, str]] = []  # job and database, "" for all
         self._given: list[tuple[str, str, str]] = []  # operator, order, object
         self._answers: list[tuple[bytes, Message]] = []
 
@@ -245,30 +243,32 @@ class AdminOrders:
         except (UsageError, ConfigError) as error:
             self._refuse(peer, order.request, Refusal.ORDER, why=str(error))
 
-    def listings(self) -> list[ReadNames]:
-        """Hand over the requests to list names."""
+    def listings(self) -> list[tuple[int, str]]:
+        """Hand over the jobs that wait for names, each with its database, or with ""."""
         to_list, self._to_list = self._to_list, []
         return to_list
 
-    def on_names(self, fact: NamesRead | NamesFailed, *, now: float) -> None:
-        """Take in the names that a job waits for."""
-        job = self._open.get(fact.job)
+    def on_names(self, number: int, databases: Listing, *, now: float) -> None:
+        """Take in the names that job ``number`` waits for."""
+        job = self._open.get(number)
         if job is None:
             return
-        if isinstance(fact, NamesFailed):
-            self._end(job, refusal=(Refusal.SOURCE, f"the metastore does not answer: {fact.error}"))
-            return
         job.progress_at = now
-        found = {db: rows for db, rows in fact.databases.items() if self._core.follows(db)}
+        found = {db: rows for db, rows in databases.items() if self._core.follows(db)}
         if not self._jobs.begin(job, found):
             self._end(job, refusal=(Refusal.NO_OBJECT, str(NoSuchObject(job.db))))
 
-    def on_withdrawn(self, effect: Withdraw) -> None:
+    def on_names_failed(self, number: int, error: str) -> None:
+        """End job ``number``: the names that it waits for could not be read."""
+        job = self._open.get(number)
+        if job is not None:
+            self._end(job, refusal=(Refusal.SOURCE, f"the metastore does not answer: {error}"))
+
+    def on_withdrawn(self, table: TableId, error: str) -> None:
         """Note that a table cannot be read."""
-        table = (effect.db, effect.table)
         for job in self._open.values():
             if table in job.requested:
-                job.failed[table] = effect.error
+                job.failed[table] = error
 
     def remove_peer(self, peer: bytes) -> None:
         """Answer ``peer`` no more; its orders are carried out all the same."""
@@ -357,7 +357,7 @@ class AdminOrders:
         elif job.data and self._namespace.has_database(db):
             self._jobs.begin_without_listing(job)
         else:
-            self._to_list.append(ReadNames(job=job.number, db=db))
+            self._to_list.append((job.number, db))
 
     def _object(self, order: Order) -> tuple[str, str, str]:
         _, *more = order.arguments or ("",)

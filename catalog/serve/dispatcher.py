@@ -9,6 +9,7 @@ Invariant: every request gets exactly one answer, or the parts of one stream, or
 from typing import Final
 
 from ...topics.errors import UsageError, WireError
+from ...topics.objects.names import TableId
 from ...topics.wire.messages import (
     Bye,
     Cancel,
@@ -29,15 +30,13 @@ from ...topics.wire.messages import (
     Validated,
 )
 from ...topics.wire.refusal import Refusal
-from ..ingest.loader import Loader, Withdraw
-from ..ingest.poller import Poller
 from ..model.lineage import Claim
 from ..model.namespace import Namespace
 from ..model.tables import Tables
 from ..model.versions import VersionLog
 from . import validation
 from .admin import AdminOrders
-from .port import Core, Reply, RequestCounts
+from .port import Core, Loader, Poller, Reply, RequestCounts
 from .pull_server import PullServer
 from .report_acks import ReportAcks
 from .sync import EventWaits
@@ -135,10 +134,10 @@ class Dispatcher:
         begun = self._loader.polls_begun
         return self._syncs.wants_poll(begun) or self._report_acks.wants_poll(begun)
 
-    def on_withdrawn(self, effect: Withdraw) -> None:
+    def on_withdrawn(self, table: TableId, error: str) -> None:
         """Refuse the requests that wait for a table that cannot be read."""
-        self._admin.on_withdrawn(effect)
-        self._pull_server.on_withdrawn((effect.db, effect.table), effect.error)
+        self._admin.on_withdrawn(table, error)
+        self._pull_server.on_withdrawn(table, error)
 
     def replies(self, *, unpublished: int, now: float) -> tuple[Reply, ...]:
         """Return the answers that may leave, now that everything is committed.

@@ -1,11 +1,14 @@
-"""What serving needs of catalogd's core, and what it gives back: answers, and counts."""
+"""What serving needs of the core and of ingest, and what it gives back: answers, and counts."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from ...topics.objects.names import TableId
-from ...topics.wire.messages import Inspected, Message
+from ...topics.wire.messages import Inspected, Message, Report, Verdict
+from ..model.dirty import Dirty
 from ..model.lineage import Claim
+from ..model.versions import WriteId, WriteRow
 from ..publish.modes import Mode
 
 
@@ -34,6 +37,83 @@ class Core(Protocol):
 
     def load_in_background(self, table: TableId) -> None:
         """Load ``table`` if the mode has its content published."""
+
+
+class Loader(Protocol):
+    """The part of ingest that reads tables: what serving requests of it, and looks up."""
+
+    polls_begun: int
+
+    def oldest_unpublished(self) -> int:
+        """Return the arrival number of the oldest event that is not published."""
+
+    def error(self, table: TableId) -> str:
+        """Return why ``table`` cannot be read; empty if it can, or that is not known."""
+
+    def is_loading(self, table: TableId) -> bool:
+        """Return whether ``table`` is LOADING."""
+
+    def partitions_left(self, table: TableId) -> int:
+        """Return how many partitions of ``table`` are still to be read, if that is known."""
+
+    def load(self, table: TableId, *, urgent: bool = False) -> None:
+        """Load ``table`` in the background, or ``urgent``: now."""
+
+    def invalidate(self, table: TableId) -> None:
+        """Publish nothing of ``table`` that was read so far."""
+
+    def mark_dirty(self, objects: Iterable[Dirty], *, seq: int) -> None:
+        """Read ``objects`` again, as if an event of arrival number ``seq`` had changed them."""
+
+
+class Poller(Protocol):
+    """The part of ingest that polls for events. ``error``: of the last poll, empty if none."""
+
+    error: str
+
+    @property
+    def enabled(self) -> bool:
+        """Whether there are polls at all."""
+
+    @property
+    def seq(self) -> int:
+        """The arrival number of the newest event."""
+
+    @property
+    def watermark(self) -> int:
+        """The event id up to which everything is published."""
+
+
+class Reports(Protocol):
+    """The part of ingest that applies reported writes."""
+
+    @property
+    def deadline(self) -> float | None:
+        """When ``lapse`` may have something to do."""
+
+    def knows(self, report: Report) -> bool:
+        """Return whether every object of ``report`` is known."""
+
+    def names_path(self, report: Report) -> bool:
+        """Return whether ``report`` names an object by its path."""
+
+    def find_locations(self) -> bool:
+        """Look through some tables for their locations; return whether all are known."""
+
+    def apply(self, report: Report, *, now: float, at_us: int) -> tuple[Verdict, ...]:
+        """Apply ``report``; return a verdict for each of its writes."""
+
+    def lapse(self, *, now: float, at_us: int) -> None:
+        """Take for written the intents of drivers that have stopped reporting."""
+
+    def take(self) -> tuple[tuple[WriteRow, ...], tuple[WriteId, ...]]:
+        """Hand over the writes to store, and the ids of those to delete from the store."""
+
+    def counts(self) -> dict[str, int]:
+        """Return what happened since the start, and how many intents are open."""
+
+    def check(self) -> None:
+        """Assert every invariant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,14 +15,12 @@ from ...topics.objects.names import TableId, table_name
 from ...topics.objects.values import LOADING
 from ...topics.wire.messages import SELECT_TABLE, Pull, Pulled, Refused
 from ...topics.wire.refusal import Refusal
-from ..ingest.loader import Loader
-from ..ingest.poller import Poller
 from ..model.namespace import Namespace
 from ..model.tables import Tables
 from .fair_queue import FairQueue
 from .paginate import answer
 from .pending import Pending, PendingRequests
-from .port import Reply, RequestCounts
+from .port import Loader, Poller, Reply, RequestCounts
 
 WAITING_MAX: Final = 10_000
 WAITING_PER_PEER_MAX: Final = 1_000

@@ -6,15 +6,14 @@
 A driver that reports too much is put off; nobody else is.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Final
 
 from ...topics.wire.messages import Message, Refused, Report, Reported
 from ...topics.wire.refusal import Refusal
-from ..ingest.reports import Reports, is_path
 from ..model.versions import WriteId, WriteRow
 from .pending import RequestId
-from .port import Core
+from .port import Core, Reports
 from .sync import EventWaits
 
 WRITES_PER_S: Final = 200.0  # of one driver, in the long run
@@ -60,7 +59,7 @@ class ReportAcks:
 
     def counts(self) -> dict[str, int]:
         """Return what happened since the start, and how many intents are open."""
-        return asdict(self._reports.tally) | {"intents": self._reports.intents}
+        return self._reports.counts()
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -121,9 +120,11 @@ class ReportAcks:
         """Apply the reports that can be applied; take intents for written that have lapsed."""
         for one in (*self._waiting.take_published(unresolved), *self._waiting.expire(now)):
             self._ready[one.peer, one.request] = one.value
-        of_paths = {request: one for request, one in self._ready.items() if _names_path(one)}
+        of_paths = {
+            request: one for request, one in self._ready.items() if self._reports.names_path(one)
+        }
         lapses = self.deadline is not None and now >= self.deadline
-        current = not (of_paths or lapses) or self._reports.locations.catch_up()
+        current = not (of_paths or lapses) or self._reports.find_locations()
         ready, self._ready = self._ready, {} if current else of_paths
         for (peer, request), report in ready.items():
             if (peer, request) in self._ready:
@@ -152,10 +153,6 @@ class ReportAcks:
     ) -> None:
         refused = Refused(request=report.request, code=code, message=why, retry_ms=retry_ms)
         self._answers.append((peer, refused))
-
-
-def _names_path(report: Report) -> bool:
-    return any(is_path(write.object) for write in report.writes)
 
 
 def addresses(uris: str) -> frozenset[str]:
