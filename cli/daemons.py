@@ -1,39 +1,38 @@
-"""Daemons: the commands ``statestored`` and ``catalogd``.
+"""The commands ``statestored`` and ``catalogd``.
 
     flags ──▶ config ──▶ daemon ──▶ one line "ready …" on standard output ──▶ until SIGTERM, SIGINT
 
-They log to standard error, end with 0 when told to, with 2 on settings that are not allowed, and
-with 1 on anything else, such as a port in use.
+They log to standard error, end with 0 after a signal, with 2 on settings that are not allowed, and
+with 1 on anything else, such as a port in use. What needs an extra is imported when it is used.
 """
 
 import gc
 import os
 import signal
 import socket
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from ..catalog.config import CatalogdConfig
 from ..statestore.config import StatestoredConfig
 from ..topics.errors import ConfigError, TopicastError
-from ..topics.link import LinkCounts
-from ..topics.offers import offered_names
 from .flags import F, config_from, flags_of, option, settings, version_option
 from .logs import log_to_stderr
 from .output import FAILED, WRONG_USE, run
-from .pages import health, metrics
-from .pages.server import Facts, Pages, Sources
 
-EXIT_CODES: Final = "Exit codes: 0 told to end, 1 failed, 2 wrong use."
+if TYPE_CHECKING:
+    from .pages.server import Sources
+    from .pages.sources import Daemon
+
+EXIT_CODES: Final = "Exit codes: 0 ended by a signal, 1 failed, 2 wrong use."
 STATESTORED_PAGES_PORT: Final = 25010
 CATALOGD_PAGES_PORT: Final = 25020
-PASSES_BEFORE_OLD: Final = 1000  # of the collector: 7 million new objects that stay
+PASSES_BEFORE_OLD: Final = 1000  # of the collector: 7 million new objects that live on
 
 STATESTORED_FLAGS: Final = {
     "state_store_host": "Address to listen on; without keys a loopback one.",
@@ -46,42 +45,20 @@ CATALOGD_FLAGS: Final = {
     "statestores": "Every statestored to publish to, separated by commas: tcp://host:port,…",
     "catalog_service_host": "Address to serve pulls and syncs on; without keys a loopback one.",
     "catalog_service_port": "Port to serve pulls and syncs on. 0 takes any free one.",
-    "state_dir": "Folder of the store, which lets a restart go on where it was.",
+    "state_dir": "Folder of the store, from which a restart continues.",
     "num_topics": "Table topics, a power of two; fixed for the life of the store.",
     "catalog_topic_mode": "What readers may join: full, minimal, or mixed, which is both.",
-    "catalog_topic_mode_overrides": "Tables that differ: PATTERN=full or PATTERN=minimal, …",
+    "catalog_topic_mode_overrides": "Tables with another mode: PATTERN=full or PATTERN=minimal, …",
     "hms_event_polling_interval_s": "Time between two polls of the notification log; 0 is off.",
-    "load_catalog_in_background": "Read every table after the start, not only when asked for.",
+    "load_catalog_in_background": "Read every table after the start, not only on request.",
     "num_metadata_loading_threads": "Connections to the metastore.",
     "blacklisted_dbs": "Databases that are left out, separated by commas.",
 }
 
 
-Told = tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]] | None
-
-
-class Daemon(Protocol):
-    """What both daemons are to this module. ``turned_at``: when the loop turned last."""
-
-    turned_at: float
-
-    @property
-    def counts(self) -> LinkCounts:
-        """What its sockets have carried, refused and dropped."""
-
-    def run(self) -> None:
-        """Serve until ``stop``."""
-
-    def stop(self) -> None:
-        """Make ``run`` return; from a signal handler, too."""
-
-    def close(self) -> None:
-        """Let everything go."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Web:
-    """Where the pages are."""
+    """Where the pages listen."""
 
     interface: str
     port: int
@@ -105,7 +82,7 @@ def _web_options(port: int) -> Callable[[F], F]:
 
 
 def state_folder(name: str) -> Path:
-    """Return the platform's folder for what ``name`` keeps between its lives."""
+    """Return the platform's folder for what ``name`` keeps over its restarts."""
     base = os.environ.get("XDG_STATE_HOME")
     return (Path(base) if base else Path.home() / ".local" / "state") / "topicast" / name
 
@@ -118,6 +95,8 @@ def statestored_command(webserver_interface: str, webserver_port: int, **given: 
     """Run the hub, which broadcasts the topics to every subscriber."""
     from ..statestore.statestored import build
     from ..statestore.status import table
+    from .pages.metrics import STATESTORED
+    from .pages.sources import sources_of
 
     web = Web(interface=webserver_interface, port=webserver_port)
     config = config_from(StatestoredConfig, given)
@@ -125,7 +104,7 @@ def statestored_command(webserver_interface: str, webserver_port: int, **given: 
     collect_old_rarely()
     daemon, address = build(config)
     sources = sources_of(
-        "statestored", daemon, lambda: table(daemon.status, "status"), numbers=metrics.STATESTORED
+        "statestored", daemon, lambda: table(daemon.status, "status"), numbers=STATESTORED
     )
     _serve(daemon, sources, web=web, addresses={"address": address})
 
@@ -136,8 +115,8 @@ def statestored_command(webserver_interface: str, webserver_port: int, **given: 
     meanings=CATALOGD_FLAGS,
     defaults={
         "state_dir": (state_folder("catalogd"), "~/.local/state/topicast/catalogd"),
-        "catalog_topic_mode": (None, "as it was, at first mixed"),
-        "catalog_topic_mode_overrides": (None, "as they were, at first none"),
+        "catalog_topic_mode": (None, "the stored one, at first mixed"),
+        "catalog_topic_mode_overrides": (None, "the stored ones, at first none"),
     },
 )
 @_web_options(CATALOGD_PAGES_PORT)
@@ -146,6 +125,8 @@ def catalogd_command(webserver_interface: str, webserver_port: int, **given: Any
     """Follow a Hive metastore and publish what changes to every statestored."""
     from ..catalog.assembly import build
     from ..catalog.status import table
+    from .pages.metrics import CATALOGD
+    from .pages.sources import sources_of
 
     web = Web(interface=webserver_interface, port=webserver_port)
     config = config_from(CatalogdConfig, given)
@@ -153,7 +134,7 @@ def catalogd_command(webserver_interface: str, webserver_port: int, **given: Any
     collect_old_rarely()
     daemon, address = build(config, name=f"catalogd@{socket.gethostname()}")
     sources = sources_of(
-        "catalogd", daemon, lambda: table(daemon.status, "status"), numbers=metrics.CATALOGD
+        "catalogd", daemon, lambda: table(daemon.status, "status"), numbers=CATALOGD
     )
     _serve(daemon, sources, web=web, addresses={"address": address})
 
@@ -168,39 +149,13 @@ def catalogd() -> None:
     run(catalogd_command, code_of=_exit_code)
 
 
-def sources_of(
-    name: str, daemon: Daemon, told: Callable[[], Told], *, numbers: metrics.Table
-) -> Sources:
-    """Return what the pages of ``daemon`` show: what it ``told``, and whether it still turns."""
-
-    def facts() -> Facts:
-        silent_s = max(time.monotonic() - daemon.turned_at, 0.0)
-        found = _facts(told())
-        problem = health.trouble(str(found.get("problem", "")), silent_s=silent_s)
-        counts = daemon.counts
-        of_the_shell = {
-            "dropped": counts.dropped,
-            "strangers": counts.strangers,
-            "loop_silent_s": round(silent_s, 3),
-        }
-        return {**found, "problem": problem, **of_the_shell}
-
-    def shown() -> Facts:
-        found = facts()
-        offers = found.get("offers")  # a number for the metrics, words for eyes
-        return {**found, "offers": offered_names(offers)} if type(offers) is int else found
-
-    registry = metrics.registry_of(name, numbers, facts)
-    return Sources(title=name, facts=shown, meanings=numbers, metrics=registry)
-
-
 def collect_old_rarely() -> None:
-    """Let the garbage collector look at what has lived long only now and then.
+    """Let the garbage collector visit old objects only rarely.
 
-    A pass over 300,000 entries, which are in no cycle, stops the loop for 110 ms; a pass over what
-    is young takes 3 ms, and finds the cycles that failures leave behind.
+    A pass over 300,000 entries, which are in no cycle, stops the loop for 110 ms; a pass over young
+    objects takes 3 ms, and finds the cycles that failures leave behind.
     """
-    gc.freeze()  # what was imported lives as long as we do
+    gc.freeze()  # imported modules live as long as the process
     young, middle, _ = gc.get_threshold()
     gc.set_threshold(young, middle, PASSES_BEFORE_OLD)
 
@@ -209,15 +164,17 @@ def _exit_code(error: TopicastError) -> int:
     return WRONG_USE if isinstance(error, ConfigError) else FAILED
 
 
-def _serve(daemon: Daemon, sources: Sources, *, web: Web, addresses: Mapping[str, str]) -> None:
-    """Say that it serves, and serve until a signal."""
+def _serve(daemon: "Daemon", sources: "Sources", *, web: Web, addresses: Mapping[str, str]) -> None:
+    """Print that it serves, and serve until a signal."""
+    from .pages.server import Pages
+
     with (
         closing(daemon),
         Pages(sources, interface=web.interface, port=web.port) as pages,
         _stopped_by_signals(daemon.stop),
     ):
-        told = {**addresses, "web": pages.url}
-        print("ready", *(f"{name}={address}" for name, address in told.items()), flush=True)
+        ready = {**addresses, "web": pages.url}
+        print("ready", *(f"{name}={address}" for name, address in ready.items()), flush=True)
         daemon.run()
 
 
@@ -232,10 +189,6 @@ def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _facts(told: Told) -> Facts:
-    return {str(name): value for name, value in told[1]} if told is not None else {}
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""Flags: command-line options made from the fields of a config dataclass.
+"""Command-line options made from the fields of a config dataclass.
 
-A field's name is the flag's name, its type says how the text is read, and its default is shown in
-``--help``. Each flag is accepted with ``_`` or ``-``,
-and from the environment as ``TOPICAST_`` and the flag in capitals. What is allowed beyond the
-type is the dataclass's to judge: it raises ``ConfigError``.
+The name of a field is that of the flag, its type decides how the text is read, and its default is
+shown in ``--help``. Each flag is accepted with ``_`` or ``-``, and from the environment as
+``TOPICAST_`` and the flag in capitals. The dataclass checks the values, and raises ``ConfigError``.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def settings(**more: Any) -> dict[str, Any]:
-    """Return click's context settings for every command of ours: ``-`` reads as ``_``."""
+    """Return the context settings of click for every command: ``-`` is read as ``_``."""
     return {
         "token_normalize_func": lambda token: token.replace("-", "_"),
         "help_option_names": ["--help", "-h"],
@@ -53,8 +52,8 @@ def flags_of(
     Args:
         config: A dataclass of settings.
         meanings: What each flag means, for ``--help``.
-        defaults: Instead of the field's own, where only the edge knows a good one; each with the
-            words that ``--help`` has for it, which are the same on every machine.
+        defaults: Replace those of the fields, where they depend on the machine; each with its
+            text in ``--help``, which is the same on every machine.
     """
     hints = get_type_hints(config)
 
@@ -69,7 +68,7 @@ def flags_of(
 
 
 def config_from(config: type[C], given: Mapping[str, Any]) -> C:
-    """Build ``config`` from what click read.
+    """Build ``config`` from the values that click read.
 
     Raises:
         ConfigError: a value is not allowed; raised by ``config`` itself.
@@ -83,23 +82,23 @@ def version_option(name: str) -> Callable[[F], F]:
     return click.version_option(__version__, "--version", message=f"{name} %(version)s")
 
 
-def statestores_option(asked: str = "the first that answers is asked") -> Callable[[F], F]:
-    """Make ``--statestores``, for whatever talks to a hub; ``asked`` says which of several."""
+def statestores_option(used: str = "the first that answers is used") -> Callable[[F], F]:
+    """Make ``--statestores``, for commands that connect to a hub; ``used``: which of several."""
     return option(
         "statestores",
         default=STATESTORES_DEFAULT,
         metavar="ADDRESSES",
-        help=f"Addresses of statestoreds, separated by commas; {asked}.",
+        help=f"Addresses of statestoreds, separated by commas; {used}.",
     )
 
 
 def budget_option() -> Callable[[F], F]:
-    """Make ``--budget``, for whatever reads the catalog."""
+    """Make ``--budget``, for commands that read the catalog."""
     return option(
         "budget",
         default=BUDGET_DEFAULT,
         metavar="SIZE",
-        help="Memory for the catalog; what does not fit is pulled.",
+        help="Memory for the catalog; content that does not fit is pulled.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Logs: one line on standard error for each change of state; standard output is for results."""
+"""Logging to standard error: one line for each change of state; results go to standard output."""
 
 import logging
 import sys

@@ -1,10 +1,10 @@
-"""Main: the command ``topicast`` and what it can do."""
+"""The command ``topicast`` and its subcommands."""
 
 from typing import Final
 
 import click
 
-from .commands import look, members, order, setup
+from .commands import admin, local, show, topics
 from .commands.drivers import drivers
 from .commands.hook import hook
 from .commands.run import run as run_application
@@ -21,22 +21,22 @@ def topicast() -> None:
 
 
 for command in (
-    setup.quickstart,
+    local.quickstart,
     run_application,
-    look.status,
-    members.topics,
-    members.subscribers,
+    show.status,
+    topics.topics,
+    topics.subscribers,
     drivers,
     hook,
-    look.tables,
-    look.describe,
-    look.partitions,
-    look.watch,
-    order.sync,
-    order.mode,
-    order.invalidate,
-    order.refresh,
-    setup.metastore,
+    show.tables,
+    show.describe,
+    show.partitions,
+    show.watch,
+    admin.sync,
+    admin.mode,
+    admin.invalidate,
+    admin.refresh,
+    local.metastore,
 ):
     topicast.add_command(command)
 

@@ -1,4 +1,4 @@
-"""Operator: asks a hub, and the catalogd that the hub names, for tables of facts.
+"""A client of a hub, and of the catalogd behind it: requests tables of facts, and gives orders.
 
 Hello ──▶ Welcome (hub, epoch, catalogd's address)     Inspect(what) ──▶ Inspected(rows)
 """
@@ -37,7 +37,7 @@ from ..topics.wire.messages import (
     Welcome,
 )
 
-READERS_MAX: Final = 128  # asked at once: a hub remembers 256 questions of all operators
+READERS_MAX: Final = 128  # requests at once: a hub keeps 256 of all operators
 ANSWER_TIMEOUT_S: Final = 3.0  # a hub answers within milliseconds; a stopped one never does
 HUB: Final = "hub"
 CATALOG: Final = "catalog"
@@ -55,7 +55,7 @@ class Facts:
 
 
 class Operator:
-    """A short visit to a hub, from ``with`` to its end."""
+    """A short connection to a hub, from ``with`` to its end."""
 
     def __init__(self, statestores: tuple[Address, ...], *, timeout_s: float = ANSWER_TIMEOUT_S):
         self._statestores = statestores
@@ -64,7 +64,7 @@ class Operator:
         self._request = 0
 
     def __enter__(self) -> Self:
-        """Greet the first hub that answers.
+        """Connect to the first hub that answers.
 
         Raises:
             LinkError: none did.
@@ -94,7 +94,7 @@ class Operator:
         return self._inspect(HUB, what, str(self.address))
 
     def readers(self, what: str, registrations: Sequence[str]) -> dict[str, Facts | TopicastError]:
-        """Return the table ``what`` of each reader, or how it was refused; who is silent lacks."""
+        """Return the table ``what`` of each reader, or its refusal; nothing for silent readers."""
         found: dict[str, Facts | TopicastError] = {}
         for begin in range(0, len(registrations), READERS_MAX):
             found |= self._readers(what, registrations[begin : begin + READERS_MAX])
@@ -109,11 +109,11 @@ class Operator:
                 raise LinkError(f"catalogd at {where} does not answer: is it running?") from error
 
     def order(self, order: str, arguments: tuple[str, ...], *, who: str) -> Facts:
-        """Have catalogd do something; return what it says once it is done.
+        """Give catalogd an order; return its answer once the order has been carried out.
 
         Raises:
-            NotReady: no answer in time; what was ordered may be going on.
-            NoSuchObject: it is for what does not exist.
+            NotReady: no answer in time; the order may still be carried out.
+            NoSuchObject: its object does not exist.
             UsageError: there is no such order, or not with such arguments.
             SourceError: the metastore does not answer.
             LinkError: no catalogd is known, or it is busy.
@@ -121,15 +121,15 @@ class Operator:
         with self._catalog() as where:
             self._request += 1
             message = Order(request=self._request, who=who, order=order, arguments=arguments)
-            self._say(CATALOG, message)
-            return _facts(self._hear(CATALOG, Inspected, where))
+            self._send(CATALOG, message)
+            return _facts(self._receive(CATALOG, Inspected, where))
 
     @contextmanager
     def _catalog(self) -> Iterator[str]:
         where = self.welcome.catalog_address
         if not where:
             raise LinkError(
-                f"the statestored at {self.address} knows no catalogd: start one with "
+                f"the statestored at {self.address} has no catalogd: start one with "
                 f"catalogd --statestores={self.address}"
             )
         self._link.connect_dealer(CATALOG, where)
@@ -141,9 +141,9 @@ class Operator:
     def _greet_one(self) -> tuple[Address, Welcome]:
         for address in self._statestores:
             self._link.connect_dealer(HUB, str(address))
-            self._say(HUB, _hello())
+            self._send(HUB, _hello())
             try:
-                return address, self._hear(HUB, Welcome, f"statestored at {address}")
+                return address, self._receive(HUB, Welcome, f"statestored at {address}")
             except NotReady:
                 self._link.disconnect(HUB)
         tried = ", ".join(map(str, self._statestores))
@@ -153,34 +153,36 @@ class Operator:
 
     def _inspect(self, name: str, what: str, where: str) -> Facts:
         self._request += 1
-        self._say(name, Inspect(request=self._request, what=what))
-        return _facts(self._hear(name, Inspected, where))
+        self._send(name, Inspect(request=self._request, what=what))
+        return _facts(self._receive(name, Inspected, where))
 
     def _readers(self, what: str, registrations: Sequence[str]) -> dict[str, Facts | TopicastError]:
-        asked: dict[int, str] = {}
+        open_: dict[int, str] = {}
         for registration in registrations:
             self._request += 1
-            asked[self._request] = registration
-            self._say(HUB, Inspect(request=self._request, what=f"{what}@{registration}"))
+            open_[self._request] = registration
+            self._send(HUB, Inspect(request=self._request, what=f"{what}@{registration}"))
         found: dict[str, Facts | TopicastError] = {}
         deadline = time.monotonic() + self._timeout_s
-        while asked and (left_s := deadline - time.monotonic()) > 0:
+        while open_ and (left_s := deadline - time.monotonic()) > 0:
             for received in self._link.poll(left_s):
-                told = _read(received.frame, str(self.address))
-                if isinstance(told, Inspected | Refused) and told.request in asked:
-                    who = asked.pop(told.request)
-                    found[who] = _facts(told) if isinstance(told, Inspected) else _error(told, who)
+                answer = _read(received.frame, str(self.address))
+                if isinstance(answer, Inspected | Refused) and answer.request in open_:
+                    reader = open_.pop(answer.request)
+                    found[reader] = (
+                        _facts(answer) if isinstance(answer, Inspected) else _error(answer, reader)
+                    )
         return found
 
-    def _say(self, name: str, message: Message) -> None:
+    def _send(self, name: str, message: Message) -> None:
         self._link.send(name, wire.encode(message))
 
     def _is_late(self, message: Inspected | Refused) -> bool:
-        """Tell whether it answers what was given up; a refusal may name no request."""
+        """Return whether it answers a request that has timed out; a refusal may name none."""
         return message.request not in (0, self._request)
 
-    def _hear(self, name: str, kind: type[M], where: str) -> M:
-        """Return the next message of ``kind``; what else the peer says is passed over."""
+    def _receive(self, name: str, kind: type[M], where: str) -> M:
+        """Return the next message of ``kind``; skip its other messages."""
         deadline = time.monotonic() + self._timeout_s
         while (left_s := deadline - time.monotonic()) > 0:
             for received in self._link.poll(left_s):
@@ -197,7 +199,7 @@ class Operator:
 def at_each(
     statestores: tuple[Address, ...], look: Callable[[Operator], T]
 ) -> tuple[list[T], list[LinkError]]:
-    """Visit every hub, one after the other; return what ``look`` found, and who did not answer.
+    """Visit every hub, one after the other; return what ``look`` found, and the failures.
 
     Raises:
         LinkError: none did.
@@ -222,12 +224,12 @@ def _read(frame: bytes, where: str) -> Message:
         raise LinkError(f"{where} does not speak our protocol: {error}") from error
 
 
-def _facts(told: Inspected) -> Facts:
-    return Facts(columns=told.columns, rows=told.rows)
+def _facts(answer: Inspected) -> Facts:
+    return Facts(columns=answer.columns, rows=answer.rows)
 
 
 def _error(refused: Refused, where: str) -> TopicastError:
-    """Return the error that a refusal is to whoever ordered."""
+    """Return the error that a refusal stands for."""
     match refused.code:
         case "NO_OBJECT":
             return NoSuchObject(refused.message.removeprefix("no such object: "))

@@ -1,8 +1,8 @@
-"""Output: results on standard output, errors on standard error, one number for the shell.
+"""What commands print: results on standard output, errors on standard error; and their exit codes.
 
     0 done    1 failed    2 wrong use    3 not reachable    4 timed out
 
-``--output table`` is for eyes: a table with rules on a terminal, plain columns in a pipe.
+``--output table`` is to be read: with rules on a terminal, plain columns in a pipe.
 ``--output json`` is one document; a stream (``watch``) is one document a line.
 """
 
@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NoReturn, TextIO
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from ..topics.errors import (
     ConfigError,
@@ -24,6 +22,7 @@ from ..topics.errors import (
     TopicastError,
     UsageError,
 )
+from .extras import needs
 from .flags import F, option
 
 DONE: Final = 0
@@ -31,7 +30,7 @@ FAILED: Final = 1
 WRONG_USE: Final = 2
 NOT_REACHABLE: Final = 3
 TIMED_OUT: Final = 4
-INTERRUPTED: Final = 130  # what a shell says of a command that SIGINT ended
+INTERRUPTED: Final = 130  # as a shell has it for a command that SIGINT ended
 
 EXIT_CODES: Final = """\b
 Exit codes: 0 done, 1 failed, 2 wrong use, 3 not reachable, 4 timed out."""
@@ -50,7 +49,7 @@ Cell = str | int | float | bool | None
 
 
 class Output:
-    """Prints rows, facts and a stream's items in the form that was asked for."""
+    """Prints rows, documents and the items of a stream as a table or as JSON."""
 
     def __init__(self, form: str, *, to: TextIO | None = None) -> None:
         self._json = form == "json"
@@ -61,9 +60,7 @@ class Output:
         held = [tuple(row) for row in rows]
         if self._json:
             self._dump([dict(zip(columns, row, strict=True)) for row in held])
-        elif self._to.isatty():
-            self._print_ruled(columns, held)
-        else:
+        elif not self._to.isatty() or not self._print_ruled(columns, held):
             self._print_columns(columns, held)
 
     def document(self, content: Mapping[str, Any], *, text: str) -> None:
@@ -84,13 +81,20 @@ class Output:
     def _write(self, text: str) -> None:
         print(text, file=self._to)
 
-    def _print_ruled(self, columns: Sequence[str], rows: list[tuple[Cell, ...]]) -> None:
+    def _print_ruled(self, columns: Sequence[str], rows: list[tuple[Cell, ...]]) -> bool:
+        """Print a table with rules; False if the library for it (extra cli) is not installed."""
+        try:
+            from rich.console import Console
+            from rich.table import Table
+        except ModuleNotFoundError:
+            return False
         table = Table(header_style="bold")
         for column in columns:
             table.add_column(column, overflow="fold")
         for row in rows:
             table.add_row(*map(in_words, row))
         Console(file=self._to, markup=False, highlight=False).print(table)
+        return True
 
     def _print_columns(self, columns: Sequence[str], rows: list[tuple[Cell, ...]]) -> None:
         for line in aligned([tuple(columns), *(tuple(map(in_words, row)) for row in rows)]):
@@ -103,7 +107,7 @@ def output_option() -> Callable[[F], F]:
         "output",
         type=click.Choice(["table", "json"]),
         default="table",
-        help="A table for eyes, or one JSON document for programs.",
+        help="A table to read, or one JSON document for programs.",
     )
 
 
@@ -128,7 +132,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def exit_code(error: TopicastError) -> int:
-    """Return what a command ends with after ``error``."""
+    """Return the exit code of a command that ended with ``error``."""
     return next(code for kind, code in _CODES if isinstance(error, kind))
 
 
@@ -141,7 +145,9 @@ def run(command: click.Command, *, code_of: Callable[[TopicastError], int] = exi
     except TopicastError as error:
         complain(str(error))
         code = code_of(error)
-    except click.ClickException as error:  # wrong use, which click has words for
+    except ModuleNotFoundError as error:
+        complain(needs(error, command))
+    except click.ClickException as error:  # wrong use, which click describes
         error.show()
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort):
@@ -150,5 +156,5 @@ def run(command: click.Command, *, code_of: Callable[[TopicastError], int] = exi
 
 
 def complain(message: str) -> None:
-    """Say on standard error what went wrong."""
+    """Print an error on standard error."""
     print(f"error: {message}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Reference: the pages of docs/reference/, made of the commands and the metrics themselves.
+"""The pages of docs/reference/, made from the commands and the metrics themselves.
 
 python -m topicast.cli.reference FOLDER      writes them; a test fails when they are stale
 """

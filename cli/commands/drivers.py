@@ -1,4 +1,4 @@
-"""Drivers: the command that shows attached Spark drivers, and switches them off and on."""
+"""The command that shows attached Spark drivers, and switches them off and on."""
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -11,11 +11,11 @@ from ...topics.settings import parse_addresses
 from ..flags import option, settings, statestores_option, timeout_option
 from ..operator import Facts, Operator, at_each
 from ..output import DONE, EXIT_CODES, Output, output_option
-from .members import code_of, complain_of, readers_of
-from .order import ordered
+from .admin import ordered
+from .topics import code_of, complain_of, readers_of
 
 UNREACHABLE: Final = "unreachable"
-SHOWN: Final = (  # to eyes; in JSON there is more
+TABLE_COLUMNS: Final = (  # in JSON there are more
     "application",
     "application_id",
     "user",
@@ -31,7 +31,7 @@ SHOWN: Final = (  # to eyes; in JSON there is more
     "stale_reads_avoided",
     "would_refresh",
 )
-TOLD: Final = (*SHOWN, "pid", "sessions", "writes_reported", "errors", "last_error")
+JSON_COLUMNS: Final = (*TABLE_COLUMNS, "pid", "sessions", "writes_reported", "errors", "last_error")
 KNOWN: Final = ("name", "registration", "statestored", "problem")
 
 Record = dict[str, Any]
@@ -45,8 +45,8 @@ Record = dict[str, Any]
     help="Only applications whose name or id matches, such as 'etl-*'.",
     show_default="all",
 )
-@click.option("--rules", is_flag=True, help="Show what was ordered, the newest last.")
-@statestores_option("each is asked; an order goes through the first that answers")
+@click.option("--rules", is_flag=True, help="Show the rules that were ordered, the newest last.")
+@statestores_option("all are used; an order goes through the first that answers")
 @timeout_option()
 @output_option()
 def drivers(
@@ -60,10 +60,10 @@ def drivers(
 ) -> int:
     """Show attached Spark drivers, or switch them off, on, or to a dry run.
 
-    off is plain Spark, dry-run only counts what would be refreshed. Drivers obey within a second,
-    and who attaches later obeys too: the order is kept until another one takes its place. The
-    newest that fits an application holds; 'on' without --app ends all of them. A subscriber that
-    does not answer is shown, for it may be a driver.
+    off is plain Spark; dry-run only counts what would be refreshed. A rule takes effect within a
+    second, also in drivers that attach later, and is kept until another rule replaces it. The
+    newest rule that matches an application holds; 'on' without --app ends all rules. A subscriber
+    that does not answer is shown, because it may be a driver.
     """
     if state is not None or rules:
         given = () if state is None else (state, EVERY if app is None else app)
@@ -74,7 +74,7 @@ def drivers(
     found, failures = at_each(addresses, _drivers)
     complain_of(failures)
     records = [one for one in _each_once(found) if app is None or _matches(one, app)]
-    columns = (*TOLD, *KNOWN) if output == "json" else SHOWN
+    columns = (*JSON_COLUMNS, *KNOWN) if output == "json" else TABLE_COLUMNS
     Output(output).rows(columns, [[one.get(name) for name in columns] for one in records])
     return code_of(failures)
 
@@ -89,11 +89,11 @@ def _print_rules(facts: Facts, output: str) -> None:
 def _drivers(visit: Operator) -> list[Record]:
     """Return one record for each reader of a hub that is a driver, or may be one."""
     readers = readers_of(visit)
-    heard = [one["registration"] for one in readers if one["state"] != "LOST"]
-    told = visit.readers("driver", heard)
+    alive = [one["registration"] for one in readers if one["state"] != "LOST"]
+    answers = visit.readers("driver", alive)
     records: list[Record] = []
     for reader in readers:
-        answer = told.get(reader["registration"])
+        answer = answers.get(reader["registration"])
         known: Record = {name: reader[name] for name in KNOWN if name in reader}
         if isinstance(answer, Facts):
             records.append(known | {str(name): value for name, value in answer.rows})
@@ -103,9 +103,9 @@ def _drivers(visit: Operator) -> list[Record]:
 
 
 def _unreachable(reader: Record) -> Record:
-    """Return what is known of a reader that does not answer: its name, as drivers are named."""
+    """Return the record of a reader that does not answer, from its name, as drivers are named."""
     application_id, _, where = reader["name"].rpartition("@")
-    why = "it is stopped, or too busy" if reader["state"] != "LOST" else "its hub hears nothing"
+    why = "it is stopped, or too busy" if reader["state"] != "LOST" else "its hub receives nothing"
     return {
         "application_id": application_id or reader["name"],
         "host": where.rpartition(":")[0] if application_id else None,
@@ -115,7 +115,7 @@ def _unreachable(reader: Record) -> Record:
 
 
 def _each_once(found: Iterable[list[Record]]) -> list[Record]:
-    """Return each driver where it answers; one that moved on is unreachable through its old hub."""
+    """Return each driver once: where it answers, if it moved from one hub to another."""
     records: dict[str, Record] = {}
     for record in (one for records_of_hub in found for one in records_of_hub):
         before = records.get(record["registration"])

@@ -1,9 +1,9 @@
-"""`topicast hook`: attaches every driver of a Python, by a line that it reads at its start.
+"""The command that attaches every driver of a Python, by a line that Python reads at its start.
 
 topicast.pth in site-packages ──the variable is set──▶ subscriber/spark/driver/launch.py: begin
 
-Where the variable is not set the line does nothing else. Topicast is looked for when the line is
-read: it may be installed anew, elsewhere, or not at all.
+Where the variable is not set, the line does nothing else. Topicast is searched for when the line is
+read: it may have been installed again, elsewhere, or not at all.
 """
 
 import os
@@ -45,14 +45,14 @@ _INSTEAD: Final = "or start drivers by 'topicast run -- COMMAND'"
 
 @click.command(context_settings=settings(), epilog=EXIT_CODES)
 @click.argument("what", type=click.Choice(["install", "remove", "status"]), default="status")
-@click.option("--user", is_flag=True, help="Install it for yourself, beside your own packages.")
+@click.option("--user", is_flag=True, help="Install it for yourself, among your own packages.")
 @output_option()
 def hook(*, what: str, user: bool, output: str) -> int:
     """Attach every Spark driver of this Python, wherever TOPICAST_STATESTORES is set.
 
-    install writes a line for Python's start, topicast.pth in site-packages, and tries it; remove
-    takes it away. status ends with 1 if drivers are not attached. Python workers of executors, and
-    Pythons without the variable, are left alone.
+    install writes a line for Python's start, topicast.pth in site-packages, and tests it; remove
+    deletes it. status ends with 1 if drivers are not attached. Python workers of executors, and
+    Pythons without the variable, are not affected.
     """
     if what == "install":
         _install(_folder(user=user) / NAME)
@@ -74,11 +74,11 @@ def _install(file: Path) -> None:
 
     if not Path(launch.__file__).is_file():
         raise UsageError(
-            f"Topicast is run from an archive, {launch.__file__}, which Python does not look into"
+            f"Topicast is run from an archive, {launch.__file__}, which Python does not read"
             f" at its start: install it with pip in the driver's Python, {_INSTEAD}"
         )
     if file.exists() and not _is_ours(file):
-        raise UsageError(f"{file} is not ours: it is left as it is; move it away, {_INSTEAD}")
+        raise UsageError(f"{file} was not written by Topicast: move it away, {_INSTEAD}")
     if sys.prefix == sys.base_prefix:
         click.echo("note: no virtual environment: all programs of this Python read it", err=True)
     before = file.read_text("utf-8") if file.exists() else None
@@ -113,8 +113,8 @@ def _remove(file: Path) -> None:
 
 def _denied(file: Path, exc: OSError) -> TopicastError:
     return TopicastError(
-        f"{file}: {exc.strerror}: run it as who may write there, with --user for yourself, in a"
-        f" virtual environment, {_INSTEAD}"
+        f"{file}: {exc.strerror}: run it as a user that may write there, or with --user for"
+        f" yourself, or in a virtual environment, {_INSTEAD}"
     )
 
 
@@ -123,7 +123,7 @@ def _folder(*, user: bool) -> Path:
 
 
 def _found() -> list[Path]:
-    """Return what was installed, wherever this Python may look for it."""
+    """Return the installed files, in every folder that this Python reads."""
     folders = dict.fromkeys([_folder(user=False), *map(Path, site.getsitepackages())])
     folders[_folder(user=True)] = None
     return [folder / NAME for folder in folders if _is_ours(folder / NAME)]
@@ -137,7 +137,7 @@ def _is_ours(file: Path) -> bool:
 
 
 def _is_read() -> bool:
-    """Start a Python as a driver would be, and see whether the line did what it is for."""
+    """Start a Python as a driver would be, and return whether the line took effect."""
     environ = {**os.environ, VARIABLE: "tcp://127.0.0.1:1"}
     done = subprocess.run(
         [sys.executable, "-c", _LOOK], env=environ, capture_output=True, timeout=LOOK_S, check=False

@@ -1,4 +1,4 @@
-"""`topicast run`: starts a Spark application, attached, without a change of its code."""
+"""The command that runs a Spark application as it is, attached."""
 
 import os
 import signal
@@ -14,8 +14,8 @@ import click
 from ...topics.errors import UsageError
 from ..flags import option, settings
 
-LOADED_S: Final = 20.0  # by then the driver's Python has loaded us, or never will
-NOT_FOUND: Final = 127  # a shell's code for a command that is not there
+LOADED_S: Final = 20.0  # by then a Python that loads Topicast has done so
+NOT_FOUND: Final = 127  # as a shell has it for a command that does not exist
 CLUSTER: Final = "cluster"
 
 _HOW: Final = (
@@ -34,11 +34,11 @@ _WHY: Final = "python -E or -I, an environment that was reset, or a driver on an
 @option("control", default=None, help="on; dry-run: only count; off: plain Spark.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(command: tuple[str, ...], statestores: str | None, control: str | None) -> None:
-    """Run a Spark application, attached: its drivers read what others change without REFRESH.
+    """Run a Spark application, attached: its drivers see the changes of others without REFRESH.
 
-    COMMAND stands behind two dashes: topicast run -- spark-submit app.py. It may be python,
-    pyspark, ipython or jupyter as well. Settings that are not given are taken from
-    spark.topicast.* and TOPICAST_*. The command's exit code is ours.
+    COMMAND follows two dashes: topicast run -- spark-submit app.py. It may be python, pyspark,
+    ipython or jupyter as well. Other settings are taken from spark.topicast.* and TOPICAST_*. The
+    exit code is that of COMMAND.
     """
     if _is_cluster(command):
         raise UsageError(f"with deploy mode cluster the driver runs elsewhere: {_HOW}")
@@ -72,7 +72,7 @@ def _run(command: tuple[str, ...], folder: str) -> int:
 
 @contextmanager
 def _passing_on(child: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """Ignore Ctrl-C, which reaches the child by itself; pass on a signal that ends us alone."""
+    """Ignore Ctrl-C, which the child gets itself; pass SIGTERM on to it."""
     before = {
         signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
         signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: child.terminate()),
@@ -90,7 +90,7 @@ def _warn(folder: str, *, ended: bool) -> bool:
 
     noted = launch.notes(folder)
     if launch.LOADED not in noted:
-        text = f"not attached: no Python loaded us ({_WHY})"
+        text = f"not attached: no Python has loaded Topicast ({_WHY})"
     elif launch.FAILED in noted:
         text = f"not attached: {noted[launch.FAILED]}"
     elif ended and launch.ATTACHED not in noted:

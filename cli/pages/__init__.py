@@ -1,1 +1,1 @@
-"""What a daemon shows over HTTP: whether it serves, its numbers, one page. Changes no state."""
+"""The HTTP pages of a daemon: health, metrics, one page for people. They change no state."""

@@ -1,4 +1,4 @@
-"""Front: a daemon's one page for eyes: how it is, what it holds, what it has done."""
+"""The page of a daemon for people: whether it serves, what it holds, what it has done."""
 
 from collections.abc import Iterable, Mapping
 from html import escape
@@ -9,7 +9,7 @@ Meanings = Mapping[str, tuple[str, str]]
 """By the fact's name: its kind, ``counter`` or ``gauge``, and what it means."""
 
 COUNTER: Final = "counter"
-TOLD_ABOVE: Final = ("problem", "warning")
+IN_VERDICT: Final = ("problem", "warning")
 IDS: Final = ("hub", "epoch", "start")  # long numbers of which nobody reads the thousands
 PAGE: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width">
@@ -33,14 +33,14 @@ td.number {{ width: 14rem; overflow-wrap: anywhere }} td.meaning {{ color: #555 
 
 
 def front(title: str, facts: Mapping[str, Fact], meanings: Meanings) -> str:
-    """Return the page; every fact that a daemon tells is on it, with what it means if known."""
-    told = {name: value for name, value in facts.items() if name not in TOLD_ABOVE}
-    counts = [name for name in told if _is_count(name, meanings)]
+    """Return the page with every fact, and its meaning where that is known."""
+    shown = {name: value for name, value in facts.items() if name not in IN_VERDICT}
+    counts = [name for name in shown if _is_count(name, meanings)]
     return PAGE.format(
         title=escape(title),
         verdict=_verdict(str(facts.get("problem") or ""), str(facts.get("warning") or "")),
-        now=_rows((name for name in told if name not in counts), told, meanings),
-        counts=_rows(counts, told, meanings),
+        now=_rows((name for name in shown if name not in counts), shown, meanings),
+        counts=_rows(counts, shown, meanings),
     )
 
 

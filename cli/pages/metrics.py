@@ -1,4 +1,4 @@
-"""Metrics: what Prometheus reads, made of the facts that a daemon tells. One table for each.
+"""The metrics of the daemons for Prometheus, made from their facts: one table for each.
 
 A fact is a counter when it only rises while the process lives, else a gauge. Names are
 ``topicast_<daemon>_<fact>``.
@@ -25,9 +25,9 @@ STATESTORED: Final[Table] = {
     "num_topics": (GAUGE, "Table topics"),
     "watermark": (GAUGE, "HMS event id up to which catalogd is complete"),
     "offers": (GAUGE, "Levels that may be joined: 1 minimal, 2 full, 3 both"),
-    "loop_silent_s": (GAUGE, "Seconds since the loop turned last; above 10 it hangs"),
-    "publisher_silent_s": (GAUGE, "Seconds since catalogd was last heard"),
-    "topics_behind": (GAUGE, "Topics that are behind what catalogd said last"),
+    "loop_silent_s": (GAUGE, "Seconds since the last turn of the loop; above 10 it hangs"),
+    "publisher_silent_s": (GAUGE, "Seconds since the last message from catalogd"),
+    "topics_behind": (GAUGE, "Topics that are behind the versions that catalogd announced last"),
     "streams": (GAUGE, "Catch-ups that are being sent"),
     "members": (GAUGE, "Subscribers, publishers and operators that are connected"),
     "entries": (GAUGE, "Entries held, in all topics"),
@@ -36,28 +36,28 @@ STATESTORED: Final[Table] = {
     "delta_bytes": (COUNTER, "Bytes of these deltas"),
     "broadcasts": (COUNTER, "Deltas that were broadcast"),
     "chunks": (COUNTER, "Chunks of the hub's own catch-ups"),
-    "catch_ups": (COUNTER, "Catch-ups that subscribers asked for"),
-    "hellos": (COUNTER, "Connections that were greeted"),
+    "catch_ups": (COUNTER, "Catch-ups that subscribers requested"),
+    "hellos": (COUNTER, "Connections whose Hello was answered"),
     "barriers": (COUNTER, "Barriers that were sent"),
-    "lost": (COUNTER, "Members that fell silent"),
+    "lost": (COUNTER, "Members that sent nothing for too long"),
     "undecodable": (COUNTER, "Frames that were not of the protocol"),
     "dropped": (COUNTER, "Messages of more than one part, or no subscriptions, dropped unread"),
-    "strangers": (COUNTER, "Connections that never spoke ZeroMQ: garbage, or a probe of the port"),
-    "unreachable": (COUNTER, "Messages that found no peer or a full queue"),
-    "subscriptions_odd": (COUNTER, "Subscriptions to what does not exist"),
+    "strangers": (COUNTER, "Connections that were not ZeroMQ: garbage, or a probe of the port"),
+    "unreachable": (COUNTER, "Messages without a peer, or to a full queue"),
+    "subscriptions_odd": (COUNTER, "Subscriptions to topics or levels that do not exist"),
 }
 CATALOGD: Final[Table] = {
     "epoch": (GAUGE, "Lineage of versions, in microseconds since 1970"),
     "num_topics": (GAUGE, "Table topics"),
     "watermark": (GAUGE, "HMS event id up to which everything is published"),
     "offers": (GAUGE, "Levels that may be joined: 1 minimal, 2 full, 3 both"),
-    "loop_silent_s": (GAUGE, "Seconds since the loop turned last; above 10 it hangs"),
+    "loop_silent_s": (GAUGE, "Seconds since the last turn of the loop; above 10 it hangs"),
     "topics_to_backfill": (GAUGE, "Topics in which content that was withheld is still to be sent"),
     "newest_event": (GAUGE, "Newest HMS event id that was seen"),
     "metastore_silent_s": (GAUGE, "Seconds since the metastore answered a poll for events"),
     "databases": (GAUGE, "Databases"),
     "tables_to_load": (GAUGE, "Tables that wait to be read from the metastore"),
-    "waiting_requests": (GAUGE, "Pulls and syncs that wait for the metastore"),
+    "waiting_requests": (GAUGE, "Pulls, syncs, orders and reports that wait for the metastore"),
     "intents": (GAUGE, "Writes that drivers have begun and not ended"),
     "entries": (GAUGE, "Entries held, in all topics"),
     "held_bytes": (GAUGE, "Bytes held, in all topics"),
@@ -68,21 +68,21 @@ CATALOGD: Final[Table] = {
     "reads_failed": (COUNTER, "Such reads that failed"),
     "polls_failed": (COUNTER, "Polls for events that failed"),
     "polls_late": (COUNTER, "Polls that were not answered within 2 s"),
-    "withdrawn": (COUNTER, "Times that a table could not be read: it is unloaded until it can"),
-    "unfit": (COUNTER, "Times that a table was too large to be held, or held no text"),
+    "withdrawn": (COUNTER, "Times that a table could not be read: it is unloaded until it can be"),
+    "unfit": (COUNTER, "Times that a table was too large, or not text, and cannot be held"),
     "pulls": (COUNTER, "Pulls that were answered"),
     "syncs": (COUNTER, "Syncs that were answered"),
     "orders": (COUNTER, "Orders that were given"),
     "reports": (COUNTER, "Messages in which drivers reported what they write"),
     "writes": (COUNTER, "Reported writes that were applied"),
     "repeated": (COUNTER, "Reported writes that were known already"),
-    "unknown": (COUNTER, "Reported writes to what the metastore does not have"),
-    "lapsed": (COUNTER, "Writes taken for done because their driver fell silent"),
+    "unknown": (COUNTER, "Reported writes to objects that the metastore does not have"),
+    "lapsed": (COUNTER, "Writes taken for done because their driver stopped reporting"),
     "refused": (COUNTER, "Requests that were refused"),
     "undecodable": (COUNTER, "Frames that were not of the protocol"),
     "dropped": (COUNTER, "Messages of more than one part, dropped unread"),
-    "strangers": (COUNTER, "Connections that never spoke ZeroMQ: garbage, or a probe of the port"),
-    "unreachable": (COUNTER, "Answers that found no peer or a full queue"),
+    "strangers": (COUNTER, "Connections that were not ZeroMQ: garbage, or a probe of the port"),
+    "unreachable": (COUNTER, "Answers without a peer, or to a full queue"),
 }
 
 
@@ -95,7 +95,7 @@ class FactsCollector(Collector):
         self._facts = facts
 
     def collect(self) -> Iterator[Metric]:
-        """Yield one metric for each number of the table that the daemon tells."""
+        """Yield one metric for each number of the table that is among the facts."""
         yield InfoMetricFamily(
             "topicast_build", "Which version runs", value={"version": __version__}
         )

@@ -1,7 +1,7 @@
-"""Pages: a daemon's web server. It reads immutable answers and changes nothing.
+"""The web server of a daemon. It reads immutable facts and changes nothing.
 
-/          one page for eyes; ?json gives the same as a document
-/healthz   200 when the daemon serves (with what is wrong nevertheless), else 503 with the reason
+/          one page for people; ?json gives the same as a document
+/healthz   200 when the daemon serves (with a warning if there is one), else 503 with the reason
 /metrics   Prometheus
 """
 
@@ -21,7 +21,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from ...topics.errors import LinkError
 from .front import Fact, Meanings, front
 
-REQUEST_TIMEOUT_S: Final = 5.0  # who opens a connection and says nothing is cut off
+REQUEST_TIMEOUT_S: Final = 5.0  # a connection without a request is closed
 TEXT: Final = "text/plain; charset=utf-8"
 HTML: Final = "text/html; charset=utf-8"
 JSON: Final = "application/json"
@@ -91,7 +91,7 @@ def _server_class(interface: str) -> type[ThreadingHTTPServer]:
         block_on_close = False
 
         def handle_error(self, request: Any, client_address: Any) -> None:
-            """Say nothing: a visitor who hung up is no event of ours."""
+            """Log nothing: a client that hung up is no event."""
 
     return Server
 
@@ -116,7 +116,7 @@ def _handler_class(sources: Sources) -> type[BaseHTTPRequestHandler]:
         do_HEAD = do_GET  # noqa: N815  the library's name
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the library's
-            """Log nothing: one line for each scrape would drown what matters."""
+            """Log nothing: one line for each scrape would drown the others."""
 
     return Handler
 

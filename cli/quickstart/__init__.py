@@ -1,1 +1,1 @@
-"""The stack and the story that `topicast quickstart` shows."""
+"""The processes that `topicast quickstart` starts, and the demonstration that it prints."""

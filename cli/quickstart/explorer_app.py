@@ -1,9 +1,9 @@
 """The explorer: a driver whose budget is smaller than the namespace that it works through.
 
     python -m topicast.cli.quickstart.explorer_app FOLDER STATESTORES
-    in:  metastore URI, then one word a line, at last "stay"     out: one JSON object a line
+    in:  metastore URI, then a phase a line, at last "stay"     out: one JSON object a line
 
-What it answers it compares with the metastore, byte for byte, after a sync.
+After a sync it compares its answers with the metastore, byte for byte.
 """
 
 import json
@@ -19,8 +19,8 @@ from ...catalog.metastore.sample import Sample
 from ...subscriber import Subscriber
 from ...topics.entries import LEVELS, MINIMAL
 from ...topics.errors import TopicastError
-from .chapters import BEGIN, STAY
-from .levels import rows_of
+from .explorer_phases import BEGIN, STAY
+from .level_table import rows_of
 
 NAME: Final = "explorer"
 DATABASE: Final = "lake"
@@ -32,12 +32,12 @@ AMPLE: Final = "64MB"
 BUDGET: Final = "16KB"
 TIMEOUT_S: Final = 60.0
 SETTLE_S: Final = 15.0  # for levels to follow a mode: 2 s, and what a slow machine adds
-STAY_S: Final = 5.0  # between two looks when nobody asks anything
+STAY_S: Final = 5.0  # between two looks once all phases are done
 LOOKS: Final = 3
 
 
 class Explorer:
-    """Works through tables, and tells what it holds and whether its answers are right."""
+    """Works through tables, and prints what it holds and whether its answers are right."""
 
     def __init__(
         self, catalog: Subscriber, names: tuple[str, ...], *, sample: Sample, metastore: Hms
@@ -56,15 +56,15 @@ class Explorer:
         }
 
     def do(self, word: str) -> dict[str, object]:
-        """Do what ``word`` says and return what is to be told of it."""
+        """Carry out the phase ``word`` and return its facts."""
         found = self._words[word]()
         stats = self._catalog.stats()
-        told = {
+        facts = {
             "levels": rows_of(self._catalog.topics()),
             "held_bytes": stats.held_bytes,
             "budget_bytes": stats.budget_bytes,
         }
-        return {"did": word, **told, **found}
+        return {"did": word, **facts, **found}
 
     def look(self) -> dict[str, object]:
         """Read the favourites and return how they are followed."""
@@ -88,9 +88,9 @@ class Explorer:
     def _settle(self, *, minimal: bool) -> dict[str, object]:
         """Read and compare until the levels are those of another mode, with ``minimal`` or not."""
         compared = different = 0
-        give_up_at = time.monotonic() + SETTLE_S
+        deadline = time.monotonic() + SETTLE_S
         settled = False
-        while not settled and time.monotonic() < give_up_at:
+        while not settled and time.monotonic() < deadline:
             self._days += 1
             self._sample.add_day(self._names[0], self._days)
             compared += TABLES
@@ -99,9 +99,9 @@ class Explorer:
         return {"compared": compared, "different": different}
 
     def _differences(self, names: tuple[str, ...], *, tries: int = 1) -> int:
-        """Return how many of ``names`` are answered in another way than the metastore does.
+        """Return for how many of ``names`` the answer differs from the metastore.
 
-        Where others change tables between our sync and our look, it takes more than one of these.
+        Where others change tables between sync and look, it takes several tries.
         """
         for _ in range(tries):
             self._catalog.sync()
@@ -117,7 +117,7 @@ class Explorer:
 
 
 def main(folder: Path, statestores: str) -> None:
-    """Do what is asked for; then, until the end, tell when something is followed otherwise."""
+    """Carry out the phases; then print each change of how topics are followed, until the end."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     uri = sys.stdin.readline().strip()
     sample = Sample(uri, DATABASE, location=f"file:{folder}/{DATABASE}")
@@ -142,12 +142,12 @@ def _see(names: tuple[str, ...], statestores: str) -> None:
 
 
 def stay(explorer: Explorer) -> NoReturn:
-    """Go on reading, and tell when topics are followed at other levels, or something is wrong."""
+    """Go on reading, and print when topics are followed at other levels, or something is wrong."""
     last: object = None
     while True:
         try:
             found = explorer.look()
-        except TopicastError as error:  # a process that is away, killed by who tries things
+        except TopicastError as error:  # for example a daemon was killed
             found = {"trouble": str(error)}
         if last not in (None, found):
             _say(**found)

@@ -1,4 +1,4 @@
-"""The job: an ordinary Spark application that writes orders; nothing here knows of Topicast.
+"""The job: an ordinary Spark application that writes orders; nothing in it uses Topicast.
 
 python orders_job_app.py DATABASE
 in:  the name of a step, one a line     out: one JSON object a line
@@ -27,7 +27,7 @@ STEPS: Final = {
 
 
 def main(database: str, lines: Iterable[str]) -> None:
-    """Do the steps that are asked for."""
+    """Run each step that is read."""
     spark = SparkSession.builder.appName("orders job").enableHiveSupport().getOrCreate()
     for line in lines:
         for statement in STEPS[line.strip()]:

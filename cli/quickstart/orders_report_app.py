@@ -1,4 +1,4 @@
-"""The report: an ordinary Spark application that reads; nothing here knows of Topicast.
+"""The report: an ordinary Spark application that reads; nothing in it uses Topicast.
 
 python orders_report_app.py
 in:  a query, one a line     out: one JSON object a line
@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 
 def main(queries: Iterable[str]) -> None:
-    """Answer ``queries``, each by one value or by what Spark calls the error."""
+    """Answer ``queries``, each with one value or with the name of the error in Spark."""
     spark = SparkSession.builder.appName("orders report").enableHiveSupport().getOrCreate()
     for query in queries:
         try:

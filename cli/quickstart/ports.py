@@ -1,6 +1,6 @@
-"""Ports: the usual ones where they are free, else any free one.
+"""The usual ports where they are free, else any free one.
 
-    look: is it free? ──▶ reserve: nobody else who looks now takes it ──▶ a child binds it, later
+    look: is it free? ──▶ reserve: no other quickstart takes it ──▶ a child binds it, later
 
 Two quickstarts that begin together would both find the usual ports free. A reservation is a name
 in Linux's abstract namespace: nothing to clean up, it ends with the process, however that ends.
@@ -17,7 +17,7 @@ ANY: Final = 0
 def usual_or_any(port: int, *, beside: int = 0) -> int:
     """Return ``port`` if it and the ``beside`` ports after it are free, else 0 for any.
 
-    What is returned is reserved for this process until it ends, and for no second call.
+    The port is reserved until this process ends, also against a second call.
     """
     wanted = range(port, port + beside + 1)
     return port if all(map(_is_free, wanted)) and all(map(_reserve, wanted)) else ANY
@@ -34,7 +34,7 @@ def _is_free(port: int) -> bool:
 
 
 def _reserve(port: int) -> bool:
-    """Tell whether ``port`` is nobody's yet; then it is ours. Elsewhere than on Linux: yes."""
+    """Reserve ``port``; return False if it is reserved already. Without Linux always True."""
     if sys.platform != "linux":
         return True
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as name:

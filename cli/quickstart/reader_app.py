@@ -1,4 +1,4 @@
-"""The reader: a Spark driver with a subscriber inside, that says what it sees and when.
+"""The reader: a Spark driver with a subscriber, which prints each change that it sees, and when.
 
     python -m topicast.cli.quickstart.reader_app FOLDER STATESTORES
     in:  metastore URI, "begin", what a report reads, an empty line     out: one JSON object a line
@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from ...subscriber import Subscriber
 from . import orders_report_app
 from .spark_settings import spark_settings
-from .steps import QUERY, STEPS
+from .writer_steps import QUERY, STEPS
 
 NAME: Final = "reader"
 BUDGET: Final = "64MB"
@@ -33,7 +33,7 @@ BEHIND_THE_WRITER: Final = 10  # niceness of our Spark: on few cores the first c
 
 
 def main(folder: Path, statestores: str) -> None:
-    """Follow the steps, let Spark query what they made, then report every change there is."""
+    """Follow the steps, run a query in Spark, then print every further change."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     uri: Future[str] = Future()
     with ThreadPoolExecutor(1) as background:
@@ -59,7 +59,7 @@ def _start_spark(folder: Path, uri: "Future[str]") -> SparkSession:
 
 
 def _stop(spark: "Future[SparkSession]") -> None:
-    with suppress(CancelledError):  # it was not even told where the metastore is
+    with suppress(CancelledError):  # it never got the metastore's address
         spark.result().stop()
 
 
@@ -74,7 +74,7 @@ def _follow(catalog: Subscriber, spark: "Future[SparkSession]") -> None:
     rows, days = spark.result().sql(QUERY).collect()[0]
     _say(answer=f"{rows} orders of {days} days")
     orders_report_app.main(takewhile(str.strip, sys.stdin))
-    for change in catalog.watch("*"):  # from now on: what the story told is told
+    for change in catalog.watch("*"):  # from now on: the steps have been printed
         _say(object=change.object, kind=change.kind, version=change.version)
 
 

@@ -9,7 +9,7 @@ JAVA_OPTIONS: Final = " ".join((*QUICK, "-XX:+UseSerialGC", "-Xshare:auto"))
 
 
 def spark_settings(folder: Path) -> dict[str, str]:
-    """Return the configuration of an application whose files all lie in ``folder``.
+    """Return the configuration of an application that has all its files in ``folder``.
 
     The metastore's address is not in it: it is set when the metastore is there, so that Spark
     and the metastore start side by side.
@@ -34,7 +34,7 @@ def spark_settings(folder: Path) -> dict[str, str]:
 
 
 def write_settings(folder: Path, metastore_uri: str) -> Path:
-    """Write what an ordinary application finds for itself; return where (SPARK_CONF_DIR)."""
+    """Write Spark's configuration for an application; return its folder (SPARK_CONF_DIR)."""
     settings = {**spark_settings(folder), "spark.hadoop.hive.metastore.uris": metastore_uri}
     found = folder / "conf"
     found.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,10 @@
-"""Stack: starts, watches and ends child processes, each by its own process id.
+"""Starts, watches and ends child processes, each by its own process id.
 
     start ──▶ lines, one queue for all children ──▶ Ended ──▶ end: SIGTERM, then SIGKILL
 
-A child and what it starts form a session of their own, so that Ctrl-C reaches us alone, and they
-end with us even if we are killed (``leash``). Invariant: after ``end`` no process of any child's
-session is left. An interrupt is obeyed in ``next`` alone, so none of them is started half.
+A child and its own children form a session, so that Ctrl-C reaches this process alone, and they
+end with it even if it is killed (``die_with_parent``). Invariant: after ``end`` no process of any
+child's session is left. Only ``next`` is interrupted, so no child is left half started.
 """
 
 import ctypes
@@ -22,21 +22,21 @@ from pathlib import Path
 from typing import IO, Final
 
 from ...topics.errors import TopicastError
-from .die_with_parent import leashed
+from .die_with_parent import dying_with_parent
 
 TERM_TIMEOUT_S: Final = 8.0  # Spark stops within 1 s, the metastore within 2 s
 LEFT_TIMEOUT_S: Final = 4.0  # a JVM whose Python is gone notices within 2.2 s
 KILL_TIMEOUT_S: Final = 2.0
 WAIT_TURN_S: Final = 0.02
-INTERRUPT_TURN_S: Final = 0.2  # between two looks whether somebody wants us to end
-LINES_MAX: Final = 10_000  # said and not yet read; a child that floods us waits
+INTERRUPT_TURN_S: Final = 0.2  # between two looks for an interrupt
+LINES_MAX: Final = 10_000  # written and not yet read; a child that writes more waits
 PUT_TURN_S: Final = 0.5
 PR_SET_CHILD_SUBREAPER: Final = 36
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What the child ``name`` said; ``error``: on standard error."""
+    """A line that the child ``name`` wrote; ``error``: on standard error."""
 
     name: str
     text: str
@@ -60,9 +60,9 @@ class _Child:
 
 
 class Stack:
-    """Child processes whose logs lie in ``logs``; a context whose end is theirs.
+    """Child processes with their logs in ``logs``; they end with the context.
 
-    ``interrupted`` tells whether somebody wants us to end.
+    ``interrupted`` returns whether a signal to end has come.
     """
 
     def __init__(self, logs: Path, *, interrupted: Callable[[], bool] = lambda: False) -> None:
@@ -71,7 +71,7 @@ class Stack:
         self._logs = logs
         self._interrupted = interrupted
         self._children: dict[str, _Child] = {}
-        self._said: queue.Queue[Line | Ended] = queue.Queue(LINES_MAX)
+        self._events: queue.Queue[Line | Ended] = queue.Queue(LINES_MAX)
         self._ended_by_us: set[int] = set()
 
     def __enter__(self) -> "Stack":
@@ -83,9 +83,9 @@ class Stack:
     def start(
         self, name: str, command: Sequence[str], *, environment: Mapping[str, str] | None = None
     ) -> None:
-        """Start ``command`` as the child ``name``; what an ended one was called may be reused."""
+        """Start ``command`` as the child ``name``; the name of one that has ended may be reused."""
         process = subprocess.Popen(
-            leashed(command),
+            dying_with_parent(command),
             env={**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -96,10 +96,10 @@ class Stack:
         )
         child = _Child(name, process, tuple(command), self._logs / f"{name}.log")
         self._children[name] = child
-        threading.Thread(target=self._listen, args=(child,), daemon=True).start()
+        threading.Thread(target=self._read_output, args=(child,), daemon=True).start()
 
-    def tell(self, name: str, text: str) -> None:
-        """Write one line to the child's standard input; one that has ended hears nothing."""
+    def write(self, name: str, text: str) -> None:
+        """Write one line to the child's standard input, unless it has ended."""
         pipe = self._children[name].process.stdin
         assert pipe is not None
         with suppress(OSError):
@@ -107,16 +107,16 @@ class Stack:
             pipe.flush()
 
     def next(self, timeout_s: float) -> Line | Ended | None:
-        """Return what was said or happened next; None after ``timeout_s``.
+        """Return the next line or end of a child; None after ``timeout_s``.
 
         Raises:
-            KeyboardInterrupt: somebody wants us to end.
+            KeyboardInterrupt: a signal to end has come.
         """
         deadline = time.monotonic() + timeout_s
         while not self._interrupted():
             left_s = max(deadline - time.monotonic(), 0.0)
             with suppress(queue.Empty):
-                return self._said.get(timeout=min(left_s, INTERRUPT_TURN_S))
+                return self._events.get(timeout=min(left_s, INTERRUPT_TURN_S))
             if left_s <= INTERRUPT_TURN_S:
                 return None
         raise KeyboardInterrupt
@@ -130,7 +130,7 @@ class Stack:
         }
 
     def log(self, name: str) -> Path:
-        """Return the file with what the child said on standard error."""
+        """Return the file with the standard error of the child."""
         return self._children[name].log
 
     def command(self, name: str) -> tuple[str, ...]:
@@ -142,10 +142,10 @@ class Stack:
         log = self.log(ended.name)
         if ended.code < 0:
             how = f"was ended by {signal.Signals(-ended.code).name}, from outside"
-            return TopicastError(f"{ended.name} {how} (all it said: {log})")
+            return TopicastError(f"{ended.name} {how} (its log: {log})")
         lines = [line for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
-        last = lines[-1].removeprefix("error: ") if lines else "it said nothing"
-        return TopicastError(f"{ended.name} ended with code {ended.code}: {last} (all: {log})")
+        last = lines[-1].removeprefix("error: ") if lines else "it wrote nothing"
+        return TopicastError(f"{ended.name} ended with code {ended.code}: {last} (its log: {log})")
 
     def end(self) -> None:
         """End every child, the youngest first, and wait until they are gone."""
@@ -163,7 +163,7 @@ class Stack:
             self.end_one(name)
 
     def end_one(self, name: str) -> None:
-        """End the child ``name`` and what it has started; nothing more is heard of it."""
+        """End the child ``name`` and its own children; nothing more of it is queued."""
         process = self._children[name].process
         self._ended_by_us.add(process.pid)
         if process.poll() is None:
@@ -186,44 +186,44 @@ class Stack:
         with suppress(OSError):
             pipe.close()
 
-    def _listen(self, child: _Child) -> None:
-        """Pass on what a child says until both its outputs are closed, then that it has ended."""
+    def _read_output(self, child: _Child) -> None:
+        """Queue the lines of a child until both its outputs are closed, then its end."""
         errors = threading.Thread(target=self._keep_errors, args=(child,), daemon=True)
         errors.start()
         assert child.process.stdout is not None
-        with child.process.stdout as told:
-            self._pass_on(child, told)
+        with child.process.stdout as lines:
+            self._pass_on(child, lines)
         errors.join()
         self._put(child, Ended(child.name, child.process.wait()))
 
     def _keep_errors(self, child: _Child) -> None:
         assert child.process.stderr is not None
-        with child.process.stderr as told, child.log.open("a", encoding="utf-8") as log:
-            self._pass_on(child, told, log=log)
+        with child.process.stderr as lines, child.log.open("a", encoding="utf-8") as log:
+            self._pass_on(child, lines, log=log)
 
-    def _pass_on(self, child: _Child, told: IO[str], *, log: IO[str] | None = None) -> None:
-        for line in told:
+    def _pass_on(self, child: _Child, lines: IO[str], *, log: IO[str] | None = None) -> None:
+        for line in lines:
             if log is not None:
                 log.write(line)
                 log.flush()
             self._put(child, Line(child.name, line.rstrip("\n"), log is not None))
 
     def _put(self, child: _Child, item: Line | Ended) -> None:
-        """Queue ``item``, wait while the queue is full; of a child that we end, forget it."""
+        """Queue ``item``, wait while the queue is full; discard it if the child is being ended."""
         while child.process.pid not in self._ended_by_us:
             with suppress(queue.Full):
-                self._said.put(item, timeout=PUT_TURN_S)
+                self._events.put(item, timeout=PUT_TURN_S)
                 return
 
 
 def _adopt_orphans() -> None:
-    """Make grandchildren whose parent has died ours, so that we can wait for their end."""
+    """Adopt grandchildren whose parent has died, so that their end can be awaited."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _is_over(session: int, timeout_s: float) -> bool:
-    """Wait until nothing of ``session`` is left, whose leader has ended; tell whether it is so."""
+    """Wait until no process of ``session`` is left; return whether that is so."""
     deadline = time.monotonic() + timeout_s
     while _members(session):
         if time.monotonic() > deadline:

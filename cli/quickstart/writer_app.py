@@ -1,4 +1,4 @@
-"""The writer: a Spark application that changes the catalog, and knows nothing of Topicast.
+"""The writer: a Spark application that changes the catalog; nothing in it uses Topicast.
 
 python -m topicast.cli.quickstart.writer_app FOLDER
 in:  metastore URI, numbers of steps, JOB, then what the job reads     out: one JSON object a line
@@ -15,23 +15,23 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from . import orders_job_app
-from .rounds import JOB, PLAIN
+from .comparison import JOB, PLAIN
 from .spark_settings import spark_settings
-from .steps import FORGET, STEPS
+from .writer_steps import CLEAN_UP, STEPS
 
 
 def main(folder: Path) -> None:
-    """Start Spark, wait for the metastore's address, then run steps as they are asked for."""
+    """Start Spark, wait for the metastore's address, then run each step that is read."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     context = SparkContext(conf=SparkConf().setAll(list(spark_settings(folder).items())))
     try:
         uri = sys.stdin.readline().strip()
         context._jsc.hadoopConfiguration().set("hive.metastore.uris", uri)
         spark = SparkSession(context)
-        spark.sql(FORGET)
+        spark.sql(CLEAN_UP)
         _say(ready=True)
-        for asked in takewhile(lambda line: line.strip() != JOB, sys.stdin):
-            number = int(asked)
+        for line in takewhile(lambda text: text.strip() != JOB, sys.stdin):
+            number = int(line)
             spark.sql(STEPS[number].statement)
             _say(step=number, committed_us=time.time_ns() // 1000)
         orders_job_app.main(PLAIN, sys.stdin)

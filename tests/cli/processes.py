@@ -13,8 +13,8 @@ from typing import Final
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+from topicast.cli.quickstart.console import read_ready
 from topicast.cli.quickstart.ports import ANY, usual_or_any
-from topicast.cli.quickstart.wording import read_ready
 
 END_TIMEOUT_S: Final = 15.0
 

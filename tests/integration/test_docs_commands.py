@@ -17,8 +17,8 @@ from typing import Final
 import pytest
 
 from topicast.catalog.metastore.embedded.java import cache_folder, java_home_for_spark
-from topicast.cli.quickstart.story import PORTS
-from topicast.cli.quickstart.wording import read_ready
+from topicast.cli.quickstart.console import read_ready
+from topicast.cli.quickstart.demo import PORTS
 from topicast.tests.integration.marked import Marked, marked
 from topicast.tests.waiting import until
 

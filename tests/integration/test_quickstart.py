@@ -14,12 +14,12 @@ import pytest
 
 from topicast.catalog.metastore.embedded.java import cache_folder, java_home_for_spark
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.cli.quickstart.chapters import CHAPTERS
-from topicast.cli.quickstart.classes import TRIED, spark_classes
+from topicast.cli.quickstart.class_archive import TRIED, spark_classes
+from topicast.cli.quickstart.demo import PORTS, RIGHT_S
 from topicast.cli.quickstart.explorer_app import TABLES
+from topicast.cli.quickstart.explorer_phases import PHASES
 from topicast.cli.quickstart.ports import LOOPBACK
-from topicast.cli.quickstart.steps import STEPS
-from topicast.cli.quickstart.story import PORTS, RIGHT_S
+from topicast.cli.quickstart.writer_steps import STEPS
 from topicast.tests.integration import offline
 from topicast.tests.integration.marked import Marked, marked
 from topicast.tests.waiting import until
@@ -111,9 +111,9 @@ def check_explorer(said: str) -> None:
         r"It holds ([\d,]+) of ([\d,]+) bytes; everything would take ([\d,]+)", said
     )
     sizes = [[int(size.replace(",", "")) for size in chapter] for chapter in chapters]
-    assert len(sizes) == len(CHAPTERS)
+    assert len(sizes) == len(PHASES)
     assert all(held <= budget < everything for held, budget, everything in sizes)
-    told = dict(zip((word for word, _ in CHAPTERS), levels(said), strict=True))
+    told = dict(zip((word for word, _ in PHASES), levels(said), strict=True))
     assert told["begin"] == {"full", "none"}, "the names, and nothing else"
     assert "minimal" in told["read"]
     assert "minimal" in told["walk"]
@@ -156,7 +156,7 @@ def test_killed_quickstart_takes_everything_with_it(
             QUICKSTART, tmp_path / "output", cwd=tmp_path, environment=os.environ
         ) as running:
             running.says("metastore    ready", timeout_s=60)
-            assert f"port {usual} is taken" in running.said()
+            assert f"port {usual} is in use" in running.said()
             assert len(running.living()) > 5
             running.process.send_signal(signal.SIGKILL)
             until(lambda: not running.living(), timeout_s=20, what="the end of all")

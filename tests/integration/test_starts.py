@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.cli.quickstart.story import PORTS
+from topicast.cli.quickstart.demo import PORTS
 from topicast.tests.integration.marked import marked
 from topicast.tests.waiting import until
 
@@ -34,7 +34,7 @@ def test_two_that_start_at_once_get_ports_of_their_own_and_end_by_ctrl_c(tmp_pat
             running.says("statestored  ready", timeout_s=60)
         ports = [set(re.findall(r"://127\.0\.0\.1:(\d+)", running.said())) for running in both]
         assert ports[0].isdisjoint(ports[1])
-        taken = f"port {PORTS['statestored']} is taken: it gets another"
+        taken = f"port {PORTS['statestored']} is in use: it gets another"
         assert any(taken in running.said() for running in both)
         for running in both:
             running.interrupt()

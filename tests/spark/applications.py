@@ -18,7 +18,7 @@ from typing import Any, Final
 import pyspark
 
 from topicast.catalog.metastore.embedded.java import cache_folder, java_home_for_spark
-from topicast.cli.quickstart.classes import application_environment
+from topicast.cli.quickstart.class_archive import application_environment
 from topicast.cli.quickstart.spark_settings import spark_settings
 
 SPARK: Final = tuple(int(part) for part in pyspark.__version__.split(".")[:2])

@@ -133,7 +133,7 @@ def test_unreachable_driver_is_shown_by_its_name_and_once() -> None:
     )
     lost = _unreachable({"name": "node1:7", "state": "LOST", "lag_s": 9.0})
     assert (lost["application_id"], lost["host"]) == ("node1:7", None)
-    assert "hears nothing" in lost["problem"]
+    assert "receives nothing" in lost["problem"]
     heard = {"registration": "0a", "state": "on"}
     other = {"registration": "0b", "state": "off"}
     assert _each_once([[silent, other], [heard]]) == [heard, other]

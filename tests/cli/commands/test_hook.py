@@ -123,7 +123,7 @@ def test_file_that_is_not_ours_is_left_alone(
 ) -> None:
     monkeypatch.setattr(hook.sysconfig, "get_path", lambda _: str(tmp_path))
     (tmp_path / hook.NAME).write_text("/somewhere\n")
-    assert "is not ours" in str(invoke("install"))
+    assert "was not written by Topicast" in str(invoke("install"))
     invoke("remove")
     assert (tmp_path / hook.NAME).read_text() == "/somewhere\n"
 

@@ -33,7 +33,7 @@ def test_output_and_exit_code_are_the_commands_own() -> None:
 )
 def test_python_that_hears_nothing_of_us_is_told_of(words: tuple[str, ...]) -> None:
     done = run("--", *words, "-c", "pass")
-    assert "no Python loaded us (python -E or -I" in done.stderr
+    assert "no Python has loaded Topicast (python -E or -I" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -69,20 +69,20 @@ def test_what_children_say_comes_by_name_and_errors_go_to_a_log(stack: Stack) ->
 
 def test_child_hears_what_it_is_told(stack: Stack) -> None:
     stack.start("echo", python("print(input().upper(), flush=True)"))
-    stack.tell("echo", "hello")
+    stack.write("echo", "hello")
     assert said(stack).text == "HELLO"
 
 
 def test_telling_an_ended_child_is_no_error(stack: Stack) -> None:
     stack.start("short", python(""))
     end_of(stack)
-    stack.tell("short", "hello")
+    stack.write("short", "hello")
 
 
 def test_failure_names_the_child_its_last_words_and_its_log(stack: Stack) -> None:
     stack.start("one", python(SAYS + "; sys.exit(3)"))
     failure = stack.failure(end_of(stack))
-    assert str(failure) == f"one ended with code 3: no such port (all: {stack.log('one')})"
+    assert str(failure) == f"one ended with code 3: no such port (its log: {stack.log('one')})"
 
 
 def test_failure_names_the_signal(stack: Stack) -> None:
@@ -106,7 +106,7 @@ def test_end_reaches_what_an_ended_child_left_behind(tmp_path: Path) -> None:
     with Stack(tmp_path) as stack:
         stack.start("parent", python(LEAVES_A_CHILD))
         grandchild = int(said(stack).text)
-        stack.tell("parent", "")
+        stack.write("parent", "")
         until(lambda: not stack.pids(), what="the parent's end")
         assert not is_gone(grandchild)
     until(lambda: is_gone(grandchild), what="the grandchild's end")

@@ -1,4 +1,4 @@
-"""Members: the commands that show who follows which topic, at which level, and why."""
+"""The commands that show topics, and the subscribers that follow them, at which level and why."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -13,7 +13,7 @@ from ..flags import settings, statestores_option
 from ..operator import Facts, Operator, at_each
 from ..output import DONE, EXIT_CODES, Cell, Output, complain, exit_code, output_option
 
-NAMED_MAX: Final = 8  # subscribers that an error names
+NAMED_MAX: Final = 8  # subscribers that an error lists
 BY_LEVEL: Final = ("name", "registration", "state", "statestored", "level", "count", "topics")
 WHY_COLUMNS: Final = ("level", "bytes", "full_bytes", "hits", "why")
 
@@ -29,7 +29,7 @@ Record = dict[str, Any]
     default=None,
     help="Show the levels that a subscriber chose, and its reasons; the only one if none is named.",
 )
-@statestores_option("the first that answers is asked, with --why each")
+@statestores_option("the first that answers is used, with --why all")
 @output_option()
 def topics(why: str | None, statestores: str, output: str) -> int:
     """Show every topic of the statestored: its version, its bytes and members at each level.
@@ -51,10 +51,10 @@ def topics(why: str | None, statestores: str, output: str) -> int:
 
 @click.command(context_settings=settings(), epilog=EXIT_CODES)
 @click.option("--topics", "by_topic", is_flag=True, help="Show the topics of each, by level.")
-@statestores_option("each is asked")
+@statestores_option("all are used")
 @output_option()
 def subscribers(*, by_topic: bool, statestores: str, output: str) -> int:
-    """Show who is connected to each statestored, and how far behind each one is."""
+    """Show the subscribers of each statestored, and how far behind each one is."""
     addresses = parse_addresses(statestores, setting="statestores")
     found, failures = at_each(addresses, _by_level if by_topic else _members)
     complain_of(failures)
@@ -68,18 +68,18 @@ def subscribers(*, by_topic: bool, statestores: str, output: str) -> int:
 
 
 def readers_of(visit: Operator) -> list[Record]:
-    """Return the readers of a hub, each with what the hub knows of it."""
+    """Return a record for each reader of a hub."""
     return [one for one in _members(visit) if one["role"] == "reader"]
 
 
 def complain_of(failures: list[LinkError]) -> None:
-    """Say which hubs did not answer."""
+    """Print which hubs did not answer."""
     for error in failures:
         complain(str(error))
 
 
 def code_of(failures: list[LinkError]) -> int:
-    """Return what a command ends with, that got answers from the other hubs."""
+    """Return the exit code of a command to which the other hubs have answered."""
     return exit_code(failures[-1]) if failures else DONE
 
 
@@ -93,10 +93,10 @@ def _print_topics(facts: Facts, printed: Output, output: str) -> None:
 
 def _print_reasons(visit: Operator, reader: Record, output: str) -> None:
     try:
-        told = _records(visit.hub(f"topics@{reader['registration']}"))
+        found = _records(visit.hub(f"topics@{reader['registration']}"))
     except NotReady as error:
         raise NotReady(f"{reader['name']} did not answer: is it stopped, or too busy?") from error
-    records = [{"topic": one.pop("id"), **one} for one in told]
+    records = [{"topic": one.pop("id"), **one} for one in found]
     about = {name: reader[name] for name in ("name", "registration", "held_bytes", "budget_bytes")}
     text = f"{reader['name']} holds {reader['held_bytes']} of its {reader['budget_bytes']} bytes"
     Output(output).document({**about, "topics": records}, text=text)
@@ -105,7 +105,7 @@ def _print_reasons(visit: Operator, reader: Record, output: str) -> None:
 
 
 def _alike(records: Iterable[Record]) -> list[list[Cell]]:
-    """Return one row for all topics of which the same is told, by level, the largest first."""
+    """Return one row for all topics with the same facts, by level, the largest first."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     for one in records:
         groups.setdefault(tuple(one[name] for name in WHY_COLUMNS), []).append(one["topic"])
@@ -116,25 +116,25 @@ def _alike(records: Iterable[Record]) -> list[list[Cell]]:
 
 
 def _meant(readers: list[Record], named: str) -> Record:
-    """Return the reader that is meant.
+    """Return the reader with this name, or with a registration that begins so.
 
     Raises:
-        NoSuchObject: nobody is.
-        UsageError: several are.
-        LinkError: it does not hear its hub any more.
+        NoSuchObject: there is none.
+        UsageError: there are several.
+        LinkError: it has lost its hub.
     """
     found = [one for one in readers if one["name"] == named] or [
         one for one in readers if named == "" or one["registration"].startswith(named)
     ]
     if not found:
         raise NoSuchObject(f"subscriber {named}" if named else "a subscriber at this statestored")
-    found = [one for one in found if one["state"] != "LOST"] or found[:1]  # it may have moved on
+    found = [one for one in found if one["state"] != "LOST"] or found[:1]  # it may have moved
     if len(found) > 1:
         names = [f"{one['name']} ({one['registration'][:8]})" for one in found[:NAMED_MAX]]
         more = ", …" if len(found) > NAMED_MAX else ""
-        raise UsageError(f"say which subscriber, as --why=NAME: {', '.join(names)}{more}")
+        raise UsageError(f"name a subscriber, as --why=NAME: {', '.join(names)}{more}")
     if found[0]["state"] == "LOST":
-        raise LinkError(f"{found[0]['name']} has not been heard of for {found[0]['lag_s']} s")
+        raise LinkError(f"{found[0]['name']} has sent nothing for {found[0]['lag_s']} s")
     return found[0]
 
 
@@ -148,21 +148,21 @@ def _levels_of(visit: Operator, reader: Record) -> list[Record]:
         joined = _records(visit.hub(f"joined@{reader['registration']}"))
     except UsageError:  # it has just left
         return []
-    who = {name: reader[name] for name in ("name", "registration", "state", "statestored")}
+    about = {name: reader[name] for name in ("name", "registration", "state", "statestored")}
     topics = {
         level: sorted(one["topic"] for one in joined if one["level"] == level)
         for level in reversed(LEVELS)
     }
     return [
-        {**who, "level": level, "count": len(found), "topics": found}
+        {**about, "level": level, "count": len(found), "topics": found}
         for level, found in topics.items()
         if found
     ]
 
 
 def _members(visit: Operator) -> list[Record]:
-    told = _records(visit.hub("subscribers"))
-    return [{**one, "statestored": str(visit.address)} for one in told]
+    found = _records(visit.hub("subscribers"))
+    return [{**one, "statestored": str(visit.address)} for one in found]
 
 
 def _records(facts: Facts) -> list[Record]:
@@ -170,7 +170,7 @@ def _records(facts: Facts) -> list[Record]:
 
 
 def _shown(record: Record) -> Record:
-    """Return a record as it is shown to eyes."""
+    """Return a record as it is shown in a table."""
     if "topics" not in record or not isinstance(record["topics"], list):
         return record
     short = {"registration": record["registration"][:8], "topics": _ranges(record["topics"])}

@@ -1,4 +1,4 @@
-"""Rounds: what a job writes and what a report then answers, in plain Spark and attached. Pure.
+"""What a job writes and what a report then answers, in plain Spark and attached. Pure.
 
 job: a step ──▶ report: a question ──▶ plain: whatever it is; attached: right, or it fails
 """
@@ -11,17 +11,17 @@ from typing import Final
 from ..output import aligned
 
 BEGINNING: Final = (
-    "Two ordinary Spark applications: a job that writes orders, and a report that reads them. No "
-    "line of theirs knows of Topicast, and nobody types REFRESH. They run as they are, in the "
-    "writer's and the reader's Spark, and a second time under 'topicast run'."
+    "Two ordinary Spark applications: a job that writes orders, and a report that reads them. "
+    "Neither uses Topicast, and neither runs REFRESH. They run as they are, in the writer's and "
+    "the reader's Spark, and a second time under 'topicast run'."
 )
 ENDING: Final = (
-    "Each report was asked once the job was done, the plain one last; 'after' is how long after "
-    "the write the answer under 'topicast run' was there."
+    "Each report ran once the job was done, the plain one last; 'after' is how long after the "
+    "write the report under 'topicast run' had answered."
 )
 TEXT_WIDTH_MAX: Final = 78
-HEAD: Final = ("the job", "the report asks", "plain Spark", "topicast run", "after")
-JOB: Final = "job"  # the word after which the writer runs the job
+HEAD: Final = ("the job", "the query", "plain Spark", "topicast run", "after")
+JOB: Final = "job"  # the line after which the writer runs the job
 PLAIN: Final = "plain"  # databases, and how they are written
 ATTACHED: Final = "attached"
 COUNT: Final = "SELECT count(*) FROM {}.orders"
@@ -30,7 +30,7 @@ LONG: Final = ("FAILED_READ_FILE.", ".WITH_SUGGESTION")  # around the names of t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """A step of the job, what the report is asked after it, and what is right."""
+    """A step of the job, the query of the report after it, and the right answer."""
 
     step: str
     did: str
@@ -41,7 +41,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """What came of a round; ``after_s``: from the job's word that it is done to the answer."""
+    """The answers of a round; ``after_s``: from the end of the job's step to the answer."""
 
     round: Round
     plain: str
@@ -69,7 +69,7 @@ ROUNDS: Final = (
 
 
 def lines_of(rounds: Sequence[Answered], *, width: int) -> list[str]:
-    """Return a table, or where that is too wide a paragraph for each round."""
+    """Return a table, or a paragraph for each round if it is too wide."""
     right = [one.round.right for one in rounds]
     rows = [_row(one, before) for one, before in zip(rounds, ["", *right], strict=False)]
     table = aligned([HEAD, *rows])
@@ -84,7 +84,7 @@ def wrapped(text: str, *, width: int) -> str:
 
 
 def verdict(rounds: Iterable[Answered]) -> str:
-    """Return what is wrong with the attached report's answers; empty: nothing."""
+    """Return which answers of the attached report are wrong; empty if none."""
     wrong = [
         f"after the job {one.round.did} it answered {one.attached}, not {one.round.right}"
         for one in rounds
@@ -99,7 +99,7 @@ def _row(one: Answered, before: str) -> tuple[str, ...]:
 
 
 def _shown(answer: str, asked: Round, before: str) -> str:
-    """Return an answer in short, and whether it is what was right before, or plainly wrong."""
+    """Return an answer in short, marked if it is the right one of before, or wrong."""
     if not answer.isdecimal():
         return answer.removeprefix(LONG[0]).removesuffix(LONG[1])
     remark = "" if answer == asked.right else ": old" if answer == before else ": wrong"

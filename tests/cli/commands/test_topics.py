@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from topicast.cli.commands.members import _meant
+from topicast.cli.commands.topics import _meant
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.conftest import Served
@@ -109,7 +109,7 @@ def test_why_of_nobody_or_of_several_says_so(told: str) -> None:
     with Subscriber(told, name="spark-9", timeout_s=30):
         done = topicast("topics", "--why", where)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "say which subscriber, as --why=NAME: spark-7 (" in done.stderr
+    assert "name a subscriber, as --why=NAME: spark-7 (" in done.stderr
     assert "spark-9 (" in done.stderr
 
 
@@ -120,7 +120,7 @@ def test_subscriber_that_moved_on_is_the_one_that_is_heard(told: str) -> None:
     lost = {"name": "a", "registration": "0a", "state": "LOST", "lag_s": 9.0}
     moved = {**lost, "state": "LIVE", "lag_s": 0.1}
     assert _meant([lost, moved], "a") == moved
-    with pytest.raises(LinkError, match=r"a has not been heard of for 9.0 s"):
+    with pytest.raises(LinkError, match=r"a has sent nothing for 9.0 s"):
         _meant([lost], "a")
 
 

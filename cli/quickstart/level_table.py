@@ -1,4 +1,4 @@
-"""Levels: a small table of what a subscriber follows, and why. Pure."""
+"""A small table of the levels at which a subscriber follows topics, and why."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ Row = tuple[str, int, int, str]
 def rows_of(topics: Iterable[TopicInfo]) -> list[Row]:
     """Return one row for topics of one level and one kind of reason, the highest level first.
 
-    Numbers in reasons differ from topic to topic: the one that takes most bytes speaks for all.
+    Numbers in reasons differ from topic to topic: the reason of the largest topic stands for all.
     """
     groups: dict[tuple[int, str], list[TopicInfo]] = {}
     for one in topics:

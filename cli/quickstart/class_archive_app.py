@@ -1,6 +1,6 @@
-"""A short application that does what others do, so that the JVM writes down what that needs.
+"""A short Spark application, from which the JVM records which classes applications need.
 
-Run: python -m topicast.cli.quickstart.classes_app FOLDER, with what ``classes`` sets.
+Run: python -m topicast.cli.quickstart.class_archive_app FOLDER, with what ``class_archive`` sets.
 """
 
 import sys

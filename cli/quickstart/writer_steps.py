@@ -1,7 +1,7 @@
-"""Steps: what the writer does in Spark SQL, and how the reader knows that it sees it. Plain data.
+"""The changes that the writer makes in Spark SQL, and how the reader detects each. Plain data.
 
 The writer runs ``statement``; the reader waits until ``seen`` finds the change in its catalog and
-returns what it saw, in words.
+describes it.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from ...topics.errors import NoSuchObject
 from ...topics.objects.tables import Table
 
 DATABASE: Final = "shop"
-FORGET: Final = f"DROP DATABASE IF EXISTS {DATABASE} CASCADE"
+CLEAN_UP: Final = f"DROP DATABASE IF EXISTS {DATABASE} CASCADE"
 QUERY: Final = f"SELECT count(*), count(DISTINCT ds) FROM {DATABASE}.orders"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from topicast.cli.quickstart import orders_job_app, orders_report_app
-from topicast.cli.quickstart.rounds import (
+from topicast.cli.quickstart.comparison import (
     BEGINNING,
     ENDING,
     ROUNDS,
@@ -18,11 +18,11 @@ from topicast.cli.quickstart.rounds import (
 
 PLAIN = ("2000", "2000", "FAILED_READ_FILE.FILE_NOT_EXIST", "UNRESOLVED_COLUMN.WITH_SUGGESTION")
 TABLE = [
-    "the job             the report asks  plain Spark        topicast run  after",
-    "makes 2,000 orders  how many?        2,000              2,000         0.25 s",
-    "appends 1,000       how many?        2,000: old         3,000         0.25 s",
-    "overwrites: 500     how many?        FILE_NOT_EXIST     500           0.25 s",
-    "adds a column, tip  how many tips?   UNRESOLVED_COLUMN  20            0.25 s",
+    "the job             the query       plain Spark        topicast run  after",
+    "makes 2,000 orders  how many?       2,000              2,000         0.25 s",
+    "appends 1,000       how many?       2,000: old         3,000         0.25 s",
+    "overwrites: 500     how many?       FILE_NOT_EXIST     500           0.25 s",
+    "adds a column, tip  how many tips?  UNRESOLVED_COLUMN  20            0.25 s",
 ]
 
 

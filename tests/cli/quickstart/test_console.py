@@ -1,4 +1,4 @@
-from topicast.cli.quickstart.wording import (
+from topicast.cli.quickstart.console import (
     BEFORE,
     WIDTH_MAX,
     WIDTH_MIN,

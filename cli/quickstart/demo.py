@@ -1,4 +1,4 @@
-"""Story: what the quickstart shows, in the order in which things happen.
+"""The demonstration of the quickstart, in the order in which things happen.
 
 metastore, statestored, writer, reader start side by side
 ──▶ catalogd ──▶ one change after another: committed, seen ──▶ summary ──▶ explorer
@@ -17,14 +17,14 @@ from ...catalog.metastore.embedded.java import cache_folder, java_home_for_spark
 from ...topics.errors import NotReady
 from ...topics.settings import parse_addresses
 from ..operator import Operator
-from .chapters import BEGIN, CHAPTERS, STAY, TURNS, followed, lines_of
-from .classes import application_environment
+from .class_archive import application_environment
+from .comparison import ATTACHED, JOB, PLAIN, ROUNDS, Answered, Round
+from .console import Seen, commands, read_ready, shortened, width
+from .explorer_phases import BEGIN, MODES, PHASES, STAY, followed, lines_of
 from .ports import usual_or_any
-from .rounds import ATTACHED, JOB, PLAIN, ROUNDS, Answered, Round
 from .spark_settings import write_settings
 from .stack import Ended, Line, Stack
-from .steps import QUERY, STEPS
-from .wording import Seen, commands, read_ready, shortened, width
+from .writer_steps import QUERY, STEPS
 
 METASTORE: Final = "metastore"
 STATESTORED: Final = "statestored"
@@ -43,14 +43,14 @@ PORTS: Final = {  # the usual ones; statestored takes the next one for data as w
 }
 START_TIMEOUT_S: Final = 240.0  # the first start of all fetches a jar and prepares a database
 STEP_TIMEOUT_S: Final = 30.0
-RIGHT_S: Final = 10.0  # for the attached report to answer right; it is asked again and again
+RIGHT_S: Final = 10.0  # for the attached report to answer right; its query is repeated
 TURN_S: Final = 1.0
 
 Say = Callable[[str], None]
 
 
-class Story:
-    """Tells the story of one stack, whose files lie in ``folder``."""
+class Demo:
+    """Runs the demonstration on one stack, with all files in ``folder``."""
 
     def __init__(self, stack: Stack, folder: Path, *, say: Say) -> None:
         self._stack = stack
@@ -64,10 +64,10 @@ class Story:
         self.addresses: dict[str, dict[str, str]] = {}
 
     def begin(self) -> None:
-        """Start everything; return when all of it serves.
+        """Start every process; return when all of them serve.
 
         Raises:
-            TopicastError: a child ended; names it, its last words and its log.
+            TopicastError: a child ended; it names the child, its last line and its log.
             NotReady: something took too long.
         """
         java_home = java_home_for_spark(cache_folder())
@@ -78,14 +78,14 @@ class Story:
             state_store_port=ports[STATESTORED],
             webserver_port=ports["statestored's pages"],
         )
-        said = partial(self._tell, "spark")
-        environment = self._environment = application_environment(java_home, say=said)
+        report = partial(self._print, "spark")
+        environment = self._environment = application_environment(java_home, say=report)
         self._start_app(WRITER, environment)
         self._until(lambda: STATESTORED in self.addresses, what=STATESTORED)
         self._start_app(READER, environment, self.statestores)
         self._until(lambda: METASTORE in self.addresses, what="the metastore")
         for app in (WRITER, READER):
-            self._stack.tell(app, self.metastore_uri)
+            self._stack.write(app, self.metastore_uri)
         self._start_daemon(
             CATALOGD,
             catalog_service_port=ports[CATALOGD],
@@ -95,91 +95,91 @@ class Story:
             state_dir=self._folder / "catalogd",
         )
         self._until(lambda: CATALOGD in self.addresses, what=CATALOGD)
-        self._until(lambda: self._said(READER, "ready"), what="the reader's subscriber")
-        self._until(lambda: self._said(WRITER, "ready"), what="the writer's Spark")
-        self._stack.tell(READER, "begin")
-        self._until(lambda: self._said(READER, "begun"), what="the reader's first sync")
+        self._until(lambda: self._has(READER, "ready"), what="the reader's subscriber")
+        self._until(lambda: self._has(WRITER, "ready"), what="the writer's Spark")
+        self._stack.write(READER, "begin")
+        self._until(lambda: self._has(READER, "begun"), what="the reader's first sync")
 
-    def tell_steps(self) -> list[Seen]:
+    def run_steps(self) -> list[Seen]:
         """Run every step, one after the other; return how each went."""
-        return [self._tell_step(number) for number in range(len(STEPS))]
+        return [self._run_step(number) for number in range(len(STEPS))]
 
-    def tell_query(self) -> str:
-        """Return what the reader's own Spark answered to its query."""
-        self._tell(READER, f"asks its own Spark: {QUERY}")
-        self._until(lambda: self._said(READER, "answer"), what="the reader's Spark")
+    def run_query(self) -> str:
+        """Return the answer of the reader's own Spark to its query."""
+        self._print(READER, f"queries its own Spark: {QUERY}")
+        self._until(lambda: self._has(READER, "answer"), what="the reader's Spark")
         answer = str(self._fact(READER, "answer")["answer"])
-        self._tell(READER, answer)
+        self._print(READER, answer)
         return answer
 
     def start_explorer(self) -> None:
-        """Start the driver with the small budget; it makes the tables that it is to read."""
-        self._start_app(EXPLORER, {}, self.statestores, what="and makes tables to read")
-        self._stack.tell(EXPLORER, self.metastore_uri)
-        self._stack.tell(EXPLORER, BEGIN)
+        """Start the driver with the small budget; it creates the tables that it reads."""
+        self._start_app(EXPLORER, {}, self.statestores, what="and creates tables to read")
+        self._stack.write(EXPLORER, self.metastore_uri)
+        self._stack.write(EXPLORER, BEGIN)
 
     def explore(self) -> Iterator[list[str]]:
-        """Yield each chapter of the explorer as lines, once it is through with it."""
-        for word, title in CHAPTERS:
-            if word in TURNS:
+        """Yield each phase of the explorer as lines, when it is done."""
+        for word, title in PHASES:
+            if word in MODES:
                 self._order("mode", word)
             if word != BEGIN:
-                self._stack.tell(EXPLORER, word)
-            done = partial(self._said, EXPLORER, "did", word)
+                self._stack.write(EXPLORER, word)
+            done = partial(self._has, EXPLORER, "did", word)
             self._until(done, what=f"the explorer ({word})")
-            told = self._fact(EXPLORER, "did", word)
-            yield lines_of(title, told, all_bytes=self._bytes_at_full())
-        self._stack.tell(EXPLORER, STAY)
+            facts = self._fact(EXPLORER, "did", word)
+            yield lines_of(title, facts, all_bytes=self._bytes_at_full())
+        self._stack.write(EXPLORER, STAY)
 
     def start_applications(self) -> None:
         """Start the job and the report attached, and the same scripts in writer and reader."""
         self._start_attached(JOB, ATTACHED)
         self._start_attached(REPORT)
-        self._stack.tell(WRITER, JOB)
+        self._stack.write(WRITER, JOB)
         for job in (WRITER, JOB):
-            self._stack.tell(job, ROUNDS[0].step)
-        self._stack.tell(REPORT, QUERY)  # the first query of a driver takes seconds
+            self._stack.write(job, ROUNDS[0].step)
+        self._stack.write(REPORT, QUERY)  # the first query of a driver takes seconds
 
     def compare(self) -> Iterator[Answered]:
-        """Yield each round: the jobs write, the reports are asked, the plain one last."""
-        self._until(lambda: self._said(REPORT, "answered"), what="the report's Spark")
+        """Yield each round: the jobs write, the reports answer, the plain one last."""
+        self._until(lambda: self._has(REPORT, "answered"), what="the report's Spark")
         for number, one in enumerate(ROUNDS):
             for job in (WRITER, JOB):
                 if number:
-                    self._stack.tell(job, one.step)
+                    self._stack.write(job, one.step)
                 self._await_step(job, one.step)
             done_at = time.monotonic()
-            attached = self._ask_until_right(one)
+            attached = self._query_until_right(one)
             after_s = time.monotonic() - done_at
-            plain = self._ask(READER, one.query.format(PLAIN))
+            plain = self._query(READER, one.query.format(PLAIN))
             yield Answered(round=one, plain=plain, attached=attached, after_s=after_s)
 
     def end_applications(self) -> None:
-        """Let job, report and writer go: their work is done, and each takes half a gigabyte.
+        """End job, report and writer: their work is done, and each takes half a gigabyte.
 
-        The reader stops its Spark and goes on telling what it sees.
+        The reader stops its Spark and goes on printing what it sees.
         """
-        self._stack.tell(READER, "")
+        self._stack.write(READER, "")
         self._stack.finish(REPORT, JOB, WRITER)
 
     def keep_up(self) -> NoReturn:
-        """Show every further change, until somebody interrupts."""
+        """Print every further change, until an interrupt."""
         while True:
             happened = self._stack.next(TURN_S)
             if isinstance(happened, Ended):
-                self._tell_end(happened)
+                self._print_end(happened)
             elif isinstance(happened, Line) and not happened.error:
-                self._tell_news(happened.name, json.loads(happened.text))
+                self._print_news(happened.name, json.loads(happened.text))
 
-    def _tell_news(self, name: str, news: dict[str, Any]) -> None:
+    def _print_news(self, name: str, news: dict[str, Any]) -> None:
         if "object" in news:
-            self._tell(name, f"saw {news['object']}: {news['kind']}")
+            self._print(name, f"saw {news['object']}: {news['kind']}")
         elif "trouble" in news:
-            self._tell(name, f"waits: {news['trouble']}")
+            self._print(name, f"waits: {news['trouble']}")
         elif "follows" in news:
-            self._tell(name, followed(news))
+            self._print(name, followed(news))
 
-    def what_next(self) -> list[str]:
+    def commands_to_try(self) -> list[str]:
         """Return what to try, as commands that work when pasted."""
         return commands(
             self.statestores,
@@ -202,7 +202,7 @@ class Story:
         usual = PORTS[name]
         port = usual_or_any(usual, beside=1 if name == STATESTORED else 0)
         if not port:
-            self._tell(name, f"port {usual} is taken: it gets another")
+            self._print(name, f"port {usual} is in use: it gets another")
         return port
 
     def _start_metastore(self, port: int) -> None:
@@ -212,13 +212,13 @@ class Story:
 
     def _start_daemon(self, name: str, **flags: object) -> None:
         given = [f"--{flag}={value}" for flag, value in flags.items()]
-        self._tell(name, "starts")
+        self._print(name, "starts")
         self._stack.start(name, [sys.executable, "-m", "topicast.cli.daemons", name, *given])
 
     def _start_app(
         self, name: str, environment: dict[str, str], *more: str, what: str = "Spark"
     ) -> None:
-        self._tell(name, f"starts {what}")
+        self._print(name, f"starts {what}")
         folder = self._folder / name
         (folder / "scratch").mkdir(parents=True, exist_ok=True)
         module = f"topicast.cli.quickstart.{name}_app"
@@ -228,7 +228,7 @@ class Story:
     def _start_attached(self, name: str, *arguments: str) -> None:
         script = Path(__file__).with_name(f"orders_{name}_app.py")
         words = " ".join(("topicast run -- python", script.name, *arguments))
-        self._tell(name, f"starts: {words}")
+        self._print(name, f"starts: {words}")
         folder = self._folder / name
         (folder / "scratch").mkdir(parents=True, exist_ok=True)
         run = [sys.executable, "-m", "topicast.cli.main", "run", "--statestores", self.statestores]
@@ -237,20 +237,20 @@ class Story:
         self._stack.start(name, command, environment=self._environment | settings)
 
     def _await_step(self, job: str, step: str) -> None:
-        self._until(lambda: self._said(job, "did", step), what=f"the {job}'s step {step!r}")
+        self._until(lambda: self._has(job, "did", step), what=f"the {job}'s step {step!r}")
 
-    def _ask_until_right(self, one: Round) -> str:
-        """Return what the attached report answers, at once or later."""
+    def _query_until_right(self, one: Round) -> str:
+        """Return the answer of the attached report; repeat its query while it is wrong."""
         deadline = time.monotonic() + RIGHT_S
         while True:
-            answer = self._ask(REPORT, one.query.format(ATTACHED))
+            answer = self._query(REPORT, one.query.format(ATTACHED))
             if answer == one.right or time.monotonic() > deadline:
                 return answer
 
-    def _ask(self, report: str, query: str) -> str:
+    def _query(self, report: str, query: str) -> str:
         answers = self._facts[report]
         known = len(answers)
-        self._stack.tell(report, query)
+        self._stack.write(report, query)
         self._until(
             lambda: any("answered" in fact for fact in answers[known:]),
             what=f"the {report}'s answer to {query}",
@@ -263,30 +263,30 @@ class Story:
             visit.order(words[0], words[1:], who="quickstart")
 
     def _bytes_at_full(self) -> int:
-        """Return what everything takes at level full, as the hub knows it."""
+        """Return the bytes of all topics at level full, from the hub."""
         with Operator(parse_addresses(self.statestores), timeout_s=STEP_TIMEOUT_S) as visit:
             topics = visit.hub("topics")
         at = topics.columns.index("full_bytes")
         return sum(int(row[at] or 0) for row in topics.rows)
 
-    def _tell_step(self, number: int) -> Seen:
+    def _run_step(self, number: int) -> Seen:
         step = STEPS[number]
-        self._stack.tell(WRITER, str(number))
+        self._stack.write(WRITER, str(number))
         self._until(
-            lambda: self._said(WRITER, "step", number) and self._said(READER, "step", number),
+            lambda: self._has(WRITER, "step", number) and self._has(READER, "step", number),
             what=f"step {number + 1} ({step.title})",
             timeout_s=STEP_TIMEOUT_S,
         )
         committed, saw = self._fact(WRITER, "step", number), self._fact(READER, "step", number)
         after_s = max(0, saw["seen_us"] - committed["committed_us"]) / 1e6
-        self._tell(WRITER, shortened(step.statement, width()))
-        self._tell(READER, shortened(f"{after_s:.3f} s later: {saw['saw']}", width()))
+        self._print(WRITER, shortened(step.statement, width()))
+        self._print(READER, shortened(f"{after_s:.3f} s later: {saw['saw']}", width()))
         return Seen(title=step.title, saw=saw["saw"], after_s=after_s)
 
     def _until(
         self, done: Callable[[], bool], *, what: str, timeout_s: float = START_TIMEOUT_S
     ) -> None:
-        """Take in what the children say until ``done``."""
+        """Take in the lines of the children until ``done``."""
         deadline = time.monotonic() + timeout_s
         while not done():
             if time.monotonic() > deadline:
@@ -299,27 +299,27 @@ class Story:
 
     def _take(self, line: Line) -> None:
         if line.name == METASTORE and line.error:
-            self._tell(METASTORE, line.text)
+            self._print(METASTORE, line.text)
         elif line.error:
-            return  # it is in the child's log
+            return  # it is in the log of the child
         elif line.text.startswith("ready "):
             self.addresses[line.name] = read_ready(line.text)
-            self._tell(line.name, line.text)
+            self._print(line.name, line.text)
         elif line.name in self._facts:
             self._facts[line.name].append(json.loads(line.text))
             if "ready" in self._facts[line.name][-1]:
-                self._tell(line.name, "is ready")
+                self._print(line.name, "is ready")
 
-    def _said(self, name: str, key: str, value: object = None) -> bool:
+    def _has(self, name: str, key: str, value: object = None) -> bool:
         return any(key in f and value in {None, f[key]} for f in self._facts[name])
 
     def _fact(self, name: str, key: str, value: object = None) -> dict[str, Any]:
         return next(f for f in self._facts[name] if key in f and value in {None, f[key]})
 
-    def _tell(self, who: str, what: str) -> None:
-        self._say(f"{time.monotonic() - self._begun:6.1f} s  {who:<11}  {what}")
+    def _print(self, name: str, text: str) -> None:
+        self._say(f"{time.monotonic() - self._begun:6.1f} s  {name:<11}  {text}")
 
-    def _tell_end(self, ended: Ended) -> None:
-        self._tell(ended.name, str(self._stack.failure(ended)))
+    def _print_end(self, ended: Ended) -> None:
+        self._print(ended.name, str(self._stack.failure(ended)))
         command = " ".join(self._stack.command(ended.name))
-        self._tell(ended.name, f"start it again: {command}")
+        self._print(ended.name, f"restart it with: {command}")

