@@ -89,7 +89,7 @@ def test_drivers_are_switched_by_name_at_once_and_rules_are_shown(
         assert shown[1] == {"applications": "etl-*", "state": "dry-run"}
         until(obeyed("dry-run"), timeout_s=20, what="the canary")
         with Subscriber(served.statestores, timeout_s=30) as later:
-            assert later.driver.wanted("other") == "off", "who comes later obeys, too"
+            assert later.driver.wanted("other") == "off", "the rule holds for later drivers, too"
             assert later.driver.wanted("etl-8") == "dry-run"
             assert "\0drivers" not in "".join(later.databases())
     finally:
