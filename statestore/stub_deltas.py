@@ -24,12 +24,12 @@ def stub_bytes(entries: Iterable[Entry]) -> int:
 def brought(topic: Topic, chunk: Chunk, *, from_version: int, stub_bytes: int) -> Delta:
     """Return the stubs of what a catch-up brought, once ``chunk`` has ended it.
 
-    They are the changes after ``from_version``. An invalidate-all marker (``horizon``) takes their
-    place if they have too many bytes, or if tombstones may be missing: after a snapshot, whose
-    ``from_version`` is 0, and below the floor.
+    They are the changes after ``from_version``. An invalidate-all marker takes their place if they
+    have too many bytes, or if tombstones may be missing: after a snapshot, whose ``from_version``
+    is 0, and below the floor.
     """
-    horizon = from_version < max(topic.floor, 1) or stub_bytes > STUBS_BYTES_MAX
-    entries = () if horizon else tuple(map(stub, topic.since(from_version)))
+    invalidate_all = from_version < max(topic.floor, 1) or stub_bytes > STUBS_BYTES_MAX
+    entries = () if invalidate_all else tuple(map(stub, topic.since(from_version)))
     return Delta(
         topic=chunk.topic,
         level=FULL,
@@ -42,5 +42,5 @@ def brought(topic: Topic, chunk: Chunk, *, from_version: int, stub_bytes: int) -
         source=SOURCE_CATCH_UP,
         entries=entries,
         stubbed=True,
-        horizon=horizon,
+        invalidate_all=invalidate_all,
     )

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from typing import Final
 
 from ..topics.entries import FULL
-from ..topics.wire.header import HORIZON, PROTOCOL, PROTOCOL_MIN, Header
+from ..topics.wire.header import INVALIDATE_ALL, PROTOCOL, PROTOCOL_MIN, Header
 from ..topics.wire.messages import (
     Announce,
     Bye,
@@ -86,8 +86,8 @@ def delta_fault(header: Header) -> Refused | None:
     """Return why a delta of the announced start cannot be filed; None if it can."""
     if header.level != FULL:
         problem = "a publisher sends at level full only, the hub strips values itself"
-    elif header.flags == HORIZON:
-        problem = "flag horizon needs flag stubbed at level full"
+    elif header.flags == INVALIDATE_ALL:
+        problem = "flag invalidate_all needs flag stubbed at level full"
     elif header.floor > header.to_version:
         problem = f"floor {header.floor} is above version {header.to_version}"
     else:
@@ -97,8 +97,8 @@ def delta_fault(header: Header) -> Refused | None:
 
 def chunk_fault(chunk: Chunk) -> Refused | None:
     """Return why a chunk of the announced start cannot be filed; None if it can."""
-    if chunk.level != FULL or chunk.horizon:
-        problem = "a hub asks for values: level full, no horizon"
+    if chunk.level != FULL or chunk.invalidate_all:
+        problem = "a hub asks for values: level full, no invalidate_all"
     elif chunk.floor > chunk.to_version:
         problem = f"floor {chunk.floor} is above version {chunk.to_version}"
     elif chunk.entries and chunk.resume_version != chunk.entries[-1].version:

@@ -65,7 +65,7 @@ def spans(draw: st.DrawFn, *, empty: bool = False) -> dict[str, Any]:
         "floor": draw(u64),
         "sent_us": draw(u64),
         "entries": tuple(sorted(draw(some), key=lambda entry: entry.version)),
-        "horizon": draw(st.booleans()),
+        "invalidate_all": draw(st.booleans()),
     }
 
 
@@ -194,7 +194,7 @@ _OF_CLASS: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (m.Pulled, "names"): st.binary(max_size=40),
     (m.Validate, "claims"): _many(_claims),
     (m.Validated, "stale"): _many(st.tuples(u64, u64)),
-    (m.Pull, "beside"): _many(_claims),
+    (m.Pull, "claims"): _many(_claims),
     (m.Pulled, "stale"): _many(u64),
     (m.Refused, "topic"): st.integers(-1, 65_535),
     (m.Have, "versions"): _many(u64),

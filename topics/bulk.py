@@ -209,15 +209,15 @@ def _chunks_of(
         snapshot = one.cut < topic.floor
     else:
         snapshot = not known or complete < topic.floor
-    horizon = one.level == MINIMAL and snapshot
-    entries = iter(()) if horizon else topic.since(0 if snapshot else complete)
+    invalidate_all = one.level == MINIMAL and snapshot
+    entries = iter(()) if invalidate_all else topic.since(0 if snapshot else complete)
     if resumed and not snapshot:
         after = (one.resume_version, one.resume_key)
         entries = dropwhile(lambda entry: _order(entry) <= after, entries)
     pieces = _pieces(visible(one.topic, tuple(twins)) for _, twins in groupby(entries, _order))
     if one.level == MINIMAL:
         stubs = _stubs(pieces)
-        pieces, horizon = iter([stubs or ()]), stubs is None or horizon
+        pieces, invalidate_all = iter([stubs or ()]), stubs is None or invalidate_all
     yield from _numbered(
         pieces,
         Chunk(
@@ -235,7 +235,7 @@ def _chunks_of(
             resume_key=b"",
             entries=(),
             snapshot=snapshot,
-            horizon=horizon,
+            invalidate_all=invalidate_all,
         ),
     )
 

@@ -182,7 +182,7 @@ class Follower:
         if self.state is BEHIND:
             return self._queue_up(delta)
         gap = delta.epoch > self.epoch or delta.from_version > self.version
-        if gap or (self.level == FULL and (delta.stubbed or delta.horizon)):
+        if gap or (self.level == FULL and (delta.stubbed or delta.invalidate_all)):
             # Values left out are where the catch-up is. The delta is not kept: one that fits
             # nowhere orders one catch-up, and not one after the other.
             return self._fall_behind(now)
@@ -200,7 +200,7 @@ class Follower:
         self._sequence += 1
         self._request_at = now + SILENCE_S
         effects = self._begin(chunk) if chunk.snapshot else ()
-        if chunk.entries or chunk.horizon:
+        if chunk.entries or chunk.invalidate_all:
             effects += (File(chunk),)
             self._note(chunk)
         if not chunk.last:

@@ -28,13 +28,13 @@ def delta_of(
 
     Entries that ``mode`` withholds are stubs in it, and hubs never get their values. If the values
     are too large, all entries are stubs, with the flag ``stubbed``; if even the stubs are, there
-    are no entries, and the flag ``horizon`` too. A hub catches up on the values.
+    are no entries, and the flag ``invalidate_all`` too. A hub catches up on the values.
     """
     entries = tuple(withhold(mode, transaction.topic, transaction.entries))
     stubbed = sum(map(row_bytes, entries)) > DELTA_BYTES_MAX
     if stubbed:
         entries = tuple(map(stub, entries))
-    horizon = stubbed and sum(map(row_bytes, entries)) > STUBS_BYTES_MAX
+    invalidate_all = stubbed and sum(map(row_bytes, entries)) > STUBS_BYTES_MAX
     return Delta(
         topic=transaction.topic,
         level=FULL,
@@ -45,9 +45,9 @@ def delta_of(
         floor=min(floor, transaction.to_version),
         sent_us=sent_us,
         source=transaction.source,
-        entries=() if horizon else entries,
+        entries=() if invalidate_all else entries,
         stubbed=stubbed,
-        horizon=horizon,
+        invalidate_all=invalidate_all,
     )
 
 

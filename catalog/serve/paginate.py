@@ -56,7 +56,7 @@ def answer(
         incarnation=record.incarnation if record else 0,
         gone=(),
         entries=(),
-        stale=stale(pull.beside),
+        stale=stale(pull.claims),
     )
     if record is None:
         return iter([(pulled_cost(like), like)])

@@ -76,7 +76,7 @@ class _Pull:
     epoch: int  # of ``base``
     base: TableSnapshot | None
     held: dict[bytes, Entry]
-    beside: tuple[Claimed, ...] = ()
+    claims: tuple[Claimed, ...] = ()
     refused: str = ""  # the last time that it was
     sent_at: float = 0.0
     came_bytes: int = 0
@@ -161,7 +161,7 @@ class Fetcher:
         if part.cursor:
             return None, self._continue(part, now=now)
         self.latency.note(pull.came_bytes - pull.counted_bytes, now - pull.sent_at)
-        confirmed = confirmed_claims(pull.beside, part) if part.epoch == pull.epoch else ()
+        confirmed = confirmed_claims(pull.claims, part) if part.epoch == pull.epoch else ()
         db, table, selector, _ = pull.want
         return Whole(db, table, selector, part, _result(pull, part), confirmed), ()
 
@@ -364,7 +364,7 @@ def _message(request: int, pull: _Pull) -> Pull:
         after=page.after,
         epoch=page.at[0] or pull.epoch,
         version=page.at[1],
-        beside=pull.beside if page.at[0] in (0, pull.epoch) else (),
+        claims=pull.claims if page.at[0] in (0, pull.epoch) else (),
     )
 
 

@@ -89,14 +89,14 @@ class StepApplier:
         match step:
             case File(chunk=chunk):
                 self._report_entries(chunk.topic, chunk.entries)
-                if chunk.horizon:
+                if chunk.invalidate_all:
                     self._invalidate_all(chunk.topic, chunk.epoch, chunk.to_version)
                 self._invalidate(chunk.topic, held, chunk.entries)
                 self._changes += self._missed(chunk) if live else ()
                 self._read_floor.mark_seen(chunk.topic)
             case Apply(delta=delta):
                 self._report_entries(delta.topic, delta.entries)
-                if delta.horizon:
+                if delta.invalidate_all:
                     self._invalidate_all(delta.topic, delta.epoch, delta.to_version)
                 self._invalidate(delta.topic, held, delta.entries)
                 if live:
@@ -128,13 +128,13 @@ class StepApplier:
 
     def _stubbed(self, delta: Delta) -> tuple[Change, ...]:
         """Return what a delta at minimal says has changed."""
-        if delta.horizon:
+        if delta.invalidate_all:
             return self._change_feed.gap(delta.topic, delta.to_version, self._resident_set.view)
         return self._change_feed.stubbed(delta)
 
     def _missed(self, chunk: Chunk) -> tuple[Change, ...]:
         """Return what a catch-up at minimal says has changed, if something of it was known."""
-        if not chunk.horizon:
+        if not chunk.invalidate_all:
             return self._change_feed.missed(chunk)
         if not chunk.from_version and not self._read_floor.was_seen(chunk.topic):
             return ()

@@ -546,5 +546,5 @@ def _position_chunk(topic: int, epoch: int, version: int) -> Chunk:
         first=True,
         last=True,
         snapshot=True,
-        horizon=True,
+        invalidate_all=True,
     )

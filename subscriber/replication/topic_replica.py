@@ -57,7 +57,7 @@ class TopicReplica:
         current = self.current
         if current.level != delta.level or self.coming is not None:
             return False
-        if delta.level == FULL and (delta.stubbed or delta.horizon):
+        if delta.level == FULL and (delta.stubbed or delta.invalidate_all):
             return False
         return current.step(delta.epoch, delta.from_version, delta.to_version)
 

@@ -302,7 +302,7 @@ PLANTS = (
             Line(
                 Follower,
                 "_on_delta",
-                "(self.level == FULL and (delta.stubbed or delta.horizon))",
+                "(self.level == FULL and (delta.stubbed or delta.invalidate_all))",
                 "False",
             ),
         ),
@@ -378,7 +378,7 @@ PLANTS = (
                 "slot.topic.file(chunk.entries); frames += self._forward(Delta("
                 "topic=chunk.topic, level=chunk.level, epoch=chunk.epoch, start=chunk.start, "
                 "from_version=slot.topic.version, to_version=chunk.to_version, floor=0, "
-                "sent_us=0, source=0, entries=chunk.entries, stubbed=False, horizon=False))",
+                "sent_us=0, source=0, entries=chunk.entries, stubbed=False, invalidate_all=False))",
             ),
         ),
     ),

@@ -174,7 +174,7 @@ class ScriptedPublisher:
             source=1,
             entries=() if stubbed else entries,
             stubbed=stubbed,
-            horizon=stubbed,
+            invalidate_all=stubbed,
         )
 
     def change(self, number: int, key: bytes = b"db\0table\0", content: bytes = b"value") -> Delta:

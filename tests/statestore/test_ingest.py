@@ -120,7 +120,7 @@ def test_gap_is_caught_up_and_told_to_readers_as_stubs() -> None:
     assert (full.from_version, full.to_version, full.stubbed) == (1, 3, True)
     assert [entry.key for entry in full.entries] == [b"db\0lost\0", b"db\0late\0"]
     assert {entry.kind for entry in full.entries} == {STUB}
-    assert not full.horizon
+    assert not full.invalidate_all
     assert minimal == replace(full, level=MINIMAL, stubbed=False)
     assert contents(_ingest(stage).slots[1].topic) == contents(publisher.topics[1])
 
@@ -147,11 +147,16 @@ def test_stubbed_transaction_is_caught_up_before_it_is_told() -> None:
     assert stage.deltas() == []
     serve(stage, publisher)
     (told,) = stage.deltas()
-    assert (told.from_version, told.to_version, told.stubbed, told.horizon) == (1, 2, True, False)
+    assert (told.from_version, told.to_version, told.stubbed, told.invalidate_all) == (
+        1,
+        2,
+        True,
+        False,
+    )
     assert contents(_ingest(stage).slots[1].topic) == {KEY: b"x" * 70_000}
 
 
-def test_catch_up_of_more_stubs_than_a_frame_holds_is_told_as_a_horizon() -> None:
+def test_catch_up_of_more_stubs_than_a_frame_holds_is_told_as_an_invalidate_all_marker() -> None:
     stage, publisher = seeded()
     stage.put(BULK, publisher.change(1))
     stage.deltas()
@@ -162,10 +167,10 @@ def test_catch_up_of_more_stubs_than_a_frame_holds_is_told_as_a_horizon() -> Non
     (told,) = stage.deltas()
     assert (told.from_version, told.to_version, told.entries) == (1, 3, ())
     assert told.stubbed
-    assert told.horizon
+    assert told.invalidate_all
 
 
-def test_snapshot_below_the_floor_is_told_as_a_horizon_from_zero() -> None:
+def test_snapshot_below_the_floor_is_told_as_an_invalidate_all_marker_from_zero() -> None:
     """P-FLOOR-4, P-DATA-4."""
     stage, publisher = seeded()
     stage.put(BULK, publisher.change(1))
@@ -176,7 +181,7 @@ def test_snapshot_below_the_floor_is_told_as_a_horizon_from_zero() -> None:
     stage.put(BULK, publisher.change(1, b"db\0third\0"))
     serve(stage, publisher)
     (told,) = stage.deltas()
-    assert (told.from_version, told.to_version, told.horizon) == (0, 4, True)
+    assert (told.from_version, told.to_version, told.invalidate_all) == (0, 4, True)
     assert contents(_ingest(stage).slots[1].topic) == contents(publisher.topics[1])
     assert _ingest(stage).slots[1].topic.floor == 2
 
@@ -362,7 +367,7 @@ def test_announcement_that_cannot_be_is_refused_and_changes_nothing(
         ({"start": 6}, "START"),
         ({"topic": 9}, "TOPIC"),
         ({"level": MINIMAL}, "DELTA"),
-        ({"horizon": True}, "DELTA"),
+        ({"invalidate_all": True}, "DELTA"),
         ({"floor": 5}, "DELTA"),
     ],
     ids=str,

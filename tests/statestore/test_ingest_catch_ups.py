@@ -77,7 +77,7 @@ def test_each_chunk_gives_back_its_credit() -> None:
     "broken",
     [
         {"level": MINIMAL, "entries": ()},
-        {"horizon": True, "entries": ()},
+        {"invalidate_all": True, "entries": ()},
         {"floor": 9},
         {"resume_version": 0},
     ],

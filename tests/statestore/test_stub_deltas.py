@@ -102,32 +102,33 @@ def test_news_of_a_catch_up_are_stubs_of_what_changed_since_the_old_position() -
         (KEY, STUB),
         (b"db\0third\0", STUB),
     ]
-    assert (news.level, news.stubbed, news.horizon) == (FULL, True, False)
+    assert (news.level, news.stubbed, news.invalidate_all) == (FULL, True, False)
     assert (news.topic, news.epoch, news.start, news.sent_us) == (1, 10, 5, 77)
     assert news.source == SOURCE_CATCH_UP
     assert decode(encode(news)) == news
 
 
 @pytest.mark.parametrize(
-    ("from_version", "floor", "horizon"), [(0, 0, True), (1, 0, False), (3, 3, False), (2, 3, True)]
+    ("from_version", "floor", "invalidate_all"),
+    [(0, 0, True), (1, 0, False), (3, 3, False), (2, 3, True)],
 )
-def test_news_are_a_horizon_where_tombstones_may_be_missing(
-    from_version: int, floor: int, horizon: bool
+def test_news_are_an_invalidate_all_marker_where_tombstones_may_be_missing(
+    from_version: int, floor: int, invalidate_all: bool
 ) -> None:
     """P-DATA-4: after a snapshot, and below the floor."""
     held = topic(value(KEY, 5), floor=floor)
     news = brought(held, chunk(), from_version=from_version, stub_bytes=0)
-    assert news.horizon is horizon
-    assert bool(news.entries) is not horizon
+    assert news.invalidate_all is invalidate_all
+    assert bool(news.entries) is not invalidate_all
     assert (news.from_version, news.to_version, news.stubbed) == (from_version, 6, True)
 
 
 @pytest.mark.parametrize("surplus", [0, 1])
-def test_more_stubs_than_a_frame_holds_are_a_horizon(surplus: int) -> None:
+def test_more_stubs_than_a_frame_holds_are_an_invalidate_all_marker(surplus: int) -> None:
     news = brought(
         topic(value(KEY, 5)), chunk(), from_version=2, stub_bytes=STUBS_BYTES_MAX + surplus
     )
-    assert news.horizon is bool(surplus)
+    assert news.invalidate_all is bool(surplus)
 
 
 @pytest.mark.parametrize(("held", "told"), [(0, 4), (4, 0), (2, 3)])

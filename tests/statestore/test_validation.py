@@ -15,7 +15,14 @@ from topicast.statestore.validation import (
 )
 from topicast.tests.statestore.scripted import hello, value
 from topicast.topics.entries import FULL, MINIMAL
-from topicast.topics.wire.header import DELTA_KIND, HORIZON, PROTOCOL, PROTOCOL_MIN, STUBBED, Header
+from topicast.topics.wire.header import (
+    DELTA_KIND,
+    INVALIDATE_ALL,
+    PROTOCOL,
+    PROTOCOL_MIN,
+    STUBBED,
+    Header,
+)
 from topicast.topics.wire.messages import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
@@ -89,7 +96,7 @@ def test_role_or_channel_that_is_none_is_refused(role: int, channel: int) -> Non
 
 
 @pytest.mark.parametrize(
-    "change", [{}, {"flags": STUBBED}, {"flags": STUBBED | HORIZON}, {"floor": 4}], ids=str
+    "change", [{}, {"flags": STUBBED}, {"flags": STUBBED | INVALIDATE_ALL}, {"floor": 4}], ids=str
 )
 def test_delta_of_a_publisher_is_taken(change: dict[str, int]) -> None:
     assert delta_fault(DELTA._replace(**change)) is None
@@ -99,7 +106,7 @@ def test_delta_of_a_publisher_is_taken(change: dict[str, int]) -> None:
     ("change", "problem"),
     [
         ({"level": MINIMAL}, "level full only"),
-        ({"flags": HORIZON}, "needs flag stubbed"),
+        ({"flags": INVALIDATE_ALL}, "needs flag stubbed"),
         ({"floor": 5}, "floor 5 is above version 4"),
     ],
     ids=str,
@@ -125,7 +132,7 @@ def test_chunk_of_a_publisher_is_taken(change: dict[str, object]) -> None:
     ("change", "problem"),
     [
         ({"level": MINIMAL}, "level full"),
-        ({"horizon": True}, "no horizon"),
+        ({"invalidate_all": True}, "no invalidate_all"),
         ({"floor": 5}, "floor 5 is above version 4"),
         ({"resume_version": 2}, "after its last entry"),
     ],

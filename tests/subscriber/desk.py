@@ -86,7 +86,7 @@ def pulled(catalog: Catalog, pull: Pull) -> Pulled:
     shown = [] if moved else later[:cut]
     blocks = [row for row in shown if row.key != key]
     only = pull.names_only
-    beside = validated(catalog, Validate(request=0, epoch=pull.epoch, claims=pull.beside))
+    beside = validated(catalog, Validate(request=0, epoch=pull.epoch, claims=pull.claims))
     return Pulled(
         request=pull.request,
         sequence=0,

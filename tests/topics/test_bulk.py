@@ -190,25 +190,35 @@ def test_reader_at_minimal_is_told_stubs() -> None:
     topic = topic_of([value(1), value(2, b"a", 500), tombstone(TABLE + b"b", 3)], version=3)
     [only] = answered(topic, want(1, MINIMAL))
     assert [entry.kind for entry in only.entries] == [STUB, 2]
-    assert not only.horizon
+    assert not only.invalidate_all
 
 
 @pytest.mark.parametrize("wanted", [want(0, MINIMAL), want(1, MINIMAL), want(3, MINIMAL, epoch=4)])
-def test_horizon_stands_for_a_snapshot_at_minimal(wanted: Wanted) -> None:
+def test_invalidate_all_marker_stands_for_a_snapshot_at_minimal(wanted: Wanted) -> None:
     """P-CATCH-14."""
     topic = topic_of([value(1), value(4, b"b")], version=5, floor=2)
     [only] = answered(topic, wanted)
-    assert (only.snapshot, only.horizon, only.entries, only.to_version) == (True, True, (), 5)
+    assert (only.snapshot, only.invalidate_all, only.entries, only.to_version) == (
+        True,
+        True,
+        (),
+        5,
+    )
 
 
-def test_horizon_stands_for_more_stubs_than_a_frame_holds() -> None:
+def test_invalidate_all_marker_stands_for_more_stubs_than_a_frame_holds() -> None:
     """P-CATCH-14."""
     rows = bulk.STUBS_BYTES_MAX // 40
     topic = topic_of([value(1), *(value(2, b"%06d" % n) for n in range(rows))], version=2)
     [only] = answered(topic, want(1, MINIMAL))
-    assert (only.snapshot, only.horizon, only.entries, only.from_version) == (False, True, (), 1)
+    assert (only.snapshot, only.invalidate_all, only.entries, only.from_version) == (
+        False,
+        True,
+        (),
+        1,
+    )
     few = topic_of([value(1), *(value(2, b"%06d" % n) for n in range(rows // 2))], version=2)
-    assert not answered(few, want(1, MINIMAL))[0].horizon
+    assert not answered(few, want(1, MINIMAL))[0].invalidate_all
 
 
 def test_chunks_are_numbered_and_say_where_to_resume() -> None:

@@ -85,7 +85,7 @@ def test_heartbeat_that_knows_nothing_newer_is_no_gap(fact: PeerAt) -> None:
     assert follower.state is LIVE
 
 
-@pytest.mark.parametrize("flags", [{"stubbed": True}, {"stubbed": True, "horizon": True}])
+@pytest.mark.parametrize("flags", [{"stubbed": True}, {"stubbed": True, "invalidate_all": True}])
 def test_delta_without_its_values_is_no_step_at_full(flags: dict[str, bool]) -> None:
     """P-FOLLOW-6."""
     told = delta(10, 11, entries=(stub(entry(11)),), **flags)
@@ -286,7 +286,7 @@ def test_delta_that_fits_nowhere_orders_one_catch_up() -> None:
 
 
 def test_horizon_is_filed_and_is_no_token() -> None:
-    told = chunk(2, 0, 14, level=MINIMAL, horizon=True, snapshot=True)
+    told = chunk(2, 0, 14, level=MINIMAL, invalidate_all=True, snapshot=True)
     effects = behind(level=MINIMAL).handle(told, now=10)
     assert effects == (Reset(7, MINIMAL, 5), File(told), CaughtUp(told, 0))
     follower = behind(level=MINIMAL)

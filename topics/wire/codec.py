@@ -1,4 +1,4 @@
-"""Codec: ``encode`` a message to its frame, ``decode`` a frame to its message. Both total.
+"""Codec: ``encode`` returns the frame of a message, ``decode`` the message of a frame.
 
 Deltas, chunks and heartbeats have the fixed header and a body of fixed structures (a row has
 nothing that nests, so no frame can cost more memory than it is long); everything else is
@@ -21,7 +21,7 @@ from .messages import NUMBERS, Barrier, Chunk, Delta, Heartbeat, Message
 ADDRESS_BYTES_MAX: Final = 1024  # of catalogd, in a heartbeat
 
 _ROW = Struct(">BHQQQQ")  # kind, key's length, three versions as offsets, size; key, value
-_PLACE = Struct(">QQQH")  # of a chunk: stream, sequence, resume version, resume key's length
+_RESUME = Struct(">QQQH")  # of a chunk: stream, sequence, resume version, resume key's length
 _STATE = Struct(">QQQQQHHB")  # of a heartbeat: five numbers, lengths of address and sizes, offers
 _U64_BYTES: Final = 8
 _VALUE: Final = int(VALUE)  # plain integers: a row is read 5 % faster than with enums
@@ -89,7 +89,7 @@ def delta_of(header: h.Header, entries: tuple[Entry, ...]) -> Delta:
         source=header.source,
         entries=entries,
         stubbed=bool(header.flags & h.STUBBED),
-        horizon=bool(header.flags & h.HORIZON),
+        invalidate_all=bool(header.flags & h.INVALIDATE_ALL),
         origin=header.origin,
         hops=header.hops,
     )
@@ -118,7 +118,7 @@ def _encode_delta(delta: Delta) -> bytes:
         delta.topic,
         delta.level,
         h.DELTA_KIND,
-        h.STUBBED * delta.stubbed | h.HORIZON * delta.horizon,
+        h.STUBBED * delta.stubbed | h.INVALIDATE_ALL * delta.invalidate_all,
         delta.source,
         delta.hops,
         delta.origin,
@@ -141,7 +141,7 @@ def _encode_chunk(chunk: Chunk) -> bytes:
         chunk.topic,
         chunk.level,
         h.CHUNK_KIND,
-        flags | h.HORIZON * chunk.horizon,
+        flags | h.INVALIDATE_ALL * chunk.invalidate_all,
         0,
         0,
         0,
@@ -155,8 +155,8 @@ def _encode_chunk(chunk: Chunk) -> bytes:
         chunk.sent_us,
     )
     key = chunk.resume_key
-    place = _PLACE.pack(chunk.stream, chunk.sequence, chunk.resume_version, len(key))
-    return h.pack(header, b"".join((place, key, *_rows(chunk.entries, chunk.to_version))))
+    resume = _RESUME.pack(chunk.stream, chunk.sequence, chunk.resume_version, len(key))
+    return h.pack(header, b"".join((resume, key, *_rows(chunk.entries, chunk.to_version))))
 
 
 def _encode_heartbeat(heartbeat: Heartbeat) -> bytes:
@@ -195,10 +195,10 @@ def _encode_heartbeat(heartbeat: Heartbeat) -> bytes:
 
 def _decode_chunk(header: h.Header, body: bytes) -> Chunk:
     try:
-        stream, sequence, resume_version, key_bytes = _PLACE.unpack_from(body)
+        stream, sequence, resume_version, key_bytes = _RESUME.unpack_from(body)
     except error as exc:
         raise WireError(f"chunk body of {len(body)} bytes") from exc
-    rows_at = _PLACE.size + key_bytes
+    rows_at = _RESUME.size + key_bytes
     if key_bytes > KEY_BYTES_MAX or resume_version > header.to_version:
         raise WireError(f"chunk resumes at {resume_version} after a key of {key_bytes} bytes")
     return Chunk(
@@ -213,12 +213,12 @@ def _decode_chunk(header: h.Header, body: bytes) -> Chunk:
         stream=stream,
         sequence=sequence,
         resume_version=resume_version,
-        resume_key=body[_PLACE.size : rows_at],
+        resume_key=body[_RESUME.size : rows_at],
         entries=_read_rows(header, body, rows_at),
         first=bool(header.flags & h.FIRST),
         last=bool(header.flags & h.LAST),
         snapshot=bool(header.flags & h.SNAPSHOT),
-        horizon=bool(header.flags & h.HORIZON),
+        invalidate_all=bool(header.flags & h.INVALIDATE_ALL),
     )
 
 
@@ -291,7 +291,7 @@ def _rows(entries: tuple[Entry, ...], to_version: int) -> list[bytes]:
 
 
 def _read_rows(header: h.Header, body: bytes, at: int) -> tuple[Entry, ...]:
-    """Read the rows from ``at`` to the end; ``at`` runs ahead of a cut body, which the end sees."""
+    """Read the rows from ``at`` to the end; a truncated body shows at the end."""
     to_version = header.to_version
     back_max = to_version - header.from_version - 1
     unpack, row_size = _ROW.unpack_from, _ROW.size

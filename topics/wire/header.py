@@ -26,13 +26,13 @@ HEARTBEAT_KIND: Final = 3
 CONTROL_KIND: Final = 4
 
 STUBBED: Final = 1  # flags
-HORIZON: Final = 2
+INVALIDATE_ALL: Final = 2
 FIRST: Final = 4
 LAST: Final = 8
 SNAPSHOT: Final = 16
 FLAGS_OF_KIND: Final = {
-    DELTA_KIND: STUBBED | HORIZON,
-    CHUNK_KIND: HORIZON | FIRST | LAST | SNAPSHOT,
+    DELTA_KIND: STUBBED | INVALIDATE_ALL,
+    CHUNK_KIND: INVALIDATE_ALL | FIRST | LAST | SNAPSHOT,
     HEARTBEAT_KIND: 0,
 }
 
@@ -77,7 +77,7 @@ def prefix(topic: int, level: int) -> bytes:
 
 
 def barrier_prefix(nonce: bytes) -> bytes:
-    """Return what a subscriber subscribes to for its barrier; also the barrier's whole frame."""
+    """Return the prefix of a subscriber's barrier, which is also the barrier's whole frame."""
     return prefix(BARRIER, 0) + nonce
 
 
@@ -116,7 +116,7 @@ def read_header(frame: bytes) -> Header:
     elif NUM_TOPICS_MAX <= header.topic != NAMESPACE or not MINIMAL <= header.level <= FULL:
         raise WireError(f"entries of topic {header.topic}, level {header.level}")
     if header.from_version >= header.to_version:
-        _check_span(header)
+        _check_versions(header)
     if kind == DELTA_KIND and size > HEADER_BYTES + DELTA_BYTES_MAX:
         raise WireError(f"delta of {size} bytes: a body of {DELTA_BYTES_MAX} allowed")
     return header
@@ -140,7 +140,7 @@ def _check_heartbeat(header: Header) -> None:
         raise WireError(f"heartbeat of topic {header.topic}, level {header.level}")
 
 
-def _check_span(header: Header) -> None:
+def _check_versions(header: Header) -> None:
     if header.from_version > header.to_version:
         raise WireError(f"from version {header.from_version} above {header.to_version}")
     if header.kind == DELTA_KIND:

@@ -1,4 +1,4 @@
-"""Everything that is said between processes, by socket.
+"""Every message between processes, by socket.
 
     data   (hub XPUB -> SUB)          Delta  Heartbeat  Barrier
     control (DEALER <-> hub ROUTER)   Hello  Welcome  Join  Joined  Drop  Dropped  Status  Bye
@@ -6,7 +6,8 @@
     bulk   (DEALER <-> hub ROUTER)    Hello  CatchUp  Chunk  Credit  Cancel  Delta (publisher)
     catalog (DEALER <-> catalogd)     Pull  Pulled  Sync  Synced  Compare  Compared  Inspect …
 
-Authority: docs/protocol.md. Times are microseconds since 1970, sizes bytes.
+Authority: docs/protocol.md. Times are microseconds since 1970, sizes bytes; the types of fields
+have their bounds (``fields``).
 """
 
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from .fields import (
 
 
 class Role(IntEnum):
-    """Who says Hello."""
+    """What a peer is to the hub."""
 
     READER = 1
     PUBLISHER = 2
@@ -44,7 +45,7 @@ OPERATOR: Final = Role.OPERATOR
 
 
 class Channel(IntEnum):
-    """Which of a peer's two connections to a hub says Hello."""
+    """Which of a peer's two connections to a hub this is."""
 
     CONTROL = 1
     BULK = 2
@@ -62,7 +63,7 @@ class Source(IntEnum):
     REPORTS = 2
     RECONCILE = 3
     ORDERS = 4
-    CATCH_UP = 5  # several of them: what a hub was brought at once
+    CATCH_UP = 5  # several of them: a hub caught up
     OVERWRITES = 6  # a report that files which were there are gone
 
 
@@ -100,9 +101,9 @@ SELECT_VALUES: Final = SelectorKind.VALUES
 
 
 class WriteState(IntEnum):
-    """How far a Write is."""
+    """The state of a Write."""
 
-    INTENT = 0  # it begins; catalogd takes it for done if its driver is lost
+    INTENT = 0  # it begins; catalogd counts it as done if its driver is lost
     WRITTEN = 1
     FAILED = 2  # it ended in an error: what it changed is not known
     ABANDONED = 3  # it never began, or changed nothing
@@ -129,8 +130,8 @@ class OrderKind(StrEnum):
 class Delta:
     """The changes of one topic in ``(from_version, to_version]``.
 
-    ``stubbed``: values were left out, a FULL follower must catch up. ``horizon``: the entries
-    were left out too; counts as a stub for every table of the topic.
+    ``stubbed``: values were left out, a FULL follower must catch up. ``invalidate_all``: the
+    entries were left out too; it counts as a stub for every table of the topic.
     """
 
     topic: int
@@ -144,7 +145,7 @@ class Delta:
     source: int
     entries: tuple[Entry, ...]
     stubbed: bool = False
-    horizon: bool = False
+    invalidate_all: bool = False
     origin: int = 0
     hops: int = 0
 
@@ -153,9 +154,9 @@ class Delta:
 class Chunk:
     """A part of the catch-up of one topic, in the order of (version, key).
 
-    ``to_version`` is the cut, the position once ``last`` has been applied. ``resume_version``
-    and ``resume_key`` name the last entry in the chunk. ``first`` and ``snapshot``: forget
-    what is held of the topic before this is applied.
+    ``to_version`` is the position once the ``last`` chunk has been applied. ``resume_version`` and
+    ``resume_key`` are of the last entry in the chunk. With ``first`` and ``snapshot`` everything
+    held of the topic is discarded before the chunk is applied.
     """
 
     topic: int
@@ -174,16 +175,16 @@ class Chunk:
     first: bool = False
     last: bool = False
     snapshot: bool = False
-    horizon: bool = False
+    invalidate_all: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """Where a sender stands. ``versions`` and ``floors`` follow ``topic_ids(num_topics)``.
+    """The positions of a sender. ``versions`` and ``floors`` follow ``topic_ids(num_topics)``.
 
-    Empty ``versions``: the hub is being seeded. ``sizes`` (bytes at FULL) ride now and then.
-    ``watermark``: HMS event id up to which catalogd is complete. ``age_ms``: since catalogd
-    was last heard. ``offers``: the levels that may be joined, as topics/offers.py reads them.
+    Empty ``versions``: the hub is being seeded. ``sizes`` (bytes at FULL) are sent now and then.
+    ``watermark``: HMS event id up to which catalogd is complete. ``age_ms``: since catalogd's last
+    message. ``offers``: the levels that may be joined, as topics/offers.py reads them.
     """
 
     hub: int
@@ -240,7 +241,7 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """Why a request was not obeyed. ``retry_ms`` 0: do not try again unchanged.
+    """Why a request was not obeyed. ``retry_ms`` 0: do not send it again unchanged.
 
     ``request``: the request's or stream's id, 0 if it could not be read. ``topic``: -1 if none.
     """
@@ -254,7 +255,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where a reader stands in one topic at one level."""
+    """The position of a reader in one topic at one level."""
 
     topic: U16
     level: LevelNumber
@@ -272,7 +273,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicState:
-    """What the hub says of one topic in JOINED; ``full_bytes`` as accounted at FULL."""
+    """One topic in Joined; ``full_bytes`` as accounted at FULL."""
 
     topic: U16
     level: LevelNumber
@@ -283,7 +284,7 @@ class TopicState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """The answer to Join, one state for each position asked, all of one epoch and start."""
+    """The answer to Join, one state for each position, all of one epoch and start."""
 
     request: U64
     epoch: U64
@@ -293,7 +294,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drop:
-    """Follow these topics no longer; dropping what was not joined is fine."""
+    """Stop following these topics; some may not have been joined."""
 
     request: U64
     topics: tuple[U16, ...]
@@ -308,7 +309,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """A reader's word once a second, also its sign of life."""
+    """A reader's report once a second, also its sign of life."""
 
     positions: Annotated[tuple[Position, ...], by_topic(Position)]
     lag_us: U64
@@ -325,7 +326,7 @@ class Bye:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Have:
-    """A hub to a publisher, after its Welcome: what the hub holds, for catalogd to judge."""
+    """A hub to a publisher, after its Welcome: what the hub holds, which catalogd compares."""
 
     epoch: U64
     start: U64
@@ -334,7 +335,7 @@ class Have:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announce:
-    """A publisher to a hub: this start was compared and leads; nothing of it came before."""
+    """A publisher to a hub: this start was compared and leads; its deltas follow."""
 
     epoch: U64
     start: U64
@@ -356,7 +357,7 @@ class Filed:
 class Wanted:
     """One topic of a CatchUp: from ``version``, or resumed after (resume_version, resume_key).
 
-    ``cut``: of what is resumed, the lowest if several streams sent parts of it, else 0.
+    ``cut``: of a resumed catch-up, the lowest ``to_version`` of its chunks so far, else 0.
     """
 
     topic: U16
@@ -370,7 +371,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatchUp:
-    """Ask for chunks of these topics, at most ``credit`` bytes before more credit is given."""
+    """Request chunks of these topics, at most ``credit`` bytes before more credit is given."""
 
     stream: U64
     credit: U64
@@ -379,7 +380,7 @@ class CatchUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credit:
-    """Let ``stream`` send so many bytes more."""
+    """Let ``stream`` send ``amount`` bytes more."""
 
     stream: U64
     amount: U64
@@ -387,14 +388,14 @@ class Credit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancel:
-    """Send no more of ``stream``."""
+    """End ``stream``."""
 
     stream: U64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compare:
-    """A reader to catalogd, on a new start: is what I hold of your lineage? (topic, version)"""
+    """A reader to catalogd, on a new start: does what it holds belong to the lineage?"""
 
     request: U64
     epoch: U64
@@ -414,7 +415,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """What somebody knows of a table: nothing that changed after ``version`` of its topic.
+    """A claim about a table: nothing of it has changed after ``version`` of its topic.
 
     ``whole``: of the table with its partitions, else of the table's own entry.
     """
@@ -427,14 +428,14 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pull:
-    """Ask catalogd for a table (and blocks). ``held``: (block key, version) pairs held.
+    """Request a table (and blocks) of catalogd. ``held``: (block key, version) pairs held.
 
-    ``filter``, ``names`` and ``values`` are those of their selectors, else empty; of values, the
-    first ones of a partition's, "" stands for any. ``names_only``: the names of the selected
-    partitions, and nothing of their content. ``bytes_max``: at most about so much, 0: what
-    catalogd gives at most. ``after``: the cursor of the answer to be continued. ``version``: not
-    0: only if nothing of the table has changed since this version of its topic, in ``epoch``.
-    ``beside``: claims made in ``epoch``, about tables of the topic.
+    ``filter``, ``names`` and ``values`` are those of their selectors, else empty; ``values`` are
+    the first ones of a partition, "" stands for any. ``names_only``: the names of the selected
+    partitions without their content. ``bytes_max``: of the answer, about; 0: catalogd's own limit.
+    ``after``: the cursor of the answer to be continued. ``version`` not 0: only if nothing of the
+    table has changed since this version of its topic, in ``epoch``. ``claims``: made in ``epoch``,
+    about tables of the topic, and judged with the answer.
     """
 
     request: U64
@@ -451,7 +452,7 @@ class Pull:
     after: Key = b""
     epoch: U64 = 0
     version: U64 = 0
-    beside: tuple[Claimed, ...] = ()
+    claims: tuple[Claimed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -459,11 +460,11 @@ class Pulled:
     """A part of the answer to Pull; all parts are of one topic version.
 
     ``found`` false: no such table, as of ``namespace_version``. ``gone``: keys of those held
-    that exist no more, or are stale and not selected; those held that are neither here nor in
-    ``entries`` are current. ``names``: where only names were asked for, packed
+    that exist no more, or are stale and not selected; keys that are neither here nor in
+    ``entries`` are current. ``names``: where only names were requested, packed
     (topics/objects/listing.py). ``cursor``: of the last part, from where to continue; empty:
-    nothing is left. ``moved``: the table is not as it was at the version asked for. ``stale``:
-    the places of the claims beside that are not true at ``topic_version``.
+    nothing is left. ``moved``: the table has changed since the requested version. ``stale``: the
+    indexes of the claims that are not true at ``topic_version``.
     """
 
     request: U64
@@ -486,7 +487,7 @@ class Pulled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validate:
-    """Ask catalogd which of these claims, made in ``epoch``, are true no more."""
+    """Ask catalogd which of these claims, made in ``epoch``, are no longer true."""
 
     request: U64
     epoch: U64
@@ -495,7 +496,7 @@ class Validate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validated:
-    """The answer to Validate: places of stale claims with versions, as of one moment.
+    """The answer to Validate: indexes of stale claims with versions, as of one moment.
 
     A claim of that version, made in ``epoch``, would be true; 0: there is none that would be.
     """
@@ -526,9 +527,9 @@ class Synced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """Tell catalogd to do something; answered by Inspected when it is done.
+    """An operator's command to catalogd; answered by Inspected when it is done.
 
-    ``who``: the sender's own word, for the history. Orders: docs/protocol.md.
+    ``who``: the sender by its own account, for the history. Orders: docs/protocol.md.
     """
 
     request: U64
@@ -539,7 +540,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspect:
-    """Ask for a table of facts about the process: ``what`` names it."""
+    """Request the table of facts about the process that ``what`` names."""
 
     request: U64
     what: str
@@ -571,10 +572,10 @@ class Write:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A driver to catalogd: I wrote. Repeated until it is answered.
+    """A driver to catalogd: its writes. Repeated until it is answered.
 
-    ``driver``: its registration. ``metastore``: the URIs that it uses, to tell that catalogd
-    follows the same one. ``settled``: it asks no more for writes below this number.
+    ``driver``: its registration. ``metastore``: the URIs that it uses, which tell whether catalogd
+    follows the same one. ``settled``: writes below this number are not reported again.
     """
 
     request: U64
@@ -586,9 +587,9 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What became of a write: done as of ``version`` of a topic, or ``problem`` says why not.
+    """The outcome of a write: done as of ``version`` of a topic, or ``problem`` says why not.
 
-    An intent that is noted has version 0 and no problem.
+    An intent that is recorded has version 0 and no problem.
     """
 
     number: U64

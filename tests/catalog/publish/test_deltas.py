@@ -47,7 +47,7 @@ def test_small_transaction_goes_out_with_its_values() -> None:
     assert made.entries == entries
     assert (made.topic, made.epoch, made.start, made.source) == (2, 9, 1, SOURCE_EVENTS)
     assert (made.from_version, made.to_version, made.floor, made.sent_us) == (7, 8, 4, 6)
-    assert (made.stubbed, made.horizon) == (False, False)
+    assert (made.stubbed, made.invalidate_all) == (False, False)
 
 
 def test_transaction_up_to_64_kb_goes_out_with_its_values_and_one_above_as_stubs() -> None:
@@ -56,16 +56,16 @@ def test_transaction_up_to_64_kb_goes_out_with_its_values_and_one_above_as_stubs
     assert not fits.stubbed
     large = delta(tombstone(b"a\0c\0", 8), entry(1, DELTA_BYTES_MAX - 66))
     assert large.stubbed
-    assert not large.horizon
+    assert not large.invalidate_all
     assert large.entries[0] == tombstone(b"a\0c\0", 8)
     assert [(e.kind, e.value, e.size) for e in large.entries[1:]] == [
         (STUB, None, DELTA_BYTES_MAX - 66)
     ]
 
 
-def test_transaction_with_too_many_stubs_goes_out_as_a_horizon() -> None:
+def test_transaction_with_too_many_stubs_goes_out_as_an_invalidate_all_marker() -> None:
     made = delta(*(entry(number, 10) for number in range(5000)))
-    assert (made.stubbed, made.horizon, made.entries) == (True, True, ())
+    assert (made.stubbed, made.invalidate_all, made.entries) == (True, True, ())
 
 
 def test_floor_is_never_above_the_delta() -> None:

@@ -253,7 +253,7 @@ def test_every_part_says_which_claims_beside_are_stale_as_of_its_version() -> No
         Claimed(db=db, table=table, version=version, whole=True)
         for (db, table), version in zip(mates, versions, strict=True)
     )
-    asked = replace(pull(), epoch=PLACE[0], beside=beside)
+    asked = replace(pull(), epoch=PLACE[0], claims=beside)
     assert {part.stale for part in source.answer(asked)} == {()}
     assert {part.stale for part in source.answer(replace(asked, epoch=PLACE[0] - 1))} == {(0, 1)}
     more = {"table": mates[1], "incarnation": record.incarnation}

@@ -89,7 +89,7 @@ def test_what_catalogd_calls_stale_is_not_confirmed() -> None:
         selector=SELECT_TABLE,
         credit=1,
         epoch=source.epoch,
-        beside=claims,
+        claims=claims,
     )
     assert confirmed_claims(claims, pulled(source, pull)) == claims[:1]
     source.put_table("shop", "people", columns=("id", "new"))

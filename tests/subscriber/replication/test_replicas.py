@@ -180,7 +180,7 @@ def test_mates_in_use_of_a_withheld_table_are_answered_while_the_hub_lags() -> N
     world = withholding("orders", "people")
     change(world, "log", "new")
     world.partitions("shop.log")
-    assert [claim.table for claim in world.last_pull().beside] == ["people", "orders"]
+    assert [claim.table for claim in world.last_pull().claims] == ["people", "orders"]
     assert world.columns("orders") == world.columns("people") == ("id",)
     world.release()
     assert world.columns("orders") == world.columns("people") == ("id",)

@@ -158,7 +158,7 @@ def test_horizon_is_told_as_a_change_of_every_table() -> None:
     world = _at_minimal(topic)
     _seen(world)
     delta = world.catalog.put_partitions("shop", "sales", {"ds=001": {"n": "new"}})
-    told = replace(delta, level=MINIMAL, entries=(), horizon=True)
+    told = replace(delta, level=MINIMAL, entries=(), invalidate_all=True)
     world.handle(facts.Received(facts.DATA, told))
     assert sorted(_seen(world)) == _all_of(world, topic)
 
