@@ -351,21 +351,28 @@ PLANTS = (
         (
             Line(
                 bulk,
-                "_cut",
-                "told = max(known, one.resume_version - 1)",
-                "told = max(known, one.resume_version)",
+                "_chunks_of",
+                "complete = max(known, one.resume_version - 1)",
+                "complete = max(known, one.resume_version)",
             ),
         ),
     ),
     Plant(
         "who is below the floor takes a snapshot",
         "below_the_floor",
-        (Line(bulk, "_cut", "snapshot = not known or told < topic.floor", "snapshot = not known"),),
+        (
+            Line(
+                bulk,
+                "_chunks_of",
+                "snapshot = not known or complete < topic.floor",
+                "snapshot = not known",
+            ),
+        ),
     ),
     Plant(
         "who resumes a snapshot from below the floor takes another",
         "resumed_below_the_floor",
-        (Line(bulk, "_cut", "snapshot = one.cut < topic.floor", "snapshot = False"),),
+        (Line(bulk, "_chunks_of", "snapshot = one.cut < topic.floor", "snapshot = False"),),
     ),
     Plant(
         "a hub does not forward its own catch-up",
