@@ -257,6 +257,20 @@ def test_newer_start_takes_over_and_the_old_one_is_told() -> None:
     assert code(stage.put(BULK, newer.change(1))) == "START"
 
 
+def test_start_that_judged_an_older_have_is_sent_the_new_one_and_does_not_lead_yet() -> None:
+    """P-START-4: only a start that was compared with what the hub holds now may lead."""
+    stage, publisher = seeded()
+    newer = ScriptedPublisher(start=6)
+    _, judged = stage.say(b"n-control", hello("newer", PUBLISHER, CONTROL_CHANNEL))
+    assert judged == Have(epoch=10, start=5, versions=(0, 0, 0, 0, 0))
+    stage.put(BULK, publisher.change(1))
+    now_held = Have(epoch=10, start=5, versions=(0, 1, 0, 0, 0))
+    assert stage.say(b"n-control", newer.announce()) == [now_held]
+    assert stage.hub.status(now=stage.now).start == 5
+    stage.say(b"n-control", newer.announce())
+    assert stage.hub.status(now=stage.now).start == 6
+
+
 def test_lower_epoch_is_refused() -> None:
     """P-START-5."""
     stage, _ = seeded()

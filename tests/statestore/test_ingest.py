@@ -13,6 +13,7 @@ from topicast.tests.statestore.scripted import (
     Stage,
     connect,
     contents,
+    hello,
     seeded,
     serve,
     value,
@@ -23,6 +24,8 @@ from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire import encode
 from topicast.topics.wire.header import prefix
 from topicast.topics.wire.messages import (
+    CONTROL_CHANNEL,
+    PUBLISHER,
     CatchUp,
     Chunk,
     Filed,
@@ -310,6 +313,7 @@ def test_new_start_of_the_same_epoch_is_followed_without_a_resync() -> None:
 
 
 def test_have_names_what_was_filed_of_a_catch_up_that_did_not_end() -> None:
+    """P-START-1: the highest version of anything that is held, complete or not."""
     stage, publisher = seeded()
     stage.put(BULK, publisher.change(1))
     for version in range(2, 12):
@@ -319,7 +323,8 @@ def test_have_names_what_was_filed_of_a_catch_up_that_did_not_end() -> None:
     assert isinstance(first, Chunk)
     stage.say(BULK, first)
     assert not first.last
-    have = _ingest(stage).have()
+    _, have = stage.say(b"again", hello("publisher", PUBLISHER, CONTROL_CHANNEL))
+    assert isinstance(have, Have)
     assert have.versions[1] == first.resume_version > 1
     assert _ingest(stage).slots[1].topic.version == 1
 

@@ -3,6 +3,6 @@
 Authority: ``docs/protocol.md``. Bytes in, a message or ``WireError`` out, never anything else.
 """
 
-from .codec import decode, delta_of, encode, read_entries, row_bytes
+from .codec import decode, encode
 
-__all__ = ["decode", "delta_of", "encode", "read_entries", "row_bytes"]
+__all__ = ["decode", "encode"]

@@ -20,10 +20,16 @@ from topicast.topics.entries import (
     prefix_tombstone,
 )
 from topicast.topics.errors import WireError
-from topicast.topics.wire import decode, delta_of, encode, read_entries, row_bytes
 from topicast.topics.wire import header as h
 from topicast.topics.wire import messages as m
-from topicast.topics.wire.codec import ADDRESS_BYTES_MAX
+from topicast.topics.wire.codec import (
+    ADDRESS_BYTES_MAX,
+    decode,
+    delta_of,
+    encode,
+    read_entries,
+    row_bytes,
+)
 
 FILE = Path(__file__).parent.parent.parent / "vectors" / "wire_v1.json"
 VECTORS: list[dict[str, str]] = json.loads(FILE.read_text(encoding="utf-8"))
