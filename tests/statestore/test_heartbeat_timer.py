@@ -45,6 +45,7 @@ def test_who_comes_is_sent_one_at_once(timer: HeartbeatTimer) -> None:
 
 
 def test_many_who_come_share_one(timer: HeartbeatTimer) -> None:
+    """P-HEARTBEAT-6."""
     for now in (10.01, 10.02, 10.03):
         timer.on_subscription(BEGINS, now=now)
         assert timer.due_at == 10.0 + SOON_S

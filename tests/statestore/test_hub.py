@@ -109,10 +109,6 @@ def test_protocol_that_is_not_spoken_is_refused(offered: tuple[int, int]) -> Non
     assert stage.hub.status(now=stage.now).subscribers == ()
 
 
-def test_role_that_is_none_is_refused() -> None:
-    assert code(Stage().say(READER_CONTROL, hello("x", 9, CONTROL_CHANNEL))) == "ROLE"
-
-
 @pytest.mark.parametrize(
     "message",
     [
@@ -345,14 +341,6 @@ def test_barrier_is_answered_by_its_own_frame() -> None:
     assert stage.frames == [asked]
     stage.tell(Subscription(b"\0" + asked))
     assert stage.frames == [asked]
-
-
-def test_odd_subscription_is_counted_only() -> None:
-    stage, _ = seeded()
-    for frame in (b"\1", b"\1everything", b"\1" + prefix(9999, FULL)[:3], b""):
-        assert stage.tell(Subscription(frame)) == []
-    assert stage.hub.counts.subscriptions_odd >= 3
-    assert stage.frames == []
 
 
 def test_silent_reader_is_suspect_then_lost_and_its_streams_are_forgotten() -> None:

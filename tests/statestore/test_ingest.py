@@ -45,6 +45,7 @@ def _codes(said: list) -> list[str]:
 
 
 def test_cold_hub_asks_for_every_topic_in_one_request_and_is_seeded_when_all_have_come() -> None:
+    """P-DATA-4: the first catch-up of a topic is published to nobody."""
     stage, publisher = Stage(), ScriptedPublisher()
     publisher.change(2)
     connect(stage, publisher)

@@ -39,7 +39,7 @@ from topicast.topics.follower import LIVE
 from topicast.topics.topic import Topic
 from topicast.topics.wire import encode
 from topicast.topics.wire.header import CHUNK_BYTES_MAX, FRAME_BYTES_MAX, VALUE_BYTES_MAX
-from topicast.topics.wire.messages import Chunk, Pulled, Refused, Wanted
+from topicast.topics.wire.messages import Cancel, Chunk, Pulled, Refused, Wanted
 
 
 def test_parts_are_sent_while_there_is_credit() -> None:
@@ -80,6 +80,14 @@ def test_peers_take_turns_and_so_do_the_streams_of_one() -> None:
     assert (peers(sender.turn(1000)), sender.ready) == (b"b", False)
     sender.credit(b"a", 0, 5)
     assert (len(sender.turn(1000)), len(sender)) == (1, 3)
+
+
+def test_streams_of_one_peer_take_turns_part_by_part() -> None:
+    """P-CREDIT-3."""
+    sender = Sender()
+    for stream in (1, 2):
+        sender.open(b"a", stream, credit=1000, parts=[(10, Cancel(stream=stream))] * 3)
+    assert [send.message for send in sender.turn(40)] == [Cancel(stream=1), Cancel(stream=2)] * 2
 
 
 def test_turn_ends_after_as_many_bytes_as_asked() -> None:

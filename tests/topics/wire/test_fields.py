@@ -102,7 +102,7 @@ def test_right_fields_are_read_and_written(cls: type) -> None:
 
 @pytest.mark.parametrize(("cls", "name", "value", "reason"), HOSTILE)
 def test_wrong_field_is_refused_by_name(cls: type, name: str, value: Any, reason: str) -> None:
-    """P-MSG-3."""
+    """P-MSG-3, P-LIM-5, P-LIM-6."""
     names = [field.name for field in dataclasses.fields(cls)]
     fields = list(FIELDS[cls])
     fields[names.index(name)] = value
