@@ -4,7 +4,7 @@
     Ask   ──▶ memory, else pulls ──▶ fence: not older than shown ──▶ Answer
 
 Invariant: whatever is answered is at or above everything that was answered before, topic by
-topic; memory answers only for topics that are open (levels.py), pulls only what passed the fence.
+topic; memory answers only for topics that are open, pulls only what passed the fence.
 """
 
 from collections.abc import Callable, Iterable
