@@ -409,6 +409,15 @@ def test_rubbish_is_counted_and_answered_now_and_then() -> None:
     assert code(other) == "VERSION"
 
 
+def test_peer_that_waits_for_an_answer_is_refused_each_time() -> None:
+    """P-BAD-3."""
+    stage, _ = seeded()
+    for request in (1, 2, 3):
+        (answer,) = stage.say(b"stranger", Drop(request=request, topics=()))
+        assert isinstance(answer, Refused)
+        assert (answer.request, answer.code) == (request, "HELLO")
+
+
 def test_refusal_is_never_answered() -> None:
     """P-BAD-3."""
     stage, _ = seeded()
