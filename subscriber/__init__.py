@@ -6,6 +6,6 @@ Imports `topics` only; a driver loads nothing else of ours.
 from ..topics.objects.versions import Version
 from .client.subscriber import Subscriber
 from .engine.watch import Watch
-from .protocol.facts import Change, Stats, TopicInfo
+from .protocol.status import Change, Stats, TopicInfo
 
 __all__ = ["Change", "Stats", "Subscriber", "TopicInfo", "Version", "Watch"]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ...subscriber.protocol.facts import TopicInfo
+from ...subscriber.protocol.status import TopicInfo
 from ...topics.entries import LEVELS
 from ..output import aligned
 

@@ -1,6 +1,6 @@
-"""ReadView: several tables of one plan as they were at one moment, to be confirmed before use.
+"""Several tables of one plan as they were at one moment, to be confirmed before use.
 
-read_view("a.b", "c.d") ──read each──▶ one look at catalogd: all current? ──yes──▶ pinned
+read_view("a.b", "c.d") ──read each──▶ one look at catalogd: all current? ──yes──▶ ReadView
                           ▲─────────────── no: those that are stale ──┘
 confirm() ──▶ still current, or StaleMetadata: plan again
 """
@@ -22,22 +22,22 @@ from ..store.table_snapshot import TableSnapshot
 TABLES_MAX: Final = 1000  # of one read view
 
 Name = tuple[str, str]  # db, table
-Validate = Callable[[int, tuple[Claimed, ...]], Collection[int]]  # places of what is stale
+Validate = Callable[[int, tuple[Claimed, ...]], Collection[int]]  # positions of what is stale
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class VersionedTable:
     """A table with its partitions; nothing that changed after ``version`` of its topic is in it."""
 
-    content: TableSnapshot
+    snapshot: TableSnapshot
     version: Version
 
 
 class ReadView:
     """Tables as they were at one moment; it does not change, whatever is written meanwhile."""
 
-    def __init__(self, pinned: Mapping[Name, Pinned], validate: Validate) -> None:
-        self._pinned = pinned
+    def __init__(self, tables: Mapping[Name, VersionedTable], validate: Validate) -> None:
+        self._tables = tables
         self._validate = validate
 
     def __enter__(self) -> "ReadView":
@@ -49,13 +49,13 @@ class ReadView:
     def table(self, name: str) -> Table:
         """Return the table ``name``, which is one of those named at the start."""
         db, table = parse_table_name(name)
-        return self._content(db, table).head_of(db, table).table
+        return self._snapshot(db, table).head_of(db, table).table
 
     def partitions(self, name: str, filter: str | None = None) -> tuple[Partition, ...]:  # noqa: A002
         """Return its partitions that match ``filter``, all without one; by name."""
         db, table = parse_table_name(name)
         selector = ALL if filter is None else by_filter(filter)
-        return self._content(db, table).partitions(db, table, selector)
+        return self._snapshot(db, table).partitions(db, table, selector)
 
     def confirm(self) -> None:
         """Return if all tables are still as they were, as of a moment during this call.
@@ -63,20 +63,20 @@ class ReadView:
         Raises:
             StaleMetadata: some are not; says which. Retriable: read and plan again.
         """
-        stale = stale_of(self._pinned, self._validate)
+        stale = stale_of(self._tables, self._validate)
         if stale:
             names = ", ".join(table_name(*name) for name in stale)
             raise StaleMetadata(f"changed since they were read: {names}")
 
-    def _content(self, db: str, table: str) -> TableSnapshot:
-        pinned = self._pinned.get((db, table))
-        if pinned is None:
+    def _snapshot(self, db: str, table: str) -> TableSnapshot:
+        found = self._tables.get((db, table))
+        if found is None:
             raise UsageError(f"{table_name(db, table)} is not among the tables of this read view")
-        return pinned.content
+        return found.snapshot
 
 
 def names_of(names: Iterable[str]) -> tuple[Name, ...]:
-    """Return what to pin, each table once.
+    """Return the tables to read, each once.
 
     Raises:
         UsageError: a name is none, or there are none or too many.
@@ -87,9 +87,9 @@ def names_of(names: Iterable[str]) -> tuple[Name, ...]:
     return found
 
 
-def pin(
+def open_read_view(
     names: tuple[Name, ...],
-    read: Callable[[Name], Pinned],
+    read: Callable[[Name], VersionedTable],
     *,
     validate: Validate,
     give_up_at: float,
@@ -99,20 +99,20 @@ def pin(
     Raises:
         NotReady: they changed faster than they could be read.
     """
-    pinned: dict[Name, Pinned] = {}
+    tables: dict[Name, VersionedTable] = {}
     missing = names
     while True:
         for name in missing:
-            pinned[name] = read(name)
-        missing = stale_of(pinned, validate)
+            tables[name] = read(name)
+        missing = stale_of(tables, validate)
         if not missing:
-            return ReadView(pinned, validate)
+            return ReadView(tables, validate)
         if time.monotonic() >= give_up_at:
             raise NotReady(f"{table_name(*missing[0])} changes faster than it can be read")
 
 
-def stale_of(pinned: Mapping[Name, Pinned], validate: Validate) -> tuple[Name, ...]:
-    """Return the names whose pinned version is not the newest."""
-    names = tuple(pinned)
-    claims = claims_of(((name, pinned[name].version) for name in names), whole=True)
+def stale_of(tables: Mapping[Name, VersionedTable], validate: Validate) -> tuple[Name, ...]:
+    """Return the names of the tables whose version is not the newest."""
+    names = tuple(tables)
+    claims = claims_of(((name, tables[name].version) for name in names), whole=True)
     return tuple(names[place] for place in validate(*claims) if place < len(names))

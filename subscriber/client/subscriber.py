@@ -1,4 +1,4 @@
-"""Subscriber: what an application holds. Reads go to the view, without a lock or another thread.
+"""What an application holds. Reads go to the view, without a lock or another thread.
 
 table() ──▶ view: open, of this incarnation? ──yes──▶ answered here
                   └──no──▶ the background thread: memory by now, else a pull
@@ -10,8 +10,9 @@ import socket
 import time
 import weakref
 from collections.abc import Callable, Iterable
+from functools import partial
 from types import TracebackType
-from typing import Final, Self, cast
+from typing import Final, Self
 
 from ...topics.entries import FULL, LEVELS, NONE
 from ...topics.errors import UsageError
@@ -25,22 +26,11 @@ from ..engine.driver import Driver, Facts
 from ..engine.loop import EngineLoop
 from ..engine.watch import Watch
 from ..engine.write_outbox import Outbox
-from ..protocol.facts import (
-    AskDrop,
-    AskJoin,
-    AskPin,
-    AskReady,
-    AskStats,
-    AskSync,
-    AskTopics,
-    AskUnpin,
-    Stats,
-    TopicInfo,
-)
+from ..protocol.status import Stats, TopicInfo
 from ..protocol.versions import claims_of
-from .calls import Calls
 from .partitions import Values, partition_names, partitions
-from .read_view import ReadView, names_of, pin
+from .read_view import ReadView, names_of, open_read_view
+from .reader import Reader
 from .write_reports import WriteIntent, report_write
 
 FLUSH_S: Final = 2.0  # for writes to be told, when it is closed
@@ -110,13 +100,14 @@ class Subscriber:
             metastore_uris = self._settings.metastore
             outbox = Outbox(driver=secrets.token_bytes(16), metastore=metastore_uris)
         self._outbox = outbox
-        self._member = Core.of(
+        self._core = Core.of(
             self._settings,
             new_id=lambda: secrets.token_bytes(16),
             outbox=self._outbox,
             driver_facts=driver_facts,
         )
-        self._calls = Calls(self._member, self._settings)
+        self._reader = Reader(self._core, self._settings)
+        self._loop: EngineLoop | None = None  # from open on
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -137,16 +128,14 @@ class Subscriber:
             NotReady: not within ``timeout_s``; says what is missing.
             OverBudget: the namespace does not fit; says the bytes needed.
         """
-        if self._calls.loop is not None or self._closed:
+        if self._loop is not None or self._closed:
             raise UsageError("a subscriber is opened once: make another one")
-        loop = EngineLoop(
-            self._member, Link(), hubs=self._settings.statestores, clock=time.monotonic
-        )
-        self._calls.loop = loop
+        loop = EngineLoop(self._core, Link(), hubs=self._settings.statestores, clock=time.monotonic)
+        self._loop = self._reader.engine = loop
         self._finalizer = weakref.finalize(self, loop.stop)  # also when the interpreter exits
         loop.start()
         try:
-            self._calls.ask(lambda number, until: AskReady(id=number, give_up_at=until))
+            self._reader.call(self._core.ready)
         except BaseException:
             self.close()
             raise
@@ -163,12 +152,12 @@ class Subscriber:
             self._outbox.flush(FLUSH_S)
             self._outbox.close()
         self._closed = True
-        if self._calls.loop is not None:
+        if self._loop is not None:
             self._finalizer()
 
     def databases(self) -> tuple[str, ...]:
         """Return the names of all databases, sorted."""
-        return self._calls.names(lambda view: view.databases())
+        return self._reader.names(lambda view: view.databases())
 
     def database(self, name: str) -> Database:
         """Return a database.
@@ -177,7 +166,7 @@ class Subscriber:
             NoSuchObject: there is none of that name.
         """
         name = name.lower()
-        return self._calls.names(lambda view: view.database(name))
+        return self._reader.names(lambda view: view.database(name))
 
     def tables(self, db: str) -> tuple[str, ...]:
         """Return the names of the tables of ``db``, sorted.
@@ -186,7 +175,7 @@ class Subscriber:
             NoSuchObject: there is no such database.
         """
         db = db.lower()
-        return self._calls.names(lambda view: view.tables(db))
+        return self._reader.names(lambda view: view.tables(db))
 
     def table(self, name: str) -> Table:
         """Return the table ``name``, which is ``db.table``.
@@ -199,7 +188,7 @@ class Subscriber:
         Cost: 10 µs from a joined topic, but for the first time after a change.
         """
         db, table = parse_table_name(name)
-        return self._calls.table(db, table).head_of(db, table).table
+        return self._reader.table(db, table).head_of(db, table).table
 
     def partitions(
         self,
@@ -221,7 +210,7 @@ class Subscriber:
             UsageError: ``filter``, ``names`` or ``values`` are none, or not for this table.
             LinkError, SourceError: as ``table``.
         """
-        return partitions(self._calls, name, filter, names=names, values=values)
+        return partitions(self._reader, name, filter, names=names, values=values)
 
     def partition_names(
         self,
@@ -237,7 +226,7 @@ class Subscriber:
         Raises:
             NoSuchObject, UsageError, LinkError, SourceError: as ``partitions``.
         """
-        return partition_names(self._calls, name, filter, values=values)
+        return partition_names(self._reader, name, filter, values=values)
 
     def sync(self, timeout_s: float | None = None) -> None:
         """Return once everything that HMS had committed before the call is visible here.
@@ -245,9 +234,7 @@ class Subscriber:
         Raises:
             NotReady: not within ``timeout_s``; says what is missing.
         """
-        self._calls.ask(
-            lambda number, until: AskSync(id=number, give_up_at=until), timeout_s=timeout_s
-        )
+        self._reader.call(self._core.sync, timeout_s=timeout_s)
 
     def validate(self, known: Iterable[tuple[str, int]]) -> dict[str, Version]:
         """Return those of the tables ``known``, by name and version, that have changed since.
@@ -262,7 +249,7 @@ class Subscriber:
         """
         asked = ((parse_table_name(name), version) for name, version in known)
         epoch, claims = claims_of(asked, whole=False)
-        stale = self._calls.validate(epoch, claims) if claims else {}
+        stale = self._reader.validate(epoch, claims) if claims else {}
         return {
             table_name(claims[at].db, claims[at].table): version
             for at, version in stale.items()
@@ -277,17 +264,16 @@ class Subscriber:
             NotReady: they could not be read in time.
         """
         limit_s = self._settings.timeout_s if timeout_s is None else timeout_s
-        return pin(
+        return open_read_view(
             names_of(names),
-            self._calls.pinned,
-            validate=self._calls.validate,
+            self._reader.versioned,
+            validate=self._reader.validate,
             give_up_at=time.monotonic() + limit_s,
         )
 
     def topics(self) -> tuple[TopicInfo, ...]:
         """Return every topic: how it is followed, and what it costs."""
-        found = self._calls.ask(lambda number, _: AskTopics(id=number))
-        return cast(tuple[TopicInfo, ...], found)
+        return self._reader.call(self._core.topics)
 
     def join(self, topics: int | Iterable[int], level: str = LEVELS[FULL]) -> None:
         """Follow a topic, or several, at ``level``: full, minimal or none; return once it is so.
@@ -305,9 +291,7 @@ class Subscriber:
         if number == NONE:
             self.drop(named)
             return
-        self._calls.ask(
-            lambda ask, until: AskJoin(id=ask, topics=named, level=number, give_up_at=until)
-        )
+        self._reader.call(partial(self._core.join, named, number))
 
     def drop(self, topics: int | Iterable[int]) -> None:
         """Follow a topic, or several, no longer; their tables are pulled when asked for.
@@ -315,11 +299,10 @@ class Subscriber:
         Raises:
             UsageError: there is no such topic; nothing is dropped.
         """
-        named = _named(topics)
-        self._calls.ask(lambda number, _: AskDrop(id=number, topics=named))
+        self._reader.call(partial(self._core.drop, _named(topics)))
 
     def pin(self, name: str) -> None:
-        """Hold the table ``name`` whole, pulled anew after each change; return once it is held.
+        """Keep the table ``name`` whole, pulled anew after each change; return once it is held.
 
         Raises:
             NoSuchObject: there is no such table.
@@ -327,14 +310,12 @@ class Subscriber:
             NotReady: not held within ``timeout_s``; it is pinned, and tried again.
         """
         db, table = parse_table_name(name)
-        self._calls.ask(
-            lambda number, until: AskPin(id=number, db=db, table=table, give_up_at=until)
-        )
+        self._reader.call(partial(self._core.pin, db, table))
 
     def unpin(self, name: str) -> None:
-        """Leave the table ``name`` to its use, whether it was pinned by name or by pattern."""
+        """Pin the table ``name`` no longer, whether it was pinned by name or by pattern."""
         db, table = parse_table_name(name)
-        self._calls.ask(lambda number, _: AskUnpin(id=number, db=db, table=table))
+        self._reader.call(partial(self._core.unpin, db, table))
 
     def report_write(
         self,
@@ -357,7 +338,7 @@ class Subscriber:
         Raises:
             UsageError: ``wanted`` is neither a table nor a path, or a partition's name is none.
         """
-        self._calls.running()
+        self._reader.running()
         number = report_write(
             self._outbox, wanted, partitions, failed=failed, overwritten=overwritten
         )
@@ -371,7 +352,7 @@ class Subscriber:
         Raises:
             UsageError: as ``report_write``.
         """
-        self._calls.running()
+        self._reader.running()
         return WriteIntent(self._outbox, wanted, partitions)
 
     def flush(self, timeout_s: float = FLUSH_S) -> bool:
@@ -380,19 +361,19 @@ class Subscriber:
 
     def stats(self) -> Stats:
         """Return counters, and the state of the budget."""
-        return cast(Stats, self._calls.ask(lambda number, _: AskStats(id=number)))
+        return self._reader.call(self._core.stats)
 
     @property
     def driver(self) -> Driver:
         """What operators want of the application here, and see of it."""
-        return self._member.driver
+        return self._core.driver
 
     def watch(self, pattern: str = "*") -> Watch:
         """Yield changes of the objects that match ``pattern``, from now on, until closed.
 
         Latest state, not history: of an object that changes often the newest change is seen.
         """
-        return self._calls.running().watch(pattern, timeout_s=self._settings.timeout_s)
+        return self._reader.running().watch(pattern, timeout_s=self._settings.timeout_s)
 
 
 def _named(topics: int | Iterable[int]) -> tuple[int, ...]:

@@ -1,12 +1,12 @@
-"""CatalogSession: catalogd's half of a member: comparisons of starts, syncs, pulls and their fence.
+"""The conversation with catalogd: comparisons of lineage, syncs, validations, pulls, reports.
 
-Pulled ── of the accepted start? ── not older than shown, topic and namespace? ──▶ shown
-              no: later, once more          no: stale, pulled again
+Pulled ── of the accepted start? ── at or above the read floor of topic and namespace? ──▶ kept
+            no: repeated later          no: stale, pulled again
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from ...topics.errors import NoSuchObject
+from ...topics.errors import NoSuchObject, TopicastError
 from ...topics.objects.names import table_key, table_name
 from ...topics.objects.selector import SelectorKind
 from ...topics.objects.versions import Version
@@ -15,6 +15,7 @@ from ...topics.sharding import NAMESPACE, table_topic, topic_ids
 from ...topics.wire.messages import (
     Claimed,
     Compared,
+    Message,
     Pulled,
     Refused,
     Reported,
@@ -23,9 +24,11 @@ from ...topics.wire.messages import (
     Validate,
     Validated,
 )
-from ..fetch.fetcher import Fetcher, Whole
+from ..fetch.fetcher import Fetch, Fetcher, Result, TableRequest, Whole
 from ..fetch.revalidation import claims_about_mates, confirm
-from ..protocol.facts import SERVICE, AskSync, AskTable, AskValidate, ConnectCatalog, Effect, Send
+from ..protocol.channels import Channel
+from ..protocol.effects import ConnectCatalog, Effects, Send
+from ..protocol.pending import DONE, Done, Started, Wait
 from ..replication.lineage import Lineage
 from ..replication.subscriptions import Subscriptions
 from ..store.read_floor import ReadFloor
@@ -36,7 +39,7 @@ from .write_sender import WriteSender
 
 
 class CatalogSession:
-    """What is asked of catalogd, at whatever address it is."""
+    """The requests to catalogd, at whatever address it is."""
 
     def __init__(
         self,
@@ -50,48 +53,72 @@ class CatalogSession:
     ) -> None:
         replicas = subscriptions.replicas
         self.fetcher = Fetcher(next_id, base=self._base, fence=replicas.fence, name=name)
-        self.targets: dict[int, dict[int, tuple[int, int]]] = {}  # by sync's ask: where to get
         self.reports = WriteSender(outbox, next_id)
         self._subscriptions = subscriptions
         self._lineage = lineage
         self._read_floor = read_floor
         self._next_id = next_id
-        self.verdicts: dict[int, dict[int, Version]] = {}  # by validation's ask: what is stale
-        self._syncs: Requests[AskSync | AskValidate] = Requests(next_id)
-        self._address = ""
+        self._syncs: Requests[_SyncWait] = Requests(next_id)
+        self._validations: Requests[_ValidateWait] = Requests(next_id)
+        self._address = ""  # of catalogd; empty: not known yet
 
     @property
     def deadline(self) -> float | None:
         """The time at which ``tick`` has work to do."""
         times = [self.fetcher.deadline]
         if self._address:
-            times += [self._syncs.deadline, self._lineage.deadline, self.reports.deadline]
+            times += [self._syncs.deadline, self._validations.deadline]
+            times += [self._lineage.deadline, self.reports.deadline]
         return min((at for at in times if at is not None), default=None)
 
-    def pull(self, ask: AskTable, *, now: float) -> tuple[Effect, ...]:
-        """Fetch a table."""
-        return self._sent(self.fetcher.ask(ask, now=now))
+    def sync(self, *, now: float) -> Started[None]:
+        """Wait until everything that HMS has committed by now is visible here."""
+        wait = _SyncWait(self, self._subscriptions)
+        self._syncs.open(wait, now=now)
+        return wait, self.tick(now=now)
 
-    def ask(self, ask: AskSync | AskValidate, *, now: float) -> tuple[Effect, ...]:
-        """Ask where HMS stands, or what is stale; answered as ``targets``, or ``verdicts``."""
-        self._syncs.open(ask, now=now)
-        return self.tick(now=now)
+    def validate(
+        self, epoch: int, claims: tuple[Claimed, ...], *, now: float
+    ) -> Started[Mapping[int, Version]]:
+        """Get the positions of the stale ``claims``, and the versions of their tables now."""
+        wait = _ValidateWait(self, epoch, claims)
+        self._validations.open(wait, now=now)
+        return wait, self.tick(now=now)
 
-    def on_reported(self, reported: Reported, *, now: float) -> tuple[Effect, ...]:
+    def fetch(self, request: TableRequest, *, now: float) -> Started[Result]:
+        """Get a table from catalogd."""
+        fetch = Fetch(request)
+        return _FetchWait(self, fetch), self.begin_fetch(fetch, now=now)
+
+    def begin_fetch(self, fetch: Fetch, *, now: float) -> Effects:
+        """Begin to fetch; the outcome is set in ``fetch``."""
+        return self._sent(self.fetcher.begin(fetch, now=now))
+
+    def detach(self, fetch: Fetch, *, now: float) -> Effects:
+        """Fetch it for the others only."""
+        return self._sent(self.fetcher.detach(fetch, now=now))
+
+    def cancel(self, wait: "_SyncWait | _ValidateWait") -> None:
+        """Repeat a request no longer."""
+        for request in self._syncs.find(lambda one: one is wait):
+            self._syncs.close(request)
+        for request in self._validations.find(lambda one: one is wait):
+            self._validations.close(request)
+
+    def unanswered(self, fetch: Fetch) -> str:
+        """Say why a fetch has no outcome yet."""
+        why = self.fetcher.refusal(fetch) if self._address else ": its address is not known yet"
+        name = table_name(fetch.request.db, fetch.request.table)
+        return f"no answer from catalogd for {name}{why}"
+
+    def on_reported(self, reported: Reported, *, now: float) -> Effects:
         """Take what catalogd has of our writes, and report those that waited meanwhile."""
         self.reports.on_reported(reported, now=now)
         return self.tick(now=now)
 
-    def forget(self, ask: int) -> None:
-        """Nobody waits for the answer to ``ask`` any more."""
-        self.targets.pop(ask, None)
-        self.verdicts.pop(ask, None)
-        for request in self._syncs.find(lambda one: one.id == ask):
-            self._syncs.close(request)
-
-    def settle(self, *, now: float) -> tuple[Effect, ...]:
+    def settle(self, *, now: float) -> Effects:
         """After each fact: go where catalogd is, and compare starts if that is due."""
-        effects: tuple[Effect, ...] = ()
+        effects: Effects = ()
         address = self._subscriptions.catalog_address
         if address != self._address:
             self._address = address
@@ -101,42 +128,41 @@ class CatalogSession:
         if self._address and due_at is not None and now >= due_at:
             versions = self._subscriptions.replicas.versions(self._lineage.accepted[0])
             compare = self._lineage.due(self._next_id(), versions, now=now)
-            effects += (Send(SERVICE, compare),)
+            effects += (Send(Channel.SERVICE, compare),)
         return effects
 
-    def on_compared(self, compared: Compared, *, now: float) -> tuple[Effect, ...]:
+    def on_compared(self, compared: Compared, *, now: float) -> Effects:
         """Accept the start that catalogd confirms, and ask again for what was refused of it."""
         if not self._lineage.on_compared(compared):
             return ()
         self._hasten(now)
         return self._subscriptions.on_accepted(now=now)
 
-    def on_synced(self, synced: Synced, *, now: float) -> tuple[Effect, ...]:
+    def on_synced(self, synced: Synced, *, now: float) -> Effects:
         """Nothing older than these versions is shown from now on, of whatever topic."""
         if not self._subscriptions.accepts(synced.epoch, synced.start, now=now):
             return ()
         order = topic_ids(self._subscriptions.num_topics)
-        ask = self._syncs.close(synced.request)
-        if ask is None or len(synced.versions) != len(order):
+        wait = self._syncs.close(synced.request)
+        if wait is None or len(synced.versions) != len(order):
             return ()
-        places = {t: (synced.epoch, v) for t, v in zip(order, synced.versions, strict=True)}
-        for topic, place in places.items():
-            self._read_floor.raise_to(topic, place)
+        wait.positions = {t: (synced.epoch, v) for t, v in zip(order, synced.versions, strict=True)}
+        for topic, position in wait.positions.items():
+            self._read_floor.raise_to(topic, position)
             self._subscriptions.replicas.update_access(topic)
-        self.targets[ask.id] = places
         return ()
 
-    def on_validated(self, validated: Validated, *, now: float) -> tuple[Effect, ...]:
+    def on_validated(self, validated: Validated, *, now: float) -> Effects:
         """Learn which claims are stale; a start that is not accepted yet is asked again."""
         if not self._subscriptions.accepts(validated.epoch, validated.start, now=now):
             return ()
-        ask = self._syncs.close(validated.request)
-        if ask is not None:
+        wait = self._validations.close(validated.request)
+        if wait is not None:
             epoch = validated.epoch
-            self.verdicts[ask.id] = {at: Version(now_at, epoch) for at, now_at in validated.stale}
+            wait.stale = {at: Version(now_at, epoch) for at, now_at in validated.stale}
         return ()
 
-    def on_pulled(self, part: Pulled, *, now: float) -> tuple[Effect, ...]:
+    def on_pulled(self, part: Pulled, *, now: float) -> Effects:
         """Show a whole reply if nothing newer was shown, else pull again."""
         if not self._subscriptions.accepts(part.epoch, part.start, now=now):
             return ()  # repeated once catalogd's start is accepted
@@ -158,25 +184,33 @@ class CatalogSession:
             self._keep(whole, result)
         return self._sent(effects + self.fetcher.answer(part.request, result, now=now))
 
-    def on_pull_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
+    def on_pull_refused(self, refused: Refused, *, now: float) -> Effects:
         """A pull is not answered now, or never."""
         return self._sent(self.fetcher.on_refused(refused, now=now))
 
-    def on_sync_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
+    def on_sync_refused(self, refused: Refused, *, now: float) -> Effects:
         """A sync or a report is not answered now; it is asked again, who waits gives up alone."""
         self.reports.on_refused(refused, now=now)
-        self._syncs.back_off(refused.request, until=now + max(refused.retry_ms / 1000, RETRY_S))
+        until = now + max(refused.retry_ms / 1000, RETRY_S)
+        self._syncs.back_off(refused.request, until=until)
+        self._validations.back_off(refused.request, until=until)
         return ()
 
-    def tick(self, *, now: float) -> tuple[Effect, ...]:
-        """Do what time has brought."""
-        missing = "" if self._address else ": its address is not known yet"
-        effects = self._sent(self.fetcher.tick(missing=missing, now=now))
+    def tick(self, *, now: float) -> Effects:
+        """Send what is due, first or again."""
+        effects = self._sent(self.fetcher.due(now))
         if not self._address:
             return effects
-        asked = [Send(SERVICE, _question(request, ask)) for request, ask in self._syncs.due(now)]
-        reports = [Send(SERVICE, report) for report in self.reports.due(now=now)]
-        return (*effects, *asked, *reports)
+        due: list[Message] = [
+            *(Sync(request=request) for request, _ in self._syncs.due(now)),
+            *(wait.message(request) for request, wait in self._validations.due(now)),
+            *self.reports.due(now=now),
+        ]
+        return (*effects, *(Send(Channel.SERVICE, message) for message in due))
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        self.fetcher.check()
 
     def _stale(self, whole: Whole, name: tuple[str, str]) -> bool:
         part = whole.last
@@ -247,16 +281,82 @@ class CatalogSession:
     def _hasten(self, now: float) -> None:
         self.fetcher.hasten(now=now)
         self._syncs.retry_now(now=now)
+        self._validations.retry_now(now=now)
         self.reports.hasten(now=now)
 
-    def _sent(self, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
+    def _sent(self, effects: Effects) -> Effects:
         """Leave out what cannot be sent while there is no address; it is repeated then."""
         if self._address:
             return effects
         return tuple(effect for effect in effects if not isinstance(effect, Send))
 
 
-def _question(request: int, ask: AskSync | AskValidate) -> Sync | Validate:
-    if isinstance(ask, AskSync):
-        return Sync(request=request)
-    return Validate(request=request, epoch=ask.epoch, claims=ask.claims)
+class _SyncWait(Wait[None]):
+    """Until each followed topic has reached the position that catalogd's answer names."""
+
+    def __init__(self, session: CatalogSession, subscriptions: Subscriptions) -> None:
+        self.positions: dict[int, tuple[int, int]] | None = None  # None: not answered yet
+        self._session = session
+        self._subscriptions = subscriptions
+
+    def poll(self) -> Done[None] | None:
+        return DONE if self.positions is not None and not self._behind() else None
+
+    def missing(self) -> str:
+        if self.positions is None:
+            return "catalogd has not answered the sync: topicast status says why"
+        behind = len(self._behind())
+        return f"{behind} topics have not reached the sync: {self._subscriptions.missing()}"
+
+    def close(self, _now: float) -> Effects:
+        self._session.cancel(self)
+        return ()
+
+    def _behind(self) -> list[int]:
+        positions, replicas = self.positions or {}, self._subscriptions.replicas
+        reached = replicas.reached
+        return [t for t in replicas.topics if not reached(t, positions.get(t, (0, 0)))]
+
+
+class _ValidateWait(Wait[Mapping[int, Version]]):
+    """Until catalogd has said which claims are stale."""
+
+    def __init__(self, session: CatalogSession, epoch: int, claims: tuple[Claimed, ...]) -> None:
+        self.stale: dict[int, Version] | None = None  # None: not answered yet
+        self._session = session
+        self._epoch = epoch
+        self._claims = claims
+
+    def message(self, request: int) -> Validate:
+        """Return what to send."""
+        return Validate(request=request, epoch=self._epoch, claims=self._claims)
+
+    def poll(self) -> Done[Mapping[int, Version]] | None:
+        return None if self.stale is None else Done(self.stale)
+
+    def missing(self) -> str:
+        return "catalogd has not answered the validation"
+
+    def close(self, _now: float) -> Effects:
+        self._session.cancel(self)
+        return ()
+
+
+class _FetchWait(Wait[Result]):
+    """Until a pull has brought the table."""
+
+    def __init__(self, session: CatalogSession, fetch: Fetch) -> None:
+        self._session = session
+        self._fetch = fetch
+
+    def poll(self) -> Done[Result] | None:
+        outcome = self._fetch.outcome
+        if isinstance(outcome, TopicastError):
+            raise outcome
+        return None if outcome is None else Done(outcome)
+
+    def missing(self) -> str:
+        return self._session.unanswered(self._fetch)
+
+    def close(self, now: float) -> Effects:
+        return self._session.detach(self._fetch, now=now)

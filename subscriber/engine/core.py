@@ -1,23 +1,23 @@
-"""Core: one subscriber as a pure state machine; composes the others, owns what they share.
+"""The core of a subscriber: a pure state machine that composes those of its rooms.
 
-    Received ──▶ starts: accepted? ──▶ levels: position, budget ──▶ view ──▶ readers
-    Ask   ──▶ memory, else pulls ──▶ fence: not older than shown ──▶ Answer
+    Received ──▶ subscriptions: accepted start? ──▶ replicas: position, budget ──▶ view ──▶ readers
+    Command  ──▶ memory, else catalogd ──▶ at or above the read floor? ──▶ Complete
 
-Invariant: whatever is answered is at or above everything that was answered before, topic by
-topic; memory answers only for topics that are open, pulls only what passed the fence.
+Invariant: each answer is at or above all answers before it, topic by topic. Memory answers only
+for topics that are open, and only with pulls that passed the read floor.
 """
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, count
 from typing import Self, assert_never
 
-from ...topics.errors import NoSuchObject
+from ...topics.objects.versions import Version
 from ...topics.sharding import NAMESPACE
 from ...topics.wire.messages import (
     Barrier,
     Bye,
     Chunk,
+    Claimed,
     Compared,
     Delta,
     Heartbeat,
@@ -32,40 +32,15 @@ from ...topics.wire.messages import (
     Welcome,
 )
 from ..config import Settings
+from ..fetch.fetcher import Result, TableRequest
 from ..placement.controller import PlacementController
 from ..placement.prefetch import Prefetcher
 from ..placement.priorities import Priorities
-from ..protocol.facts import (
-    BULK,
-    CONTROL,
-    DATA,
-    PULLS,
-    SERVICE,
-    Answer,
-    Ask,
-    AskDrop,
-    AskJoin,
-    AskNamespace,
-    AskPin,
-    AskReady,
-    AskStats,
-    AskSync,
-    AskTable,
-    AskTopics,
-    AskUnpin,
-    AskValidate,
-    Effect,
-    Fact,
-    Fail,
-    Leave,
-    Received,
-    Send,
-    Stats,
-    Tick,
-    Undecodable,
-    Watching,
-)
-from ..protocol.pending import Wait, Waits
+from ..protocol.channels import Channel
+from ..protocol.effects import Effects, Send
+from ..protocol.facts import Fact, Leave, Received, Tick, Undecodable, Watching
+from ..protocol.pending import DONE, Command, Done, PendingRequests, Started, Wait
+from ..protocol.status import Stats, TopicInfo
 from ..replication.hub_session import HubSession
 from ..replication.lineage import Lineage
 from ..replication.replicas import TopicReplicas
@@ -76,12 +51,16 @@ from ..store.read_floor import ReadFloor
 from ..store.view import View, heads_within
 from .catalog_session import CatalogSession
 from .driver import Driver, Facts
-from .introspection import Introspection, answer
+from .introspection import Introspection
 from .write_outbox import Outbox
 
 
 class Core:
-    """Decides everything that a subscriber does; ``view`` is what readers read."""
+    """Decides everything that a subscriber does.
+
+    ``view`` is what readers read, in any thread. The methods that return ``Started`` are the
+    operations of commands; all others but ``handle`` are for the shell.
+    """
 
     def __init__(
         self,
@@ -115,12 +94,9 @@ class Core:
         self.view = View(heads_max=heads_within(budget_bytes))
         self.driver = Driver(self.view, driver_facts)
         self.outbox = outbox if outbox is not None else Outbox(driver=registration, metastore="")
-        self.wire_errors = 0
-        self.misses = 0
         self._max_staleness_s = max_staleness_s
-        self._lineage = Lineage()
-        self._read_floor = ReadFloor()
-        self._waits = Waits()
+        self._pending = PendingRequests()
+        lineage, read_floor = Lineage(), ReadFloor()
         priorities = Priorities(PinRules(always, never), self.view, automatic=automatic)
         session = HubSession(
             hubs, name=name, registration=registration, next_id=ids.__next__, new_nonce=new_id
@@ -132,16 +108,16 @@ class Core:
                 Budget(budget_bytes),
                 priorities,
                 session=session,
-                read_floor=self._read_floor,
+                read_floor=read_floor,
                 next_id=ids.__next__,
             ),
-            lineage=self._lineage,
+            lineage=lineage,
             automatic=automatic,
         )
-        self._service = CatalogSession(
+        self._catalog = CatalogSession(
             self._subscriptions,
-            lineage=self._lineage,
-            read_floor=self._read_floor,
+            lineage=lineage,
+            read_floor=read_floor,
             next_id=ids.__next__,
             outbox=self.outbox,
             name=name,
@@ -152,7 +128,7 @@ class Core:
             priorities,
             replicas=replicas,
             resident_set=replicas.resident_set,
-            latency=self._service.fetcher.latency,
+            latency=self._catalog.fetcher.latency,
             automatic=automatic,
         )
         self.prefetcher = Prefetcher(
@@ -161,10 +137,14 @@ class Core:
             replicas=replicas,
             resident_set=replicas.resident_set,
             placement=self.placement,
-            client=self._service,
+            client=self._catalog,
         )
-        self._telling = Introspection(
-            self._subscriptions, self._service, placement=self.placement, prefetcher=self.prefetcher
+        self._introspection = Introspection(
+            self._subscriptions,
+            self._catalog,
+            placement=self.placement,
+            prefetcher=self.prefetcher,
+            driver=self.driver,
         )
         self._handlers = self._by_message()
 
@@ -177,7 +157,7 @@ class Core:
         outbox: Outbox | None = None,
         driver_facts: Callable[[], Facts] | None = None,
     ) -> Self:
-        """Return a member that was set up as an application said."""
+        """Return the core for the settings of an application."""
         return cls(
             settings.statestores,
             budget_bytes=settings.budget_bytes,
@@ -193,201 +173,167 @@ class Core:
 
     @property
     def watched(self) -> bool:
-        """Whether somebody is told what changes."""
+        """Whether changes are collected for watches."""
         return self._subscriptions.replicas.change_feed.enabled
 
     @property
     def deadline(self) -> float:
         """The time at which a Tick has work to do."""
-        times = [self._subscriptions.deadline, self._service.deadline, self._waits.deadline]
+        times = [self._subscriptions.deadline, self._catalog.deadline, self._pending.deadline]
         times += [self.placement.deadline, self.prefetcher.deadline]
         return min(at for at in times if at is not None)
 
-    def handle(self, fact: Fact, *, now: float) -> tuple[Effect, ...]:
+    def handle(self, fact: Fact, *, now: float) -> Effects:
         """Decide what ``fact`` means."""
         return self.handle_all((fact,), now=now)
 
-    def handle_all(self, facts: Iterable[Fact], *, now: float) -> tuple[Effect, ...]:
+    def handle_all(self, facts: Iterable[Fact], *, now: float) -> Effects:
         """Decide what ``facts``, which came at once, mean; what they lead to is settled once."""
         effects = tuple(chain.from_iterable([self._decide(fact, now) for fact in facts]))
         effects += self._subscriptions.settle(now=now)
-        effects += self._service.settle(now=now)
-        effects = self.prefetcher.settle(effects, now=now)
-        effects += self._waits.settle(now=now)
-        return (
-            self._subscriptions.replicas.take_changes() + effects
-        )  # before answers that rest on it
+        effects += self._catalog.settle(now=now)
+        effects += self.prefetcher.settle(now=now)
+        effects += self._pending.settle(now=now)
+        # Changes before the answers that rest on them
+        return self._subscriptions.replicas.take_changes() + effects
 
     def check(self) -> None:
         """Assert every invariant."""
         self._subscriptions.check()
-        self._service.fetcher.check()
+        self._catalog.check()
         self.prefetcher.check()
 
-    def _by_message(self) -> dict[tuple[str, type], Callable[..., tuple[Effect, ...]]]:
-        """Return who takes a message, by its channel and its kind."""
-        subscriptions, service = self._subscriptions, self._service
+    # Operations of commands
+
+    def ready(self, _now: float) -> Started[None]:
+        """Wait until the namespace and the initial topics are live."""
+        return _ReadyWait(self._subscriptions), ()
+
+    def namespace(self, _now: float) -> Started[None]:
+        """Wait until memory answers for the namespace."""
+        return _NamespaceWait(self._subscriptions), ()
+
+    def read(self, request: TableRequest, now: float) -> Started[Result]:
+        """Get a table from memory, or from catalogd."""
+        held = self.view.partitions(request.db, request.table, request.selector)
+        if held is not None:
+            return Done(held), ()
+        self._introspection.misses += 1
+        effects = self.placement.on_first_read(request.db, request.table, now=now)
+        wait, sent = self._catalog.fetch(request, now=now)
+        return wait, effects + sent
+
+    def validate(
+        self, epoch: int, claims: tuple[Claimed, ...], now: float
+    ) -> Started[Mapping[int, Version]]:
+        """Get the positions of the stale ``claims``, and the versions of their tables now."""
+        return self._catalog.validate(epoch, claims, now=now)
+
+    def sync(self, now: float) -> Started[None]:
+        """Wait until everything that HMS has committed by now is visible here."""
+        return self._catalog.sync(now=now)
+
+    def join(self, topics: tuple[int, ...], level: int, now: float) -> Started[None]:
+        """Follow all of ``topics`` at ``level``, minimal or full, or none of them."""
+        return self.placement.join(topics, level, now=now)
+
+    def drop(self, topics: tuple[int, ...], _now: float) -> Started[None]:
+        """Follow ``topics`` no longer."""
+        return self.placement.drop(topics)
+
+    def pin(self, db: str, table: str, _now: float) -> Started[None]:
+        """Keep a table always, and wait until it is held."""
+        return self.prefetcher.pin(db, table), ()
+
+    def unpin(self, db: str, table: str, _now: float) -> Started[None]:
+        """Let placement decide about a table again."""
+        self.prefetcher.unpin(db, table)
+        return DONE, ()
+
+    def topics(self, now: float) -> Started[tuple[TopicInfo, ...]]:
+        """Get each topic: how it is followed, and what it costs."""
+        return Done(self._introspection.topics(now=now)), ()
+
+    def stats(self, now: float) -> Started[Stats]:
+        """Get counters, and the state of the budget."""
+        return Done(self._introspection.stats(now=now)), ()
+
+    def _by_message(self) -> dict[tuple[Channel, type[Message]], Callable[..., Effects]]:
+        """Return who handles a message, by its channel and its type."""
+        subscriptions, catalog = self._subscriptions, self._catalog
         return {
-            (DATA, Delta): subscriptions.on_delta,
-            (DATA, Heartbeat): self._on_heartbeat,
-            (DATA, Barrier): subscriptions.on_barrier,
-            (BULK, Chunk): subscriptions.on_chunk,
-            (BULK, Refused): subscriptions.on_bulk_refused,
-            (CONTROL, Welcome): subscriptions.on_welcome,
-            (CONTROL, Joined): subscriptions.on_joined,
-            (CONTROL, Refused): subscriptions.on_control_refused,
-            (CONTROL, Inspect): self._on_inspect,
-            (SERVICE, Compared): service.on_compared,
-            (SERVICE, Synced): service.on_synced,
-            (SERVICE, Validated): service.on_validated,
-            (SERVICE, Reported): service.on_reported,
-            (SERVICE, Refused): service.on_sync_refused,
-            (PULLS, Pulled): service.on_pulled,
-            (PULLS, Refused): service.on_pull_refused,
+            (Channel.DATA, Delta): subscriptions.on_delta,
+            (Channel.DATA, Heartbeat): self._on_heartbeat,
+            (Channel.DATA, Barrier): subscriptions.on_barrier,
+            (Channel.BULK, Chunk): subscriptions.on_chunk,
+            (Channel.BULK, Refused): subscriptions.on_bulk_refused,
+            (Channel.CONTROL, Welcome): subscriptions.on_welcome,
+            (Channel.CONTROL, Joined): subscriptions.on_joined,
+            (Channel.CONTROL, Refused): subscriptions.on_control_refused,
+            (Channel.CONTROL, Inspect): self._on_inspect,
+            (Channel.SERVICE, Compared): catalog.on_compared,
+            (Channel.SERVICE, Synced): catalog.on_synced,
+            (Channel.SERVICE, Validated): catalog.on_validated,
+            (Channel.SERVICE, Reported): catalog.on_reported,
+            (Channel.SERVICE, Refused): catalog.on_sync_refused,
+            (Channel.PULLS, Pulled): catalog.on_pulled,
+            (Channel.PULLS, Refused): catalog.on_pull_refused,
         }
 
-    def _decide(self, fact: Fact, now: float) -> tuple[Effect, ...]:
+    def _decide(self, fact: Fact, now: float) -> Effects:
         match fact:
             case Received(channel=channel, message=message):
-                return self._on_heard(channel, message, now)
+                handler = self._handlers.get((channel, type(message)))
+                # Without one it is well formed and of no use here: Dropped, the welcome on bulk
+                return handler(message, now=now) if handler is not None else ()
+            case Command():
+                return self._pending.start(fact, now=now)
             case Tick():
-                effects = self._subscriptions.tick(now=now) + self._service.tick(now=now)
+                effects = self._subscriptions.tick(now=now) + self._catalog.tick(now=now)
                 return effects + self.placement.tick(now=now)
             case Undecodable():
-                self.wire_errors += 1
+                self._introspection.wire_errors += 1
                 return ()
             case Watching(on=on):
                 self._subscriptions.replicas.change_feed.enabled = on
                 return self.placement.watch_all(on=on, now=now)
             case Leave():
-                return (Send(CONTROL, Bye(reason="closed")),)
+                return (Send(Channel.CONTROL, Bye(reason="closed")),)
             case _:
-                return self._on_ask(fact, now)
+                assert_never(fact)
 
-    def _on_heard(self, channel: str, message: Message, now: float) -> tuple[Effect, ...]:
-        handler = self._handlers.get((channel, type(message)))
-        if handler is None:
-            return ()  # well formed and of no use here: Dropped, the welcome on bulk
-        return handler(message, now=now)
-
-    def _on_heartbeat(self, heartbeat: Heartbeat, *, now: float) -> tuple[Effect, ...]:
+    def _on_heartbeat(self, heartbeat: Heartbeat, *, now: float) -> Effects:
         effects = self._subscriptions.on_heartbeat(heartbeat, now=now)
         heard_at = self._subscriptions.catalog_heard_at
         if heard_at is not None and self._max_staleness_s is not None:
             self.view.fresh_until = heard_at + self._max_staleness_s
         return effects
 
-    def _on_inspect(self, asked: Inspect, *, now: float) -> tuple[Effect, ...]:
-        topics = partial(self._telling.topics, now)
-        told = answer(
-            asked, topics=topics, stats=lambda: self._stats(now), driver=self.driver.facts()
-        )
-        return (Send(CONTROL, told),)
+    def _on_inspect(self, inspect: Inspect, *, now: float) -> Effects:
+        return (Send(Channel.CONTROL, self._introspection.answer(inspect, now=now)),)
 
-    def _on_ask(self, ask: Ask, now: float) -> tuple[Effect, ...]:  # noqa: C901 - dispatch by match
-        match ask:
-            case AskTable():
-                return self._on_ask_table(ask, now)
-            case AskReady() | AskNamespace():
-                return self._on_ask_ready(ask)
-            case AskSync():
-                return self._on_ask_sync(ask, now)
-            case AskValidate():
-                return self._on_ask_validate(ask, now)
-            case AskJoin():
-                effects, wait = self.placement.join(ask, now=now)
-                self._waits.add(wait)
-                return effects
-            case AskDrop():
-                return self.placement.drop(ask)
-            case AskPin():
-                return self._on_ask_pin(ask)
-            case AskUnpin(id=number, db=db, table=table):
-                self.prefetcher.unpin(db, table)
-                return (Answer(number, None),)
-            case AskTopics(id=number):
-                return (Answer(number, self._telling.topics(now)),)
-            case AskStats(id=number):
-                return (Answer(number, self._stats(now)),)
-            case _:
-                assert_never(ask)
 
-    def _on_ask_table(self, ask: AskTable, now: float) -> tuple[Effect, ...]:
-        try:
-            content = self.view.partitions(ask.db, ask.table, ask.selector)
-        except NoSuchObject as error:
-            return (Fail(ask.id, error),)
-        if content is not None:
-            return (Answer(ask.id, content),)
-        self.misses += 1
-        effects = self.placement.on_first_read(ask.db, ask.table, now=now)
-        return effects + self._service.pull(ask, now=now)
+class _NamespaceWait(Wait[None]):
+    """Until memory answers for the namespace."""
 
-    def _on_ask_ready(self, ask: AskReady | AskNamespace) -> tuple[Effect, ...]:
-        subscriptions = self._subscriptions
-        namespace_only = isinstance(ask, AskNamespace)
-        self._waits.add(
-            Wait(
-                id=ask.id,
-                give_up_at=ask.give_up_at,
-                done=lambda: (
-                    subscriptions.replicas.is_settled(NAMESPACE)
-                    if namespace_only
-                    else subscriptions.ready()
-                ),
-                failure=subscriptions.namespace_failure,
-                missing=subscriptions.missing,
-            )
-        )
-        return ()
+    def __init__(self, subscriptions: Subscriptions) -> None:
+        self._subscriptions = subscriptions
 
-    def _on_ask_pin(self, ask: AskPin) -> tuple[Effect, ...]:
-        outcome = self.prefetcher.pin(ask)
-        if isinstance(outcome, Fail):
-            return (outcome,)
-        self._waits.add(outcome)
-        return ()
+    def poll(self) -> Done[None] | None:
+        error = self._subscriptions.namespace_failure()
+        if error is not None:
+            raise error
+        return DONE if self._is_ready() else None
 
-    def _on_ask_sync(self, ask: AskSync, now: float) -> tuple[Effect, ...]:
-        replicas, targets = self._subscriptions.replicas, self._service.targets
+    def missing(self) -> str:
+        return self._subscriptions.missing()
 
-        def behind() -> list[int]:
-            places = targets[ask.id]
-            return [t for t in replicas.topics if not replicas.reached(t, places.get(t, (0, 0)))]
+    def _is_ready(self) -> bool:
+        return self._subscriptions.replicas.is_settled(NAMESPACE)
 
-        def missing() -> str:
-            if ask.id not in targets:
-                return "catalogd has not answered the sync: topicast status says why"
-            return (
-                f"{len(behind())} topics have not reached the sync: {self._subscriptions.missing()}"
-            )
 
-        self._waits.add(
-            Wait(
-                id=ask.id,
-                give_up_at=ask.give_up_at,
-                done=lambda: ask.id in targets and not behind(),
-                failure=lambda: None,
-                missing=missing,
-                finish=lambda: self._service.forget(ask.id),
-            )
-        )
-        return self._service.ask(ask, now=now)
+class _ReadyWait(_NamespaceWait):
+    """Until the initial topics are live, too."""
 
-    def _on_ask_validate(self, ask: AskValidate, now: float) -> tuple[Effect, ...]:
-        verdicts = self._service.verdicts
-        self._waits.add(
-            Wait(
-                id=ask.id,
-                give_up_at=ask.give_up_at,
-                done=lambda: ask.id in verdicts,
-                failure=lambda: None,
-                missing=lambda: "catalogd has not answered the validation",
-                result=lambda: verdicts[ask.id],
-                finish=lambda: self._service.forget(ask.id),
-            )
-        )
-        return self._service.ask(ask, now=now)
-
-    def _stats(self, now: float) -> Stats:
-        return self._telling.stats(now, misses=self.misses, wire_errors=self.wire_errors)
+    def _is_ready(self) -> bool:
+        return self._subscriptions.ready()

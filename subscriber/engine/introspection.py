@@ -1,10 +1,10 @@
-"""Introspection: what an operator, through the hub, asks a subscriber about itself.
+"""What a subscriber shows of itself, to its application and to operators through the hub.
 
-Tables: ``topics``, each with its level and why it has it, ``stats``, and ``driver``: what the
-application tells of itself, where it does, with some of the others.
+Tables: ``topics``, each with its level and the reason for it, ``stats``, and ``driver``: what the
+application shows of itself, where it does, with some of the others.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import fields
 from math import inf, isinf
 
@@ -15,33 +15,37 @@ from ...topics.wire.messages import Inspect, Inspected, Refused
 from ...topics.wire.refusal import Refusal
 from ..placement.controller import PlacementController
 from ..placement.prefetch import Prefetcher
-from ..protocol.facts import Stats, TopicInfo
+from ..protocol.status import Stats, TopicInfo
 from ..replication.subscriptions import Subscriptions
 from .catalog_session import CatalogSession
-from .driver import Facts
+from .driver import Driver, Facts
 
 Cell = str | int | float | bool | None
 Rows = tuple[tuple[Cell, ...], ...]
 
 
 class Introspection:
-    """Pictures a member."""
+    """Reads the parts of a core."""
 
     def __init__(
         self,
         subscriptions: Subscriptions,
-        service: CatalogSession,
+        catalog: CatalogSession,
         *,
         placement: PlacementController,
         prefetcher: Prefetcher,
+        driver: Driver,
     ) -> None:
+        self.misses = 0  # reads that memory did not answer; counted by the core, as the next one
+        self.wire_errors = 0  # frames that are no message
         self._subscriptions = subscriptions
-        self._service = service
+        self._catalog = catalog
         self._placement = placement
         self._prefetcher = prefetcher
+        self._driver = driver
 
-    def topics(self, now: float) -> tuple[TopicInfo, ...]:
-        """Return what is followed of each topic, and why."""
+    def topics(self, *, now: float) -> tuple[TopicInfo, ...]:
+        """Return how each topic is followed, and why."""
         replicas = self._subscriptions.replicas
         return tuple(
             TopicInfo(
@@ -57,20 +61,17 @@ class Introspection:
             for topic in topic_ids(self._subscriptions.num_topics)
         )
 
-    def stats(self, now: float, *, misses: int, wire_errors: int) -> Stats:
+    def stats(self, *, now: float) -> Stats:
         """Return counters, and the state of the budget."""
-        subscriptions, pins, outbox = (
-            self._subscriptions,
-            self._prefetcher.pins,
-            self._service.reports.outbox,
-        )
-        replicas, pulls = subscriptions.replicas, self._service.fetcher
+        subscriptions, pins = self._subscriptions, self._prefetcher.pins
+        outbox = self._catalog.reports.outbox
+        replicas, pulls = subscriptions.replicas, self._catalog.fetcher
         heard_at = subscriptions.catalog_heard_at
         return Stats(
             budget_bytes=replicas.budget.limit_bytes,
             held_bytes=replicas.budget.held_bytes,
             hits=replicas.view.hits_all,
-            misses=misses,
+            misses=self.misses,
             pulls=pulls.sent,
             evictions=subscriptions.evictions + replicas.resident_set.evicted,
             pulls_not_kept=replicas.resident_set.oversize,
@@ -79,7 +80,7 @@ class Introspection:
             pinned_tables=pins.count,
             pinned_not_held=pins.not_held_count,
             catch_ups=replicas.catch_ups,
-            wire_errors=wire_errors,
+            wire_errors=self.wire_errors,
             writes_acknowledged=outbox.acknowledged,
             writes_pending=outbox.pending,
             writes_unknown_table=outbox.unknown,
@@ -90,37 +91,34 @@ class Introspection:
             ready=subscriptions.ready(),
         )
 
-
-def answer(
-    asked: Inspect,
-    *,
-    topics: Callable[[], tuple[TopicInfo, ...]],
-    stats: Callable[[], Stats],
-    driver: Facts | None = None,
-) -> Inspected | Refused:
-    """Return the table that is asked for; what would be infinite is empty."""
-    match asked.what:
-        case "topics":
-            columns = tuple(field.name for field in fields(TopicInfo))
-            rows: Rows = tuple(tuple(map(_cell, _values(one))) for one in topics())
-        case "stats":
-            columns = ("name", "value")
-            names = [field.name for field in fields(Stats)]
-            rows = tuple(zip(names, map(_cell, _values(stats())), strict=True))
-        case "driver" if driver is not None:
-            columns = ("name", "value")
-            known = {**driver, **_summary(topics(), stats())}
-            rows = tuple((name, _cell(value)) for name, value in known.items())
-        case _:
-            message = f"no table {asked.what!r} of a subscriber: topics, stats"
-            return Refused(
-                request=asked.request, code=Refusal.INSPECT, message=message, retry_ms=0, topic=-1
-            )
-    return Inspected(request=asked.request, columns=columns, rows=rows)
+    def answer(self, inspect: Inspect, *, now: float) -> Inspected | Refused:
+        """Return the table that is requested; what would be infinite is empty."""
+        driver = self._driver.facts()
+        columns: tuple[str, ...] = ("name", "value")
+        match inspect.what:
+            case "topics":
+                columns = tuple(field.name for field in fields(TopicInfo))
+                rows: Rows = tuple(tuple(map(_cell, _values(one))) for one in self.topics(now=now))
+            case "stats":
+                names = [field.name for field in fields(Stats)]
+                rows = tuple(zip(names, map(_cell, _values(self.stats(now=now))), strict=True))
+            case "driver" if driver is not None:
+                known = {**driver, **_summary(self.topics(now=now), self.stats(now=now))}
+                rows = tuple((name, _cell(value)) for name, value in known.items())
+            case _:
+                message = f"no table {inspect.what!r} of a subscriber: topics, stats"
+                return Refused(
+                    request=inspect.request,
+                    code=Refusal.INSPECT,
+                    message=message,
+                    retry_ms=0,
+                    topic=-1,
+                )
+        return Inspected(request=inspect.request, columns=columns, rows=rows)
 
 
 def _summary(topics: Iterable[TopicInfo], stats: Stats) -> Facts:
-    """Return what operators see of any driver beside what its application tells."""
+    """Return what operators see of any driver beside what its application shows."""
     levels = [one.level for one in topics]
     return {
         **{f"{level}_topics": levels.count(level) for level in reversed(LEVELS[MINIMAL:])},

@@ -13,8 +13,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain
+from math import inf
 from operator import itemgetter
-from typing import Final
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from ...topics.bulk import CREDIT_DEFAULT, pulled_cost
@@ -34,7 +35,8 @@ from ...topics.requests import RETRY_S, Requests
 from ...topics.wire.messages import Cancel, Claimed, Credit, Pull, Pulled, Refused
 from ...topics.wire.refusal import Refusal
 from ...topics.wire.selector import sendable
-from ..protocol.facts import PULLS, Answer, AskTable, Effect, Fail, Send
+from ..protocol.channels import Channel
+from ..protocol.effects import Effect, Effects, Send
 from ..store.table_snapshot import NO_SELECTIONS, Selections, TableSnapshot, snapshot_of
 from .fence import InvalidationFence
 from .latency import LatencyEstimate
@@ -52,8 +54,30 @@ SELECTIONS_MAX: Final = 64  # remembered of one table, the newest
 SELECTION_LENGTH_MAX: Final = 4096  # characters of one that is remembered
 
 Result = TableSnapshot | tuple[bytes, ...]  # what was pulled, or listings of names
-Want = tuple[str, str, Selector, bool]  # db, table, of which partitions, only their names
 Base = Callable[[str, str], tuple[int, int, TableSnapshot | None, tuple[Claimed, ...]]]
+
+
+class TableRequest(NamedTuple):
+    """A table with the selected partitions; ``names_only``: as listings, if it is pulled."""
+
+    db: str
+    table: str
+    selector: Selector
+    names_only: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Fetch:
+    """What one caller requests of a table; ``outcome`` is set once, by the reply or an error.
+
+    ``background``: no caller waits, so a stale reply is an error, and not pulled again.
+    ``bytes_max``: a larger reply is an error.
+    """
+
+    request: TableRequest
+    background: bool = False
+    bytes_max: float = inf
+    outcome: Result | TopicastError | None = None
 
 
 @dataclass(slots=True)
@@ -71,8 +95,8 @@ class _Page:
 
 @dataclass(slots=True)
 class _Pull:
-    want: Want
-    asks: list[AskTable]
+    wanted: TableRequest
+    fetches: list[Fetch]
     epoch: int  # of ``base``
     base: TableSnapshot | None
     held: dict[bytes, Entry]
@@ -113,35 +137,47 @@ class Fetcher:
         self._base = base
         self._name = name
         self._requests: Requests[_Pull] = Requests(next_id)
-        self._running: dict[Want, int] = {}
-        self._queue: deque[AskTable] = deque()
+        self._running: dict[TableRequest, int] = {}
+        self._queue: deque[Fetch] = deque()
 
     @property
     def deadline(self) -> float | None:
-        """The time at which ``tick`` has work to do."""
-        times = [ask.give_up_at for ask in self._asks()]
-        if self._requests.deadline is not None:
-            times.append(self._requests.deadline)
-        return min(times, default=None)
+        """The time at which ``due`` has something."""
+        return self._requests.deadline
 
-    def ask(self, ask: AskTable, *, now: float) -> tuple[Effect, ...]:
-        """Fetch what ``ask`` wants, with a pull that runs already if there is one."""
+    def begin(self, fetch: Fetch, *, now: float) -> Effects:
+        """Fetch what is requested, with a pull that runs already if there is one."""
         if len(self._queue) >= WAITING_MAX:
-            error = NotReady(f"{len(self._queue)} pulls are waiting: ask again")
-            return (Fail(ask.id, error),)
-        if not self._start(ask, now):
-            self._queue.append(ask)
+            fetch.outcome = NotReady(f"{len(self._queue)} pulls are waiting: try again")
+        elif not self._start(fetch, now):
+            self._queue.append(fetch)
         return self.due(now)
 
-    def part(self, part: Pulled, *, now: float) -> tuple[Whole | None, tuple[Effect, ...]]:
+    def detach(self, fetch: Fetch, *, now: float) -> Effects:
+        """Fetch for the others only; a pull without a fetch is cancelled."""
+        if fetch.outcome is not None:
+            return ()
+        if fetch in self._queue:
+            self._queue.remove(fetch)
+            return ()
+        request = self._running[_sendable(fetch.request)]
+        pull = self._requests.get(request)
+        assert pull is not None
+        pull.fetches.remove(fetch)
+        if pull.fetches:
+            return ()
+        self._close(request)
+        return Send(Channel.PULLS, Cancel(stream=request)), *self._next(now)
+
+    def part(self, part: Pulled, *, now: float) -> tuple[Whole | None, Effects]:
         """Take a part of a reply; return the whole once it is complete, and what to send."""
         pull = self._requests.get(part.request)
         if pull is None:
-            return None, () if part.last else (Send(PULLS, Cancel(stream=part.request)),)
-        credit: tuple[Effect, ...] = ()
+            return None, () if part.last else (Send(Channel.PULLS, Cancel(stream=part.request)),)
+        credit: Effects = ()
         if not part.last:
             amount = pulled_cost(part)
-            credit = (Send(PULLS, Credit(stream=part.request, amount=amount)),)
+            credit = (Send(Channel.PULLS, Credit(stream=part.request, amount=amount)),)
             self._requests.back_off(part.request, until=now + RETRY_S)  # it is not lost
         place = (part.epoch, part.start, part.topic, part.topic_version, part.namespace_version)
         page = pull.pages[-1]
@@ -154,7 +190,7 @@ class Fetcher:
         pull.came_bytes += pulled_cost(part)
         page.entries += part.entries
         page.listings.append(part.names)
-        if pull.came_bytes > (room := max(ask.bytes_max for ask in pull.asks)):
+        if pull.came_bytes > (room := max(fetch.bytes_max for fetch in pull.fetches)):
             return None, self._give_up(part, pull.came_bytes, room, now=now)
         if not part.last:
             return None, credit
@@ -162,35 +198,27 @@ class Fetcher:
             return None, self._continue(part, now=now)
         self.latency.note(pull.came_bytes - pull.counted_bytes, now - pull.sent_at)
         confirmed = confirmed_claims(pull.claims, part) if part.epoch == pull.epoch else ()
-        db, table, selector, _ = pull.want
+        db, table, selector, _ = pull.wanted
         return Whole(db, table, selector, part, _result(pull, part), confirmed), ()
 
-    def again(self, part: Pulled, *, now: float) -> tuple[Effect, ...]:
+    def again(self, part: Pulled, *, now: float) -> Effects:
         """Do not show this reply: pull once more, after a moment, if anybody waits for it."""
         pull = self._close(part.request)
         self.stale_rejected += 1
-        cancel = () if part.last else (Send(PULLS, Cancel(stream=part.request)),)
-        if all(ask.id < 0 for ask in pull.asks):
-            error = StaleMetadata(f"{table_name(*pull.want[:2])} has changed meanwhile")
-            return *cancel, *(Fail(ask.id, error) for ask in pull.asks), *self._next(now)
-        request = self._open(pull.want, pull.asks, now)
+        cancel = () if part.last else (Send(Channel.PULLS, Cancel(stream=part.request)),)
+        if all(fetch.background for fetch in pull.fetches):
+            _end(pull, StaleMetadata(f"{table_name(*pull.wanted[:2])} has changed meanwhile"))
+            return *cancel, *self._next(now)
+        request = self._open(pull.wanted, pull.fetches, now)
         self._requests.back_off(request, until=now + STALE_AGAIN_S)
         return cancel
 
-    def answer(
-        self, request: int, result: Result | TopicastError, *, now: float
-    ) -> tuple[Effect, ...]:
-        """Give ``result`` to everybody who waits for ``request``, and begin what had to wait."""
-        pull = self._close(request)
-        effects: list[Effect] = []
-        for ask in pull.asks:
-            if isinstance(result, TopicastError):
-                effects.append(Fail(ask.id, result))
-            else:
-                effects.append(Answer(ask.id, result))
-        return *effects, *self._next(now)
+    def answer(self, request: int, outcome: Result | TopicastError, *, now: float) -> Effects:
+        """End the fetches of ``request`` with ``outcome``, and begin those that are queued."""
+        _end(self._close(request), outcome)
+        return self._next(now)
 
-    def on_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
+    def on_refused(self, refused: Refused, *, now: float) -> Effects:
         """catalogd does not answer now, or never."""
         pull = self._requests.get(refused.request)
         if pull is None:
@@ -200,7 +228,7 @@ class Fetcher:
             after_s = refused.retry_ms / 1000 * (1 + SPREAD * self._jitter(refused.request))
             self._requests.back_off(refused.request, until=now + after_s)
             return ()
-        name = table_name(*pull.want[:2])
+        name = table_name(*pull.wanted[:2])
         error: TopicastError = LinkError(
             f"catalogd refused to serve {name}: {refused.code}: {refused.message}"
         )
@@ -214,90 +242,68 @@ class Fetcher:
         """catalogd is another one, or may be asked again: repeat everything."""
         self._requests.retry_now(now=now)
 
-    def due(self, now: float) -> tuple[Effect, ...]:
+    def due(self, now: float) -> Effects:
         """Send what is due, first or again."""
         effects: list[Effect] = []
         for request, pull in self._requests.due(now):
             self.sent += 1
             pull.sent_at, pull.counted_bytes = now, pull.came_bytes
-            effects.append(Send(PULLS, _message(request, pull)))
+            effects.append(Send(Channel.PULLS, _message(request, pull)))
         return tuple(effects)
 
-    def tick(self, *, missing: str, now: float) -> tuple[Effect, ...]:
-        """Give up for those whose time is over, and repeat what was not answered."""
-        effects: list[Effect] = []
-        late = [ask for ask in self._asks() if now >= ask.give_up_at]
-        for ask in late:
-            why = missing or self._refusal(ask)
-            name = table_name(ask.db, ask.table)
-            effects.append(Fail(ask.id, NotReady(f"no answer from catalogd for {name}{why}")))
-        if late:
-            gone = {ask.id for ask in late}
-            self._queue = deque(ask for ask in self._queue if ask.id not in gone)
-            for request in list(self._running.values()):
-                effects += self._leave(request, gone)
-            effects += self._next(now)
-        return *effects, *self.due(now)
+    def refusal(self, fetch: Fetch) -> str:
+        """Return why catalogd has not answered, if it has said so."""
+        pull = self._requests.get(self._running.get(_sendable(fetch.request), 0))
+        return pull.refused if pull is not None else ""
 
     def check(self) -> None:
         """Assert every invariant."""
         assert len(self._running) <= PULLS_MAX
         assert len(self._queue) <= WAITING_MAX
         assert len(self._requests) == len(self._running) >= len(self.fence)
-        for want, request in self._running.items():
+        for wanted, request in self._running.items():
             pull = self._requests.get(request)
             assert pull is not None
-            assert pull.want == want
-            assert pull.asks
+            assert pull.wanted == wanted
+            assert pull.fetches
+            assert all(fetch.outcome is None for fetch in pull.fetches)
 
-    def _asks(self) -> list[AskTable]:
-        pulls = [self._requests.get(request) for request in self._running.values()]
-        running = [ask for pull in pulls if pull is not None for ask in pull.asks]
-        return [*running, *self._queue]
-
-    def _start(self, ask: AskTable, now: float) -> bool:
-        want = _want(ask)
-        pull = self._requests.get(self._running.get(want, 0))
+    def _start(self, fetch: Fetch, now: float) -> bool:
+        wanted = _sendable(fetch.request)
+        pull = self._requests.get(self._running.get(wanted, 0))
         if pull is not None:
-            pull.asks.append(ask)
+            pull.fetches.append(fetch)
             return True
         if len(self._running) >= PULLS_MAX:
             return False
-        self._open(want, [ask], now)
+        self._open(wanted, [fetch], now)
         return True
 
-    def _open(self, want: Want, asks: list[AskTable], now: float) -> int:
-        db, table = want[:2]
+    def _open(self, wanted: TableRequest, fetches: list[Fetch], now: float) -> int:
+        db, table = wanted[:2]
         topic, epoch, base, beside = self._base(db, table)
-        pull = _Pull(want, asks, epoch, base, _held(base, want), beside)
+        pull = _Pull(wanted, fetches, epoch, base, _held(base, wanted), beside)
         request = self._requests.open(pull, now=now)
-        self._running[want] = request
+        self._running[wanted] = request
         self.fence.begin(topic, table_key(db, table))
         return request
 
-    def _give_up(
-        self, part: Pulled, came_bytes: int, room: float, *, now: float
-    ) -> tuple[Effect, ...]:
+    def _give_up(self, part: Pulled, came_bytes: int, room: float, *, now: float) -> Effects:
         """Take no more of a reply that is larger than everybody who waits for it wants."""
         pull = self._requests.get(part.request)
         assert pull is not None
-        name = table_name(*pull.want[:2])
+        name = table_name(*pull.wanted[:2])
         error = OverBudget(name, needed_bytes=came_bytes, free_bytes=int(room))
-        cancel = () if part.last else (Send(PULLS, Cancel(stream=part.request)),)
+        cancel = () if part.last else (Send(Channel.PULLS, Cancel(stream=part.request)),)
         return *cancel, *self.answer(part.request, error, now=now)
 
-    def _continue(self, part: Pulled, *, now: float) -> tuple[Effect, ...]:
+    def _continue(self, part: Pulled, *, now: float) -> Effects:
         """Ask for the next page, under an id of its own: this one's parts may still come twice."""
         pull = self._requests.close(part.request)
         assert pull is not None
         pull.pages.append(_Page(part.cursor, (part.epoch, part.topic_version)))
-        self._running[pull.want] = self._requests.open(pull, now=now)
+        self._running[pull.wanted] = self._requests.open(pull, now=now)
         return self.due(now)
-
-    def _refusal(self, ask: AskTable) -> str:
-        """Return why ``ask`` is not answered, if catalogd has said it."""
-        pull = self._requests.get(self._running.get(_want(ask), 0))
-        return pull.refused if pull is not None else ""
 
     def _jitter(self, request: int) -> float:
         """Return a share of 1, another one for each subscriber and request."""
@@ -306,34 +312,32 @@ class Fetcher:
     def _close(self, request: int) -> _Pull:
         pull = self._requests.close(request)
         assert pull is not None
-        del self._running[pull.want]
-        self.fence.end(table_key(*pull.want[:2]))
+        del self._running[pull.wanted]
+        self.fence.end(table_key(*pull.wanted[:2]))
         return pull
 
-    def _leave(self, request: int, gone: set[int]) -> tuple[Effect, ...]:
-        pull = self._requests.get(request)
-        assert pull is not None
-        pull.asks = [ask for ask in pull.asks if ask.id not in gone]
-        if pull.asks:
-            return ()
-        self._close(request)
-        return (Send(PULLS, Cancel(stream=request)),)
-
-    def _next(self, now: float) -> tuple[Effect, ...]:
+    def _next(self, now: float) -> Effects:
         while self._queue and self._start(self._queue[0], now):
             self._queue.popleft()
         return self.due(now)
 
 
-def _want(ask: AskTable) -> Want:
-    """Return what to pull for ``ask``: with all its blocks if its selector is too long to send."""
-    selector = sendable(ask.selector)
-    return ask.db, ask.table, selector, ask.names_only and selector is ask.selector
+def _sendable(request: TableRequest) -> TableRequest:
+    """Return what to pull: all blocks if the selector is too long to send."""
+    selector = sendable(request.selector)
+    if selector is request.selector:
+        return request
+    return TableRequest(request.db, request.table, selector)
 
 
-def _held(base: TableSnapshot | None, want: Want) -> dict[bytes, Entry]:
-    """Return what a pull of ``want`` need not bring if it is still so."""
-    db, table, selector, names_only = want
+def _end(pull: _Pull, outcome: Result | TopicastError) -> None:
+    for fetch in pull.fetches:
+        fetch.outcome = outcome
+
+
+def _held(base: TableSnapshot | None, wanted: TableRequest) -> dict[bytes, Entry]:
+    """Return what a pull of ``wanted`` need not bring if it is still so."""
+    db, table, selector, names_only = wanted
     held: dict[bytes, Entry] = {}
     if base is None or names_only:
         return held
@@ -349,7 +353,7 @@ def _held(base: TableSnapshot | None, want: Want) -> dict[bytes, Entry]:
 
 def _message(request: int, pull: _Pull) -> Pull:
     page = pull.pages[-1]
-    db, table, selector, names_only = pull.want
+    db, table, selector, names_only = pull.wanted
     return Pull(
         request=request,
         db=db,
@@ -370,7 +374,7 @@ def _message(request: int, pull: _Pull) -> Pull:
 
 def _result(pull: _Pull, last: Pulled) -> Result:
     """Return what a complete reply comes to: what was held and is still so, and what came."""
-    *_, selector, names_only = pull.want
+    *_, selector, names_only = pull.wanted
     if names_only:
         return tuple(chain.from_iterable(page.listings for page in pull.pages))
     gone = pull.pages[0].gone
@@ -383,7 +387,7 @@ def _result(pull: _Pull, last: Pulled) -> Result:
 
 def _selections(pull: _Pull, at: int) -> Selections:
     """Return the selections that the reply to ``pull`` answers, and those known before it."""
-    selector = pull.want[2]
+    selector = pull.wanted.selector
     if selector.kind == SelectorKind.TABLE:
         return NO_SELECTIONS
     before = pull.base.selections if pull.base is not None else None

@@ -19,8 +19,8 @@ from ...topics.errors import TopicastError
 from ...topics.objects.names import table_key
 from ...topics.sharding import NAMESPACE, table_topic, topic_ids
 from ..fetch.latency import LatencyEstimate
-from ..protocol.facts import Answer, AskDrop, AskJoin, Effect, Fail
-from ..protocol.pending import Wait
+from ..protocol.effects import Effects
+from ..protocol.pending import DONE, Done, Started, Wait
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
 from ..store.resident_set import ResidentSet
@@ -98,48 +98,41 @@ class PlacementController:
         """Tell whether the application has dropped ``topic``, and not joined it again."""
         return topic in self._by_hand and self._replicas.level(topic) == NONE
 
-    def join(self, ask: AskJoin, *, now: float) -> tuple[tuple[Effect, ...], Wait]:
-        """Begin to follow topics by hand; return what to wait for."""
-        topics = ask.topics
-        effects = self._subscriptions.join(topics, ask.level, now=now)
-        if self._failure(topics) is None:
+    def join(self, topics: tuple[int, ...], level: int, *, now: float) -> Started[None]:
+        """Follow ``topics`` by hand at ``level``, minimal or full."""
+        effects = self._subscriptions.join(topics, level, now=now)
+        wait = _JoinWait(self._subscriptions, self._replicas, topics=topics, level=level)
+        if wait.failure() is None:
             self._set_by_hand(topics)
-        wait = Wait(
-            id=ask.id,
-            give_up_at=ask.give_up_at,
-            done=lambda: all(self._replicas.joined(topic, ask.level) for topic in topics),
-            failure=lambda: self._failure(topics),
-            missing=self._subscriptions.missing,
-        )
-        return effects, wait
+        return wait, effects
 
-    def drop(self, ask: AskDrop) -> tuple[Effect, ...]:
+    def drop(self, topics: tuple[int, ...]) -> Started[None]:
         """Stop following topics by hand; those that are not followed stay so."""
-        for topic in ask.topics:
+        for topic in topics:
             error = self._subscriptions.misnamed(topic, NONE)
             if error is not None:
-                return (Fail(ask.id, error),)
-        self._set_by_hand(ask.topics)
-        effects: tuple[Effect, ...] = ()
-        for topic in ask.topics:
+                raise error
+        self._set_by_hand(topics)
+        effects: Effects = ()
+        for topic in topics:
             effects += self._subscriptions.drop(topic)
-        return *effects, Answer(ask.id, None)
+        return DONE, effects
 
-    def on_first_read(self, db: str, table: str, *, now: float) -> tuple[Effect, ...]:
+    def on_first_read(self, db: str, table: str, *, now: float) -> Effects:
         """Follow the topic of a table that is about to be pulled at minimal, so that it is kept."""
         if not self._automatic or self._priorities.banned(table_key(db, table)):
             return ()
         topic = table_topic(db, table, self._subscriptions.num_topics)
         return self._follow(topic, FIRST_READ, now)
 
-    def follow_pinned(self, topic: int, *, now: float) -> tuple[Effect, ...]:
+    def follow_pinned(self, topic: int, *, now: float) -> Effects:
         """Follow the topic of a pinned table at minimal, if it is not followed."""
         return self._follow(topic, PINNED, now)
 
-    def watch_all(self, *, on: bool, now: float) -> tuple[Effect, ...]:
+    def watch_all(self, *, on: bool, now: float) -> Effects:
         """Follow every topic at minimal at least, as long as the application watches changes."""
         self._watched = on
-        effects: tuple[Effect, ...] = ()
+        effects: Effects = ()
         if not on or not self._automatic:
             return effects
         for topic in topic_ids(self._subscriptions.num_topics):
@@ -147,7 +140,7 @@ class PlacementController:
                 effects += self._subscriptions.join_minimal(topic, now=now)
         return effects
 
-    def tick(self, *, now: float) -> tuple[Effect, ...]:
+    def tick(self, *, now: float) -> Effects:
         """Count what was read, and plan when it is time."""
         if self._situations:
             return self._plan(now)
@@ -171,10 +164,6 @@ class PlacementController:
         self._survey(now)
         return ()
 
-    def _failure(self, topics: Sequence[int]) -> TopicastError | None:
-        failures = map(self._subscriptions.failure, topics)
-        return next((failure for failure in failures if failure is not None), None)
-
     def _set_by_hand(self, topics: Sequence[int]) -> None:
         """Leave ``topics`` alone from now on."""
         self._by_hand.update(topics)
@@ -183,7 +172,7 @@ class PlacementController:
             self._situations.clear()
             self._drain_at = self._plan_at = 0.0
 
-    def _follow(self, topic: int, reason: str, now: float) -> tuple[Effect, ...]:
+    def _follow(self, topic: int, reason: str, now: float) -> Effects:
         if topic in self._by_hand or not self._subscriptions.offers & MINIMAL:
             return ()
         budget = self._resident_set.budget
@@ -261,7 +250,7 @@ class PlacementController:
             holds_pins=holds_pins,
         )
 
-    def _plan(self, now: float) -> tuple[Effect, ...]:
+    def _plan(self, now: float) -> Effects:
         situations, self._situations = self._situations, []
         subscriptions = self._subscriptions
         if not subscriptions.ready() or situations[-1].topic >= subscriptions.num_topics:
@@ -274,8 +263,39 @@ class PlacementController:
             now=now,
         )
         self._reasons = {**plan.reasons, **dict.fromkeys(self._by_hand, BY_HAND)}
-        effects: tuple[Effect, ...] = ()
+        effects: Effects = ()
         for step in plan.steps:
             self._since[step.topic] = now
             effects += subscriptions.set_level(step.topic, step.level, now=now)
         return effects
+
+
+class _JoinWait(Wait[None]):
+    """Until all topics are joined, or one of them cannot be."""
+
+    def __init__(
+        self,
+        subscriptions: Subscriptions,
+        replicas: TopicReplicas,
+        *,
+        topics: tuple[int, ...],
+        level: int,
+    ) -> None:
+        self._subscriptions = subscriptions
+        self._replicas = replicas
+        self._topics = topics
+        self._level = level
+
+    def poll(self) -> Done[None] | None:
+        error = self.failure()
+        if error is not None:
+            raise error
+        return DONE if all(self._replicas.joined(t, self._level) for t in self._topics) else None
+
+    def missing(self) -> str:
+        return self._subscriptions.missing()
+
+    def failure(self) -> TopicastError | None:
+        """Return why one of the topics cannot be joined."""
+        failures = map(self._subscriptions.failure, self._topics)
+        return next((failure for failure in failures if failure is not None), None)

@@ -16,12 +16,20 @@ from math import inf
 from typing import Final, Protocol
 
 from ...topics.entries import NONE
-from ...topics.errors import NoSuchObject, OverBudget, StaleMetadata, UsageError
+from ...topics.errors import (
+    NoSuchObject,
+    NotReady,
+    OverBudget,
+    StaleMetadata,
+    TopicastError,
+    UsageError,
+)
 from ...topics.objects.names import parse_table_key, table_key, table_name
 from ...topics.objects.selector import ALL, TABLE_ONLY, Selector
 from ...topics.sharding import NAMESPACE, table_topic
-from ..protocol.facts import Answer, AskPin, AskTable, Effect, Fail, PinsNotHeld
-from ..protocol.pending import Wait
+from ..fetch.fetcher import Fetch, Result, TableRequest
+from ..protocol.effects import Effects, PinsNotHeld
+from ..protocol.pending import DONE, Done, Wait
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
 from ..store.resident_set import ResidentSet
@@ -42,10 +50,13 @@ SWEEP_MAX: Final = 256  # pins checked in a turn: 0.3 ms
 
 
 class PullClient(Protocol):
-    """Pulls from catalogd; each pull ends in one Answer or Fail."""
+    """Pulls from catalogd."""
 
-    def pull(self, ask: AskTable, *, now: float) -> tuple[Effect, ...]:
-        """Fetch a table."""
+    def begin_fetch(self, fetch: Fetch, *, now: float) -> Effects:
+        """Begin a pull; its outcome is set in ``fetch``."""
+
+    def detach(self, fetch: Fetch, *, now: float) -> Effects:
+        """Go on with a pull for its other callers only."""
 
 
 @dataclass(slots=True)
@@ -63,6 +74,8 @@ class _Run:
 
     job: _Job
     left: deque[Selector]
+    fetch: Fetch
+    give_up_at: float
 
 
 class Prefetcher:
@@ -92,8 +105,6 @@ class Prefetcher:
         self._due: deque[bytes] = deque()
         self._next_at: dict[bytes, float] = {}  # when a table may be pulled again
         self._runs: dict[bytes, _Run] = {}  # at most OUTSTANDING_MAX, each with one request
-        self._requests: dict[int, bytes] = {}  # table by id of the AskTable, which is below 0
-        self._last_id = 0
         self._unswept: deque[bytes] = deque()  # pinned tables that this sweep has not reached
         self._sweep_at = 0.0
         self._reported = False  # that pins are not held, since all of them were
@@ -105,6 +116,8 @@ class Prefetcher:
         if self.pins.scanning:
             return self._now
         times = [self._later[0][0]] if self._later else []
+        for run in self._runs.values():
+            times.append(run.give_up_at if run.fetch.outcome is None else self._now)
         if self.pins.known:
             times.append(self._sweep_at)
         return min(times, default=None)
@@ -114,34 +127,58 @@ class Prefetcher:
         """Whether nothing is being pulled."""
         return not self._runs
 
-    def pin(self, ask: AskPin) -> Wait | Fail:
-        """Pin a table: return what to wait for, or why that cannot be."""
-        name, topic = table_name(ask.db, ask.table), self._topic(ask)
-        if self._view.record(ask.db, ask.table) is None:
-            return Fail(ask.id, NoSuchObject(name))
+    def pin(self, db: str, table: str) -> Wait[None]:
+        """Pin a table; return what to wait for until it is held.
+
+        Raises:
+            NoSuchObject: there is no such table.
+            UsageError: its topic was dropped by hand.
+        """
+        name, topic = table_name(db, table), table_topic(db, table, self._subscriptions.num_topics)
+        if self._view.record(db, table) is None:
+            raise NoSuchObject(name)
         if self._placement.is_dropped_by_hand(topic):
             text = f"{name} is in topic {topic}, which was dropped by hand: join it first"
-            return Fail(ask.id, UsageError(text))
-        self.pins.pin(ask.db, ask.table)
+            raise UsageError(text)
+        self.pins.pin(db, table)
         self._move_pins()
-        return Wait(
-            id=ask.id,
-            give_up_at=ask.give_up_at,
-            done=lambda: self._answers(table_key(ask.db, ask.table)),
-            failure=lambda: self._unpin_too_large(ask),
-            missing=lambda: f"{name} is pinned and not held yet: {self._missing()}",
-        )
+        return _PinWait(self, db, table)
+
+    def answers(self, db: str, table: str) -> bool:
+        """Tell whether memory answers for a pinned table.
+
+        Raises:
+            OverBudget: it does not fit; it is pinned no longer.
+        """
+        group = table_key(db, table)
+        needed_bytes = self.pins.not_held.get(group)
+        if needed_bytes is not None:
+            self.unpin(db, table)
+            name, free_bytes = table_name(db, table), self._room_bytes()
+            raise OverBudget(name, needed_bytes=needed_bytes, free_bytes=free_bytes)
+        pin = self.pins.known.get(group)
+        if pin is None:
+            return False
+        content = self._view.content(pin.topic, group)
+        whole = content is not None and content.whole
+        return whole and self._replicas.is_settled(pin.topic)
+
+    def missing(self, db: str, table: str) -> str:
+        """Say why a pinned table is not held yet."""
+        ready = self._subscriptions.ready()
+        why = "catalogd has not sent it" if ready else self._subscriptions.missing()
+        return f"{table_name(db, table)} is pinned and not held yet: {why}"
 
     def unpin(self, db: str, table: str) -> None:
         """Leave a table to its use."""
         self.pins.unpin(db, table)
         self._move_pins()
 
-    def settle(self, effects: tuple[Effect, ...], *, now: float) -> tuple[Effect, ...]:
-        """Take the answers to own pulls out of ``effects``, and add the pulls that are due."""
+    def settle(self, *, now: float) -> Effects:
+        """Take the outcomes of its pulls, and begin the pulls that are due."""
         self._now = now
         self._priorities.advance(now=now)
-        effects = self._take_answers(effects)
+        effects = self._take_outcomes()
         if self.pins.scanning:
             self.pins.scan()
             self._move_pins()
@@ -160,43 +197,15 @@ class Prefetcher:
         """Assert every invariant."""
         self.pins.check()
         assert len(self._runs) <= OUTSTANDING_MAX
-        assert set(self._requests.values()) == self._runs.keys()
-        assert len(self._requests) == len(self._runs)
         scheduled = [*self._due, *(group for _, group in self._later)]
         assert sorted(scheduled) == sorted(self._jobs)
         hot = sum(not job.pinned for job in self._jobs.values())
         assert hot <= HOT_SCHEDULED_MAX + OUTSTANDING_MAX
 
-    def _topic(self, ask: AskPin) -> int:
-        return table_topic(ask.db, ask.table, self._subscriptions.num_topics)
-
     def _move_pins(self) -> None:
         """Move what is held of tables just pinned out of the cache, of those unpinned into it."""
         for topic, group in self.pins.take_moved():
             self._resident_set.repin(topic, group)
-
-    def _missing(self) -> str:
-        if self._subscriptions.ready():
-            return "catalogd has not sent it"
-        return self._subscriptions.missing()
-
-    def _unpin_too_large(self, ask: AskPin) -> OverBudget | None:
-        """Unpin a table that does not fit, and return the error; None if it is not known to."""
-        needed_bytes = self.pins.not_held.get(table_key(ask.db, ask.table))
-        if needed_bytes is None:
-            return None
-        self.unpin(ask.db, ask.table)
-        name = table_name(ask.db, ask.table)
-        return OverBudget(name, needed_bytes=needed_bytes, free_bytes=self._room_bytes())
-
-    def _answers(self, group: bytes) -> bool:
-        """Tell whether memory answers for a pinned table."""
-        pin = self.pins.known.get(group)
-        if pin is None:
-            return False
-        content = self._view.content(pin.topic, group)
-        whole = content is not None and content.whole
-        return whole and self._replicas.is_settled(pin.topic)
 
     def _is_held(self, pin: Pin, group: bytes) -> bool:
         """Tell whether a pinned table is held whole, or will be without another pull."""
@@ -242,9 +251,9 @@ class Prefetcher:
         self._jobs[group] = job
         heappush(self._later, (max(at, self._next_at.get(group, 0.0)), group))
 
-    def _start(self) -> tuple[Effect, ...]:
+    def _start(self) -> Effects:
         """Begin the pulls that are due, as many as may be under way."""
-        effects: tuple[Effect, ...] = ()
+        effects: Effects = ()
         if not self._replicas.is_settled(NAMESPACE):
             return effects
         while self._due and len(self._runs) < OUTSTANDING_MAX:
@@ -256,9 +265,9 @@ class Prefetcher:
             effects += self._begin(group, job)
         return effects
 
-    def _begin(self, group: bytes, job: _Job) -> tuple[Effect, ...]:
+    def _begin(self, group: bytes, job: _Job) -> Effects:
         pin = self.pins.known.get(group)
-        effects: tuple[Effect, ...] = ()
+        effects: Effects = ()
         if job.pinned:
             if pin is None or self._is_held(pin, group):
                 return ()
@@ -271,9 +280,8 @@ class Prefetcher:
             if not job.wants:  # an application has pulled it meanwhile
                 return ()
         self._delay_next(group, pinned=job.pinned)
-        self._runs[group] = _Run(job, deque(job.wants))
         self._priorities.begin_prefetch(group, pinned=job.pinned)
-        return effects + self._pull_next(group)
+        return effects + self._pull_next(group, job, deque(job.wants))
 
     def _delay_next(self, group: bytes, *, pinned: bool) -> None:
         """Set when a table that is pulled now may be pulled again."""
@@ -283,56 +291,49 @@ class Prefetcher:
         delay_s = INTERVAL_S if pinned or not rate else max(INTERVAL_S, 1 / rate)
         self._next_at[group] = self._now + delay_s
 
-    def _pull_next(self, group: bytes) -> tuple[Effect, ...]:
+    def _pull_next(self, group: bytes, job: _Job, left: deque[Selector]) -> Effects:
         """Pull the next of what is wanted of a table."""
-        want = self._runs[group].left.popleft()
         key, pin = parse_table_key(group), self.pins.known.get(group)
         self.pulls += 1
-        self._last_id -= 1
-        self._requests[self._last_id] = group
-        ask = AskTable(
-            id=self._last_id,
-            db=key.db,
-            table=key.table,
-            selector=want,
-            give_up_at=self._now + TIMEOUT_S,
+        fetch = Fetch(
+            TableRequest(key.db, key.table, left.popleft()),
+            background=True,
             bytes_max=inf if pin is None else self._room_in_future(pin, group),
         )
-        return self._take_answers(self._client.pull(ask, now=self._now))
+        self._runs[group] = _Run(job, left, fetch, give_up_at=self._now + TIMEOUT_S)
+        return self._client.begin_fetch(fetch, now=self._now)
 
-    def _take_answers(self, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
-        if not self._requests:
-            return effects
-        left: tuple[Effect, ...] = ()
-        for effect in effects:
-            if isinstance(effect, Answer | Fail) and effect.id in self._requests:
-                left += self._on_outcome(effect)
-            else:
-                left += (effect,)
-        return left
+    def _take_outcomes(self) -> Effects:
+        effects: Effects = ()
+        for group, run in tuple(self._runs.items()):
+            outcome = run.fetch.outcome
+            if outcome is None and self._now >= run.give_up_at:
+                effects += self._client.detach(run.fetch, now=self._now)
+                outcome = NotReady("catalogd has not answered")
+            if outcome is not None:
+                effects += self._on_outcome(group, run, outcome)
+        return effects
 
-    def _on_outcome(self, outcome: Answer | Fail) -> tuple[Effect, ...]:
-        group = self._requests.pop(outcome.id)
-        run = self._runs[group]
-        if isinstance(outcome, Answer) and run.left:
-            return self._pull_next(group)
+    def _on_outcome(self, group: bytes, run: _Run, outcome: Result | TopicastError) -> Effects:
+        if run.left and not isinstance(outcome, TopicastError):
+            return self._pull_next(group, run.job, run.left)
         del self._runs[group]
         self._priorities.end_prefetch(group)
         pin = self.pins.known.get(group)
-        if isinstance(outcome, Fail) and isinstance(outcome.error, StaleMetadata):
+        if isinstance(outcome, StaleMetadata):
             self._schedule(group, run.job, at=self._now + INTERVAL_S)
         elif pin is not None:
             self._on_pinned_outcome(pin, group, outcome)
         return ()
 
-    def _on_pinned_outcome(self, pin: Pin, group: bytes, outcome: Answer | Fail) -> None:
+    def _on_pinned_outcome(self, pin: Pin, group: bytes, outcome: Result | TopicastError) -> None:
         """Note the size of a pinned table, and when to pull it again if it is not held."""
         delay_s = RETRY_S
-        if isinstance(outcome, Answer) and isinstance(outcome.result, TableSnapshot):
-            pin.size = outcome.result.held_bytes
+        if isinstance(outcome, TableSnapshot):
+            pin.size = outcome.held_bytes
             delay_s = INTERVAL_S  # not kept as long as its topic was behind
-        elif isinstance(outcome, Fail) and isinstance(outcome.error, OverBudget):
-            pin.size = max(pin.size, outcome.error.needed_bytes)  # at least: the rest was not taken
+        elif isinstance(outcome, OverBudget):
+            pin.size = max(pin.size, outcome.needed_bytes)  # at least: the rest was not taken
             delay_s = TOO_LARGE_RETRY_S
         self.pins.not_held.pop(group, None)
         if self._is_held(pin, group):
@@ -375,7 +376,7 @@ class Prefetcher:
             elif self._now >= pin.retry_at:
                 self._schedule_pin(group)
 
-    def _report_not_held(self) -> tuple[Effect, ...]:
+    def _report_not_held(self) -> Effects:
         """Warn of pins that do not fit: once, when all that can be held is held."""
         count = self.pins.not_held_count
         if bool(count) is self._reported or self._jobs or self._runs or self.pins.scanning:
@@ -404,3 +405,17 @@ def _united(one: Wants, other: Wants) -> Wants:
     if ALL in one or ALL in other:
         return (ALL,)
     return tuple(dict.fromkeys((*one, *other)))[-FILTERS_MAX:]
+
+
+class _PinWait(Wait[None]):
+    """Until a pinned table is held, or known not to fit."""
+
+    def __init__(self, prefetcher: Prefetcher, db: str, table: str) -> None:
+        self._prefetcher = prefetcher
+        self._name = db, table
+
+    def poll(self) -> Done[None] | None:
+        return DONE if self._prefetcher.answers(*self._name) else None
+
+    def missing(self) -> str:
+        return self._prefetcher.missing(*self._name)

@@ -12,7 +12,8 @@ from ...topics.follower import LIVE, Apply, CaughtUp, File, Follower, Reset
 from ...topics.sharding import NAMESPACE
 from ...topics.wire.messages import Chunk, Delta
 from ..fetch.fence import InvalidationFence
-from ..protocol.facts import Change, Changed, Effect
+from ..protocol.effects import Effect, Notify
+from ..protocol.status import Change
 from ..store.change_feed import ChangeFeed
 from ..store.memory_budget import Account
 from ..store.pin_policy import PinPolicy
@@ -124,7 +125,7 @@ class StepApplier:
         if not self._changes:
             return ()
         changes, self._changes = tuple(self._changes), []
-        return (Changed(changes),)
+        return (Notify(changes),)
 
     def _stubbed(self, delta: Delta) -> tuple[Change, ...]:
         """Return what a delta at minimal says has changed."""

@@ -39,16 +39,8 @@ from ...topics.wire.messages import (
     Position,
     Welcome,
 )
-from ..protocol.facts import (
-    BULK,
-    CONTROL,
-    ConnectData,
-    ConnectHub,
-    Effect,
-    Send,
-    Subscribe,
-    Unsubscribe,
-)
+from ..protocol.channels import Channel
+from ..protocol.effects import ConnectData, ConnectHub, Effect, Send, Subscribe, Unsubscribe
 from ..store.memory_budget import Account
 
 HEARTBEATS_MISSED: Final = 4
@@ -186,7 +178,7 @@ class HubSession:
 
     def drop(self, topics: Iterable[int]) -> tuple[Effect, ...]:
         """Tell the hub that ``topics`` are not followed."""
-        return (Send(CONTROL, Drop(request=self._next_id(), topics=tuple(topics))),)
+        return (Send(Channel.CONTROL, Drop(request=self._next_id(), topics=tuple(topics))),)
 
     def subscribe(self, wanted: Iterable[Account], *, now: float) -> tuple[Effect, ...]:
         """Subscribe to what is ``wanted`` and to nothing else; drop topics that are left.
@@ -262,9 +254,11 @@ class HubSession:
         self.state = SessionState.GREETING
         self._hello_at = now + self._hello_pause_s
         self._hello_pause_s = min(2 * self._hello_pause_s, HELLO_AGAIN_S_MAX)
-        return self._hello(CONTROL, CONTROL_CHANNEL), self._hello(BULK, BULK_CHANNEL)
+        return self._hello(Channel.CONTROL, CONTROL_CHANNEL), self._hello(
+            Channel.BULK, BULK_CHANNEL
+        )
 
-    def _hello(self, channel: str, number: int) -> Send:
+    def _hello(self, channel: Channel, number: int) -> Send:
         return Send(
             channel,
             Hello(
@@ -282,7 +276,7 @@ class HubSession:
         """Send again what was not answered in time."""
         effects: list[Effect] = []
         for request, pending in self._joins.due(now):
-            effects.append(Send(CONTROL, replace(pending.join, request=request)))
+            effects.append(Send(Channel.CONTROL, replace(pending.join, request=request)))
         if self._nonce and now >= self._barrier_at:
             effects += self._barrier(now)
         return tuple(effects)

@@ -17,7 +17,8 @@ from ...topics.replica_set import Abandoned, Account, ReplicaSet, Step
 from ...topics.sharding import NAMESPACE
 from ...topics.wire.messages import Cancel, Chunk, Delta, Heartbeat, Position, Refused
 from ..fetch.fence import InvalidationFence
-from ..protocol.facts import BULK, Effect, Send
+from ..protocol.channels import Channel
+from ..protocol.effects import Effect, Send
 from ..store.change_feed import ChangeFeed
 from ..store.memory_budget import Budget
 from ..store.pin_policy import PinPolicy
@@ -266,7 +267,7 @@ class TopicReplicas:
         """Take a part of a catch-up of an accepted start."""
         account = (chunk.topic, chunk.level)
         if not self._set.received(chunk.stream, account, now=now):
-            return (Send(BULK, Cancel(stream=chunk.stream)),)
+            return (Send(Channel.BULK, Cancel(stream=chunk.stream)),)
         effects = self._feed(account, chunk, now=now)
         return effects + self._processed(chunk.stream, chunk_cost(chunk))
 
@@ -323,7 +324,7 @@ class TopicReplicas:
         if request is None:
             return ()
         self.catch_ups += 1
-        return (Send(BULK, request),)
+        return (Send(Channel.BULK, request),)
 
     def take_evicted(self) -> list[tuple[int, int]]:
         """Return (topic, bytes needed) of what was lowered to make room since the last call."""
@@ -424,7 +425,7 @@ class TopicReplicas:
         topic, level = account
         live = replica.current.level == level
         if isinstance(step, Abandoned):
-            return (Send(BULK, Cancel(stream=step.stream)),)
+            return (Send(Channel.BULK, Cancel(stream=step.stream)),)
         if isinstance(step, Want):
             if live:
                 self.view.close(topic)
@@ -498,7 +499,7 @@ class TopicReplicas:
         """Follow no longer by ``follower``; what it held stays."""
         self._changed = True
         abandoned = self._set.stop((follower.topic, follower.level))
-        return tuple(Send(BULK, Cancel(stream=stream)) for stream in abandoned)
+        return tuple(Send(Channel.BULK, Cancel(stream=stream)) for stream in abandoned)
 
     def _make_room(self, topic: int, growth: int) -> tuple[Effect, ...]:
         """Lower the largest topic; one that is only being joined gives way itself."""
@@ -519,7 +520,7 @@ class TopicReplicas:
 
     def _processed(self, stream: int, cost: int) -> tuple[Effect, ...]:
         credit = self._set.processed(stream, cost)
-        return () if credit is None else (Send(BULK, credit),)
+        return () if credit is None else (Send(Channel.BULK, credit),)
 
 
 def _staged(replica: TopicReplica) -> TopicView:

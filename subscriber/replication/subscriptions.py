@@ -26,7 +26,8 @@ from ...topics.wire.messages import (
     Welcome,
 )
 from ...topics.wire.refusal import Refusal
-from ..protocol.facts import CONTROL, Effect, Send
+from ..protocol.channels import Channel
+from ..protocol.effects import Effect, Send
 from ..store.memory_budget import Account
 from .hub_session import HubSession
 from .lineage import Lineage
@@ -381,7 +382,7 @@ class Subscriptions:
         lags = [replica.lag_s(now=now) for replica in self.replicas]
         lag_s = max((lag for lag in lags if lag != inf), default=0.0)
         return Send(
-            CONTROL,
+            Channel.CONTROL,
             Status(
                 positions=self.replicas.positions(),
                 lag_us=int(lag_s * 1_000_000),

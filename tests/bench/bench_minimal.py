@@ -61,7 +61,7 @@ def follow(hub: str, told: Connection) -> None:
     """Follow everything at minimal, again and again; tell what each time took."""
     for _ in range(DRIVERS):
         with Subscriber(hub, levels="auto", budget=BUDGET, timeout_s=120) as catalog:
-            replicas = catalog._member._subscriptions.replicas
+            replicas = catalog._core._subscriptions.replicas
             topics = range(NUM_TOPICS_DEFAULT)
             threading.Event().wait(SETTLE_S)
             bytes_before, begin = moved_bytes(), time.monotonic()

@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import replace
 from typing import Final
 
-from topicast.subscriber.protocol import facts
+from topicast.subscriber.protocol import effects, facts
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.bench.bench_representation import KEYS
 from topicast.tests.bench.stores import COLUMNS, blocks_of, names_of, table_of
@@ -137,7 +137,7 @@ class Driver(World):
     def start(self) -> None:
         """Bring the driver to readiness."""
         self.pass_until(self.now + 2 * HEARTBEAT_S)
-        number = self.ask(facts.AskReady)
+        number = self.ask("ready")
         while number not in self.answers:
             self.pass_until(self.now + STEP_S)
 
@@ -152,7 +152,7 @@ class Driver(World):
         content = self.view.partitions(db, name)
         if content is not None:
             return content, True
-        ask = self.ask(facts.AskTable, db=db, table=name, selector=ALL)
+        ask = self.ask("read", db=db, table=name, selector=ALL)
         while ask not in self.answers:
             assert ask not in self.errors, self.errors[ask]
             self.pass_until(self.now + STEP_S)
@@ -181,8 +181,8 @@ class Driver(World):
         for effect in self.member.handle(fact, now=self.now):
             self._perform(effect)
 
-    def _perform(self, effect: facts.Effect) -> None:
-        if not (isinstance(effect, facts.Send) and isinstance(effect.message, Status)):
+    def _perform(self, effect: effects.Effect) -> None:
+        if not (isinstance(effect, effects.Send) and isinstance(effect.message, Status)):
             super()._perform(effect)  # of a Status nothing comes
 
     def _due(self) -> float:

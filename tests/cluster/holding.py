@@ -76,7 +76,7 @@ def watch_closely(member: Core, counts: Counter[str]) -> None:
 def count_held(member: Core, counts: Counter[str], *, now: float) -> None:
     """Add up what became of a member's budget."""
     subscriptions = member._subscriptions
-    counts["pulled ahead"] += member._stats(now).prefetches
+    counts["pulled ahead"] += member.stats(now)[0].result.prefetches
     counts["topics outgrown"] += subscriptions.evictions
     counts["tables given up"] += subscriptions.replicas.resident_set.evicted
     counts["oversize"] += subscriptions.replicas.resident_set.oversize

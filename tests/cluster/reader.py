@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from topicast.subscriber.engine.core import Core
-from topicast.subscriber.protocol import facts as member_facts
-from topicast.subscriber.protocol.facts import Change
+from topicast.subscriber.protocol import effects, facts
+from topicast.subscriber.protocol.channels import Channel
+from topicast.subscriber.protocol.pending import Command, Operation
+from topicast.subscriber.protocol.status import Change
 from topicast.tests.cluster.holding import check_credit, watch_closely
 from topicast.tests.cluster.hub import TICK_S, HubProcess
 from topicast.tests.cluster.reports import SimulatedOutbox
@@ -16,7 +18,7 @@ from topicast.topics.wire.messages import CatchUp, Credit, Write
 if TYPE_CHECKING:
     from topicast.tests.cluster.cluster import Cluster
 
-CHANNEL = {member_facts.CONTROL: 1, member_facts.BULK: 2}
+CHANNEL = {Channel.CONTROL: 1, Channel.BULK: 2}
 LOOK_S = 0.02  # between two looks of a thread whether its write is acknowledged
 AMPLE_BYTES = 10_000_000
 
@@ -33,14 +35,14 @@ class Setup:
 
 
 class ReaderProcess:
-    """A subscriber; ``answered`` is called with each Answer and Fail."""
+    """A subscriber; ``answered`` is called with each completed command."""
 
     def __init__(self, world: "Cluster", number: int, setup: Setup) -> None:
         self.world = world
         self.number = number
         self.setup = setup
         self.name = f"reader-{number}"
-        self.answered: Callable[[member_facts.Answer | member_facts.Fail], None] = lambda _: None
+        self.answered: Callable[[Command[object]], None] = lambda _: None
         self.steps: list[Callable[[Core], None]] = []  # called after each fact
         self.changed: list[Callable[[tuple[Change, ...]], None]] = []
         self.hub = -1
@@ -48,7 +50,6 @@ class ReaderProcess:
         self.data = -1
         self.prefixes: dict[bytes, None] = {}
         self.slow = 0.0
-        self.next_id = 0
         hubs = len(world.hubs)
         order = tuple(f"hub-{(number + n) % hubs}" for n in range(hubs))
         self.order = order
@@ -57,7 +58,7 @@ class ReaderProcess:
             noted=self._note,
             wait=self._wait_in_thread,
         )
-        outbox.attach(lambda: self.hear(member_facts.Tick()))
+        outbox.attach(lambda: self.hear(facts.Tick()))
         self.member = Core(
             order,
             budget_bytes=setup.budget_bytes,
@@ -73,14 +74,13 @@ class ReaderProcess:
         self.workers: list[Worker] = []
         self.noted: Callable[[bytes, Write], None] = lambda _driver, _write: None
         if setup.watching:
-            world.at(0.0, lambda: self.hear(member_facts.Watching(on=True)))
+            world.at(0.0, lambda: self.hear(facts.Watching(on=True)))
         world.clients[b"s/%d" % number] = self
         world.at(0.0, self._tick)
 
-    def ask(self, make: Callable[[int], object]) -> int:
-        self.next_id += 1
-        self.hear(make(self.next_id))
-        return self.next_id
+    def command(self, operation: Operation[object], timeout_s: float) -> Command[object]:
+        """Return a command that ``hear`` takes as a fact."""
+        return Command(operation, deadline=self.world.now + timeout_s)
 
     @property
     def driver(self) -> bytes:
@@ -106,42 +106,43 @@ class ReaderProcess:
         self.world.check(self.member)
 
     def _tick(self) -> None:
-        self.hear(member_facts.Tick())
+        self.hear(facts.Tick())
         self.world.at(TICK_S, self._tick)
 
     def _perform(self, effect: object) -> None:
         match effect:
-            case member_facts.Send(channel=channel, message=message):
+            case effects.Send(channel=channel, message=message):
                 self._look(message)
                 self._send(channel, self.world.frames.write(message))
-            case member_facts.Subscribe(prefix=prefix):
+            case effects.Subscribe(prefix=prefix):
                 self.prefixes[prefix] = None
                 self._subscribe(b"\1" + prefix)
-            case member_facts.Unsubscribe(prefix=prefix):
+            case effects.Unsubscribe(prefix=prefix):
                 self.prefixes.pop(prefix, None)
                 self._subscribe(b"\0" + prefix)
-            case member_facts.ConnectHub(index=index):
+            case effects.ConnectHub(index=index):
                 self.lines["hub"] += 1
                 self.lines["data"] += 1
                 self.hub = int(self.order[index].removeprefix("hub-"))
                 self.data, self.prefixes = -1, {}
-            case member_facts.ConnectData(address=address):
+            case effects.ConnectData(address=address):
                 self.lines["data"] += 1
                 self.data, self.prefixes = int(address.removeprefix("data-")), {}
-            case member_facts.ConnectCatalog():
+            case effects.ConnectCatalog():
                 self.lines["catalog"] += 1
-            case member_facts.Answer() | member_facts.Fail():
-                self._hand_over(effect)
-            case member_facts.Changed(changes=changes):
+            case effects.Complete(command=command):
+                command.release()
+                self._hand_over(command)
+            case effects.Notify(changes=changes):
                 for changed in self.changed:
                     changed(changes)
             case _:
                 pass
 
-    def _hand_over(self, effect: member_facts.Answer | member_facts.Fail) -> None:
+    def _hand_over(self, command: Command[object]) -> None:
         self.workers = [worker for worker in self.workers if worker.alive]
-        if not any(worker.answered(effect) for worker in self.workers):
-            self.answered(effect)
+        if not any(worker.answered(command) for worker in self.workers):
+            self.answered(command)
 
     def _look(self, message: object) -> None:
         if isinstance(message, CatchUp | Credit):
@@ -187,7 +188,7 @@ class ReaderProcess:
         _, _, line, number, life = place.decode().split("/")
         hub = self.world.hubs[int(number)]
         if int(line) == self.lines["data"] and int(life) == hub.life:
-            self._heard(member_facts.DATA, frame)
+            self._heard(Channel.DATA, frame)
 
     def take_hub(self, place: bytes, frame: bytes) -> None:
         _, _, channel, line, _, _ = place.decode().split("/")
@@ -200,7 +201,7 @@ class ReaderProcess:
             self._heard(channel, frame)
 
     def _heard(self, channel: str, frame: bytes) -> None:
-        fact = member_facts.Received(channel, self.world.frames.read(frame))
+        fact = facts.Received(channel, self.world.frames.read(frame))
         if self.slow:
             self.world.at(self.slow, lambda: self.hear(fact))
         else:

@@ -5,14 +5,16 @@ Only one thread runs at any moment: the world, or the one worker that it lets ru
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from topicast.subscriber.client.calls import Calls
+from topicast.subscriber.client.reader import Reader
 from topicast.subscriber.client.subscriber import Subscriber
-from topicast.subscriber.protocol.facts import Answer, Ask, Fail
+from topicast.subscriber.protocol.pending import Command, Operation
 
 if TYPE_CHECKING:
     from topicast.tests.cluster.reader import ReaderProcess
+
+T = TypeVar("T")
 
 
 class _Over(BaseException):
@@ -20,10 +22,9 @@ class _Over(BaseException):
 
 
 class Worker:
-    """One thread, and the loop of the Subscriber that its body is given.
+    """One thread, and the engine of the Subscriber that its body is given.
 
-    ``asking`` is called with each ask, ``told`` with it and its result, ``arrived`` when the answer
-    is there and the thread has not gone on yet.
+    ``arrived`` is called when a command is completed and the thread has not gone on yet.
     """
 
     running = True
@@ -33,17 +34,14 @@ class Worker:
         process: "ReaderProcess",
         body: Callable[[Subscriber], None],
         *,
-        asking: Callable[[Ask], None],
-        told: Callable[[Ask, object], None],
+        reader: type[Reader] = Reader,
     ) -> None:
         self.process = process
         self.alive = True
         self.arrived: Callable[[], None] = lambda: None
         self._body = body
-        self._asking = asking
-        self._told = told
-        self._waits_for = 0
-        self._outcome: object = None
+        self._reader = reader
+        self._waits_for: Command[object] | None = None
         self._error: BaseException | None = None
         self._ended = False
         self._go, self._back = threading.Lock(), threading.Lock()
@@ -59,7 +57,7 @@ class Worker:
     def begin(self) -> None:
         """Start, and run until it waits."""
         self._thread.start()
-        self._resume(None)
+        self._resume()
 
     def subscriber(self) -> Subscriber:
         """Return the public class, in front of the simulated reader."""
@@ -71,34 +69,23 @@ class Worker:
             timeout_s=3.0,
             outbox=self.process.member.outbox,
         )
-        found._calls = Calls(self.process.member, found._settings)
-        found._calls.loop = self  # type: ignore[assignment]  # as an EngineLoop
+        found._reader = self._reader(self.process.member, found._settings)
+        found._reader.engine = self
         return found
 
     # what the worker's own thread calls
 
-    def ask(self, make: Callable[[int, float], Ask], *, timeout_s: float) -> object:
-        """Put an ask to the member, and wait for its answer."""
-        world = self.process.world
-        made: list[Ask] = []
-
-        def note(number: int) -> Ask:
-            made.append(make(number, world.now + timeout_s))
-            self._asking(made[0])
-            return made[0]
-
-        self._waits_for, self._outcome = self.process.next_id + 1, None
-        self.process.ask(note)
-        outcome = self._outcome if self._outcome is not None else self._wait()
-        if isinstance(outcome, Fail):
-            raise outcome.error
-        assert isinstance(outcome, Answer)
-        self._told(made[0], outcome.result)
-        return outcome.result
+    def call(self, operation: Operation[T], *, timeout_s: float) -> T:
+        """Put a command to the core, and wait for its result."""
+        command = self._waits_for = self.process.command(operation, timeout_s)
+        self.process.hear(command)
+        if command.outcome is None:
+            self._wait()
+        return command.result(0)
 
     def pause(self, seconds: float) -> None:
         """Let virtual time pass."""
-        self.process.world.at(seconds, lambda: self._resume(None))
+        self.process.world.at(seconds, self._resume)
         self._wait()
 
     def halt(self) -> None:
@@ -109,41 +96,37 @@ class Worker:
 
     def go(self) -> None:
         """Let a thread that halts run on, until it waits again."""
-        self._resume(None)
+        self._resume()
 
-    def answered(self, effect: Answer | Fail) -> bool:
-        """Take an answer, if it is ours: the thread goes on after this step of the world."""
-        if not self.alive or effect.id != self._waits_for:
+    def answered(self, command: Command[object]) -> bool:
+        """Take a completed command, if it is ours: the thread goes on after this step."""
+        if not self.alive or command is not self._waits_for:
             return False
-        self._waits_for = 0
+        self._waits_for = None
         self.arrived()
-        if threading.current_thread() is self._thread:
-            self._outcome = effect
-        else:
-            self.process.world.at(0.0, lambda: self._resume(effect))
+        if not self.is_current:
+            self.process.world.at(0.0, self._resume)
         return True
 
     def end(self) -> None:
         """End the thread, wherever it waits."""
         self._ended = True
         if self.alive:
-            self._resume(None)
+            self._resume()
 
-    def _resume(self, outcome: object) -> None:
+    def _resume(self) -> None:
         if not self.alive:
             return
-        self._outcome = outcome
         self._go.release()
         self._back.acquire()
         if self._error is not None:
             raise self._error
 
-    def _wait(self) -> object:
+    def _wait(self) -> None:
         self._back.release()
         self._go.acquire()
         if self._ended:
             raise _Over
-        return self._outcome
 
     def _run(self) -> None:
         self._go.acquire()

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from topicast.subscriber.protocol.facts import Answer, AskDrop, AskJoin, AskSync, AskTable, Fail
+from topicast.subscriber.fetch.fetcher import TableRequest
+from topicast.subscriber.protocol.pending import Command, Done, Operation
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.cluster.metastore import PARTS, State, TableId
 from topicast.tests.cluster.reader import ReaderProcess
@@ -37,7 +38,7 @@ class Application:
     talks: Session | None = None
     asked: Asked | None = None
     asking: bool = False
-    waiting: int = 0
+    waiting: Command[object] | None = None
 
     def act(self, *, calm: bool) -> None:
         """Ask for something, unless an answer is still to come; ``calm``: for what is oldest."""
@@ -92,61 +93,54 @@ class Application:
 
     def join(self, topic: int, level: int) -> None:
         """Set a topic to a level; nobody waits for it."""
-        give_up_at = self.world.now + PATIENCE_S
         self.process.dropped.pop(topic, None)
-        self.process.ask(
-            lambda n: AskJoin(id=n, topics=(topic,), level=level, give_up_at=give_up_at)
-        )
+        self._call(partial(self.process.member.join, (topic,), level))
 
     def drop(self, topic: int) -> None:
         """Follow a topic no longer."""
         self.process.dropped[topic] = None
-        self.process.ask(lambda n: AskDrop(id=n, topics=(topic,)))
+        self._call(partial(self.process.member.drop, (topic,)))
 
     def sync(self) -> None:
         """Wait for everything that is committed by now."""
-        give_up_at = self.world.now + PATIENCE_S
         self._await("sync", ("", ""), whole=False)
-        self.process.ask(lambda n: AskSync(id=n, give_up_at=give_up_at))
+        self._call(self.process.member.sync, waiting=True)
 
     def read(self, table: TableId, *, whole: bool, part: str | None = None) -> None:
         """Read a table: ``whole`` with its partitions, or with ``part`` alone of them."""
         db, name = table
-        give_up_at = self.world.now + PATIENCE_S
         asked = self._await("table", table, whole=whole, part=part)
         self.process.member.placement.reads.append((db, name, whole))
         self.asking = True
-        self.process.ask(
-            lambda n: AskTable(
-                id=n, db=db, table=name, selector=asked.selector, give_up_at=give_up_at
-            )
-        )
+        request = TableRequest(db, name, asked.selector)
+        self._call(partial(self.process.member.read, request), waiting=True)
         self.asking = False
 
-    def answered(self, effect: Answer | Fail) -> bool:
-        """Take an answer, if it is ours, and check it."""
-        if effect.id != self.waiting or self.asked is None:
+    def answered(self, command: Command[object]) -> bool:
+        """Take a completed command, if it is ours, and check its result."""
+        if command is not self.waiting or self.asked is None:
             return False
+        outcome = command.outcome
         asked, self.asked = self.asked, None
         if asked.kind == "sync":
-            if isinstance(effect, Answer):
+            if isinstance(outcome, Done):
                 self.moments.floor = max(self.moments.floor, asked.moment)
                 self.counts["syncs"] += 1
             return True
-        if isinstance(effect, Fail) and type(effect.error) is UsageError:
+        if type(outcome) is UsageError:
             return True  # a filter on a table that has no partition columns, by now
-        if isinstance(effect, Fail) and not isinstance(effect.error, NoSuchObject):
+        if not isinstance(outcome, Done | NoSuchObject):
             self.counts["reads that failed"] += 1
             return True
         self.counts["reads checked"] += 1
         self.counts["filters checked"] += asked.part is not None
         seen: State = None
         place = 0, 0
-        if isinstance(effect, Answer):
-            assert isinstance(effect.result, TableSnapshot)
+        if isinstance(outcome, Done):
+            assert isinstance(outcome.result, TableSnapshot)
             self._look(asked)
-            seen = state_of(asked, effect.result)
-            place = self.versions.answered(self.process.member, effect.result)
+            seen = state_of(asked, outcome.result)
+            place = self.versions.answered(self.process.member, outcome.result)
             self.places[asked.table] = place
         self.said(asked, seen)
         self.world.mirrors[self.process.number].answered(asked, seen, place)
@@ -162,6 +156,11 @@ class Application:
             raise Violation(f"{asked} is answered from topic {topic}, which was dropped")
 
     def _await(self, kind: str, table: TableId, *, whole: bool, part: str | None = None) -> Asked:
-        self.waiting = self.process.next_id + 1
         self.asked = Asked(kind, table, whole, self.world.metastore.moment, part)
         return self.asked
+
+    def _call(self, operation: Operation[object], *, waiting: bool = False) -> None:
+        command = self.process.command(operation, PATIENCE_S)
+        if waiting:
+            self.waiting = command
+        self.process.hear(command)

@@ -8,8 +8,8 @@ from topicast.catalog.publish import modes
 from topicast.catalog.serve import validation
 from topicast.statestore import ingest
 from topicast.subscriber.client import subscriber
-from topicast.subscriber.client.calls import Calls
 from topicast.subscriber.client.read_view import ReadView
+from topicast.subscriber.client.reader import Reader
 from topicast.subscriber.fetch import fetcher as subscriber_pulls
 from topicast.subscriber.fetch.fence import InvalidationFence
 from topicast.subscriber.fetch.fetcher import Fetcher
@@ -246,17 +246,21 @@ LEVEL_PLANTS = (
         "planned_and_changed",
         (
             Line(
-                Calls,
-                "pinned",
-                "max(content.as_of, content.version, reached if epoch == content.epoch else 0)",
-                "max(content.as_of, content.version, reached) + 3",
+                Reader,
+                "versioned",
+                "max(snapshot.as_of, snapshot.version, reached if epoch == snapshot.epoch else 0)",
+                "max(snapshot.as_of, snapshot.version, reached) + 3",
             ),
         ),
     ),
     Plant(
         "several tables are as of one moment",
         BY_SEED,
-        (Line(subscriber, "pin", "missing = stale_of(pinned, validate)", "missing = ()"),),
+        (
+            Line(
+                subscriber, "open_read_view", "missing = stale_of(tables, validate)", "missing = ()"
+            ),
+        ),
     ),
     Plant(
         "what is stale beside a pull is not confirmed",

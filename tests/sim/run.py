@@ -6,7 +6,7 @@ from random import Random
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.publish.modes import POLICY_DEFAULT
 from topicast.subscriber.engine.core import Core
-from topicast.subscriber.protocol.facts import Answer, Fail
+from topicast.subscriber.protocol.pending import Command
 from topicast.tests.cluster.holding import count_held
 from topicast.tests.cluster.metastore import TableId
 from topicast.tests.cluster.reader import ReaderProcess, Setup
@@ -124,8 +124,8 @@ class Run:
         for thread in threads:
             thread.session = session
 
-        def answered(effect: Answer | Fail) -> None:
-            any(thread.answered(effect) for thread in threads)
+        def answered(command: Command[object]) -> None:
+            any(thread.answered(command) for thread in threads)
 
         def stepped(member: Core) -> None:
             versions.stepped(member)

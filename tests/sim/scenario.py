@@ -16,7 +16,8 @@ from collections.abc import Callable
 from topicast.catalog.publish.modes import overrides_text, parse_mode
 from topicast.subscriber.client.read_view import ReadView
 from topicast.subscriber.client.subscriber import Subscriber
-from topicast.subscriber.protocol.facts import Answer, Fail, Watching
+from topicast.subscriber.protocol.facts import Watching
+from topicast.subscriber.protocol.pending import Command, Done
 from topicast.tests.cluster.catalogd import EPOCH_0, CatalogProcess
 from topicast.tests.cluster.cluster import Order as NetworkOrder
 from topicast.tests.cluster.cluster import Steady
@@ -183,7 +184,7 @@ class Script:
                 else:
                     self._say(f"{who} all is as it was")
 
-        worker = Worker(process, body, asking=lambda _: None, told=lambda _ask, _result: None)
+        worker = Worker(process, body)
         process.workers.append(worker)
         worker.begin()
 
@@ -204,7 +205,7 @@ class Script:
     def holds_bytes(self, who: str) -> None:
         """Say what is held, of how much, and what had to go."""
         member = self._thread(who).process.member
-        stats = member._stats(self.world.now)
+        stats = member.stats(self.world.now)[0].result
         held = f"{stats.held_bytes} of {stats.budget_bytes} bytes"
         self._say(f"{who} holds {held}, {stats.evictions} had to go")
 
@@ -271,12 +272,12 @@ class Script:
             self._threads[name] = one
             threads.append((name, one))
 
-        def answered(effect: Answer | Fail) -> None:
+        def answered(command: Command[object]) -> None:
             for name, thread in threads:
                 kind = thread.asked.kind if thread.asked is not None else ""
-                if thread.answered(effect):
+                if thread.answered(command):
                     if kind == "sync" or thread.counts["reads that failed"]:
-                        self._tell(name, effect, kind)
+                        self._tell(name, command, kind)
                     thread.counts.clear()
                     return
 
@@ -290,9 +291,9 @@ class Script:
     def _thread(self, who: str) -> Application:
         return self._threads[who]
 
-    def _tell(self, name: str, effect: Answer | Fail, kind: str) -> None:
-        if isinstance(effect, Fail):
-            self._say(f"{name} {kind}: {effect.error}")
+    def _tell(self, name: str, command: Command[object], kind: str) -> None:
+        if not isinstance(command.outcome, Done):
+            self._say(f"{name} {kind}: {command.outcome}")
         else:
             self._say(f"{name} {kind} is done")
 

@@ -1,11 +1,12 @@
 """Sessions: what an application does with the public class, each in a thread of its own."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from topicast.subscriber.client.read_view import ReadView
+from topicast.subscriber.client.reader import Reader
 from topicast.subscriber.client.subscriber import Subscriber
-from topicast.subscriber.protocol.facts import Ask, AskValidate
 from topicast.tests.cluster.metastore import DBS, PARTS, State, TableId
 from topicast.tests.cluster.reader import ReaderProcess
 from topicast.tests.cluster.workers import Worker
@@ -13,7 +14,9 @@ from topicast.tests.sim.checkers import Asked, Moments
 from topicast.tests.sim.drivers import what
 from topicast.tests.sim.verdicts import Commits, Verdicts
 from topicast.topics.errors import LinkError, NoSuchObject, SourceError, StaleMetadata, UsageError
+from topicast.topics.objects.versions import Version
 from topicast.topics.sharding import NAMESPACE
+from topicast.topics.wire.messages import Claimed
 
 TABLES_MAX = 3
 PATIENCE_S = 3.0
@@ -53,7 +56,7 @@ class Session:
             except (LinkError, SourceError):
                 self.counts["reads that failed"] += 1
 
-        self.worker = Worker(self.process, talk, asking=self._asking, told=self._told)
+        self.worker = Worker(self.process, talk, reader=self._watched_reader())
         self.worker.arrived = self._arrived
         if kind == "names" and self.process.member.view.databases() is not None:
             talk(self.worker.subscriber())  # nothing of it waits
@@ -71,15 +74,19 @@ class Session:
         """Note what is known now: the thread goes on a little later, and so may others."""
         self.least = {table: self.moments.least(table) for table in self.tables}
 
-    def _asking(self, ask: Ask) -> None:
-        if isinstance(ask, AskValidate):
-            self.verdicts = Verdicts(self.commits, ask)
+    def _watched_reader(self) -> type[Reader]:
+        """Return a reader whose validations are checked."""
+        session = self
 
-    def _told(self, ask: Ask, result: object) -> None:
-        if isinstance(ask, AskValidate):
-            assert self.verdicts is not None
-            self.counts["claims checked"] += len(ask.claims)
-            self.verdicts.answered(result)  # type: ignore[arg-type]  # places
+        class WatchedReader(Reader):
+            def validate(self, epoch: int, claims: tuple[Claimed, ...]) -> Mapping[int, Version]:
+                session.verdicts = Verdicts(session.commits, epoch, claims)
+                stale = super().validate(epoch, claims)
+                session.counts["claims checked"] += len(claims)
+                session.verdicts.answered(stale)
+                return stale
+
+        return WatchedReader
 
     def _reading(self, subscriber: Subscriber) -> None:
         least = {table: self.moments.least(table) for table in self.tables}
@@ -120,7 +127,7 @@ class Session:
         self.counts["stale claims"] += len(stale)
         assert self.verdicts is not None
         for table, state in seen.items():  # of another epoch versions mean nothing
-            if ".".join(table) not in stale and self.verdicts.ask.epoch == epoch:
+            if ".".join(table) not in stale and self.verdicts.epoch == epoch:
                 asked = Asked("table", table, whole=False, moment=0)
                 self.moments.shown(asked, state, least=bounds[table])
 

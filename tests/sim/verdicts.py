@@ -1,11 +1,10 @@
 """What is held against catalogd's answer to Validate: stale iff it is so while it is asked."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from topicast.catalog.model.versions import Transaction
-from topicast.subscriber.protocol.facts import AskValidate
 from topicast.subscriber.store.table_snapshot import snapshot_of
 from topicast.tests.cluster.metastore import State, TableId
 from topicast.tests.cluster.violation import Violation
@@ -99,25 +98,26 @@ class Commits:
 class Verdicts:
     """One question: what was so when it was asked, held against the answer."""
 
-    def __init__(self, commits: Commits, ask: AskValidate) -> None:
-        self.ask = ask
+    def __init__(self, commits: Commits, epoch: int, claims: Sequence[Claimed]) -> None:
+        self.epoch = epoch
+        self._claims = claims
         self._commits = commits
         self._alive = commits.alive  # else what it had in mind last may never have been durable
-        self._before = commits.look(ask.claims)
+        self._before = commits.look(claims)
         self._states = {
-            (c.db, c.table): commits.state((c.db, c.table), whole=c.whole) for c in ask.claims
+            (c.db, c.table): commits.state((c.db, c.table), whole=c.whole) for c in claims
         }
 
-    def answered(self, stale: Sequence[int]) -> None:
+    def answered(self, stale: Collection[int]) -> None:
         """Take the places of the stale claims."""
-        before, after = self._before, self._commits.look(self.ask.claims)
+        before, after = self._before, self._commits.look(self._claims)
         if before.store != after.store or not self._alive:
             return  # the one may be older than the other: there is no order of instants
-        for place, claim in enumerate(self.ask.claims):
+        for place, claim in enumerate(self._claims):
             reason = self._reason(place, claim, before, after)
             if place in stale and not reason:
                 raise Violation(f"{claim} is said to be stale: {place} of {before}, {after}")
-            current = before.changed[place] <= claim.version and before.epoch == self.ask.epoch
+            current = before.changed[place] <= claim.version and before.epoch == self.epoch
             if place not in stale and not current:
                 raise Violation(f"{claim} is said to be true: {place} of {before}")
 
@@ -131,7 +131,7 @@ class Verdicts:
 
     def _reason(self, place: int, claim: Claimed, before: _Look, after: _Look) -> bool:
         return (
-            {before.epoch, after.epoch} != {self.ask.epoch}
+            {before.epoch, after.epoch} != {self.epoch}
             or not (before.known[place] and after.known[place])
             or not after.changed[place]  # it was so in the store that was restored
             or after.changed[place] > claim.version

@@ -7,7 +7,7 @@ once nothing is lost any more the last one is seen.
 
 import random
 
-from topicast.subscriber.protocol import facts
+from topicast.subscriber.protocol.channels import Channel
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.subscriber.source import Catalog
 from topicast.tests.subscriber.world import World, columns_of
@@ -18,7 +18,7 @@ from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import Message
 
 TABLES = ("a", "b", "c", "d")
-CHANNELS = (facts.DATA, facts.CONTROL, facts.BULK, facts.SERVICE, facts.PULLS)
+CHANNELS = (Channel.DATA, Channel.CONTROL, Channel.BULK, Channel.SERVICE, Channel.PULLS)
 
 
 class Walk:
@@ -77,15 +77,15 @@ class Walk:
         elif what < 0.89:
             world.catalog.start += 1
         elif what < 0.93:
-            kind = self._dice.choice([facts.AskPin, facts.AskUnpin])
+            kind = self._dice.choice(["pin", "unpin"])
             world.ask(kind, db="shop", table=self._dice.choice(TABLES))
         elif what < 0.94:
-            world.ask(facts.AskDrop, topics=(self._dice.randrange(2),))
+            world.ask("drop", topics=(self._dice.randrange(2),))
         elif what < 0.98:
             level = self._dice.choice([MINIMAL, MINIMAL, FULL])
-            world.ask(facts.AskJoin, topics=(self._dice.randrange(2),), level=level)
+            world.ask("join", topics=(self._dice.randrange(2),), level=level)
         else:
-            world.ask(facts.AskSync)
+            world.ask("sync")
 
     def _change(self) -> None:
         catalog, name = self.world.catalog, self._dice.choice(TABLES)
@@ -193,6 +193,6 @@ class Walk:
         self.world.pass_time(8)
         self._see_pins()
         for topic in (0, 1, NAMESPACE):
-            self.world.ask(facts.AskJoin, topics=(topic,))
+            self.world.ask("join", topics=(topic,))
         self.world.pass_time(4)
         self.world.member.check()

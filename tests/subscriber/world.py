@@ -7,16 +7,21 @@ be looked at, lost and held back.
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 
 from topicast.statestore.stub_deltas import minimal
 from topicast.subscriber.engine.core import Core
-from topicast.subscriber.protocol import facts
+from topicast.subscriber.fetch.fetcher import TableRequest
+from topicast.subscriber.protocol import effects, facts
+from topicast.subscriber.protocol.channels import Channel
+from topicast.subscriber.protocol.pending import Command, Done
+from topicast.subscriber.protocol.status import Change, Stats, TopicInfo
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.subscriber.desk import pulled, serve
 from topicast.tests.subscriber.source import Catalog, shop
 from topicast.topics.bulk import CREDIT_DEFAULT, Sender, chunks
-from topicast.topics.entries import Entry, group_of, stub
+from topicast.topics.entries import FULL, Entry, group_of, stub
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.selector import ALL, TABLE_ONLY, Selector, by_filter
 from topicast.topics.offers import ALL_OFFERED, offered
@@ -85,8 +90,8 @@ class World:
         self.answers: dict[int, object] = {}
         self.errors: dict[int, Exception] = {}
         self.settled: list[int] = []  # asks, in the order in which they were answered or failed
-        self.changes: list[facts.Change] = []
-        self.warnings: list[facts.PinsNotHeld] = []
+        self.changes: list[Change] = []
+        self.warnings: list[effects.PinsNotHeld] = []
         self.sizes: dict[int, int] = {}  # what Joined says instead of the truth
         self.deaf: set[str] = set()  # channels whose requests nobody answers
         self.held_back: Callable[[str, Message], bool] = lambda channel, message: False
@@ -98,33 +103,39 @@ class World:
         self.offers = ALL_OFFERED
         self.withheld: set[str] = set()  # tables of the shop of which only stubs are sent
         self._asks = count(1)
+        self._numbers: dict[Command[object], int] = {}
         self._sender = Sender()
         self._inbox: deque[tuple[str, Message]] = deque()
         self.handle(facts.Tick())
 
     # What a test does
 
-    def ask(self, kind: type, **fields: object) -> int:
-        """Ask the member something; the answer is found under the id that is returned."""
+    def ask(self, kind: str, *, give_up_at: float | None = None, **fields: object) -> int:
+        """Call an operation of the core; the result is found under the id that is returned."""
         number = next(self._asks)
-        if kind not in (facts.AskDrop, facts.AskUnpin, facts.AskTopics, facts.AskStats):
-            fields.setdefault("give_up_at", self.now + 10)
-        self.handle(kind(id=number, **fields))
+        if kind == "read":
+            fields = {"request": TableRequest(**fields)}
+        if kind == "join":
+            fields.setdefault("level", FULL)
+        operation = partial(getattr(self.member, kind), *fields.values())
+        command = Command(operation, deadline=give_up_at or self.now + 10)
+        self._numbers[command] = number
+        self.handle(command)
         self.run()
         return number
 
     def table(self, name: str, *, whole: bool = False) -> int:
         db, table = name.split(".")
-        return self.ask(facts.AskTable, db=db, table=table, selector=ALL if whole else TABLE_ONLY)
+        return self.ask("read", db=db, table=table, selector=ALL if whole else TABLE_ONLY)
 
     def partitions(self, name: str, text: str | None = None) -> int:
         db, table = name.split(".")
-        return self.ask(facts.AskTable, db=db, table=table, selector=selecting(text))
+        return self.ask("read", db=db, table=table, selector=selecting(text))
 
     def start(self) -> None:
         """Bring the member to readiness."""
         self.pass_time(0.3)
-        number = self.ask(facts.AskReady)
+        number = self.ask("ready")
         self.pass_time(0.6)
         assert number in self.answers, (self.errors, self.member._subscriptions.missing())
 
@@ -133,7 +144,7 @@ class World:
             full = replace(one, entries=self._shown(one.topic, one.entries))
             for delta in (full, minimal(full)):
                 if encode(delta)[:4] in self.prefixes:
-                    self.say(facts.DATA, delta)
+                    self.say(Channel.DATA, delta)
         self.run()
 
     def say(self, channel: str, message: Message) -> None:
@@ -146,7 +157,7 @@ class World:
     def heartbeat(self) -> None:
         if self.hub in self.dead or encode(self._heartbeat())[:4] not in self.prefixes:
             return
-        self.hear(facts.DATA, self._heartbeat())
+        self.hear(Channel.DATA, self._heartbeat())
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass in steps of 50 ms, with a heartbeat each 250 ms."""
@@ -169,7 +180,7 @@ class World:
                 self.handle(facts.Tick())
             else:
                 sends = self._sender.turn(1 << 20)
-                self._inbox.extend((facts.BULK, send.message) for send in sends)
+                self._inbox.extend((Channel.BULK, send.message) for send in sends)
                 if not sends:
                     return
         raise AssertionError("the member never comes to rest")
@@ -191,20 +202,20 @@ class World:
         content = self.view.table("shop", name)
         return None if content is None else columns_of(content, name)
 
-    def stats(self) -> facts.Stats:
-        answer = self.answers[self.ask(facts.AskStats)]
-        assert isinstance(answer, facts.Stats)
+    def stats(self) -> Stats:
+        answer = self.answers[self.ask("stats")]
+        assert isinstance(answer, Stats)
         return answer
 
-    def topics(self) -> dict[int, facts.TopicInfo]:
-        answer = self.answers[self.ask(facts.AskTopics)]
+    def topics(self) -> dict[int, TopicInfo]:
+        answer = self.answers[self.ask("topics")]
         assert isinstance(answer, tuple)
         return {info.id: info for info in answer}
 
     def without(self, name: str) -> int:
         """Drop the topic of ``shop.name``, so that it is pulled."""
         topic = self.catalog.topic("shop", name)
-        self.ask(facts.AskDrop, topics=(topic,))
+        self.ask("drop", topics=(topic,))
         return topic
 
     def last_pull(self) -> Pull:
@@ -224,44 +235,41 @@ class World:
         self.member.check()
         assert self.member.view.held_bytes <= self.member._subscriptions.replicas.budget.limit_bytes
 
-    def _perform(self, effect: facts.Effect) -> None:  # noqa: C901 - one branch an effect
+    def _perform(self, effect: effects.Effect) -> None:  # noqa: C901 - one branch an effect
         match effect:
-            case facts.Send(channel=channel, message=message):
+            case effects.Send(channel=channel, message=message):
                 self.sent.append((channel, message))
                 if channel not in self.deaf:
                     self._receive(channel, decode(encode(message)))
-            case facts.Subscribe(prefix=prefix):
+            case effects.Subscribe(prefix=prefix):
                 assert prefix not in self.prefixes
                 self.prefixes.add(prefix)
                 if prefix[:4] == BARRIER_LEAD and self.hub not in self.dead:
-                    self.say(facts.DATA, Barrier(nonce=prefix[4:]))
-            case facts.Unsubscribe(prefix=prefix):
+                    self.say(Channel.DATA, Barrier(nonce=prefix[4:]))
+            case effects.Unsubscribe(prefix=prefix):
                 self.prefixes.remove(prefix)
-            case facts.ConnectHub(index=index):
+            case effects.ConnectHub(index=index):
                 self.hub = index
                 self.prefixes.clear()
                 self._sender = Sender()
-            case facts.ConnectData():
+            case effects.ConnectData():
                 self.prefixes.clear()
-            case facts.ConnectCatalog(address=address):
+            case effects.ConnectCatalog(address=address):
                 self.catalog_at = address
-            case facts.Answer(id=number, result=result):
-                assert number not in self.answers
-                assert number not in self.errors
-                self.answers[number] = result
+            case effects.Complete(command=command):
+                number = self._numbers.pop(command)
                 self.settled.append(number)
-            case facts.Fail(id=number, error=error):
-                assert number not in self.answers
-                assert number not in self.errors
-                self.errors[number] = error
-                self.settled.append(number)
-            case facts.Changed(changes=changes):
+                if isinstance(command.outcome, Done):
+                    self.answers[number] = command.outcome.result
+                else:
+                    self.errors[number] = command.outcome
+            case effects.Notify(changes=changes):
                 self.changes += changes
-            case facts.PinsNotHeld():
+            case effects.PinsNotHeld():
                 self.warnings.append(effect)
 
     def _receive(self, channel: str, message: Message) -> None:
-        if channel in (facts.SERVICE, facts.PULLS):
+        if channel in (Channel.SERVICE, Channel.PULLS):
             if self.catalog_at == self.catalog_address:
                 answer = serve(self.catalog, message, accepting=self.accepting)
                 if answer is not None:

@@ -1,7 +1,7 @@
 """The quickstart's table of topics: one row for what is alike."""
 
 from topicast.cli.quickstart.level_table import rows_of, table_of
-from topicast.subscriber.protocol.facts import TopicInfo
+from topicast.subscriber.protocol.status import TopicInfo
 from topicast.topics.sharding import NAMESPACE
 
 

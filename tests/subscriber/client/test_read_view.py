@@ -5,7 +5,13 @@ from math import inf
 
 import pytest
 
-from topicast.subscriber.client.read_view import TABLES_MAX, Pinned, ReadView, names_of, pin
+from topicast.subscriber.client.read_view import (
+    TABLES_MAX,
+    ReadView,
+    VersionedTable,
+    names_of,
+    open_read_view,
+)
 from topicast.subscriber.store.table_snapshot import snapshot_of
 from topicast.tests.subscriber.desk import validated
 from topicast.tests.subscriber.source import shop
@@ -23,11 +29,11 @@ class Source:
         self.meanwhile: list[Callable[[], object]] = []
         self.read: list[str] = []
 
-    def pinned(self, name: tuple[str, str]) -> Pinned:
+    def pinned(self, name: tuple[str, str]) -> VersionedTable:
         self.read.append(name[1])
         topic = self.catalog.topics[self.catalog.topic(*name)]
         content = snapshot_of(topic.rows(table_key(*name)), version=topic.version)
-        found = Pinned(content, Version(topic.version, self.catalog.epoch))
+        found = VersionedTable(content, Version(topic.version, self.catalog.epoch))
         if self.meanwhile:
             self.meanwhile.pop(0)()
         return found
@@ -36,7 +42,7 @@ class Source:
         return dict(validated(self.catalog, Validate(request=1, epoch=epoch, claims=claims)).stale)
 
     def pin(self, *names: str, give_up_at: float = inf) -> ReadView:
-        return pin(
+        return open_read_view(
             names_of(names),
             self.pinned,
             validate=self.validate,

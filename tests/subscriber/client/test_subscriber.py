@@ -314,7 +314,7 @@ def test_waiting_call_ends_when_the_subscriber_is_closed() -> None:
 
         thread = threading.Thread(target=wait)
         thread.start()
-        until(lambda: len(catalog._calls.running()._futures) == 1, what="the call")
+        until(lambda: len(catalog._reader.running()._commands) == 1, what="the call")
         catalog.close()
         thread.join(5)
         assert len(failed) == 1
@@ -378,12 +378,12 @@ def test_settings_that_are_not_valid_are_named() -> None:
 
 def test_names_are_answered_as_soon_as_the_namespace_is_there() -> None:
     with _joined() as (catalog, _, _):
-        view = catalog._member.view
+        view = catalog._core.view
         view.close(NAMESPACE)  # as during a catch-up; the next heartbeat finds it as new as before
         found: list[tuple[str, ...]] = []
         thread = threading.Thread(target=lambda: found.append(catalog.tables("shop")))
         thread.start()
-        until(lambda: not catalog._calls.running()._futures, what="the call")
+        until(lambda: not catalog._reader.running()._commands, what="the call")
         view.open(NAMESPACE)
         thread.join(5)
         assert found == [NAMES]

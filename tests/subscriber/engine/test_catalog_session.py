@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.subscriber.protocol import facts
+from topicast.subscriber.protocol.channels import Channel
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.subscriber.world import columns_of, started
 from topicast.topics.errors import LinkError, NoSuchObject, NotReady
@@ -65,7 +65,7 @@ def test_after_a_pull_memory_waits_until_it_is_as_new() -> None:
     assert columns_of(world.answers[number], "orders") == ("id", "two")
     # A hub that lags brings the topic back one version behind.
     world.held_back = lambda channel, message: isinstance(message, Chunk)
-    world.ask(facts.AskJoin, topics=(topic,))
+    world.ask("join", topics=(topic,))
     world.run()
     _, chunk = world.kept.pop(0)
     assert isinstance(chunk, Chunk)
@@ -79,7 +79,7 @@ def test_after_a_pull_memory_waits_until_it_is_as_new() -> None:
         resume_key=place[1],
     )
     world.kept.clear()
-    world.hear(facts.BULK, behind)
+    world.hear(Channel.BULK, behind)
     assert world.columns("orders") is None
     world.release()
     world.pass_time(3)
@@ -95,10 +95,10 @@ def test_pull_that_is_older_than_what_memory_showed_is_made_again() -> None:
     assert world.columns("orders") == ("id", "shown")
     stale = catalog.topics[topic].version - 1
     world.without("orders")
-    world.deaf.add(facts.PULLS)
+    world.deaf.add(Channel.PULLS)
     number = world.table("shop.orders")
     pull = world.last_pull()
-    world.hear(facts.PULLS, replace(world.pulled(pull), topic_version=stale))
+    world.hear(Channel.PULLS, replace(world.pulled(pull), topic_version=stale))
     assert number not in world.answers
     assert world.stats().stale_replies == 1
     world.deaf.clear()
@@ -112,11 +112,11 @@ def test_pull_that_is_older_than_another_pull_is_made_again() -> None:
     topic = world.without("sales")
     catalog.put_table("shop", "sales", keys=("ds",), columns=("id", "two"))
     assert world.table("shop.sales") in world.answers
-    world.deaf.add(facts.PULLS)
+    world.deaf.add(Channel.PULLS)
     number = world.table("shop.sales", whole=True)
     pull = world.last_pull()
     old = catalog.topics[topic].version - 1
-    world.hear(facts.PULLS, replace(world.pulled(pull), topic_version=old))
+    world.hear(Channel.PULLS, replace(world.pulled(pull), topic_version=old))
     assert number not in world.answers
 
 
@@ -129,7 +129,7 @@ def test_namespace_behind_a_pulls_namespace_does_not_answer() -> None:
     world.publish(*catalog.drop_table("shop", "orders"))
     assert isinstance(world.errors[world.table("shop.orders")], NoSuchObject)
     assert world.view.tables("shop") is None  # it would still name the table
-    waiting = world.ask(facts.AskNamespace)
+    waiting = world.ask("namespace")
     assert waiting not in world.answers
     world.release()
     assert waiting in world.answers
@@ -140,11 +140,11 @@ def test_pull_that_is_older_than_the_namespace_shown_is_made_again() -> None:
     world = started()
     catalog = world.catalog
     world.without("orders")
-    world.deaf.add(facts.PULLS)
+    world.deaf.add(Channel.PULLS)
     number = world.table("shop.orders")
     pull = world.last_pull()
     old = replace(world.pulled(pull), namespace_version=catalog.topics[NAMESPACE].version - 1)
-    world.hear(facts.PULLS, old)
+    world.hear(Channel.PULLS, old)
     assert (number in world.answers, world.stats().stale_replies) == (False, 1)
 
 
@@ -152,10 +152,10 @@ def test_pull_that_is_older_than_the_namespace_shown_is_made_again() -> None:
 def test_pull_that_contradicts_an_equal_namespace_is_made_again(lie: dict[str, int]) -> None:
     world = started()
     world.without("orders")
-    world.deaf.add(facts.PULLS)
+    world.deaf.add(Channel.PULLS)
     number = world.table("shop.orders")
     pull = world.last_pull()
-    world.hear(facts.PULLS, replace(world.pulled(pull), **lie))  # type: ignore[arg-type]  # fields
+    world.hear(Channel.PULLS, replace(world.pulled(pull), **lie))  # type: ignore[arg-type]  # fields
     assert (number in world.answers, number in world.errors) == (False, False)
     assert world.stats().stale_replies == 1
 
@@ -165,24 +165,24 @@ def test_parts_of_two_versions_are_never_combined() -> None:
     world = started()
     catalog = world.catalog
     topic = world.without("sales")
-    world.deaf.add(facts.PULLS)
+    world.deaf.add(Channel.PULLS)
     number = world.table("shop.sales", whole=True)
     pull = world.last_pull()
     whole = world.pulled(pull)
     first = replace(whole, last=False, entries=whole.entries[:2])
     second = replace(whole, sequence=1, entries=whole.entries[2:])
-    world.hear(facts.PULLS, first)
+    world.hear(Channel.PULLS, first)
     assert isinstance(world.said(Credit)[-1], Credit)
-    world.hear(facts.PULLS, replace(second, topic_version=catalog.topics[topic].version + 1))
+    world.hear(Channel.PULLS, replace(second, topic_version=catalog.topics[topic].version + 1))
     assert number not in world.answers
     world.pass_time(0.1)
     again = world.last_pull()
     assert again.request != pull.request
-    world.hear(facts.PULLS, replace(first, request=again.request))
-    world.hear(facts.PULLS, replace(second, request=again.request, last=False))
+    world.hear(Channel.PULLS, replace(first, request=again.request))
+    world.hear(Channel.PULLS, replace(second, request=again.request, last=False))
     assert number not in world.answers
     last = replace(second, request=again.request, sequence=2, entries=())
-    world.hear(facts.PULLS, last)
+    world.hear(Channel.PULLS, last)
     content = world.answers[number]
     assert isinstance(content, TableSnapshot)
     assert len(content) == 5
@@ -191,7 +191,7 @@ def test_parts_of_two_versions_are_never_combined() -> None:
 def test_reply_of_a_start_that_is_not_accepted_is_not_shown() -> None:
     world = started()
     world.without("orders")
-    world.deaf.add(facts.SERVICE)
+    world.deaf.add(Channel.SERVICE)
     world.catalog.start = 2
     number = world.table("shop.orders")
     assert number not in world.answers
@@ -203,7 +203,7 @@ def test_reply_of_a_start_that_is_not_accepted_is_not_shown() -> None:
 def test_pull_without_answer_is_repeated_and_given_up_in_time() -> None:
     world = started()
     world.without("orders")
-    world.deaf.add(facts.PULLS)
+    world.deaf.add(Channel.PULLS)
     number = world.table("shop.orders")
     world.pass_time(11)
     assert isinstance(world.errors[number], NotReady)
@@ -215,15 +215,15 @@ def test_pull_without_answer_is_repeated_and_given_up_in_time() -> None:
 def test_refused_pull_is_made_again_or_fails_as_catalogd_says() -> None:
     world = started()
     world.without("orders")
-    world.deaf.add(facts.PULLS)
+    world.deaf.add(Channel.PULLS)
     number = world.table("shop.orders")
     pull = world.last_pull()
     busy = Refused(request=pull.request, code="BUSY", message="later", retry_ms=200)
-    world.hear(facts.PULLS, replace(busy, request=999))
-    world.hear(facts.PULLS, busy)
+    world.hear(Channel.PULLS, replace(busy, request=999))
+    world.hear(Channel.PULLS, busy)
     world.pass_time(0.3)
     assert len(world.said(Pull)) == 2
-    world.hear(facts.PULLS, replace(busy, code="BROKEN", retry_ms=0))
+    world.hear(Channel.PULLS, replace(busy, code="BROKEN", retry_ms=0))
     assert isinstance(world.errors[number], LinkError)
     assert "BROKEN" in str(world.errors[number])
 
@@ -250,7 +250,7 @@ def test_sync_returns_when_everything_joined_has_reached_it() -> None:
     catalog = world.catalog
     world.held_back = lambda channel, message: isinstance(message, Delta)
     world.publish(catalog.put_table("shop", "orders", columns=("id", "new")))
-    number = world.ask(facts.AskSync)
+    number = world.ask("sync")
     world.run()
     assert number not in world.answers
     assert world.columns("orders") is None  # older than the sync: not from memory
@@ -266,7 +266,7 @@ def test_pull_that_began_before_a_sync_is_not_shown_after_it() -> None:
     world.held_back = lambda channel, message: isinstance(message, Pulled)
     number = world.table("shop.orders")
     world.publish(catalog.put_table("shop", "orders", columns=("id", "new")))
-    assert world.ask(facts.AskSync) in world.answers
+    assert world.ask("sync") in world.answers
     world.release()
     assert number not in world.answers
     world.pass_time(0.1)
@@ -275,8 +275,8 @@ def test_pull_that_began_before_a_sync_is_not_shown_after_it() -> None:
 
 def test_sync_without_answer_says_what_is_missing() -> None:
     world = started()
-    world.deaf.add(facts.SERVICE)
-    number = world.ask(facts.AskSync)
+    world.deaf.add(Channel.SERVICE)
+    number = world.ask("sync")
     world.pass_time(11)
     assert "catalogd has not answered" in str(world.errors[number])
     assert isinstance(world.said(Sync)[-1], Sync)
@@ -287,25 +287,25 @@ def test_sync_without_answer_says_what_is_missing() -> None:
 
 def test_sync_that_a_topic_does_not_reach_says_so() -> None:
     world = started()
-    world.deaf.add(facts.BULK)
+    world.deaf.add(Channel.BULK)
     world.catalog.put_table("shop", "orders", columns=("id", "new"))
-    number = world.ask(facts.AskSync)
+    number = world.ask("sync")
     world.pass_time(11)
     assert "1 topics have not reached the sync" in str(world.errors[number])
 
 
 def test_sync_is_asked_again_when_catalogd_is_busy_or_its_start_is_new() -> None:
     world = started()
-    world.deaf.add(facts.SERVICE)
-    number = world.ask(facts.AskSync)
+    world.deaf.add(Channel.SERVICE)
+    number = world.ask("sync")
     request = world.said(Sync)[-1]
     assert isinstance(request, Sync)
     refusal = Refused(request=request.request, code="BUSY", message="later", retry_ms=100)
-    world.hear(facts.SERVICE, refusal)
+    world.hear(Channel.SERVICE, refusal)
     versions = world.catalog.versions()
     answer = Synced(request=request.request, epoch=10, start=2, event_id=1, versions=versions)
-    world.hear(facts.SERVICE, answer)
-    world.hear(facts.SERVICE, replace(answer, start=1, request=999))
+    world.hear(Channel.SERVICE, answer)
+    world.hear(Channel.SERVICE, replace(answer, start=1, request=999))
     assert number not in world.answers
     world.deaf.clear()
     world.pass_time(2)
@@ -315,10 +315,10 @@ def test_sync_is_asked_again_when_catalogd_is_busy_or_its_start_is_new() -> None
 def test_reply_with_a_part_missing_is_pulled_again() -> None:
     world = started()
     world.without("sales")
-    world.deaf.add(facts.PULLS)
+    world.deaf.add(Channel.PULLS)
     number = world.table("shop.sales", whole=True)
     whole = world.pulled(world.last_pull())
-    world.hear(facts.PULLS, replace(whole, last=False, entries=whole.entries[:2]))
-    world.hear(facts.PULLS, replace(whole, sequence=2, entries=whole.entries[3:]))
+    world.hear(Channel.PULLS, replace(whole, last=False, entries=whole.entries[:2]))
+    world.hear(Channel.PULLS, replace(whole, sequence=2, entries=whole.entries[3:]))
     assert number not in world.answers
     assert world.stats().stale_replies == 1

@@ -1,10 +1,14 @@
 """A member in a world of real topics, virtual time and messages that may be lost."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
-from topicast.subscriber.protocol import facts
+from topicast.subscriber.fetch.fetcher import TableRequest
+from topicast.subscriber.protocol import effects, facts
+from topicast.subscriber.protocol.channels import Channel
+from topicast.subscriber.protocol.pending import Command
 from topicast.tests.subscriber.source import shop
 from topicast.tests.subscriber.walk import Walk
 from topicast.tests.subscriber.world import World, started
@@ -41,9 +45,9 @@ def test_age_is_infinite_before_catalogd_was_heard_of() -> None:
 def test_garbled_frames_are_counted_and_strange_messages_ignored() -> None:
     world = started()
     world.handle(facts.Undecodable())
-    world.hear(facts.CONTROL, Dropped(request=1))
-    world.hear(facts.DATA, Dropped(request=1))
-    world.hear(facts.CONTROL, Refused(request=1, code="TOPIC", message="x", retry_ms=0))
+    world.hear(Channel.CONTROL, Dropped(request=1))
+    world.hear(Channel.DATA, Dropped(request=1))
+    world.hear(Channel.CONTROL, Refused(request=1, code="TOPIC", message="x", retry_ms=0))
     assert world.stats().wire_errors == 1
 
 
@@ -51,16 +55,15 @@ def test_changes_that_came_at_once_are_told_at_once_and_before_an_answer() -> No
     world = started()
     world.handle(facts.Watching(on=True))
     news = [world.catalog.put_table("shop", name, columns=("new",)) for name in ("orders", "sales")]
-    heard = [facts.Received(facts.DATA, delta) for delta in news]
-    ask = facts.AskTable(
-        id=9, db="shop", table="sales", selector=TABLE_ONLY, give_up_at=world.now + 1
-    )
-    told, answer = world.member.handle_all([ask, *heard], now=world.now)
-    assert isinstance(told, facts.Changed)
+    heard = [facts.Received(Channel.DATA, delta) for delta in news]
+    request = TableRequest("shop", "sales", TABLE_ONLY)
+    read = Command(partial(world.member.read, request), deadline=world.now + 1)
+    told, answer = world.member.handle_all([read, *heard], now=world.now)
+    assert isinstance(told, effects.Notify)
     assert [change.object for change in told.changes] == ["shop.orders", "shop.sales"]
-    assert isinstance(answer, facts.Answer)
+    assert answer == effects.Complete(read)
     assert all(
-        not isinstance(one, facts.Changed)
+        not isinstance(one, effects.Notify)
         for one in world.member.handle(facts.Tick(), now=world.now)
     )
 
@@ -73,8 +76,8 @@ def test_leaving_says_goodbye() -> None:
 
 def test_asks_before_anything_is_there_wait_and_are_served() -> None:
     world = World(shop())
-    number, names = world.table("shop.orders"), world.ask(facts.AskNamespace)
-    joined = world.ask(facts.AskJoin, topics=(1,))
+    number, names = world.table("shop.orders"), world.ask("namespace")
+    joined = world.ask("join", topics=(1,))
     assert isinstance(world.errors[joined], UsageError)  # how many there are is not known yet
     world.pass_time(1)
     assert number in world.answers
@@ -84,9 +87,9 @@ def test_asks_before_anything_is_there_wait_and_are_served() -> None:
 def test_pull_before_the_catalog_address_is_known_says_so_when_it_gives_up() -> None:
     world = World(shop(), catalog_address="")
     number = world.ask(
-        facts.AskTable, db="shop", table="orders", selector=TABLE_ONLY, give_up_at=world.now + 0.2
+        "read", db="shop", table="orders", selector=TABLE_ONLY, give_up_at=world.now + 0.2
     )
-    sync = world.ask(facts.AskSync, give_up_at=world.now + 0.2)
+    sync = world.ask("sync", give_up_at=world.now + 0.2)
     world.pass_time(0.5)
     assert "address is not known" in str(world.errors[number])
     assert isinstance(world.errors[sync], NotReady)
@@ -97,7 +100,7 @@ def test_heartbeat_without_its_start_is_of_no_use() -> None:
     world.pass_time(0.1)
     heartbeat = world._heartbeat()
     assert isinstance(heartbeat, Heartbeat)
-    world.hear(facts.DATA, replace(heartbeat, start=0))
+    world.hear(Channel.DATA, replace(heartbeat, start=0))
     assert world.said(Join) == []
 
 

@@ -1,6 +1,6 @@
 """A subscriber tells who asks through the hub what it follows, and why."""
 
-from topicast.subscriber.protocol import facts
+from topicast.subscriber.protocol.channels import Channel
 from topicast.tests.subscriber.placement.test_controller import driver, read
 from topicast.tests.subscriber.world import World
 from topicast.topics.wire import decode, encode
@@ -8,7 +8,7 @@ from topicast.topics.wire.messages import Inspect, Inspected, Message, Refused
 
 
 def told(world: World, what: str) -> Message:
-    world.hear(facts.CONTROL, Inspect(request=5, what=what))
+    world.hear(Channel.CONTROL, Inspect(request=5, what=what))
     return (*world.said(Inspected), *world.said(Refused))[-1]
 
 

@@ -1,17 +1,20 @@
 from dataclasses import replace
 from itertools import count
+from math import inf
 
 import pytest
 
 from topicast.subscriber.fetch import fetcher as pulls
 from topicast.subscriber.fetch.fence import InvalidationFence
-from topicast.subscriber.fetch.fetcher import PULLS_MAX, WAITING_MAX, Fetcher
-from topicast.subscriber.protocol import facts
-from topicast.subscriber.store.table_snapshot import (
-    NO_SELECTIONS,
-    TableSnapshot,
-    snapshot_of,
+from topicast.subscriber.fetch.fetcher import (
+    PULLS_MAX,
+    WAITING_MAX,
+    Fetch,
+    Fetcher,
+    TableRequest,
 )
+from topicast.subscriber.protocol.effects import Effects, Send
+from topicast.subscriber.store.table_snapshot import NO_SELECTIONS, TableSnapshot, snapshot_of
 from topicast.tests.subscriber.desk import pulled
 from topicast.tests.subscriber.source import Catalog, shop
 from topicast.topics.errors import NotReady, OverBudget
@@ -28,18 +31,16 @@ def _pulls() -> Fetcher:
     )
 
 
-def _ask(number: int, table: str = "orders", give_up_at: float = 10.0) -> facts.AskTable:
-    return facts.AskTable(
-        id=number, db="shop", table=table, selector=TABLE_ONLY, give_up_at=give_up_at
-    )
+def _fetch(table: str = "orders", *, bytes_max: float = inf) -> Fetch:
+    return Fetch(TableRequest("shop", table, TABLE_ONLY), bytes_max=bytes_max)
 
 
-def _sent(effects: tuple[facts.Effect, ...], kind: type = Pull) -> list[Pull]:
-    found = [one.message for one in effects if isinstance(one, facts.Send)]
+def _sent(effects: Effects, kind: type = Pull) -> list[Pull]:
+    found = [one.message for one in effects if isinstance(one, Send)]
     return [message for message in found if isinstance(message, kind)]  # type: ignore[misc]  # by kind
 
 
-def _reply(machine: Fetcher, pull: Pull) -> tuple[facts.Effect, ...]:
+def _reply(machine: Fetcher, pull: Pull) -> Effects:
     whole, effects = machine.part(pulled(shop(), pull), now=0.0)
     assert whole is not None
     return effects + machine.answer(pull.request, whole.result, now=0.0)
@@ -47,48 +48,50 @@ def _reply(machine: Fetcher, pull: Pull) -> tuple[facts.Effect, ...]:
 
 def test_no_more_pulls_run_than_catalogd_gives_streams_and_the_rest_follow() -> None:
     machine = _pulls()
+    fetches = [_fetch(f"t{number}") for number in range(PULLS_MAX + 2)]
     first = []
-    for number in range(PULLS_MAX + 2):
-        first += _sent(machine.ask(_ask(number, f"t{number}"), now=0.0))
+    for fetch in fetches:
+        first += _sent(machine.begin(fetch, now=0.0))
         machine.check()
     assert len(first) == PULLS_MAX
     effects = _reply(machine, first[0])
-    assert [one.id for one in effects if isinstance(one, facts.Answer)] == [0]
+    assert [fetch.outcome is not None for fetch in fetches] == [True] + [False] * (PULLS_MAX + 1)
     assert [pull.table for pull in _sent(effects)] == [f"t{PULLS_MAX}"]
     machine.check()
 
 
-def test_asks_that_wait_are_bounded_and_the_next_is_told_so() -> None:
+def test_fetches_that_wait_are_bounded_and_the_next_one_fails() -> None:
     machine = _pulls()
     for number in range(PULLS_MAX + WAITING_MAX):
-        machine.ask(_ask(number, f"t{number}"), now=0.0)
-    (failed,) = machine.ask(_ask(9999, "one more"), now=0.0)
-    assert isinstance(failed, facts.Fail)
-    assert isinstance(failed.error, NotReady)
+        machine.begin(_fetch(f"t{number}"), now=0.0)
+    failed = _fetch("one more")
+    assert machine.begin(failed, now=0.0) == ()
+    assert isinstance(failed.outcome, NotReady)
     machine.check()
 
 
-def test_who_gives_up_leaves_the_pull_to_those_who_wait_on() -> None:
+def test_caller_that_gives_up_leaves_the_pull_to_those_that_wait_on() -> None:
     machine = _pulls()
-    (pull,) = _sent(machine.ask(_ask(1, give_up_at=2.0), now=0.0))
-    assert machine.ask(_ask(2, give_up_at=9.0), now=0.0) == ()
-    assert machine.deadline is not None
-    assert machine.deadline <= 2.0
-    effects = machine.tick(missing="", now=2.0)
-    assert [one.id for one in effects if isinstance(one, facts.Fail)] == [1]
-    assert _sent(effects, Cancel) == []
-    effects = _reply(machine, pull)
-    assert [one.id for one in effects if isinstance(one, facts.Answer)] == [2]
+    first, second = _fetch(), _fetch()
+    (pull,) = _sent(machine.begin(first, now=0.0))
+    assert machine.begin(second, now=0.0) == ()
+    assert machine.detach(first, now=2.0) == ()
+    _reply(machine, pull)
+    assert (first.outcome, second.outcome is None) == (None, False)
     assert machine.deadline is None
+    assert machine.detach(second, now=2.0) == (), "it has ended"
 
 
-def test_queued_ask_gives_up_too() -> None:
+def test_pull_without_a_caller_is_cancelled_and_the_next_begins() -> None:
     machine = _pulls()
-    for number in range(PULLS_MAX):
-        machine.ask(_ask(number, f"t{number}", give_up_at=9.0), now=0.0)
-    machine.ask(_ask(99, "late", give_up_at=1.0), now=0.0)
-    effects = machine.tick(missing="", now=1.0)
-    assert [one.id for one in effects if isinstance(one, facts.Fail)] == [99]
+    fetches = [_fetch(f"t{number}") for number in range(PULLS_MAX + 2)]
+    (pull,) = _sent(machine.begin(fetches[0], now=0.0))
+    for fetch in fetches[1:]:
+        machine.begin(fetch, now=0.0)
+    assert machine.detach(fetches[PULLS_MAX], now=0.5) == (), "it was queued"
+    effects = machine.detach(fetches[0], now=0.5)
+    assert _sent(effects, Cancel) == [Cancel(stream=pull.request)]
+    assert [one.table for one in _sent(effects)] == [f"t{PULLS_MAX + 1}"]
     machine.check()
 
 
@@ -103,7 +106,7 @@ def test_reply_nobody_waits_for_is_cancelled_unless_it_has_ended() -> None:
 
 def test_repeated_reply_begins_anew() -> None:
     machine = _pulls()
-    (pull,) = _sent(machine.ask(_ask(1), now=0.0))
+    (pull,) = _sent(machine.begin(_fetch(), now=0.0))
     reply = pulled(shop(), pull)
     machine.part(replace(reply, last=False), now=0.0)
     whole, _ = machine.part(reply, now=0.0)
@@ -122,22 +125,22 @@ def test_reply_of_another_epoch_than_what_is_held_is_pulled_again_with_nothing_h
     machine = Fetcher(
         count(1).__next__, base=lambda _db, _table: bases.pop(0), fence=InvalidationFence()
     )
-    (pull,) = _sent(machine.ask(_ask(1), now=0.0))
+    (pull,) = _sent(machine.begin(_fetch(), now=0.0))
     assert key in dict(pull.held)
     assert machine.part(pulled(source, pull), now=0.0) == (None, ())  # equal versions, other tables
-    (pull,) = _sent(machine.tick(missing="", now=1.0))
+    (pull,) = _sent(machine.due(1.0))
     assert pull.held == ()
     whole, _ = machine.part(pulled(source, pull), now=1.0)
     assert whole is not None
     assert whole.result.entry(key) is not None
 
 
-SALES = facts.AskTable(id=1, db="shop", table="sales", selector=ALL, give_up_at=60.0)
+SALES = TableRequest("shop", "sales", ALL)
 
 
 def _begin(machine: Fetcher, **selected: object) -> Pull:
-    ask = replace(SALES, **selected)
-    (pull,) = _sent(machine.ask(ask, now=0.0))
+    fetch = Fetch(SALES._replace(**selected))
+    (pull,) = _sent(machine.begin(fetch, now=0.0))
     return pull
 
 
@@ -173,7 +176,7 @@ def test_pages_of_a_table_that_moved_are_pulled_anew() -> None:
     second = _page(machine, source, _begin(machine))
     source.put_partitions("shop", "sales", {"ds=000": {"n": "new"}})
     assert machine.part(pulled(source, second), now=0.0) == (None, ())
-    (again,) = _sent(machine.tick(missing="", now=1.0))
+    (again,) = _sent(machine.due(1.0))
     assert (again.after, again.version) == (b"", 0)
     whole, _ = machine.part(pulled(source, again), now=1.0)
     assert whole is not None
@@ -227,8 +230,8 @@ def test_pull_whose_parts_still_come_is_not_asked_for_again() -> None:
     for tenth in range(30):
         part = replace(reply, last=False, sequence=tenth)
         _, effects = machine.part(part, now=tenth / 10)
-        assert _sent(effects + machine.tick(missing="", now=tenth / 10)) == []
-    assert len(_sent(machine.tick(missing="", now=2.9 + RETRY_S))) == 1, "the rest is lost"
+        assert _sent(effects + machine.due(tenth / 10)) == []
+    assert len(_sent(machine.due(2.9 + RETRY_S))) == 1, "the rest is lost"
 
 
 def test_refused_pull_comes_again_when_it_was_told_to_and_not_with_all_others() -> None:
@@ -247,42 +250,44 @@ def test_refused_pull_comes_again_when_it_was_told_to_and_not_with_all_others() 
         assert machine.deadline is not None
         assert 4.0 <= machine.deadline <= 4.0 * (1 + pulls.SPREAD)
         times.add(machine.deadline)
-        assert _sent(machine.tick(missing="", now=3.99)) == []
-        assert len(_sent(machine.tick(missing="", now=6.0))) == 1
+        assert _sent(machine.due(3.99)) == []
+        assert len(_sent(machine.due(6.0))) == 1
     assert len(times) == 4
 
 
-def test_who_gives_up_hears_what_catalogd_said_last() -> None:
+def test_caller_that_gives_up_is_told_what_catalogd_said_last() -> None:
     machine = _pulls()
-    pull = _begin(machine)
+    fetch = _fetch()
+    (pull,) = _sent(machine.begin(fetch, now=0.0))
+    assert machine.refusal(fetch) == ""
     source = Refused(request=pull.request, code="SOURCE", message="it is down", retry_ms=1000)
     machine.on_refused(source, now=0.0)
-    (failed,) = [e for e in machine.tick(missing="", now=60.0) if isinstance(e, facts.Fail)]
-    assert "SOURCE: it is down" in str(failed.error)
+    assert "SOURCE: it is down" in machine.refusal(fetch)
 
 
 def test_reply_larger_than_anybody_wants_is_taken_no_further() -> None:
     machine = _pulls()
-    (pull,) = _sent(machine.ask(replace(_ask(1), bytes_max=100), now=0.0))
+    small = _fetch(bytes_max=100)
+    (pull,) = _sent(machine.begin(small, now=0.0))
     part = replace(pulled(shop(), pull), last=False)
     whole, effects = machine.part(part, now=0.0)
     assert whole is None
-    (failed,) = [one for one in effects if isinstance(one, facts.Fail)]
-    assert isinstance(failed.error, OverBudget)
-    assert failed.error.free_bytes == 100 < failed.error.needed_bytes
+    assert isinstance(small.outcome, OverBudget)
+    assert small.outcome.free_bytes == 100 < small.outcome.needed_bytes
     assert _sent(effects, Cancel) == [Cancel(stream=pull.request)]
     machine.check()
-    (pull,) = _sent(machine.ask(replace(_ask(2), bytes_max=100), now=0.0))
-    machine.ask(_ask(3), now=0.0)  # who wants all of it gets it, and the other one with it
-    effects = _reply(machine, pull)
-    assert [one.id for one in effects if isinstance(one, facts.Answer)] == [2, 3]
+    small, large = _fetch(bytes_max=100), _fetch()
+    (pull,) = _sent(machine.begin(small, now=0.0))
+    machine.begin(large, now=0.0)  # who wants all of it gets it, and the other one with it
+    _reply(machine, pull)
+    assert small.outcome is large.outcome is not None
 
 
 def test_reply_of_which_a_part_was_doubled_is_measured_from_where_it_was_sent_last() -> None:
     machine = _pulls()
-    (pull,) = _sent(machine.ask(_ask(1), now=0.0))
+    (pull,) = _sent(machine.begin(_fetch(), now=0.0))
     machine.part(replace(pulled(shop(), pull), last=False), now=0.1)
-    (again,) = _sent(machine.due(now=5.0))
+    (again,) = _sent(machine.due(5.0))
     before = machine.latency.round_trip_s
     machine.part(pulled(shop(), again), now=5.0 + 2 * before)
     assert machine.latency.round_trip_s == pytest.approx(1.1 * before)

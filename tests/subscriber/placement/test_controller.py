@@ -36,7 +36,7 @@ def read(world: World, name: str, *, whole: bool = False) -> None:
     world.member.placement.reads.append(("shop", name, whole))
     selector = ALL if whole else TABLE_ONLY
     if world.view.partitions("shop", name, selector) is None:
-        world.ask(facts.AskTable, db="shop", table=name, selector=selector)
+        world.ask("read", db="shop", table=name, selector=selector)
 
 
 def large(tables: int = 40) -> Catalog:
@@ -83,8 +83,8 @@ def test_catalog_that_fits_comfortably_is_all_pushed_in_time() -> None:
 
 def test_what_is_set_by_hand_stays() -> None:
     world = driver(budget_bytes=10_000_000)
-    world.ask(facts.AskJoin, topics=(1,), level=MINIMAL)
-    world.ask(facts.AskDrop, topics=(2,))
+    world.ask("join", topics=(1,), level=MINIMAL)
+    world.ask("drop", topics=(2,))
     world.pass_time(2 * PLAN_S)
     assert levels(world) == {0: "full", 1: "minimal", 2: "none", 3: "full"}
     assert world.topics()[1].why == BY_HAND
@@ -136,7 +136,7 @@ def test_why_is_told_in_plain_words_whoever_chose_the_level() -> None:
     assert world.topics()[orders].why == FIRST_READ
     world.pass_time(2 * PLAN_S)
     assert world.topics()[orders].why == "in use; full is judged after 300 s at one level"
-    world.ask(facts.AskDrop, topics=(orders,))
+    world.ask("drop", topics=(orders,))
     assert world.topics()[orders].why == BY_HAND
     world.member._subscriptions.outgrown.append(orders)  # as of before it was dropped
     assert world.topics()[orders].why == BY_HAND
@@ -179,7 +179,7 @@ def test_topic_set_by_hand_between_two_turns_is_left_alone() -> None:
     world = driver(budget_bytes=10_000_000)
     world.now += PLAN_S
     world.handle(facts.Tick())
-    world.ask(facts.AskDrop, topics=(1,))
+    world.ask("drop", topics=(1,))
     world.run()
     assert levels(world) == {0: "full", 1: "none", 2: "full", 3: "full"}
 
@@ -232,6 +232,6 @@ def test_topic_is_not_followed_at_minimal_where_that_is_not_offered() -> None:
     world.heartbeat()
     read(world, "orders")
     assert set(levels(world).values()) == {"none"}
-    error = world.errors[world.ask(facts.AskJoin, topics=(1,), level=MINIMAL)]
+    error = world.errors[world.ask("join", topics=(1,), level=MINIMAL)]
     assert isinstance(error, UsageError)
     assert "not offered" in str(error)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from topicast.subscriber.placement.controller import PINNED, PLAN_S
 from topicast.subscriber.placement.planner import Plan, Situation
 from topicast.subscriber.placement.prefetch import INTERVAL_S, OUTSTANDING_MAX, RETRY_S
-from topicast.subscriber.protocol import facts
+from topicast.subscriber.protocol.channels import Channel
 from topicast.subscriber.store.resident_set import PINNED_SHARE
 from topicast.tests.subscriber.source import NAMES, shop
 from topicast.tests.subscriber.world import World, chooser, large, pulls
@@ -23,11 +23,11 @@ def whole(world: World, name: str) -> bool:
 
 
 def pin(world: World, name: str, **fields: object) -> int:
-    return world.ask(facts.AskPin, db="shop", table=name, **fields)
+    return world.ask("pin", db="shop", table=name, **fields)
 
 
 def unpin(world: World, name: str) -> None:
-    assert world.ask(facts.AskUnpin, db="shop", table=name) in world.answers
+    assert world.ask("unpin", db="shop", table=name) in world.answers
 
 
 def test_pinned_tables_are_pulled_whole_before_anybody_asks() -> None:
@@ -111,7 +111,7 @@ def test_pin_of_what_does_not_exist_or_was_dropped_by_hand_is_refused() -> None:
 
 def test_pin_that_cannot_be_pulled_fails_in_time_and_is_tried_again() -> None:
     world = chooser()
-    world.deaf.add(facts.PULLS)
+    world.deaf.add(Channel.PULLS)
     number = pin(world, "orders", give_up_at=world.now + 1)
     world.pass_time(2)
     error = world.errors[number]
@@ -202,7 +202,7 @@ def test_planner_is_given_what_pins_leave(monkeypatch: pytest.MonkeyPatch) -> No
         catalog.topic("shop", "sales"),
         catalog.topic("shop", "orders"),
     }
-    world.ask(facts.AskJoin, topics=(catalog.topic("shop", "sales"),), level=MINIMAL)
+    world.ask("join", topics=(catalog.topic("shop", "sales"),), level=MINIMAL)
     world.pass_time(PLAN_S + 1)  # what is set by hand takes its bytes from the others too
     situations, budget = plans[-1]
     assert catalog.topic("shop", "sales") not in situations
@@ -241,7 +241,7 @@ def test_pinned_table_of_a_full_topic_is_not_pulled() -> None:
     world.pass_time(2)
     assert pulls(world) == []
     assert world.stats().pinned_tables == len(NAMES)
-    world.ask(facts.AskJoin, topics=(world.catalog.topic("shop", "sales"),), level=MINIMAL)
+    world.ask("join", topics=(world.catalog.topic("shop", "sales"),), level=MINIMAL)
     world.pass_time(2)
     assert whole(world, "sales")
 
@@ -271,7 +271,7 @@ def test_withheld_table_of_which_a_part_is_held_is_pulled_whole_once_it_is_pinne
 def test_pins_leave_room_for_what_applications_ask() -> None:
     catalog = large()
     world = World(catalog, automatic=True, budget_bytes=20_000, always=("shop.*",))
-    world.deaf.add(facts.PULLS)
+    world.deaf.add(Channel.PULLS)
     world.start()
     world.pass_time(1)
     assert len({one.table for one in pulls(world)}) == OUTSTANDING_MAX
@@ -377,7 +377,7 @@ def test_what_is_pinned_and_held_stays_whatever_else_is_read(
         elif what == "join":
             topic = world.catalog.topic("shop", name)
             held = {one for one in held if world.catalog.topic("shop", one) != topic}
-            world.ask(facts.AskJoin, topics=(topic,))
+            world.ask("join", topics=(topic,))
         world.pass_time(0.3 if what != "wait" else 6)  # each step is checked in the world
         pinned = {parse_table_key(group).table for group in world.member.prefetcher.pins.known}
         assert {name for name in held & pinned if not whole(world, name)} == set()

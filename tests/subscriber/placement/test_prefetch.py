@@ -6,7 +6,7 @@ from random import Random
 
 from topicast.subscriber.placement.prefetch import FILTERS_MAX, INTERVAL_S, OUTSTANDING_MAX
 from topicast.subscriber.placement.usage import HALF_LIFE_S, HOT_PER_S
-from topicast.subscriber.protocol import facts
+from topicast.subscriber.protocol.channels import Channel
 from topicast.tests.subscriber.source import shop
 from topicast.tests.subscriber.world import World, chooser, pulls
 from topicast.topics.objects.names import table_key
@@ -24,7 +24,7 @@ def read(world: World, name: str, *, times: int = 1, text: str | None = None) ->
     view = world.view
     found = view.partitions("shop", name, selector)
     if found is None:
-        world.ask(facts.AskTable, db="shop", table=name, selector=selector)
+        world.ask("read", db="shop", table=name, selector=selector)
 
 
 def heat(world: World, names: Iterable[str], *, times: int = HOT) -> None:
@@ -222,7 +222,7 @@ def test_hot_table_that_changed_while_stubs_were_lost_is_pulled_again() -> None:
 def test_catalogd_that_does_not_answer_leaves_the_pull_to_who_asks() -> None:
     world = chooser()
     heat(world, ["orders"])
-    world.deaf.add(facts.PULLS)
+    world.deaf.add(Channel.PULLS)
     change(world, "orders", "new")
     world.pass_time(30)
     assert world.member.prefetcher.is_idle

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from topicast.subscriber.protocol import facts
+from topicast.subscriber.protocol import status
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.subscriber.source import shop
 from topicast.tests.subscriber.world import World, columns_of
@@ -26,7 +26,7 @@ def pulls(world: World) -> int:
     return len(world.said(Pull))
 
 
-def info(world: World, name: str) -> facts.TopicInfo:
+def info(world: World, name: str) -> status.TopicInfo:
     return world.topics()[world.catalog.topic("shop", name)]
 
 
@@ -144,7 +144,7 @@ def test_reply_that_comes_when_the_topic_is_pushed_is_not_held_beside_it() -> No
     topic = world.without("orders")
     world.held_back = lambda _channel, message: isinstance(message, Pulled)
     number = world.table("shop.orders")
-    world.ask(facts.AskJoin, topics=(topic,))
+    world.ask("join", topics=(topic,))
     world.release()
     assert columns_of(world.answers[number], "orders") == ("id",)
     assert info(world, "orders").bytes == world.catalog.live_bytes(topic)
@@ -154,14 +154,14 @@ def test_bytes_of_what_was_pulled_are_back_when_the_level_changes() -> None:
     world = withholding("orders")
     topic = world.catalog.topic("shop", "orders")
     world.table("shop.orders")
-    world.ask(facts.AskJoin, topics=(topic,), level=MINIMAL)
+    world.ask("join", topics=(topic,), level=MINIMAL)
     assert info(world, "orders").bytes == 64
     world.table("shop.orders")
-    world.ask(facts.AskJoin, topics=(topic,), level=FULL)
+    world.ask("join", topics=(topic,), level=FULL)
     world.pass_time(0.5)
     assert (info(world, "orders").level, world.columns("orders")) == ("full", None)
     world.table("shop.orders")
-    world.ask(facts.AskDrop, topics=(topic,))
+    world.ask("drop", topics=(topic,))
     assert info(world, "orders").bytes == 0
 
 

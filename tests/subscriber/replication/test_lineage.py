@@ -3,7 +3,7 @@
 from dataclasses import replace
 from hashlib import sha256
 
-from topicast.subscriber.protocol import facts
+from topicast.subscriber.protocol.channels import Channel
 from topicast.subscriber.replication.lineage import Lineage
 from topicast.tests.subscriber.source import NAMES, Catalog, shop
 from topicast.tests.subscriber.world import World, started
@@ -19,7 +19,7 @@ def test_new_start_is_accepted_only_once_catalogd_confirms_it() -> None:
     """P-START-6."""
     world = started()
     catalog = world.catalog
-    world.deaf.add(facts.SERVICE)
+    world.deaf.add(Channel.SERVICE)
     catalog.start = 2
     world.publish(catalog.put_table("shop", "orders", columns=("id", "new")))
     world.pass_time(1)
@@ -64,7 +64,7 @@ def test_late_frames_of_an_old_start_are_refused() -> None:
     assert len(world.said(Compare)) == 1
     entry = old.entries[0]._replace(version=before + 1)
     newer = replace(old, from_version=before, to_version=before + 1, entries=(entry,))
-    world.hear(facts.DATA, newer)
+    world.hear(Channel.DATA, newer)
     world.pass_time(0.6)
     assert len(world.said(Compare)) == 1
     assert world.topics()[old.topic].version == before
@@ -73,7 +73,7 @@ def test_late_frames_of_an_old_start_are_refused() -> None:
 def test_chunks_of_a_start_that_is_not_accepted_are_not_applied() -> None:
     world = started()
     catalog = world.catalog
-    world.deaf.add(facts.SERVICE)
+    world.deaf.add(Channel.SERVICE)
     catalog.put_table("shop", "orders", columns=("id", "lost"))
     world.held_back = lambda channel, message: isinstance(message, Chunk)
     world.pass_time(0.3)
@@ -100,7 +100,7 @@ def test_queued_deltas_are_part_of_what_is_compared() -> None:
     world.publish(catalog.put_table("shop", "orders", columns=("id", "gap")))
     world.publish(catalog.put_table("shop", "orders", columns=("id", "queued")))
     queued = catalog.topics[topic].version
-    world.deaf.add(facts.SERVICE)
+    world.deaf.add(Channel.SERVICE)
     catalog.start = 2
     world.pass_time(0.3)
     compare = world.said(Compare)[-1]
@@ -165,7 +165,7 @@ def test_catalogd_that_moves_is_followed() -> None:
     world = started()
     world.catalog_address = "tcp://elsewhere:26000"
     topic = world.catalog.topic("shop", "orders")
-    world.ask(facts.AskDrop, topics=(topic,))
+    world.ask("drop", topics=(topic,))
     number = world.table("shop.orders")
     assert number not in world.answers
     world.pass_time(0.3)
@@ -179,7 +179,7 @@ def test_accepted_start_is_asked_soon_for_what_was_refused_of_it() -> None:
     world.held_back = lambda channel, message: isinstance(message, Compared)
     world.pass_time(0.3)
     behind = replace(world.catalog.put_table("shop", "orders", columns=("x",)), start=1)
-    world.hear(facts.DATA, behind)  # a gap: the catch-up comes from the new start
+    world.hear(Channel.DATA, behind)  # a gap: the catch-up comes from the new start
     assert world.columns("orders") is None
     world.release()
     world.pass_time(0.3)  # and not after the silence of a lost stream
@@ -195,7 +195,7 @@ def test_chunks_of_an_unfinished_catch_up_are_part_of_what_is_compared() -> None
     last = catalog.topics[topic].version
     world.held_back = lambda channel, message: isinstance(message, Chunk) and message.last
     world.pass_time(0.3)
-    world.deaf.add(facts.SERVICE)
+    world.deaf.add(Channel.SERVICE)
     catalog.start = 2
     world.pass_time(0.3)
     compare = world.said(Compare)[-1]
@@ -214,7 +214,7 @@ def test_position_without_an_entry_is_part_of_what_is_compared() -> None:
     assert list(catalog.topics[topic].since(0)) == []
     world = World(catalog)
     world.start()
-    world.deaf.add(facts.SERVICE)
+    world.deaf.add(Channel.SERVICE)
     catalog.start = 2
     world.pass_time(0.3)
     compare = world.said(Compare)[-1]
@@ -224,7 +224,7 @@ def test_position_without_an_entry_is_part_of_what_is_compared() -> None:
 
 def test_answer_to_an_earlier_comparison_is_not_taken_for_the_last_one() -> None:
     world = started()
-    world.deaf.add(facts.SERVICE)
+    world.deaf.add(Channel.SERVICE)
     world.catalog.start = 2
     world.pass_time(1.2)
     first, last = world.said(Compare)[0], world.said(Compare)[-1]
@@ -232,10 +232,10 @@ def test_answer_to_an_earlier_comparison_is_not_taken_for_the_last_one() -> None
     assert isinstance(last, Compare)
     assert first.request != last.request
     answer = Compared(request=first.request, accepted=True, epoch=10, start=2)
-    world.hear(facts.SERVICE, answer)
+    world.hear(Channel.SERVICE, answer)
     world.publish(world.catalog.put_table("shop", "orders", columns=("id", "new")))
     assert world.columns("orders") == ("id",)
-    world.hear(facts.SERVICE, replace(answer, request=last.request))
+    world.hear(Channel.SERVICE, replace(answer, request=last.request))
     world.pass_time(0.3)
     assert world.columns("orders") == ("id", "new")
 

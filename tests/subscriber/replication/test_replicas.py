@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from topicast.subscriber.protocol import facts
+from topicast.subscriber.protocol.channels import Channel
 from topicast.tests.subscriber.source import Catalog
 from topicast.tests.subscriber.world import World, columns_of
 from topicast.topics.entries import FULL, MINIMAL
@@ -27,7 +27,7 @@ def pulls(world: World) -> int:
 
 
 def is_delta(channel: str, message: Message) -> bool:
-    return channel == facts.DATA and isinstance(message, Delta)
+    return channel == Channel.DATA and isinstance(message, Delta)
 
 
 def change(world: World, name: str, column: str) -> None:
@@ -132,7 +132,7 @@ def test_stub_that_comes_while_its_topic_is_placed_ends_what_was_pulled() -> Non
 def test_topic_that_is_behind_answers_nothing_of_what_was_pulled() -> None:
     world = driver()
     world.table("shop.orders")
-    world.held_back = lambda channel, message: is_delta(channel, message) or channel == facts.BULK
+    world.held_back = lambda channel, message: is_delta(channel, message) or channel == Channel.BULK
     world.catalog.put_table("shop", "people", columns=("id", "lost"))
     world.heartbeat()
     world.table("shop.orders")

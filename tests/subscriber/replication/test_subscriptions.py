@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.subscriber.protocol import facts
+from topicast.subscriber.protocol.channels import Channel
 from topicast.tests.subscriber.source import (
     shop,
 )
@@ -58,7 +58,7 @@ def test_transaction_too_large_for_a_frame_is_caught_up() -> None:
 def test_delta_of_a_level_that_is_not_followed_changes_nothing() -> None:
     world = started()
     delta = world.catalog.put_table("shop", "orders", columns=("id", "big"))
-    world.hear(facts.DATA, replace(delta, level=1))
+    world.hear(Channel.DATA, replace(delta, level=1))
     assert world.columns("orders") == ("id",)
 
 
@@ -97,7 +97,7 @@ def test_only_hub_that_was_away_is_greeted_again_and_kept() -> None:
     world.pass_time(2.5)
     assert world.columns("orders") == ("id", "missed")
     assert world.stats().staleness_s <= 0.3
-    world.hear(facts.CONTROL, world._welcome())  # to a Hello that was said twice
+    world.hear(Channel.CONTROL, world._welcome())  # to a Hello that was said twice
     assert len(world.said(Join)) == joins + 1
 
 
@@ -112,12 +112,12 @@ def test_restarted_hub_is_told_again_who_follows_what() -> None:
     assert world.columns("orders") == ("id", "more")
 
 
-@pytest.mark.parametrize("channel", [facts.CONTROL, facts.BULK])
+@pytest.mark.parametrize("channel", [Channel.CONTROL, Channel.BULK])
 def test_hub_that_has_forgotten_us_is_greeted_once(channel: str) -> None:
     """P-LIVE-3: refused with HELLO."""
     world = started()
     hellos = len(world.said(Hello))
-    world.deaf.add(facts.CONTROL)
+    world.deaf.add(Channel.CONTROL)
     stranger = Refused(request=0, code="HELLO", message="who are you", retry_ms=0)
     world.hear(channel, stranger)
     world.hear(channel, stranger)
@@ -126,8 +126,8 @@ def test_hub_that_has_forgotten_us_is_greeted_once(channel: str) -> None:
 
 def test_hub_that_lets_nobody_in_is_named_with_its_reason() -> None:
     world = World(shop(), dead=(0,))
-    world.hear(facts.CONTROL, Refused(request=0, code="FULL", message="no room", retry_ms=0))
-    number = world.ask(facts.AskReady, give_up_at=world.now + 2)
+    world.hear(Channel.CONTROL, Refused(request=0, code="FULL", message="no room", retry_ms=0))
+    number = world.ask("ready", give_up_at=world.now + 2)
     world.pass_time(3)
     assert isinstance(world.errors[number], NotReady)
     assert "no room" in str(world.errors[number])
@@ -138,7 +138,7 @@ def test_hub_without_a_catalogd_is_named_as_such() -> None:
     catalog = shop()
     world = World(catalog)
     world.seeding.add(0)
-    number = world.ask(facts.AskReady, give_up_at=world.now + 2)
+    number = world.ask("ready", give_up_at=world.now + 2)
     world.pass_time(3)
     assert "nothing from a catalogd" in str(world.errors[number])
     world.seeding.clear()
@@ -149,7 +149,7 @@ def test_topics_that_are_not_ready_are_named() -> None:
     world = World(shop())
     world.held_back = lambda channel, message: isinstance(message, Chunk)
     world.pass_time(0.3)
-    number = world.ask(facts.AskReady, give_up_at=world.now + 1)
+    number = world.ask("ready", give_up_at=world.now + 1)
     world.pass_time(2)
     assert "5 topics are being caught up from hub-0: namespace" in str(world.errors[number])
 
@@ -161,7 +161,7 @@ def test_lost_chunks_are_asked_for_again() -> None:
     world.kept.clear()
     world.held_back = lambda channel, message: False
     world.pass_time(3)
-    assert world.ask(facts.AskReady) in world.answers
+    assert world.ask("ready") in world.answers
 
 
 def test_lost_join_and_lost_barrier_are_asked_for_again() -> None:
@@ -176,7 +176,7 @@ def test_lost_join_and_lost_barrier_are_asked_for_again() -> None:
     world.kept.clear()
     world.held_back = lambda channel, message: False
     world.pass_time(2.5)
-    assert world.ask(facts.AskReady) in world.answers
+    assert world.ask("ready") in world.answers
 
 
 @pytest.mark.parametrize("chunks_held", [False, True])
@@ -207,16 +207,16 @@ def test_nothing_is_requested_of_another_hub_before_its_barrier(chunks_held: boo
 
 def test_refused_catch_up_is_asked_for_again() -> None:
     world = started()
-    world.deaf.add(facts.BULK)
+    world.deaf.add(Channel.BULK)
     world.catalog.put_table("shop", "orders", columns=("id", "lost"))
     world.pass_time(0.3)
     request = world.said(CatchUp)[-1]
     assert isinstance(request, CatchUp)
     world.deaf.clear()
     busy = Refused(request=request.stream, code="BUSY", message="later", retry_ms=300)
-    world.hear(facts.BULK, busy)
+    world.hear(Channel.BULK, busy)
     assert world.columns("orders") is None
-    world.hear(facts.BULK, replace(busy, request=999))
+    world.hear(Channel.BULK, replace(busy, request=999))
     world.pass_time(0.6)
     assert world.columns("orders") == ("id", "lost")
 
@@ -253,7 +253,7 @@ def test_one_topic_that_is_refused_does_not_stop_the_others_of_its_stream() -> N
         if isinstance(message, Chunk) and message.topic != late
     ]
     world.held_back = lambda channel, message: False
-    world.hear(facts.BULK, refusal)
+    world.hear(Channel.BULK, refusal)
     world.release()
     replicas = world.member._subscriptions.replicas
     assert list(replicas.behind) == [(late, FULL)]
@@ -268,7 +268,7 @@ def test_heartbeat_that_is_older_than_a_catch_up_asks_for_nothing() -> None:
     world.catalog.put_table("shop", "orders", columns=("id", "lost"))
     world.pass_time(0.3)
     requests = len(world.said(CatchUp))
-    world.hear(facts.DATA, heartbeat)
+    world.hear(Channel.DATA, heartbeat)
     assert len(world.said(CatchUp)) == requests
 
 
@@ -290,7 +290,7 @@ def test_late_barrier_fences_nothing() -> None:
     world.held_back = lambda channel, message: type(message).__name__ == "Barrier"
     world.pass_time(0.3)
     world.held_back = lambda channel, message: False
-    world.hear(facts.DATA, Barrier(nonce=b"x" * 16))
+    world.hear(Channel.DATA, Barrier(nonce=b"x" * 16))
     assert world.said(CatchUp) == []
 
 
@@ -299,8 +299,8 @@ def test_joined_that_answers_nothing_of_ours_decides_nothing() -> None:
     world.held_back = lambda channel, message: isinstance(message, Joined)
     world.pass_time(0.3)
     world.held_back = lambda channel, message: False
-    world.hear(facts.CONTROL, Joined(request=999, epoch=10, start=1, topics=()))
-    assert world.ask(facts.AskReady) not in world.answers
+    world.hear(Channel.CONTROL, Joined(request=999, epoch=10, start=1, topics=()))
+    assert world.ask("ready") not in world.answers
     world.kept.clear()
     world.pass_time(1.5)
     assert world.columns("orders") == ("id",)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from hashlib import sha256
 
-from topicast.subscriber.protocol import facts
+from topicast.subscriber.protocol.channels import Channel
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.subscriber.source import NAMES, shop
 from topicast.tests.subscriber.world import World, started
@@ -62,10 +62,10 @@ def test_namespace_that_does_not_fit_fails_the_start_and_says_the_bytes() -> Non
     catalog = shop()
     world = World(catalog, budget_bytes=catalog.size(NAMESPACE) - 1)
     world.pass_time(0.3)
-    error = world.errors[world.ask(facts.AskReady)]
+    error = world.errors[world.ask("ready")]
     assert isinstance(error, OverBudget)
     assert error.needed_bytes == catalog.size(NAMESPACE)
-    assert isinstance(world.errors[world.ask(facts.AskNamespace)], OverBudget)
+    assert isinstance(world.errors[world.ask("namespace")], OverBudget)
 
 
 def test_explicit_join_beyond_the_budget_is_refused_with_the_bytes_needed() -> None:
@@ -73,7 +73,7 @@ def test_explicit_join_beyond_the_budget_is_refused_with_the_bytes_needed() -> N
     big = catalog.topic("shop", "sales")
     world = World(catalog, budget_bytes=sum(map(catalog.live_bytes, catalog.topics)) - 1)
     world.start()
-    error = world.errors[world.ask(facts.AskJoin, topics=(big,))]
+    error = world.errors[world.ask("join", topics=(big,))]
     assert isinstance(error, OverBudget)
     assert error.needed_bytes == catalog.size(big)
     assert len(world.said(CatchUp)) == 1  # nothing was asked for in vain
@@ -84,24 +84,24 @@ def test_dropped_topic_is_pulled_and_joined_again_from_memory() -> None:
     world = started()
     topic = world.catalog.topic("shop", "orders")
     held = world.stats().held_bytes
-    assert world.ask(facts.AskDrop, topics=(topic,)) in world.answers
+    assert world.ask("drop", topics=(topic,)) in world.answers
     assert world.columns("orders") is None
     assert world.stats().held_bytes == held - world.catalog.live_bytes(topic)
     assert world.table("shop.orders") in world.answers
     assert world.columns("orders") is None
-    number = world.ask(facts.AskJoin, topics=(topic,))
+    number = world.ask("join", topics=(topic,))
     world.run()
     assert number in world.answers
-    assert world.ask(facts.AskJoin, topics=(topic,)) in world.answers  # joined already
+    assert world.ask("join", topics=(topic,)) in world.answers  # joined already
     assert world.columns("orders") == ("id",)
     assert world.stats().held_bytes == held
 
 
 def test_join_of_no_topic_and_drop_of_the_namespace_are_refused() -> None:
     world = started()
-    assert isinstance(world.errors[world.ask(facts.AskJoin, topics=(4,))], UsageError)
-    assert isinstance(world.errors[world.ask(facts.AskDrop, topics=(NAMESPACE,))], UsageError)
-    assert isinstance(world.errors[world.ask(facts.AskDrop, topics=(4,))], UsageError)
+    assert isinstance(world.errors[world.ask("join", topics=(4,))], UsageError)
+    assert isinstance(world.errors[world.ask("drop", topics=(NAMESPACE,))], UsageError)
+    assert isinstance(world.errors[world.ask("drop", topics=(4,))], UsageError)
 
 
 def test_topic_that_outgrows_the_budget_is_dropped_largest_first() -> None:
@@ -125,7 +125,7 @@ def test_namespace_that_outgrows_the_budget_drops_all_else_and_then_fails() -> N
     for number in range(60):
         world.publish(*catalog.create_table("shop", f"{number:02}" + "n" * 300))
     assert {info.level for info in world.topics().values()} == {"none"}
-    assert isinstance(world.errors[world.ask(facts.AskNamespace)], OverBudget)
+    assert isinstance(world.errors[world.ask("namespace")], OverBudget)
     assert isinstance(
         world.answers[world.table("shop.orders")], TableSnapshot
     )  # pulled all the same
@@ -136,9 +136,9 @@ def test_topic_that_grows_while_it_is_joined_gives_way_itself() -> None:
     topic = catalog.topic("shop", "sales")
     world = World(catalog, budget_bytes=sum(map(catalog.size, catalog.topics)) + 400)
     world.start()
-    world.ask(facts.AskDrop, topics=(topic,))
+    world.ask("drop", topics=(topic,))
     world.held_back = lambda channel, message: isinstance(message, Joined)
-    number = world.ask(facts.AskJoin, topics=(topic,))
+    number = world.ask("join", topics=(topic,))
     catalog.put_partitions("shop", "sales", {f"ds=x{i:03}": {"n": "9" * 99} for i in range(90)})
     world.release()  # the hub spoke before the topic grew
     assert isinstance(world.errors[number], OverBudget)
@@ -155,9 +155,9 @@ def test_topic_that_grows_while_it_is_joined_spares_a_larger_one() -> None:
     name = next(n for n in NAMES if catalog.topic("shop", n) == small)
     world = World(catalog, budget_bytes=sum(map(catalog.size, catalog.topics)) + 200)
     world.start()
-    world.ask(facts.AskDrop, topics=(small,))
+    world.ask("drop", topics=(small,))
     world.held_back = lambda channel, message: isinstance(message, Joined)
-    number = world.ask(facts.AskJoin, topics=(small,))
+    number = world.ask("join", topics=(small,))
     catalog.put_table("shop", name, columns=tuple(sha256(b"%d" % i).hexdigest() for i in range(20)))
     world.release()
     assert isinstance(world.errors[number], OverBudget)
@@ -179,7 +179,7 @@ def test_drop_in_the_middle_of_a_catch_up_cancels_what_nobody_waits_for() -> Non
     world.held_back = lambda channel, message: isinstance(message, Chunk)
     world.catalog.put_table("shop", "orders", columns=("id", "lost"))
     world.pass_time(0.3)
-    world.ask(facts.AskDrop, topics=(topic,))
+    world.ask("drop", topics=(topic,))
     assert len(world.said(Cancel)) == 1
     world.release()  # a part that was on its way
     assert len(world.said(Cancel)) == 2
@@ -191,7 +191,7 @@ def test_drop_in_the_middle_of_a_catch_up_cancels_what_nobody_waits_for() -> Non
 def test_late_delta_of_a_dropped_topic_changes_nothing() -> None:
     world = started()
     topic = world.without("orders")
-    world.hear(facts.DATA, world.catalog.put_table("shop", "orders", columns=("late",)))
+    world.hear(Channel.DATA, world.catalog.put_table("shop", "orders", columns=("late",)))
     assert (world.topics()[topic].bytes, world.columns("orders")) == (0, None)
 
 
@@ -199,7 +199,7 @@ def test_topic_that_is_denied_is_not_followed() -> None:
     world = started()
     topic = world.without("orders")
     world.held_back = lambda channel, message: isinstance(message, Joined)
-    number = world.ask(facts.AskJoin, topics=(topic,))
+    number = world.ask("join", topics=(topic,))
     channel, message = world.kept.pop()
     assert isinstance(message, Joined)
     denied = replace(message, topics=(replace(message.topics[0], answer=DENIED),))
@@ -241,4 +241,4 @@ def test_room_for_growth_of_unknown_size_is_no_reason_to_drop_or_refuse() -> Non
     world.publish(*catalog.create_table("shop", "aaa"))
     assert world.stats().evictions == 0
     world.held_back = lambda channel, message: False
-    assert world.ask(facts.AskJoin, topics=(topic,)) in world.answers
+    assert world.ask("join", topics=(topic,)) in world.answers

@@ -6,7 +6,8 @@ from math import inf
 import pytest
 
 from topicast.subscriber.placement.priorities import Priorities
-from topicast.subscriber.protocol import facts
+from topicast.subscriber.protocol import effects, facts, status
+from topicast.subscriber.protocol.channels import Channel
 from topicast.subscriber.replication.apply import StepApplier
 from topicast.subscriber.store.change_feed import ChangeFeed
 from topicast.subscriber.store.pin_rules import PinRules
@@ -121,8 +122,8 @@ def test_value_after_a_stub_is_a_change_unless_it_was_loaded() -> None:
 
 def _at_minimal(topic: int) -> World:
     world = _watching(started())
-    world.ask(facts.AskDrop, topics=(topic,))
-    world.ask(facts.AskJoin, topics=(topic,), level=MINIMAL, give_up_at=inf)
+    world.ask("drop", topics=(topic,))
+    world.ask("join", topics=(topic,), level=MINIMAL, give_up_at=inf)
     return world
 
 
@@ -159,7 +160,7 @@ def test_horizon_is_told_as_a_change_of_every_table() -> None:
     _seen(world)
     delta = world.catalog.put_partitions("shop", "sales", {"ds=001": {"n": "new"}})
     told = replace(delta, level=MINIMAL, entries=(), invalidate_all=True)
-    world.handle(facts.Received(facts.DATA, told))
+    world.handle(facts.Received(Channel.DATA, told))
     assert sorted(_seen(world)) == _all_of(world, topic)
 
 
@@ -167,16 +168,16 @@ def test_whoever_has_read_is_told_of_every_table_once_it_is_followed() -> None:
     topic = shop().topic("shop", "sales")
     world = _at_minimal(topic)
     assert sorted(_seen(world)) == _all_of(world, topic)  # it was at full, and read perhaps
-    world.ask(facts.AskDrop, topics=(topic,))
+    world.ask("drop", topics=(topic,))
     world.publish(world.catalog.put_partitions("shop", "sales", {"ds=001": {"n": "new"}}))
     assert _seen(world) == []
-    world.ask(facts.AskJoin, topics=(topic,), level=FULL, give_up_at=inf)
+    world.ask("join", topics=(topic,), level=FULL, give_up_at=inf)
     assert sorted(_seen(world)) == _all_of(world, topic)
 
 
 def test_whoever_has_not_read_is_told_nothing_when_it_is_followed() -> None:
     world = _watching(started(automatic=True))
-    world.ask(facts.AskJoin, topics=(shop().topic("shop", "sales"),), level=MINIMAL, give_up_at=inf)
+    world.ask("join", topics=(shop().topic("shop", "sales"),), level=MINIMAL, give_up_at=inf)
     assert _seen(world) == []
 
 
@@ -185,7 +186,7 @@ def test_whoever_waits_for_a_sync_first_knows_nothing_by_it() -> None:
     world = started(automatic=True)
     world.held_back = lambda channel, message: isinstance(message, Joined)
     world.handle(facts.Watching(True))
-    number = world.ask(facts.AskSync)
+    number = world.ask("sync")
     world.release()
     world.pass_time(0.5)
     assert number in world.answers
@@ -197,7 +198,7 @@ def test_new_epoch_tells_every_table_of_a_topic_that_was_followed_and_never_read
     world.catalog.create_database("shop")
     world.start()
     topic = world.catalog.topic("shop", "orders")
-    world.ask(facts.AskJoin, topics=(topic,), level=MINIMAL, give_up_at=inf)
+    world.ask("join", topics=(topic,), level=MINIMAL, give_up_at=inf)
     _watching(world)
     replacement = Catalog(epoch=11, start=5)
     replacement.create_database("shop")
@@ -262,7 +263,7 @@ def test_level_that_goes_live_above_the_one_before_it_is_a_gap() -> None:
     )
     old, new = Follower(topic, MINIMAL, epoch=10, version=5), Follower(topic, FULL, epoch=10)
 
-    def told() -> tuple[facts.Effect, ...]:
+    def told() -> tuple[effects.Effect, ...]:
         applier.level_changed(old, new)
         return applier.take_changes()
 
@@ -271,7 +272,7 @@ def test_level_that_goes_live_above_the_one_before_it_is_a_gap() -> None:
     assert told() == ()
     new.version = 6
     (changed,) = told()
-    assert isinstance(changed, facts.Changed)
+    assert isinstance(changed, effects.Notify)
     assert len(changed.changes) == len(_all_of(world, topic))
     new.epoch, new.version = 11, 1  # catalogd lost its store: versions begin anew
     assert told() == (replace(changed, changes=_at(changed, 1)),)
@@ -279,7 +280,7 @@ def test_level_that_goes_live_above_the_one_before_it_is_a_gap() -> None:
     assert told() == ()
 
 
-def _at(changed: facts.Changed, version: int) -> tuple[facts.Change, ...]:
+def _at(changed: effects.Notify, version: int) -> tuple[status.Change, ...]:
     return tuple(replace(change, version=version) for change in changed.changes)
 
 

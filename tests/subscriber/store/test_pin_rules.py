@@ -2,7 +2,6 @@
 
 import pytest
 
-from topicast.subscriber.protocol import facts
 from topicast.subscriber.store import pin_rules as module
 from topicast.subscriber.store.pin_rules import PATTERNS_MAX, PinRules, parse_patterns
 from topicast.tests.subscriber.source import shop
@@ -113,7 +112,7 @@ def test_banned_table_is_not_held_at_any_level(level: int) -> None:
     world = World(shop(), never=("shop.sales",))
     world.start()
     topic = world.catalog.topic("shop", "sales")
-    world.ask(facts.AskJoin, topics=(topic,), level=level)
+    world.ask("join", topics=(topic,), level=level)
     world.pass_time(1)
     number = world.table("shop.sales", whole=True)
     assert number in world.answers

@@ -24,7 +24,7 @@ def watching(**settings: object) -> World:
     """Return a world whose member follows every topic of the shop at minimal."""
     world = started(**settings)
     for topic in range(world.catalog.num_topics):
-        assert world.ask(facts.AskJoin, topics=(topic,), level=MINIMAL) in world.answers
+        assert world.ask("join", topics=(topic,), level=MINIMAL) in world.answers
     return world
 
 
@@ -41,7 +41,7 @@ def test_join_at_minimal_moves_no_content_and_frees_what_was_held() -> None:
     world = started()
     before = len(world.said(CatchUp))
     for topic in range(4):
-        world.ask(facts.AskJoin, topics=(topic,), level=MINIMAL)
+        world.ask("join", topics=(topic,), level=MINIMAL)
     assert {info.level for t, info in world.topics().items() if t != NAMESPACE} == {"minimal"}
     assert len(world.said(CatchUp)) == before
     namespace = world.catalog.live_bytes(NAMESPACE)
@@ -169,7 +169,7 @@ def test_while_a_level_rises_the_old_one_stays_live() -> None:
     topic = world.catalog.topic("shop", "orders")
     world.table("shop.orders")
     world.held_back = lambda _channel, message: isinstance(message, Chunk)
-    number = world.ask(facts.AskJoin, topics=(topic,), level=FULL)
+    number = world.ask("join", topics=(topic,), level=FULL)
     assert world.columns("orders") == ("id",)
     world.publish(world.catalog.put_table("shop", "orders", columns=("id", "more")))
     assert world.columns("orders") is None  # it goes on invalidating
@@ -188,9 +188,9 @@ def test_rise_is_called_off_half_way_and_its_bytes_are_free_at_once() -> None:
     topic = world.catalog.topic("shop", "sales")
     held = world.stats().held_bytes
     world.held_back = lambda _channel, message: isinstance(message, Chunk)
-    world.ask(facts.AskJoin, topics=(topic,), level=FULL)
+    world.ask("join", topics=(topic,), level=FULL)
     free = world.member._subscriptions.replicas.budget.free_bytes
-    assert world.ask(facts.AskJoin, topics=(topic,), level=MINIMAL) in world.answers
+    assert world.ask("join", topics=(topic,), level=MINIMAL) in world.answers
     assert world.member._subscriptions.replicas.budget.free_bytes > free
     assert (world.stats().held_bytes, level(world, "sales")) == (held, "minimal")
     world.release()
@@ -204,7 +204,7 @@ def test_full_that_ends_below_what_minimal_had_reached_does_not_go_live() -> Non
     world = watching()
     topic = world.catalog.topic("shop", "orders")
     world.held_back = lambda _channel, message: isinstance(message, Chunk)
-    world.ask(facts.AskJoin, topics=(topic,), level=FULL)
+    world.ask("join", topics=(topic,), level=FULL)
     chunks, world.kept = world.kept, []
     delta = world.catalog.put_table("shop", "orders", columns=("id", "more"))
     world.held_back = lambda _channel, message: getattr(message, "level", 0) == FULL
@@ -226,7 +226,7 @@ def test_room_for_what_is_pulled_is_made_by_giving_up_what_is_not_used() -> None
     world = World(catalog, budget_bytes=namespace + 4 * 64 + 3 * one)
     world.start()
     for topic in range(4):
-        world.ask(facts.AskJoin, topics=(topic,), level=MINIMAL)
+        world.ask("join", topics=(topic,), level=MINIMAL)
     plain = [name for name in NAMES if name != "sales"]
     world.table("shop.orders")
     for name in plain:
@@ -243,7 +243,7 @@ def test_object_larger_than_the_budget_is_answered_and_not_kept() -> None:
     world = World(catalog, budget_bytes=catalog.live_bytes(NAMESPACE) + 4 * 64 + 1500)
     world.start()
     for topic in range(4):
-        world.ask(facts.AskJoin, topics=(topic,), level=MINIMAL)
+        world.ask("join", topics=(topic,), level=MINIMAL)
     number = world.table("shop.sales", whole=True)
     content = world.answers[number]
     assert isinstance(content, TableSnapshot)
@@ -264,7 +264,7 @@ def test_level_by_hand_takes_nothing_from_pins() -> None:
     world.start()
     world.pass_time(1)
     assert world.stats().pinned_tables == 4
-    error = world.errors[world.ask(facts.AskJoin, topics=(catalog.topic("shop", "sales"),))]
+    error = world.errors[world.ask("join", topics=(catalog.topic("shop", "sales"),))]
     assert isinstance(error, OverBudget)
     assert all(world.columns(name) for name in ("items", "orders", "people", "visits"))
 
@@ -275,7 +275,7 @@ def test_topic_for_which_no_byte_is_free_is_refused() -> None:
     world = World(catalog, budget_bytes=names + 10)
     world.sizes = {NAMESPACE: names}
     world.start()
-    error = world.errors[world.ask(facts.AskJoin, topics=(0,), level=MINIMAL)]
+    error = world.errors[world.ask("join", topics=(0,), level=MINIMAL)]
     assert isinstance(error, OverBudget)
 
 
@@ -295,7 +295,7 @@ def test_unanswered_join_at_minimal_is_caught_up_with_in_time() -> None:
     world = started()
     topic = world.catalog.topic("shop", "orders")
     world.held_back = lambda _channel, message: isinstance(message, Joined)
-    number = world.ask(facts.AskJoin, topics=(topic,), level=MINIMAL)
+    number = world.ask("join", topics=(topic,), level=MINIMAL)
     world.pass_time(3)
     assert number in world.answers
     assert level(world, "orders") == "minimal"
@@ -307,7 +307,7 @@ def test_many_topics_join_at_minimal_for_few_bytes() -> None:
     world = World(catalog)
     world.start()
     for topic in range(256):
-        world.ask(facts.AskDrop, topics=(topic,))
+        world.ask("drop", topics=(topic,))
     got: list[int] = []
     world.held_back = lambda _channel, message: got.append(len(encode(message))) is not None  # type: ignore[func-returns-value]
     member = world.member

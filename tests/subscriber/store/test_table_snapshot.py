@@ -2,7 +2,7 @@
 
 import pytest
 
-from topicast.subscriber.protocol import facts
+from topicast.subscriber.protocol.channels import Channel
 from topicast.tests.subscriber.world import World, started
 from topicast.topics.entries import FULL, MINIMAL
 from topicast.topics.errors import NoSuchObject
@@ -16,9 +16,9 @@ def at(level: int) -> World:
     world = started()
     for topic in range(world.catalog.num_topics):
         if level:
-            assert world.ask(facts.AskJoin, topics=(topic,), level=level) in world.answers
+            assert world.ask("join", topics=(topic,), level=level) in world.answers
         else:
-            world.ask(facts.AskDrop, topics=(topic,))
+            world.ask("drop", topics=(topic,))
     return world
 
 
@@ -51,7 +51,7 @@ def test_names_that_are_behind_do_not_say_that_a_table_is_missing() -> None:
     world = at(MINIMAL)
     assert isinstance(world.errors[world.table("shop.nothing")], NoSuchObject)
     world.catalog.create_table("shop", "nothing")  # the delta is lost
-    world.deaf.add(facts.BULK)
+    world.deaf.add(Channel.BULK)
     world.heartbeat()
     assert not world.view.topics[NAMESPACE].opening
     assert world.table("shop.nothing") in world.answers
@@ -85,8 +85,8 @@ def test_partition_that_another_filter_holds_ends_the_one_that_matches_nothing()
 def test_names_of_no_partition_are_kept_like_a_filter() -> None:
     world = at(MINIMAL)
     selector = by_names(("ds=x",))
-    world.ask(facts.AskTable, db="shop", table="sales", selector=selector)
-    world.ask(facts.AskTable, db="shop", table="sales", selector=selector)
+    world.ask("read", db="shop", table="sales", selector=selector)
+    world.ask("read", db="shop", table="sales", selector=selector)
     assert (pulls(world), names(world, selector)) == (1, 0)
     world.publish(world.catalog.put_partitions("shop", "sales", {"ds=x": {"n": "new"}}))
     assert names(world, selector) is None

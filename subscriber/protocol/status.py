@@ -1,0 +1,84 @@
+"""What a subscriber returns about itself and its topics: changes, levels, counters."""
+
+from dataclasses import dataclass
+from typing import Final
+
+CREATED: Final = "created"
+SCHEMA: Final = "schema"
+DATA_CHANGED: Final = "data"
+DROPPED: Final = "dropped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A change of the object ``object``, which is ``db`` or ``db.table``.
+
+    ``kind`` is created, schema, data or dropped. ``version`` is the version of the topic that
+    brought the change: the namespace for objects that came or went. ``validate`` takes an
+    object's own version. ``origin`` is where catalogd saw it first: events, reports, reconcile,
+    orders; catch-up where that is lost. ``files``: whether its files may read differently; else
+    partitions came or went. ``overwritten``: files that it had are known to be gone.
+    """
+
+    object: str
+    kind: str
+    version: int
+    origin: str
+    files: bool = True
+    overwritten: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicInfo:
+    """One topic as it is followed here.
+
+    ``lag_s``: time since it was last known to be current. ``full_bytes``: what it would take at
+    level full. ``why``: the reason for its level, in plain words.
+    """
+
+    id: int
+    level: str
+    version: int
+    bytes: int
+    hits: int
+    lag_s: float
+    full_bytes: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """Counters since the start, and the state of the budget.
+
+    ``staleness_s``: time since the last heartbeat from catalogd, infinite before the first one.
+    ``evictions``: topics lowered, and pulled tables evicted, to make room. ``pulls_not_kept``:
+    replies larger than the room for pulled tables, or not worth the tables that would have to go.
+    ``stale_replies``: replies older than what was already returned, which were pulled again.
+    ``prefetches``: the pulls made before any read, for tables that are pinned or hot.
+    ``pinned_not_held``: the pinned tables for which there is no room.
+    ``writes_acknowledged``: reports that catalogd has stored; ``writes_unknown_table``: those that
+    name no table that catalogd has; ``writes_discarded``: those that the full outbox evicted;
+    ``writes_delay_reason``: why catalogd postpones the pending ones, else empty.
+    """
+
+    budget_bytes: int
+    held_bytes: int
+    hits: int
+    misses: int
+    pulls: int
+    evictions: int
+    pulls_not_kept: int
+    stale_replies: int
+    prefetches: int
+    pinned_tables: int
+    pinned_not_held: int
+    catch_ups: int
+    wire_errors: int
+    writes_acknowledged: int
+    writes_pending: int
+    writes_unknown_table: int
+    writes_discarded: int
+    writes_delay_reason: str
+    staleness_s: float
+    hub: str
+    ready: bool
