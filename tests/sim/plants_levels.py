@@ -4,7 +4,7 @@ Each is one line of a core, as in plants.py; PLANTS there begins with the protoc
 """
 
 from topicast.catalog.core import Catalog
-from topicast.catalog.publish import modes
+from topicast.catalog.publish import deltas
 from topicast.catalog.serve import validation
 from topicast.statestore import ingest
 from topicast.subscriber.client import subscriber
@@ -204,7 +204,7 @@ LEVEL_PLANTS = (
     Plant(
         "what is withheld leaves as stubs",
         BY_SEED,
-        (Line(modes, "withhold", "if topic == NAMESPACE or mode.withholds_nothing:", "if True:"),),
+        (Line(deltas, "withhold", "if topic == NAMESPACE or mode.withholds_nothing:", "if True:"),),
     ),
     Plant(
         "mode and overrides outlast a restart",
