@@ -60,13 +60,15 @@ class PlacementController:
         # (db, table, whether its partitions were read, too), appended by any thread
         self.reads: deque[tuple[str, str, bool]] = deque(maxlen=READS_MAX)
         self.usage = priorities.usage
+        self.planner = Planner(MINIMAL_BYTES, latency)
         self._automatic = automatic
         self._watched = False  # the application watches all changes
         self._subscriptions = subscriptions
         self._replicas = replicas
         self._resident_set = resident_set
+        self._view = resident_set.view
+        self._budget = resident_set.budget
         self._priorities = priorities
-        self._planner = Planner(MINIMAL_BYTES, latency)
         self._offers = subscriptions.offers  # as of the last look
         self._situations: list[Situation] = []  # for the plan of the next turn: each takes 1 ms
         self._budget_bytes = 0  # for ``_situations``
@@ -159,7 +161,7 @@ class PlacementController:
             return ()
         self._plan_at = now + PLAN_S
         for topic in self._subscriptions.take_outgrown():
-            self._planner.outgrew(topic, now=now)
+            self.planner.outgrew(topic, now=now)
             self._since[topic] = now
         self._survey(now)
         return ()
@@ -175,8 +177,7 @@ class PlacementController:
     def _follow(self, topic: int, reason: str, now: float) -> Effects:
         if topic in self._by_hand or not self._subscriptions.offers & MINIMAL:
             return ()
-        budget = self._resident_set.budget
-        if self._replicas.level(topic) != NONE or budget.free_bytes < MINIMAL_BYTES:
+        if self._replicas.level(topic) != NONE or self._budget.free_bytes < MINIMAL_BYTES:
             return ()
         self._since[topic] = now
         self._reasons[topic] = reason
@@ -196,7 +197,7 @@ class PlacementController:
 
     def _needed_bytes(self, topic: int, group: bytes, *, whole: bool) -> int:
         """Return the bytes that a read of a table needs, as far as they are known here."""
-        content = self._resident_set.view.content(topic, group)
+        content = self._view.content(topic, group)
         if content is None:
             return UNKNOWN_BYTES
         head = content.entry(group)
@@ -207,7 +208,7 @@ class PlacementController:
 
         Pins come first: those held, then those to be pulled, as far as they fit beside these.
         """
-        budget, pins = self._resident_set.budget, self._priorities.pins
+        budget, pins = self._budget, self._priorities.pins
         held: Counter[int] = Counter()  # bytes of held pins, by topic
         for (topic, _), size in self._resident_set.pinned_sizes.items():
             held[topic] += size
@@ -235,7 +236,7 @@ class PlacementController:
     ) -> Situation:
         """Return the situation of a topic; ``pinned_bytes`` are off the budget at any level."""
         level = self._replicas.target_level(topic)
-        committed = self._resident_set.budget.committed((topic, level))
+        committed = self._budget.committed((topic, level))
         required = WATCHED if self._watched else ""
         if pinned_bytes is not None:
             required = PINNED
@@ -256,7 +257,7 @@ class PlacementController:
         if not subscriptions.ready() or situations[-1].topic >= subscriptions.num_topics:
             return ()  # it is another catalog than a moment ago
         offers = subscriptions.offers
-        plan = self._planner.plan(
+        plan = self.planner.plan(
             situations,
             budget_bytes=self._budget_bytes,
             offered=[level for level in (NONE, MINIMAL, FULL) if level & offers == level],

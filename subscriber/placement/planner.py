@@ -128,9 +128,9 @@ class Planner:
     """Plans levels; its state is the time of the last move and the pauses of outgrown topics."""
 
     def __init__(self, minimal_bytes: int, latency: LatencyEstimate | None = None) -> None:
-        """``latency``: of pulls, updated by the fetcher that measures them."""
+        """``latency``: of pulls; the fetcher updates it."""
         self._minimal_bytes = minimal_bytes
-        self._latency = latency or LatencyEstimate()
+        self.latency = latency or LatencyEstimate()
         self._moved_at = -inf  # when a topic last moved to or from full, paced moves excepted
         self._offered: frozenset[int] = frozenset()  # in the last plan
         self._roomy = False  # all topics fit comfortably, with hysteresis
@@ -203,7 +203,7 @@ class Planner:
             dwells=now < situation.since + DWELL_S,
             pause_until=-inf if pause is None else pause.until,
         )
-        waiting_s = self._latency.waiting_s
+        waiting_s = self.latency.waiting_s
         one.full_saves = waiting_s(usage.reads, usage.read_bytes)
         if MINIMAL in self._offered and usage.working_bytes:
             one.working_bytes = min(int(usage.working_bytes * WORKING_ROOM), full_bytes)

@@ -68,7 +68,7 @@ def check_credit(replicas: TopicReplicas, stream: int) -> None:
 
 def watch_closely(member: Core, counts: Counter[str]) -> None:
     """Have every step of a member's budget and planner looked at, and counted."""
-    budget, planner = member._subscriptions.replicas.budget, member.placement._planner
+    budget, planner = member._subscriptions.replicas.budget, member.placement.planner
     budget.__class__, planner.__class__ = CheckedBudget, CheckedPlanner
     budget.counts = planner.counts = counts  # type: ignore[attr-defined]  # they have it now
 

@@ -380,6 +380,14 @@ def chooser(catalog: Catalog | None = None, *, room: int = 12_000, **settings: o
     return world
 
 
+def read(world: World, name: str, *, times: int = 1, text: str | None = None) -> None:
+    """Read a table, or what a filter selects of it, as an application does; pull it if need be."""
+    selector = TABLE_ONLY if text is None else by_filter(text)
+    world.member.placement.reads.extend([("shop", name, text is not None)] * times)
+    if world.view.partitions("shop", name, selector) is None:
+        world.ask("read", db="shop", table=name, selector=selector)
+
+
 def selecting(text: str | None) -> Selector:
     """Return the selector of the partitions that match ``text``, or of all."""
     return ALL if text is None else by_filter(text)

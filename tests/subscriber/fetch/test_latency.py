@@ -37,8 +37,7 @@ def test_one_slow_pull_moves_it_a_little() -> None:
 
 def test_pulls_are_measured_and_the_planner_reckons_with_them() -> None:
     world = started(automatic=True, never=("shop.orders",))
-    latency = world.member._catalog.fetcher.latency
-    assert latency is world.member.placement._planner._latency
+    latency = world.member.placement.planner.latency
     world.table("shop.orders")
     assert latency.round_trip_s == ROUND_TRIP_S  # no time has passed: that says nothing
     for _ in range(50):

@@ -1,4 +1,4 @@
-"""TopicReplicas follow use: a topic is followed once it is read, in full once that is worth it."""
+"""Tests of levels by usage: a topic is followed once it is read, in full once that is worth it."""
 
 from topicast.subscriber.placement.controller import (
     ALL_THAT_FITS,
@@ -11,44 +11,20 @@ from topicast.subscriber.placement.controller import (
 )
 from topicast.subscriber.placement.controller import NAMES as NAMES_HELD
 from topicast.subscriber.protocol import facts
-from topicast.tests.subscriber.source import NAMES, Catalog, shop
-from topicast.tests.subscriber.world import World
+from topicast.tests.subscriber.source import NAMES, shop
+from topicast.tests.subscriber.world import World, chooser, large, read, started
 from topicast.topics.entries import FULL, MINIMAL
 from topicast.topics.errors import UsageError
-from topicast.topics.objects.selector import ALL, TABLE_ONLY
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import CatchUp, Pull
-
-
-def driver(catalog: Catalog | None = None, **settings: object) -> World:
-    """Return a world whose member chooses its levels."""
-    world = World(catalog or shop(), automatic=True, **settings)  # type: ignore[arg-type]
-    world.start()
-    return world
 
 
 def levels(world: World) -> dict[int, str]:
     return {t: info.level for t, info in world.topics().items() if t != NAMESPACE}
 
 
-def read(world: World, name: str, *, whole: bool = False) -> None:
-    """Read a table as an application would: note it, look at memory, else pull."""
-    world.member.placement.reads.append(("shop", name, whole))
-    selector = ALL if whole else TABLE_ONLY
-    if world.view.partitions("shop", name, selector) is None:
-        world.ask("read", db="shop", table=name, selector=selector)
-
-
-def large(tables: int = 40) -> Catalog:
-    """Return a catalog that does not fit comfortably anywhere: it is mostly one big table."""
-    catalog = shop()
-    for number in range(tables):
-        catalog.create_table("shop", f"t{number}")
-    return catalog
-
-
 def test_new_driver_starts_with_the_namespace_alone() -> None:
-    world = driver(budget_bytes=30_000)
+    world = started(automatic=True, budget_bytes=30_000)
     assert set(levels(world).values()) == {"none"}
     assert world.view.tables("shop") == NAMES
     assert world.stats().held_bytes == world.catalog.live_bytes(NAMESPACE)
@@ -58,8 +34,8 @@ def test_new_driver_starts_with_the_namespace_alone() -> None:
 
 
 def test_first_read_follows_its_topic_so_the_second_is_from_memory() -> None:
-    catalog = large()
-    world = driver(catalog, budget_bytes=catalog.live_bytes(NAMESPACE) + 12_000)
+    world = chooser()
+    catalog = world.catalog
     read(world, "orders")
     topic = catalog.topic("shop", "orders")
     assert levels(world)[topic] == "minimal"
@@ -73,7 +49,7 @@ def test_first_read_follows_its_topic_so_the_second_is_from_memory() -> None:
 
 
 def test_catalog_that_fits_comfortably_is_all_pushed_in_time() -> None:
-    world = driver(budget_bytes=10_000_000)
+    world = started(automatic=True)
     world.pass_time(2 * PLAN_S)
     assert set(levels(world).values()) == {"full"}
     assert {info.why for t, info in world.topics().items() if t != NAMESPACE} == {
@@ -82,7 +58,7 @@ def test_catalog_that_fits_comfortably_is_all_pushed_in_time() -> None:
 
 
 def test_what_is_set_by_hand_stays() -> None:
-    world = driver(budget_bytes=10_000_000)
+    world = started(automatic=True)
     world.ask("join", topics=(1,), level=MINIMAL)
     world.ask("drop", topics=(2,))
     world.pass_time(2 * PLAN_S)
@@ -94,9 +70,8 @@ def test_what_is_set_by_hand_stays() -> None:
 
 
 def test_hot_topic_becomes_full_where_that_is_worth_it_and_within_the_budget() -> None:
-    catalog = large()
-    budget = catalog.live_bytes(NAMESPACE) + 16_000
-    world = driver(catalog, budget_bytes=budget)
+    world = chooser(room=16_000)
+    catalog = world.catalog
     hot = [n for n in catalog.names["shop"] if catalog.topic("shop", n) == 0]
     assert catalog.size(0) < 10_000
     for minute in range(30):
@@ -106,46 +81,54 @@ def test_hot_topic_becomes_full_where_that_is_worth_it_and_within_the_budget() -
                 world.publish(catalog.put_table("shop", name, columns=(f"c{minute}",)))
             read(world, name)
         world.pass_time(60)
-        assert world.stats().held_bytes <= budget
+        assert world.stats().held_bytes <= world.stats().budget_bytes
     assert levels(world)[0] == "full"
     why = world.topics()[0].why
     assert "pulls an hour" in why, why
 
 
-def test_who_watches_hears_of_every_table_while_it_lasts() -> None:
-    catalog = large()
-    world = driver(catalog, budget_bytes=catalog.live_bytes(NAMESPACE) + 12_000)
+def test_watch_of_all_changes_keeps_every_topic_at_minimal() -> None:
+    world = chooser()
     world.handle(facts.Watching(on=True))
     world.run()
     assert set(levels(world).values()) == {"minimal"}
-    world.publish(catalog.put_table("shop", "orders", columns=("id", "more")))
-    world.publish(catalog.put_partitions("shop", "sales", {"ds=001": {"n": "new"}}))
+    world.publish(world.catalog.put_table("shop", "orders", columns=("id", "more")))
+    world.publish(world.catalog.put_partitions("shop", "sales", {"ds=001": {"n": "new"}}))
     found = [(change.object, change.kind) for change in world.changes]
     assert found == [("shop.orders", "schema"), ("shop.sales", "data")]
     world.pass_time(2 * PLAN_S)
     assert set(levels(world).values()) == {"minimal"}
 
 
-def test_why_is_told_in_plain_words_whoever_chose_the_level() -> None:
-    catalog = large()
-    world = driver(catalog, budget_bytes=catalog.live_bytes(NAMESPACE) + 12_000)
+def test_reason_of_a_level_is_given_in_plain_words() -> None:
+    world = chooser()
     why = {topic: info.why for topic, info in world.topics().items()}
     assert why == {**dict.fromkeys(range(4), UNPLANNED), NAMESPACE: NAMES_HELD}
-    orders = catalog.topic("shop", "orders")
+    orders = world.catalog.topic("shop", "orders")
     read(world, "orders")
     assert world.topics()[orders].why == FIRST_READ
     world.pass_time(2 * PLAN_S)
     assert world.topics()[orders].why == "in use; full is judged after 300 s at one level"
     world.ask("drop", topics=(orders,))
     assert world.topics()[orders].why == BY_HAND
-    world.member._subscriptions.outgrown.append(orders)  # as of before it was dropped
-    assert world.topics()[orders].why == BY_HAND
-    other = (orders + 1) % 4
-    world.member._subscriptions.outgrown.append(other)
-    assert world.topics()[other].why == OUTGREW
 
 
-def test_why_without_a_planner_says_what_fits_and_what_does_not() -> None:
+def test_topic_that_outgrew_its_room_says_so_until_it_is_set_by_hand() -> None:
+    catalog = large()
+    rest = sum(catalog.size(topic) for topic in range(4))
+    world = chooser(catalog, room=int(rest / 0.55))
+    world.pass_time(3 * PLAN_S)
+    assert set(levels(world).values()) == {"full"}
+    parts = {f"ds=x{number:04}": {"n": str(number**2)} for number in range(3000)}
+    world.publish(catalog.put_partitions("shop", "sales", parts))
+    world.pass_time(0.5)
+    sales = catalog.topic("shop", "sales")
+    assert world.topics()[sales].why == OUTGREW
+    world.ask("drop", topics=(sales,))
+    assert world.topics()[sales].why == BY_HAND
+
+
+def test_reason_without_a_planner_says_what_fits_and_what_does_not() -> None:
     catalog = large()
     room = max(catalog.size(topic) for topic in range(4))
     world = World(catalog, budget_bytes=catalog.size(NAMESPACE) + room)
@@ -153,12 +136,10 @@ def test_why_without_a_planner_says_what_fits_and_what_does_not() -> None:
     why = {info.level: info.why for topic, info in world.topics().items() if topic != NAMESPACE}
     assert why["full"] == ALL_THAT_FITS
     assert "bytes and the budget leaves" in why["none"]
-    world.pass_time(1.5)
-    assert world.member._subscriptions.outgrown == []  # nobody plans with it
 
 
 def test_reads_are_counted_and_levels_planned_a_piece_in_each_turn() -> None:
-    world = driver(budget_bytes=10_000_000)
+    world = started(automatic=True)
     placement = world.member.placement
     for number in range(3 * DRAIN_MAX):
         placement.reads.append(("shop", f"t{number % 200}", False))
@@ -176,7 +157,7 @@ def test_reads_are_counted_and_levels_planned_a_piece_in_each_turn() -> None:
 
 
 def test_topic_set_by_hand_between_two_turns_is_left_alone() -> None:
-    world = driver(budget_bytes=10_000_000)
+    world = started(automatic=True)
     world.now += PLAN_S
     world.handle(facts.Tick())
     world.ask("drop", topics=(1,))
@@ -196,7 +177,7 @@ def test_no_byte_left_for_a_topic_leaves_its_tables_pulled() -> None:
 
 
 def test_dropped_table_is_in_use_no_more() -> None:
-    world = driver(budget_bytes=10_000_000)
+    world = started(automatic=True)
     read(world, "orders")
     read(world, "orders")
     world.pass_time(2)
@@ -206,7 +187,7 @@ def test_dropped_table_is_in_use_no_more() -> None:
 
 
 def test_toggled_mode_moves_the_levels_and_every_answer_stays_right() -> None:
-    world = driver(budget_bytes=10_000_000)
+    world = started(automatic=True)
     world.pass_time(2 * PLAN_S)
     read(world, "orders")
     assert set(levels(world).values()) == {"full"}
@@ -226,8 +207,7 @@ def test_toggled_mode_moves_the_levels_and_every_answer_stays_right() -> None:
 
 
 def test_topic_is_not_followed_at_minimal_where_that_is_not_offered() -> None:
-    catalog = large()
-    world = driver(catalog, budget_bytes=catalog.live_bytes(NAMESPACE) + 12_000)
+    world = chooser()
     world.offers = FULL
     world.heartbeat()
     read(world, "orders")

@@ -28,7 +28,7 @@ def drawn_items(draw: st.DrawFn, *, most: int = 8) -> list[Item]:
 
 
 def worth(items: Iterable[Item], full: Iterable[int], *, room: int) -> float | None:
-    """Say what ``full`` topics are worth beside a cache, or None if they do not fit."""
+    """Return what ``full`` topics are worth beside a cache, or None if they do not fit."""
     inside = set(full)
     total = 0.0
     cached = []
@@ -82,12 +82,12 @@ def test_two_that_fit_beat_one_that_is_denser() -> None:
     assert Knapsack(items).choose(room=10) == (10.0, frozenset({2, 3}))
 
 
-def test_topic_that_is_read_all_over_is_worth_more_whole_than_in_the_cache() -> None:
+def test_topic_that_is_read_all_over_is_worth_more_at_full_than_in_the_cache() -> None:
     assert Knapsack([Item(1, 100, 90, 1.0, 5.0)]).choose(room=100) == (6.0, frozenset({1}))
     assert Knapsack([Item(1, 100, 90, 1.0, 5.0)]).choose(room=99) == (1.0, frozenset())
 
 
-def test_strangers_beside_a_hot_table_stay_out() -> None:
+def test_cold_tables_beside_a_hot_one_are_not_held() -> None:
     hot = Item(1, 1000, 10, 50.0, 1.0)
     warm = Item(2, 1000, 600, 20.0, 0.1)
     assert Knapsack([hot, warm]).choose(room=1000) == (70.0, frozenset())

@@ -1,4 +1,4 @@
-"""Which tables are pinned is read off the names, a few blocks a turn, as they come and go."""
+"""Tests of pinned tables: they are found in the names, a few blocks a turn."""
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ from topicast.topics.sharding import NAMESPACE
 
 
 class Namespace:
-    """A namespace, and pins that hear of each change."""
+    """A namespace, and pins that follow its changes."""
 
     def __init__(self, *patterns: str) -> None:
         self.catalog = Catalog()
@@ -27,15 +27,15 @@ class Namespace:
     def create(self, *names: str) -> None:
         for name in names:
             self.catalog.create_table("db", name)
-        self.hear()
+        self.apply()
 
     def drop(self, *names: str) -> None:
         for name in names:
             self.catalog.drop_table("db", name)
-        self.hear()
+        self.apply()
 
-    def hear(self) -> None:
-        """Apply what has changed since, and say so."""
+    def apply(self) -> None:
+        """Apply what has changed since."""
         place = self.view.topics[NAMESPACE]
         topic = self.catalog.topics[NAMESPACE]
         swaps, growth = prepare(place, list(topic.since(self._version)))
@@ -55,7 +55,7 @@ def _name(group: bytes) -> str:
     return parse_table_key(group).table
 
 
-def test_names_that_match_are_pinned_as_they_come_and_forgotten_as_they_go() -> None:
+def test_tables_that_match_are_pinned_when_created_and_removed_when_dropped() -> None:
     names = Namespace("db.a*", "other.*")
     names.create("a1", "b1", "a2")
     assert names.scan() == ["a1", "a2"]
@@ -72,7 +72,7 @@ def test_rules_for_drivers_are_no_names() -> None:
     """P-RULES-1."""
     names = Namespace("*.*")
     names.catalog.rule(Rule("a", OFF))
-    names.hear()
+    names.apply()
     assert not names.pins.scanning
 
 
@@ -92,7 +92,7 @@ def test_no_pin_means_no_scan() -> None:
     assert not names.pins.scanning
 
 
-def test_table_that_is_unpinned_is_forgotten_and_not_found_again() -> None:
+def test_table_that_is_unpinned_is_removed_and_not_found_again() -> None:
     names = Namespace("db.*")
     names.create("a", "b")
     names.scan()
@@ -113,7 +113,7 @@ def test_tables_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) ->
     assert (names.pins.count, names.pins.not_held_count) == (0, 0)
 
 
-def test_what_is_to_come_is_what_fits_beside_what_is_held() -> None:
+def test_missing_bytes_are_those_that_fit_beside_what_is_held() -> None:
     names = Namespace("db.*")
     names.create("a", "b", "c", "d")
     names.scan()
@@ -135,7 +135,7 @@ def test_what_is_to_come_is_what_fits_beside_what_is_held() -> None:
     ),
     st.lists(st.booleans(), min_size=25, max_size=25),
 )
-def test_what_is_known_is_what_exists_and_matches(
+def test_known_tables_are_those_that_exist_and_match(
     steps: list[tuple[bool, str]], scans: list[bool]
 ) -> None:
     names = Namespace("db.a?")

@@ -1,4 +1,4 @@
-"""Hot tables are pulled again before anybody asks: few at a time, never for what is hotter."""
+"""Tests of hot tables: they are pulled before they are read, and evict no hotter ones."""
 
 from collections.abc import Iterable
 from math import log
@@ -8,23 +8,12 @@ from topicast.subscriber.placement.prefetch import FILTERS_MAX, INTERVAL_S, OUTS
 from topicast.subscriber.placement.usage import HALF_LIFE_S, HOT_PER_S
 from topicast.subscriber.protocol.channels import Channel
 from topicast.tests.subscriber.source import shop
-from topicast.tests.subscriber.world import World, chooser, pulls
+from topicast.tests.subscriber.world import World, chooser, pulls, read
 from topicast.topics.objects.names import table_key
-from topicast.topics.objects.selector import TABLE_ONLY, by_filter
+from topicast.topics.objects.selector import by_filter
 from topicast.topics.wire.messages import Pulled
 
 HOT = int(2 * HOT_PER_S * HALF_LIFE_S)  # reads that make a table hot
-
-
-def read(world: World, name: str, *, times: int = 1, text: str | None = None) -> None:
-    """Read a table as an application would: note it, look at memory, else pull."""
-    whole = text is not None
-    selector = TABLE_ONLY if text is None else by_filter(text)
-    world.member.placement.reads.extend([("shop", name, whole)] * times)
-    view = world.view
-    found = view.partitions("shop", name, selector)
-    if found is None:
-        world.ask("read", db="shop", table=name, selector=selector)
 
 
 def heat(world: World, names: Iterable[str], *, times: int = HOT) -> None:
@@ -47,7 +36,7 @@ def test_hot_table_is_pulled_again_before_the_next_query() -> None:
     assert (stats.prefetches, stats.pulls, stats.misses) == (1, 2, 1)
 
 
-def test_table_that_is_read_now_and_then_is_pulled_when_it_is_asked_for() -> None:
+def test_table_that_is_read_now_and_then_is_pulled_when_it_is_read() -> None:
     world = chooser()
     heat(world, ["orders"], times=3)
     change(world, "orders", "new")
@@ -140,7 +129,7 @@ def test_whole_table_is_pulled_whole() -> None:
     assert len(pulls(world)) == 2
 
 
-def test_hot_table_takes_no_room_from_a_hotter_one() -> None:
+def test_hot_table_evicts_no_hotter_one() -> None:
     catalog = shop()
     world = chooser(room=4 * 64 + 1100, catalog=catalog)  # room for two tables
     heat(world, ["orders"])
@@ -159,7 +148,7 @@ def test_hot_table_takes_no_room_from_a_hotter_one() -> None:
     assert world.columns("orders") == columns  # who asks for it gets it kept
 
 
-def test_what_an_application_has_pulled_meanwhile_is_not_pulled_again() -> None:
+def test_table_that_an_application_has_pulled_meanwhile_is_not_pulled_again() -> None:
     world = chooser()
     heat(world, ["orders"], times=8000)
     change(world, "orders", "a")
@@ -195,7 +184,7 @@ def test_application_that_waits_for_the_same_pull_is_answered_by_it() -> None:
     assert len(pulls(world, "orders")) == 2
 
 
-def test_reply_that_is_stale_is_not_pulled_at_once_again_where_nobody_waits() -> None:
+def test_stale_reply_of_a_prefetch_is_not_pulled_again_at_once() -> None:
     world = chooser()
     heat(world, ["orders"], times=8000)
     world.held_back = lambda _channel, message: isinstance(message, Pulled)
@@ -219,7 +208,7 @@ def test_hot_table_that_changed_while_stubs_were_lost_is_pulled_again() -> None:
     assert world.stats().prefetches == 1
 
 
-def test_catalogd_that_does_not_answer_leaves_the_pull_to_who_asks() -> None:
+def test_prefetch_that_times_out_leaves_the_pull_to_the_next_read() -> None:
     world = chooser()
     heat(world, ["orders"])
     world.deaf.add(Channel.PULLS)

@@ -44,7 +44,7 @@ def test_second_read_is_a_hit_and_makes_the_table_part_of_the_working_set() -> N
     assert usage.of(8, now=5.0) == TopicUsage()
 
 
-def test_reads_told_in_a_bundle_count_as_if_told_one_by_one() -> None:
+def test_reads_counted_in_a_bundle_count_as_single_ones() -> None:
     bundled, single = UsageTracker(), UsageTracker()
     bundled.read(7, b"a", size=1000, now=5.0, times=3)
     for _ in range(3):
@@ -70,7 +70,7 @@ def test_read_after_a_change_is_a_miss_of_the_bytes_that_changed() -> None:
     usage.check()
 
 
-def test_read_of_a_hot_table_that_was_pulled_ahead_of_it_is_no_miss() -> None:
+def test_read_of_a_hot_table_that_was_prefetched_is_no_miss() -> None:
     usage, hot = UsageTracker(), int(2 * HOT_PER_S / PER_S)
     usage.read(7, b"a", size=1000, now=0.0, times=hot)
     before = usage.of(7, now=0.0)
@@ -92,7 +92,7 @@ def test_read_of_a_hot_table_that_changes_faster_than_it_is_read_is_a_miss() -> 
     assert usage.of(7, now=0.0).misses - before.misses == pytest.approx(PER_S)
 
 
-def test_change_of_a_table_that_nobody_reads_counts_nothing() -> None:
+def test_change_of_a_table_that_is_not_read_counts_nothing() -> None:
     usage = UsageTracker()
     usage.on_changed(b"a", size=100, version=1)
     assert len(usage) == 0
@@ -120,7 +120,7 @@ def test_rates_halve_in_a_half_life() -> None:
     assert usage.of(7, now=HALF_LIFE_S).reads == pytest.approx(now.reads / 2 + PER_S)
 
 
-def test_table_not_read_for_the_window_is_forgotten() -> None:
+def test_table_not_read_for_the_window_is_removed() -> None:
     usage = UsageTracker()
     usage.read(7, b"a", size=1000, now=0.0, times=2)
     usage.read(7, b"b", size=10, now=1.0, times=2)
