@@ -2,7 +2,7 @@
 
     reads, changes ──▶ usage ──every PLAN_S──▶ situations ──next turn──▶ planner ──steps──▶ levels
     first read of a topic at none ──────────────────at once──▶ minimal
-    join, drop ─────────────────────────────────────at once──▶ as the application says, for good
+    join, drop by hand ─────────────────────────────at once──▶ that level, for good
 
 A join or drop by hand names several topics: all of them change, or none; on the wire they are one
 Join behind one barrier. While the application watches all changes, no topic is below minimal. The
@@ -44,7 +44,7 @@ WATCHED: Final = "all changes are watched"
 
 
 class PlacementController:
-    """Sets the level of each topic, and knows the reason of each."""
+    """Sets the level of each topic, and gives the reason of each."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class PlacementController:
     def _survey(self, now: float) -> None:
         """Take the situation of every topic that is not set by hand, and the budget for them.
 
-        Pins come first: those held, then those to be pulled, as far as they fit beside these.
+        Pins come first: those held, then those to be pulled, as far as both fit.
         """
         budget, pins = self._budget, self._priorities.pins
         held: Counter[int] = Counter()  # bytes of held pins, by topic

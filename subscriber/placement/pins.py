@@ -22,7 +22,7 @@ from ..store.pin_rules import PinRules
 from ..store.table_snapshot import NOTHING, Swap, differing
 from ..store.view import View
 
-PINS_MAX: Final = 10_000  # tables, each of 500 bytes beside the budget
+PINS_MAX: Final = 10_000  # tables, each of 500 bytes outside the budget
 SCAN_MAX: Final = 16  # blocks of 64 names in a turn: 1 ms
 
 

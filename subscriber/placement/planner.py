@@ -281,7 +281,7 @@ class Planner:
     def _order(self, candidates: Iterable[_Candidate]) -> list[_Candidate]:
         """Return the candidates that change, in order; raises beyond RAISES_MAX are put off.
 
-        All that is chosen fits beside what is followed: so lowered topics make room for it.
+        The chosen topics and those followed fit together, so the lowered ones make enough room.
         """
         raises = [one for one in candidates if one.target == FULL != one.level]
         raises.sort(

@@ -349,11 +349,11 @@ class Prefetcher:
         return max(min(held.spare_bytes, held.pinnable_bytes - held.pinned_bytes), 0)
 
     def _room_now(self, pin: Pin, group: bytes) -> int:
-        """Return how many bytes a pinned table may take beside what it cannot evict."""
+        """Return how many bytes a pinned table may take without what it cannot evict."""
         return self._resident_set.pinned_sizes.get((pin.topic, group), 0) + self._room_bytes()
 
     def _room_in_future(self, pin: Pin, group: bytes) -> int:
-        """Return how many bytes it may take beside other pins, once levels have made room."""
+        """Return how many bytes it may take in addition to other pins, with all levels lowered."""
         held = self._resident_set
         own_bytes = held.pinned_sizes.get((pin.topic, group), 0)
         return max(own_bytes + held.pinnable_bytes - held.pinned_bytes, 0)

@@ -33,7 +33,7 @@ def topic(number: int, level: int = NONE, *, size: int = 100 * KB, **more: objec
 
 
 def rigid_bytes(topics: Sequence[Situation]) -> int:
-    """Return what is held and does not give way: all but what was pulled."""
+    """Return the bytes that cannot be evicted: all but what was pulled."""
     full = sum(max(t.full_bytes, t.held_bytes) for t in topics if t.level == FULL)
     return full + MINIMAL_BYTES * sum(t.level == MINIMAL for t in topics)
 

@@ -1,6 +1,6 @@
 """Traces: who reads which table when, and a driver that follows its planner through them.
 
-A trace is a list of (time, table, changed), sorted; the driver holds what it is told to hold, in
+A trace is a list of (time, table, changed), sorted; the driver holds what the planner chooses, in
 a budget, and asserts that it never holds more.
 """
 
@@ -80,10 +80,10 @@ class Driver:
         assert fixed <= self.budget_bytes
         held = sum(self.cached)
         while fixed + held > self.budget_bytes:
-            held -= self.forget(next(iter(self.cache)))
+            held -= self.evict(next(iter(self.cache)))
 
-    def forget(self, table: int) -> int:
-        """Give up a pulled table; return its bytes."""
+    def evict(self, table: int) -> int:
+        """Evict a pulled table; return its bytes."""
         size = self.cache.pop(table, 0)
         self.cached[self.topic(table)] -= size
         return size
@@ -117,10 +117,10 @@ class Driver:
         if table in self.cache and rate >= HOT_PER_S and now >= self.next_at.get(table, 0.0):
             self.next_at[table] = now + 1 / rate
         else:
-            self.forget(table)
+            self.evict(table)
 
     def situations(self, now: float) -> list[Situation]:
-        """Return what the planner is told."""
+        """Return the situations of all topics."""
         return [
             Situation(
                 topic=topic,
@@ -134,7 +134,7 @@ class Driver:
         ]
 
     def plan(self, now: float) -> Plan:
-        """Ask the planner, and do as it says."""
+        """Perform what the planner plans."""
         plan = self.planner.plan(
             self.situations(now), budget_bytes=self.budget_bytes, offered=self.offered, now=now
         )
@@ -151,13 +151,13 @@ class Driver:
             place.level, place.since = step.level, now
             if step.level == NONE:
                 for table in [t for t in self.cache if self.topic(t) == step.topic]:
-                    self.forget(table)
+                    self.evict(table)
             self.make_room()
         for step in plan.steps:
             self.places[step.topic].rising = False
             if step.level == FULL:  # what was pulled is in it
                 for table in [t for t in self.cache if self.topic(t) == step.topic]:
-                    self.forget(table)
+                    self.evict(table)
         return plan
 
     def follow(self, facts: Iterable[Fact], *, every_s: float) -> None:

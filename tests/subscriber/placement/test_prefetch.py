@@ -145,7 +145,7 @@ def test_hot_table_evicts_no_hotter_one() -> None:
     assert world.columns("items") == ("id",)
     assert world.stats().evictions == before
     read(world, "orders")
-    assert world.columns("orders") == columns  # who asks for it gets it kept
+    assert world.columns("orders") == columns  # a read of an application keeps it
 
 
 def test_table_that_an_application_has_pulled_meanwhile_is_not_pulled_again() -> None:
