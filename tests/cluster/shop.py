@@ -1,0 +1,79 @@
+"""A shop: a metastore of the cluster with a database of a few tables, and what writers do to it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from hmsclient.genthrift.hive_metastore.ttypes import Database, FieldSchema, Partition, Table
+
+from topicast.tests.catalog.fake_metastore import FakeMetastore, make_partition, make_table
+from topicast.topics.objects.names import parse_table_name, partition_values
+
+NAMES = ("items", "orders", "people", "sales", "stock", "visits")
+
+
+class Shop(FakeMetastore):
+    """A fake metastore whose writers are called by table name; ``shop.sales`` has partitions."""
+
+    def __init__(self, names: Sequence[str] = NAMES, *, partitions: int = 100) -> None:
+        super().__init__()
+        self.create_database(Database("shop", "", "file:/w/shop", {}))
+        for name in names:
+            self.create(f"shop.{name}", keys=("ds",) if name == "sales" else ())
+        if "sales" in names and partitions:
+            self.add("shop.sales", {f"ds={i:03}": {"n": str(i)} for i in range(partitions)})
+
+    def create(
+        self, name: str, *, columns: Sequence[str] = ("id",), keys: Sequence[str] = ()
+    ) -> None:
+        """Create the table ``name``, which is ``db.table``."""
+        db, table = parse_table_name(name)
+        new = make_table(db, table, location=f"file:/w/{db}/{table}", keys=keys)
+        new.sd.cols = _fields(columns)
+        self.create_table(new)
+
+    def reshape(self, name: str, columns: Sequence[str]) -> None:
+        """Give the table ``name`` other columns, and with it all of its partitions."""
+        table = self._table(name)
+        table.sd.cols = _fields(columns)
+        self.alter_table_with_cascade(table.dbName, table.tableName, table, cascade=True)
+
+    def remark(self, name: str, parameters: Mapping[str, str]) -> None:
+        """Give the table ``name`` other parameters."""
+        table = self._table(name)
+        table.parameters = {**table.parameters, **parameters}
+        self.alter_table(table.dbName, table.tableName, table)
+
+    def add(self, name: str, partitions: Mapping[str, Mapping[str, str]]) -> None:
+        """Add partitions, as ``{"ds=1": parameters}``, to the table ``name``."""
+        self.add_partitions(list(self._partitions_of(name, partitions)))
+
+    def change(self, name: str, partitions: Mapping[str, Mapping[str, str]]) -> None:
+        """Give partitions of the table ``name`` other parameters."""
+        table = self._table(name)
+        new = list(self._partitions_of(name, partitions))
+        self.alter_partitions(table.dbName, table.tableName, new)
+
+    def remove(self, name: str, partition: str) -> None:
+        """Drop one partition of the table ``name``."""
+        db, table = parse_table_name(name)
+        self.drop_partition(db, table, partition_values(partition), delete_data=False)
+
+    def drop(self, name: str) -> None:
+        """Drop the table ``name``."""
+        db, table = parse_table_name(name)
+        self.drop_table(db, table, delete_data=False)
+
+    def _table(self, name: str) -> Table:
+        return self.get_table(*parse_table_name(name))
+
+    def _partitions_of(
+        self, name: str, partitions: Mapping[str, Mapping[str, str]]
+    ) -> Iterator[Partition]:
+        table = self._table(name)
+        for one, parameters in partitions.items():
+            made = make_partition(table, partition_values(one))
+            made.parameters = dict(parameters)
+            yield made
+
+
+def _fields(columns: Sequence[str]) -> list[FieldSchema]:
+    return [FieldSchema(column, "string", "") for column in columns]
