@@ -1,0 +1,156 @@
+"""One application at a cluster with a shop: what most tests of a subscriber need.
+
+The application calls the public ``Subscriber``; hub and catalogd are the real cores, and the
+metastore is the shop. Time is virtual: a call returns as soon as the virtual clock has gone far
+enough, and nothing happens between two calls unless ``pass_time`` lets it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from topicast.subscriber.client.subscriber import Subscriber
+from topicast.subscriber.protocol.status import Change, Stats, TopicInfo
+from topicast.tests.cluster.cluster import Cluster, Order, Way
+from topicast.tests.cluster.reader import ReaderProcess, Setup
+from topicast.tests.cluster.shop import Shop
+from topicast.tests.cluster.workers import Worker
+from topicast.topics.objects.names import parse_table_name
+from topicast.topics.objects.tables import Partition, Table
+from topicast.topics.sharding import table_topic
+from topicast.topics.wire.messages import Message
+
+T = TypeVar("T")
+M = TypeVar("M", bound=Message)
+PATIENCE_S = 20.0  # virtual: the longest call
+STEP_S = 0.01
+
+
+class Shopping:
+    """A cluster, its shop, and the application of one reader."""
+
+    def __init__(
+        self,
+        shop: Shop | None = None,
+        *,
+        num_topics: int = 4,
+        hubs: int = 1,
+        start: bool = True,
+        **setup: object,
+    ) -> None:
+        """``setup``: the fields of a Setup; ``start``: return once the subscriber is ready."""
+        self.shop = shop if shop is not None else Shop()
+        self.cluster = Cluster(
+            setups=(Setup(**setup),),  # type: ignore[arg-type]  # each test names its own
+            hubs=hubs,
+            metastore=self.shop,
+            num_topics=num_topics,
+        )
+        self.num_topics = num_topics
+        self.reader: ReaderProcess = self.cluster.readers[0]
+        self.sent: list[tuple[Way, Message]] = self.cluster.record()
+        self.changes: list[Change] = []
+        self.reader.changed.append(self.changes.extend)
+        if start:
+            self.start()
+
+    def start(self) -> None:
+        """Return once the subscriber is ready, and knows the shop."""
+        until = self.cluster.now + PATIENCE_S
+        while not (self.stats().ready and self.call(lambda catalog: catalog.databases())):
+            assert self.cluster.now < until, "the subscriber does not become ready"
+            self.pass_time(0.1)
+        self.pass_time(0.5)
+
+    # what the application does
+
+    def call(self, body: Callable[[Subscriber], T], *, wait_s: float = PATIENCE_S) -> T:
+        """Return what ``body`` returns, or raise what it raises; time passes as it needs.
+
+        Raises:
+            AssertionError: it still waits after ``wait_s``.
+        """
+        results: list[T] = []
+        worker = self.begin(lambda catalog: results.append(body(catalog)))
+        until = self.cluster.now + wait_s
+        while worker.alive and self.cluster.now < until:
+            self.cluster.run(self.cluster.now + STEP_S)
+        assert not worker.alive, f"the call still waits after {wait_s} s"
+        return results[0]
+
+    def begin(self, body: Callable[[Subscriber], None]) -> Worker:
+        """Begin a call in a thread of its own, and return when it waits for the first time."""
+        worker = Worker(self.reader, body)
+        self.reader.workers.append(worker)
+        worker.begin()
+        return worker
+
+    def table(self, name: str) -> Table:
+        return self.call(lambda catalog: catalog.table(name))
+
+    def columns(self, name: str) -> tuple[str, ...]:
+        return tuple(column.name for column in self.table(name).columns)
+
+    def partitions(self, name: str, text: str | None = None) -> tuple[Partition, ...]:
+        return self.call(lambda catalog: catalog.partitions(name, text))
+
+    def stats(self) -> Stats:
+        return self.call(lambda catalog: catalog.stats())
+
+    def topics(self) -> dict[int, TopicInfo]:
+        return {one.id: one for one in self.call(lambda catalog: catalog.topics())}
+
+    def join(self, *names: str, level: str = "full") -> None:
+        self.call(lambda catalog: catalog.join([self.topic(name) for name in names], level))
+
+    def leave(self, *names: str) -> None:
+        self.call(lambda catalog: catalog.drop([self.topic(name) for name in names]))
+
+    # what happens around it
+
+    def pass_time(self, seconds: float) -> None:
+        self.cluster.run(self.cluster.now + seconds)
+
+    def settle(self) -> None:
+        """Let every change of the shop arrive."""
+        self.pass_time(1.0)
+
+    def topic(self, name: str) -> int:
+        return table_topic(*parse_table_name(name), self.num_topics)
+
+    def messages(self, kind: type[M], *, sender: str = "reader-0") -> list[M]:
+        """Return the messages of one kind that a process has sent, in order."""
+        return [m for (of, _), m in self.sent if of == sender and isinstance(m, kind)]
+
+    def hold(self, sender: str, receiver: str, *kinds: type[Message], count: int = 1 << 30) -> None:
+        """Hold messages back on a way until ``release``."""
+        self._order(sender, receiver, kinds, hold=True, count=count)
+
+    def lose(self, sender: str, receiver: str, *kinds: type[Message], count: int = 1 << 30) -> None:
+        """Lose messages on a way until ``mend``."""
+        self._order(sender, receiver, kinds, hold=False, count=count)
+
+    def release(self) -> None:
+        """Let what is held arrive, and hold nothing back any more."""
+        self.cluster.mend(hold=True)
+        self.pass_time(0.1)
+
+    def mend(self) -> None:
+        """Lose nothing any more."""
+        self.cluster.mend(hold=False)
+
+    def alter(self, kind: type[M], change: Callable[[M], Message | None]) -> None:
+        """Let ``change`` replace each message of a kind; None loses it."""
+
+        def tap(_way: Way, message: Message) -> Sequence[Message]:
+            if not isinstance(message, kind):
+                return (message,)
+            changed = change(message)
+            return () if changed is None else (changed,)
+
+        self.cluster.taps.append(tap)
+
+    def _order(
+        self, sender: str, receiver: str, kinds: Sequence[type], *, hold: bool, count: int
+    ) -> None:
+        for name in [kind.__name__ for kind in kinds] or ["*"]:
+            self.cluster.orders.append(Order((sender, receiver), name, None, hold, count))
