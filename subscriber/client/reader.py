@@ -41,8 +41,8 @@ class Reader:
 
     def __init__(self, core: Core, settings: Settings) -> None:
         self.engine: Engine | None = None
-        self._core = core
-        self._settings = settings
+        self.core = core
+        self.settings = settings
         self._reads = core.placement.reads
         self._pid = os.getpid()
 
@@ -65,15 +65,15 @@ class Reader:
             LinkError: it is older than the application allows.
         """
         self.running()
-        view = self._core.view
-        if self._settings.max_staleness_s is not None and time.monotonic() > view.fresh_until:
-            limit = self._settings.max_staleness_s
+        view = self.core.view
+        if self.settings.max_staleness_s is not None and time.monotonic() > view.fresh_until:
+            limit = self.settings.max_staleness_s
             raise LinkError(f"catalogd was silent for more than {limit} s (max_staleness_s)")
         return view
 
     def call(self, operation: Operation[T], *, timeout_s: float | None = None) -> T:
         """Run an operation of the core in the engine, and return its result."""
-        limit_s = self._settings.timeout_s if timeout_s is None else timeout_s
+        limit_s = self.settings.timeout_s if timeout_s is None else timeout_s
         return self.running().call(operation, timeout_s=limit_s)
 
     def table(self, db: str, table: str) -> TableSnapshot:
@@ -86,7 +86,7 @@ class Reader:
         """Get partitions from memory or from catalogd: of there, listings do too."""
         self._reads.append((request.db, request.table, True))
         held = self.view().partitions(request.db, request.table, request.selector)
-        return held if held is not None else self.call(partial(self._core.read, request))
+        return held if held is not None else self.call(partial(self.core.read, request))
 
     def versioned(self, name: tuple[str, str]) -> VersionedTable:
         """Get a table whole, and the version up to which that is known to be current."""
@@ -100,16 +100,16 @@ class Reader:
 
     def validate(self, epoch: int, claims: tuple[Claimed, ...]) -> Mapping[int, Version]:
         """Return the positions of the stale ``claims``, and the versions of their tables now."""
-        return self.call(partial(self._core.validate, epoch, claims))
+        return self.call(partial(self.core.validate, epoch, claims))
 
     def names(self, read: Callable[[View], T | None]) -> T:
         """Read the namespace, as soon as it answers."""
-        give_up_at = time.monotonic() + self._settings.timeout_s
+        give_up_at = time.monotonic() + self.settings.timeout_s
         while (found := read(self.view())) is None:
-            self.call(self._core.namespace, timeout_s=give_up_at - time.monotonic())
+            self.call(self.core.namespace, timeout_s=give_up_at - time.monotonic())
         return found
 
     def _pull(self, db: str, table: str, selector: Selector) -> TableSnapshot:
-        snapshot = self.call(partial(self._core.read, TableRequest(db, table, selector)))
+        snapshot = self.call(partial(self.core.read, TableRequest(db, table, selector)))
         assert isinstance(snapshot, TableSnapshot)
         return snapshot

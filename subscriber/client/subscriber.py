@@ -110,6 +110,13 @@ class Subscriber:
         self._loop: EngineLoop | None = None  # from open on
         self._closed = False
 
+    @classmethod
+    def in_front_of(cls, reader: Reader) -> Self:
+        """Return a subscriber, open, whose core something else runs: a simulator, for example."""
+        made = cls(",".join(reader.settings.statestores), outbox=reader.core.outbox)
+        made._settings, made._core, made._reader = reader.settings, reader.core, reader
+        return made
+
     def __enter__(self) -> Self:
         return self.open()
 

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from topicast.subscriber.client.reader import Reader
 from topicast.subscriber.client.subscriber import Subscriber
+from topicast.subscriber.config import Settings
 from topicast.subscriber.protocol.pending import Command, Operation
 
 if TYPE_CHECKING:
     from topicast.tests.cluster.reader import ReaderProcess
 
 T = TypeVar("T")
+CALL_S = 3.0  # how long a call of the application may wait for another process
 
 
 class _Over(BaseException):
@@ -61,17 +63,21 @@ class Worker:
 
     def subscriber(self) -> Subscriber:
         """Return the public class, in front of the simulated reader."""
-        setup, name = self.process.setup, self.process.name
-        found = Subscriber(
-            "tcp://hub:1",
-            budget=setup.budget_bytes,
-            name=name,
-            timeout_s=3.0,
-            outbox=self.process.member.outbox,
+        setup = self.process.setup
+        settings = Settings(
+            statestores=("tcp://hub:1",),
+            budget_bytes=setup.budget_bytes,
+            name=self.process.name,
+            timeout_s=CALL_S,
+            max_staleness_s=None,
+            automatic=setup.automatic,
+            always=setup.always,
+            never=setup.never,
+            metastore="",
         )
-        found._reader = self._reader(self.process.member, found._settings)
-        found._reader.engine = self
-        return found
+        reader = self._reader(self.process.member, settings)
+        reader.engine = self
+        return Subscriber.in_front_of(reader)
 
     # what the worker's own thread calls
 
