@@ -28,7 +28,7 @@ SPARK: Final = "spark.jsa"
 TRIED: Final = "tried"
 KEPT_MAX: Final = 4  # of 190 MB each: of other Sparks, Javas and virtual environments, too
 MADE_S_MAX: Final = 120.0
-APPLICATION: Final = f"{__package__}.class_archive_app"
+APPLICATION: Final = f"{__package__}.apps.class_archive"
 
 
 def application_environment(java_home: Path, *, say: Callable[[str], None]) -> dict[str, str]:

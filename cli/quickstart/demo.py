@@ -221,12 +221,12 @@ class Demo:
         self._print(name, f"starts {what}")
         folder = self._folder / name
         (folder / "scratch").mkdir(parents=True, exist_ok=True)
-        module = f"topicast.cli.quickstart.{name}_app"
+        module = f"topicast.cli.quickstart.apps.{name}"
         command = [sys.executable, "-m", module, str(folder), *more]
         self._stack.start(name, command, environment=environment)
 
     def _start_attached(self, name: str, *arguments: str) -> None:
-        script = Path(__file__).with_name(f"orders_{name}_app.py")
+        script = Path(__file__).parent / "apps" / f"orders_{name}.py"
         words = " ".join(("topicast run -- python", script.name, *arguments))
         self._print(name, f"starts: {words}")
         folder = self._folder / name

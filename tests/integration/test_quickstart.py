@@ -14,9 +14,9 @@ import pytest
 
 from topicast.catalog.metastore.embedded.java import cache_folder, java_home_for_spark
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.cli.quickstart.apps.explorer import TABLES
 from topicast.cli.quickstart.class_archive import TRIED, spark_classes
 from topicast.cli.quickstart.demo import PORTS, RIGHT_S
-from topicast.cli.quickstart.explorer_app import TABLES
 from topicast.cli.quickstart.explorer_phases import PHASES
 from topicast.cli.quickstart.ports import LOOPBACK
 from topicast.cli.quickstart.writer_steps import STEPS

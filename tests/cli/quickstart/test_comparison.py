@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from topicast.cli.quickstart import orders_job_app, orders_report_app
+from topicast.cli.quickstart.apps import orders_job, orders_report
 from topicast.cli.quickstart.comparison import (
     BEGINNING,
     ENDING,
@@ -66,7 +66,7 @@ def test_text_is_wrapped_to_what_there_is_and_never_long() -> None:
         assert max(map(len, wrapped(text, width=50).splitlines())) <= 50
 
 
-@pytest.mark.parametrize("module", [orders_job_app, orders_report_app])
+@pytest.mark.parametrize("module", [orders_job, orders_report])
 def test_applications_are_ordinary_ones(module: object) -> None:
     """They import nothing of ours, and refresh nothing: their text may be pasted anywhere."""
     text = Path(str(module.__file__)).read_text(encoding="utf-8")  # type: ignore[attr-defined]
@@ -81,4 +81,4 @@ def test_applications_are_ordinary_ones(module: object) -> None:
 
 
 def test_job_knows_every_step() -> None:
-    assert list(orders_job_app.STEPS) == [one.step for one in ROUNDS]
+    assert list(orders_job.STEPS) == [one.step for one in ROUNDS]

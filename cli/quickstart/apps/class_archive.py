@@ -1,6 +1,6 @@
 """A short Spark application, from which the JVM records which classes applications need.
 
-Run: python -m topicast.cli.quickstart.class_archive_app FOLDER, with what ``class_archive`` sets.
+Run: python -m topicast.cli.quickstart.apps.class_archive FOLDER, with what ``class_archive`` sets.
 """
 
 import sys
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from .spark_settings import spark_settings
+from ..spark_settings import spark_settings
 
 STATEMENTS: Final = (
     "CREATE TABLE t (id INT, ds STRING) USING parquet PARTITIONED BY (ds)",

@@ -1,6 +1,6 @@
 """The report: an ordinary Spark application that reads; nothing in it uses Topicast.
 
-python orders_report_app.py
+python orders_report.py
 in:  a query, one a line     out: one JSON object a line
 """
 

@@ -1,6 +1,6 @@
 """The job: an ordinary Spark application that writes orders; nothing in it uses Topicast.
 
-python orders_job_app.py DATABASE
+python orders_job.py DATABASE
 in:  the name of a step, one a line     out: one JSON object a line
 """
 

@@ -1,6 +1,6 @@
 """The writer: a Spark application that changes the catalog; nothing in it uses Topicast.
 
-python -m topicast.cli.quickstart.writer_app FOLDER
+python -m topicast.cli.quickstart.apps.writer FOLDER
 in:  metastore URI, numbers of steps, JOB, then what the job reads     out: one JSON object a line
 """
 
@@ -14,10 +14,10 @@ from pathlib import Path
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from . import orders_job_app
-from .comparison import JOB, PLAIN
-from .spark_settings import spark_settings
-from .writer_steps import CLEAN_UP, STEPS
+from ..comparison import JOB, PLAIN
+from ..spark_settings import spark_settings
+from ..writer_steps import CLEAN_UP, STEPS
+from . import orders_job
 
 
 def main(folder: Path) -> None:
@@ -34,7 +34,7 @@ def main(folder: Path) -> None:
             number = int(line)
             spark.sql(STEPS[number].statement)
             _say(step=number, committed_us=time.time_ns() // 1000)
-        orders_job_app.main(PLAIN, sys.stdin)
+        orders_job.main(PLAIN, sys.stdin)
     finally:
         context.stop()
 

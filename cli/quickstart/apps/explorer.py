@@ -1,6 +1,6 @@
 """The explorer: a driver whose budget is smaller than the namespace that it works through.
 
-    python -m topicast.cli.quickstart.explorer_app FOLDER STATESTORES
+    python -m topicast.cli.quickstart.apps.explorer FOLDER STATESTORES
     in:  metastore URI, then a phase a line, at last "stay"     out: one JSON object a line
 
 After a sync it compares its answers with the metastore, byte for byte.
@@ -14,13 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NoReturn
 
-from ...catalog.metastore.hms import Hms
-from ...catalog.metastore.sample import Sample
-from ...subscriber import Subscriber
-from ...topics.entries import LEVELS, MINIMAL
-from ...topics.errors import TopicastError
-from .explorer_phases import BEGIN, STAY
-from .level_table import rows_of
+from ....catalog.metastore.hms import Hms
+from ....catalog.metastore.sample import Sample
+from ....subscriber import Subscriber
+from ....topics.entries import LEVELS, MINIMAL
+from ....topics.errors import TopicastError
+from ..explorer_phases import BEGIN, STAY
+from ..level_table import rows_of
 
 NAME: Final = "explorer"
 DATABASE: Final = "lake"

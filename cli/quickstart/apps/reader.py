@@ -1,6 +1,6 @@
 """The reader: a Spark driver with a subscriber, which prints each change that it sees, and when.
 
-    python -m topicast.cli.quickstart.reader_app FOLDER STATESTORES
+    python -m topicast.cli.quickstart.apps.reader FOLDER STATESTORES
     in:  metastore URI, "begin", what a report reads, an empty line     out: one JSON object a line
 
 Its own Spark starts in the background, behind the writer's. It answers one query at the end, then
@@ -21,10 +21,10 @@ from typing import Final
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from ...subscriber import Subscriber
-from . import orders_report_app
-from .spark_settings import spark_settings
-from .writer_steps import QUERY, STEPS
+from ....subscriber import Subscriber
+from ..spark_settings import spark_settings
+from ..writer_steps import QUERY, STEPS
+from . import orders_report
 
 NAME: Final = "reader"
 BUDGET: Final = "64MB"
@@ -73,7 +73,7 @@ def _follow(catalog: Subscriber, spark: "Future[SparkSession]") -> None:
         _say(step=number, seen_us=time.time_ns() // 1000, saw=saw)
     rows, days = spark.result().sql(QUERY).collect()[0]
     _say(answer=f"{rows} orders of {days} days")
-    orders_report_app.main(takewhile(str.strip, sys.stdin))
+    orders_report.main(takewhile(str.strip, sys.stdin))
     for change in catalog.watch("*"):  # from now on: the steps have been printed
         _say(object=change.object, kind=change.kind, version=change.version)
 

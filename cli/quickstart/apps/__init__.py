@@ -1,0 +1,1 @@
+"""The Spark applications that the quickstart starts, each in a process of its own."""
