@@ -194,6 +194,11 @@ class ReplicaSet:
         found = self._streams.get(stream)
         return tuple(found.waiting) if found is not None else ()
 
+    def credit(self, stream: int) -> int:
+        """Return the bytes that ``stream`` may still bring; 0 if it is not open."""
+        found = self._streams.get(stream)
+        return found.credit if found is not None else 0
+
     def processed(self, stream: int, cost: int) -> Credit | None:
         """Take note that ``cost`` bytes of a stream were processed; return what more may come."""
         found = self._streams.get(stream)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, count
 from typing import Self, assert_never
 
+from ...topics.entries import MINIMAL_BYTES
 from ...topics.objects.versions import Version
 from ...topics.sharding import NAMESPACE
 from ...topics.wire.messages import (
@@ -33,7 +34,9 @@ from ...topics.wire.messages import (
 )
 from ..config import Settings
 from ..fetch.fetcher import Result, TableRequest
+from ..fetch.latency import LatencyEstimate
 from ..placement.controller import PlacementController
+from ..placement.planner import Planner
 from ..placement.prefetch import Prefetcher
 from ..placement.priorities import Priorities
 from ..protocol.channels import Channel
@@ -75,6 +78,8 @@ class Core:
         never: tuple[str, ...] = (),
         outbox: Outbox | None = None,
         driver_facts: Callable[[], Facts] | None = None,
+        new_budget: Callable[[int], Budget] = Budget,
+        new_planner: Callable[[int, LatencyEstimate], Planner] = Planner,
     ) -> None:
         """Begin without a connection; the first Tick orders one.
 
@@ -89,6 +94,8 @@ class Core:
             never: Patterns of tables that are banned; they count before ``always``.
             outbox: The writes to be reported; None: there are none.
             driver_facts: Returns what operators see of the application; None: nothing.
+            new_budget: Makes the account of ``budget_bytes``; a test may check each change.
+            new_planner: Makes the planner of the levels; a test may check each plan.
         """
         ids, registration = count(1), new_id()
         self.view = View(heads_max=heads_within(budget_bytes))
@@ -105,7 +112,7 @@ class Core:
             session,
             replicas=TopicReplicas(
                 self.view,
-                Budget(budget_bytes),
+                new_budget(budget_bytes),
                 priorities,
                 session=session,
                 read_floor=read_floor,
@@ -128,7 +135,7 @@ class Core:
             priorities,
             replicas=replicas,
             resident_set=replicas.resident_set,
-            latency=self._catalog.fetcher.latency,
+            planner=new_planner(MINIMAL_BYTES, self._catalog.fetcher.latency),
             automatic=automatic,
         )
         self.prefetcher = Prefetcher(
@@ -170,6 +177,11 @@ class Core:
             outbox=outbox,
             driver_facts=driver_facts,
         )
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        """The followed topics, and the hub: for checks of what they hold."""
+        return self._subscriptions
 
     @property
     def watched(self) -> bool:

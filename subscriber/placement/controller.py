@@ -18,7 +18,6 @@ from ...topics.entries import FULL, MINIMAL, MINIMAL_BYTES, NONE, accounted_byte
 from ...topics.errors import TopicastError
 from ...topics.objects.names import table_key
 from ...topics.sharding import NAMESPACE, table_topic, topic_ids
-from ..fetch.latency import LatencyEstimate
 from ..protocol.effects import Effects
 from ..protocol.pending import DONE, Done, Started, Wait
 from ..replication.replicas import TopicReplicas
@@ -53,14 +52,14 @@ class PlacementController:
         *,
         replicas: TopicReplicas,
         resident_set: ResidentSet,
-        latency: LatencyEstimate,
+        planner: Planner,
         automatic: bool,
     ) -> None:
         """``automatic``: levels follow usage; else only those set by hand change."""
         # (db, table, whether its partitions were read, too), appended by any thread
         self.reads: deque[tuple[str, str, bool]] = deque(maxlen=READS_MAX)
         self.usage = priorities.usage
-        self.planner = Planner(MINIMAL_BYTES, latency)
+        self.planner = planner
         self._automatic = automatic
         self._watched = False  # the application watches all changes
         self._subscriptions = subscriptions

@@ -86,6 +86,10 @@ class TopicReplicas:
         """The topics and levels that are being caught up, or wait for it."""
         return self._set.behind
 
+    def granted(self, stream: int) -> tuple[int, tuple[Account, ...]]:
+        """Return the unused credit of a catch-up, and what it has still to bring."""
+        return self._set.credit(stream), self._set.served_by(stream)
+
     def __contains__(self, topic: int) -> bool:
         """Tell whether ``topic`` is followed."""
         return topic in self._topics

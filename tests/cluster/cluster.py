@@ -211,6 +211,11 @@ class Cluster:
         for passed in self._passing(way, frame, arrive):
             self._carry(way, line, passed, arrive, slow_s)
 
+    def in_order(self, line: tuple[object, ...], due: float) -> float:
+        """Return when what is sent now on ``line`` arrives: not before what was sent earlier."""
+        due = self._fifo[line] = max(due, self._fifo.get(line, 0.0))
+        return due
+
     def spread(self, way: Way, frame: bytes, arrive: Arrive) -> None:
         """Carry a broadcast: it may be lost, doubled and overtaken."""
         for passed in self._passing(way, frame, arrive):
@@ -234,8 +239,7 @@ class Cluster:
         due = self.now + slow_s + self.rng.uniform(0.001, 0.02)
         if self.chance(0.03):
             due += self.rng.uniform(0, 0.4)
-        due = max(due, self._fifo.get((way, line), 0.0))
-        self._fifo[way, line] = due
+        due = self.in_order((way, line), due)
         self.at(due - self.now, lambda: arrive(frame))
         if frame[4] == CONTROL_KIND and self.chance(0.02) and self._is_asked_again(frame):
             self.counts["doubled messages"] += 1

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from topicast.subscriber.engine.core import Core
+from topicast.subscriber.fetch.latency import LatencyEstimate
 from topicast.subscriber.placement.planner import Plan, Planner, Situation
 from topicast.subscriber.replication.replicas import TopicReplicas
 from topicast.subscriber.store.memory_budget import Account, Budget
@@ -12,9 +13,11 @@ from topicast.topics.entries import FULL, MINIMAL, MINIMAL_BYTES
 
 
 class CheckedBudget(Budget):
-    """A budget that is looked at whenever a byte of it moves; so between two changes as well."""
+    """A budget that is checked whenever a byte of it moves; so between two changes as well."""
 
-    counts: Counter[str]
+    def __init__(self, limit_bytes: int, *, counts: Counter[str]) -> None:
+        super().__init__(limit_bytes)
+        self._counts = counts
 
     def hold(self, account: Account, growth: int) -> None:
         super().hold(account, growth)
@@ -24,7 +27,7 @@ class CheckedBudget(Budget):
     def reserve(self, account: Account, size: int) -> None:
         before = self.free_bytes
         super().reserve(account, size)
-        self.counts["reservations"] += bool(size)
+        self._counts["reservations"] += bool(size)
         if self.free_bytes < min(before, 0):
             raise Violation(f"{size} bytes are reserved for {account}, {before} were free")
 
@@ -32,15 +35,19 @@ class CheckedBudget(Budget):
 class CheckedPlanner(Planner):
     """A planner whose plans are added up."""
 
-    counts: Counter[str]
+    def __init__(
+        self, minimal_bytes: int, latency: LatencyEstimate, *, counts: Counter[str]
+    ) -> None:
+        super().__init__(minimal_bytes, latency)
+        self._counts = counts
 
     def plan(self, topics: Sequence[Situation], *, budget_bytes: int, **more: object) -> Plan:
         plan: Plan = super().plan(topics, budget_bytes=budget_bytes, **more)  # type: ignore[arg-type]  # as they come
         check_plan(topics, plan, budget_bytes)
         level = {it.topic: it.level for it in topics}
         for step in plan.steps:
-            self.counts["planned raises" if step.level > level[step.topic] else "lowered"] += 1
-            self.counts["planned full"] += step.level == FULL
+            self._counts["planned raises" if step.level > level[step.topic] else "lowered"] += 1
+            self._counts["planned full"] += step.level == FULL
         return plan
 
 
@@ -57,25 +64,16 @@ def check_plan(topics: Sequence[Situation], plan: Plan, budget_bytes: int) -> No
 
 
 def check_credit(replicas: TopicReplicas, stream: int) -> None:
-    """Look at what a stream may bring, once it was granted more."""
-    granted = replicas._set._streams.get(stream)
-    if granted is None:
-        return
-    reserved = sum(map(replicas.expected_bytes, granted.waiting))
-    if granted.credit > max(reserved, 1):
-        raise Violation(f"{granted.credit} bytes may come, {reserved} are reserved for them")
-
-
-def watch_closely(member: Core, counts: Counter[str]) -> None:
-    """Have every step of a member's budget and planner looked at, and counted."""
-    budget, planner = member._subscriptions.replicas.budget, member.placement.planner
-    budget.__class__, planner.__class__ = CheckedBudget, CheckedPlanner
-    budget.counts = planner.counts = counts  # type: ignore[attr-defined]  # they have it now
+    """Check what a stream may bring, once it was granted more."""
+    credit, waiting = replicas.granted(stream)
+    reserved = sum(map(replicas.expected_bytes, waiting))
+    if credit > max(reserved, 1):
+        raise Violation(f"{credit} bytes may come, {reserved} are reserved for them")
 
 
 def count_held(member: Core, counts: Counter[str], *, now: float) -> None:
     """Add up what became of a member's budget."""
-    subscriptions = member._subscriptions
+    subscriptions = member.subscriptions
     counts["pulled ahead"] += member.stats(now)[0].result.prefetches
     counts["topics outgrown"] += subscriptions.evictions
     counts["tables given up"] += subscriptions.replicas.resident_set.evicted

@@ -279,25 +279,25 @@ class SimMetastore:
     # -- the port
 
     def current_event_id(self) -> int:
-        self._call()
+        self.begin_call()
         return self.last_id
 
     def events_after(self, event_id: int, *, events_max: int) -> tuple[RawEvent, ...]:
-        self._call()
+        self.begin_call()
         return tuple(e for e in self.events if e.id > event_id)[:events_max]
 
     def databases(self) -> tuple[str, ...]:
-        self._call()
+        self.begin_call()
         return tuple(sorted(self.dbs))
 
     def database(self, name: str) -> bytes:
-        self._call()
+        self.begin_call()
         if name not in self.dbs:
             raise ObjectGone(name)
         return _text(1, name) + b"\0"
 
     def table_names(self, db: str) -> tuple[tuple[str, str], ...]:
-        self._call()
+        self.begin_call()
         return tuple((name, "MANAGED_TABLE") for d, name in sorted(self.tables) if d == db)
 
     def tables_of(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
@@ -305,11 +305,11 @@ class SimMetastore:
         return {name: table_bytes(db, name, t) for name, t in found.items() if t is not None}
 
     def partition_names(self, db: str, table: str) -> tuple[str, ...]:
-        self._call()
+        self.begin_call()
         return tuple(sorted(self._demand(db, table).parts))
 
     def partitions(self, db: str, table: str, names: Sequence[str]) -> dict[str, bytes]:
-        self._call()
+        self.begin_call()
         parts = self._demand(db, table).parts
         return {n: partition_bytes(db, table, n, parts[n]) for n in names if n in parts}
 
@@ -322,7 +322,8 @@ class SimMetastore:
             raise ObjectGone(f"{db}.{table}")
         return found
 
-    def _call(self) -> None:
+    def begin_call(self) -> None:
+        """Let writers race a call, and fail it while the metastore is away."""
         self.race()
         if self.away:
             raise SourceError("away")
@@ -338,7 +339,7 @@ class Port:
         return getattr(self._of, name)
 
     def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
-        self._of._call()
+        self._of.begin_call()
         return self._of.tables_of(db, names)
 
 

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from topicast.subscriber.engine.core import Core
+from topicast.subscriber.engine.driver import Facts
 from topicast.subscriber.protocol import effects, facts
 from topicast.subscriber.protocol.channels import Channel
 from topicast.subscriber.protocol.pending import Command, Operation
 from topicast.subscriber.protocol.status import Change
-from topicast.tests.cluster.holding import check_credit, watch_closely
+from topicast.tests.cluster.holding import CheckedBudget, CheckedPlanner, check_credit
 from topicast.tests.cluster.hub import TICK_S, HubProcess
 from topicast.tests.cluster.reports import SimulatedOutbox
 from topicast.tests.cluster.workers import Worker
@@ -32,6 +34,8 @@ class Setup:
     watching: bool = False
     always: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
+    max_staleness_s: float | None = None
+    driver_facts: Callable[[], Facts] | None = None
 
 
 class ReaderProcess:
@@ -67,9 +71,12 @@ class ReaderProcess:
             automatic=setup.automatic,
             always=setup.always,
             never=setup.never,
+            max_staleness_s=setup.max_staleness_s,
             outbox=outbox,
+            driver_facts=setup.driver_facts,
+            new_budget=partial(CheckedBudget, counts=world.counts),
+            new_planner=partial(CheckedPlanner, counts=world.counts),
         )
-        watch_closely(self.member, world.counts)
         self.dropped: dict[int, None] = {}  # topics, by hand
         self.workers: list[Worker] = []
         self.noted: Callable[[bytes, Write], None] = lambda _driver, _write: None
@@ -147,7 +154,7 @@ class ReaderProcess:
     def _look(self, message: object) -> None:
         if isinstance(message, CatchUp | Credit):
             self.world.counts["credits"] += isinstance(message, Credit)
-            check_credit(self.member._subscriptions.replicas, message.stream)
+            check_credit(self.member.subscriptions.replicas, message.stream)
 
     def _send(self, channel: str, frame: bytes) -> None:
         world = self.world
@@ -171,11 +178,8 @@ class ReaderProcess:
             return
         hub = self.world.hubs[self.data]
         place = f"d/{self.number}/{self.lines['data']}/{hub.number}/{hub.life}".encode()
-        due = self.world.rng.uniform(0.001, 0.02)
         line = ("subscribe", self.number, self.lines["data"])
-        fifo = self.world._fifo
-        due = max(self.world.now + due, fifo.get(line, 0.0))
-        fifo[line] = due
+        due = self.world.in_order(line, self.world.now + self.world.rng.uniform(0.001, 0.02))
         self.world.at(due - self.world.now, lambda: hub.subscribe(place, frame))
 
     def hub_is_back(self, hub: HubProcess) -> None:

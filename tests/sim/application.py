@@ -82,7 +82,7 @@ class Application:
     def turn(self, topic: int) -> None:
         """Join a topic, or drop it, and perhaps think better of it a moment later."""
         rng = self.world.rng
-        if not self.process.member._subscriptions.ready():
+        if not self.process.member.subscriptions.ready():
             return  # nobody has a subscriber before it is
         acts = [partial(self.drop, topic), partial(self.join, topic, rng.choice((MINIMAL, FULL)))]
         rng.shuffle(acts)

@@ -100,7 +100,7 @@ class Versions:
         for topic, held in member.view.topics.items():
             if held.opening is not None:
                 self._stands(topic, held.reached, f"topic {topic} is open")
-        replicas = member._subscriptions.replicas
+        replicas = member.subscriptions.replicas
         for follower in [one for replica in replicas for one in replica.followers()]:
             if follower.state is LIVE:
                 place = (follower.epoch, follower.version)

@@ -53,8 +53,8 @@ class Mirror:
 
     def stepped(self, member: Core) -> None:
         """Note which topics are followed at no level."""
-        replicas = member._subscriptions.replicas
-        self._is_open = self._is_open or member._subscriptions.ready()
+        replicas = member.subscriptions.replicas
+        self._is_open = self._is_open or member.subscriptions.ready()
         if not self._is_open:
             self._answers.clear()
         for topic in range(member.view.num_topics):

@@ -195,7 +195,7 @@ class Run:
         """Say whose followers are not where catalogd is."""
         catalogd = self.world.catalogd
         for reader in self.world.readers:
-            for replica in reader.member._subscriptions.replicas:
+            for replica in reader.member.subscriptions.replicas:
                 topic, one = replica.topic, replica.current
                 place = (catalogd.store.epoch, catalogd.published.topics[topic].version)
                 if one.state is not LIVE or (one.epoch, one.version) != place:

@@ -166,7 +166,7 @@ class Script:
     def budget(self, who: str, size: str) -> None:
         """Have so many bytes; said at the start."""
         process = self._thread(who).process
-        process.member._subscriptions.replicas.budget.limit_bytes = int(size)
+        process.member.subscriptions.replicas.budget.limit_bytes = int(size)
 
     def plan(self, who: str, *tables: str) -> None:
         """Read several tables as of one moment."""
@@ -212,7 +212,7 @@ class Script:
     def follows(self, who: str, topic: str) -> None:
         """Say where a topic stands, and whether memory answers for it."""
         member = self._thread(who).process.member
-        replica = member._subscriptions.replicas.get(int(topic))
+        replica = member.subscriptions.replicas.get(int(topic))
         follower = replica.current if replica is not None else None
         held = member.view.topics.get(int(topic))
         is_open = "open" if held is not None and held.opening is not None else "shut"

@@ -165,7 +165,7 @@ class Trouble:
 
 def _joins(member: Core) -> bool:
     """Tell whether a table topic comes at full, and its catch-up was asked for."""
-    replicas = member._subscriptions.replicas
+    replicas = member.subscriptions.replicas
     followers = [one for replica in replicas for one in replica.followers()]
     return any(one.level == FULL and one.stream for one in followers)
 
