@@ -141,7 +141,7 @@ class CatalogProcess:
         floors = {number: floor for number, floor in found.items() if floor > topics[number].floor}
         if floors:
             self.world.counts["floors raised"] += len(floors)
-            self.store.forget(floors)
+            self.store.delete_tombstones(floors)
             self.turn((Floors(floors=floors),))
 
     def turn_mode(self, mode: Mode) -> None:

@@ -138,14 +138,21 @@ class Shopping:
         """Lose nothing any more."""
         self.cluster.mend(hold=False)
 
-    def alter(self, kind: type[M], change: Callable[[M], Message | None]) -> None:
-        """Let ``change`` replace each message of a kind; None loses it."""
+    def alter(
+        self,
+        kind: type[M],
+        change: Callable[[M], Message | tuple[Message, ...]],
+        *,
+        count: int = 1 << 30,
+    ) -> None:
+        """Let ``change`` replace the next ``count`` messages of a kind; () loses one."""
+        left = iter(range(count))
 
         def tap(_way: Way, message: Message) -> Sequence[Message]:
-            if not isinstance(message, kind):
+            if not isinstance(message, kind) or next(left, None) is None:
                 return (message,)
             changed = change(message)
-            return () if changed is None else (changed,)
+            return changed if isinstance(changed, tuple) else (changed,)
 
         self.cluster.taps.append(tap)
 

@@ -76,7 +76,7 @@ class SimStore:
             topic.raise_floor(self.floors.get(number, 0))
         return topics
 
-    def forget(self, floors: dict[int, int]) -> None:
+    def delete_tombstones(self, floors: dict[int, int]) -> None:
         """Raise floors: tombstones at or below them are gone."""
         self.floors |= {t: max(floor, self.floors.get(t, 0)) for t, floor in floors.items()}
 

@@ -1,7 +1,8 @@
-"""A member in a world of real topics, virtual time and messages that may be lost."""
+"""The core as a whole: what its caller sees of age, levels, changes, operators and driver."""
 
 from dataclasses import replace
 from functools import partial
+from math import inf
 
 import pytest
 
@@ -9,108 +10,190 @@ from topicast.subscriber.fetch.fetcher import TableRequest
 from topicast.subscriber.protocol import effects, facts
 from topicast.subscriber.protocol.channels import Channel
 from topicast.subscriber.protocol.pending import Command
-from topicast.tests.subscriber.source import shop
-from topicast.tests.subscriber.walk import Walk
-from topicast.tests.subscriber.world import World, started
+from topicast.tests.cluster.shopping import Shopping
+from topicast.topics.entries import STUB, VALUE, accounted_bytes
 from topicast.topics.errors import NotReady, UsageError
+from topicast.topics.objects.rules import DRY_RUN, OFF, ON
 from topicast.topics.objects.selector import TABLE_ONLY
+from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages import (
+    Announce,
     Bye,
+    Delta,
     Dropped,
     Heartbeat,
+    Inspect,
+    Inspected,
     Join,
+    Order,
     Refused,
 )
 
 
 def test_age_grows_while_catalogd_is_silent_and_bounds_what_memory_answers() -> None:
-    world = started(max_staleness_s=5)
-    assert world.view.fresh_until > world.now + 4
-    world.age_ms = 2000
-    world.pass_time(0.3)
-    assert 2.0 <= world.stats().staleness_s <= 2.3
-    assert world.view.fresh_until < world.now + 3.1
-    world.dead.add(0)
-    world.pass_time(4)
-    assert 6.0 <= world.stats().staleness_s <= 6.4
-    assert world.view.fresh_until < world.now
+    shopping = Shopping(max_staleness_s=5)
+    view = shopping.reader.member.view
+    assert view.fresh_until > shopping.cluster.now + 4
+    shopping.alter(Heartbeat, lambda beat: replace(beat, age_ms=2000), count=30)
+    shopping.pass_time(0.5)
+    assert 2.0 <= shopping.stats().staleness_s <= 2.6
+    assert view.fresh_until < shopping.cluster.now + 3.1
+    shopping.lose("hub-0", "reader-0", Heartbeat)
+    shopping.pass_time(4)
+    assert 6.0 <= shopping.stats().staleness_s <= 6.7
+    assert view.fresh_until < shopping.cluster.now
 
 
-def test_age_is_infinite_before_catalogd_was_heard_of() -> None:
-    world = World(shop())
-    stats = world.stats()
-    assert (stats.staleness_s, stats.ready, stats.hub) == (float("inf"), False, "hub-0")
+def test_undecodable_frames_are_counted_and_messages_of_no_use_ignored() -> None:
+    shopping = Shopping()
+    shopping.reader.hear(facts.Undecodable())
+    refused = Refused(request=1, code="TOPIC", message="x", retry_ms=0)
+    for channel, message in (
+        (Channel.CONTROL, Dropped(request=1)),
+        (Channel.DATA, Dropped(request=1)),
+        (Channel.CONTROL, refused),
+    ):
+        shopping.reader.hear(facts.Received(channel, message))
+    assert shopping.stats().wire_errors == 1
+    assert shopping.columns("shop.orders") == ("id",)
 
 
-def test_garbled_frames_are_counted_and_strange_messages_ignored() -> None:
-    world = started()
-    world.handle(facts.Undecodable())
-    world.hear(Channel.CONTROL, Dropped(request=1))
-    world.hear(Channel.DATA, Dropped(request=1))
-    world.hear(Channel.CONTROL, Refused(request=1, code="TOPIC", message="x", retry_ms=0))
-    assert world.stats().wire_errors == 1
-
-
-def test_changes_that_came_at_once_are_told_at_once_and_before_an_answer() -> None:
-    world = started()
-    world.handle(facts.Watching(on=True))
-    news = [world.catalog.put_table("shop", name, columns=("new",)) for name in ("orders", "sales")]
-    heard = [facts.Received(Channel.DATA, delta) for delta in news]
-    request = TableRequest("shop", "sales", TABLE_ONLY)
-    read = Command(partial(world.member.read, request), deadline=world.now + 1)
-    told, answer = world.member.handle_all([read, *heard], now=world.now)
-    assert isinstance(told, effects.Notify)
-    assert [change.object for change in told.changes] == ["shop.orders", "shop.sales"]
+def test_changes_that_came_at_once_are_notified_at_once_and_before_an_answer() -> None:
+    shopping = Shopping(watching=True)
+    shopping.lose("hub-0", "reader-0", Delta, Heartbeat)
+    for name in ("shop.orders", "shop.sales"):
+        shopping.shop.reshape(name, ("new",))
+    shopping.settle()
+    core, now = shopping.reader.member, shopping.cluster.now
+    deltas = [one for one in shopping.messages(Delta, sender="hub-0") if one.entries][-2:]
+    received = [facts.Received(Channel.DATA, delta) for delta in deltas]
+    read = Command(partial(core.read, TableRequest("shop", "sales", TABLE_ONLY)), deadline=now + 1)
+    changes, answer, *_ = core.handle_all([read, *received], now=now)
+    assert isinstance(changes, effects.Notify)
+    assert {change.object for change in changes.changes} == {"shop.orders", "shop.sales"}
     assert answer == effects.Complete(read)
-    assert all(
-        not isinstance(one, effects.Notify)
-        for one in world.member.handle(facts.Tick(), now=world.now)
-    )
+    later = core.handle(facts.Tick(), now=now)
+    assert not any(isinstance(one, effects.Notify) for one in later)
 
 
-def test_leaving_says_goodbye() -> None:
-    world = started()
-    world.handle(facts.Leave())
-    assert isinstance(world.said(Bye)[-1], Bye)
+def test_subscriber_that_leaves_says_goodbye() -> None:
+    shopping = Shopping()
+    shopping.reader.hear(facts.Leave())
+    shopping.pass_time(0.1)
+    assert shopping.messages(Bye)
 
 
-def test_asks_before_anything_is_there_wait_and_are_served() -> None:
-    world = World(shop())
-    number, names = world.table("shop.orders"), world.ask("namespace")
-    joined = world.ask("join", topics=(1,))
-    assert isinstance(world.errors[joined], UsageError)  # how many there are is not known yet
-    world.pass_time(1)
-    assert number in world.answers
-    assert names in world.answers
+def test_calls_before_anything_is_there_wait_and_are_served() -> None:
+    shopping = Shopping(start=False)
+    stats = shopping.stats()
+    assert (stats.staleness_s, stats.ready, stats.hub) == (inf, False, "hub-0")
+    table = shopping.begin(lambda catalog: catalog.table("shop.orders"))
+    names = shopping.begin(lambda catalog: catalog.databases())
+    with pytest.raises(UsageError):  # how many topics there are is not known yet
+        shopping.call(lambda catalog: catalog.join(1))
+    assert table.alive
+    assert names.alive
+    shopping.start()
+    assert not table.alive
+    assert not names.alive
 
 
-def test_pull_before_the_catalog_address_is_known_says_so_when_it_gives_up() -> None:
-    world = World(shop(), catalog_address="")
-    number = world.ask(
-        "read", db="shop", table="orders", selector=TABLE_ONLY, give_up_at=world.now + 0.2
-    )
-    sync = world.ask("sync", give_up_at=world.now + 0.2)
-    world.pass_time(0.5)
-    assert "address is not known" in str(world.errors[number])
-    assert isinstance(world.errors[sync], NotReady)
+def test_call_that_times_out_before_catalogd_is_known_says_so() -> None:
+    shopping = Shopping(start=False)
+    shopping.lose("catalogd", "hub-0", Announce)
+    with pytest.raises(NotReady, match="address is not known"):
+        shopping.table("shop.orders")
+    with pytest.raises(NotReady):
+        shopping.call(lambda catalog: catalog.sync(0.2))
 
 
 def test_heartbeat_without_its_start_is_of_no_use() -> None:
-    world = World(shop())
-    world.pass_time(0.1)
-    heartbeat = world._heartbeat()
-    assert isinstance(heartbeat, Heartbeat)
-    world.hear(Channel.DATA, replace(heartbeat, start=0))
-    assert world.said(Join) == []
+    shopping = Shopping(start=False)
+    shopping.alter(Heartbeat, lambda beat: replace(beat, start=0))
+    shopping.pass_time(3)
+    assert shopping.messages(Join) == []
 
 
-def test_level_and_bytes_of_each_topic_are_told() -> None:
-    world = started()
-    for topic, info in world.topics().items():
-        version = world.catalog.topics[topic].version
-        assert (info.version, info.bytes) == (version, world.catalog.live_bytes(topic))
+def test_topics_have_their_version_and_the_bytes_that_are_held() -> None:
+    shopping = Shopping()
+    topics = shopping.cluster.catalogd.published.topics
+    for number, info in shopping.topics().items():
+        rows = [row for row in topics[number].since(0) if row.kind in (VALUE, STUB)]
+        assert info.version == topics[number].version
+        assert info.bytes == sum(map(accounted_bytes, rows))
 
 
-@pytest.mark.parametrize("seed", range(100))
-def test_nothing_seen_goes_back_and_all_converges(seed: int) -> None:
-    Walk(seed).run(80)
+def inspected(shopping: Shopping, what: str) -> Inspected | Refused:
+    """Return what the subscriber answers to an operator, through its hub."""
+    shopping.reader.hear(facts.Received(Channel.CONTROL, Inspect(request=5, what=what)))
+    answers = [m for _, m in shopping.sent if isinstance(m, Inspected | Refused)]
+    assert decode(encode(answers[-1])) == answers[-1]
+    return answers[-1]
+
+
+def rows_of(answer: Inspected | Refused) -> dict[str, object]:
+    """Return an answer of names and values."""
+    assert isinstance(answer, Inspected)
+    assert (answer.request, answer.columns) == (5, ("name", "value"))
+    return {str(name): value for name, value in answer.rows}
+
+
+def test_operators_see_each_topic_with_level_bytes_and_reason() -> None:
+    shopping = Shopping(automatic=True, budget_bytes=3000)
+    shopping.table("shop.orders")
+    shopping.pass_time(0.1)
+    answer = inspected(shopping, "topics")
+    assert isinstance(answer, Inspected)
+    rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+    (row,) = [row for row in rows if row["why"] == "read for the first time"]
+    topic = shopping.topic("shop.orders")
+    assert (row["id"], row["level"]) == (topic, "minimal")
+    assert row["full_bytes"] == shopping.topics()[topic].full_bytes
+    assert {row["lag_s"] for row in rows if row["level"] == "none"} == {None}
+
+
+def test_operators_see_counters_by_name() -> None:
+    shopping = Shopping()
+    rows = rows_of(inspected(shopping, "stats"))
+    assert rows["budget_bytes"] == shopping.stats().budget_bytes
+
+
+def test_operators_see_what_the_application_shows_with_topics_and_budget() -> None:
+    shown = {"application": "etl", "problem": None, "last_error": "\udcff" + "x" * 5000}
+    shopping = Shopping(driver_facts=lambda: shown)
+    rows = rows_of(inspected(shopping, "driver"))
+    assert (rows["application"], rows["problem"]) == ("etl", None)
+    assert rows["last_error"] == "?" + "x" * 4095, "whatever it is, it can be sent"
+    assert (rows["full_topics"], rows["minimal_topics"]) == (5, 0)
+    stats = shopping.stats()
+    assert (rows["budget_bytes"], rows["held_bytes"]) == (stats.budget_bytes, stats.held_bytes)
+    assert isinstance(rows["staleness_s"], float)
+
+
+@pytest.mark.parametrize("what", ["driver", "nonsense"])
+def test_table_that_this_subscriber_does_not_have_is_refused(what: str) -> None:
+    answer = inspected(Shopping(), what)
+    assert isinstance(answer, Refused)
+    assert (answer.request, answer.code) == (5, "INSPECT")
+    assert repr(what) in answer.message
+
+
+def test_driver_is_wanted_as_the_newest_rule_for_one_of_its_names_says() -> None:
+    shopping = Shopping(start=False)
+
+    def wanted(*names: str) -> str:
+        return shopping.call(lambda catalog: catalog.driver.wanted(*names))
+
+    def order(*words: str) -> None:
+        message = Order(request=1, who="ann", order="drivers", arguments=words)
+        shopping.cluster.catalogd.order(message)
+        shopping.settle()
+
+    assert wanted("etl", "app-7") == ON, "nothing was received yet"
+    shopping.start()
+    order("off")
+    order("dry-run", "app-7")
+    assert wanted("etl", "app-7") == DRY_RUN
+    assert wanted("etl", "app-8") == OFF
+    order("on")
+    assert wanted("etl", "app-8") == ON

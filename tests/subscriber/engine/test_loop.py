@@ -1,10 +1,12 @@
-"""The background thread: what happens to it, its sockets and those who wait for it."""
+"""The background thread: what happens to it, its sockets and the callers that wait for it."""
 
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from itertools import count
-from typing import Any
+from queue import Queue
 
 import pytest
 
@@ -19,138 +21,195 @@ from topicast.subscriber.engine.loop import (
     EngineLoop,
 )
 from topicast.subscriber.protocol.channels import Channel
-from topicast.subscriber.protocol.effects import ConnectCatalog, Notify, PinsNotHeld, Subscribe
-from topicast.subscriber.protocol.facts import Undecodable
-from topicast.subscriber.protocol.pending import Command
+from topicast.subscriber.protocol.effects import (
+    ConnectCatalog,
+    Notify,
+    PinsNotHeld,
+    Send,
+    Subscribe,
+)
+from topicast.subscriber.protocol.pending import DONE, Command, Started
 from topicast.subscriber.protocol.status import Change, Stats
+from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.waiting import until
 from topicast.topics.errors import NotReady, UsageError
 from topicast.topics.link import Link, Received
+from topicast.topics.wire import encode
+from topicast.topics.wire.messages import Delta, Heartbeat, Sync
+
+HUBS = ("tcp://127.0.0.1:1",)  # where no hub is
+GARBAGE = Received(Channel.DATA, b"", b"garbage of a stranger")
+WAIT_S = 10.0
 
 
-@pytest.fixture
-def loop() -> Iterator[EngineLoop]:
-    """A loop whose hub is not there."""
-    hubs = ("tcp://127.0.0.1:1",)
-    core = Core(hubs, budget_bytes=1000, name="test", new_id=lambda: bytes(16))
-    made = EngineLoop(core, Link(), hubs=hubs, clock=time.monotonic)
-    yield made
-    made.stop()
+class Turns(Link):
+    """A link that receives only what ``turn`` gives it, and counts wakes and rests."""
 
-
-def _stats(loop: EngineLoop, timeout_s: float = 5) -> Stats:
-    return loop.call(loop.core.stats, timeout_s=timeout_s)
-
-
-def wire_errors(loop: EngineLoop) -> int:
-    return loop.core.stats(0.0)[0].result.wire_errors
-
-
-def test_commands_are_run_by_the_thread() -> None:
-    hubs = ("tcp://127.0.0.1:1",)
-    core = Core(hubs, budget_bytes=1000, name="test", new_id=lambda: bytes(16))
-    loop = EngineLoop(core, Link(), hubs=hubs, clock=time.monotonic)
-    loop.start()
-    assert _stats(loop).budget_bytes == 1000
-    loop.stop()
-    with pytest.raises(UsageError):
-        _stats(loop)
-
-
-def test_loop_that_never_started_refuses_and_closes(loop: EngineLoop) -> None:
-    with pytest.raises(UsageError, match="never opened"):
-        _stats(loop)
-    loop.stop()
-    assert not loop.running
-
-
-class Frames(Link):
-    """A link on which batches arrive that a test has made; it notes the rests."""
-
-    def __init__(self, *batches: list[Received]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.batches = list(batches)
+        self.wakes = 0
         self.rests = 0
+        self._batches: Queue[list[Received] | None] = Queue()
+        self._polls: Queue[None] = Queue()
 
-    def poll(self, timeout_s: float) -> list[Received]:
-        return self.batches.pop(0) if self.batches else []
+    def wake(self) -> None:
+        self.wakes += 1
+        super().wake()
 
     def rest(self, timeout_s: float) -> None:
         self.rests += 1
 
+    def poll(self, timeout_s: float) -> list[Received]:
+        self._polls.put(None)
+        return self._batches.get(timeout=WAIT_S) or []
 
-GARBAGE = Received(Channel.DATA, b"", b"garbage of a stranger")
+    def turn(self, *frames: Received) -> None:
+        """Give the loop a batch of ``frames``, and return once it has dealt with it."""
+        self._polls.get(timeout=WAIT_S)  # it waits for a batch
+        self._batches.put(list(frames))
+        self._polls.get(timeout=WAIT_S)  # it waits for the next one
+        self._polls.put(None)
+
+    def end(self) -> None:
+        """Let every poll return at once from now on."""
+        for _ in range(4):
+            self._batches.put(None)
 
 
-def looped(*batches: list[Received], clock: Callable[[], float]) -> EngineLoop:
-    hubs = ("tcp://127.0.0.1:1",)
-    core = Core(hubs, budget_bytes=1000, name="test", new_id=lambda: bytes(16))
-    return EngineLoop(core, Frames(*batches), hubs=hubs, clock=clock)
+def made(
+    link: Link, clock: Callable[[], float] = time.monotonic, core: Core | None = None
+) -> EngineLoop:
+    if core is None:
+        core = Core(HUBS, budget_bytes=1000, name="test", new_id=lambda: bytes(16))
+    return EngineLoop(core, link, hubs=HUBS, clock=clock)
 
 
-def test_frames_that_are_no_message_are_counted_all_of_them() -> None:
-    loop = looped([GARBAGE] * (2 * TOGETHER + 1), clock=time.monotonic)
-    loop.run_once()
-    assert wire_errors(loop) == 2 * TOGETHER + 1
+@contextmanager
+def running(
+    clock: Callable[[], float] = time.monotonic, core: Core | None = None
+) -> Iterator[tuple[EngineLoop, Turns]]:
+    """Run a loop whose turns the test gives."""
+    link = Turns()
+    loop = made(link, clock, core)
+    loop.start()
+    try:
+        yield loop, link
+    finally:
+        link.end()
+        loop.stop()
+
+
+@pytest.fixture
+def loop() -> Iterator[EngineLoop]:
+    """A loop on real sockets, not started; its hub is not there."""
+    found = made(Link())
+    yield found
+    found.stop()
+
+
+def stats(loop: EngineLoop, timeout_s: float = 5) -> Stats:
+    return loop.call(loop.core.stats, timeout_s=timeout_s)
+
+
+def wire_errors(loop: EngineLoop) -> int:
+    return loop.core.stats(0.0)[0].result.wire_errors  # type: ignore[union-attr]  # it is Done
+
+
+def in_thread(call: Callable[[], object]) -> tuple[threading.Thread, list[BaseException]]:
+    """Begin a call in a thread of its own; return that, and what it raises."""
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - the test looks at it
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, errors
+
+
+def test_calls_are_run_by_the_thread_until_it_is_stopped(loop: EngineLoop) -> None:
+    with pytest.raises(UsageError, match="never opened"):
+        stats(loop)
+    loop.start()
+    assert stats(loop).budget_bytes == 1000
     loop.stop()
+    assert not loop.running
+    with pytest.raises(UsageError):
+        stats(loop)
 
 
-def test_watch_sees_what_came_in_the_same_turn_as_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given a busy machine, then a change that follows it may wait beside the news of it."""
-    loop = looped([GARBAGE], clock=time.monotonic)
-    watched: list[bool] = []
-    decide = loop.core.handle_all
-
-    def handle_all(facts: Any, *, now: float) -> Any:
-        watched.extend(loop.core.watched for fact in facts if isinstance(fact, Undecodable))
-        return decide(facts, now=now)
-
-    monkeypatch.setattr(loop.core, "handle_all", handle_all)
-    watch = loop._watches.add("*")
-    loop.run_once()
-    assert watched == [True]
-    watch.close()
-    loop.stop()
+def test_every_frame_that_is_no_message_is_counted() -> None:
+    with running() as (loop, link):
+        link.turn(*[GARBAGE] * (2 * TOGETHER + 1))
+        assert wire_errors(loop) == 2 * TOGETHER + 1
 
 
 @pytest.mark.parametrize("channel", [Channel.BULK, Channel.PULLS])
-def test_of_large_frames_one_is_dealt_with_a_turn(channel: str) -> None:
-    frames = [Received(channel, b"", b"garbage")] * 3
-    loop = looped([], [*frames, GARBAGE], clock=time.monotonic)
-    loop.run_once()  # connects
-    counts = []
-    for _ in range(4):
-        loop.run_once()
-        counts.append(wire_errors(loop))
-    assert counts == [2, 3, 4, 4], "what is small waits for one"
-    loop.stop()
+def test_one_large_frame_is_handled_in_each_turn(channel: Channel) -> None:
+    with running() as (loop, link):
+        link.turn()  # it connects
+        link.turn(*[Received(channel, b"", b"garbage")] * 3, GARBAGE)
+        counts = [wire_errors(loop)]
+        for _ in range(3):
+            link.turn()
+            counts.append(wire_errors(loop))
+        assert counts == [2, 3, 4, 4], "what is small waits for one"
 
 
-def test_commands_get_a_share_of_each_turn() -> None:
+def test_calls_get_a_share_of_each_turn() -> None:
     ticks = count()
-    loop = looped(*[[GARBAGE]] * 9, clock=lambda: next(ticks) * TURN_S / 2)
-    commands = [Command(loop.core.stats, deadline=1e9) for _ in range(8)]
-    for command in commands:
-        loop._inbox.put(command, timeout_s=1)
-    completed = []
-    for _ in range(5):
-        loop.run_once()
-        completed.append(sum(command.outcome is not None for command in commands))
-    assert completed == [2, 4, 6, 8, 8]
-    assert wire_errors(loop) == 5, "sockets were looked at in between"
-    loop.stop()
+    ran: list[float] = []
+
+    def operation(now: float) -> Started[None]:
+        ran.append(now)
+        return DONE, ()
+
+    with running(clock=lambda: next(ticks) * TURN_S / 2) as (loop, link):
+        before = link.wakes
+        threads = [in_thread(lambda: loop.call(operation, timeout_s=60))[0] for _ in range(8)]
+        until(lambda: link.wakes == before + 16, what="eight calls in the inbox")
+        counts = []
+        for _ in range(5):
+            link.turn(GARBAGE)
+            counts.append(len(ran))
+        for thread in threads:
+            thread.join(WAIT_S)
+        assert counts == [2, 4, 6, 8, 8]
+        assert wire_errors(loop) == 5, "sockets were polled in between"
+
+
+def test_watch_receives_a_change_of_the_turn_in_which_it_was_made() -> None:
+    """Given a busy machine, the change may be in the batch in front of the new watch."""
+    shopping = Shopping()
+    shopping.lose("hub-0", "reader-0", Delta, Heartbeat)
+    shopping.shop.reshape("shop.orders", ("id", "new"))
+    shopping.settle()
+    (delta,) = [
+        one
+        for one in shopping.messages(Delta, sender="hub-0")
+        if one.entries and one.topic == shopping.topic("shop.orders")
+    ][-1:]
+    now = shopping.cluster.now
+    with running(clock=lambda: now, core=shopping.reader.member) as (loop, link):
+        watch = loop.watch("*", timeout_s=5)
+        link.turn(Received(Channel.DATA, b"", encode(delta)))
+        change = watch.next_within(0)
+        assert change is not None
+        assert change.object == "shop.orders"
+        watch.close()
 
 
 def test_effects_of_the_last_watch_that_closes_are_performed() -> None:
     """A command whose time is over just then is completed: its caller does not wait on."""
     now = 0.0
-    loop = looped(clock=lambda: now)
+    loop = made(Link(), clock=lambda: now)
     command = Command(loop.core.ready, deadline=1.0)
     loop.perform(loop.core.handle(command, now=now))
-    loop._watches.add("*").close()
     now = 2.0
-    change = Change(object="a.b", kind="data", version=1, origin="events")
-    loop.perform([Notify((change,))])
+    loop.perform([Notify((Change(object="a.b", kind="data", version=1, origin="events"),))])
     with pytest.raises(NotReady):
         command.result(0)
     loop.stop()
@@ -160,93 +219,98 @@ def test_effects_of_the_last_watch_that_closes_are_performed() -> None:
     ("apart_s", "at_once", "rests"),
     [
         (FLOOD_S / 2, 1, True),
-        (FLOOD_S * 2, 1, False),  # seldom: each is heard at once
-        (FLOOD_S / 2, FEW + 1, False),  # many at once: none wakes us for itself alone
+        (FLOOD_S * 2, 1, False),  # seldom: each is handled at once
+        (FLOOD_S / 2, FEW + 1, False),  # many at once: none wakes the thread for itself alone
     ],
 )
 def test_deltas_gather_where_one_comes_soon_after_the_other(
     apart_s: float, at_once: int, rests: bool
 ) -> None:
-    now = count()
-    batches = [[GARBAGE] * at_once for _ in range(FLOOD_POLLS + 3)]
-    loop = looped(*batches, clock=lambda: loop_at[0])
-    loop_at = [0.0]
-    found = []
-    for _ in batches:
-        loop_at[0] = next(now) * apart_s
-        loop.run_once()
-        found.append(loop._may_rest())
-    assert found[-1] is rests
-    assert not any(found[:FLOOD_POLLS]), "a write makes two or three deltas, and is no flood"
-    loop.run_once()
-    assert not loop._may_rest(), "nothing came: it is over"
-    loop.stop()
-
-
-def test_nobody_who_asks_waits_for_deltas_to_gather() -> None:
-    loop = looped(*[[GARBAGE]] * (FLOOD_POLLS + 3), clock=lambda: 0.0)
-    for _ in range(FLOOD_POLLS + 3):
-        loop.run_once()
-    assert loop._may_rest()
-    loop._commands.add(Command(loop.core.stats, deadline=1.0))
-    assert not loop._may_rest()
-    loop.stop()
-
-
-def test_what_is_due_is_done_under_a_flood_too_and_within_a_few_polls() -> None:
     now = 0.0
-    loop = looped(*[[GARBAGE]] * 200, clock=lambda: now)
-    dues, late = 0, 0
-    for _ in range(200):
-        due = loop.core.deadline <= now
-        loop.run_once()
-        done = loop.core.deadline > now
-        dues += due
-        late = 0 if done else late + 1
-        assert late < POLLS_A_LOOK
-        now += FLOOD_S / 2
-    assert loop._may_rest()
-    assert dues > 2
-    loop.stop()
+    with running(clock=lambda: now) as (_, link):
+        for number in range(FLOOD_POLLS + 3):
+            now = number * apart_s
+            link.turn(*[GARBAGE] * at_once)
+            if number < FLOOD_POLLS:
+                assert not link.rests, "a write makes two or three deltas, and is no flood"
+        assert bool(link.rests) is rests
+        link.turn()
+        before = link.rests
+        link.turn()
+        assert link.rests == before, "nothing came: it is over"
 
 
-def test_pins_that_do_not_fit_are_warned_of(
+def test_deltas_do_not_gather_while_a_caller_waits() -> None:
+    with running(clock=lambda: 0.0) as (loop, link):
+        before = link.wakes
+        thread, errors = in_thread(lambda: loop.call(loop.core.ready, timeout_s=60))
+        until(lambda: link.wakes == before + 2, what="the call in the inbox")
+        for _ in range(FLOOD_POLLS + 3):
+            link.turn(GARBAGE)
+        assert not link.rests
+        link.end()
+        loop.stop()
+        thread.join(WAIT_S)
+        assert isinstance(errors[0], UsageError), "the subscriber is closed"
+
+
+def test_work_that_is_due_is_done_within_a_few_polls_of_a_flood() -> None:
+    now = 0.0
+    with running(clock=lambda: now) as (loop, link):
+        dues, late = 0, 0
+        for _ in range(200):
+            due = loop.core.deadline <= now
+            link.turn(GARBAGE)
+            done = loop.core.deadline > now
+            dues += due
+            late = 0 if done else late + 1
+            assert late < POLLS_A_LOOK
+            now += FLOOD_S / 2
+        assert link.rests
+        assert dues > 2
+
+
+def test_pins_that_do_not_fit_are_logged(
     loop: EngineLoop, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop.perform([PinsNotHeld(tables=3, needed_bytes=900, room_bytes=100)])
     assert "tables=3 needed_bytes=900 room_bytes=100" in caplog.text
 
 
-def test_address_that_is_none_is_not_connected_to(loop: EngineLoop) -> None:
-    loop.perform([ConnectCatalog("nonsense"), Subscribe(b"1234")])
-    assert loop._connected == set()
+def test_address_that_is_malformed_is_not_connected_to(
+    loop: EngineLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    send = Send(Channel.SERVICE, Sync(request=1))
+    loop.perform([ConnectCatalog("nonsense"), Subscribe(b"1234"), send])
+    assert "address refused" in caplog.text
 
 
-def test_thread_that_is_held_up_does_not_hold_up_who_asks(
+def test_call_times_out_while_another_one_holds_the_thread_up(
     loop: EngineLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("topicast.subscriber.engine.loop.GRACE_S", 0.0)
-    held = threading.Event()
+    release = threading.Event()
+
+    def hold(_now: float) -> Started[None]:
+        release.wait(WAIT_S)
+        return DONE, ()
+
     loop.start()
-    handle = loop.core.handle
-    monkeypatch.setattr(
-        loop.core, "handle", lambda fact, now: held.wait(10) and handle(fact, now=now)
-    )
+    thread, _ = in_thread(partial(loop.call, hold, timeout_s=WAIT_S))
     with pytest.raises(NotReady, match="held up"):
-        _stats(loop, timeout_s=0.05)
-    monkeypatch.undo()
-    held.set()
+        loop.call(hold, timeout_s=0.05)
+    release.set()
+    thread.join(WAIT_S)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_thread_that_fails_tells_who_waits(
-    loop: EngineLoop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object, **__: object) -> None:
+def test_callers_get_an_error_when_the_thread_fails(loop: EngineLoop) -> None:
+    def fail(_now: float) -> Started[None]:
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr(loop.core, "handle", fail)
     loop.start()
+    with pytest.raises(UsageError):
+        loop.call(fail, timeout_s=WAIT_S)
     until(lambda: not loop.running, what="the thread's end")
     with pytest.raises(UsageError):
-        _stats(loop)
+        stats(loop)
