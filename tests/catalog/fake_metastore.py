@@ -26,7 +26,7 @@ from thrift.protocol.TJSONProtocol import TJSONProtocolFactory
 from thrift.TSerialization import deserialize, serialize
 
 from topicast.catalog.metastore.port import RawEvent, digest_of
-from topicast.topics.errors import ObjectGone
+from topicast.topics.errors import ObjectGone, SourceRefused
 from topicast.topics.objects.names import partition_name
 
 TIME_S = 1_795_000_000
@@ -91,6 +91,7 @@ class FakeMetastore:
         self.calls: list[str] = []
         self.failures: list[Exception] = []
         """Raised one by one, each by the next read."""
+        self.unreadable: dict[str, str] = {}  # tables that cannot be read, by name, and why
         self._open = threading.Event()
         self._open.set()
         self._lock = threading.RLock()
@@ -147,6 +148,8 @@ class FakeMetastore:
 
     def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
         with self._reading("tables"):
+            for name in names:
+                self._demand_readable(name)
             there = [name for name in names if (db, name) in self._tables]
             return {name: thrift_bytes(self._tables[db, name]) for name in there}
 
@@ -298,7 +301,12 @@ class FakeMetastore:
             raise NoSuchObjectException(f"{db}.{table}")
         return found
 
+    def _demand_readable(self, table: str) -> None:
+        if table in self.unreadable:
+            raise SourceRefused(self.unreadable[table])
+
     def _of(self, db: str, table: str) -> dict[str, Partition]:
+        self._demand_readable(table)
         if (db, table) not in self._tables:
             raise ObjectGone(f"{db}.{table}")
         return self._partitions[db, table]

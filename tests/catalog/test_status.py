@@ -7,7 +7,7 @@ import pytest
 from topicast.catalog.facts import Counts
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.status import Status, TopicStatus, problem_and_warning, table
-from topicast.tests.catalog.core import Core, loaded
+from topicast.tests.cluster.alone import Alone, loaded
 from topicast.topics.errors import SourceError
 from topicast.topics.sharding import NAMESPACE
 
@@ -55,8 +55,8 @@ def test_picture_does_not_change_afterwards() -> None:
 
 
 def test_problem_and_warning_say_what_is_wrong() -> None:
-    core = Core()
-    core.metastore.failures.append(SourceError("down"))
+    core = Alone()
+    core.shop.failures.append(SourceError("down"))
     core.turn()
     status = core.catalog.status()
     assert status.problem.startswith("reading names from the metastore: down; catalogd tries again")
@@ -64,7 +64,7 @@ def test_problem_and_warning_say_what_is_wrong() -> None:
     core.turn(20)
     status = core.catalog.status()
     assert (status.problem, status.warning) == ("", "")
-    core.metastore.failures += [SourceError("down"), SourceError("down")]
+    core.shop.failures += [SourceError("down"), SourceError("down")]
     core.turn(6)
     status = core.catalog.status()
     assert status.problem == ""
@@ -75,15 +75,14 @@ def test_problem_and_warning_say_what_is_wrong() -> None:
 
 def test_metastore_that_hangs_is_told_before_anything_fails() -> None:
     core = loaded()
-    core.hold = lambda effect: isinstance(effect, Poll)
-    core.turn(60)
+    core.catalogd.hold(Poll)
+    core.turn(33)
     status = core.catalog.status()
     assert "does not answer: a poll for events has waited 3 s" in status.warning
     assert status.counts["polls_late"] == 1
     assert status.metastore_silent_s is not None
     assert status.metastore_silent_s > 2
-    core.hold = lambda effect: False
-    core.release()
+    core.catalogd.resume()
     core.turn(4)
     status = core.catalog.status()
     assert (status.warning, status.counts["polls_late"]) == ("", 1)

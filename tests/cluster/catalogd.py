@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from topicast.catalog.core import Catalog, Settings
-from topicast.catalog.facts import Commit, Floors, Minted, MintEpoch, Publish, Requested
+from topicast.catalog.facts import Commit, Effect, Floors, Minted, MintEpoch, Publish, Requested
 from topicast.catalog.ingest.event_window import EventWindow
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.read_threads import perform
@@ -33,18 +33,32 @@ MODES = (
     parse_mode("mixed", "*.t=minimal"),
     parse_mode("minimal", "*.t=full"),
 )
+SETTINGS = Settings(reads_max=4)
 GRAVES_MAX = 2
 CATALOG = "tcp://catalog:26000"
 EPOCH_0 = 1_700_000_000_000_000
 
 
+MetastoreRequest = Poll | Read | ReadNames
+
+
 class CatalogProcess:
-    """catalogd and its store; ``life`` grows with each start."""
+    """catalogd and its store; ``life`` grows with each start.
+
+    ``performing``: each is called with every effect of the core, before it is performed.
+    """
 
     name = "catalogd"
 
-    def __init__(self, world: "Cluster", *, num_topics: int) -> None:
+    def __init__(
+        self, world: "Cluster", *, num_topics: int, settings: Settings = SETTINGS
+    ) -> None:
         self.world = world
+        self.settings = settings
+        self.performing: list[Callable[[Effect], None]] = []
+        self.held: list[MetastoreRequest] = []  # ordered, and not sent until ``release``
+        self._held_kinds: tuple[type, ...] = ()
+        self._is_held: Callable[[MetastoreRequest], bool] = _always
         self.store = SimStore.of(num_topics, epoch=EPOCH_0)
         self.old = self.store.copy()
         self.life = 0
@@ -81,7 +95,7 @@ class CatalogProcess:
             topics,
             starts=self.store.starts,
             window=EventWindow(place, now=world.now) if place else None,
-            settings=Settings(reads_max=4),
+            settings=self.settings,
             policy=policy,
             writes=tuple(self.store.writes.values()),
         )
@@ -98,6 +112,7 @@ class CatalogProcess:
 
     def crash(self) -> None:
         self.alive = False
+        self.held.clear()
         self.world.note("catalogd dies")
 
     def restore(self, store: SimStore) -> None:
@@ -159,9 +174,30 @@ class CatalogProcess:
         """Take what an operator orders; ``ordered`` is told of the answer."""
         self.turn((Requested(peer=b"o/%d" % self.life, message=order),))
 
-    def _perform(self, effect: object) -> None:
+    def hold(
+        self, *kinds: type, where: Callable[[MetastoreRequest], bool] | None = None
+    ) -> None:
+        """From now on, hold requests to the metastore of these ``kinds``, if ``where`` is so."""
+        self._held_kinds, self._is_held = kinds, where or _always
+
+    def release(self) -> None:
+        """Let the metastore answer what is held: it looks now, its answer arrives later."""
+        held, self.held = self.held, []
+        for order in held:
+            self._ask(order, self.life)
+
+    def resume(self) -> None:
+        """Hold no more requests to the metastore; those that are held are answered."""
+        self.hold()
+        self.release()
+
+    def _perform(self, effect: Effect) -> None:
         world = self.world
+        for see in self.performing:
+            see(effect)
         match effect:
+            case Poll() | Read() | ReadNames() if self._is_to_hold(effect):
+                self.held.append(effect)
             case Poll() | Read() | ReadNames():
                 life = self.life
                 world.at(world.rng.uniform(0.001, 0.06), lambda: self._ask(effect, life))
@@ -186,7 +222,10 @@ class CatalogProcess:
                     self.reported(peer, message)
                 self._reply(peer, self.world.frames.write(message))
 
-    def _ask(self, order: Poll | Read | ReadNames, life: int) -> None:
+    def _is_to_hold(self, order: MetastoreRequest) -> bool:
+        return isinstance(order, self._held_kinds) and self._is_held(order)
+
+    def _ask(self, order: MetastoreRequest, life: int) -> None:
         if not self.alive or life != self.life:
             return
         fact = perform(port_of(self.world.metastore), order)
@@ -273,6 +312,10 @@ class CatalogProcess:
         self.world.carry(
             way, peer, frame, lambda got: client.take_service(peer, got), slow_s=slow_s
         )
+
+
+def _always(_request: MetastoreRequest) -> bool:
+    return True
 
 
 def check_withheld(delta: Delta, mode: Mode) -> None:

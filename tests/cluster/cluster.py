@@ -13,11 +13,11 @@ from hashlib import blake2b
 from random import Random
 from typing import Any, Protocol
 
-from topicast.catalog.core import Catalog
+from topicast.catalog.core import Catalog, Settings
 from topicast.catalog.publish.publisher import Publisher
 from topicast.statestore.hub import Hub
 from topicast.subscriber.engine.core import Core
-from topicast.tests.cluster.catalogd import CatalogProcess
+from topicast.tests.cluster.catalogd import SETTINGS, CatalogProcess
 from topicast.tests.cluster.frames import Frames
 from topicast.tests.cluster.hub import HubProcess
 from topicast.tests.cluster.metastore import SimMetastore
@@ -131,6 +131,7 @@ class Cluster:
         faults: bool = False,
         metastore: Any = None,
         num_topics: int = NUM_TOPICS,
+        settings: Settings = SETTINGS,
         check_every: int = 1,
     ) -> None:
         self.rng = rng if rng is not None else Steady()
@@ -153,7 +154,7 @@ class Cluster:
         self.clients: dict[bytes, Client] = {}  # of catalogd, by how their connections begin
         self.metastore = SimMetastore(self.rng) if metastore is None else metastore
         self.hubs = [HubProcess(self, number) for number in range(hubs)]
-        self.catalogd = CatalogProcess(self, num_topics=num_topics)
+        self.catalogd = CatalogProcess(self, num_topics=num_topics, settings=settings)
         self.readers = [ReaderProcess(self, *one) for one in enumerate(setups)]
 
     def client(self, place: bytes) -> Client:

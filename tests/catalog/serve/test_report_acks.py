@@ -8,7 +8,7 @@ from topicast.catalog.ingest.reports import LEASE_S
 from topicast.catalog.serve import report_acks as module
 from topicast.catalog.serve.report_acks import BURST, WRITES_PER_S, addresses
 from topicast.catalog.serve.sync import WAIT_S_MAX
-from topicast.tests.catalog.core import TURN_S, Core, loaded
+from topicast.tests.cluster.alone import TURN_S, Alone, loaded
 from topicast.topics.wire.messages import (
     INTENT,
     SOURCE_REPORTS,
@@ -31,13 +31,13 @@ def report(
     return Report(request=request, driver=DRIVER, metastore=metastore, settled=0, writes=writes)
 
 
-def told(core: Core) -> Reported:
+def told(core: Alone) -> Reported:
     (answer,) = core.replies()
     assert isinstance(answer, Reported)
     return answer
 
 
-def refused(core: Core) -> Refused:
+def refused(core: Alone) -> Refused:
     (answer,) = core.replies()
     assert isinstance(answer, Refused)
     return answer
@@ -53,7 +53,7 @@ def test_report_is_answered_behind_its_commit() -> None:
     answer = told(core)
     (verdict,) = answer.verdicts
     (transaction,) = commit.transactions
-    assert (answer.request, answer.epoch, answer.start) == (7, 1, 7)
+    assert (answer.request, answer.epoch, answer.start) == (7, *core.catalog.position)
     assert (verdict.topic, verdict.version) == (transaction.topic, transaction.to_version)
     assert transaction.source == SOURCE_REPORTS
     assert [row.number for row in commit.writes] == [1]
@@ -62,14 +62,13 @@ def test_report_is_answered_behind_its_commit() -> None:
 def test_table_that_is_not_known_yet_is_polled_for() -> None:
     """P-REPORT-3: a report may overtake the event of the table that it names."""
     core = loaded()
-    core.hold = lambda effect: isinstance(effect, Poll)
+    core.catalogd.hold(Poll)
     core.turn(2)
     core.create("d", "new")
     core.ask(report("d.new"))
     core.turn(3)
     assert core.replies() == [], "the poll that runs began before the question"
-    core.hold = lambda _effect: False
-    core.release()
+    core.catalogd.resume()
     core.turn(20)
     (verdict,) = told(core).verdicts
     assert verdict.problem == ""
@@ -85,7 +84,7 @@ def test_table_that_no_poll_brings_is_said_to_be_unknown() -> None:
 
 
 def test_without_events_nothing_is_waited_for() -> None:
-    core = Core(polling_interval_s=0.0)
+    core = Alone(polling_interval_s=0.0)
     core.create_database("d")
     core.turn(5)
     core.ask(report("d.none"))
@@ -149,7 +148,7 @@ def test_intent_lapses_by_time_alone() -> None:
 
 
 def test_report_before_the_names_are_read_is_put_off() -> None:
-    core = Core()
+    core = Alone()
     core.ask(report("d.t"))
     core.turn()
     assert refused(core).code == "STARTING"
@@ -158,13 +157,14 @@ def test_report_before_the_names_are_read_is_put_off() -> None:
 @pytest.mark.parametrize("theirs", ["", "thrift://other:9083", "thrift://hms:9084"])
 def test_report_of_another_metastore_is_refused(theirs: str) -> None:
     """P-REPORT-5."""
-    core = loaded_of("thrift://hms:9083,thrift://hms2:9083")
+    core = loaded(metastore="thrift://hms:9083,thrift://hms2:9083")
+    before = core.catalog.version_log.versions()
     core.ask(report("d.t", metastore=theirs))
     core.turn()
     answer = refused(core)
     assert answer.code == "METASTORE"
     assert "thrift://hms:9083" in answer.message
-    assert core.committed == []
+    assert core.catalog.version_log.versions() == before
 
 
 @pytest.mark.parametrize(
@@ -172,19 +172,10 @@ def test_report_of_another_metastore_is_refused(theirs: str) -> None:
 )
 def test_one_common_address_makes_it_the_same_metastore(theirs: str) -> None:
     """P-REPORT-5."""
-    core = loaded_of("thrift://hms:9083,thrift://hms2:9083")
+    core = loaded(metastore="thrift://hms:9083,thrift://hms2:9083")
     core.ask(report("d.t", metastore=theirs))
     core.turn()
     told(core)
-
-
-def loaded_of(uris: str) -> Core:
-    core = Core(uris=uris)
-    core.create_database("d")
-    core.create("d", "t")
-    core.turn(20)
-    core.committed.clear()
-    return core
 
 
 def test_loopback_has_one_name() -> None:
@@ -197,7 +188,7 @@ def test_loopback_has_one_name() -> None:
     assert addresses(" , ") == frozenset()
 
 
-def flood(core: Core, writes: int, request: int) -> Message:
+def flood(core: Alone, writes: int, request: int) -> Message:
     core.ask(report(*["d.t"] * writes, request=request, number=request * writes))
     core.turn()
     (answer,) = core.replies()
@@ -243,7 +234,7 @@ def test_rates_are_remembered_of_the_drivers_that_reported_last(
 
 def test_reports_that_wait_too_long_are_answered() -> None:
     core = loaded()
-    core.hold = lambda effect: isinstance(effect, Poll)
+    core.catalogd.hold(Poll)
     core.ask(report("d.none"))
     core.turn(int(WAIT_S_MAX / TURN_S) + 5)
     assert told(core).verdicts[0].problem.startswith("NO_OBJECT")

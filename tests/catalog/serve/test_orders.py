@@ -1,0 +1,514 @@
+"""Orders: refused before anything is changed, or carried out, and answered when it is done."""
+
+import pytest
+
+from topicast.catalog.ingest.loader import READS_KEPT
+from topicast.catalog.ingest.poller import Poll
+from topicast.catalog.ingest.reads import Read, ReadNames
+from topicast.catalog.publish.modes import Mode, parse_mode
+from topicast.catalog.serve import admin
+from topicast.catalog.serve.admin import JOBS_MAX, STALLED_S_MAX
+from topicast.tests.cluster.alone import PEER, Alone, loaded, part
+from topicast.topics.entries import STUB, TOMBSTONE, Entry
+from topicast.topics.errors import SourceError
+from topicast.topics.objects.names import table_key
+from topicast.topics.wire.messages import (
+    SELECT_BLOCKS,
+    SOURCE_ORDERS,
+    Bye,
+    Inspected,
+    Order,
+    Pull,
+    Pulled,
+    Refused,
+)
+
+# mode
+
+
+REQUEST = 9
+REFRESH = Order(request=REQUEST, who="ann", order="refresh", arguments=("d.t",))
+
+
+def quiet(count: int = 1) -> Alone:
+    """Return a catalogd without events that has read so many tables: ``d.t``, ``d.t1``, …"""
+    return loaded(*(f"t{number or ''}" for number in range(count)), polling_interval_s=0.0)
+
+
+def refused(core: Alone, order: str, *arguments: str) -> tuple[str, str]:
+    versions = core.catalog.version_log.versions()
+    answer = core.order(order, *arguments)
+    assert isinstance(answer, Refused)
+    assert core.catalog.version_log.versions() == versions, "nothing changed"
+    return answer.code, answer.message
+
+
+def tables_done(core: Alone, *words: str, turns: int = 6) -> int:
+    """Order something, and return of how many tables it is said to be done."""
+    answer = core.order(*words, turns=turns)
+    assert isinstance(answer, dict)
+    assert answer["failed"] == 0
+    return answer["tables"]
+
+
+def entry(core: Alone) -> Entry:
+    found = core.catalog.tables.entry(("d", "t"))
+    assert found is not None
+    return found
+
+
+def test_mode_is_shown() -> None:
+    core = loaded()
+    assert core.order("mode") == {
+        "mode": "mixed",
+        "overrides": "",
+        "offers": "none, minimal, full",
+        "topics_to_backfill": 0,
+    }
+    assert core.orders_given == []
+
+
+def test_mode_is_turned_and_stored_with_who_did_it() -> None:
+    core = loaded()
+    answer = core.order("mode", "minimal", "a.*=full", turns=1)
+    assert isinstance(answer, dict)
+    assert (answer["mode"], answer["overrides"]) == ("minimal", "a.*=full")
+    assert core.policies[-1].mode == parse_mode("minimal", "a.*=full")
+    (row,) = core.orders_given
+    assert (row.who, row.order, row.object) == ("ann@host", "mode", "minimal a.*=full")
+    core.order("mode", "full")
+    assert core.catalog.backfill.mode == parse_mode("full", "a.*=full"), "they stay if not named"
+    core.order("mode", "full", "")
+    assert core.catalog.backfill.mode == Mode("full")
+
+
+@pytest.mark.parametrize(
+    ("order", "arguments", "said"),
+    [
+        ("mode", ("most",), "catalog_topic_mode='most' is not valid: full, mixed or minimal"),
+        ("mode", ("full", "a=full"), "'a=full'"),
+        ("mode", ("full", "", ""), "a mode and its overrides"),
+        ("drivers", ("maybe",), "drivers cannot be 'maybe': off, dry-run, on"),
+        ("drivers", ("off", ""), "1 to 200 characters"),
+        ("drivers", ("off", "a", "b"), "a state and a pattern"),
+        ("explode", (), "no order 'explode': drivers, mode, invalidate, refresh"),
+        ("refresh", ("d.t", "d.u"), ""),
+        ("refresh", ("d.t", "data", "data"), ""),
+        ("refresh", ("", "data"), ""),
+        ("invalidate", ("d.t", "data"), ""),
+    ],
+)
+def test_order_that_is_none_is_refused_and_nothing_changes(
+    order: str, arguments: tuple[str, ...], said: str
+) -> None:
+    """P-ORDER-1."""
+    core = loaded()
+    code, message = refused(core, order, *arguments)
+    assert (code, said in message) == ("ORDER", True)
+    assert (core.policies, core.orders_given) == ([], [])
+
+
+def test_mode_minimal_loads_only_what_is_asked_for() -> None:
+    core = loaded()
+    core.order("mode", "minimal")
+    core.order("invalidate", "d.t")
+    core.turn(20)
+    assert not core.is_loaded()
+    core.ask(Pull(request=4, db="d", table="t", selector=SELECT_BLOCKS, credit=1 << 20))
+    core.turn(10)
+    (answer,) = core.replies()
+    assert isinstance(answer, Pulled)
+    assert len(answer.entries) == 2
+    assert core.is_loaded()
+
+
+def test_mode_that_withholds_no_more_loads_what_was_left_out() -> None:
+    core = loaded()
+    core.order("mode", "mixed", "d.*=minimal")
+    core.order("invalidate", "d.t")
+    core.order("mode", "mixed", "")
+    core.turn(20)
+    assert core.is_loaded()
+
+
+def test_mode_minimal_stops_what_is_being_loaded_in_the_background() -> None:
+    core = Alone(reads_max=READS_KEPT + 1)
+    core.catalogd.hold(Read)
+    core.create_database("d")
+    core.create("d", "t")
+    core.turn(10)
+    core.catalog.loader.load(("d", "later"))
+    core.turn(10)
+    assert core.catalog.loader.tables_left == 1, "one read at a time, which is under way"
+    core.order("mode", "minimal", turns=1)
+    assert core.catalog.loader.tables_left == 0
+
+
+# drivers
+
+
+def test_rules_for_drivers_are_kept_in_the_namespace_with_who_ordered_them() -> None:
+    """P-RULES-1."""
+    core = loaded()
+    version = core.catalog.namespace.version
+    assert core.order("drivers") == {}
+    assert core.order("drivers", "off", "etl-*", turns=1) == {"etl-*": "off"}
+    assert list(core.order("drivers", "dry-run", "web")) == ["etl-*", "web"], "the newest last"
+    assert core.order("drivers") == {"etl-*": "off", "web": "dry-run"}
+    assert core.catalog.namespace.version == version + 2
+    assert core.published[-1].source == SOURCE_ORDERS
+    assert [(row.who, row.order, row.object) for row in core.orders_given] == [
+        ("ann@host", "drivers", "off etl-*"),
+        ("ann@host", "drivers", "dry-run web"),
+    ]
+    assert core.order("drivers", "on") == {}
+    assert core.published[-1].entries[0].kind == TOMBSTONE
+
+
+def test_rule_that_holds_already_is_no_transaction() -> None:
+    core = loaded()
+    core.order("drivers", "off")
+    versions = core.catalog.version_log.versions()
+    assert core.order("drivers", "off") == {"*": "off"}
+    assert core.catalog.version_log.versions() == versions
+
+
+def test_rules_are_no_database() -> None:
+    """P-RULES-1."""
+    core = loaded()
+    before = core.catalog.namespace.databases()
+    core.order("drivers", "off")
+    assert core.catalog.namespace.databases() == before
+    assert core.catalog.status().databases == len(before)
+    core.order("refresh")
+    core.order("invalidate")
+    core.turn(20)
+    assert core.order("drivers") == {"*": "off"}, "names that are read again leave them"
+
+
+# of what
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("invalidate", "d.none"), "NO_OBJECT"),
+        (("invalidate", "none"), "NO_OBJECT"),
+        (("invalidate", "d.none/ds=1"), "NO_OBJECT"),
+        (("invalidate", "sys.t"), "ORDER"),
+        (("invalidate", "a.b.c"), "ORDER"),
+        (("refresh", "d.none/ds=1"), "NO_OBJECT"),
+        (("refresh", "none"), "NO_OBJECT"),
+        (("refresh", "d.none"), "NO_OBJECT"),
+        (("refresh", "none.t"), "NO_OBJECT"),
+        (("refresh", "d.t/ds"), "ORDER"),
+        (("refresh", "d/ds=1"), "ORDER"),
+        (("refresh", "information_schema"), "ORDER"),
+        (("refresh", "none", "data"), "NO_OBJECT"),
+        (("refresh", "d.none", "data"), "NO_OBJECT"),
+        (("refresh", "none.t", "data"), "NO_OBJECT"),
+        (("refresh", "d.t/ds=9", "data"), "NO_OBJECT"),
+        (("refresh", "d.none/ds=1", "data"), "NO_OBJECT"),
+    ],
+)
+def test_order_for_what_there_is_not_is_refused(words: tuple[str, ...], code: str) -> None:
+    """P-ORDER-1."""
+    found, message = refused(loaded(), *words)
+    assert found == code
+    assert words[1].split("/", maxsplit=1)[0].split(".", maxsplit=1)[0] in message
+
+
+# what goes wrong
+
+
+def test_metastore_that_is_away_is_told_in_time() -> None:
+    core = quiet()
+    core.catalogd.hold(Read)
+    core.ask(REFRESH)
+    core.turn(2)
+    core.wait(STALLED_S_MAX)
+    core.turn(2)
+    (answer,) = core.replies()
+    assert isinstance(answer, Refused)
+    assert answer.code == "SOURCE"
+    assert answer.retry_ms > 0
+    assert core.catalog.dispatcher.waiting == 0
+
+
+def test_listing_that_fails_refuses_the_order() -> None:
+    core = quiet()
+    core.shop.failures.append(SourceError("down"))
+    code, message = refused(core, "invalidate")
+    assert code == "SOURCE"
+    assert "down" in message
+
+
+def test_order_asked_twice_is_obeyed_once() -> None:
+    core = quiet()
+    core.catalogd.hold(Read)
+    for _ in range(2):
+        core.ask(REFRESH)
+    core.turn(2)
+    assert core.catalog.dispatcher.waiting == 1
+    assert len(core.orders_given) == 1
+
+
+def test_who_left_is_not_answered_and_the_order_is_obeyed() -> None:
+    core = quiet()
+    core.add(core.shop.get_table("d", "t"), "3")
+    core.ask(REFRESH)
+    core.ask(Bye(reason="done"))
+    core.turn(10)
+    assert core.replies() == []
+    assert core.partitions() == ["ds=1", "ds=2", "ds=3"]
+
+
+def test_too_many_orders_are_refused_for_a_while() -> None:
+    core = quiet()
+    core.catalogd.hold(Read)
+    for number in range(JOBS_MAX + 1):
+        order = Order(request=number, who="ann", order="refresh", arguments=("d.t",))
+        core.ask(order, peer=PEER if number == JOBS_MAX else b"other")
+    core.turn(2)
+    (answer,) = core.replies()
+    assert isinstance(answer, Refused)
+    assert (answer.code, answer.retry_ms > 0) == ("BUSY", True)
+
+
+def test_order_before_the_names_are_read_is_refused_but_the_mode_is_shown() -> None:
+    core = Alone()
+    core.catalogd.hold(ReadNames)
+    assert refused(core, "refresh")[0] == "STARTING"
+    assert isinstance(core.order("mode"), dict)
+
+
+# invalidate
+
+
+def test_invalidated_table_becomes_a_stub_and_is_loaded_again() -> None:
+    core = loaded()
+    before = len(core.committed)
+    answer = core.order("invalidate", "D.T", turns=1)
+    assert answer == {"order": "invalidate", "object": "d.t", "tables": 1, "failed": 0}
+    one = core.committed[before]
+    assert one.source == SOURCE_ORDERS
+    assert [(e.key, e.kind) for e in one.entries if e.kind == STUB] == [(table_key("d", "t"), STUB)]
+    assert [change.kind for change in one.changes] == ["unloaded"]
+    core.turn(20)
+    assert core.is_loaded()
+    assert core.partitions() == ["ds=1", "ds=2"]
+    assert [(row.order, row.object) for row in core.orders_given] == [("invalidate", "d.t")]
+
+
+def test_invalidated_table_shows_what_no_event_told() -> None:
+    core = quiet()
+    core.add(core.shop.get_table("d", "t"), "3")
+    core.order("invalidate", "d.t")
+    core.turn(20)
+    assert core.partitions() == ["ds=1", "ds=2", "ds=3"]
+
+
+def test_read_that_began_before_an_invalidation_is_not_published_after_it() -> None:
+    """The load fence."""
+    core = quiet()
+    core.catalogd.hold(Read)
+    core.order("invalidate", "d.t", turns=2)
+    core.catalogd.release()  # has seen two partitions
+    core.add(core.shop.get_table("d", "t"), "3")
+    core.ask(Order(request=REQUEST, who="ann", order="invalidate", arguments=("d.t",)))
+    core.turn(2)
+    core.catalogd.resume()
+    core.turn(10)
+    assert core.partitions() == ["ds=1", "ds=2", "ds=3"]
+
+
+def test_table_that_is_loading_is_forgotten_too() -> None:
+    core = quiet()
+    core.catalog.loader.begin_chunked_load(("d", "t"), ("ds=1",))
+    core.catalogd.hold(Read)
+    core.order("invalidate", "d.t", turns=1)
+    assert not core.catalog.loader.is_loading(("d", "t"))
+
+
+def test_everything_is_invalidated_some_tables_a_turn_and_the_names_are_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(admin, "TABLES_PER_STEP_MAX", 3)
+    core = quiet(7)
+    core.create_database("new")
+    core.create("new", "x")
+    core.shop.drop_table("d", "t1", False)
+    before = len(core.committed)
+    answer = core.order("invalidate", turns=20)
+    assert answer == {"order": "invalidate", "object": "", "tables": 7, "failed": 0}
+    unloaded = [c for one in core.committed[before:] for c in one.changes if c.kind == "unloaded"]
+    assert len(unloaded) == 7
+    assert core.tables("new") == ["x"]
+    assert "t1" not in core.tables()
+
+
+def test_database_alone_is_invalidated() -> None:
+    core = quiet()
+    core.create_database("e")
+    core.create("e", "t")
+    core.order("refresh")
+    before = len(core.committed)
+    core.order("invalidate", "e")
+    objects = {c.object for one in core.committed[before:] for c in one.changes}
+    assert objects == {"e.t"}
+
+
+def test_dropped_database_goes_with_its_tables() -> None:
+    core = quiet()
+    core.shop.drop_database("d", False, True)
+    assert core.order("invalidate")["failed"] == 0  # type: ignore[index]
+    assert core.catalog.namespace.databases() == ("default",)
+    assert core.catalog.tables.of_database("d") == ()
+
+
+# refresh
+
+
+@pytest.mark.parametrize(("held", "events"), [(Read, False), (Poll, True)], ids=["read", "fence"])
+def test_refreshed_table_is_read_again_before_the_answer(held: type, events: bool) -> None:
+    """P-ORDER-2: with events, what was read is published after the next poll."""
+    core = loaded() if events else quiet()
+    core.catalogd.hold(held)
+    core.turn(2)
+    core.add(core.shop.get_table("d", "t"), "3")
+    core.ask(REFRESH)
+    core.turn(6)
+    assert core.replies() == []
+    core.catalogd.resume()
+    core.turn(4)
+    assert [type(answer) for answer in core.replies()] == [Inspected]
+    assert core.partitions() == ["ds=1", "ds=2", "ds=3"]
+
+
+@pytest.mark.parametrize("order", ["refresh", "invalidate"])
+def test_refreshed_partition_is_read_alone(order: str) -> None:
+    """Nothing else of its table is forgotten, either."""
+    core = quiet()
+    table = core.shop.get_table("d", "t")
+    changed = [part(table, value, note="new") for value in ("1", "2")]
+    core.shop.alter_partitions("d", "t", changed)
+    reads = len([e for e in core.effects if isinstance(e, Read)])
+    answer = core.order(order, "d.t/ds=1")
+    assert answer == {"order": order, "object": "d.t/ds=1", "tables": 1, "failed": 0}
+    assert core.is_loaded()
+    (read,) = [e for e in core.effects if isinstance(e, Read)][reads:]
+    assert read.requests[0].names == ("ds=1",)
+    assert not read.requests[0].obj
+
+
+@pytest.mark.parametrize("order", ["refresh", "invalidate"])
+@pytest.mark.parametrize("name", ["ds=0", "ds=9", "hour=1"])
+def test_partition_that_is_nowhere_is_no_object_and_changes_nothing(name: str, order: str) -> None:
+    found = refused(quiet(), order, f"d.t/{name}")
+    assert found == ("NO_OBJECT", f"no such object: d.t/{name}")
+
+
+def test_table_that_no_event_told_of_is_found_by_its_name() -> None:
+    core = quiet()
+    core.create_database("new")
+    core.create("new", "x")
+    assert tables_done(core, "refresh", "new.x") == 1
+    assert core.tables("new") == ["x"]
+
+
+# data that has changed
+
+
+@pytest.mark.parametrize(
+    ("named", "noted"), [("d.t", "d.t"), ("D.T/ds=1", "d.t/ds=1"), ("d", "d.t")]
+)
+def test_changed_data_of_what_is_known_raises_its_data_version_and_reads_nothing(
+    named: str, noted: str
+) -> None:
+    """P-ORDER-3."""
+    core = quiet()
+    before, reads, commits = entry(core), len(core.reads), len(core.committed)
+    answer = core.order("refresh", named, "data")
+    assert isinstance(answer, dict)
+    assert (answer["tables"], answer["failed"]) == (1, 0)
+    (one,) = core.committed[commits:]
+    assert (one.source, [row.object for row in one.changes]) == (SOURCE_ORDERS, [noted])
+    after = entry(core)
+    assert after.data_version == after.version == before.version + 1
+    assert (after.schema_version, after.value) == (before.schema_version, before.value)
+    assert len(core.reads) == reads
+    assert [row.object for row in core.orders_given] == [f"{answer['object']} data"]
+
+
+def test_changed_data_of_a_database_is_that_of_every_table_some_a_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(admin, "TABLES_PER_STEP_MAX", 3)
+    core = quiet(7)
+    core.create_database("e")
+    core.create("e", "t")
+    core.order("refresh", "e.t")
+    before = len(core.committed)
+    assert tables_done(core, "refresh", "d", "data") == 7
+    changed = [row.object for one in core.committed[before:] for row in one.changes]
+    assert sorted(changed) == sorted(f"d.t{number or ''}" for number in range(7))
+
+
+def test_changed_data_of_what_is_not_known_yet_is_looked_for_first() -> None:
+    core = quiet()
+    core.add(core.shop.get_table("d", "t"), "3")
+    assert tables_done(core, "refresh", "d.t/ds=3", "data") == 1
+    assert core.partitions() == ["ds=1", "ds=2", "ds=3"]
+    core.create_database("new")
+    core.create("new", "x")
+    assert tables_done(core, "refresh", "new.x", "data") == 1
+    core.add(core.create("new", "y", "ds"), "1")
+    assert core.order("refresh", "new.y/ds=1", "data")["object"] == "new.y"  # type: ignore[index]
+    assert core.partitions("new", "y") == ["ds=1"]
+    core.create_database("newer")
+    assert tables_done(core, "refresh", "newer", "data") == 0
+    assert core.catalog.namespace.databases() == ("d", "default", "new", "newer")
+
+
+def test_refreshed_table_has_other_data_and_a_dropped_one_is_gone() -> None:
+    core = quiet()
+    before = entry(core)
+    assert tables_done(core, "refresh", "d.t") == 1
+    after = entry(core)
+    assert after.data_version == after.version > before.version, "its data may have changed"
+    assert after.schema_version == before.schema_version
+    core.shop.drop_table("d", "t", False)
+    answer = core.order("refresh", "d.t")
+    assert isinstance(answer, Refused)
+    assert (answer.code, answer.message) == ("NO_OBJECT", "no such object: d.t")
+    assert core.tables() == []
+
+
+def test_everything_is_refreshed_a_few_tables_at_a_time() -> None:
+    core = quiet(20)
+    core.create("d", "later")
+    core.shop.drop_table("d", "t1", False)
+    core.add(core.shop.get_table("d", "t2"), "3")
+    before = core.catalog.tables.entry(("d", "t3"))
+    assert tables_done(core, "refresh", turns=30) == 21
+    assert "later" in core.tables()
+    assert "t1" not in core.tables()
+    assert core.partitions("d", "t2") == ["ds=1", "ds=2", "ds=3"]
+    assert core.catalog.tables.entry(("d", "t3")) == before, "what is as it was is not told"
+
+
+def test_refresh_of_a_database_reads_only_what_is_held() -> None:
+    core = quiet()
+    core.order("mode", "minimal")
+    core.order("invalidate", "d.t")
+    assert tables_done(core, "refresh", "d") == 0
+    assert not core.is_loaded()
+
+
+def test_order_for_a_table_that_cannot_be_read_is_refused_with_the_reason() -> None:
+    core = quiet()
+    core.shop.unreadable["t"] = "it is corrupt"
+    answer = core.order("refresh", "d.t", turns=60)
+    assert isinstance(answer, Refused)
+    assert answer.code == "SOURCE"
+    assert "it is corrupt" in answer.message

@@ -1,0 +1,235 @@
+"""Requests of the catalog service are answered once, in time, and after the commit."""
+
+from dataclasses import replace
+
+from hmsclient.genthrift.hive_metastore.ttypes import (
+    FireEventRequest,
+    FireEventRequestData,
+    InsertEventRequestData,
+)
+
+from topicast.catalog.ingest.event_window import POLL_EVENTS_MAX
+from topicast.catalog.ingest.poller import Poll
+from topicast.catalog.ingest.reads import Read, ReadNames
+from topicast.tests.cluster.alone import Alone, cold, loaded
+from topicast.tests.cluster.catalogd import EPOCH_0
+from topicast.topics.bulk import STREAMS_PER_PEER_MAX
+from topicast.topics.errors import SourceError
+from topicast.topics.sharding import table_topic
+from topicast.topics.wire.messages import (
+    SELECT_BLOCKS,
+    SELECT_TABLE,
+    Bye,
+    Cancel,
+    Compare,
+    Compared,
+    Inspect,
+    Inspected,
+    Join,
+    Message,
+    Pull,
+    Pulled,
+    Refused,
+    Sync,
+    Synced,
+)
+
+PULL = Pull(request=4, db="d", table="t", selector=SELECT_TABLE, credit=1 << 20)
+
+
+def refused(core: Alone) -> Refused:
+    (answer,) = core.replies()
+    assert isinstance(answer, Refused)
+    return answer
+
+
+def test_pull_before_the_names_are_read_is_refused_for_a_while() -> None:
+    core = Alone()
+    core.catalogd.hold(ReadNames)
+    core.turn(2)
+    core.ask(Pull(request=4, db="d", table="t", selector=SELECT_TABLE, credit=1))
+    core.turn()
+    answer = refused(core)
+    assert (answer.code, answer.request, answer.retry_ms > 0) == ("STARTING", 4, True)
+
+
+def test_pull_of_a_table_that_never_comes_is_refused_in_time() -> None:
+    core = cold()
+    core.catalogd.hold(Read)
+    core.ask(PULL)
+    core.wait(62.0)
+    assert refused(core).code == "LOADING"
+
+
+def test_sync_waits_for_a_poll_that_begins_after_it() -> None:
+    """P-SYNC-1. Given a poll under way, when sync is asked, that poll's answer is not enough."""
+    core = loaded()
+    core.catalogd.hold(Poll)
+    core.turn(6)
+    assert [type(order) for order in core.catalogd.held] == [Poll]
+    core.catalogd.release()  # has read the events
+    core.create("d", "u")
+    core.ask(Sync(request=9))
+    core.turn(2)
+    assert core.replies() == []
+    core.catalogd.resume()
+    core.turn(6)
+    (answer,) = core.replies()
+    assert isinstance(answer, Synced)
+    assert answer.event_id == core.shop.current_event_id()
+    assert "u" in core.tables()
+    assert answer.versions == core.catalog.version_log.versions()
+
+
+def test_sync_is_answered_only_when_its_events_are_published() -> None:
+    """P-SYNC-1."""
+    core = loaded()
+    core.catalogd.hold(Read)
+    core.create("d", "u")
+    core.ask(Sync(request=9))
+    core.turn(12)
+    assert core.replies() == []
+    core.catalogd.resume()
+    core.turn(12)
+    assert [type(one) for one in core.replies()] == [Synced]
+
+
+def test_sync_waits_for_events_that_one_poll_could_not_bring() -> None:
+    """P-SYNC-1. Given one event more than a poll asks for, it is not answered without that."""
+    core = loaded()
+    data = FireEventRequestData(InsertEventRequestData(filesAdded=[]))
+    for _ in range(POLL_EVENTS_MAX - core.shop.current_event_id()):
+        core.shop.fire_listener_event(FireEventRequest(True, data, "d", "t", ["1"]))
+    core.create("d", "u")
+    core.ask(Sync(request=9))
+    core.turn(20)
+    (answer,) = core.replies()
+    assert isinstance(answer, Synced)
+    assert answer.event_id == core.shop.current_event_id()
+    assert "u" in core.tables()
+
+
+def test_sync_waits_until_missing_events_are_read_over() -> None:
+    """P-SYNC-1. Given a log that was cleaned, nothing is settled before the names were read."""
+    core = loaded()
+    core.turn(150)  # the window settles
+    core.create("d", "u")
+    core.create("d", "v")
+    core.shop.clean_log(core.shop.current_event_id() - 1)
+    core.catalogd.hold(ReadNames)
+    core.ask(Sync(request=9))
+    core.turn(30)
+    assert core.replies() == []
+    core.catalogd.resume()
+    core.turn(10)
+    assert [type(one) for one in core.replies()] == [Synced]
+    assert core.tables() == ["t", "u", "v"]
+
+
+def test_sync_without_events_is_refused_for_good() -> None:
+    core = loaded(polling_interval_s=0.0)
+    core.ask(Sync(request=9))
+    core.turn()
+    answer = refused(core)
+    assert (answer.code, answer.retry_ms) == ("NO_EVENTS", 0)
+
+
+def test_sync_while_the_metastore_is_away_is_refused_in_time() -> None:
+    core = loaded()
+    core.shop.failures += [SourceError("down")] * 1000
+    core.ask(Sync(request=9))
+    core.wait(62.0)
+    answer = refused(core)
+    assert (answer.code, "down" in answer.message) == ("SOURCE", True)
+
+
+def test_pull_that_is_asked_again_begins_anew() -> None:
+    """P-PULL-4: under credit like a catch-up, and under the same id it begins at its first part."""
+    core = loaded()
+    ask = Pull(request=4, db="d", table="t", selector=SELECT_BLOCKS, credit=0)
+    for request in range(5, 4 + STREAMS_PER_PEER_MAX):
+        core.ask(replace(ask, request=request))
+    core.ask(ask)
+    core.turn(3)
+    assert core.replies() == [], "there is no credit"
+    core.add(core.shop.get_table("d", "t"), "3")
+    core.turn(12)
+    core.ask(replace(ask, credit=1 << 20))
+    core.turn(3)
+    (answer,) = core.replies()
+    assert isinstance(answer, Pulled), "no second stream, of which there would be too many"
+    assert (answer.request, answer.sequence, answer.last) == (4, 0, True)
+    assert answer.topic_version == core.topics[answer.topic].version
+
+
+def test_pull_that_waits_is_answered_once_or_not_at_all_when_it_is_cancelled() -> None:
+    core = cold()
+    core.catalogd.hold(Read)
+    for request in (4, 4, 5):
+        core.ask(replace(PULL, request=request))
+    core.ask(PULL, peer=b"gone")
+    core.ask(Sync(request=6), peer=b"gone")
+    core.ask(Cancel(stream=5))
+    core.ask(Bye(reason="done"), peer=b"gone")
+    core.turn()
+    core.catalogd.resume()
+    core.turn(6)
+    assert [type(one) for one in core.replies()] == [Pulled]
+    assert core.replies(b"gone") == []
+
+
+def compared(core: Alone, version: int, *, epoch: int = EPOCH_0) -> Message:
+    """Return the answer to a claim of ``d.t``'s topic at ``version``."""
+    claimed = ((table_topic("d", "t", 4), version),)
+    core.ask(Compare(request=1, epoch=epoch, start=core.catalog.position[1], versions=claimed))
+    core.turn()
+    (answer,) = core.replies()
+    return answer
+
+
+def test_claim_of_our_lineage_is_accepted_and_another_costs_an_epoch() -> None:
+    """P-START-2 and P-START-3."""
+    core = loaded()
+    start, version = core.catalog.position[1], core.topics[table_topic("d", "t", 4)].version
+    good = compared(core, version)
+    assert isinstance(good, Compared)
+    assert good.accepted
+    impossible = compared(core, version, epoch=1 << 62)
+    assert isinstance(impossible, Refused)
+    assert impossible.code == "CLAIM"
+    assert core.catalog.position == (EPOCH_0, start)
+    bad = compared(core, version + 1)
+    assert isinstance(bad, Compared)
+    assert not bad.accepted
+    assert core.catalog.position == (EPOCH_0 + 1, start)
+    assert {topic.epoch for topic in core.topics.values()} == {EPOCH_0 + 1}
+
+
+def test_inspection_tells_tables_of_facts_and_refuses_others() -> None:
+    core = loaded()
+    for what in ("status", "topics", "nonsense"):
+        core.ask(Inspect(request=3, what=what))
+    core.turn()
+    status, topics, refused = core.replies()
+    assert isinstance(status, Inspected)
+    assert dict(status.rows)["databases"] == 2
+    assert isinstance(topics, Inspected)
+    assert len(topics.rows) == 5
+    assert isinstance(refused, Refused)
+    assert refused.code == "UNKNOWN"
+
+
+def test_message_that_is_none_of_ours_is_refused() -> None:
+    core = loaded()
+    core.ask(Join(request=3, positions=()))
+    core.ask(Bye(reason="done"))
+    core.turn()
+    assert refused(core).code == "UNEXPECTED"
+
+
+def test_answers_go_to_who_asked() -> None:
+    core = loaded()
+    core.ask(Sync(request=1), peer=b"a")
+    core.ask(Sync(request=2), peer=b"b")
+    core.turn(6)
+    assert [peer for peer, _ in core.answers] == [b"a", b"b"]
