@@ -53,22 +53,22 @@ def test_nothing_is_committed_as_read_before_its_events_are_published() -> None:
     core.catalogd.hold(Read)
     core.create("d", "u")
     core.turn(6)
-    assert core.catalogd.store.place.last_id < core.shop.current_event_id()
+    assert core.catalogd.store.place.last_id < core.metastore.current_event_id()
     core.catalogd.resume()
     core.turn(6)
-    assert core.catalogd.store.place.last_id == core.shop.current_event_id()
+    assert core.catalogd.store.place.last_id == core.metastore.current_event_id()
 
 
 def test_partition_is_added_by_one_small_transaction_and_dropped() -> None:
     core = loaded()
     before = len(core.committed)
-    core.add(core.shop.get_table("d", "t"), "3")
+    core.add(core.metastore.get_table("d", "t"), "3")
     core.turn(6)
     (one,) = core.committed[before:]
     assert [entry.key.count(b"\1") for entry in one.entries] == [1]
     assert one.source == SOURCE_EVENTS
     assert core.partitions() == ["ds=1", "ds=2", "ds=3"]
-    core.shop.drop_partition("d", "t", ["1"], False)
+    core.metastore.drop_partition("d", "t", ["1"], False)
     core.turn(6)
     assert core.partitions() == ["ds=2", "ds=3"]
 
@@ -76,12 +76,12 @@ def test_partition_is_added_by_one_small_transaction_and_dropped() -> None:
 def test_event_that_overtakes_a_read_makes_it_be_read_again() -> None:
     """Given a read under way, when its partition changes again, the first answer is not shown."""
     core = loaded()
-    table, before = core.shop.get_table("d", "t"), len(core.committed)
+    table, before = core.metastore.get_table("d", "t"), len(core.committed)
     core.catalogd.hold(Read)
-    core.shop.alter_partitions("d", "t", [part(table, "1", rev="1")])
+    core.metastore.alter_partitions("d", "t", [part(table, "1", rev="1")])
     core.turn(6)
     core.catalogd.release()  # has seen rev 1
-    core.shop.alter_partitions("d", "t", [part(table, "1", rev="2")])
+    core.metastore.alter_partitions("d", "t", [part(table, "1", rev="2")])
     core.turn(4)
     assert core.committed[before:] == []
     core.catalogd.resume()
@@ -92,7 +92,7 @@ def test_event_that_overtakes_a_read_makes_it_be_read_again() -> None:
 def test_recreated_table_is_another_incarnation_even_within_one_poll() -> None:
     core = loaded()
     first = held(core).incarnation
-    core.shop.drop_table("d", "t", False)
+    core.metastore.drop_table("d", "t", False)
     core.create("d", "t", "ds")
     core.turn(6)
     record = core.catalog.namespace.find(("d", "t"))
@@ -104,15 +104,15 @@ def test_recreated_table_is_another_incarnation_even_within_one_poll() -> None:
 def test_rename_and_cascade_are_one_transaction_of_the_namespace_each() -> None:
     core = loaded("t", "u", "w")
     before = len(core.committed)
-    table = core.shop.get_table("d", "t")
+    table = core.metastore.get_table("d", "t")
     table.tableName = "v"
-    core.shop.alter_table("d", "t", table)
+    core.metastore.alter_table("d", "t", table)
     core.turn(6)
     assert of_namespace(core, before) == [[("d.t", "dropped"), ("d.v", "created")]]
     assert core.tables() == ["u", "v", "w"]
     assert core.partitions("d", "v") == ["ds=1", "ds=2"]
     before = len(core.committed)
-    core.shop.drop_database("d", True, True)
+    core.metastore.drop_database("d", True, True)
     core.turn(6)
     assert len(of_namespace(core, before)) == 1
     assert core.catalog.namespace.databases() == ("default",)
@@ -137,8 +137,8 @@ def large(monkeypatch: pytest.MonkeyPatch) -> Alone:
 
 def test_partition_that_changes_while_its_table_loads_is_read_again(large: Alone) -> None:
     large.catalogd.release()
-    large.add(large.shop.get_table("d", "t"), "x")
-    large.shop.drop_partition("d", "t", ["01"], False)
+    large.add(large.metastore.get_table("d", "t"), "x")
+    large.metastore.drop_partition("d", "t", ["01"], False)
     large.turn()
     assert held(large).partitions == LOADING
     large.catalogd.resume()
@@ -158,7 +158,7 @@ def test_table_that_was_loading_at_a_crash_is_loaded_again(large: Alone) -> None
 
 def test_metastore_that_is_back_is_followed_again() -> None:
     core = loaded()
-    core.shop.failures += [SourceError("down")] * 3
+    core.metastore.failures += [SourceError("down")] * 3
     core.create("d", "u")
     core.turn(3)
     assert core.catalog.counts.polls_failed
@@ -169,16 +169,16 @@ def test_metastore_that_is_back_is_followed_again() -> None:
 
 def test_table_that_cannot_be_read_is_withdrawn_and_the_others_go_on() -> None:
     core = loaded()
-    core.shop.unreadable["t"] = "corrupt"
-    table = core.shop.get_table("d", "t")
+    core.metastore.unreadable["t"] = "corrupt"
+    table = core.metastore.get_table("d", "t")
     table.sd.cols = table.sd.cols[:1]
-    core.shop.alter_table("d", "t", table)
+    core.metastore.alter_table("d", "t", table)
     core.create("d", "u")
     core.turn(100)
     assert core.catalog.counts.withdrawn
     assert core.catalog.tables.value(("d", "t")) is None
     assert core.tables() == ["t", "u"]
-    core.shop.unreadable.clear()
+    core.metastore.unreadable.clear()
     core.wait(60.0)
     assert core.is_loaded()
 
@@ -187,7 +187,7 @@ def test_failed_listing_is_tried_again() -> None:
     core = Alone()
     core.catalogd.hold(ReadNames)
     core.turn(2)
-    core.shop.failures.append(SourceError("down"))
+    core.metastore.failures.append(SourceError("down"))
     core.catalogd.release()
     core.turn(4)
     assert core.catalogd.held == []
@@ -202,7 +202,7 @@ def test_cleaned_log_makes_everything_be_read_again() -> None:
     core.turn(150)  # the window settles
     core.create("d", "u")
     core.create("d", "v")
-    core.shop.clean_log(core.shop.current_event_id() - 1)
+    core.metastore.clean_log(core.metastore.current_event_id() - 1)
     core.turn(8)
     assert core.catalog.counts.gaps == 1
     assert core.tables() == ["t", "u", "v"]
@@ -241,7 +241,7 @@ def test_doubled_event_ids_lose_nothing() -> None:
     core = loaded()
     core.create("d", "u")
     core.turn(6)
-    core.shop.double_ids(1)
+    core.metastore.double_ids(1)
     core.create("d", "v")
     core.turn(6)
     assert core.tables() == ["t", "u", "v"]
@@ -252,7 +252,7 @@ def test_refused_read_is_told_apart_from_a_metastore_that_is_away() -> None:
     core.create("d", "u")
     core.catalogd.hold(Read)
     core.turn(6)
-    core.shop.failures.append(SourceRefused("no"))
+    core.metastore.failures.append(SourceRefused("no"))
     core.catalogd.resume()
     core.turn(20)
     assert core.catalog.counts.reads_failed == 1
@@ -262,19 +262,19 @@ def test_refused_read_is_told_apart_from_a_metastore_that_is_away() -> None:
 def test_metastore_that_refuses_everything_withdraws_nothing() -> None:
     """Given a change whose read is refused, as polls are, then what was held stays until later."""
     core = loaded()
-    table = core.shop.get_table("d", "t")
+    table = core.metastore.get_table("d", "t")
     table.parameters["rev"] = "1"
-    core.shop.alter_table("d", "t", table)
+    core.metastore.alter_table("d", "t", table)
     core.catalogd.hold(Read)
     core.turn(6)
     before = core.catalog.version_log.versions()
-    core.shop.failures += [SourceRefused("no")] * 1000
+    core.metastore.failures += [SourceRefused("no")] * 1000
     core.catalogd.resume()
     core.turn(100)
     assert core.catalog.counts.reads_failed > 3
     assert core.catalog.counts.withdrawn == 0
     assert core.catalog.version_log.versions() == before
-    core.shop.failures.clear()
+    core.metastore.failures.clear()
     core.turn(100)
     assert b"rev" in held(core).thrift
     assert core.catalog.counts.withdrawn == 0

@@ -56,7 +56,7 @@ def test_picture_does_not_change_afterwards() -> None:
 
 def test_problem_and_warning_say_what_is_wrong() -> None:
     core = Alone()
-    core.shop.failures.append(SourceError("down"))
+    core.metastore.failures.append(SourceError("down"))
     core.turn()
     status = core.catalog.status()
     assert status.problem.startswith("reading names from the metastore: down; catalogd tries again")
@@ -64,7 +64,7 @@ def test_problem_and_warning_say_what_is_wrong() -> None:
     core.turn(20)
     status = core.catalog.status()
     assert (status.problem, status.warning) == ("", "")
-    core.shop.failures += [SourceError("down"), SourceError("down")]
+    core.metastore.failures += [SourceError("down"), SourceError("down")]
     core.turn(6)
     status = core.catalog.status()
     assert status.problem == ""

@@ -1,4 +1,4 @@
-"""catalogd without hubs and readers: its metastore is in memory, peers send what a test says."""
+"""catalogd without readers: its metastore is in memory, and peers send what a test says."""
 
 from typing import Any
 
@@ -23,20 +23,19 @@ TURN_S = 0.1  # catalogd takes at least one turn in that time
 
 
 class Alone(Cluster):
-    """One catalogd over a metastore in memory, and everything that left its core.
+    """One catalogd over a metastore in memory, everything that left its core, and its hubs.
 
     ``ask`` puts a request of a peer into catalogd's next turn, ``replies`` returns its answers.
     """
 
     name = "peers"
 
-    def __init__(self, **settings: object) -> None:
-        self.shop = FakeMetastore()
+    def __init__(self, *, hubs: int = 0, **settings: object) -> None:
         found: Any = {"reads_max": 16, **settings}
         super().__init__(
             setups=(),
-            hubs=0,
-            metastore=self.shop,
+            hubs=hubs,
+            metastore=FakeMetastore(),
             num_topics=NUM_TOPICS,
             settings=Settings(**found),
         )
@@ -94,15 +93,15 @@ class Alone(Cluster):
     # -- what the metastore's users do
 
     def create_database(self, db: str) -> None:
-        self.shop.create_database(Database(db, "", f"file:/w/{db}", {}))
+        self.metastore.create_database(Database(db, "", f"file:/w/{db}", {}))
 
     def create(self, db: str, name: str, *keys: str) -> Table:
         table = make_table(db, name, location=f"file:/w/{db}/{name}", keys=keys)
-        self.shop.create_table(table)
+        self.metastore.create_table(table)
         return table
 
     def add(self, table: Table, *values: str, **parameters: str) -> None:
-        self.shop.add_partitions([part(table, value, **parameters) for value in values])
+        self.metastore.add_partitions([part(table, value, **parameters) for value in values])
 
     # -- what catalogd holds, and what has left it
 
@@ -160,9 +159,9 @@ class Alone(Cluster):
         return self.catalog.tables.loaded(("d", table))
 
 
-def loaded(*tables: str, **settings: object) -> Alone:
+def loaded(*tables: str, hubs: int = 0, **settings: object) -> Alone:
     """Return a catalogd that has read ``tables`` of database ``d``, else ``d.t``: ds=1 and ds=2."""
-    found = Alone(**settings)
+    found = Alone(hubs=hubs, **settings)
     _create(found, tables or ("t",))
     found.turn(20)
     return found
@@ -172,9 +171,9 @@ def cold(*tables: str) -> Alone:
     """Return a catalogd that knows the names of these tables, and nothing of their content."""
     found = Alone(load_in_background=False)
     _create(found, tables or ("t",))
-    found.shop.clean_log(found.shop.current_event_id())
+    found.metastore.clean_log(found.metastore.current_event_id())
     found.turn(4)
-    found.shop.calls.clear()
+    found.metastore.calls.clear()
     return found
 
 

@@ -50,9 +50,7 @@ class CatalogProcess:
 
     name = "catalogd"
 
-    def __init__(
-        self, world: "Cluster", *, num_topics: int, settings: Settings = SETTINGS
-    ) -> None:
+    def __init__(self, world: "Cluster", *, num_topics: int, settings: Settings = SETTINGS) -> None:
         self.world = world
         self.settings = settings
         self.performing: list[Callable[[Effect], None]] = []
@@ -146,6 +144,8 @@ class CatalogProcess:
                 world.at(world.rng.uniform(0.1, 0.8), self.revive)
             if not self.alive:
                 return
+            for see in self.performing:
+                see(effect)
             self._perform(effect)
         world.check(catalog)
 
@@ -174,9 +174,7 @@ class CatalogProcess:
         """Take what an operator orders; ``ordered`` is told of the answer."""
         self.turn((Requested(peer=b"o/%d" % self.life, message=order),))
 
-    def hold(
-        self, *kinds: type, where: Callable[[MetastoreRequest], bool] | None = None
-    ) -> None:
+    def hold(self, *kinds: type, where: Callable[[MetastoreRequest], bool] | None = None) -> None:
         """From now on, hold requests to the metastore of these ``kinds``, if ``where`` is so."""
         self._held_kinds, self._is_held = kinds, where or _always
 
@@ -193,14 +191,9 @@ class CatalogProcess:
 
     def _perform(self, effect: Effect) -> None:
         world = self.world
-        for see in self.performing:
-            see(effect)
         match effect:
-            case Poll() | Read() | ReadNames() if self._is_to_hold(effect):
-                self.held.append(effect)
             case Poll() | Read() | ReadNames():
-                life = self.life
-                world.at(world.rng.uniform(0.001, 0.06), lambda: self._ask(effect, life))
+                self._request(effect)
             case Commit(transactions=transactions, window=place, policy=policy):
                 self.store.commit(transactions, place)
                 self.store.note(effect.writes, effect.settled)
@@ -222,8 +215,12 @@ class CatalogProcess:
                     self.reported(peer, message)
                 self._reply(peer, self.world.frames.write(message))
 
-    def _is_to_hold(self, order: MetastoreRequest) -> bool:
-        return isinstance(order, self._held_kinds) and self._is_held(order)
+    def _request(self, order: MetastoreRequest) -> None:
+        if isinstance(order, self._held_kinds) and self._is_held(order):
+            self.held.append(order)
+            return
+        life = self.life
+        self.world.at(self.world.rng.uniform(0.001, 0.06), lambda: self._ask(order, life))
 
     def _ask(self, order: MetastoreRequest, life: int) -> None:
         if not self.alive or life != self.life:

@@ -2,19 +2,14 @@
 
 from topicast.catalog.model.versions import Transaction, VersionLog
 from topicast.catalog.publish.backfill import PAUSE_S, STEP_BYTES_MAX, STEP_ENTRIES_MAX, Backfill
-from topicast.catalog.publish.deltas import delta_of
 from topicast.catalog.publish.modes import Mode, Policy, pack_policy, parse_mode, unpack_policy
-from topicast.catalog.publish.publisher import Committed, Received
 from topicast.tests.cluster.alone import Alone, loaded
-from topicast.tests.catalog.hub_world import World
-from topicast.topics.entries import FULL, STUB, VALUE, Entry
+from topicast.topics.entries import Entry
 from topicast.topics.objects.blocks import decode_block
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.topic import Topic
-from topicast.topics.wire import encode
 from topicast.topics.wire.codec import row_bytes
 from topicast.topics.wire.header import DELTA_BYTES_MAX
-from topicast.topics.wire.messages import BULK_CHANNEL, CatchUp, Chunk, Wanted
 
 LEAN, MIXED = Mode("minimal"), Mode("mixed")
 TABLE = table_key("d", "t")
@@ -176,84 +171,3 @@ def test_damaged_block_is_left_out_and_ends_nothing() -> None:
     backfill.change(MIXED)
     (one,) = finish(backfill, version_log)
     assert [entry.key for entry in one.entries] == [TABLE]
-
-
-# With a real hub behind a real publisher
-
-
-class Toggled:
-    """A hub that follows a publisher whose mode is turned."""
-
-    def __init__(self) -> None:
-        self.world = World()
-        self.catalog = self.world.catalog
-        self.version_log = VersionLog(self.catalog.topics)
-        self.backfill = Backfill(self.version_log, Policy())
-        self.world.run(2.0)
-
-    def write(self, *keys: bytes, content: bytes = b"value") -> None:
-        def build(version: int) -> list[Entry]:
-            return [Entry(key, version, version, version, len(content), content) for key in keys]
-
-        self.version_log.write(1, build, source=1, at_us=1)
-        self.publish()
-
-    def publish(self) -> None:
-        published = self.catalog.published
-        published.mode = self.backfill.mode
-        for one in self.version_log.take():
-            epoch, start = published.position
-            delta = delta_of(one, epoch=epoch, start=start, floor=0, sent_us=1, mode=published.mode)
-            fact = Committed(one.topic, one.to_version, encode(delta))
-            for site in self.world.sites:
-                self.world.tell(site, fact)
-        self.world.run(0.5)
-
-    def turn(self, mode: Mode) -> None:
-        self.backfill.change(mode)
-        while self.backfill.deadline is not None:
-            self.backfill.restamp(now=self.backfill.deadline, at_us=1)
-        self.publish()
-
-    def held(self) -> dict[bytes, tuple[int, bytes | None]]:
-        """Return what the hub holds of topic 1: kind and value."""
-        topic = self.world.site.hub.ingest.slots[1].topic
-        return {e.key: (e.kind, e.value) for g in topic.group_ids() for e in topic.rows(g)}
-
-
-def test_hub_keeps_what_it_has_gets_stubs_for_changes_and_values_again_afterwards() -> None:
-    toggled = Toggled()
-    other = table_key("d", "u")
-    toggled.write(TABLE, other)
-    toggled.turn(LEAN)
-    toggled.write(TABLE, content=b"later")
-    assert toggled.held() == {TABLE: (STUB, None), other: (VALUE, b"value")}
-    toggled.turn(MIXED)
-    assert toggled.held() == {TABLE: (VALUE, b"later"), other: (VALUE, b"value")}
-    assert toggled.world.converged(toggled.world.site)
-
-
-def test_hub_that_is_seeded_meanwhile_holds_stubs_and_then_values() -> None:
-    toggled = Toggled()
-    toggled.write(TABLE)
-    toggled.turn(LEAN)
-    toggled.world.restart_hub(toggled.world.site)
-    toggled.world.run(5.0)
-    assert toggled.held() == {TABLE: (STUB, None)}
-    assert toggled.world.site.hub.status(now=toggled.world.now).offers == LEAN.offers
-    toggled.turn(MIXED)
-    assert toggled.held() == {TABLE: (VALUE, b"value")}
-    assert toggled.world.site.hub.status(now=toggled.world.now).offers == MIXED.offers
-
-
-def test_catch_up_of_what_is_withheld_brings_stubs() -> None:
-    toggled = Toggled()
-    toggled.write(TABLE)
-    toggled.turn(LEAN)
-    wanted = Wanted(topic=1, level=FULL, epoch=1000, version=0)
-    asked = Received(BULK_CHANNEL, CatchUp(stream=99, credit=1 << 20, wanted=(wanted,)))
-    world = toggled.world
-    effects = world.site.publisher.handle(asked, now=world.now, now_us=world.now_us)
-    (chunk,) = [e.message for e in effects if isinstance(getattr(e, "message", None), Chunk)]
-    assert [entry.kind for entry in chunk.entries] == [STUB]
-    assert chunk.last, "it is all there is to have"

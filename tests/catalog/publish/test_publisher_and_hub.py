@@ -1,150 +1,216 @@
+"""catalogd and hubs: whatever happens, each hub ends up with what catalogd holds, and no less."""
+
+from random import Random
+
 import pytest
 
-from topicast.tests.catalog.hub_world import NUM_TOPICS, UNACKED_MAX, World
-from topicast.topics.entries import Entry, prefix_tombstone, tombstone
-from topicast.topics.sharding import NAMESPACE, topic_ids
+from topicast.catalog.publish.deltas import UNACKED_MAX
+from topicast.catalog.publish.modes import Mode
+from topicast.catalog.publish.publisher import Received, Send
+from topicast.tests.cluster.alone import Alone, loaded
+from topicast.tests.cluster.catalogd import EPOCH_0
+from topicast.tests.cluster.cluster import Cluster, Order
+from topicast.topics.entries import FULL, STUB, VALUE
+from topicast.topics.follower import LIVE
+from topicast.topics.objects.names import table_key
+from topicast.topics.sharding import table_topic
+from topicast.topics.topic import Topic
+from topicast.topics.wire.messages import BULK_CHANNEL, CatchUp, Chunk, Delta, Wanted
+
+LEAN, MIXED = Mode("minimal"), Mode("mixed")
+T = table_key("d", "t")
+NUMBER = table_topic("d", "t", 4)
 
 
-def value(world: World, number: int, content: bytes = b"v", key: bytes = b"a\0b\0") -> Entry:
-    version = world.catalog.topics[number].version + 1
-    return Entry(key, version, version, version, len(content), content)
+def rows(topic: Topic) -> dict[bytes, tuple[int, bytes | None]]:
+    """Return what a topic holds, without the tombstones that may be deleted at any time."""
+    found = (entry for group in topic.group_ids() for entry in topic.rows(group))
+    return {entry.key: (entry.version, entry.value) for entry in found}
 
 
-def write_something(world: World) -> None:
-    """Commit one random transaction."""
-    rng = world.rng
-    number = rng.choice(topic_ids(NUM_TOPICS))
-    topic = world.catalog.topics[number]
-    group = b"d\0t%d\0" % rng.randrange(3)
-    key = group + rng.choice([b"", b"\x01p", b"\x01q"])
-    entry = value(world, number, rng.randbytes(rng.choice([1, 100, 70_000])), key)
-    kind = rng.random()
-    if kind < 0.1:
-        entry = prefix_tombstone(group, topic.version + 1)
-    elif kind < 0.25:
-        entry = tombstone(key, topic.version + 1)
-    world.commit(number, entry)
-    if kind > 0.97:
-        topic.raise_floor(rng.randint(0, topic.version))
+def holds_everything(world: Cluster, number: int = 0) -> bool:
+    """Return whether a hub holds what catalogd does, and knows it."""
+    published, ingest = world.catalogd.published, world.hubs[number].hub.ingest
+    if (ingest.epoch, ingest.start) != published.position or ingest.seeding:
+        return False
+    return all(
+        ingest.slots[one].topic.version == topic.version
+        and rows(ingest.slots[one].topic) == rows(topic)
+        for one, topic in published.topics.items()
+    )
 
 
-def disturb(world: World) -> None:
-    """Let one random fault happen."""
-    site = world.rng.choice(world.sites)
-    match world.rng.randrange(6):
-        case 0:
-            world.cut(site)
-        case 1:
-            world.restart_hub(site)
-        case 2:
-            site.frozen_until = world.now + world.rng.uniform(0.5, 4)
-        case 3:
-            world.catalog.start(world.catalog.published.position[0])
-            world.restart_catalog()
-        case 4:
-            world.catalog.restore(world.saved)
-            world.restart_catalog()
-        case _:
-            world.saved = world.catalog.saved()
+def held(core: Alone) -> dict[bytes, int]:
+    """Return what the hub holds of the topic of ``d.t``: keys of tables and their kinds."""
+    topic = core.hubs[0].hub.ingest.slots[NUMBER].topic
+    return {e.key: e.kind for g in topic.group_ids() for e in topic.rows(g) if e.key == g}
 
 
-@pytest.mark.parametrize("seed", range(12))
+def change(core: Alone, times: int = 1) -> None:
+    """Have catalogd commit transactions of the topic of ``d.t``."""
+    for number in range(times):
+        core.catalog.tables.raise_data(("d", "t"), partitions=(), source=0, at_us=number)
+        core.step()
+
+
+def cut(core: Alone, hub: str) -> None:
+    """Let nothing that is sent to and by ``hub`` arrive, until ``mend``."""
+    for way in (("catalogd", hub), (hub, "catalogd")):
+        core.orders.append(Order(way, "*", None, hold=True, left=1 << 40))
+
+
+def note_reached(world: Cluster, reached: dict[tuple[str, int, int], tuple[int, int]]) -> None:
+    """Note how far each topic of each hub is; it never goes back while the hub lives."""
+    for process in world.hubs:
+        for number, slot in process.hub.ingest.slots.items():
+            if slot.follower.state is LIVE:
+                topic = (process.name, process.life, number)
+                at = (slot.follower.epoch, slot.follower.version)
+                assert at >= reached.get(topic, (0, 0))
+                reached[topic] = at
+
+
+@pytest.mark.parametrize("seed", range(3))
 def test_hubs_converge_and_never_roll_back_whatever_happens(seed: int) -> None:
-    world = World(seed, hubs=2, loss=0.02)
-    world.saved = world.catalog.saved()
-    while world.now < 120:
-        world.step()
-        if world.rng.random() < 0.1:
-            write_something(world)
-        if world.rng.random() < 0.005:
-            disturb(world)
-    world.loss = 0.0
-    deadline = world.now + 12
-    while world.now < deadline and not all(map(world.converged, world.sites)):
-        world.step()
-    assert all(map(world.converged, world.sites))
+    world = Cluster(Random(seed), (), faults=True, check_every=5)
+    reached: dict[tuple[str, int, int], tuple[int, int]] = {}
+    for _ in range(600):
+        world.run(world.now + 0.1)
+        if world.rng.random() < 0.3:
+            world.metastore.random_write()
+        dice = world.rng.random()
+        if dice < 0.03:
+            victim = world.rng.choice([world.catalogd, *world.hubs])
+            victim.crash()
+            world.at(0.5, victim.revive)
+        elif dice < 0.035:
+            world.catalogd.crash()
+            world.catalogd.restore(world.catalogd.old)
+            world.at(0.5, world.catalogd.revive)
+        note_reached(world, reached)
+    world.faults = False
+    world.catalogd.turn_mode(MIXED)
+    world.run(world.now + 20)
+    assert all(holds_everything(world, number) for number in range(2))
 
 
 def test_hub_that_lacks_nothing_is_sent_next_to_nothing_by_another_start() -> None:
-    world = World()
-    world.run(1)
-    for _ in range(200):
-        number = world.rng.randrange(NUM_TOPICS)
-        world.commit(number, value(world, number, b"x" * 5000, world.rng.randbytes(3) + b"\0b\0"))
-    world.run(1)
-    assert world.converged(world.site)
-    deltas, chunks = len(world.site.told), world.site.hub.counts.chunks
-    world.catalog.start(world.catalog.published.position[0])
-    world.restart_catalog()
-    world.run(2)
-    assert world.converged(world.site)
-    assert world.catalog.minted == 0
-    assert (len(world.site.told), world.site.hub.counts.chunks) == (deltas, chunks)
+    core = loaded(*(f"t{number}" for number in range(40)), hubs=1)
+    assert holds_everything(core)
+    sent = core.record()
+    core.restart()
+    core.turn(20)
+    assert holds_everything(core)
+    assert core.counts["epochs minted"] == 0
+    assert not [message for _, message in sent if isinstance(message, Delta | Chunk)]
 
 
 def test_restarted_hub_is_seeded_by_the_same_versions() -> None:
-    world = World()
-    world.run(1)
-    world.commit(0, value(world, 0))
-    world.restart_hub(world.site)
-    world.run(2)
-    assert world.converged(world.site)
-    assert world.catalog.minted == 0
+    core = loaded(hubs=1)
+    core.hubs[0].crash()
+    core.hubs[0].revive()
+    core.turn(60)
+    assert holds_everything(core)
+    assert core.counts["epochs minted"] == 0
 
 
 def test_old_copy_that_has_grown_past_the_lost_versions_ends_in_a_new_epoch() -> None:
-    world = World(hubs=2)
-    world.run(1)
-    old = world.catalog.saved()
-    world.commit(0, value(world, 0, b"lost"))
-    world.run(1)
-    world.catalog.restore(old)
-    world.restart_catalog()
-    world.commit(0, value(world, 0, b"other"))
-    world.commit(0, value(world, 0, b"later", b"a\0c\0"))
-    world.run(3)
-    assert all(map(world.converged, world.sites))
-    assert world.catalog.minted == 1
-    assert world.catalog.published.position[0] == 1001
+    core = loaded(hubs=2)
+    old = core.catalogd.store.copy()
+    change(core)
+    core.turn(10)
+    core.catalogd.crash()
+    core.catalogd.restore(old)
+    core.catalogd.revive()
+    change(core, 2)
+    core.turn(60)
+    assert all(holds_everything(core, number) for number in range(2))
+    assert core.catalog.position[0] == EPOCH_0 + 1
+    assert core.counts["epochs minted"] == 1
 
 
 def test_frozen_hub_costs_bounded_memory_and_the_other_hub_nothing() -> None:
-    world = World(hubs=2)
-    world.run(1)
-    frozen, other = world.sites
-    frozen.frozen_until = world.now + 1.5
-    for _ in range(2 * UNACKED_MAX):
-        world.commit(0, value(world, 0, b"x" * 1000))
-        if world.rng.random() < 0.02:
-            world.step()
-    assert frozen.publisher.counts.skipped > 0
-    assert len(frozen.to_hub) < UNACKED_MAX + 100
-    assert other.publisher.counts.skipped == 0
-    world.run(0.2)
-    assert world.converged(other)
-    assert not world.converged(frozen)
-    world.run(4)
-    assert world.converged(frozen)
+    core = loaded(hubs=2)
+    core.turn(20)
+    cut(core, "hub-0")
+    frozen, other = core.catalogd.publishers
+    for _ in range(UNACKED_MAX // 50 + 2):
+        change(core, 50)
+        core.wait(0.02)
+    assert frozen.counts.skipped > 0
+    assert other.counts.skipped == 0
+    assert len(core.held) < UNACKED_MAX + 100
+    core.turn(2)
+    assert holds_everything(core, 1)
+    assert not holds_everything(core, 0)
+    core.mend(hold=True)
+    core.turn(60)
+    assert holds_everything(core, 0)
 
 
 def test_hub_frozen_for_five_seconds_is_led_again_when_it_wakes() -> None:
-    world = World()
-    world.run(1)
-    world.site.frozen_until = world.now + 5
-    world.run(5)
-    world.commit(NAMESPACE, value(world, NAMESPACE))
-    assert "WAITING" in world.site.states
-    world.run(2.5)
-    assert world.converged(world.site)
+    core = loaded(hubs=1)
+    cut(core, "hub-0")
+    core.wait(5.0)
+    change(core)
+    assert core.catalogd.publishers[0].counts.reconnects > 1
+    core.mend(hold=True)
+    core.turn(60)
+    assert holds_everything(core)
 
 
 def test_large_transaction_reaches_the_hub_by_catch_up_and_its_readers_as_stubs() -> None:
-    world = World()
-    world.run(1)
-    world.commit(0, value(world, 0))
-    world.commit(0, value(world, 0, b"x" * 70_000))
-    world.run(1)
-    assert world.converged(world.site)
-    told = world.site.told[-1]
-    assert (told.from_version, told.to_version, told.stubbed) == (1, 2, True)
-    assert [(entry.size, entry.value) for entry in told.entries] == [(70_000, None)]
+    core = loaded(hubs=1)
+    core.turn(20)
+    sent = core.record()
+    table = core.metastore.get_table("d", "t")
+    table.parameters["comment"] = Random(1).randbytes(100_000).hex()
+    core.metastore.alter_table("d", "t", table)
+    core.turn(20)
+    assert holds_everything(core)
+    (delta,) = [one for _, one in sent if isinstance(one, Delta)]
+    assert delta.stubbed
+    assert [(entry.key, entry.value) for entry in delta.entries] == [(T, None)]
+    assert delta.entries[0].size > 60_000
+
+
+# what the mode withholds
+
+
+def test_hub_keeps_what_it_has_gets_stubs_for_changes_and_values_again_afterwards() -> None:
+    core = loaded("t", "l", hubs=1)
+    assert table_topic("d", "l", 4) == NUMBER
+    core.order("mode", "minimal")
+    change(core)
+    core.turn(10)
+    assert held(core) == {T: STUB, table_key("d", "l"): VALUE}
+    core.order("mode", "mixed")
+    core.turn(10)
+    assert held(core) == {T: VALUE, table_key("d", "l"): VALUE}
+    assert holds_everything(core)
+
+
+def test_hub_that_is_seeded_meanwhile_holds_stubs_and_then_values() -> None:
+    core = loaded(hubs=1)
+    core.order("mode", "minimal")
+    core.hubs[0].crash()
+    core.hubs[0].revive()
+    core.turn(60)
+    assert held(core) == {T: STUB}
+    assert core.hubs[0].hub.status(now=core.now).offers == LEAN.offers
+    core.order("mode", "mixed")
+    core.turn(10)
+    assert held(core) == {T: VALUE}
+    assert core.hubs[0].hub.status(now=core.now).offers == MIXED.offers
+
+
+def test_catch_up_of_what_is_withheld_brings_stubs() -> None:
+    core = loaded(hubs=1)
+    core.order("mode", "minimal", turns=20)
+    wanted = Wanted(topic=NUMBER, level=FULL, epoch=EPOCH_0, version=0)
+    asked = Received(BULK_CHANNEL, CatchUp(stream=99, credit=1 << 20, wanted=(wanted,)))
+    effects = core.catalogd.publishers[0].handle(asked, now=core.now, now_us=core.now_us)
+    (chunk,) = [one.message for one in effects if isinstance(one, Send)]
+    assert isinstance(chunk, Chunk)
+    assert {entry.kind for entry in chunk.entries} == {STUB}
+    assert chunk.last, "it is all there is to have"

@@ -237,7 +237,7 @@ def test_metastore_that_is_away_is_told_in_time() -> None:
 
 def test_listing_that_fails_refuses_the_order() -> None:
     core = quiet()
-    core.shop.failures.append(SourceError("down"))
+    core.metastore.failures.append(SourceError("down"))
     code, message = refused(core, "invalidate")
     assert code == "SOURCE"
     assert "down" in message
@@ -255,7 +255,7 @@ def test_order_asked_twice_is_obeyed_once() -> None:
 
 def test_who_left_is_not_answered_and_the_order_is_obeyed() -> None:
     core = quiet()
-    core.add(core.shop.get_table("d", "t"), "3")
+    core.add(core.metastore.get_table("d", "t"), "3")
     core.ask(REFRESH)
     core.ask(Bye(reason="done"))
     core.turn(10)
@@ -302,7 +302,7 @@ def test_invalidated_table_becomes_a_stub_and_is_loaded_again() -> None:
 
 def test_invalidated_table_shows_what_no_event_told() -> None:
     core = quiet()
-    core.add(core.shop.get_table("d", "t"), "3")
+    core.add(core.metastore.get_table("d", "t"), "3")
     core.order("invalidate", "d.t")
     core.turn(20)
     assert core.partitions() == ["ds=1", "ds=2", "ds=3"]
@@ -314,7 +314,7 @@ def test_read_that_began_before_an_invalidation_is_not_published_after_it() -> N
     core.catalogd.hold(Read)
     core.order("invalidate", "d.t", turns=2)
     core.catalogd.release()  # has seen two partitions
-    core.add(core.shop.get_table("d", "t"), "3")
+    core.add(core.metastore.get_table("d", "t"), "3")
     core.ask(Order(request=REQUEST, who="ann", order="invalidate", arguments=("d.t",)))
     core.turn(2)
     core.catalogd.resume()
@@ -337,7 +337,7 @@ def test_everything_is_invalidated_some_tables_a_turn_and_the_names_are_listed(
     core = quiet(7)
     core.create_database("new")
     core.create("new", "x")
-    core.shop.drop_table("d", "t1", False)
+    core.metastore.drop_table("d", "t1", False)
     before = len(core.committed)
     answer = core.order("invalidate", turns=20)
     assert answer == {"order": "invalidate", "object": "", "tables": 7, "failed": 0}
@@ -360,7 +360,7 @@ def test_database_alone_is_invalidated() -> None:
 
 def test_dropped_database_goes_with_its_tables() -> None:
     core = quiet()
-    core.shop.drop_database("d", False, True)
+    core.metastore.drop_database("d", False, True)
     assert core.order("invalidate")["failed"] == 0  # type: ignore[index]
     assert core.catalog.namespace.databases() == ("default",)
     assert core.catalog.tables.of_database("d") == ()
@@ -375,7 +375,7 @@ def test_refreshed_table_is_read_again_before_the_answer(held: type, events: boo
     core = loaded() if events else quiet()
     core.catalogd.hold(held)
     core.turn(2)
-    core.add(core.shop.get_table("d", "t"), "3")
+    core.add(core.metastore.get_table("d", "t"), "3")
     core.ask(REFRESH)
     core.turn(6)
     assert core.replies() == []
@@ -389,9 +389,9 @@ def test_refreshed_table_is_read_again_before_the_answer(held: type, events: boo
 def test_refreshed_partition_is_read_alone(order: str) -> None:
     """Nothing else of its table is forgotten, either."""
     core = quiet()
-    table = core.shop.get_table("d", "t")
+    table = core.metastore.get_table("d", "t")
     changed = [part(table, value, note="new") for value in ("1", "2")]
-    core.shop.alter_partitions("d", "t", changed)
+    core.metastore.alter_partitions("d", "t", changed)
     reads = len([e for e in core.effects if isinstance(e, Read)])
     answer = core.order(order, "d.t/ds=1")
     assert answer == {"order": order, "object": "d.t/ds=1", "tables": 1, "failed": 0}
@@ -456,7 +456,7 @@ def test_changed_data_of_a_database_is_that_of_every_table_some_a_turn(
 
 def test_changed_data_of_what_is_not_known_yet_is_looked_for_first() -> None:
     core = quiet()
-    core.add(core.shop.get_table("d", "t"), "3")
+    core.add(core.metastore.get_table("d", "t"), "3")
     assert tables_done(core, "refresh", "d.t/ds=3", "data") == 1
     assert core.partitions() == ["ds=1", "ds=2", "ds=3"]
     core.create_database("new")
@@ -477,7 +477,7 @@ def test_refreshed_table_has_other_data_and_a_dropped_one_is_gone() -> None:
     after = entry(core)
     assert after.data_version == after.version > before.version, "its data may have changed"
     assert after.schema_version == before.schema_version
-    core.shop.drop_table("d", "t", False)
+    core.metastore.drop_table("d", "t", False)
     answer = core.order("refresh", "d.t")
     assert isinstance(answer, Refused)
     assert (answer.code, answer.message) == ("NO_OBJECT", "no such object: d.t")
@@ -487,8 +487,8 @@ def test_refreshed_table_has_other_data_and_a_dropped_one_is_gone() -> None:
 def test_everything_is_refreshed_a_few_tables_at_a_time() -> None:
     core = quiet(20)
     core.create("d", "later")
-    core.shop.drop_table("d", "t1", False)
-    core.add(core.shop.get_table("d", "t2"), "3")
+    core.metastore.drop_table("d", "t1", False)
+    core.add(core.metastore.get_table("d", "t2"), "3")
     before = core.catalog.tables.entry(("d", "t3"))
     assert tables_done(core, "refresh", turns=30) == 21
     assert "later" in core.tables()
@@ -507,7 +507,7 @@ def test_refresh_of_a_database_reads_only_what_is_held() -> None:
 
 def test_order_for_a_table_that_cannot_be_read_is_refused_with_the_reason() -> None:
     core = quiet()
-    core.shop.unreadable["t"] = "it is corrupt"
+    core.metastore.unreadable["t"] = "it is corrupt"
     answer = core.order("refresh", "d.t", turns=60)
     assert isinstance(answer, Refused)
     assert answer.code == "SOURCE"

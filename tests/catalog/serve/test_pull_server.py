@@ -74,7 +74,7 @@ def test_one_who_asks_for_a_hundred_cold_tables_delays_the_load_of_another_by_fe
     while not core.replies(b"modest"):
         core.catalogd.release()
         core.turn()
-    assert core.shop.calls.count("partitions") <= 50
+    assert core.metastore.calls.count("partitions") <= 50
 
 
 def test_part_of_one_peer_goes_before_a_second_part_of_another() -> None:
@@ -118,7 +118,7 @@ def test_hundred_peers_that_ask_for_a_cold_table_cost_one_load_and_are_all_answe
     for peer in peers:
         core.ask(pull(5, selector=SELECT_TABLE), peer=peer)
     core.turn(40)
-    calls = Counter(core.shop.calls)
+    calls = Counter(core.metastore.calls)
     assert (calls["tables"], calls["partition_names"], calls["partitions"]) == (1, 1, 1)
     found = [(peer, type(message), message.request) for peer, message in answered(core)]
     assert sorted(found, key=str) == sorted(
@@ -185,13 +185,13 @@ def test_table_that_no_value_can_hold_is_refused_at_once_with_the_reason(
     answer = refused(core)
     assert (answer.code, answer.retry_ms) == ("UNREADABLE", 0)
     assert "300 allowed" in answer.message
-    core.shop.calls.clear()
+    core.metastore.calls.clear()
     core.ask(pull())
     core.turn(1)
     assert refused(core).code == "UNREADABLE"
-    assert "tables" not in core.shop.calls
+    assert "tables" not in core.metastore.calls
     monkeypatch.setattr(tables_module, "VALUE_BYTES_MAX", 1 << 20)
-    core.add(core.shop.get_table("d", "t"), "3")
+    core.add(core.metastore.get_table("d", "t"), "3")
     core.catalog.loader.load(("d", "t"), urgent=True)
     core.turn(12)
     core.ask(pull())
@@ -202,7 +202,7 @@ def test_table_that_no_value_can_hold_is_refused_at_once_with_the_reason(
 def test_table_that_cannot_be_read_is_refused_at_once_with_the_reason() -> None:
     """P-PULL-16."""
     core = cold("t")
-    core.shop.unreadable["t"] = "corrupt"
+    core.metastore.unreadable["t"] = "corrupt"
     core.ask(pull())
     core.turn(100)
     for _ in range(2):
@@ -212,7 +212,7 @@ def test_table_that_cannot_be_read_is_refused_at_once_with_the_reason() -> None:
         core.ask(pull())
         core.turn()
     core.replies()
-    core.shop.unreadable.clear()
+    core.metastore.unreadable.clear()
     core.wait(60.0)  # it is tried now and then
     core.ask(pull())
     core.turn()
@@ -222,7 +222,7 @@ def test_table_that_cannot_be_read_is_refused_at_once_with_the_reason() -> None:
 def test_pull_while_the_metastore_is_away_is_refused_at_once_and_loaded_when_it_is_back() -> None:
     """P-PULL-16."""
     core = cold("t")
-    core.shop.failures += [SourceError("down")] * 4
+    core.metastore.failures += [SourceError("down")] * 4
     while not core.catalog.poller.error:
         core.turn()
     core.ask(pull())
@@ -242,7 +242,7 @@ def test_who_waits_long_hears_how_much_is_left(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(reading, "WHOLE_PARTITIONS_MAX", 1)
     monkeypatch.setattr(pieces, "PARTITIONS_PER_READ_MAX", 1)
     core = cold("t")
-    core.add(core.shop.get_table("d", "t"), *"3456")
+    core.add(core.metastore.get_table("d", "t"), *"3456")
     core.turn(12)
     core.ask(pull())
     core.turn(3)

@@ -76,7 +76,7 @@ def test_sync_waits_for_a_poll_that_begins_after_it() -> None:
     core.turn(6)
     (answer,) = core.replies()
     assert isinstance(answer, Synced)
-    assert answer.event_id == core.shop.current_event_id()
+    assert answer.event_id == core.metastore.current_event_id()
     assert "u" in core.tables()
     assert answer.versions == core.catalog.version_log.versions()
 
@@ -98,14 +98,14 @@ def test_sync_waits_for_events_that_one_poll_could_not_bring() -> None:
     """P-SYNC-1. Given one event more than a poll asks for, it is not answered without that."""
     core = loaded()
     data = FireEventRequestData(InsertEventRequestData(filesAdded=[]))
-    for _ in range(POLL_EVENTS_MAX - core.shop.current_event_id()):
-        core.shop.fire_listener_event(FireEventRequest(True, data, "d", "t", ["1"]))
+    for _ in range(POLL_EVENTS_MAX - core.metastore.current_event_id()):
+        core.metastore.fire_listener_event(FireEventRequest(True, data, "d", "t", ["1"]))
     core.create("d", "u")
     core.ask(Sync(request=9))
     core.turn(20)
     (answer,) = core.replies()
     assert isinstance(answer, Synced)
-    assert answer.event_id == core.shop.current_event_id()
+    assert answer.event_id == core.metastore.current_event_id()
     assert "u" in core.tables()
 
 
@@ -115,7 +115,7 @@ def test_sync_waits_until_missing_events_are_read_over() -> None:
     core.turn(150)  # the window settles
     core.create("d", "u")
     core.create("d", "v")
-    core.shop.clean_log(core.shop.current_event_id() - 1)
+    core.metastore.clean_log(core.metastore.current_event_id() - 1)
     core.catalogd.hold(ReadNames)
     core.ask(Sync(request=9))
     core.turn(30)
@@ -136,7 +136,7 @@ def test_sync_without_events_is_refused_for_good() -> None:
 
 def test_sync_while_the_metastore_is_away_is_refused_in_time() -> None:
     core = loaded()
-    core.shop.failures += [SourceError("down")] * 1000
+    core.metastore.failures += [SourceError("down")] * 1000
     core.ask(Sync(request=9))
     core.wait(62.0)
     answer = refused(core)
@@ -152,7 +152,7 @@ def test_pull_that_is_asked_again_begins_anew() -> None:
     core.ask(ask)
     core.turn(3)
     assert core.replies() == [], "there is no credit"
-    core.add(core.shop.get_table("d", "t"), "3")
+    core.add(core.metastore.get_table("d", "t"), "3")
     core.turn(12)
     core.ask(replace(ask, credit=1 << 20))
     core.turn(3)
