@@ -59,7 +59,7 @@ class Operator:
 
     def __init__(self, statestores: tuple[Address, ...], *, timeout_s: float = ANSWER_TIMEOUT_S):
         self._statestores = statestores
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s  # how long each answer is waited for
         self._link = Link()
         self._request = 0
 
@@ -163,7 +163,7 @@ class Operator:
             open_[self._request] = registration
             self._send(HUB, Inspect(request=self._request, what=f"{what}@{registration}"))
         found: dict[str, Facts | TopicastError] = {}
-        deadline = time.monotonic() + self._timeout_s
+        deadline = time.monotonic() + self.timeout_s
         while open_ and (left_s := deadline - time.monotonic()) > 0:
             for received in self._link.poll(left_s):
                 answer = _read(received.frame, str(self.address))
@@ -183,7 +183,7 @@ class Operator:
 
     def _receive(self, name: str, kind: type[M], where: str) -> M:
         """Return the next message of ``kind``; skip its other messages."""
-        deadline = time.monotonic() + self._timeout_s
+        deadline = time.monotonic() + self.timeout_s
         while (left_s := deadline - time.monotonic()) > 0:
             for received in self._link.poll(left_s):
                 message = _read(received.frame, where) if received.name == name else None
@@ -193,7 +193,7 @@ class Operator:
                     raise _error(message, where)
                 if isinstance(message, kind):
                     return message
-        raise NotReady(f"{where} did not answer within {self._timeout_s:g} s")
+        raise NotReady(f"{where} did not answer within {self.timeout_s:g} s")
 
 
 def at_each(

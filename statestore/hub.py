@@ -78,7 +78,7 @@ class Hub:
         self._lost_ms = heartbeat_ms * missed_max
         lost_s = self._lost_ms / 1000
         self._subscriptions = Subscriptions(self.counts)
-        self.ingest = Ingest(self._subscriptions.minimal)
+        self.ingest = Ingest(self._subscriptions.has_minimal)
         self._membership = Membership(
             members_max=members_max, suspect_s=min(SUSPECT_S, lost_s / 2), lost_s=lost_s
         )

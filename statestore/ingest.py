@@ -9,7 +9,7 @@ The hub is being seeded until every topic of the epoch has been caught up once.
 """
 
 from collections import deque
-from collections.abc import Set
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final, assert_never
@@ -98,8 +98,8 @@ class Claim:
 class Ingest:
     """The topics of one hub, as the announced publisher fills them."""
 
-    def __init__(self, minimal: Set[int] = frozenset()) -> None:
-        """``minimal``: the topics to which somebody subscribes at MINIMAL, kept by the hub."""
+    def __init__(self, has_minimal: Callable[[int], bool]) -> None:
+        """``has_minimal`` returns whether a topic has a subscriber at level minimal."""
         self.epoch = 0
         self.start = 0
         self.num_topics = 0  # beside the namespace; 0 until a publisher was announced
@@ -109,7 +109,7 @@ class Ingest:
         self.offers = ALL_OFFERED  # the levels that readers may join
         self.slots: dict[int, Slot] = {}  # by topic, the same as followed by ``_replicas``
         self.last_delta_at = 0.0  # seconds
-        self._minimal = minimal
+        self._has_minimal = has_minimal
         self._unseeded = 0  # slots not caught up once
         self._replicas = ReplicaSet(
             Unlimited(), Unlimited(), next_id=count(1).__next__, credit_step=1
@@ -172,7 +172,7 @@ class Ingest:
         self._file(slot, entries, header.to_version)
         if header.floor > slot.topic.floor:
             slot.topic.raise_floor(header.floor)
-        if header.topic in self._minimal:
+        if self._has_minimal(header.topic):
             return frame, encode(minimal(delta_of(header, entries)))
         return (frame,)
 
@@ -366,6 +366,6 @@ class Ingest:
 
     def _forward(self, delta: Delta) -> tuple[Broadcast, ...]:
         full = Broadcast(encode(delta))
-        if delta.topic not in self._minimal:
+        if not self._has_minimal(delta.topic):
             return (full,)
         return full, Broadcast(encode(minimal(delta)))

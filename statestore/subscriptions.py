@@ -12,11 +12,15 @@ _BARRIER_BYTES = len(BARRIER_PREFIX) + NONCE_BYTES
 
 
 class Subscriptions:
-    """``minimal``: the topics that have a subscriber at level minimal."""
+    """What the subscribers of the data socket receive, as far as a hub has to know."""
 
     def __init__(self, counts: Counts) -> None:
-        self.minimal: set[int] = set()
+        self._minimal: set[int] = set()  # the topics that have a subscriber at level minimal
         self._counts = counts
+
+    def has_minimal(self, topic: int) -> bool:
+        """Return whether ``topic`` has a subscriber at level minimal."""
+        return topic in self._minimal
 
     def take(self, frame: bytes) -> bytes | None:
         """Record a subscription (first byte 1) or its end; return the barrier that answers it."""
@@ -27,7 +31,7 @@ class Subscriptions:
         topic = int.from_bytes(prefixed[1:3])
         known = is_topic(topic, NUM_TOPICS_MAX)
         if known and prefixed == prefix(topic, MINIMAL):
-            (self.minimal.add if begins else self.minimal.discard)(topic)
+            (self._minimal.add if begins else self._minimal.discard)(topic)
         elif prefixed != HEARTBEAT_PREFIX and not (known and prefixed == prefix(topic, FULL)):
             self._counts.subscriptions_odd += 1
         return None

@@ -128,6 +128,9 @@ class RefusalLimiter:
         self._until: OrderedDict[bytes, float] = OrderedDict()
         """By peer, the oldest first: until when it is sent no other one."""
 
+    def __len__(self) -> int:
+        return len(self._until)
+
     def allows(self, peer: bytes, *, now: float) -> bool:
         """Return whether ``peer`` may be sent a refusal now, and count it as sent if so."""
         if now < self._until.get(peer, now):

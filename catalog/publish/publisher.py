@@ -256,6 +256,11 @@ class Publisher:
         return min(*times, self._heartbeat_at) if self._announced else min(times)
 
     @property
+    def unacknowledged_count(self) -> int:
+        """How many deltas were sent and are not filed."""
+        return len(self._unacked)
+
+    @property
     def unacknowledged_bytes(self) -> int:
         """The bytes of deltas that were sent and are not filed."""
         return self._unacked.held_bytes

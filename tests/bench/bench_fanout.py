@@ -224,7 +224,7 @@ class Writer:
         pace.idle = lambda: self.turn(0.0001)
         for version, entry, frame in deltas:
             pace.wait(version)
-            while len(self.publisher._unacked) >= UNACKED_MAX - 1:
+            while self.publisher.unacknowledged_count >= UNACKED_MAX - 1:
                 self.turn(0.05)
             self.topics[TOPIC].file((entry,))
             self.topics[TOPIC].version = version

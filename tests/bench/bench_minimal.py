@@ -1,6 +1,6 @@
 """Subscriptions all 256 topics at minimal, of an empty catalog and of one with 100,000 tables.
 
-join    from ``watch("*")`` until all topics are live: ms, and bytes that the driver's TCP sockets
+join    of all topics at minimal until they are live: ms, and bytes that the driver's TCP sockets
         sent and received meanwhile, ZeroMQ's own included; beside all topics at full
 
 Best and median of many drivers, one after the other, each with the names of all tables already. A
@@ -27,7 +27,6 @@ from topicast.tests.bench.lake import Lake
 from topicast.tests.bench.report import beside, quantile, say, target
 from topicast.tests.bench.scripted import Scripted
 from topicast.tests.cli.processes import running
-from topicast.topics.entries import MINIMAL
 from topicast.topics.sharding import NUM_TOPICS_DEFAULT
 
 SEED: Final = 13
@@ -36,7 +35,6 @@ DRIVERS: Final = 20
 BUDGET: Final = "2GB"
 MS_MAX, BYTES_MAX = 50.0, 4096
 SPAWN: Final = multiprocessing.get_context("spawn")
-PAUSE_S: Final = 0.0005
 SETTLE_S: Final = 0.3  # what a start does beside: comparing, heartbeats
 COUNTERS: Final = struct.Struct("=QQ")  # bytes acknowledged by the peer, and received
 INFO_BYTES: Final = 256
@@ -61,13 +59,9 @@ def follow(hub: str, told: Connection) -> None:
     """Follow everything at minimal, again and again; tell what each time took."""
     for _ in range(DRIVERS):
         with Subscriber(hub, levels="auto", budget=BUDGET, timeout_s=120) as catalog:
-            replicas = catalog._core._subscriptions.replicas
-            topics = range(NUM_TOPICS_DEFAULT)
             threading.Event().wait(SETTLE_S)
             bytes_before, begin = moved_bytes(), time.monotonic()
-            catalog.watch("*")
-            while not all(replicas.joined(topic, MINIMAL) for topic in topics):
-                threading.Event().wait(PAUSE_S)
+            catalog.join(range(NUM_TOPICS_DEFAULT), "minimal")
             took_ms = (time.monotonic() - begin) * 1000
             told.send((took_ms, moved_bytes() - bytes_before))
     told.send(None)

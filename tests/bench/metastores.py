@@ -50,12 +50,10 @@ def create_large(
     table = make_table(*name, location=f"{hive.warehouse}/{name[1]}", keys=[KEY])
     client.create_table(table)
     client.add_partitions([make_partition(table, ["00000000"])])
-    server = hive._server
-    assert server is not None
     held = 1
     while held < partitions:
         for statement in _round(name[1], held, end=min(2 * held, partitions)):
-            server.sql(statement)
+            hive.sql(statement)
         held = min(2 * held, partitions)
 
 

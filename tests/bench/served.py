@@ -135,8 +135,7 @@ def _serve(hub: str, folder: Path, partitions: int, orders: Connection) -> None:
     )
     with patch.object(building, "Hms", lambda _uris, **_settings: metastore):
         catalogd, _ = building.build(config, name="bench")
-        loaded = catalogd._catalog.tables.loaded
-        arguments = (metastore, orders, lambda: loaded((DB, LARGE)))
+        arguments = (metastore, orders, lambda: catalogd.is_loaded(DB, LARGE))
         threading.Thread(target=_obey, args=arguments, daemon=True).start()
         catalogd.run()
 

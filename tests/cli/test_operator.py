@@ -66,6 +66,6 @@ def test_unknown_table_is_refused_by_the_hub(served: Served) -> None:
 
 def test_hub_that_falls_silent_is_a_timeout(served: Served) -> None:
     with visit(served.statestores) as operator:
-        operator._timeout_s = 0.0
+        operator.timeout_s = 0.0
         with pytest.raises(NotReady, match="did not answer"):
             operator.hub("status")

@@ -160,11 +160,12 @@ def test_peer_is_told_once_in_a_while_whatever_others_are_told() -> None:
 
 def test_whoever_was_told_longest_ago_is_forgotten_when_there_are_too_many() -> None:
     """P-BAD-3: a flood of strangers takes no memory."""
-    told = RefusalLimiter()
+    limiter = RefusalLimiter()
     for number in range(LIMITED_PEERS_MAX):
-        assert told.allows(b"peer-%d" % number, now=float(number))
-    assert told.allows(b"peer-0", now=float(LIMITED_PEERS_MAX))
-    assert told.allows(b"stranger", now=float(LIMITED_PEERS_MAX))
-    assert len(told._until) == LIMITED_PEERS_MAX
-    assert not told.allows(b"peer-0", now=float(LIMITED_PEERS_MAX)), "told a moment ago"
-    assert b"peer-1" not in told._until
+        assert limiter.allows(b"peer-%d" % number, now=0.0)
+    assert limiter.allows(b"peer-0", now=REFUSAL_EVERY_S)
+    assert limiter.allows(b"stranger", now=0.0)
+    assert len(limiter) == LIMITED_PEERS_MAX
+    assert not limiter.allows(b"peer-0", now=REFUSAL_EVERY_S), "it was refused a moment ago"
+    assert not limiter.allows(b"peer-2", now=0.0)
+    assert limiter.allows(b"peer-1", now=0.0), "the oldest was discarded"

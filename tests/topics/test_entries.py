@@ -1,5 +1,6 @@
 """Entries: stubs, tombstones, what is accounted, groups of keys."""
 
+import gc
 import sys
 
 import pytest
@@ -21,6 +22,8 @@ from topicast.topics.entries import (
 )
 
 TABLE = b"sales\0orders\0"
+FULL_ENTRY = Entry(TABLE, 7, 7, 7, 1, b"v")
+MADE = (FULL_ENTRY, stub(FULL_ENTRY), tombstone(TABLE, 7), prefix_tombstone(TABLE, 7))
 
 
 @given(entries())
@@ -41,6 +44,14 @@ def test_stub_of_a_stub_is_itself(entry: Entry) -> None:
 def test_tombstones_hold_no_value_and_changed_when_they_were_made() -> None:
     assert tombstone(TABLE + b"\x01a", 7) == Entry(TABLE + b"\x01a", 7, 7, 7, 0, None, TOMBSTONE)
     assert prefix_tombstone(TABLE, 7) == Entry(TABLE, 7, 7, 7, 0, None, PREFIX)
+
+
+@pytest.mark.parametrize("kind", [VALUE, STUB, TOMBSTONE, PREFIX])
+def test_kinds_do_not_make_tuples_visible_to_the_garbage_collector(kind: int) -> None:
+    row = (7, TABLE, kind)  # what a topic keeps of each tombstone
+    gc.collect()
+    assert not gc.is_tracked(row)
+    assert {type(made.kind) for made in MADE} == {int}
 
 
 @given(entries())

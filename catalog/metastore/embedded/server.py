@@ -115,6 +115,11 @@ class EmbeddedMetastore:
         """The location under which databases and managed tables lie."""
         return site.warehouse(self._folder)
 
+    def sql(self, statement: str) -> None:
+        """Run one statement on the database of the metastore, which must be running."""
+        assert self._server is not None
+        self._server.sql(statement)
+
     @property
     def pid(self) -> int | None:
         """The process id of the JVM; None while it does not run."""

@@ -111,15 +111,15 @@ def test_reader_that_does_not_answer_may_be_a_driver(served: Served, etl: Subscr
         told = visit.readers("driver", [str(registration), "00" * 16])
         assert sorted(told) == sorted([str(registration), "00" * 16])
         assert "no member" in str(told["00" * 16])
-        visit._timeout_s = 0.0
+        visit.timeout_s = 0.0
         assert visit.readers("driver", [str(registration)]) == {}
-        visit._timeout_s = 30
+        visit.timeout_s = 30
         with Operator(addresses, timeout_s=30) as other:  # answered after what comes late
             assert list(other.readers("driver", [str(registration)])) == [registration]
         assert "watermark" in dict(visit.hub("status").rows), "what comes late is passed over"
-        visit._timeout_s = 0.0
+        visit.timeout_s = 0.0
         assert visit.readers("driver", [str(registration)]) == {}
-        visit._timeout_s = 30
+        visit.timeout_s = 30
         assert list(visit.readers("driver", [str(registration)])) == [registration]
 
 

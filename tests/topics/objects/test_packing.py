@@ -1,3 +1,5 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import msgpack
 import pytest
 import zstandard
@@ -81,9 +83,8 @@ def test_a_value_holds_no_more_memory_than_its_bytes():
     assert value.__sizeof__() < len(value) + 64
 
 
-def test_contexts_are_made_where_none_is_idle():
-    packing._compressors.clear()
-    packing._decompressors.clear()
-    for _ in range(2):
-        assert packing.unpack(packing.pack(b"a" * 1000)) == b"a" * 1000
-    assert (len(packing._compressors), len(packing._decompressors)) == (1, 1)
+def test_threads_pack_and_unpack_at_the_same_time():
+    documents = [bytes([number]) * 100_000 for number in range(64)]
+    with ThreadPoolExecutor(8) as threads:
+        packed = list(threads.map(packing.pack, documents))
+        assert list(threads.map(packing.unpack, packed)) == documents
