@@ -1,4 +1,4 @@
-"""Who may say which message where, and by which id it is known."""
+"""The places in which each message is accepted, and the id by which it is refused."""
 
 import dataclasses
 import json
@@ -22,7 +22,7 @@ ROLES = {READER: "reader", PUBLISHER: "publisher", OPERATOR: "operator"}
 CHANNELS = {CONTROL_CHANNEL: "control", BULK_CHANNEL: "bulk"}
 EVERYBODY = {f"{role} {channel}" for role in ROLES.values() for channel in CHANNELS.values()}
 ON_CONTROL = {place for place in EVERYBODY if place.endswith("control")}
-UNDERSTOOD = {  # all else is catalogd's to answer, or a hub's to say; Hello is for strangers
+UNDERSTOOD = {  # other messages are for catalogd, or sent by a hub; Hello comes first
     "Join": {"reader control"},
     "Drop": {"reader control"},
     "Status": ON_CONTROL,
@@ -58,7 +58,7 @@ MESSAGES = {
 
 
 @pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
-def test_message_is_understood_in_its_own_places_only(message: Message) -> None:
+def test_message_is_accepted_only_in_its_own_places(message: Message) -> None:
     """P-MSG-4."""
     places = {
         f"{ROLES[role]} {channel_name}"
@@ -70,7 +70,7 @@ def test_message_is_understood_in_its_own_places_only(message: Message) -> None:
 
 
 @pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
-def test_whatever_is_asked_is_refused_by_the_id_that_its_sender_knows(message: Message) -> None:
+def test_request_is_refused_by_the_id_that_its_sender_knows(message: Message) -> None:
     """P-BAD-3: a refusal names its request or stream; 0 where there is none."""
     fields = {field.name for field in dataclasses.fields(message)}
     ids = [] if type(message).__name__ in ANSWERS else sorted({"request", "stream"} & fields)

@@ -1,10 +1,10 @@
-"""When heartbeats go out: in steps of a period, and for whoever comes."""
+"""Heartbeats are sent once in a period, and soon after a new subscription."""
 
 import pytest
 
 from topicast.statestore.facts import Subscription
 from topicast.statestore.heartbeat_timer import SOON_S, HeartbeatTimer
-from topicast.tests.statestore.scripted import Stage
+from topicast.tests.statestore.hub_driver import HubDriver
 from topicast.topics.entries import FULL
 from topicast.topics.wire import decode
 from topicast.topics.wire.header import HEARTBEAT_PREFIX, prefix
@@ -16,18 +16,18 @@ BEGINS, ENDS = b"\1" + HEARTBEAT_PREFIX, b"\0" + HEARTBEAT_PREFIX
 
 @pytest.fixture
 def timer() -> HeartbeatTimer:
-    """What has sent one at 10.0, on time."""
+    """A timer whose last heartbeat was sent at 10.0, on time."""
     timer = HeartbeatTimer(PERIOD_S)
     timer.due_at = 10.0
     timer.on_sent(now=10.0)
     return timer
 
 
-def test_first_is_due_at_once() -> None:
+def test_first_heartbeat_is_due_at_once() -> None:
     assert HeartbeatTimer(PERIOD_S).due_at == 0.0
 
 
-def test_next_is_due_after_a_period_and_one_that_was_late_is_made_up_for(
+def test_next_heartbeat_is_due_after_a_period_and_a_late_one_is_made_up_for(
     timer: HeartbeatTimer,
 ) -> None:
     assert timer.due_at == 10.25
@@ -37,42 +37,48 @@ def test_next_is_due_after_a_period_and_one_that_was_late_is_made_up_for(
     assert timer.due_at == 20.125
 
 
-def test_who_comes_is_sent_one_at_once(timer: HeartbeatTimer) -> None:
+def test_new_subscriber_is_sent_a_heartbeat_at_once(timer: HeartbeatTimer) -> None:
     timer.on_subscription(BEGINS, now=10.125)
     assert timer.due_at == 10.125
     timer.on_sent(now=10.125)
     assert timer.due_at == 10.375
 
 
-def test_many_who_come_share_one(timer: HeartbeatTimer) -> None:
+def test_new_subscribers_share_a_heartbeat(timer: HeartbeatTimer) -> None:
     """P-HEARTBEAT-6."""
     for now in (10.01, 10.02, 10.03):
         timer.on_subscription(BEGINS, now=now)
         assert timer.due_at == 10.0 + SOON_S
 
 
-def test_who_comes_puts_nothing_off(timer: HeartbeatTimer) -> None:
-    timer.on_subscription(BEGINS, now=10.3)
+@pytest.mark.parametrize(
+    ("frame", "now"),
+    [
+        (BEGINS, 10.3),
+        (ENDS, 10.125),
+        (b"\1" + prefix(1, FULL), 10.125),
+        (b"\1", 10.125),
+        (b"", 10.125),
+    ],
+)
+def test_late_or_other_subscription_changes_nothing(
+    timer: HeartbeatTimer, frame: bytes, now: float
+) -> None:
+    timer.on_subscription(frame, now=now)
     assert timer.due_at == 10.25
 
 
-@pytest.mark.parametrize("frame", [ENDS, b"\1" + prefix(1, FULL), b"\1", b""])
-def test_nobody_else_is_waited_for(timer: HeartbeatTimer, frame: bytes) -> None:
-    timer.on_subscription(frame, now=10.125)
-    assert timer.due_at == 10.25
-
-
-def test_who_begins_to_listen_is_sent_a_heartbeat_at_once() -> None:
+def test_hub_sends_a_heartbeat_to_a_new_subscriber_at_once() -> None:
     """P-HEARTBEAT-6."""
-    stage = Stage()
-    stage.heartbeat(1.0)
-    stage.frames.clear()
-    stage.tick(0.1)
-    assert stage.frames == []
-    stage.tell(Subscription(BEGINS))
-    assert stage.hub.deadline <= stage.now
-    stage.tick()
-    assert [type(decode(frame)) for frame in stage.frames] == [Heartbeat]
-    stage.tell(Subscription(ENDS))
-    stage.tick(0.1)
-    assert len(stage.frames) == 1, "who leaves needs none"
+    driver = HubDriver()
+    driver.heartbeat(1.0)
+    driver.frames.clear()
+    driver.tick(0.1)
+    assert driver.frames == []
+    driver.handle(Subscription(BEGINS))
+    assert driver.hub.deadline <= driver.now
+    driver.tick()
+    assert [type(decode(frame)) for frame in driver.frames] == [Heartbeat]
+    driver.handle(Subscription(ENDS))
+    driver.tick(0.1)
+    assert len(driver.frames) == 1, "the end of a subscription needs none"

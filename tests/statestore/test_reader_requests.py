@@ -1,18 +1,16 @@
-"""What a hub answers its readers: joins, drops, statuses, catch-ups under credit."""
+"""The answers of a hub to its readers: joins, drops, statuses, catch-ups under credit."""
 
 from dataclasses import replace
 
 import pytest
 
-from topicast.tests.statestore.scripted import (
+from topicast.tests.statestore.hub_driver import (
     CONTROL,
     READER_BULK,
     READER_CONTROL,
-    ScriptedPublisher,
-    Stage,
-    connect,
+    HubDriver,
+    PublisherPeer,
     seeded,
-    serve,
 )
 from topicast.topics.bulk import chunk_cost
 from topicast.topics.entries import FULL, MINIMAL, NONE, tombstone
@@ -32,6 +30,7 @@ from topicast.topics.wire.messages import (
     Dropped,
     Join,
     Joined,
+    Message,
     Position,
     Refused,
     Status,
@@ -44,42 +43,51 @@ def at(topic: int, version: int = 0, *, level: int = FULL, epoch: int = 10) -> P
     return Position(topic=topic, level=level, epoch=epoch, version=version)
 
 
-def with_reader(changes: int = 3) -> tuple[Stage, ScriptedPublisher]:
-    """A seeded hub that has heard changes of topic 1 and greeted a reader."""
-    stage, publisher = seeded()
+def with_reader(changes: int = 3) -> tuple[HubDriver, PublisherPeer]:
+    """Return a seeded hub that holds changes of topic 1, and has greeted a reader."""
+    driver, publisher = seeded()
     for _ in range(changes):
-        stage.put(b"publisher-bulk", publisher.change(1))
-    stage.greet()
-    stage.sent.clear()
-    return stage, publisher
+        driver.put(publisher.change(1))
+    driver.greet()
+    driver.sent.clear()
+    return driver, publisher
 
 
-def join(stage: Stage, *positions: Position) -> tuple[TopicState, ...]:
-    (answer,) = stage.say(READER_CONTROL, Join(request=7, positions=positions))
+def refused(messages: list[Message]) -> Refused:
+    """Return the one message, which is a refusal."""
+    (message,) = messages
+    assert isinstance(message, Refused)
+    return message
+
+
+def join(driver: HubDriver, *positions: Position) -> tuple[TopicState, ...]:
+    (answer,) = driver.receive(READER_CONTROL, Join(request=7, positions=positions))
     assert isinstance(answer, Joined)
     assert answer.request == 7
     return answer.topics
 
 
-def test_join_says_how_far_the_reader_is_and_what_the_topic_would_take() -> None:
+def test_join_is_answered_with_the_way_to_the_newest_version_and_the_size_of_the_topic() -> None:
     """P-JOIN-1: every position is answered, also what was joined before."""
-    stage, _ = with_reader()
-    states = join(stage, at(1), at(1, 2), at(1, 3), at(1, 3, epoch=9), at(NAMESPACE, level=MINIMAL))
+    driver, _ = with_reader()
+    states = join(
+        driver, at(1), at(1, 2), at(1, 3), at(1, 3, epoch=9), at(NAMESPACE, level=MINIMAL)
+    )
     assert [state.answer for state in states] == [SNAPSHOT, BEHIND, CURRENT, SNAPSHOT, CURRENT]
     assert {state.version for state in states[:4]} == {3}
     assert states[0].full_bytes > 0
-    assert join(stage, at(1, 3)) == (states[2],)
+    assert join(driver, at(1, 3)) == (states[2],)
 
 
 @pytest.mark.parametrize("level", [MINIMAL, FULL])
 def test_reader_takes_a_snapshot_below_the_floor_and_nothing_when_it_is_ahead(level: int) -> None:
     """P-JOIN-1."""
-    stage, publisher = with_reader(changes=1)
-    stage.put(b"publisher-bulk", publisher.commit(1, tombstone(b"db\0table\0", 2)))
+    driver, publisher = with_reader(changes=1)
+    driver.put(publisher.commit(1, tombstone(b"db\0table\0", 2)))
     publisher.topics[1].raise_floor(2)
-    stage.put(b"publisher-bulk", publisher.change(1))
+    driver.put(publisher.change(1))
     places = (at(1, 1), at(1, 2), at(1, 4), at(1, 3, epoch=11))
-    states = join(stage, *(replace(place, level=level) for place in places))
+    states = join(driver, *(replace(place, level=level) for place in places))
     assert [state.answer for state in states] == [SNAPSHOT, BEHIND, CURRENT, SNAPSHOT]
     assert {state.level for state in states} == {level}
     assert all(bool(state.full_bytes) == (level == FULL) for state in states)
@@ -87,129 +95,129 @@ def test_reader_takes_a_snapshot_below_the_floor_and_nothing_when_it_is_ahead(le
 
 def test_join_of_no_topic_or_no_level_is_denied_and_the_others_are_answered() -> None:
     """P-JOIN-1."""
-    stage, _ = with_reader()
-    states = join(stage, at(99), at(1, level=NONE), at(1))
+    driver, _ = with_reader()
+    states = join(driver, at(99), at(1, level=NONE), at(1))
     assert [state.answer for state in states] == [DENIED, DENIED, SNAPSHOT]
-    assert follows(stage) == (0, 1)
+    assert follows(driver) == (0, 1)
 
 
-def follows(stage: Stage, topic: int = 1) -> tuple[int, int]:
+def follows(driver: HubDriver, topic: int = 1) -> tuple[int, int]:
     """Return how many follow a topic at minimal and at full."""
-    (one,) = [one for one in stage.hub.status(now=stage.now).topics if one.topic == topic]
+    (one,) = [one for one in driver.status.topics if one.topic == topic]
     return one.minimal_members, one.full_members
 
 
-def report(stage: Stage, *positions: Position) -> None:
-    told = Status(positions=positions, lag_us=0, held_bytes=0, budget_bytes=0)
-    assert stage.say(READER_CONTROL, told) == []
+def report(driver: HubDriver, *positions: Position) -> None:
+    status = Status(positions=positions, lag_us=0, held_bytes=0, budget_bytes=0)
+    assert driver.receive(READER_CONTROL, status) == []
 
 
-def test_word_about_a_level_stands_until_the_next_one() -> None:
+def test_reported_level_holds_until_the_next_report() -> None:
     """P-JOIN-3: whether it comes in a Join, a Status or a Drop."""
-    stage, _ = with_reader()
-    join(stage, at(1), at(2))
-    report(stage, at(2))
-    stage.pass_time(1.0)
-    assert follows(stage) == (0, 1), "of topic 1 nothing was said"
-    report(stage, at(1, level=MINIMAL))
-    assert follows(stage) == (1, 0)
-    join(stage, at(1))
-    assert follows(stage) == (0, 1)
-    report(stage, at(1, level=NONE))
-    assert follows(stage) == (0, 0)
-    report(stage, at(1, level=MINIMAL))
-    stage.say(READER_CONTROL, Drop(request=8, topics=(1,)))
-    assert follows(stage) == (0, 0)
-    assert follows(stage, 2) == (0, 1)
+    driver, _ = with_reader()
+    join(driver, at(1), at(2))
+    report(driver, at(2))
+    driver.pass_time(1.0)
+    assert follows(driver) == (0, 1), "nothing was reported of topic 1"
+    report(driver, at(1, level=MINIMAL))
+    assert follows(driver) == (1, 0)
+    join(driver, at(1))
+    assert follows(driver) == (0, 1)
+    report(driver, at(1, level=NONE))
+    assert follows(driver) == (0, 0)
+    report(driver, at(1, level=MINIMAL))
+    driver.receive(READER_CONTROL, Drop(request=8, topics=(1,)))
+    assert follows(driver) == (0, 0)
+    assert follows(driver, 2) == (0, 1)
 
 
-def offer(stage: Stage, publisher: ScriptedPublisher, offers: int) -> None:
-    stage.say(CONTROL, replace(publisher.heartbeat(), offers=offers))
+def offer(driver: HubDriver, publisher: PublisherPeer, offers: int) -> None:
+    driver.receive(CONTROL, replace(publisher.heartbeat(), offers=offers))
 
 
 def test_level_that_is_not_offered_is_denied() -> None:
     """P-JOIN-5."""
-    stage, publisher = with_reader()
-    offer(stage, publisher, MINIMAL)
-    assert [state.answer for state in join(stage, at(1), at(1, level=MINIMAL))] == [
+    driver, publisher = with_reader()
+    offer(driver, publisher, MINIMAL)
+    assert [state.answer for state in join(driver, at(1), at(1, level=MINIMAL))] == [
         DENIED,
         SNAPSHOT,
     ]
-    offer(stage, publisher, FULL)
-    assert [state.answer for state in join(stage, at(2, level=MINIMAL), at(2))] == [DENIED, CURRENT]
-    offer(stage, publisher, MINIMAL)
-    assert join(stage, at(NAMESPACE))[0].answer == CURRENT, "without names there is no catalog"
+    offer(driver, publisher, FULL)
+    assert [state.answer for state in join(driver, at(2, level=MINIMAL), at(2))] == [
+        DENIED,
+        CURRENT,
+    ]
+    offer(driver, publisher, MINIMAL)
+    assert join(driver, at(NAMESPACE))[0].answer == CURRENT, "without names there is no catalog"
 
 
 def test_reader_keeps_a_level_that_is_offered_no_more_until_it_leaves() -> None:
-    """P-JOIN-5: a mode that changes takes nothing away from whoever is there."""
-    stage, publisher = with_reader()
-    join(stage, at(1))
-    offer(stage, publisher, MINIMAL)
-    assert join(stage, at(1, 3))[0].answer == CURRENT, "joined again, after a doubt"
-    report(stage, at(1, 3))
-    assert join(stage, at(1, 3))[0].answer == CURRENT
-    catch_up(stage, 1000, Wanted(topic=1, level=FULL, epoch=10, version=2))
-    assert [type(one) for one in stage.turn()] == [Chunk]
-    stage.say(READER_CONTROL, Drop(request=8, topics=(1,)))
-    assert join(stage, at(1, 3))[0].answer == DENIED
+    """P-JOIN-5: a mode that changes takes nothing away from its readers."""
+    driver, publisher = with_reader()
+    join(driver, at(1))
+    offer(driver, publisher, MINIMAL)
+    assert join(driver, at(1, 3))[0].answer == CURRENT, "joined again, after a doubt"
+    report(driver, at(1, 3))
+    assert join(driver, at(1, 3))[0].answer == CURRENT
+    catch_up(driver, 1000, Wanted(topic=1, level=FULL, epoch=10, version=2))
+    assert [type(one) for one in driver.turn()] == [Chunk]
+    driver.receive(READER_CONTROL, Drop(request=8, topics=(1,)))
+    assert join(driver, at(1, 3))[0].answer == DENIED
 
 
-def test_readers_are_told_by_heartbeat_what_is_offered() -> None:
-    """P-HEARTBEAT-5: every level until catalogd said otherwise; a new epoch changes nothing."""
-    stage, publisher = with_reader()
-    assert stage.heartbeat().offers == ALL_OFFERED
-    offer(stage, publisher, MINIMAL)
-    assert stage.heartbeat().offers == MINIMAL
-    assert stage.hub.status(now=stage.now).offers == MINIMAL
-    connect(stage, ScriptedPublisher(epoch=11))
-    assert stage.heartbeat().offers == MINIMAL
+def test_heartbeats_name_the_levels_that_are_offered() -> None:
+    """P-HEARTBEAT-5: every level until catalogd names others; a new epoch changes nothing."""
+    driver, publisher = with_reader()
+    assert driver.heartbeat().offers == ALL_OFFERED
+    offer(driver, publisher, MINIMAL)
+    assert driver.heartbeat().offers == MINIMAL
+    assert driver.status.offers == MINIMAL
+    driver.connect(PublisherPeer(epoch=11))
+    assert driver.heartbeat().offers == MINIMAL
 
 
 def test_join_before_any_catalogd_is_refused_for_a_while() -> None:
-    stage = Stage()
-    stage.greet()
-    (answer,) = stage.say(READER_CONTROL, Join(request=7, positions=(at(1),)))
-    assert isinstance(answer, Refused)
-    assert answer.code == "RETRY"
-    assert answer.retry_ms > 0
+    driver = HubDriver()
+    driver.greet()
+    refusal = refused(driver.receive(READER_CONTROL, Join(request=7, positions=(at(1),))))
+    assert refusal.code == "RETRY"
+    assert refusal.retry_ms > 0
 
 
 def test_join_of_more_than_there_can_be_is_refused() -> None:
-    stage, _ = with_reader()
-    (answer,) = stage.say(READER_CONTROL, Join(request=7, positions=(at(1),) * 11))
-    assert isinstance(answer, Refused)
-    assert (answer.code, answer.request) == ("TOO_MANY", 7)
+    driver, _ = with_reader()
+    refusal = refused(driver.receive(READER_CONTROL, Join(request=7, positions=(at(1),) * 11)))
+    assert (refusal.code, refusal.request) == ("TOO_MANY", 7)
 
 
 def test_drop_is_answered_also_for_what_was_not_joined() -> None:
-    stage, _ = with_reader()
-    join(stage, at(1))
-    assert stage.say(READER_CONTROL, Drop(request=8, topics=(1, 2))) == [Dropped(request=8)]
-    assert follows(stage) == (0, 0)
+    driver, _ = with_reader()
+    join(driver, at(1))
+    assert driver.receive(READER_CONTROL, Drop(request=8, topics=(1, 2))) == [Dropped(request=8)]
+    assert follows(driver) == (0, 0)
 
 
 def test_status_is_shown_as_lag() -> None:
-    stage, _ = with_reader()
-    join(stage, at(1))
-    told = Status(positions=(at(1, 1),), lag_us=1500, held_bytes=11, budget_bytes=22)
-    assert stage.say(READER_CONTROL, told) == []
-    (reader,) = [r for r in stage.hub.status(now=stage.now).subscribers if r.role == "reader"]
+    driver, _ = with_reader()
+    join(driver, at(1))
+    status = Status(positions=(at(1, 1),), lag_us=1500, held_bytes=11, budget_bytes=22)
+    assert driver.receive(READER_CONTROL, status) == []
+    (reader,) = [r for r in driver.status.subscribers if r.role == "reader"]
     assert (reader.lag_versions, reader.held_bytes, reader.budget_bytes) == (2, 11, 22)
     assert reader.topics == 1
 
 
 def test_status_about_no_topic_is_refused() -> None:
-    stage, _ = with_reader()
-    told = Status(positions=(at(99),), lag_us=0, held_bytes=0, budget_bytes=0)
-    (answer,) = stage.say(READER_CONTROL, told)
-    assert isinstance(answer, Refused)
-    assert answer.code == "TOPIC"
-    assert "99" in answer.message
+    driver, _ = with_reader()
+    status = Status(positions=(at(99),), lag_us=0, held_bytes=0, budget_bytes=0)
+    refusal = refused(driver.receive(READER_CONTROL, status))
+    assert refusal.code == "TOPIC"
+    assert "99" in refusal.message
 
 
-def catch_up(stage: Stage, credit: int, *wanted: Wanted, stream: int = 5) -> None:
-    assert stage.say(READER_BULK, CatchUp(stream=stream, credit=credit, wanted=wanted)) == []
+def catch_up(driver: HubDriver, credit: int, *wanted: Wanted, stream: int = 5) -> None:
+    assert driver.receive(READER_BULK, CatchUp(stream=stream, credit=credit, wanted=wanted)) == []
 
 
 def want(topic: int, version: int = 0) -> Wanted:
@@ -217,10 +225,10 @@ def want(topic: int, version: int = 0) -> Wanted:
 
 
 def test_reader_catches_up_with_several_topics_in_one_stream() -> None:
-    stage, publisher = with_reader()
-    stage.put(b"publisher-bulk", publisher.change(2))
-    catch_up(stage, 1 << 20, want(1), want(2), want(3))
-    chunks = [one for one in stage.turn() if isinstance(one, Chunk)]
+    driver, publisher = with_reader()
+    driver.put(publisher.change(2))
+    catch_up(driver, 1 << 20, want(1), want(2), want(3))
+    chunks = [one for one in driver.turn() if isinstance(one, Chunk)]
     assert [(one.topic, one.to_version, one.last) for one in chunks] == [
         (1, 3, True),
         (2, 1, True),
@@ -233,102 +241,95 @@ def test_reader_catches_up_with_several_topics_in_one_stream() -> None:
     assert (follower.state, follower.version) == (LIVE, 3)
 
 
-def test_chunks_wait_for_credit_and_are_shared_out_fairly() -> None:
-    """P-CREDIT: a stream without credit waits; the others go on in turn."""
-    stage, publisher = with_reader(0)
-    for number in range(40):
-        key = f"db\0t{number:02d}\0".encode()
-        stage.put(b"publisher-bulk", publisher.change(1, key, bytes(30_000)))
-    stage.greet("other")
-    catch_up(stage, 1, want(1))
-    (first,) = stage.turn()
+KEYS = [b"db\0t%02d\0" % number for number in range(40)]
+
+
+def with_large_topic() -> tuple[HubDriver, PublisherPeer]:
+    """Return a hub with a topic of several chunks, of which a reader was sent the first."""
+    driver, publisher = with_reader(0)
+    for key in KEYS:
+        driver.put(publisher.change(1, key, bytes(30_000)))
+    catch_up(driver, 1, want(1))
+    (first,) = driver.turn()
     assert isinstance(first, Chunk)
     assert not first.last
-    assert stage.turn() == []
-    stage.say(b"other-bulk", CatchUp(stream=6, credit=10 << 20, wanted=(want(1),)))
-    stage.say(READER_BULK, Credit(stream=5, amount=10 << 20))
-    streams = [one.stream for one in stage.turn() if isinstance(one, Chunk)]
-    assert streams[:4] in ([5, 6, 5, 6], [6, 5, 6, 5])
     assert chunk_cost(first) <= 300_000
+    assert driver.turn() == []
+    return driver, publisher
 
 
-def test_cancelled_stream_is_sent_no_more() -> None:
-    stage, publisher = with_reader(0)
-    for number in range(40):
-        key = f"db\0t{number:02d}\0".encode()
-        stage.put(b"publisher-bulk", publisher.change(1, key, bytes(30_000)))
-    catch_up(stage, 1, want(1))
-    assert len(stage.turn()) == 1
-    stage.say(READER_BULK, Cancel(stream=5))
-    stage.say(READER_BULK, Credit(stream=5, amount=10 << 20))
-    assert stage.turn() == []
-    assert not stage.hub.sending
+def test_chunks_wait_for_credit_and_are_shared_out_fairly() -> None:
+    """P-CREDIT: a stream without credit waits; the others go on in turn."""
+    driver, _ = with_large_topic()
+    driver.greet("other")
+    driver.receive(b"other-bulk", CatchUp(stream=6, credit=10 << 20, wanted=(want(1),)))
+    driver.receive(READER_BULK, Credit(stream=5, amount=10 << 20))
+    streams = [one.stream for one in driver.turn() if isinstance(one, Chunk)]
+    assert streams[:4] in ([5, 6, 5, 6], [6, 5, 6, 5])
 
 
-def test_catch_up_of_a_topic_that_is_seeded_or_unknown_is_refused_by_topic() -> None:
-    """P-CATCH-17: until the end of its own catch-up a hub answers none of that topic."""
-    stage, publisher = Stage(), ScriptedPublisher()
-    publisher.change(1)
-    connect(stage, publisher)
-    stage.greet()
-    catch_up(stage, 1 << 20, want(1), want(99))
-    refusals = [one for one in stage.turn() if isinstance(one, Refused)]
-    assert [(one.request, one.topic) for one in refusals] == [(5, 1), (5, 99)]
-    assert [one.code for one in refusals] == ["RETRY", "UNKNOWN"]
-    assert refusals[0].retry_ms > 0
-    assert stage.hub.counts.refused == {"RETRY": 1, "UNKNOWN": 1}
-
-
-def test_topic_that_fell_behind_is_refused_until_it_has_caught_up_and_others_are_sent() -> None:
-    """P-CATCH-17."""
-    stage, publisher = with_reader()
-    publisher.change(1)
-    stage.put(b"publisher-bulk", publisher.change(1))
-    catch_up(stage, 1 << 20, want(1), want(2))
-    refused, chunk = stage.turn()
-    assert isinstance(refused, Refused)
-    assert (refused.code, refused.topic) == ("RETRY", 1)
-    assert isinstance(chunk, Chunk)
-    serve(stage, publisher)
-    catch_up(stage, 1 << 20, want(1), stream=6)
-    (chunk,) = stage.turn()
-    assert isinstance(chunk, Chunk)
-    assert (chunk.to_version, chunk.last) == (5, True)
+def test_cancelled_stream_sends_nothing_more() -> None:
+    driver, _ = with_large_topic()
+    driver.receive(READER_BULK, Cancel(stream=5))
+    driver.receive(READER_BULK, Credit(stream=5, amount=10 << 20))
+    assert driver.turn() == []
+    assert not driver.hub.sending
 
 
 def test_chunks_of_a_stream_are_of_one_moment_whatever_comes_meanwhile() -> None:
     """P-CATCH-16."""
-    stage, publisher = with_reader(0)
-    keys = [f"db\0t{number:02d}\0".encode() for number in range(20)]
-    for key in keys:
-        stage.put(b"publisher-bulk", publisher.change(1, key, bytes(30_000)))
-    catch_up(stage, 1, want(1))
-    chunks = stage.turn()
-    stage.put(b"publisher-bulk", publisher.change(1, keys[-1]))
-    stage.put(b"publisher-bulk", publisher.change(1, b"db\0new\0"))
-    stage.say(READER_BULK, Credit(stream=5, amount=10 << 20))
-    chunks += stage.turn()
-    assert len(chunks) == 3
-    parts = [one for one in chunks if isinstance(one, Chunk)]
-    assert {one.to_version for one in parts} == {20}
-    assert [entry.key for one in parts for entry in one.entries] == keys
-    assert [one.last for one in parts] == [False, False, True]
+    driver, publisher = with_large_topic()
+    driver.put(publisher.change(1, KEYS[-1]))
+    driver.put(publisher.change(1, b"db\0new\0"))
+    driver.receive(READER_BULK, Credit(stream=5, amount=10 << 20))
+    driver.turn()
+    parts = [one for _, one in driver.sent if isinstance(one, Chunk)]
+    assert {one.to_version for one in parts} == {len(KEYS)}
+    assert [entry.key for one in parts for entry in one.entries] == KEYS
+    assert [one.last for one in parts] == [False] * (len(parts) - 1) + [True]
+
+
+def test_catch_up_of_a_topic_that_is_seeded_or_unknown_is_refused_by_topic() -> None:
+    """P-CATCH-17: until the end of its own catch-up a hub answers none of that topic."""
+    driver, publisher = HubDriver(), PublisherPeer()
+    publisher.change(1)
+    driver.connect(publisher)
+    driver.greet()
+    catch_up(driver, 1 << 20, want(1), want(99))
+    refusals = [one for one in driver.turn() if isinstance(one, Refused)]
+    assert [(one.request, one.topic) for one in refusals] == [(5, 1), (5, 99)]
+    assert [one.code for one in refusals] == ["RETRY", "UNKNOWN"]
+    assert refusals[0].retry_ms > 0
+    assert driver.hub.counts.refused == {"RETRY": 1, "UNKNOWN": 1}
+
+
+def test_topic_that_fell_behind_is_refused_until_it_has_caught_up_and_others_are_sent() -> None:
+    """P-CATCH-17."""
+    driver, publisher = with_reader()
+    publisher.change(1)
+    driver.put(publisher.change(1))
+    catch_up(driver, 1 << 20, want(1), want(2))
+    refusal, chunk = driver.turn()
+    assert isinstance(refusal, Refused)
+    assert (refusal.code, refusal.topic) == ("RETRY", 1)
+    assert isinstance(chunk, Chunk)
+    driver.serve(publisher)
+    catch_up(driver, 1 << 20, want(1), stream=6)
+    (chunk,) = driver.turn()
+    assert isinstance(chunk, Chunk)
+    assert (chunk.to_version, chunk.last) == (5, True)
 
 
 def test_reader_ahead_of_the_hubs_epoch_is_not_rolled_back() -> None:
-    stage, _ = with_reader()
-    ahead = Wanted(topic=1, level=FULL, epoch=11, version=1)
-    catch_up(stage, 1 << 20, ahead)
-    (answer,) = stage.turn()
-    assert isinstance(answer, Refused)
-    assert answer.topic == 1
-    assert answer.retry_ms > 0
+    driver, _ = with_reader()
+    catch_up(driver, 1 << 20, Wanted(topic=1, level=FULL, epoch=11, version=1))
+    refusal = refused(driver.turn())
+    assert refusal.topic == 1
+    assert refusal.retry_ms > 0
 
 
-def test_too_many_streams_are_told_to_come_again() -> None:
-    stage, _ = with_reader()
-    for stream in range(1, 18):
-        said = stage.say(READER_BULK, CatchUp(stream=stream, credit=0, wanted=(want(1),)))
-    (answer,) = said
-    assert isinstance(answer, Refused)
-    assert (answer.code, answer.request) == ("BUSY", 17)
+def test_too_many_streams_are_refused_as_busy() -> None:
+    driver, _ = with_reader()
+    streams = [CatchUp(stream=n, credit=0, wanted=(want(1),)) for n in range(1, 18)]
+    refusal = refused(driver.receive(READER_BULK, *streams))
+    assert (refusal.code, refusal.request) == ("BUSY", 17)

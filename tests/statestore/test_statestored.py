@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from topicast.statestore.hub import Hub
 from topicast.statestore.statestored import DATA, REQUESTS, Statestored
-from topicast.tests.statestore.scripted import BULK, CONTROL, ScriptedPublisher, hello
+from topicast.tests.statestore.hub_driver import BULK, CONTROL, PublisherPeer, hello
+from topicast.tests.statestore.hub_driver import DATA as DATA_ADDRESS
 from topicast.topics.link import Received
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import barrier_prefix
@@ -20,8 +21,8 @@ from topicast.topics.wire.messages import (
 )
 
 
-class ScriptedLink:
-    """A link that brings what it is told to, in one batch, and keeps what is sent."""
+class BatchLink:
+    """A link that delivers ``arrived`` in one batch, and keeps what is sent."""
 
     def __init__(self) -> None:
         self.arrived: list[Received] = []
@@ -39,47 +40,47 @@ class ScriptedLink:
         self.sent += [(name, frame) for frame in frames]
 
 
-class Stand:
-    """A statestored that has caught up with a scripted publisher."""
+class Daemon:
+    """A statestored that has caught up with a publisher."""
 
     def __init__(self) -> None:
-        self.link, self.publisher = ScriptedLink(), ScriptedPublisher()
-        hub = Hub(hub_id=77, data_address="tcp://127.0.0.1:24001")
-        self.daemon = Statestored(hub, self.link, clock=lambda: 1000.0, wall_us=lambda: 1)
-        said = self.turn(
+        self.link, self.publisher = BatchLink(), PublisherPeer()
+        hub = Hub(hub_id=77, data_address=DATA_ADDRESS)
+        self.shell = Statestored(hub, self.link, clock=lambda: 1000.0, wall_us=lambda: 1)
+        replies = self.turn(
             (CONTROL, hello("publisher", PUBLISHER, CONTROL_CHANNEL)),
             (BULK, hello("publisher", PUBLISHER, BULK_CHANNEL)),
             (CONTROL, self.publisher.announce()),
         )
-        while said:
-            said = self.turn(*((BULK, part) for part in self.publisher.hear(said)))
+        while replies:
+            replies = self.turn(*((BULK, part) for part in self.publisher.answer(replies)))
         self.broadcast()
 
     def turn(self, *arrive: tuple[bytes, Message]) -> list[Message]:
-        """Let messages arrive together; return what the publisher is told."""
+        """Let messages arrive together; return the messages to the publisher."""
         self.link.arrived += [Received(REQUESTS, peer, encode(one)) for peer, one in arrive]
-        self.daemon.run_once()
-        told = [decode(frame) for name, frame in self.link.sent if name == REQUESTS]
+        self.shell.run_once()
+        replies = [decode(frame) for name, frame in self.link.sent if name == REQUESTS]
         self.link.sent = [one for one in self.link.sent if one[0] == DATA]
-        return told
+        return replies
 
     def broadcast(self) -> list[Message]:
-        """Take what went to everybody, but heartbeats."""
+        """Return what was broadcast since the last call, but for heartbeats."""
         frames, self.link.sent = [frame for _, frame in self.link.sent], []
         return [one for one in map(decode, frames) if isinstance(one, Delta | Barrier)]
 
 
-def test_deltas_keep_their_place_beside_the_end_of_a_catch_up() -> None:
-    stand = Stand()
-    publisher = stand.publisher
+def test_deltas_keep_their_place_around_the_end_of_a_catch_up() -> None:
+    daemon = Daemon()
+    publisher = daemon.publisher
     publisher.change(1)  # is lost
-    asked = stand.turn((BULK, publisher.change(1)))
-    parts = [(BULK, part) for part in publisher.hear(asked)]
+    requests = daemon.turn((BULK, publisher.change(1)))
+    parts = [(BULK, part) for part in publisher.answer(requests)]
     first, last = publisher.change(0), publisher.change(1)
-    stand.broadcast()
-    stand.turn((BULK, first), *parts, (BULK, last))
-    told = stand.broadcast()
-    assert [(one.topic, one.from_version, one.to_version) for one in told] == [
+    daemon.broadcast()
+    daemon.turn((BULK, first), *parts, (BULK, last))
+    replies = daemon.broadcast()
+    assert [(one.topic, one.from_version, one.to_version) for one in replies] == [
         (0, 0, 1),
         (1, 0, 2),
         (1, 2, 3),
@@ -88,34 +89,34 @@ def test_deltas_keep_their_place_beside_the_end_of_a_catch_up() -> None:
 
 def test_deltas_of_one_turn_are_sent_together_and_acknowledged_once() -> None:
     """P-START-7."""
-    stand = Stand()
-    deltas = [stand.publisher.change(topic) for topic in (0, 1, 0, 2)]
-    assert stand.turn(*((BULK, delta) for delta in deltas)) == [
+    daemon = Daemon()
+    deltas = [daemon.publisher.change(topic) for topic in (0, 1, 0, 2)]
+    assert daemon.turn(*((BULK, delta) for delta in deltas)) == [
         Filed(epoch=10, start=5, versions=((0, 2), (1, 1), (2, 1)))
     ]
-    assert stand.broadcast() == deltas
+    assert daemon.broadcast() == deltas
 
 
 def test_deltas_before_a_barrier_and_after_it_stay_there() -> None:
-    stand = Stand()
-    before, after = stand.publisher.change(0), stand.publisher.change(0)
+    daemon = Daemon()
+    before, after = daemon.publisher.change(0), daemon.publisher.change(0)
     barrier = barrier_prefix(bytes(16))
-    stand.link.arrived = [
+    daemon.link.arrived = [
         Received(REQUESTS, BULK, encode(before)),
         Received(DATA, b"", b"\1" + barrier),
         Received(REQUESTS, BULK, encode(after)),
     ]
-    stand.turn()
-    assert stand.broadcast() == [before, decode(barrier), after]
+    daemon.turn()
+    assert daemon.broadcast() == [before, decode(barrier), after]
 
 
 def test_rubbish_between_deltas_is_refused_and_changes_nothing_else() -> None:
     """P-BAD-3."""
-    stand = Stand()
-    before, after = stand.publisher.change(0), stand.publisher.change(0)
-    stand.link.arrived = [
+    daemon = Daemon()
+    before, after = daemon.publisher.change(0), daemon.publisher.change(0)
+    daemon.link.arrived = [
         Received(REQUESTS, BULK, frame) for frame in (encode(before), b"rubbish", encode(after))
     ]
-    told = stand.turn()
-    assert [one.code for one in told if isinstance(one, Refused)] == ["VERSION"]
-    assert stand.broadcast() == [before, after]
+    replies = daemon.turn()
+    assert [one.code for one in replies if isinstance(one, Refused)] == ["VERSION"]
+    assert daemon.broadcast() == [before, after]

@@ -1,4 +1,4 @@
-"""What a hub makes of what it was sent: deltas at minimal, and the news of a catch-up."""
+"""The deltas that a hub derives: those at minimal, and the stubs of a catch-up."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.statestore.stub_deltas import brought, minimal, stub_bytes
-from topicast.tests.statestore.scripted import ScriptedPublisher, value
+from topicast.tests.statestore.hub_driver import PublisherPeer, value
 from topicast.topics.bulk import STUBS_BYTES_MAX
 from topicast.topics.entries import (
     FULL,
@@ -36,7 +36,7 @@ ENTRIES = (
 
 
 def delta(*entries: Entry, stubbed: bool = False) -> Delta:
-    sent = ScriptedPublisher().change(1)
+    sent = PublisherPeer().change(1)
     return replace(sent, from_version=3, to_version=6, entries=entries, stubbed=stubbed)
 
 
@@ -80,7 +80,7 @@ def test_minimal_delta_has_every_key_and_no_value() -> None:
     assert decode(encode(derived)) == derived
 
 
-def test_stubbed_delta_is_whole_at_minimal() -> None:
+def test_stubbed_delta_is_complete_at_minimal() -> None:
     """P-FOLLOW-6: there nothing is missing, so a catch-up would bring nothing."""
     derived = minimal(delta(*map(stub, ENTRIES), stubbed=True))
     assert (derived.level, derived.stubbed) == (MINIMAL, False)
@@ -93,55 +93,55 @@ def test_bytes_of_stubs_are_those_on_the_wire(entries: list[Entry]) -> None:
     assert stub_bytes(chosen) == len(frame) - HEADER_BYTES
 
 
-def test_news_of_a_catch_up_are_stubs_of_what_changed_since_the_old_position() -> None:
+def test_catch_up_is_reported_as_stubs_of_the_changes_since_the_old_position() -> None:
     """P-DATA-4."""
     held = topic(value(OTHER, 2), value(KEY, 3), value(b"db\0third\0", 6))
-    news = brought(held, chunk(), from_version=2, stub_bytes=0)
-    assert (news.from_version, news.to_version) == (2, 6)
-    assert [(entry.key, entry.kind) for entry in news.entries] == [
+    report = brought(held, chunk(), from_version=2, stub_bytes=0)
+    assert (report.from_version, report.to_version) == (2, 6)
+    assert [(entry.key, entry.kind) for entry in report.entries] == [
         (KEY, STUB),
         (b"db\0third\0", STUB),
     ]
-    assert (news.level, news.stubbed, news.invalidate_all) == (FULL, True, False)
-    assert (news.topic, news.epoch, news.start, news.sent_us) == (1, 10, 5, 77)
-    assert news.source == SOURCE_CATCH_UP
-    assert decode(encode(news)) == news
+    assert (report.level, report.stubbed, report.invalidate_all) == (FULL, True, False)
+    assert (report.topic, report.epoch, report.start, report.sent_us) == (1, 10, 5, 77)
+    assert report.source == SOURCE_CATCH_UP
+    assert decode(encode(report)) == report
 
 
 @pytest.mark.parametrize(
     ("from_version", "floor", "invalidate_all"),
     [(0, 0, True), (1, 0, False), (3, 3, False), (2, 3, True)],
 )
-def test_news_are_an_invalidate_all_marker_where_tombstones_may_be_missing(
+def test_report_is_an_invalidate_all_marker_where_tombstones_may_be_missing(
     from_version: int, floor: int, invalidate_all: bool
 ) -> None:
     """P-DATA-4: after a snapshot, and below the floor."""
     held = topic(value(KEY, 5), floor=floor)
-    news = brought(held, chunk(), from_version=from_version, stub_bytes=0)
-    assert news.invalidate_all is invalidate_all
-    assert bool(news.entries) is not invalidate_all
-    assert (news.from_version, news.to_version, news.stubbed) == (from_version, 6, True)
+    report = brought(held, chunk(), from_version=from_version, stub_bytes=0)
+    assert report.invalidate_all is invalidate_all
+    assert bool(report.entries) is not invalidate_all
+    assert (report.from_version, report.to_version, report.stubbed) == (from_version, 6, True)
 
 
 @pytest.mark.parametrize("surplus", [0, 1])
 def test_more_stubs_than_a_frame_holds_are_an_invalidate_all_marker(surplus: int) -> None:
-    news = brought(
+    report = brought(
         topic(value(KEY, 5)), chunk(), from_version=2, stub_bytes=STUBS_BYTES_MAX + surplus
     )
-    assert news.invalidate_all is bool(surplus)
+    assert report.invalidate_all is bool(surplus)
 
 
-@pytest.mark.parametrize(("held", "told"), [(0, 4), (4, 0), (2, 3)])
-def test_news_carry_the_higher_floor_of_what_is_held_and_what_was_told(
-    held: int, told: int
+@pytest.mark.parametrize(("held", "received"), [(0, 4), (4, 0), (2, 3)])
+def test_report_carries_the_higher_floor_of_the_topic_and_the_chunk(
+    held: int, received: int
 ) -> None:
     """P-FLOOR-4."""
-    news = brought(
-        topic(value(KEY, 5), floor=held), chunk(floor=told), from_version=5, stub_bytes=0
+    report = brought(
+        topic(value(KEY, 5), floor=held), chunk(floor=received), from_version=5, stub_bytes=0
     )
-    assert news.floor == max(held, told)
+    assert report.floor == max(held, received)
 
 
-def test_news_go_to_where_the_topic_stands_though_the_last_chunk_is_older() -> None:
-    news = brought(topic(value(KEY, 9), version=9), chunk(), from_version=8, stub_bytes=0)
-    assert (news.from_version, news.to_version) == (8, 9)
+def test_report_ends_at_the_version_of_the_topic_though_the_last_chunk_is_older() -> None:
+    report = brought(topic(value(KEY, 9), version=9), chunk(), from_version=8, stub_bytes=0)
+    assert (report.from_version, report.to_version) == (8, 9)

@@ -1,4 +1,4 @@
-"""What a hub makes of subscriptions: who listens at minimal, barriers, and anybody's rubbish."""
+"""Subscriptions as a hub counts them: at minimal, barriers, and those of strangers."""
 
 import pytest
 from hypothesis import given
@@ -33,10 +33,10 @@ def subscriptions(counts: Counts) -> Subscriptions:
 
 
 @pytest.mark.parametrize("topic", [0, NUM_TOPICS_MAX - 1, NAMESPACE])
-def test_topic_is_listened_to_at_minimal_from_its_first_reader_to_its_last(
+def test_topic_has_minimal_from_its_first_subscriber_to_its_last(
     subscriptions: Subscriptions, counts: Counts, topic: int
 ) -> None:
-    """P-DATA-2: only while somebody listens."""
+    """P-DATA-2: only while there is a subscriber."""
     for _ in range(2):
         assert subscriptions.take(BEGINS + prefix(topic, MINIMAL)) is None
         assert subscriptions.has_minimal(topic)
@@ -46,12 +46,12 @@ def test_topic_is_listened_to_at_minimal_from_its_first_reader_to_its_last(
     assert counts == Counts()
 
 
-@pytest.mark.parametrize("asked", [prefix(1, FULL), prefix(NAMESPACE, FULL), HEARTBEAT_PREFIX])
-def test_what_is_sent_in_any_case_is_not_remembered(
-    subscriptions: Subscriptions, counts: Counts, asked: bytes
+@pytest.mark.parametrize("prefixed", [prefix(1, FULL), prefix(NAMESPACE, FULL), HEARTBEAT_PREFIX])
+def test_prefix_that_is_sent_in_any_case_is_not_recorded(
+    subscriptions: Subscriptions, counts: Counts, prefixed: bytes
 ) -> None:
     for first in (BEGINS, ENDS):
-        assert subscriptions.take(first + asked) is None
+        assert subscriptions.take(first + prefixed) is None
         assert not any(map(subscriptions.has_minimal, TOPICS))
     assert counts == Counts()
 
@@ -60,10 +60,10 @@ def test_barrier_is_answered_by_exactly_its_bytes_whenever_it_begins(
     subscriptions: Subscriptions, counts: Counts
 ) -> None:
     """P-SUB-2."""
-    asked = barrier_prefix(NONCE)
-    assert subscriptions.take(BEGINS + asked) == asked
-    assert subscriptions.take(BEGINS + asked) == asked
-    assert subscriptions.take(ENDS + asked) is None
+    prefixed = barrier_prefix(NONCE)
+    assert subscriptions.take(BEGINS + prefixed) == prefixed
+    assert subscriptions.take(BEGINS + prefixed) == prefixed
+    assert subscriptions.take(ENDS + prefixed) is None
     assert counts == Counts(barriers=2)
 
 
@@ -77,18 +77,18 @@ def test_barrier_without_a_whole_nonce_is_odd(
 
 
 @pytest.mark.parametrize("version", [0, PROTOCOL + 1, 255])
-@pytest.mark.parametrize("asked", [prefix(1, MINIMAL), barrier_prefix(NONCE)], ids=len)
-def test_subscription_of_another_protocol_version_is_none_of_ours(
-    subscriptions: Subscriptions, counts: Counts, version: int, asked: bytes
+@pytest.mark.parametrize("prefixed", [prefix(1, MINIMAL), barrier_prefix(NONCE)], ids=len)
+def test_subscription_of_another_protocol_version_is_not_recorded(
+    subscriptions: Subscriptions, counts: Counts, version: int, prefixed: bytes
 ) -> None:
-    """P-VER-2: its first byte says whose it is."""
-    assert subscriptions.take(BEGINS + bytes((version,)) + asked[1:]) is None
+    """P-VER-2: its first byte is the version."""
+    assert subscriptions.take(BEGINS + bytes((version,)) + prefixed[1:]) is None
     assert not any(map(subscriptions.has_minimal, TOPICS))
     assert counts == Counts(subscriptions_odd=1)
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "prefixed",
     [
         b"",
         prefix(1, MINIMAL)[:3],
@@ -103,9 +103,9 @@ def test_subscription_of_another_protocol_version_is_none_of_ours(
     ids=bytes.hex,
 )
 def test_odd_subscription_is_counted_and_changes_nothing(
-    subscriptions: Subscriptions, counts: Counts, asked: bytes
+    subscriptions: Subscriptions, counts: Counts, prefixed: bytes
 ) -> None:
-    assert subscriptions.take(BEGINS + asked) is None
+    assert subscriptions.take(BEGINS + prefixed) is None
     assert not any(map(subscriptions.has_minimal, TOPICS))
     assert counts == Counts(subscriptions_odd=1)
 

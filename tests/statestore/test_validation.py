@@ -1,4 +1,4 @@
-"""What is refused though it is well formed, and how often a peer is told."""
+"""Well-formed messages that are refused, and how often a peer is sent a refusal."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from topicast.statestore.validation import (
     delta_fault,
     hello_fault,
 )
-from topicast.tests.statestore.scripted import hello, value
+from topicast.tests.statestore.hub_driver import hello, value
 from topicast.topics.entries import FULL, MINIMAL
 from topicast.topics.wire.header import (
     DELTA_KIND,
@@ -32,10 +32,10 @@ from topicast.topics.wire.messages import (
     Chunk,
 )
 
+AT = {"topic": 1, "level": FULL, "epoch": 10, "start": 5, "to_version": 4, "floor": 0, "sent_us": 1}
 DELTA = Header(
+    **AT,
     protocol=PROTOCOL,
-    topic=1,
-    level=FULL,
     kind=DELTA_KIND,
     flags=0,
     source=1,
@@ -43,22 +43,11 @@ DELTA = Header(
     origin=0,
     crc=0,
     entry_count=0,
-    epoch=10,
-    start=5,
     from_version=3,
-    to_version=4,
-    floor=0,
-    sent_us=1,
 )
 CHUNK = Chunk(
-    topic=1,
-    level=FULL,
-    epoch=10,
-    start=5,
+    **AT,
     from_version=0,
-    to_version=4,
-    floor=0,
-    sent_us=1,
     stream=7,
     sequence=0,
     resume_version=3,
@@ -70,7 +59,7 @@ CHUNK = Chunk(
 @pytest.mark.parametrize("role", [READER, PUBLISHER, OPERATOR])
 @pytest.mark.parametrize("channel", [CONTROL_CHANNEL, BULK_CHANNEL])
 @pytest.mark.parametrize("protocol", [(PROTOCOL_MIN, PROTOCOL), (0, 255), (PROTOCOL, 9)])
-def test_whoever_speaks_the_protocol_may_greet(
+def test_hello_with_the_protocol_is_accepted(
     role: int, channel: int, protocol: tuple[int, int]
 ) -> None:
     assert hello_fault(hello("peer", role, channel, protocol=protocol)) is None
@@ -138,7 +127,7 @@ def test_chunk_of_a_publisher_is_taken(change: dict[str, object]) -> None:
     ],
     ids=str,
 )
-def test_chunk_that_breaks_a_rule_is_refused_with_a_time_to_ask_again(
+def test_chunk_that_breaks_a_rule_is_refused_with_a_time_to_request_again(
     change: dict[str, object], problem: str
 ) -> None:
     """P-DATA-2, P-FLOOR-4."""
@@ -148,17 +137,17 @@ def test_chunk_that_breaks_a_rule_is_refused_with_a_time_to_ask_again(
     assert problem in fault.message
 
 
-def test_peer_is_told_once_in_a_while_whatever_others_are_told() -> None:
+def test_peer_is_sent_one_refusal_in_an_interval_whatever_others_are_sent() -> None:
     """P-BAD-3."""
-    told = RefusalLimiter()
-    assert told.allows(b"one", now=0.0)
-    assert told.allows(b"two", now=0.0)
-    assert not told.allows(b"one", now=REFUSAL_EVERY_S - 0.01)
-    assert told.allows(b"one", now=REFUSAL_EVERY_S)
-    assert not told.allows(b"one", now=REFUSAL_EVERY_S + 0.01)
+    limiter = RefusalLimiter()
+    assert limiter.allows(b"one", now=0.0)
+    assert limiter.allows(b"two", now=0.0)
+    assert not limiter.allows(b"one", now=REFUSAL_EVERY_S - 0.01)
+    assert limiter.allows(b"one", now=REFUSAL_EVERY_S)
+    assert not limiter.allows(b"one", now=REFUSAL_EVERY_S + 0.01)
 
 
-def test_whoever_was_told_longest_ago_is_forgotten_when_there_are_too_many() -> None:
+def test_peer_that_was_refused_longest_ago_is_discarded_when_there_are_too_many() -> None:
     """P-BAD-3: a flood of strangers takes no memory."""
     limiter = RefusalLimiter()
     for number in range(LIMITED_PEERS_MAX):

@@ -1,0 +1,258 @@
+"""A real hub core that tests drive one fact at a time, and the peers that speak to it."""
+
+from collections.abc import Iterable
+from itertools import count
+
+from topicast.statestore.facts import Fact, MessageReceived, Put, Subscription, Tick
+from topicast.statestore.hub import Hub
+from topicast.statestore.ingest import Broadcast
+from topicast.statestore.status import HubStatus
+from topicast.topics.bulk import Sender, chunks
+from topicast.topics.entries import FULL, Entry
+from topicast.topics.sharding import topic_ids
+from topicast.topics.topic import Topic
+from topicast.topics.wire import decode, encode
+from topicast.topics.wire.header import prefix
+from topicast.topics.wire.messages import (
+    BULK_CHANNEL,
+    CONTROL_CHANNEL,
+    PUBLISHER,
+    READER,
+    Announce,
+    Cancel,
+    CatchUp,
+    Chunk,
+    Credit,
+    Delta,
+    Heartbeat,
+    Hello,
+    Message,
+    Refused,
+)
+
+CATALOG = "tcp://127.0.0.1:26000"
+DATA = "tcp://127.0.0.1:24001"
+CONTROL = b"publisher-control"
+BULK = b"publisher-bulk"
+READER_CONTROL = b"reader-control"
+READER_BULK = b"reader-bulk"
+KEY = b"db\0table\0"
+
+
+def registration(name: str) -> bytes:
+    return name.encode().ljust(16, b".")[:16]
+
+
+def hello(name: str, role: int, channel: int, *, protocol: tuple[int, int] = (1, 1)) -> Hello:
+    return Hello(
+        role=role,
+        channel=channel,
+        name=name,
+        registration=registration(name),
+        protocol_min=protocol[0],
+        protocol_max=protocol[1],
+        features=0,
+    )
+
+
+def value(key: bytes, version: int, content: bytes = b"value") -> Entry:
+    return Entry(key, version, version, version, len(content), content)
+
+
+def large(version: int) -> Entry:
+    """Return a value of which a chunk holds only four."""
+    return value(b"db\0t%02d\0" % version, version, b"x" * 60_000)
+
+
+def codes(messages: Iterable[Message]) -> list[str]:
+    """Return the codes of the refusals among ``messages``."""
+    return [message.code for message in messages if isinstance(message, Refused)]
+
+
+def catch_ups(messages: Iterable[Message]) -> list[CatchUp]:
+    return [message for message in messages if isinstance(message, CatchUp)]
+
+
+def contents(topic: Topic) -> dict[bytes, bytes | None]:
+    """Return what a topic holds, tombstones left out."""
+    return {
+        entry.key: entry.value for group in sorted(topic.group_ids()) for entry in topic.rows(group)
+    }
+
+
+class PublisherPeer:
+    """A publisher that sends what a test orders: real topics and chunks, no decisions."""
+
+    def __init__(self, *, epoch: int = 10, start: int = 5, num_topics: int = 4) -> None:
+        self.epoch = epoch
+        self.start = start
+        self.num_topics = num_topics
+        self.topics = {topic: Topic() for topic in topic_ids(num_topics)}
+        for topic in self.topics.values():
+            topic.reset(epoch)
+        self._sender = Sender()
+        self._sequence = count(1)
+
+    def announce(self) -> Announce:
+        return Announce(
+            epoch=self.epoch,
+            start=self.start,
+            num_topics=self.num_topics,
+            catalog_address=CATALOG,
+            catalog_name="hive",
+        )
+
+    def commit(self, number: int, *entries: Entry, stubbed: bool = False) -> Delta:
+        """Make ``entries`` the next version of a topic; their own versions must be that."""
+        topic = self.topics[number]
+        before, topic.version = topic.version, topic.version + 1
+        assert {entry.version for entry in entries} <= {topic.version}
+        topic.file(entries)
+        return Delta(
+            topic=number,
+            level=FULL,
+            epoch=self.epoch,
+            start=self.start,
+            from_version=before,
+            to_version=topic.version,
+            floor=topic.floor,
+            sent_us=1,
+            source=1,
+            entries=() if stubbed else entries,
+            stubbed=stubbed,
+            invalidate_all=stubbed,
+        )
+
+    def change(self, number: int, key: bytes = KEY, content: bytes = b"value") -> Delta:
+        """Commit one value."""
+        return self.commit(number, value(key, self.topics[number].version + 1, content))
+
+    def heartbeat(self, *, watermark: int = 0) -> Heartbeat:
+        return Heartbeat(
+            hub=0,
+            epoch=self.epoch,
+            start=self.start,
+            sequence=next(self._sequence),
+            interval_ms=1000,
+            sent_us=1,
+            watermark=watermark,
+            age_ms=0,
+            catalog_address=CATALOG,
+            versions=tuple(topic.version for topic in self.topics.values()),
+            floors=tuple(topic.floor for topic in self.topics.values()),
+        )
+
+    def answer(self, messages: Iterable[Message]) -> list[Message]:
+        """Serve the requests of a hub; return as many chunks as its credit allows."""
+        for message in messages:
+            if isinstance(message, CatchUp):
+                parts = chunks(
+                    message.stream,
+                    message.wanted,
+                    find=lambda wanted: self.topics[wanted.topic],
+                    stamp=lambda: (self.start, 1),
+                )
+                self._sender.open(b"hub", message.stream, credit=message.credit, parts=parts)
+            elif isinstance(message, Credit):
+                self._sender.credit(b"hub", message.stream, message.amount)
+            elif isinstance(message, Cancel):
+                self._sender.cancel(b"hub", message.stream)
+        return [send.message for send in self._sender.turn(1 << 20)]
+
+
+class HubDriver:
+    """A hub whose invariants are checked at each step; ``sent`` and ``frames`` hold its effects."""
+
+    def __init__(self, **settings: int) -> None:
+        self.hub = Hub(hub_id=77, data_address=DATA, **settings)
+        self.now = 1000.0
+        self.sent: list[tuple[bytes, Message]] = []
+        self.frames: list[bytes] = []
+
+    @property
+    def status(self) -> HubStatus:
+        return self.hub.status(now=self.now)
+
+    def topic(self, number: int) -> Topic:
+        """Return what the hub holds of a topic."""
+        return self.hub.ingest.slots[number].topic
+
+    def handle(self, fact: Fact) -> list[Message]:
+        """Return the messages that the hub sends after ``fact``, to any peer."""
+        messages: list[Message] = []
+        for effect in self.hub.handle(fact, now=self.now):
+            if isinstance(effect, Broadcast):
+                self.frames.append(effect.frame)
+            else:
+                messages.append(decode(encode(effect.message)))
+                self.sent.append((effect.peer, messages[-1]))
+        self.hub.check()
+        return messages
+
+    def receive(self, peer: bytes, *messages: Message) -> list[Message]:
+        return [one for message in messages for one in self.handle(MessageReceived(peer, message))]
+
+    def put(self, delta: Delta, peer: bytes = BULK) -> list[Message]:
+        return self.handle(Put(peer, encode(delta)))
+
+    def tick(self, after_s: float = 0.0) -> list[Message]:
+        self.now += after_s
+        return self.handle(Tick(int(self.now * 1e6)))
+
+    def pass_time(self, seconds: float) -> list[Message]:
+        """Tick in steps that no liveness takes for a stall."""
+        messages = self.tick()
+        for _ in range(round(seconds / 0.05)):
+            messages += self.tick(0.05)
+        return messages
+
+    def turn(self) -> list[Message]:
+        """Return what the hub sends to its readers in one turn."""
+        sends = self.hub.turn(1 << 20)
+        self.sent += [(send.peer, send.message) for send in sends]
+        return [send.message for send in sends]
+
+    def subscribe(self, topic: int, level: int) -> None:
+        self.handle(Subscription(b"\1" + prefix(topic, level)))
+
+    def deltas(self) -> list[Delta]:
+        """Return the deltas that were broadcast since the last call."""
+        frames, self.frames = self.frames, []
+        messages = [decode(frame) for frame in frames]
+        assert not [one for one in messages if isinstance(one, Chunk)], "a catch-up was forwarded"
+        return [one for one in messages if isinstance(one, Delta)]
+
+    def heartbeat(self, after_s: float = 0.25) -> Heartbeat:
+        """Return the heartbeat that is broadcast after some time."""
+        kept, self.frames = self.frames, []
+        self.tick(after_s)
+        heartbeats = [one for one in map(decode, self.frames) if isinstance(one, Heartbeat)]
+        self.frames = kept
+        return heartbeats[0]
+
+    def greet(self, name: str = "reader", role: int = READER) -> list[Message]:
+        """Connect a peer on both channels, as ``name-control`` and ``name-bulk``."""
+        messages = self.receive(f"{name}-control".encode(), hello(name, role, CONTROL_CHANNEL))
+        return messages + self.receive(f"{name}-bulk".encode(), hello(name, role, BULK_CHANNEL))
+
+    def connect(self, publisher: PublisherPeer, name: str = "publisher") -> list[Message]:
+        """Let a publisher say Hello and announce itself; the hub is not seeded yet."""
+        messages = self.greet(name, PUBLISHER)
+        return messages + self.receive(f"{name}-control".encode(), publisher.announce())
+
+    def serve(self, publisher: PublisherPeer) -> None:
+        """Let the publisher serve the hub's catch-ups until there is none."""
+        messages = self.tick()
+        while messages:
+            messages = self.receive(BULK, *publisher.answer(messages))
+            messages += self.tick()
+
+
+def seeded(**settings: int) -> tuple[HubDriver, PublisherPeer]:
+    """Return a hub that has caught up with an empty publisher."""
+    driver, publisher = HubDriver(**settings), PublisherPeer()
+    driver.connect(publisher)
+    driver.serve(publisher)
+    driver.sent.clear()
+    driver.frames.clear()
+    return driver, publisher
