@@ -36,13 +36,13 @@ class Worker:
         process: "ReaderProcess",
         body: Callable[[Subscriber], None],
         *,
-        reader: type[Reader] = Reader,
+        reader: type[Reader] | None = None,
     ) -> None:
         self.process = process
         self.alive = True
         self.arrived: Callable[[], None] = lambda: None
         self._body = body
-        self._reader = reader
+        self._reader = reader or Reader
         self._waits_for: Command[object] | None = None
         self._error: BaseException | None = None
         self._ended = False

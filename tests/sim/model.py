@@ -1,4 +1,4 @@
-"""The protocol's model, checked before anything was built: each rule of it, and its plants here.
+"""The protocol's model, checked before anything was built: each rule of it, and its faults here.
 
 The model found a violation without each of these rules; so do the simulator's seeds, or scenarios.
 One of them is had in another way: what is followed at minimal is shut while it catches up, so its

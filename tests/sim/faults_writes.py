@@ -1,0 +1,139 @@
+"""Faults in what becomes of reported writes: outbox, reports, leases, the store of them."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from topicast.catalog.core import Catalog
+from topicast.catalog.facts import Commit, Publish
+from topicast.catalog.ingest.reports import Reports, is_path
+from topicast.catalog.model.tables import Tables
+from topicast.catalog.model.versions import VersionLog, WriteRow
+from topicast.subscriber.engine.write_outbox import Outbox
+from topicast.subscriber.engine.write_sender import WriteSender
+from topicast.tests.sim.fault import BY_SEED, Fault
+from topicast.topics.entries import Entry, group_of
+from topicast.topics.objects.names import parse_table_name
+from topicast.topics.wire.messages import (
+    ABANDONED,
+    FAILED,
+    SOURCE_REPORTS,
+    Report,
+    Verdict,
+    Write,
+)
+
+
+class RepliesBeforeItCommits(Catalog):
+    def flush(self, *, now: float, now_us: int) -> tuple[Any, ...]:
+        effects = super().flush(now=now, now_us=now_us)
+        return tuple(sorted(effects, key=lambda one: isinstance(one, Commit | Publish)))
+
+
+class ForgetsIntents(Reports):
+    def __init__(self, *held: Any, known: Iterable[WriteRow] = ()) -> None:
+        super().__init__(*held, known=[row for row in known if not row.open])
+
+
+class ForgetsWhatIsDone(Reports):
+    def __init__(self, *held: Any, known: Iterable[WriteRow] = ()) -> None:
+        super().__init__(*held, known=[row for row in known if row.open])
+
+
+class AppliesTwice(Reports):
+    def __init__(self, namespace: Any, tables: Tables, *topics: Any, **rest: Any) -> None:
+        super().__init__(namespace, tables, *topics, **rest)
+        self.tables = tables
+        self.again: list[WriteRow] = []
+
+    def apply(self, report: Report, *, now: float, at_us: int) -> tuple[Verdict, ...]:
+        repeated = self.tally.repeated
+        verdicts = super().apply(report, now=now, at_us=at_us)
+        for write, verdict in zip(report.writes, verdicts, strict=True):
+            if self.tally.repeated > repeated and verdict.version and not is_path(write.object):
+                self._apply_again(report.driver, write, at_us)
+        return verdicts
+
+    def _apply_again(self, driver: bytes, write: Write, at_us: int) -> None:
+        table, parts = parse_table_name(write.object), write.partitions
+        topic, version = self.tables.raise_data(
+            table, partitions=parts, source=SOURCE_REPORTS, at_us=at_us
+        )
+        self.again.append(
+            WriteRow(
+                driver=driver,
+                number=write.number,
+                object=write.object,
+                partitions=(),
+                open=False,
+                at_us=at_us,
+                topic=topic,
+                version=version,
+            )
+        )
+
+    def take(self) -> tuple[tuple[WriteRow, ...], Any]:
+        rows, gone = super().take()
+        again, self.again = self.again, []
+        return (*rows, *again), gone
+
+
+class TakesLapsedForAbandoned(Reports):
+    def lapse(self, *, now: float, at_us: int) -> None:
+        """Do nothing."""
+
+    @property
+    def deadline(self) -> float | None:
+        return None
+
+
+class TakesFailedForAbandoned(Reports):
+    def apply(self, report: Report, *, now: float, at_us: int) -> tuple[Verdict, ...]:
+        writes = tuple(
+            replace(one, state=ABANDONED) if one.state == FAILED else one for one in report.writes
+        )
+        return super().apply(replace(report, writes=writes), now=now, at_us=at_us)
+
+
+class TakesDataBack(VersionLog):
+    def write(self, topic: int, build: Callable[[int], list[Entry]], **rest: Any) -> Any:
+        def taken_back(entry: Entry, version: int) -> Entry:
+            kept = entry.key == group_of(entry.key) and entry.data_version < version
+            return entry._replace(data_version=entry.schema_version) if kept else entry
+
+        return super().write(topic, lambda at: [taken_back(one, at) for one in build(at)], **rest)
+
+
+class DiscardsWhatWaits(WriteSender):
+    def hasten(self, *, now: float) -> None:
+        self.outbox.refuse("")
+        super().hasten(now=now)
+
+
+class EndsWithItsBeginning(Outbox):
+    """The answer about an intent counts for the end of it that waits meanwhile."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.ends: dict[int, Write] = {}
+
+    def end(self, write: Write) -> None:
+        self.ends[write.number] = write
+        super().end(write)
+
+    def acknowledge(self, report: Report, verdicts: Iterable[Verdict], *, now: float) -> None:
+        writes = tuple(self.ends.get(one.number, one) for one in report.writes)
+        super().acknowledge(replace(report, writes=writes), verdicts, now=now)
+
+
+FAULTS = (
+    Fault("a write is acknowledged once it is committed", BY_SEED, (RepliesBeforeItCommits,)),
+    Fault("intents outlast a restart", BY_SEED, (ForgetsIntents,)),
+    Fault("a write that is told again has no second effect", BY_SEED, (AppliesTwice,)),
+    Fault("what was told outlasts a restart", BY_SEED, (ForgetsWhatIsDone,), thorough=True),
+    Fault("what waits to be told outlasts a new connection", BY_SEED, (DiscardsWhatWaits,)),
+    Fault("an intent of a lost driver is taken for written", BY_SEED, (TakesLapsedForAbandoned,)),
+    Fault("the end of a write is told after its beginning", BY_SEED, (EndsWithItsBeginning,)),
+    Fault("a write that failed may have changed anything", BY_SEED, (TakesFailedForAbandoned,)),
+    Fault("data version does not go back", BY_SEED, (TakesDataBack,)),
+)
