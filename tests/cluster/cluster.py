@@ -155,7 +155,15 @@ class Cluster:
         self.metastore = SimMetastore(self.rng) if metastore is None else metastore
         self.hubs = [HubProcess(self, number) for number in range(hubs)]
         self.catalogd = CatalogProcess(self, num_topics=num_topics, settings=settings)
-        self.readers = [ReaderProcess(self, *one) for one in enumerate(setups)]
+        self.readers: list[ReaderProcess] = []
+        for setup in setups:
+            self.add_reader(setup)
+
+    def add_reader(self, setup: Setup) -> ReaderProcess:
+        """Add a reader, which begins now."""
+        reader = ReaderProcess(self, len(self.readers), setup)
+        self.readers.append(reader)
+        return reader
 
     def client(self, place: bytes) -> Client:
         """Return the process at the other end of a connection to catalogd: "kind/number/…"."""

@@ -8,21 +8,25 @@ enough, and nothing happens between two calls unless ``pass_time`` lets it.
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from topicast.catalog.publish.modes import MODE_DEFAULT, Mode
 from topicast.subscriber.client.subscriber import Subscriber
+from topicast.subscriber.protocol import facts
 from topicast.subscriber.protocol.status import Change, Stats, TopicInfo
 from topicast.tests.cluster.cluster import Cluster, Order, Way
 from topicast.tests.cluster.reader import ReaderProcess, Setup
 from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.workers import Worker
-from topicast.topics.objects.names import parse_table_name
+from topicast.topics.objects.names import parse_table_name, table_name
+from topicast.topics.objects.selector import ALL, by_filter
 from topicast.topics.objects.tables import Partition, Table
 from topicast.topics.sharding import table_topic
-from topicast.topics.wire.messages import Message
+from topicast.topics.wire.messages import Message, Pull
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
 PATIENCE_S = 20.0  # virtual: the longest call
 STEP_S = 0.01
+LOADED_S = 2.0  # virtual: until catalogd has loaded a shop, and the hub has it
 
 
 class Shopping:
@@ -35,19 +39,33 @@ class Shopping:
         num_topics: int = 4,
         hubs: int = 1,
         start: bool = True,
+        late: bool = False,
+        mode: Mode = MODE_DEFAULT,
         **setup: object,
     ) -> None:
-        """``setup``: the fields of a Setup; ``start``: return once the subscriber is ready."""
+        """Build the processes.
+
+        Args:
+            shop: The metastore.
+            num_topics: Beside the namespace.
+            hubs: How many statestoreds.
+            start: Return once the subscriber is ready.
+            late: The subscriber begins when the hub has all of the shop.
+            mode: catalogd's, from the start.
+            setup: The fields of a Setup.
+        """
         self.shop = shop if shop is not None else Shop()
+        made = Setup(**setup)  # type: ignore[arg-type]  # each test names its own
         self.cluster = Cluster(
-            setups=(Setup(**setup),),  # type: ignore[arg-type]  # each test names its own
-            hubs=hubs,
-            metastore=self.shop,
-            num_topics=num_topics,
+            setups=() if late else (made,), hubs=hubs, metastore=self.shop, num_topics=num_topics
         )
         self.num_topics = num_topics
-        self.reader: ReaderProcess = self.cluster.readers[0]
         self.sent: list[tuple[Way, Message]] = self.cluster.record()
+        self.cluster.catalogd.turn_mode(mode)
+        if late:
+            self.pass_time(LOADED_S)
+            self.cluster.add_reader(made)
+        self.reader: ReaderProcess = self.cluster.readers[0]
         self.changes: list[Change] = []
         self.reader.changed.append(self.changes.extend)
         if start:
@@ -98,6 +116,36 @@ class Shopping:
 
     def topics(self) -> dict[int, TopicInfo]:
         return {one.id: one for one in self.call(lambda catalog: catalog.topics())}
+
+    def memory(self, name: str) -> tuple[str, ...] | None:
+        """Return the columns that memory has of a table; None if the table has to be pulled."""
+        db, table = parse_table_name(name)
+        content = self.reader.member.view.table(db, table)
+        if content is None:
+            return None
+        return tuple(column.name for column in content.head_of(db, table).table.columns)
+
+    def memory_of_partitions(self, name: str, text: str | None = None) -> tuple[str, ...] | None:
+        """Return the partitions that memory has for a filter; None if they have to be pulled."""
+        db, table = parse_table_name(name)
+        selector = ALL if text is None else by_filter(text)
+        content = self.reader.member.view.partitions(db, table, selector)
+        return None if content is None else content.partition_names(db, table, selector)
+
+    def pulls(self, name: str = "") -> list[Pull]:
+        """Return what the subscriber has pulled, of all tables or of one."""
+        return [p for p in self.messages(Pull) if name in ("", table_name(p.db, p.table))]
+
+    def watch(self) -> None:
+        """Have changes collected from now on."""
+        self.reader.hear(facts.Watching(on=True))
+        self.take_changes()
+
+    def take_changes(self) -> list[tuple[str, str, str]]:
+        """Return (object, kind, origin) of the changes since the last call."""
+        changes = [(one.object, one.kind, one.origin) for one in self.changes]
+        self.changes.clear()
+        return changes
 
     def join(self, *names: str, level: str = "full") -> None:
         self.call(lambda catalog: catalog.join([self.topic(name) for name in names], level))
