@@ -1,306 +1,486 @@
-"""Hubs that are silent, seeding, restarted; messages that are lost."""
+"""Which topics are followed, within the budget, and how gaps and lost hubs are repaired."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache, partial
+from hashlib import sha256
 
 import pytest
 
+from topicast.subscriber.protocol import facts
 from topicast.subscriber.protocol.channels import Channel
-from topicast.tests.subscriber.source import (
-    shop,
-)
-from topicast.tests.subscriber.world import (
-    World,
-    started,
-)
-from topicast.topics.entries import FULL
-from topicast.topics.errors import NotReady
+from topicast.tests.cluster.shop import NAMES
+from topicast.tests.cluster.shopping import Shopping
+from topicast.topics.entries import FULL, MINIMAL
+from topicast.topics.errors import NotReady, OverBudget, UsageError
+from topicast.topics.sharding import NAMESPACE
+from topicast.topics.wire.header import prefix
 from topicast.topics.wire.messages import (
+    DENIED,
     Barrier,
+    Cancel,
     CatchUp,
     Chunk,
+    Delta,
+    Drop,
+    Heartbeat,
     Hello,
     Join,
     Joined,
+    Message,
     Refused,
     Status,
 )
 
+HUB, READER = "hub-0", "reader-0"
+LARGE = {f"ds=x{i:03}": {"n": sha256(b"%d" % i).hexdigest()} for i in range(90)}
+late = partial(Shopping, late=True)
+
+
+@cache
+def sizes() -> Mapping[int, int]:
+    """Return the bytes of each topic of the shop at full."""
+    return {topic: info.full_bytes for topic, info in late().topics().items()}
+
+
+def largest() -> int:
+    return max((topic for topic in sizes() if topic != NAMESPACE), key=sizes().__getitem__)
+
+
+def levels(shopping: Shopping) -> dict[int, str]:
+    return {topic: info.level for topic, info in shopping.topics().items()}
+
+
+def behind(shopping: Shopping) -> Shopping:
+    """Let the reader miss a change of shop.orders, and the parts of the catch-up wait."""
+    shopping.lose(HUB, READER, Delta, count=1)
+    shopping.hold(HUB, READER, Chunk)
+    shopping.shop.reshape("shop.orders", ("id", "lost"))
+    shopping.settle()
+    return shopping
+
+
+def is_ready(shopping: Shopping) -> bool:
+    return shopping.stats().ready
+
+
+def test_everything_that_fits_is_held_in_full_and_answered_from_memory() -> None:
+    shopping = late()
+    assert [shopping.columns(f"shop.{name}") for name in NAMES] == [("id",)] * len(NAMES)
+    stats = shopping.stats()
+    assert (stats.ready, stats.pulls, stats.misses, stats.hits) == (True, 0, 0, 6)
+    assert (stats.held_bytes, stats.catch_ups) == (sum(sizes().values()), 1)
+    shopping.shop.reshape("shop.orders", ("id", "more"))
+    shopping.settle()
+    for topic, info in shopping.topics().items():
+        assert (info.level, info.lag_s <= 0.4) == ("full", True)
+        assert info.version == shopping.cluster.catalogd.published.topics[topic].version
+
+
+def test_start_follows_the_smallest_topics_that_fit_and_pulls_the_rest() -> None:
+    shopping = late(budget_bytes=sum(sizes().values()) - 1)
+    assert [topic for topic, level in levels(shopping).items() if level == "none"] == [largest()]
+    assert [drop.topics for drop in shopping.messages(Drop)] == [(largest(),)]
+    assert shopping.columns("shop.sales") == ("id",)
+    assert len(shopping.pulls("shop.sales")) == 1
+    with pytest.raises(OverBudget) as caught:
+        shopping.join("shop.sales")
+    assert caught.value.needed_bytes == sizes()[largest()]
+    assert len(shopping.messages(CatchUp)) == 1, "none is requested in vain"
+
+
+def test_namespace_that_does_not_fit_fails_the_start() -> None:
+    shopping = late(budget_bytes=sizes()[NAMESPACE] - 1, start=False)
+    shopping.pass_time(1)
+    with pytest.raises(OverBudget) as caught:
+        shopping.call(lambda catalog: catalog.databases())
+    assert caught.value.needed_bytes == sizes()[NAMESPACE]
+
+
+def test_dropped_topic_is_pulled_and_can_be_joined_again() -> None:
+    shopping = late()
+    topic, held = shopping.topic("shop.orders"), shopping.stats().held_bytes
+    shopping.leave("shop.orders")
+    assert shopping.stats().held_bytes == held - sizes()[topic]
+    assert shopping.columns("shop.orders") == ("id",)
+    assert shopping.memory("shop.orders") is None
+    assert shopping.stats().pulls == 1
+    for _ in range(2):
+        shopping.join("shop.orders")
+    assert shopping.memory("shop.orders") == ("id",)
+    assert shopping.stats().held_bytes == held
+
+
+def test_largest_topic_is_lowered_for_one_that_outgrows_the_budget() -> None:
+    shopping = late(budget_bytes=sum(sizes().values()) + 100)
+    shopping.shop.create("shop.zzz")
+    shopping.settle()
+    assert shopping.stats().evictions >= 1
+    assert levels(shopping)[largest()] == "minimal"
+    assert shopping.columns("shop.zzz") == ("id",)
+
+
+def test_namespace_that_outgrows_the_budget_lowers_all_else_and_then_fails() -> None:
+    shopping = late(budget_bytes=sum(sizes().values()) + 100)
+    for number in range(180):
+        shopping.shop.create(f"shop.n{sha256(b'%d' % number).hexdigest() * 2}"[:120])
+    shopping.settle()
+    assert set(levels(shopping).values()) == {"none"}
+    with pytest.raises(OverBudget):
+        shopping.call(lambda catalog: catalog.databases())
+    assert shopping.columns("shop.orders") == ("id",), "it is pulled all the same"
+
+
+@pytest.mark.parametrize("name", ["shop.sales", "shop.orders"], ids=["largest", "smallest"])
+def test_topic_that_grows_while_it_is_joined_is_lowered_itself(name: str) -> None:
+    shopping = late(budget_bytes=sum(sizes().values()) + 400)
+    shopping.leave(name)
+    shopping.hold(HUB, READER, Joined)
+    error: list[OverBudget] = []
+
+    def join(catalog: object) -> None:
+        with pytest.raises(OverBudget) as caught:
+            catalog.join(shopping.topic(name))  # type: ignore[attr-defined]  # a Subscriber
+        error.append(caught.value)
+
+    shopping.begin(join)
+    shopping.pass_time(0.2)
+    if name == "shop.sales":
+        shopping.shop.add(name, LARGE)
+    else:
+        shopping.shop.reshape(name, tuple(sha256(b"%d" % i).hexdigest() for i in range(20)))
+    shopping.pass_time(0.5)
+    shopping.release()  # the hub answered before the topic grew
+    shopping.settle()
+    assert error[0].needed_bytes > sizes()[shopping.topic(name)]
+    assert [t for t, level in levels(shopping).items() if level == "minimal"] == [
+        shopping.topic(name)
+    ]
+
+
+def test_first_credit_is_no_more_than_what_is_reserved() -> None:
+    """P-CREDIT-5."""
+    (request,) = late().messages(CatchUp)
+    assert request.credit == sum(sizes().values())
+
+
+def test_drop_in_the_middle_of_a_catch_up_cancels_what_is_not_needed() -> None:
+    """P-JOIN-2."""
+    shopping = behind(late())
+    topic = shopping.topic("shop.orders")
+    shopping.leave("shop.orders")
+    shopping.pass_time(0.1)
+    assert len(shopping.messages(Cancel)) == 1
+    shopping.release()  # a part that was on its way
+    assert len(shopping.messages(Cancel)) == 2
+    assert levels(shopping)[topic] == "none"
+    assert prefix(topic, FULL) not in shopping.reader.prefixes
+    assert [drop.topics for drop in shopping.messages(Drop)] == [(topic,)]
+
+
+def test_late_delta_of_a_dropped_topic_changes_nothing() -> None:
+    shopping = late()
+    shopping.hold(HUB, READER, Delta)
+    shopping.shop.reshape("shop.orders", ("late",))
+    shopping.settle()
+    shopping.leave("shop.orders")
+    shopping.release()
+    assert shopping.topics()[shopping.topic("shop.orders")].bytes == 0
+    assert shopping.memory("shop.orders") is None
+
+
+def test_topic_that_is_denied_is_not_followed() -> None:
+    shopping = late()
+    shopping.leave("shop.orders")
+    shopping.alter(Joined, lambda m: replace(m, topics=(replace(m.topics[0], answer=DENIED),)))
+    with pytest.raises(UsageError, match="not offered"):
+        shopping.join("shop.orders")
+    assert levels(shopping)[shopping.topic("shop.orders")] == "none"
+
+
+def test_reservation_of_a_catch_up_ends_with_it() -> None:
+    shopping = late(budget_bytes=sum(sizes().values()) + 2000)
+    shopping.lose(HUB, READER, Delta, count=1)
+    shopping.shop.remark("shop.sales", {"of": "all"})
+    shopping.settle()
+    shopping.shop.create("shop.aaa")
+    shopping.settle()
+    assert shopping.stats().catch_ups == 2
+    assert shopping.stats().evictions == 0
+
+
+def test_room_for_growth_of_unknown_size_is_no_reason_to_drop_or_refuse() -> None:
+    shopping = late(budget_bytes=sum(sizes().values()) + 3000)
+    shopping.leave("shop.orders")
+    shopping.lose(HUB, READER, Delta, count=1)
+    shopping.hold(HUB, READER, Chunk)
+    shopping.shop.remark("shop.sales", {"of": "all"})
+    shopping.settle()  # the catch-up takes all that is free
+    shopping.shop.create("shop.aaa")
+    shopping.settle()
+    assert shopping.stats().evictions == 0
+    worker = shopping.begin(lambda catalog: catalog.join(shopping.topic("shop.orders")))
+    shopping.pass_time(0.5)
+    shopping.release()
+    shopping.settle()
+    assert not worker.alive
+    assert set(levels(shopping).values()) == {"full"}
+
 
 def test_lost_delta_is_noticed_from_the_next_one_and_repaired() -> None:
-    world = started()
-    catalog = world.catalog
-    topic = catalog.topic("shop", "orders")
-    catalog.put_table("shop", "orders", columns=("id", "lost"))
-    world.held_back = lambda channel, message: isinstance(message, Chunk)
-    world.publish(catalog.put_table("shop", "orders", columns=("id", "lost", "heard")))
-    assert world.columns("orders") is None  # behind: memory does not answer
-    assert world.view.table("shop", "orders") is None
-    world.release()
-    assert world.columns("orders") == ("id", "lost", "heard")
-    assert world.topics()[topic].version == catalog.topics[topic].version
+    shopping = late()
+    versions = shopping.messages(Heartbeat, sender=HUB)[-1].versions
+    shopping.alter(Heartbeat, lambda heartbeat: replace(heartbeat, versions=versions))
+    shopping.lose(HUB, READER, Delta, count=1)
+    shopping.hold(HUB, READER, Chunk)
+    shopping.shop.reshape("shop.orders", ("id", "lost"))
+    shopping.settle()
+    assert shopping.memory("shop.orders") == ("id",), "nothing has arrived"
+    shopping.shop.reshape("shop.orders", ("id", "lost", "next"))
+    shopping.settle()
+    assert shopping.memory("shop.orders") is None
+    shopping.release()
+    assert shopping.memory("shop.orders") == ("id", "lost", "next")
+    assert shopping.stats().catch_ups == 2
 
 
-def test_lost_last_delta_is_noticed_from_the_heartbeat() -> None:
-    world = started()
-    world.catalog.put_table("shop", "orders", columns=("id", "lost"))
-    assert world.columns("orders") == ("id",)
-    world.pass_time(0.3)
-    assert world.columns("orders") == ("id", "lost")
+def test_last_delta_that_is_lost_is_noticed_from_the_heartbeat() -> None:
+    shopping = late()
+    shopping.lose(HUB, READER, Delta, count=1)
+    shopping.shop.reshape("shop.orders", ("id", "lost"))
+    shopping.settle()
+    assert shopping.memory("shop.orders") == ("id", "lost")
 
 
 def test_transaction_too_large_for_a_frame_is_caught_up() -> None:
-    world = started()
-    delta = world.catalog.put_table("shop", "orders", columns=("id", "big"))
-    world.publish(replace(delta, stubbed=True, entries=()))
-    assert world.columns("orders") == ("id", "big")
+    shopping = late()
+    shopping.alter(Delta, lambda delta: replace(delta, stubbed=True, entries=()))
+    shopping.shop.reshape("shop.orders", ("id", "big"))
+    shopping.settle()
+    assert shopping.memory("shop.orders") == ("id", "big")
+    assert shopping.stats().catch_ups == 2
 
 
 def test_delta_of_a_level_that_is_not_followed_changes_nothing() -> None:
-    world = started()
-    delta = world.catalog.put_table("shop", "orders", columns=("id", "big"))
-    world.hear(Channel.DATA, replace(delta, level=1))
-    assert world.columns("orders") == ("id",)
+    shopping = late()
+    shopping.hold(HUB, READER, Heartbeat)
+    shopping.alter(Delta, lambda delta: replace(delta, level=MINIMAL))
+    shopping.shop.reshape("shop.orders", ("id", "big"))
+    shopping.pass_time(0.5)
+    assert shopping.memory("shop.orders") == ("id",)
 
 
 def test_silent_hub_is_left_for_the_next_and_nothing_is_sent_again() -> None:
     """P-LIVE-2."""
-    world = started(hubs=("hub-0", "hub-1"))
-    requests = len(world.said(CatchUp))
-    world.dead.add(0)
-    world.pass_time(1.0)
-    assert world.hub == 1
-    world.pass_time(0.3)
-    assert len(world.said(CatchUp)) == requests
-    assert world.stats().hub == "hub-1"
-    world.publish(world.catalog.put_table("shop", "orders", columns=("id", "more")))
-    assert world.columns("orders") == ("id", "more")
+    shopping = late(hubs=2)
+    shopping.cluster.hubs[0].crash()
+    shopping.pass_time(1.3)
+    assert shopping.stats().hub == "hub-1"
+    shopping.shop.reshape("shop.orders", ("id", "more"))
+    shopping.settle()
+    assert shopping.memory("shop.orders") == ("id", "more")
+    assert shopping.stats().catch_ups == 1
 
 
-def test_seeding_hub_is_left_for_another_one() -> None:
-    world = started(hubs=("hub-0", "hub-1"))
-    world.seeding.add(0)
-    world.pass_time(2.5)
-    assert world.hub == 1
+def test_hub_that_has_nothing_from_a_catalogd_is_left_for_another_one() -> None:
+    shopping = late(hubs=2)
+    shopping.cluster.cut |= {("catalogd", HUB), (HUB, "catalogd")}
+    shopping.cluster.hubs[0].crash()
+    shopping.cluster.hubs[0].revive()
+    shopping.pass_time(4)
+    assert shopping.stats().hub == "hub-1"
 
 
 def test_only_hub_that_was_away_is_greeted_again_and_kept() -> None:
-    world = started()
-    hellos = len(world.said(Hello))
-    world.dead.add(0)
-    world.pass_time(6)
-    assert 4 <= len(world.said(Hello)) - hellos <= 20
-    joins = len(world.said(Join))
-    assert world.columns("orders") == ("id",)  # served from memory meanwhile
-    world.catalog.put_table("shop", "orders", columns=("id", "missed"))
-    world.dead.clear()
-    world.hub_id += 1
-    world.pass_time(2.5)
-    assert world.columns("orders") == ("id", "missed")
-    assert world.stats().staleness_s <= 0.3
-    world.hear(Channel.CONTROL, world._welcome())  # to a Hello that was said twice
-    assert len(world.said(Join)) == joins + 1
+    shopping = late()
+    hellos, joins = len(shopping.messages(Hello)), len(shopping.messages(Join))
+    shopping.cluster.hubs[0].crash()
+    shopping.pass_time(6)
+    assert 4 <= len(shopping.messages(Hello)) - hellos <= 20
+    assert len(shopping.messages(Join)) == joins
+    assert shopping.memory("shop.orders") == ("id",), "memory answers meanwhile"
+    shopping.shop.reshape("shop.orders", ("id", "missed"))
+    shopping.cluster.hubs[0].revive()
+    shopping.pass_time(4)
+    assert shopping.memory("shop.orders") == ("id", "missed")
+    assert shopping.stats().staleness_s <= 0.5
+    assert len(shopping.messages(Join)) == joins + 1
 
 
-def test_restarted_hub_is_told_again_who_follows_what() -> None:
+def test_restarted_hub_receives_again_what_is_followed() -> None:
     """P-LIVE-3."""
-    world = started()
-    joins = len(world.said(Join))
-    world.hub_id += 1
-    world.pass_time(0.3)
-    assert len(world.said(Join)) == joins + 1
-    world.publish(world.catalog.put_table("shop", "orders", columns=("id", "more")))
-    assert world.columns("orders") == ("id", "more")
+    shopping = late()
+    joins = len(shopping.messages(Join))
+    shopping.cluster.hubs[0].crash()
+    shopping.cluster.hubs[0].revive()
+    shopping.pass_time(3)
+    again = shopping.messages(Join)[joins:]
+    assert {one.topic for one in again[-1].positions} == set(sizes())
+    shopping.shop.reshape("shop.orders", ("id", "more"))
+    shopping.settle()
+    assert shopping.memory("shop.orders") == ("id", "more")
 
 
 @pytest.mark.parametrize("channel", [Channel.CONTROL, Channel.BULK])
-def test_hub_that_has_forgotten_us_is_greeted_once(channel: str) -> None:
+def test_hub_that_does_not_know_the_connection_is_greeted_once(channel: Channel) -> None:
     """P-LIVE-3: refused with HELLO."""
-    world = started()
-    hellos = len(world.said(Hello))
-    world.deaf.add(Channel.CONTROL)
-    stranger = Refused(request=0, code="HELLO", message="who are you", retry_ms=0)
-    world.hear(channel, stranger)
-    world.hear(channel, stranger)
-    assert len(world.said(Hello)) == hellos + 2
+    shopping = late()
+    hellos = len(shopping.messages(Hello))
+    unknown = Refused(request=0, code="HELLO", message="unknown", retry_ms=0)
+    for _ in range(2):
+        shopping.reader.hear(facts.Received(channel, unknown))
+    assert len(shopping.messages(Hello)) == hellos + 2, "once for each channel"
 
 
-def test_hub_that_lets_nobody_in_is_named_with_its_reason() -> None:
-    world = World(shop(), dead=(0,))
-    world.hear(Channel.CONTROL, Refused(request=0, code="FULL", message="no room", retry_ms=0))
-    number = world.ask("ready", give_up_at=world.now + 2)
-    world.pass_time(3)
-    assert isinstance(world.errors[number], NotReady)
-    assert "no room" in str(world.errors[number])
-    assert "hub-0" in str(world.errors[number])
+def test_hub_that_refuses_everyone_is_named_with_its_reason() -> None:
+    shopping = Shopping(start=False)
+    shopping.cluster.hubs[0].crash()
+    full = Refused(request=0, code="FULL", message="no room", retry_ms=0)
+    shopping.pass_time(0.5)
+    shopping.reader.hear(facts.Received(Channel.CONTROL, full))
+    with pytest.raises(NotReady, match=r"hub-0.*no room"):
+        shopping.call(lambda catalog: catalog.databases())
 
 
 def test_hub_without_a_catalogd_is_named_as_such() -> None:
-    catalog = shop()
-    world = World(catalog)
-    world.seeding.add(0)
-    number = world.ask("ready", give_up_at=world.now + 2)
-    world.pass_time(3)
-    assert "nothing from a catalogd" in str(world.errors[number])
-    world.seeding.clear()
-    world.start()
+    shopping = Shopping(start=False)
+    shopping.cluster.catalogd.crash()
+    with pytest.raises(NotReady, match="nothing from a catalogd"):
+        shopping.call(lambda catalog: catalog.databases())
+    shopping.cluster.catalogd.revive()
+    shopping.start()
 
 
 def test_topics_that_are_not_ready_are_named() -> None:
-    world = World(shop())
-    world.held_back = lambda channel, message: isinstance(message, Chunk)
-    world.pass_time(0.3)
-    number = world.ask("ready", give_up_at=world.now + 1)
-    world.pass_time(2)
-    assert "5 topics are being caught up from hub-0: namespace" in str(world.errors[number])
+    shopping = late(start=False)
+    shopping.hold(HUB, READER, Chunk)
+    with pytest.raises(NotReady, match="5 topics are being caught up from hub-0: namespace"):
+        shopping.call(lambda catalog: catalog.databases())
 
 
-def test_lost_chunks_are_asked_for_again() -> None:
-    world = World(shop())
-    world.held_back = lambda channel, message: isinstance(message, Chunk)
-    world.pass_time(1)
-    world.kept.clear()
-    world.held_back = lambda channel, message: False
-    world.pass_time(3)
-    assert world.ask("ready") in world.answers
+def test_lost_chunks_are_requested_again() -> None:
+    shopping = late(start=False)
+    shopping.lose(HUB, READER, Chunk)
+    shopping.pass_time(1)
+    shopping.mend()
+    shopping.pass_time(3)
+    assert is_ready(shopping)
 
 
-def test_lost_join_and_lost_barrier_are_asked_for_again() -> None:
+def test_lost_join_and_lost_barrier_are_repeated() -> None:
     """P-SUB-3: no catch-up before the barrier."""
-    world = World(shop())
-    world.held_back = lambda channel, message: type(message).__name__ in ("Joined", "Barrier")
-    world.pass_time(1)
-    world.kept.clear()
-    world.held_back = lambda channel, message: type(message).__name__ == "Barrier"
-    world.pass_time(1.5)
-    assert world.said(CatchUp) == []
-    world.kept.clear()
-    world.held_back = lambda channel, message: False
-    world.pass_time(2.5)
-    assert world.ask("ready") in world.answers
+    shopping = late(start=False)
+    shopping.lose(HUB, READER, Joined, Barrier)
+    shopping.pass_time(1)
+    shopping.mend()
+    shopping.lose(HUB, READER, Barrier)
+    shopping.pass_time(1.5)
+    assert shopping.messages(CatchUp) == []
+    shopping.mend()
+    shopping.pass_time(2.5)
+    assert is_ready(shopping)
 
 
-@pytest.mark.parametrize("chunks_held", [False, True])
-def test_nothing_is_requested_of_another_hub_before_its_barrier(chunks_held: bool) -> None:
+@pytest.mark.parametrize("kind", [Chunk, Delta], ids=["under way", "new"])
+def test_nothing_is_requested_of_another_hub_before_its_barrier(kind: type[Message]) -> None:
     """P-SUB-3: neither for its heartbeat, nor for what was under way at the hub before."""
-    world = started(hubs=("hub-0", "hub-1"))
-    world.held_back = lambda _channel, message: (
-        isinstance(message, Barrier) or (chunks_held and isinstance(message, Chunk))
-    )
-    if chunks_held:
-        world.catalog.put_table("shop", "orders", columns=("id", "lost"))
-        world.pass_time(0.3)  # the heartbeat orders a catch-up, of which nothing comes
-    requests = len(world.said(CatchUp))
-    world.dead.add(0)
-    world.catalog.put_table("shop", "people", columns=("id", "lost"))
-    while world.hub == 0:
-        world.pass_time(0.1)
-    world.pass_time(0.8)
-    assert world.stats().hub == "hub-1"
-    assert len(world.said(CatchUp)) == requests
-    assert any(isinstance(message, Barrier) for _, message in world.kept)
-    world.kept = [(one, message) for one, message in world.kept if isinstance(message, Barrier)]
-    world.release()
-    world.pass_time(0.3)
-    assert len(world.said(CatchUp)) > requests
-    assert world.columns("people") == ("id", "lost")
+    shopping = late(hubs=2)
+    if kind is Chunk:
+        shopping.lose(HUB, READER, Chunk, Delta)
+        shopping.shop.reshape("shop.orders", ("id", "lost"))
+        shopping.settle()
+    requests = len(shopping.messages(CatchUp))
+    shopping.hold("hub-1", READER, Barrier)
+    shopping.cluster.hubs[0].crash()
+    shopping.shop.reshape("shop.people", ("id", "lost"))
+    shopping.pass_time(2)
+    assert shopping.stats().hub == "hub-1"
+    assert len(shopping.messages(CatchUp)) == requests
+    shopping.release()
+    shopping.settle()
+    assert len(shopping.messages(CatchUp)) > requests
+    assert shopping.memory("shop.people") == ("id", "lost")
 
 
-def test_refused_catch_up_is_asked_for_again() -> None:
-    world = started()
-    world.deaf.add(Channel.BULK)
-    world.catalog.put_table("shop", "orders", columns=("id", "lost"))
-    world.pass_time(0.3)
-    request = world.said(CatchUp)[-1]
-    assert isinstance(request, CatchUp)
-    world.deaf.clear()
-    busy = Refused(request=request.stream, code="BUSY", message="later", retry_ms=300)
-    world.hear(Channel.BULK, busy)
-    assert world.columns("orders") is None
-    world.hear(Channel.BULK, replace(busy, request=999))
-    world.pass_time(0.6)
-    assert world.columns("orders") == ("id", "lost")
+def test_refused_catch_up_is_requested_again() -> None:
+    shopping = late()
+    shopping.lose(HUB, READER, Delta, count=1)
+    shopping.lose(READER, HUB, CatchUp, count=1)
+    shopping.shop.reshape("shop.orders", ("id", "lost"))
+    shopping.settle()
+    stream = shopping.messages(CatchUp)[-1].stream
+    busy = Refused(request=stream, code="BUSY", message="later", retry_ms=300)
+    shopping.reader.hear(facts.Received(Channel.BULK, busy))
+    assert shopping.memory("shop.orders") is None
+    shopping.reader.hear(facts.Received(Channel.BULK, replace(busy, request=999)))
+    shopping.pass_time(0.7)
+    assert shopping.memory("shop.orders") == ("id", "lost")
 
 
-def test_status_is_said_once_a_second_while_there_is_a_hub() -> None:
-    world = started()
-    said = len(world.said(Status))
-    world.pass_time(3)
-    assert len(world.said(Status)) == said + 3
-    status = world.said(Status)[-1]
-    assert isinstance(status, Status)
-    assert status.held_bytes == world.stats().held_bytes
-    assert {one.topic for one in status.positions} == set(world.catalog.topics)
-    world.dead.add(0)
-    world.pass_time(1.5)
-    said = len(world.said(Status))
-    world.pass_time(3)
-    assert len(world.said(Status)) == said
-
-
-def test_one_topic_that_is_refused_does_not_stop_the_others_of_its_stream() -> None:
-    world = World(shop())
-    world.held_back = lambda channel, message: isinstance(message, Chunk)
-    world.pass_time(0.3)
-    request = world.said(CatchUp)[0]
-    assert isinstance(request, CatchUp)
-    late = request.wanted[-1].topic
+def test_topic_that_is_refused_does_not_stop_the_others_of_its_stream() -> None:
+    shopping = late(start=False)
+    shopping.hold(HUB, READER, Chunk)
+    shopping.pass_time(0.5)
+    (request,) = shopping.messages(CatchUp)
+    last = request.wanted[-1].topic
     refusal = Refused(
-        request=request.stream, code="RETRY", message="wait", retry_ms=100, topic=late
+        request=request.stream, code="RETRY", message="wait", retry_ms=100, topic=last
     )
-    world.kept = [
-        (channel, message)
-        for channel, message in world.kept
-        if isinstance(message, Chunk) and message.topic != late
-    ]
-    world.held_back = lambda channel, message: False
-    world.hear(Channel.BULK, refusal)
-    world.release()
-    replicas = world.member._subscriptions.replicas
-    assert list(replicas.behind) == [(late, FULL)]
-    world.pass_time(0.3)
-    assert list(replicas.behind) == []
+    shopping.reader.hear(facts.Received(Channel.BULK, refusal))
+    shopping.release()
+    shopping.settle()
+    assert is_ready(shopping)
+    again = shopping.messages(CatchUp)[1:]
+    assert [[one.topic for one in request.wanted] for request in again] == [[last]]
 
 
-def test_heartbeat_that_is_older_than_a_catch_up_asks_for_nothing() -> None:
-    world = started()
-    heartbeat = world._heartbeat()
-    world.held_back = lambda channel, message: isinstance(message, Chunk)
-    world.catalog.put_table("shop", "orders", columns=("id", "lost"))
-    world.pass_time(0.3)
-    requests = len(world.said(CatchUp))
-    world.hear(Channel.DATA, heartbeat)
-    assert len(world.said(CatchUp)) == requests
+def test_status_is_sent_once_a_second_while_there_is_a_hub() -> None:
+    shopping = late()
+    sent = len(shopping.messages(Status))
+    shopping.pass_time(3)
+    status = shopping.messages(Status)
+    assert len(status) == sent + 3
+    assert status[-1].held_bytes == shopping.stats().held_bytes
+    assert {one.topic for one in status[-1].positions} == set(sizes())
+    shopping.cluster.hubs[0].crash()
+    shopping.pass_time(1.5)
+    sent = len(shopping.messages(Status))
+    shopping.pass_time(3)
+    assert len(shopping.messages(Status)) == sent
 
 
-def test_hub_is_left_in_the_middle_of_a_catch_up() -> None:
-    world = started(hubs=("hub-0", "hub-1"))
-    world.held_back = lambda channel, message: isinstance(message, Chunk)
-    world.catalog.put_table("shop", "orders", columns=("id", "lost"))
-    world.pass_time(0.3)
-    world.dead.add(0)
-    world.kept.clear()
-    world.held_back = lambda channel, message: False
-    world.pass_time(2)
-    assert world.hub == 1
-    assert world.columns("orders") == ("id", "lost")
+def test_heartbeat_that_is_older_than_a_catch_up_requests_nothing() -> None:
+    shopping = late()
+    heartbeat = shopping.messages(Heartbeat, sender=HUB)[-1]
+    requests = len(behind(shopping).messages(CatchUp))
+    shopping.reader.hear(facts.Received(Channel.DATA, heartbeat))
+    assert len(shopping.messages(CatchUp)) == requests
 
 
-def test_late_barrier_fences_nothing() -> None:
-    world = World(shop())
-    world.held_back = lambda channel, message: type(message).__name__ == "Barrier"
-    world.pass_time(0.3)
-    world.held_back = lambda channel, message: False
-    world.hear(Channel.DATA, Barrier(nonce=b"x" * 16))
-    assert world.said(CatchUp) == []
+def test_hub_that_is_left_in_the_middle_of_a_catch_up_is_replaced_by_the_next() -> None:
+    shopping = behind(late(hubs=2))
+    shopping.cluster.hubs[0].crash()
+    shopping.pass_time(3)
+    assert shopping.stats().hub == "hub-1"
+    assert shopping.memory("shop.orders") == ("id", "lost")
 
 
-def test_joined_that_answers_nothing_of_ours_decides_nothing() -> None:
-    world = World(shop())
-    world.held_back = lambda channel, message: isinstance(message, Joined)
-    world.pass_time(0.3)
-    world.held_back = lambda channel, message: False
-    world.hear(Channel.CONTROL, Joined(request=999, epoch=10, start=1, topics=()))
-    assert world.ask("ready") not in world.answers
-    world.kept.clear()
-    world.pass_time(1.5)
-    assert world.columns("orders") == ("id",)
+def test_barrier_that_was_not_requested_fences_nothing() -> None:
+    shopping = late(start=False)
+    shopping.lose(HUB, READER, Barrier)
+    shopping.pass_time(0.5)
+    shopping.reader.hear(facts.Received(Channel.DATA, Barrier(nonce=b"x" * 16)))
+    assert shopping.messages(CatchUp) == []
+
+
+def test_joined_that_answers_no_request_decides_nothing() -> None:
+    shopping = late(start=False)
+    shopping.lose(HUB, READER, Joined)
+    shopping.pass_time(0.5)
+    shopping.reader.hear(
+        facts.Received(Channel.CONTROL, Joined(request=999, epoch=10, start=1, topics=()))
+    )
+    assert not is_ready(shopping)
+    shopping.mend()
+    shopping.pass_time(2)
+    assert shopping.memory("shop.orders") == ("id",)
