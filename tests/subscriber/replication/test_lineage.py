@@ -1,257 +1,265 @@
-"""Lineage and epochs of catalogd: nothing of a new one before it is compared."""
+"""Starts and epochs of catalogd: nothing of a new one is applied before it is compared."""
 
 from dataclasses import replace
-from hashlib import sha256
 
+import pytest
+
+from topicast.subscriber.protocol import facts
 from topicast.subscriber.protocol.channels import Channel
-from topicast.subscriber.replication.lineage import Lineage
-from topicast.tests.subscriber.source import NAMES, Catalog, shop
-from topicast.tests.subscriber.world import World, started
+from topicast.subscriber.protocol.effects import ConnectCatalog
+from topicast.subscriber.replication.lineage import AGAIN_S, Lineage
+from topicast.subscriber.replication.topic_replica import TopicReplica
+from topicast.tests.cluster.cluster import Order
+from topicast.tests.cluster.shop import NAMES
+from topicast.tests.cluster.shopping import Shopping
+from topicast.tests.cluster.store import SimStore
+from topicast.topics import bulk
+from topicast.topics.entries import FULL
+from topicast.topics.follower import Follower
 from topicast.topics.sharding import NAMESPACE
-from topicast.topics.wire.messages import (
-    Chunk,
-    Compare,
-    Compared,
-)
+from topicast.topics.wire.messages import Chunk, Compare, Compared, Delta, Heartbeat
+
+HUB, READER, CATALOGD = "hub-0", "reader-0", "catalogd"
+
+
+def late() -> Shopping:
+    return Shopping(late=True)
+
+
+def restart(shopping: Shopping, store: SimStore | None = None) -> None:
+    """Let catalogd start again, perhaps with another store."""
+    shopping.cluster.catalogd.crash()
+    if store is not None:
+        shopping.cluster.catalogd.restore(store)
+    shopping.cluster.catalogd.revive()
+
+
+def lost_store(shopping: Shopping, num_topics: int = 4) -> SimStore:
+    """Return an empty store of the next epoch."""
+    return SimStore.of(num_topics, epoch=shopping.cluster.catalogd.store.epoch + 1)
+
+
+def compared(shopping: Shopping) -> dict[int, int]:
+    """Return the versions that the last comparison claims."""
+    return dict(shopping.messages(Compare)[-1].versions)
+
+
+def published(shopping: Shopping, topic: int) -> int:
+    return shopping.cluster.catalogd.published.topics[topic].version
+
+
+def miss(shopping: Shopping, name: str = "shop.orders") -> None:
+    """Let the reader miss a change of a table."""
+    shopping.lose(HUB, READER, Delta, count=1)
+    shopping.shop.reshape(name, ("id", "lost"))
+    shopping.settle()
 
 
 def test_new_start_is_accepted_only_once_catalogd_confirms_it() -> None:
     """P-START-6."""
-    world = started()
-    catalog = world.catalog
-    world.deaf.add(Channel.SERVICE)
-    catalog.start = 2
-    world.publish(catalog.put_table("shop", "orders", columns=("id", "new")))
-    world.pass_time(1)
-    assert world.columns("orders") == ("id",)  # the old is served meanwhile
-    compare = world.said(Compare)[-1]
-    assert isinstance(compare, Compare)
-    assert (compare.epoch, compare.start) == (10, 1)
-    versions = dict(compare.versions)
-    assert versions[NAMESPACE] == catalog.topics[NAMESPACE].version
-    world.deaf.clear()
-    world.pass_time(2)
-    assert world.columns("orders") == ("id", "new")
+    shopping = late()
+    before = shopping.cluster.catalogd.store
+    epoch, start = before.epoch, before.starts[-1].start
+    shopping.hold(CATALOGD, READER, Compared)
+    restart(shopping)
+    shopping.shop.reshape("shop.orders", ("id", "new"))
+    shopping.pass_time(2)
+    assert shopping.memory("shop.orders") == ("id",), "what was accepted is served meanwhile"
+    compare = shopping.messages(Compare)[-1]
+    assert (compare.epoch, compare.start) == (epoch, start)
+    assert compared(shopping)[NAMESPACE] == published(shopping, NAMESPACE)
+    shopping.release()
+    shopping.settle()
+    assert shopping.memory("shop.orders") == ("id", "new")
 
 
 def test_restored_store_is_noticed_though_its_versions_are_the_same() -> None:
-    world = started()
-    catalog = world.catalog
-    topic = catalog.topic("shop", "orders")
-    catalog.start, world.accepting = 2, False
-    delta = catalog.put_table("shop", "orders", columns=("id", "other"))
-    world.publish(delta)
-    world.pass_time(1)
-    assert world.columns("orders") == ("id",)
-    replacement = shop()
-    replacement.epoch, replacement.start = 11, 3
-    for held in replacement.topics.values():
-        held.epoch = 11
-    replacement.put_table("shop", "orders", columns=("minted",))
-    world.catalog = replacement
-    world.pass_time(3)
-    assert world.columns("orders") == ("minted",)
-    assert topic in replacement.topics
+    shopping = late()
+    copy = shopping.cluster.catalogd.store.copy()
+    shopping.shop.reshape("shop.orders", ("id", "seen"))
+    shopping.settle()
+    topic = shopping.topic("shop.orders")
+    seen, epoch = published(shopping, topic), copy.epoch
+    shopping.cluster.catalogd.crash()
+    shopping.shop.reshape("shop.orders", ("of the other store",))
+    shopping.hold(CATALOGD, READER, Compared)
+    restart(shopping, copy)
+    shopping.pass_time(2)
+    assert published(shopping, topic) == seen
+    assert shopping.memory("shop.orders") == ("id", "seen")
+    shopping.release()
+    shopping.pass_time(3)
+    assert shopping.cluster.catalogd.store.epoch > epoch
+    assert shopping.memory("shop.orders") == ("of the other store",)
 
 
 def test_late_frames_of_an_old_start_are_refused() -> None:
-    world = started()
-    catalog = world.catalog
-    old = catalog.put_table("shop", "orders", columns=("id", "lost"))
-    before = catalog.topics[old.topic].version
-    catalog.start = 2
-    world.pass_time(0.6)
-    assert len(world.said(Compare)) == 1
-    entry = old.entries[0]._replace(version=before + 1)
-    newer = replace(old, from_version=before, to_version=before + 1, entries=(entry,))
-    world.hear(Channel.DATA, newer)
-    world.pass_time(0.6)
-    assert len(world.said(Compare)) == 1
-    assert world.topics()[old.topic].version == before
+    shopping = late()
+    shopping.shop.reshape("shop.orders", ("id", "more"))
+    shopping.settle()
+    old = shopping.messages(Delta, sender=HUB)[-1]
+    restart(shopping)
+    shopping.pass_time(2)
+    assert len(shopping.messages(Compare)) == 1
+    version = published(shopping, old.topic)
+    entry = old.entries[0]._replace(version=version + 1)
+    newer = replace(old, from_version=version, to_version=version + 1, entries=(entry,))
+    shopping.reader.hear(facts.Received(Channel.DATA, newer))
+    shopping.pass_time(1)
+    assert len(shopping.messages(Compare)) == 1
+    assert shopping.topics()[old.topic].version == version
 
 
 def test_chunks_of_a_start_that_is_not_accepted_are_not_applied() -> None:
-    world = started()
-    catalog = world.catalog
-    world.deaf.add(Channel.SERVICE)
-    catalog.put_table("shop", "orders", columns=("id", "lost"))
-    world.held_back = lambda channel, message: isinstance(message, Chunk)
-    world.pass_time(0.3)
-    world.kept = [
-        (channel, replace(message, start=2))
-        for channel, message in world.kept
-        if isinstance(message, Chunk)
-    ]
-    world.release()
-    assert world.columns("orders") is None
-    assert any(isinstance(message, Compare) for message in world.said(Compare))
-    world.deaf.clear()
-    catalog.start = 2
-    world.pass_time(3)
-    assert world.columns("orders") == ("id", "lost")
+    shopping = late()
+    shopping.hold(HUB, READER, Chunk)
+    miss(shopping)
+    shopping.hold(CATALOGD, READER, Compared)
+    restart(shopping)
+    shopping.pass_time(1)
+    start = shopping.cluster.catalogd.store.starts[-1].start
+    shopping.alter(Chunk, lambda chunk: replace(chunk, start=start))
+    for held in shopping.messages(Chunk, sender=HUB)[-1:]:
+        shopping.reader.hear(facts.Received(Channel.BULK, replace(held, start=start)))
+    assert shopping.memory("shop.orders") is None
+    assert shopping.messages(Compare)
+    shopping.release()
+    shopping.pass_time(3)
+    assert shopping.memory("shop.orders") == ("id", "lost")
 
 
 def test_queued_deltas_are_part_of_what_is_compared() -> None:
-    world = started()
-    catalog = world.catalog
-    topic = catalog.topic("shop", "orders")
-    catalog.put_table("shop", "orders", columns=("id", "lost"))
-    world.held_back = lambda channel, message: isinstance(message, Chunk)
-    world.publish(catalog.put_table("shop", "orders", columns=("id", "gap")))
-    world.publish(catalog.put_table("shop", "orders", columns=("id", "queued")))
-    queued = catalog.topics[topic].version
-    world.deaf.add(Channel.SERVICE)
-    catalog.start = 2
-    world.pass_time(0.3)
-    compare = world.said(Compare)[-1]
-    assert isinstance(compare, Compare)
-    assert dict(compare.versions)[topic] == queued
+    shopping = late()
+    shopping.hold(HUB, READER, Chunk)
+    miss(shopping)
+    shopping.shop.reshape("shop.orders", ("id", "queued"))
+    shopping.settle()
+    restart(shopping)
+    shopping.pass_time(1)
+    topic = shopping.topic("shop.orders")
+    assert compared(shopping)[topic] == published(shopping, topic)
 
 
-def test_new_epoch_replaces_everything_and_shows_nothing_in_between() -> None:
-    world = started()
-    replacement = Catalog(epoch=11, start=5)
-    replacement.create_database("other")
-    replacement.create_table("other", "only")
-    world.catalog = replacement
-    world.held_back = lambda channel, message: isinstance(message, Chunk)
-    world.pass_time(1)
-    assert world.view.databases() is None
-    world.release()
-    world.pass_time(1)
-    assert world.view.databases() == ("other",)
-    assert world.view.tables("other") == ("only",)
-    assert world.stats().held_bytes == sum(map(replacement.live_bytes, replacement.topics))
-
-
-def _shop_of(epoch: int) -> Catalog:
-    catalog = shop()
-    catalog.epoch, catalog.start = epoch, epoch
-    for held in catalog.topics.values():
-        held.epoch = epoch
-    return catalog
-
-
-def test_content_of_two_epochs_is_not_combined() -> None:
-    """Incarnations are unique within an epoch: an equal number of another says nothing."""
-    world = started()
-    world.catalog = _shop_of(11)
-    for _ in range(2):  # the first is compared, the second caught up; no heartbeat comes between
-        world.publish(*world.catalog.create_database("other"))
-    assert world.view.databases() == ("other", "shop")
-    assert world.columns("orders") is None  # of epoch 10, with the same incarnation
-    world.pass_time(0.3)
-    assert world.columns("orders") == ("id",)
-    world.catalog = _shop_of(12)
-    for _ in range(2):
-        world.publish(world.catalog.put_table("shop", "orders", columns=("of", "12")))
-    assert world.columns("orders") is None
-    world.pass_time(0.3)
-    assert world.columns("orders") == ("of", "12")
-
-
-def test_epoch_with_another_number_of_topics_begins_anew() -> None:
-    world = started()
-    replacement = Catalog(8, epoch=11, start=5)
-    replacement.create_database("other")
-    replacement.create_table("other", "only")
-    world.catalog = replacement
-    world.pass_time(2)
-    assert world.view.tables("other") == ("only",)
-    assert set(world.topics()) == set(replacement.topics)
-
-
-def test_catalogd_that_moves_is_followed() -> None:
-    world = started()
-    world.catalog_address = "tcp://elsewhere:26000"
-    topic = world.catalog.topic("shop", "orders")
-    world.ask("drop", topics=(topic,))
-    number = world.table("shop.orders")
-    assert number not in world.answers
-    world.pass_time(0.3)
-    assert number in world.answers
-
-
-def test_accepted_start_is_asked_soon_for_what_was_refused_of_it() -> None:
-    world = started()
-    world.catalog.start = 2
-    world.catalog.put_table("shop", "orders", columns=("id", "new"))
-    world.held_back = lambda channel, message: isinstance(message, Compared)
-    world.pass_time(0.3)
-    behind = replace(world.catalog.put_table("shop", "orders", columns=("x",)), start=1)
-    world.hear(Channel.DATA, behind)  # a gap: the catch-up comes from the new start
-    assert world.columns("orders") is None
-    world.release()
-    world.pass_time(0.3)  # and not after the silence of a lost stream
-    assert world.columns("orders") == ("x",)
-
-
-def test_chunks_of_an_unfinished_catch_up_are_part_of_what_is_compared() -> None:
-    world = started()
-    catalog = world.catalog
-    topic = catalog.topic("shop", "sales")
-    noise = {f"ds=y{i:05}": {"n": sha256(b"%d" % i).hexdigest()} for i in range(20_000)}
-    catalog.put_partitions("shop", "sales", noise)
-    last = catalog.topics[topic].version
-    world.held_back = lambda channel, message: isinstance(message, Chunk) and message.last
-    world.pass_time(0.3)
-    world.deaf.add(Channel.SERVICE)
-    catalog.start = 2
-    world.pass_time(0.3)
-    compare = world.said(Compare)[-1]
-    assert isinstance(compare, Compare)
-    assert dict(compare.versions)[topic] == last
+def test_chunks_of_an_unfinished_catch_up_are_part_of_what_is_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bulk, "CHUNK_BYTES_MAX", 500)
+    shopping = late()
+    shopping.alter(Chunk, lambda chunk: None if chunk.last and chunk.topic == topic else chunk)
+    topic = shopping.topic("shop.sales")
+    shopping.lose(HUB, READER, Delta, count=1)
+    shopping.shop.change("shop.sales", {f"ds={i:03}": {"n": "lost"} for i in range(100)})
+    shopping.settle()
+    assert len(shopping.messages(Chunk, sender=HUB)) > 2
+    restart(shopping)
+    shopping.pass_time(1)
+    assert compared(shopping)[topic] == published(shopping, topic)
 
 
 def test_position_without_an_entry_is_part_of_what_is_compared() -> None:
-    catalog = shop()
-    topic = next(t for t in catalog.topics if not len(catalog.topics[t]) or t == 0)
+    shopping = late()
+    topic = shopping.topic("shop.orders")
+    shopping.shop.drop("shop.orders")
+    shopping.settle()
+    shopping.cluster.catalogd.forget(0)
+    assert list(shopping.cluster.catalogd.published.topics[topic].since(0)) == []
+    restart(shopping)
+    shopping.pass_time(1)
+    assert compared(shopping)[topic] == published(shopping, topic) > 0
+
+
+def test_new_epoch_replaces_everything_and_answers_nothing_in_between() -> None:
+    shopping = late()
     for name in NAMES:
-        if catalog.topic("shop", name) == topic:
-            catalog.drop_table("shop", name)
-    catalog.topics[topic].version += 5
-    catalog.topics[topic].raise_floor(catalog.topics[topic].version)
-    assert list(catalog.topics[topic].since(0)) == []
-    world = World(catalog)
-    world.start()
-    world.deaf.add(Channel.SERVICE)
-    catalog.start = 2
-    world.pass_time(0.3)
-    compare = world.said(Compare)[-1]
-    assert isinstance(compare, Compare)
-    assert dict(compare.versions)[topic] == catalog.topics[topic].version
+        shopping.shop.drop(f"shop.{name}")
+    shopping.shop.create("shop.only")
+    shopping.hold(HUB, READER, Chunk)
+    restart(shopping, lost_store(shopping))
+    shopping.pass_time(2)
+    assert shopping.reader.member.view.databases() is None
+    shopping.release()
+    shopping.settle()
+    assert shopping.call(lambda catalog: catalog.tables("shop")) == ("only",)
+    assert shopping.memory("shop.only") == ("id",)
+    held = sum(info.full_bytes for info in shopping.topics().values())
+    assert shopping.stats().held_bytes == held
 
 
-def test_answer_to_an_earlier_comparison_is_not_taken_for_the_last_one() -> None:
-    world = started()
-    world.deaf.add(Channel.SERVICE)
-    world.catalog.start = 2
-    world.pass_time(1.2)
-    first, last = world.said(Compare)[0], world.said(Compare)[-1]
-    assert isinstance(first, Compare)
-    assert isinstance(last, Compare)
-    assert first.request != last.request
-    answer = Compared(request=first.request, accepted=True, epoch=10, start=2)
-    world.hear(Channel.SERVICE, answer)
-    world.publish(world.catalog.put_table("shop", "orders", columns=("id", "new")))
-    assert world.columns("orders") == ("id",)
-    world.hear(Channel.SERVICE, replace(answer, request=last.request))
-    world.pass_time(0.3)
-    assert world.columns("orders") == ("id", "new")
+def test_content_of_two_epochs_is_not_combined() -> None:
+    """Incarnations are unique within an epoch: an equal number of another means nothing."""
+    shopping = late()
+    topic = shopping.topic("shop.orders")
+    shopping.cluster.orders.append(Order((HUB, READER), "Chunk", topic, hold=True, left=1 << 30))
+    shopping.cluster.orders.append(Order((HUB, READER), "Delta", topic, hold=True, left=1 << 30))
+    restart(shopping, lost_store(shopping))
+    shopping.pass_time(3)
+    assert shopping.memory("shop.people") == ("id",)
+    assert shopping.memory("shop.orders") is None, "of the lost epoch, with the same incarnation"
+    shopping.release()
+    shopping.pass_time(2)
+    assert shopping.memory("shop.orders") == ("id",)
+
+
+def test_epoch_with_another_number_of_topics_begins_anew() -> None:
+    shopping = late()
+    restart(shopping, lost_store(shopping, num_topics=8))
+    shopping.pass_time(3)
+    assert set(shopping.topics()) == {*range(8), NAMESPACE}
+    assert [shopping.columns(f"shop.{name}") for name in NAMES] == [("id",)] * len(NAMES)
+
+
+def test_catalogd_that_moves_is_followed() -> None:
+    shopping = late()
+    heartbeat = shopping.messages(Heartbeat, sender=HUB)[-1]
+    moved = replace(heartbeat, catalog_address="tcp://elsewhere:26000")
+    effects = shopping.reader.member.handle(
+        facts.Received(Channel.DATA, moved), now=shopping.cluster.now
+    )
+    assert ConnectCatalog("tcp://elsewhere:26000") in effects
+
+
+def test_what_was_refused_of_a_start_is_requested_soon_after_it_is_accepted() -> None:
+    shopping = late()
+    shopping.hold(CATALOGD, READER, Compared)
+    shopping.hold(HUB, READER, Chunk, count=1)
+    miss(shopping)
+    restart(shopping)
+    shopping.pass_time(1)
+    shopping.release()
+    shopping.pass_time(0.5)  # and not after the silence of a lost stream
+    assert shopping.memory("shop.orders") == ("id", "lost")
+
+
+def test_answer_to_an_earlier_comparison_is_ignored() -> None:
+    lineage = Lineage()
+    assert lineage.accepts((10, 1), holds=False, now=0.0)
+    for request in (1, 2):
+        assert not lineage.accepts((10, 2), holds=True, now=request * AGAIN_S)
+        lineage.due(request, (), now=request * AGAIN_S)
+    answer = Compared(request=1, accepted=True, epoch=10, start=2)
+    assert not lineage.on_compared(answer)
+    assert lineage.accepted == (10, 1)
+    assert lineage.on_compared(replace(answer, request=2))
+    assert lineage.accepted == (10, 2)
 
 
 def test_deltas_queued_from_a_lost_epoch_are_not_compared_with_another() -> None:
-    world = started()
-    catalog = world.catalog
-    topic = catalog.topic("shop", "orders")
-    world.held_back = lambda channel, message: isinstance(message, Chunk)
-    catalog.put_table("shop", "orders", columns=("id", "lost"))
-    world.publish(catalog.put_table("shop", "orders", columns=("id", "gap")))
-    replicas = world.member._subscriptions.replicas
-    delta = replace(catalog.put_table("shop", "orders", columns=("id", "x")), epoch=11)
-    replicas.on_delta(delta, now=world.now)
-    assert dict(replicas.versions(10))[topic] < delta.to_version
-    assert dict(replicas.versions(11))[topic] == delta.to_version
+    replica = TopicReplica(Follower(0, FULL, epoch=10, version=5))
+    gap = Delta(
+        topic=0,
+        level=FULL,
+        epoch=10,
+        start=1,
+        from_version=6,
+        to_version=7,
+        floor=0,
+        sent_us=0,
+        source=0,
+        entries=(),
+    )
+    for delta in (gap, replace(gap, epoch=11, from_version=7, to_version=8)):
+        replica.current.handle(delta, now=0.0)
+    assert (replica.newest_version(10), replica.newest_version(11)) == (7, 8)
 
 
 def test_late_frame_of_a_lower_epoch_is_no_first_contact() -> None:
@@ -259,12 +267,11 @@ def test_late_frame_of_a_lower_epoch_is_no_first_contact() -> None:
     lineage = Lineage()
     assert lineage.accepts((5, 1), holds=False, now=0.0)
     assert not lineage.accepts((4, 9), holds=False, now=1.0)
-    assert lineage.accepted == (5, 1)
-    assert lineage.deadline == 1.0
+    assert (lineage.accepted, lineage.deadline) == ((5, 1), 1.0)
 
 
-def test_another_start_of_the_epoch_is_compared_also_by_who_holds_nothing() -> None:
-    """P-START-6: also by who holds nothing, within an epoch."""
+def test_another_start_of_the_epoch_is_compared_even_if_nothing_is_held() -> None:
+    """P-START-6: also by a reader that holds nothing, within an epoch."""
     lineage = Lineage()
     assert lineage.accepts((5, 1), holds=False, now=0.0)
     assert not lineage.accepts((5, 2), holds=False, now=1.0)

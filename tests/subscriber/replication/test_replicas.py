@@ -1,219 +1,374 @@
-"""What memory answers while a topic is placed, or behind a reply: what is new enough."""
+"""What memory answers of pulled and withheld tables while topics lag, change level or catch up."""
 
 from dataclasses import replace
 
-from topicast.subscriber.protocol.channels import Channel
-from topicast.tests.subscriber.source import Catalog
-from topicast.tests.subscriber.world import World, columns_of
+import pytest
+
+from topicast.catalog.publish.modes import Mode, parse_mode
+from topicast.subscriber.replication.topic_replica import TopicReplica
+from topicast.tests.cluster.shop import NAMES, Shop
+from topicast.tests.cluster.shopping import Shopping
+from topicast.tests.cluster.store import SimStore
 from topicast.topics.entries import FULL, MINIMAL
-from topicast.topics.follower import Follower
-from topicast.topics.objects.names import table_key
-from topicast.topics.wire.messages import Barrier, Delta, Joined, Message, Pull, Pulled
+from topicast.topics.follower import LIVE, Follower
+from topicast.topics.wire.messages import Barrier, Chunk, Delta, Joined, Pulled
+
+HUB, READER, CATALOGD = "hub-0", "reader-0", "catalogd"
+PARTITIONS = {f"ds={day:03}": {"n": "1"} for day in range(100)}
+MATE = "shop.log"  # a new table, of the topic of shop.orders
 
 
-def driver(*names: str) -> World:
-    """Return a world that follows what is read; its tables are of one topic."""
-    catalog = Catalog(1)
-    catalog.create_database("shop")
-    for name in names or ("orders", "people"):
-        catalog.create_table("shop", name)
-    world = World(catalog, automatic=True)
-    world.start()
-    return world
+def withholding(*names: str, **more: object) -> Mode:
+    return parse_mode("mixed", ",".join(f"shop.{name}=minimal" for name in names))
 
 
-def pulls(world: World) -> int:
-    return len(world.said(Pull))
+def one_topic(*names: str, level: str = "minimal") -> Shopping:
+    """Return a shopping whose tables are of one topic, which is followed at ``level``."""
+    shop = Shop(names or ("orders", "people"), partitions=0)
+    shopping = Shopping(shop, num_topics=1, late=True)
+    shopping.call(lambda catalog: catalog.join(0, level))
+    return shopping
 
 
-def is_delta(channel: str, message: Message) -> bool:
-    return channel == Channel.DATA and isinstance(message, Delta)
+def lag(shopping: Shopping) -> Shopping:
+    """Let the hub, and with it the reader, receive no changes until ``release``."""
+    shopping.hold(CATALOGD, HUB, Delta, Chunk)
+    return shopping
 
 
-def change(world: World, name: str, column: str) -> None:
-    world.publish(world.catalog.put_table("shop", name, columns=("id", column)))
+def change(shopping: Shopping, name: str, column: str) -> None:
+    shopping.shop.reshape(f"shop.{name}", ("id", column))
+    shopping.settle()
 
 
 def test_reply_that_is_ahead_of_the_hub_is_not_fetched_again() -> None:
     """P-PULL-6."""
-    world = driver()
-    world.table("shop.orders")
-    world.held_back = is_delta
-    change(world, "orders", "new")
-    change(world, "people", "new")
-    assert world.columns("orders") == ("id",)  # nobody has heard of it
-    world.table("shop.people")
-    assert world.columns("people") == ("id", "new")
-    for _ in range(3):
-        world.table("shop.people")
-    assert pulls(world) == 2
-    world.release()
-    assert pulls(world) == 2
+    shopping = one_topic()
+    shopping.columns("shop.orders")
+    lag(shopping)
+    change(shopping, "orders", "new")
+    change(shopping, "people", "new")
+    assert shopping.memory("shop.orders") == ("id",), "its change has not arrived"
+    for _ in range(4):
+        assert shopping.columns("shop.people") == ("id", "new")
+    assert len(shopping.pulls()) == 2
+    shopping.release()
+    assert len(shopping.pulls()) == 2
 
 
-def test_mates_that_are_pulled_in_turns_while_the_hub_lags_do_not_push_each_other_out() -> None:
+def test_tables_that_are_pulled_in_turns_while_the_hub_lags_do_not_evict_each_other() -> None:
     """P-PULL-17: a reply says which of its topic are as they were, and that is enough."""
-    world = driver("orders", "people", "stock", "visits")
-    read = ("orders", "people", "stock")
-    world.held_back = is_delta
+    shopping = one_topic("orders", "people", "stock", "visits")
+    read = ("shop.orders", "shop.people", "shop.stock")
+    lag(shopping)
     for _ in range(5):
         for name in read:
-            change(world, "visits", "new")
-            if world.columns(name) is None:
-                world.table(f"shop.{name}")
-    assert pulls(world) == len(read)
-    assert all(world.columns(name) == ("id",) for name in read)
-    world.release()
-    assert all(world.columns(name) == ("id",) for name in read)
-    assert pulls(world) == len(read)
+            change(shopping, "visits", "new")
+            shopping.columns(name)
+    assert len(shopping.pulls()) == len(read)
+    for _ in range(2):
+        assert [shopping.memory(name) for name in read] == [("id",)] * len(read)
+        shopping.release()
+    assert len(shopping.pulls()) == len(read)
 
 
-def test_what_is_older_than_a_reply_of_its_topic_waits_for_the_hub() -> None:
+def test_table_that_is_older_than_a_reply_of_its_topic_waits_for_the_hub() -> None:
     """P-PULL-6."""
-    world = driver()
-    world.table("shop.orders")
-    world.held_back = is_delta
-    change(world, "people", "new")
-    change(world, "orders", "new")
-    world.table("shop.people")
-    assert world.columns("orders") is None  # the reply says that it has changed
-    world.release()
-    assert world.columns("orders") is None
-    world.table("shop.orders")
-    assert world.columns("orders") == ("id", "new")
-    assert pulls(world) == 3
+    shopping = one_topic()
+    shopping.columns("shop.orders")
+    lag(shopping)
+    change(shopping, "people", "new")
+    change(shopping, "orders", "new")
+    shopping.columns("shop.people")
+    assert shopping.memory("shop.orders") is None, "the reply says that it has changed"
+    shopping.release()
+    assert shopping.memory("shop.orders") is None
+    assert shopping.columns("shop.orders") == ("id", "new")
+    assert len(shopping.pulls()) == 3
 
 
-def test_reply_that_is_ahead_is_answered_until_it_is_heard_to_be_stale() -> None:
-    world = driver()
-    world.table("shop.orders")
-    world.held_back = is_delta
-    change(world, "people", "new")
-    world.table("shop.people")
-    change(world, "people", "newer")
-    assert world.columns("people") == ("id", "new")
-    world.release()
-    assert world.columns("people") is None
+def test_reply_that_is_ahead_is_answered_until_a_stub_says_that_it_is_stale() -> None:
+    shopping = lag(one_topic())
+    change(shopping, "people", "new")
+    shopping.columns("shop.people")
+    change(shopping, "people", "newer")
+    assert shopping.memory("shop.people") == ("id", "new")
+    shopping.release()
+    assert shopping.memory("shop.people") is None
 
 
-def test_reply_of_a_topic_that_is_being_placed_is_kept() -> None:
-    world = driver()
-    world.held_back = lambda _channel, message: isinstance(message, Joined)
-    number = world.table("shop.orders")
-    assert columns_of(world.answers[number], "orders") == ("id",)
-    assert world.columns("orders") is None  # no stub of it would come
-    world.release()
-    assert world.columns("orders") == ("id",)
-    assert pulls(world) == 1
+def placed(*kinds: type) -> Shopping:
+    """Return a shopping that has read shop.orders, whose topic has no position yet."""
+    shopping = Shopping(Shop(("orders",)), num_topics=1, late=True)
+    shopping.leave("shop.orders")
+    shopping.hold(HUB, READER, *kinds)
+    shopping.begin(lambda catalog: catalog.join(0, "minimal"))
+    assert shopping.columns("shop.orders") == ("id",)
+    return shopping
 
 
-def test_reply_is_not_kept_where_its_topic_is_placed_above_it() -> None:
-    """P-PULL-5."""
-    world = driver()
-    world.held_back = lambda _channel, message: isinstance(message, Barrier)
-    world.table("shop.orders")
-    world.catalog.put_table("shop", "orders", columns=("id", "unheard"))
-    world.release()
-    assert world.columns("orders") is None
-    world.table("shop.orders")
-    assert world.columns("orders") == ("id", "unheard")
+def test_reply_of_a_topic_that_is_being_joined_is_kept() -> None:
+    shopping = placed(Joined)
+    assert shopping.memory("shop.orders") is None, "no stub of it would come"
+    shopping.release()
+    assert shopping.memory("shop.orders") == ("id",)
+    assert len(shopping.pulls()) == 1
 
 
-def test_stub_that_comes_while_its_topic_is_placed_ends_what_was_pulled() -> None:
-    """P-PULL-5."""
-    world = driver()
-    world.held_back = lambda _channel, message: isinstance(message, Joined)
-    world.table("shop.orders")
-    change(world, "orders", "new")
-    world.release()
-    assert world.columns("orders") is None
+@pytest.mark.parametrize("kind", [Barrier, Joined])
+def test_reply_is_not_kept_where_its_topic_is_joined_above_it(kind: type) -> None:
+    """P-PULL-5: nor if the stub comes while it is being joined."""
+    shopping = placed(kind)
+    shopping.shop.reshape("shop.orders", ("id", "new"))
+    shopping.pass_time(0.7)
+    shopping.release()
+    assert shopping.memory("shop.orders") is None
+    assert shopping.columns("shop.orders") == ("id", "new")
 
 
 def test_topic_that_is_behind_answers_nothing_of_what_was_pulled() -> None:
-    world = driver()
-    world.table("shop.orders")
-    world.held_back = lambda channel, message: is_delta(channel, message) or channel == Channel.BULK
-    world.catalog.put_table("shop", "people", columns=("id", "lost"))
-    world.heartbeat()
-    world.table("shop.orders")
-    assert world.columns("orders") is None
-    world.release()
-    assert world.columns("orders") == ("id",)
+    shopping = one_topic()
+    shopping.columns("shop.orders")
+    shopping.lose(HUB, READER, Delta)
+    shopping.hold(HUB, READER, Chunk)
+    change(shopping, "people", "lost")
+    assert shopping.columns("shop.orders") == ("id",)
+    assert shopping.memory("shop.orders") is None
+    shopping.release()
+    assert shopping.memory("shop.orders") == ("id",)
 
 
-def test_delta_that_just_follows_at_minimal_is_taken_the_short_way_and_no_other() -> None:
-    world = driver()
-    world.table("shop.orders")
-    replica = world.member._subscriptions.replicas.get(0)
-    assert replica is not None
-    at = replica.position[1]
-    delta = world.catalog.put_table("shop", "orders", columns=("id", "new"))
-    stubbed = replace(delta, level=MINIMAL, stubbed=True)
-    assert not replica.step(delta), "it is of another level"
-    assert not replica.step(replace(stubbed, from_version=at + 1)), "one is missing"
+def test_delta_that_just_follows_at_minimal_is_applied_the_short_way_and_no_other() -> None:
+    follower = Follower(0, MINIMAL, epoch=10, version=5)
+    follower.state = LIVE
+    replica = TopicReplica(follower)
+    delta = Delta(
+        topic=0,
+        level=MINIMAL,
+        epoch=10,
+        start=1,
+        from_version=5,
+        to_version=6,
+        floor=0,
+        sent_us=0,
+        source=0,
+        stubbed=True,
+        entries=(),
+    )
+    assert not replica.step(replace(delta, level=FULL)), "it is of another level"
+    assert not replica.step(replace(delta, from_version=6)), "one is missing"
     replica.coming = Follower(0, FULL)
-    assert not replica.step(stubbed), "its level changes"
+    assert not replica.step(delta), "its level changes"
     replica.coming = None
-    assert replica.step(stubbed)
-    assert replica.position[1] == at + 1
-    assert not replica.step(stubbed), "it was taken"
+    assert replica.step(delta)
+    assert replica.position == (10, 6)
+    assert not replica.step(delta), "it was applied"
 
 
-def withholding(*names: str) -> World:
-    """Return a world that follows in full the one topic of all tables; only stubs come of log."""
-    catalog = Catalog(1)
-    catalog.create_database("shop")
+# At full, where content is withheld
+
+
+def full(*names: str) -> Shopping:
+    """Return a shopping at full in which only stubs of the tables ``names`` are sent."""
+    return Shopping(late=True, mode=withholding(*names))
+
+
+def with_mates(*names: str) -> Shopping:
+    """Return a shopping at full, of one topic, with shop.log withheld, whose hub lags.
+
+    Every table has a hundred partitions; ``names`` were read.
+    """
+    shop = Shop((), partitions=0)
     for name in ("log", *names):
-        catalog.create_table("shop", name, keys=("ds",))
-        catalog.put_partitions("shop", name, {f"ds={day:03}": {"n": "1"} for day in range(100)})
-    world = World(catalog)
-    world.withheld.add("log")
-    world.start()
+        shop.create(f"shop.{name}", keys=("ds",))
+        shop.add(f"shop.{name}", PARTITIONS)
+    shopping = Shopping(shop, num_topics=1, late=True, mode=withholding("log"))
     for name in names:
-        assert world.columns(name) == ("id",)
-    world.held_back = is_delta
-    return world
+        assert shopping.memory(f"shop.{name}") == ("id",)
+    return lag(shopping)
 
 
-def test_mates_in_use_of_a_withheld_table_are_answered_while_the_hub_lags() -> None:
+def bytes_of(shopping: Shopping, name: str) -> int:
+    return shopping.topics()[shopping.topic(f"shop.{name}")].bytes
+
+
+def test_withheld_table_is_pulled_once_and_then_answered_from_memory_until_it_changes() -> None:
+    shopping = full("orders")
+    before = bytes_of(shopping, "orders")
+    for _ in range(2):
+        assert shopping.columns("shop.orders") == ("id",)
+    assert shopping.memory("shop.items") == shopping.memory("shop.orders") == ("id",)
+    assert (len(shopping.pulls()), bytes_of(shopping, "orders") > before) == (1, True)
+    change(shopping, "orders", "more")
+    assert (shopping.memory("shop.orders"), bytes_of(shopping, "orders")) == (None, before)
+    assert shopping.columns("shop.orders") == ("id", "more")
+    assert shopping.topics()[shopping.topic("shop.orders")].level == "full"
+
+
+def test_change_of_another_table_of_the_topic_leaves_what_is_withheld() -> None:
+    shopping = full("orders")
+    shopping.columns("shop.orders")
+    mate = next(f"shop.n{i}" for i in range(99) if shopping.topic(f"shop.n{i}") == 0)
+    assert shopping.topic("shop.orders") == 0
+    shopping.shop.create(mate)
+    shopping.settle()
+    assert shopping.memory(mate) == shopping.memory("shop.orders") == ("id",)
+    assert len(shopping.pulls()) == 1
+
+
+def test_filter_of_a_withheld_table_is_kept_and_only_what_changed_is_pulled_again() -> None:
+    shopping = full("sales")
+    text = "ds = '050'"
+    shopping.partitions("shop.sales", text)
+    assert shopping.memory_of_partitions("shop.sales", text) == ("ds=050",)
+    assert shopping.memory_of_partitions("shop.sales", "ds = '051'") is None
+    shopping.shop.change("shop.sales", {"ds=001": {"n": "new"}})
+    shopping.settle()
+    assert shopping.memory_of_partitions("shop.sales", text) is None
+    shopping.partitions("shop.sales", text)
+    assert len(shopping.messages(Pulled, sender=CATALOGD)[-1].entries) == 0
+    assert shopping.memory_of_partitions("shop.sales", text) == ("ds=050",)
+
+
+def test_reply_older_than_a_stub_is_not_kept_at_full_either() -> None:
+    """P-PULL-5."""
+    shopping = full("orders")
+    shopping.hold(CATALOGD, READER, Pulled)
+    columns: list[str] = []
+    shopping.begin(
+        lambda catalog: columns.extend(c.name for c in catalog.table("shop.orders").columns)
+    )
+    change(shopping, "orders", "more")
+    shopping.release()
+    shopping.pass_time(0.2)
+    assert columns == ["id", "more"]
+    assert shopping.stats().stale_replies == 1
+    assert shopping.memory("shop.orders") == ("id", "more")
+
+
+def test_table_that_is_withheld_no_more_is_held_once() -> None:
+    shopping = full("orders")
+    shopping.columns("shop.orders")
+    shopping.cluster.catalogd.turn_mode(Mode())
+    shopping.settle()
+    change(shopping, "orders", "pushed")
+    assert shopping.memory("shop.orders") == ("id", "pushed")
+    shopping.pass_time(3)
+    info = shopping.topics()[shopping.topic("shop.orders")]
+    assert info.bytes == info.full_bytes
+    assert len(shopping.pulls()) == 1
+
+
+def test_content_that_was_pulled_of_a_withheld_table_ends_with_a_gap_and_a_new_epoch() -> None:
+    shopping = full("orders")
+    shopping.columns("shop.orders")
+    shopping.lose(HUB, READER, Delta, count=1)
+    change(shopping, "orders", "lost")
+    assert shopping.memory("shop.orders") is None
+    assert shopping.columns("shop.orders") == ("id", "lost")
+    catalogd = shopping.cluster.catalogd
+    catalogd.crash()
+    store = SimStore.of(4, epoch=catalogd.store.epoch + 1)
+    store.policy = catalogd.store.policy
+    catalogd.restore(store)
+    catalogd.revive()
+    shopping.pass_time(3)
+    assert shopping.memory("shop.items") == ("id",)
+    assert shopping.memory("shop.orders") is None
+    assert shopping.columns("shop.orders") == ("id", "lost")
+
+
+def test_reply_during_a_catch_up_is_answered_and_not_kept() -> None:
+    shopping = full("orders")
+    shopping.columns("shop.orders")
+    shopping.lose(HUB, READER, Delta, count=1)
+    shopping.hold(HUB, READER, Chunk)
+    change(shopping, "orders", "lost")
+    before = bytes_of(shopping, "orders")
+    assert shopping.columns("shop.orders") == ("id", "lost")
+    assert (shopping.memory("shop.orders"), bytes_of(shopping, "orders")) == (None, before)
+    shopping.release()
+    assert shopping.columns("shop.orders") == ("id", "lost")
+    assert shopping.memory("shop.orders") == ("id", "lost")
+
+
+def test_reply_that_comes_when_the_topic_is_pushed_is_not_held_twice() -> None:
+    shopping = Shopping(late=True)
+    held = bytes_of(shopping, "orders")
+    shopping.leave("shop.orders")
+    shopping.hold(CATALOGD, READER, Pulled)
+    worker = shopping.begin(lambda catalog: catalog.table("shop.orders") and None)
+    shopping.join("shop.orders")
+    shopping.release()
+    assert not worker.alive
+    assert bytes_of(shopping, "orders") == held
+
+
+def test_bytes_of_pulled_content_are_free_when_the_level_changes() -> None:
+    shopping = full("orders")
+    shopping.columns("shop.orders")
+    shopping.join("shop.orders", level="minimal")
+    assert bytes_of(shopping, "orders") == 64
+    shopping.columns("shop.orders")
+    shopping.join("shop.orders")
+    assert shopping.memory("shop.orders") is None
+    shopping.columns("shop.orders")
+    shopping.leave("shop.orders")
+    assert bytes_of(shopping, "orders") == 0
+
+
+def test_withheld_tables_are_evicted_when_room_is_needed_and_a_stub_needs_none() -> None:
+    rigid = full(*NAMES).stats().held_bytes
+    limit = rigid + 1700
+    shopping = Shopping(late=True, mode=withholding(*NAMES), budget_bytes=limit)
+    for name in (*(name for name in NAMES if name != "sales"), "sales"):
+        assert shopping.columns(f"shop.{name}") == ("id",)
+        assert shopping.memory(f"shop.{name}") == ("id",)
+        assert shopping.stats().held_bytes <= limit
+    assert shopping.stats().evictions > 0
+    for name in NAMES:
+        change(shopping, name, "more")
+        assert shopping.memory(f"shop.{name}") is None
+    assert shopping.stats().held_bytes == rigid
+
+
+def test_tables_in_use_beside_a_withheld_one_are_answered_while_the_hub_lags() -> None:
     """P-PULL-17: at full, too, a reply says which of its topic are as they were."""
-    world = withholding("orders", "people")
-    change(world, "log", "new")
-    world.partitions("shop.log")
-    assert [claim.table for claim in world.last_pull().claims] == ["people", "orders"]
-    assert world.columns("orders") == world.columns("people") == ("id",)
-    world.release()
-    assert world.columns("orders") == world.columns("people") == ("id",)
-    assert pulls(world) == 1
+    shopping = with_mates("orders", "people")
+    change(shopping, "log", "new")
+    shopping.partitions("shop.log")
+    assert [claim.table for claim in shopping.pulls()[-1].claims] == ["people", "orders"]
+    for _ in range(2):
+        assert shopping.memory("shop.orders") == shopping.memory("shop.people") == ("id",)
+        shopping.release()
+    assert len(shopping.pulls()) == 1
 
 
-def test_mate_that_changed_with_a_withheld_table_is_pulled_while_the_hub_lags() -> None:
+def test_table_that_changed_beside_a_withheld_one_is_pulled_while_the_hub_lags() -> None:
     """P-PULL-6."""
-    world = withholding("orders", "people")
-    change(world, "people", "new")
-    change(world, "log", "new")
-    world.partitions("shop.log")
-    assert world.columns("people") is None
-    number = world.table("shop.people")
-    assert columns_of(world.answers[number], "people") == ("id", "new")
-    assert world.columns("orders") == ("id",)
-    assert world.columns("people") is None  # the hub brings what is held in full
-    world.release()
-    assert world.columns("people") == ("id", "new")
+    shopping = with_mates("orders", "people")
+    change(shopping, "people", "new")
+    change(shopping, "log", "new")
+    shopping.partitions("shop.log")
+    assert shopping.columns("shop.people") == ("id", "new")
+    assert shopping.memory("shop.orders") == ("id",)
+    assert shopping.memory("shop.people") is None, "the hub brings what is held in full"
+    shopping.release()
+    assert shopping.memory("shop.people") == ("id", "new")
 
 
 def test_table_held_in_full_does_not_come_again_where_a_pull_finds_it_unchanged() -> None:
-    """P-PULL-2, P-PULL-17: it is asked about with its own pull, though nobody has read it."""
-    world, came = withholding("people"), list[Pulled]()
-    world.held_back = lambda channel, message: (
-        is_delta(channel, message) or bool(isinstance(message, Pulled) and came.append(message))
-    )
-    world.view.topics[0].groups[table_key("shop", "people")].used = False
-    change(world, "log", "new")
-    world.partitions("shop.log")
-    assert world.columns("people") is None  # nobody has asked about it
-    number = world.partitions("shop.people")
-    assert columns_of(world.answers[number], "people") == ("id",)
-    assert [len(part.entries) for part in came] == [5, 0]
-    assert world.view.partitions("shop", "people") is not None
-    assert pulls(world) == 2
+    """P-PULL-2, P-PULL-17: it is claimed by its own pull, though it was never read."""
+    shop = Shop((), partitions=0)
+    for name in ("log", "people"):
+        shop.create(f"shop.{name}", keys=("ds",))
+        shop.add(f"shop.{name}", PARTITIONS)
+    shopping = lag(Shopping(shop, num_topics=1, late=True, mode=withholding("log")))
+    change(shopping, "log", "new")
+    shopping.partitions("shop.log")
+    assert shopping.memory("shop.people") is None, "it was not claimed"
+    assert len(shopping.partitions("shop.people")) == 100
+    came = [len(part.entries) for part in shopping.messages(Pulled, sender=CATALOGD)]
+    assert (came[0] > 2, came[1]) == (True, 0)
+    assert shopping.memory_of_partitions("shop.people") is not None
+    assert len(shopping.pulls()) == 2
