@@ -145,7 +145,7 @@ def test_chunks_of_an_unfinished_catch_up_are_part_of_what_is_compared(
 ) -> None:
     monkeypatch.setattr(bulk, "CHUNK_BYTES_MAX", 500)
     shopping = late()
-    shopping.alter(Chunk, lambda chunk: None if chunk.last and chunk.topic == topic else chunk)
+    shopping.alter(Chunk, lambda chunk: () if chunk.last and chunk.topic == topic else chunk)
     topic = shopping.topic("shop.sales")
     shopping.lose(HUB, READER, Delta, count=1)
     shopping.shop.change("shop.sales", {f"ds={i:03}": {"n": "lost"} for i in range(100)})

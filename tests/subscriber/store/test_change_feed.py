@@ -1,376 +1,395 @@
-"""What watchers are told."""
+"""What watchers are notified of: what differs, from where it came, and nothing else."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import inf
+from weakref import ref
 
 import pytest
 
+from topicast.subscriber.fetch.fence import InvalidationFence
 from topicast.subscriber.placement.priorities import Priorities
-from topicast.subscriber.protocol import effects, facts, status
-from topicast.subscriber.protocol.channels import Channel
+from topicast.subscriber.protocol import facts
+from topicast.subscriber.protocol.effects import Notify
+from topicast.subscriber.protocol.status import Change
 from topicast.subscriber.replication.apply import StepApplier
 from topicast.subscriber.store.change_feed import ChangeFeed
+from topicast.subscriber.store.memory_budget import Budget
 from topicast.subscriber.store.pin_rules import PinRules
 from topicast.subscriber.store.read_floor import ReadFloor
+from topicast.subscriber.store.resident_set import ResidentSet
 from topicast.subscriber.store.table_snapshot import Swap, TableSnapshot
-from topicast.tests.subscriber.source import NAMES, Catalog, shop
-from topicast.tests.subscriber.world import World, started
-from topicast.topics.entries import FULL, MINIMAL, STUB, Entry
+from topicast.subscriber.store.view import TopicView, View, prepare
+from topicast.tests.cluster.published import Published
+from topicast.tests.cluster.shop import NAMES, Shop
+from topicast.tests.cluster.shopping import Shopping
+from topicast.tests.cluster.store import SimStore
+from topicast.topics.entries import FULL, MINIMAL, STUB, Entry, stub, tombstone
 from topicast.topics.follower import LIVE, Follower
-from topicast.topics.objects.names import database_key, table_key
-from topicast.topics.objects.rules import OFF, Rule
+from topicast.topics.objects.names import database_key, rules_key, table_key
+from topicast.topics.objects.rules import OFF, Rule, encode_rules
 from topicast.topics.sharding import NAMESPACE
 from topicast.topics.wire.messages import (
     SOURCE_EVENTS,
     SOURCE_LOAD,
     SOURCE_ORDERS,
-    SOURCE_OVERWRITES,
-    SOURCE_REPORTS,
     Chunk,
     Delta,
     Joined,
 )
 
-
-def _watching(world: World) -> World:
-    world.handle(facts.Watching(True))
-    return world
+HUB, READER = "hub-0", "reader-0"
+SALES = table_key("shop", "sales")
 
 
-def _seen(world: World) -> list[tuple[str, str, str]]:
-    seen = [(change.object, change.kind, change.origin) for change in world.changes]
-    world.changes.clear()
-    return seen
+def watched(**setup: object) -> Shopping:
+    shopping = Shopping(late=True, **setup)  # type: ignore[arg-type]  # each test names its own
+    shopping.watch()
+    return shopping
 
 
-def test_watcher_is_told_what_was_created_changed_and_dropped() -> None:
-    world = _watching(started())
-    catalog = world.catalog
-    world.publish(*catalog.create_database("new"))
-    assert _seen(world) == [("new", "created", "events")]
-    world.publish(*catalog.create_table("shop", "aaa"))
-    assert _seen(world) == [("shop.aaa", "created", "events")]
-    world.publish(catalog.put_table("shop", "aaa", columns=("x",)))
-    assert _seen(world) == [("shop.aaa", "schema", "events")]
-    world.publish(catalog.put_partitions("shop", "sales", {"ds=001": {"n": "new"}}))
-    assert _seen(world) == [("shop.sales", "data", "events")]
-    world.publish(*catalog.drop_table("shop", "aaa"))
-    assert _seen(world) == [("shop.aaa", "dropped", "events")]
+def at_minimal() -> Shopping:
+    """Return a shopping that follows the topic of shop.sales at minimal, and watches."""
+    shopping = watched()
+    shopping.leave("shop.sales")
+    shopping.join("shop.sales", level="minimal")
+    return shopping
 
 
-def test_nobody_is_told_anything_unless_somebody_watches() -> None:
-    world = started()
-    world.publish(*world.catalog.create_table("shop", "aaa"))
-    assert _seen(world) == []
+def tables_of(shopping: Shopping, name: str = "shop.sales") -> list[tuple[str, str, str]]:
+    """Return a change of every table of a topic."""
+    mates = (f"shop.{one}" for one in NAMES)
+    topic = shopping.topic(name)
+    return [(one, "data", "catch-up") for one in mates if shopping.topic(one) == topic]
 
 
-def test_load_is_no_change_and_first_content_is_none() -> None:
-    world = World(shop())
-    _watching(world)
-    world.start()
-    delta = world.catalog.put_table("shop", "orders", columns=("x",), source=SOURCE_LOAD)
-    world.publish(delta)
-    assert _seen(world) == []
+def lose_store(shopping: Shopping) -> None:
+    """Let catalogd begin a new epoch with nothing."""
+    catalogd = shopping.cluster.catalogd
+    catalogd.crash()
+    catalogd.restore(SimStore.of(shopping.num_topics, epoch=catalogd.store.epoch + 1))
+    catalogd.revive()
+    shopping.pass_time(3)
 
 
-def test_changes_that_were_missed_are_told_after_the_catch_up() -> None:
-    world = _watching(started())
-    catalog = world.catalog
-    catalog.put_table("shop", "orders", columns=("x",))
-    catalog.drop_table("shop", "items")
-    catalog.create_table("shop", "zzz")
-    world.pass_time(0.3)
-    assert sorted(_seen(world)) == [
+def seen_after(shopping: Shopping, act: Callable[[Shop], object]) -> list[tuple[str, str, str]]:
+    act(shopping.shop)
+    shopping.settle()
+    return sorted(shopping.take_changes())
+
+
+def test_watcher_is_notified_of_what_was_created_changed_and_dropped() -> None:
+    shopping = watched()
+    name, sales = "shop.aaa", "shop.sales"
+    for act, change in (
+        (lambda shop: shop.create(name), (name, "created", "events")),
+        (lambda shop: shop.reshape(name, ("x",)), (name, "schema", "events")),
+        (lambda shop: shop.change(sales, {"ds=001": {"n": "new"}}), (sales, "data", "events")),
+        (lambda shop: shop.drop(name), (name, "dropped", "events")),
+    ):
+        assert seen_after(shopping, act) == [change]
+    shopping.reader.hear(facts.Watching(on=False))
+    assert seen_after(shopping, lambda shop: shop.create(name)) == []
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["loaded while watched", "first content"])
+def test_load_is_no_change(*, late: bool) -> None:
+    shopping = Shopping(late=late, start=False)
+    shopping.watch()
+    shopping.start()
+    assert shopping.memory("shop.orders") == ("id",)
+    assert shopping.take_changes() == []
+
+
+def test_changes_that_were_missed_are_reported_after_the_catch_up() -> None:
+    shopping = watched()
+    shopping.lose(HUB, READER, Delta, count=5)
+    shopping.shop.reshape("shop.orders", ("x",))
+    shopping.shop.drop("shop.items")
+    assert seen_after(shopping, lambda shop: shop.create("shop.zzz")) == [
         ("shop.items", "dropped", "catch-up"),
         ("shop.orders", "schema", "catch-up"),
         ("shop.zzz", "created", "catch-up"),
     ]
 
 
-def test_new_epoch_tells_names_that_differ_and_every_table_as_changed() -> None:
-    world = _watching(started())
-    replacement = Catalog(epoch=11, start=5)
-    replacement.create_database("shop")
-    replacement.create_table("shop", "orders")
-    replacement.create_table("shop", "fresh")
-    world.catalog = replacement
-    world.pass_time(1)
-    seen = _seen(world)
-    dropped = sorted(name for name, kind, _ in seen if kind == "dropped")
-    assert dropped == [f"shop.{name}" for name in NAMES if name != "orders"]
-    assert ("shop.fresh", "created", "catch-up") in seen
-    assert ("shop.orders", "data", "catch-up") in seen
+def test_new_epoch_reports_names_that_differ_and_every_table_as_changed() -> None:
+    shopping = watched()
+    shopping.cluster.catalogd.crash()
+    shopping.shop.drop("shop.items")
+    shopping.shop.create("shop.fresh")
+    lose_store(shopping)
+    seen = set(shopping.take_changes())
+    assert {name for name, kind, _ in seen if kind == "dropped"} == {"shop.items"}
+    assert {("shop.fresh", "created", "catch-up"), ("shop.orders", "data", "catch-up")} <= seen
 
 
-def test_value_after_a_stub_is_a_change_unless_it_was_loaded() -> None:
-    """What the stub stands for may have been pulled, and be another than the value."""
-    world = _watching(started())
-    catalog = world.catalog
-    topic = catalog.topic("shop", "orders")
-    entry = catalog.topics[topic].get(table_key("shop", "orders"))
-    assert entry is not None
-    version = catalog.next(topic)
-    unloaded = Entry(entry.key, version, version, version, entry.size, None, STUB)
-    world.publish(catalog.commit(topic, [unloaded], SOURCE_LOAD))
-    world.publish(catalog.put_table("shop", "orders", columns=("x",), source=SOURCE_LOAD))
-    assert _seen(world) == []
-    world.publish(catalog.commit(topic, [unloaded._replace(version=catalog.next(topic))]))
-    assert _seen(world) == [("shop.orders", "data", "events")]
-    world.publish(catalog.put_table("shop", "orders", columns=("x",)))
-    assert _seen(world) == [("shop.orders", "schema", "events")]
+def test_new_epoch_reports_every_table_of_a_topic_that_was_followed_and_never_read() -> None:
+    shopping = Shopping(late=True, automatic=True)
+    shopping.join("shop.orders", level="minimal")
+    shopping.watch()
+    lose_store(shopping)
+    assert ("shop.orders", "data", "catch-up") in shopping.take_changes()
 
 
-def _at_minimal(topic: int) -> World:
-    world = _watching(started())
-    world.ask("drop", topics=(topic,))
-    world.ask("join", topics=(topic,), level=MINIMAL, give_up_at=inf)
-    return world
+def test_stub_that_was_lost_is_reported_by_the_catch_up() -> None:
+    shopping = at_minimal()
+    shopping.take_changes()
+    shopping.lose(HUB, READER, Delta, count=1)
+    changes = seen_after(shopping, lambda shop: shop.change("shop.sales", {"ds=001": {"n": "new"}}))
+    assert changes == [("shop.sales", "data", "catch-up")]
 
 
-@pytest.mark.parametrize("level", [FULL, MINIMAL])
-def test_watcher_is_told_of_files_that_are_gone(level: int) -> None:
-    world = _watching(started()) if level == FULL else _at_minimal(shop().topic("shop", "sales"))
-    _seen(world)
-    for source, overwritten in ((SOURCE_REPORTS, False), (SOURCE_OVERWRITES, True)):
-        world.publish(world.catalog.put_table("shop", "sales", source=source))
-        (change,) = world.changes
-        assert (change.origin, change.overwritten) == ("reports", overwritten)
-        world.changes.clear()
+def test_invalidation_of_all_is_a_change_of_every_table() -> None:
+    shopping = at_minimal()
+    shopping.take_changes()
+    shopping.alter(Delta, lambda delta: replace(delta, entries=(), invalidate_all=True))
+    changes = seen_after(shopping, lambda shop: shop.change("shop.sales", {"ds=001": {"n": "new"}}))
+    assert changes == tables_of(shopping)
 
 
-def _all_of(world: World, topic: int) -> list[tuple[str, str, str]]:
-    names = [name for name in NAMES if world.catalog.topic("shop", name) == topic]
-    return [(f"shop.{name}", "data", "catch-up") for name in names]
-
-
-def test_stub_that_was_lost_is_told_by_the_catch_up() -> None:
-    topic = shop().topic("shop", "sales")
-    world = _at_minimal(topic)
-    _seen(world)
-    world.held_back = lambda _channel, message: isinstance(message, Delta)
-    world.publish(world.catalog.put_partitions("shop", "sales", {"ds=001": {"n": "new"}}))
-    assert _seen(world) == []
-    world.pass_time(1)
-    assert _seen(world) == [("shop.sales", "data", "catch-up")]
-
-
-def test_horizon_is_told_as_a_change_of_every_table() -> None:
-    topic = shop().topic("shop", "sales")
-    world = _at_minimal(topic)
-    _seen(world)
-    delta = world.catalog.put_partitions("shop", "sales", {"ds=001": {"n": "new"}})
-    told = replace(delta, level=MINIMAL, entries=(), invalidate_all=True)
-    world.handle(facts.Received(Channel.DATA, told))
-    assert sorted(_seen(world)) == _all_of(world, topic)
-
-
-def test_whoever_has_read_is_told_of_every_table_once_it_is_followed() -> None:
-    topic = shop().topic("shop", "sales")
-    world = _at_minimal(topic)
-    assert sorted(_seen(world)) == _all_of(world, topic)  # it was at full, and read perhaps
-    world.ask("drop", topics=(topic,))
-    world.publish(world.catalog.put_partitions("shop", "sales", {"ds=001": {"n": "new"}}))
-    assert _seen(world) == []
-    world.ask("join", topics=(topic,), level=FULL, give_up_at=inf)
-    assert sorted(_seen(world)) == _all_of(world, topic)
-
-
-def test_whoever_has_not_read_is_told_nothing_when_it_is_followed() -> None:
-    world = _watching(started(automatic=True))
-    world.ask("join", topics=(shop().topic("shop", "sales"),), level=MINIMAL, give_up_at=inf)
-    assert _seen(world) == []
-
-
-def test_whoever_waits_for_a_sync_first_knows_nothing_by_it() -> None:
-    """The bound that a sync sets is of no reader; else each watch would begin with every table."""
-    world = started(automatic=True)
-    world.held_back = lambda channel, message: isinstance(message, Joined)
-    world.handle(facts.Watching(True))
-    number = world.ask("sync")
-    world.release()
-    world.pass_time(0.5)
-    assert number in world.answers
-    assert _seen(world) == []
-
-
-def test_new_epoch_tells_every_table_of_a_topic_that_was_followed_and_never_read() -> None:
-    world = World(automatic=True)
-    world.catalog.create_database("shop")
-    world.start()
-    topic = world.catalog.topic("shop", "orders")
-    world.ask("join", topics=(topic,), level=MINIMAL, give_up_at=inf)
-    _watching(world)
-    replacement = Catalog(epoch=11, start=5)
-    replacement.create_database("shop")
-    replacement.create_table("shop", "orders")
-    world.catalog = replacement
-    world.pass_time(1)
-    assert ("shop.orders", "data", "catch-up") in _seen(world)
-
-
-def test_gap_is_told_of_tables_whose_names_are_still_to_come_back() -> None:
-    world = _watching(started())
-    replicas = world.member._subscriptions.replicas
-    topic = world.catalog.topic("shop", "sales")
-    names = replicas.view.topics[NAMESPACE]
-    replicas.change_feed.on_snapshot(NAMESPACE, names.groups)
-    names.groups = {}
-    told = [(c.object, c.kind, c.origin) for c in replicas.change_feed.gap(topic, 9, replicas.view)]
-    assert sorted(told) == _all_of(world, topic)
-
-
-def test_table_that_a_pull_found_and_no_name_ever_told_of_is_told_as_dropped() -> None:
-    world = _watching(started())
-    replicas = world.member._subscriptions.replicas
-    change_feed, view = replicas.change_feed, replicas.view
-    change_feed.on_pulled("shop", "passed", view)
-    change_feed.on_pulled("shop", "sales", view)
-    told = [
-        (change.object, change.kind, change.origin)
-        for change in change_feed.on_names_caught_up(9, view)
-    ]
-    assert told == [("shop.passed", "dropped", "catch-up")]
-    assert change_feed.on_names_caught_up(9, view) == ()
-    world.handle(facts.Watching(False))
-    change_feed.on_pulled("shop", "passed", view)
-    assert change_feed.on_names_caught_up(9, view) == ()
-
-
-def test_what_was_pulled_while_its_topic_was_behind_is_told_when_that_is_caught_up() -> None:
-    world = _watching(started())
-    replicas = world.member._subscriptions.replicas
-    change_feed, view = replicas.change_feed, replicas.view
-    topic = world.catalog.topic("shop", "sales")
-    change_feed.on_pulled("shop", "sales", view)
-    assert change_feed.on_caught_up(topic, 9, {}) == (), "memory has it as new as the pull"
-    for fate, told in ((lambda _topic: None, ["shop.sales"]), (change_feed.discard, [])):
-        view.close(topic)
-        change_feed.on_pulled("shop", "sales", view)
-        fate(topic)
-        assert [change.object for change in change_feed.on_caught_up(topic, 9, {})] == told
-
-
-def test_level_that_goes_live_above_the_one_before_it_is_a_gap() -> None:
-    topic = shop().topic("shop", "sales")
-    world = _watching(started())
-    replicas = world.member._subscriptions.replicas
-    applier = StepApplier(
-        replicas.resident_set,
-        Priorities(PinRules(), replicas.view, automatic=False),
-        fence=replicas.fence,
-        read_floor=ReadFloor(),
-        change_feed=replicas.change_feed,
+def test_every_table_that_was_readable_before_is_reported_once_its_topic_is_followed() -> None:
+    shopping = at_minimal()
+    assert sorted(shopping.take_changes()) == tables_of(shopping), "it was at full, perhaps read"
+    shopping.leave("shop.sales")
+    assert (
+        seen_after(shopping, lambda shop: shop.change("shop.sales", {"ds=001": {"n": "x"}})) == []
     )
-    old, new = Follower(topic, MINIMAL, epoch=10, version=5), Follower(topic, FULL, epoch=10)
-
-    def told() -> tuple[effects.Effect, ...]:
-        applier.level_changed(old, new)
-        return applier.take_changes()
-
-    assert told() == ()  # it is not placed yet
-    new.state, new.version = LIVE, 5
-    assert told() == ()
-    new.version = 6
-    (changed,) = told()
-    assert isinstance(changed, effects.Notify)
-    assert len(changed.changes) == len(_all_of(world, topic))
-    new.epoch, new.version = 11, 1  # catalogd lost its store: versions begin anew
-    assert told() == (replace(changed, changes=_at(changed, 1)),)
-    world.handle(facts.Watching(False))
-    assert told() == ()
+    shopping.join("shop.sales")
+    assert sorted(shopping.take_changes()) == tables_of(shopping)
 
 
-def _at(changed: effects.Notify, version: int) -> tuple[status.Change, ...]:
-    return tuple(replace(change, version=version) for change in changed.changes)
-
-
-def test_each_change_of_what_is_withheld_is_told() -> None:
-    """Its entries are stubs, before and after: who follows at full is told as at minimal."""
-    world = _watching(started())
-    catalog = world.catalog
-    topic = catalog.topic("shop", "sales")
-    group = table_key("shop", "sales")
-    for source, schema, told in (
-        (SOURCE_EVENTS, True, [("shop.sales", "schema", "events")]),
-        (SOURCE_EVENTS, False, [("shop.sales", "data", "events")]),
-        (SOURCE_ORDERS, True, [("shop.sales", "schema", "orders")]),
-        (SOURCE_LOAD, True, []),
-    ):
-        version = catalog.next(topic)
-        old = catalog.topics[topic].get(group)
-        assert old is not None
-        changed = version if schema else old.schema_version
-        stubbed = Entry(group, version, changed, version, 9, None, STUB)
-        world.publish(catalog.commit(topic, [stubbed], source))
-        assert _seen(world) == told
-
-
-def test_changed_database_is_told() -> None:
-    world = _watching(started())
-    catalog = world.catalog
-    old = catalog.topics[NAMESPACE].get(database_key("shop"))
-    assert old is not None
-    assert old.value is not None
-    changed = catalog.value(old.key, catalog.next(NAMESPACE), old.value)
-    world.publish(catalog.commit(NAMESPACE, [changed]))
-    assert _seen(world) == [("shop", "schema", "events")]
-
-
-def test_rules_for_drivers_are_no_change_of_an_object() -> None:
-    """P-RULES-1."""
-    world = _watching(started())
-    replicas = world.member._subscriptions.replicas
-    topic = world.catalog.topic("shop", "sales")
-    world.publish(world.catalog.rule(Rule("a", OFF)))
-    world.publish(world.catalog.rule(Rule("b", OFF)))
-    told = [(c.object, c.kind, c.origin) for c in replicas.change_feed.gap(topic, 9, replicas.view)]
-    assert sorted(told) == _all_of(world, topic)
-    world.publish(world.catalog.rule())
-    assert _seen(world) == []
+@pytest.mark.parametrize("synced", [False, True])
+def test_nothing_is_reported_of_a_topic_that_was_never_readable(*, synced: bool) -> None:
+    """A sync sets a lower bound, too: watches must not begin with every table for it."""
+    shopping = Shopping(late=True, automatic=True)
+    if synced:
+        shopping.hold(HUB, READER, Joined)
+        shopping.begin(lambda catalog: catalog.sync())
+    shopping.watch()
+    if not synced:
+        shopping.join("shop.sales", level="minimal")
+    shopping.release()
+    shopping.settle()
+    assert shopping.take_changes() == []
 
 
 def test_dropped_topic_is_watched_no_more() -> None:
-    world = _watching(started())
-    catalog = world.catalog
-    catalog.put_table("shop", "orders", columns=("x",))
-    world.held_back = lambda channel, message: isinstance(message, Chunk) and message.last
-    world.pass_time(0.3)
-    world.without("orders")
-    world.release()
-    assert _seen(world) == []
+    shopping = watched()
+    shopping.lose(HUB, READER, Delta, count=1)
+    shopping.hold(HUB, READER, Chunk)
+    shopping.shop.reshape("shop.orders", ("x",))
+    shopping.settle()
+    shopping.leave("shop.orders")
+    shopping.release()
+    assert shopping.take_changes() == []
 
 
-def test_snapshot_of_a_table_topic_holds_no_second_copy() -> None:
-    change_feed = ChangeFeed()
-    change_feed.enabled = True
-    content = TableSnapshot()
-    change_feed.on_snapshot(3, {b"db\0t\0": content})
-    change_feed.on_chunk(3, [Swap(b"db\0t\0", content, None)])
-    assert change_feed._before == {}
-    change_feed.discard(3)
-    assert change_feed.on_caught_up(3, 1, {b"db\0t\0": content}) == ()
-
-
-def test_what_a_new_epoch_has_not_loaded_yet_is_told_as_changed() -> None:
-    """Its content comes later, by a load, which is told to nobody (make sim SEED=100374)."""
-    change_feed = ChangeFeed()
-    change_feed.enabled = True
-    change_feed.on_snapshot(3, {b"db\0t\0": TableSnapshot()})
-    told = change_feed.on_caught_up(3, 1, {b"db\0u\0": TableSnapshot()})
-    assert [(change.object, change.kind) for change in told] == [("db.t", "data"), ("db.u", "data")]
-    assert change_feed.on_caught_up(3, 2, {}) == ()
-
-
-@pytest.mark.parametrize("automatic", [False, True], ids=["full", "minimal"])
-def test_watcher_is_told_whether_files_may_differ_or_partitions_came_and_went(
-    automatic: bool,
+@pytest.mark.parametrize("level", ["full", "minimal"])
+def test_watcher_is_notified_whether_files_may_differ_and_whether_they_are_gone(
+    level: str,
 ) -> None:
-    world = World(shop(), automatic=automatic)
-    world.start()
-    _watching(world)
-    world.pass_time(1)
-    catalog = world.catalog
-    world.changes.clear()
-    world.publish(catalog.put_partitions("shop", "sales", {"ds=999": {"n": "new"}}))
-    world.publish(catalog.put_table("shop", "sales", columns=("x",)))
-    assert [(one.kind, one.files) for one in world.changes] == [("data", False), ("schema", True)]
+    shopping = watched()
+    if level == "minimal":
+        shopping.join("shop.sales", level=level)
+    found: list[Change] = []
+    for act in (
+        lambda: shopping.shop.add("shop.sales", {"ds=999": {"n": "new"}}),
+        lambda: shopping.shop.reshape("shop.stock", ("x",)),
+        lambda: shopping.call(lambda catalog: catalog.report_write("shop.stock")),
+        lambda: shopping.call(lambda catalog: catalog.report_write("shop.stock", overwritten=True)),
+    ):
+        shopping.take_changes()
+        act()
+        shopping.settle()
+        found += shopping.changes
+    assert [(one.kind, one.origin, one.files, one.overwritten) for one in found] == [
+        ("data", "events", False, False),
+        ("schema", "events", True, False),
+        ("data", "reports", True, False),
+        ("data", "reports", True, True),
+    ]
+
+
+# The feed itself, over what a catalogd published
+
+
+class Fed:
+    """A feed that is enabled, and a view of everything that is published."""
+
+    def __init__(self) -> None:
+        self.feed = ChangeFeed()
+        self.feed.enabled = True
+        self.published = Published()
+        self.view = View(self.published.num_topics)
+        for topic, held in self.published.topics.items():
+            self.put(topic, list(held.since(0)))
+            self.view.open(topic)
+        self.topic = self.published.topic("shop.sales")
+
+    def put(self, topic: int, entries: Sequence[Entry]) -> list[Swap]:
+        held = self.view.topics.setdefault(topic, TopicView())
+        swaps, growth = prepare(held, entries)
+        self.view.install(held, swaps, growth)
+        return swaps
+
+    def apply(self, entry: Entry, source: int) -> list[tuple[str, str]]:
+        """Apply an entry that came from ``source``; return (kind, origin) of what it changed."""
+        delta = Delta(
+            topic=self.topic,
+            level=FULL,
+            epoch=1,
+            start=1,
+            from_version=entry.version - 1,
+            to_version=entry.version,
+            floor=0,
+            sent_us=0,
+            source=source,
+            entries=(entry,),
+        )
+        found = self.feed.applied(delta, self.put(self.topic, [entry]))
+        return [(change.kind, change.origin) for change in found]
+
+    def gap(self) -> list[str]:
+        return sorted(change.object for change in self.feed.gap(self.topic, 9, self.view))
+
+
+@pytest.fixture
+def fed() -> Fed:
+    return Fed()
+
+
+def test_value_after_a_stub_is_a_change_unless_it_was_loaded(fed: Fed) -> None:
+    """What the stub stands for may have been pulled, and be another than the value."""
+    own = fed.published.rows("shop.sales")[0]
+    for version, kind, source, changes in (
+        (91, STUB, SOURCE_LOAD, []),
+        (92, 0, SOURCE_LOAD, []),
+        (93, STUB, SOURCE_EVENTS, [("data", "events")]),
+        (94, 0, SOURCE_EVENTS, [("schema", "events")]),
+    ):
+        schema = version if kind != STUB else own.schema_version
+        entry = own._replace(version=version, schema_version=schema)
+        assert fed.apply(stub(entry) if kind == STUB else entry, source) == changes
+
+
+def test_each_change_of_a_withheld_table_is_reported(fed: Fed) -> None:
+    """Its entries are stubs, before and after: a follower at full reports as one at minimal."""
+    own = stub(fed.published.rows("shop.sales")[0])
+    for version, source, kind in (
+        (91, SOURCE_EVENTS, "schema"),
+        (92, SOURCE_EVENTS, "data"),
+        (93, SOURCE_ORDERS, "schema"),
+    ):
+        schema = version if kind == "schema" else 91
+        origin = "orders" if source == SOURCE_ORDERS else "events"
+        entry = own._replace(version=version, schema_version=schema)
+        assert fed.apply(entry, source) == [(kind, origin)]
+    assert fed.apply(own._replace(version=94, schema_version=94), SOURCE_LOAD) == []
+
+
+def test_databases_that_come_change_and_go_are_reported(fed: Fed) -> None:
+    fed.topic = NAMESPACE
+    own = fed.published.topics[NAMESPACE].get(database_key("shop"))
+    assert own is not None
+    assert fed.apply(own._replace(version=91), SOURCE_EVENTS) == [("schema", "events")]
+    new = own._replace(key=database_key("new"), version=92)
+    assert fed.apply(new, SOURCE_EVENTS) == [("created", "events")]
+    assert fed.apply(tombstone(new.key, 93), SOURCE_EVENTS) == [("dropped", "events")]
+
+
+def test_gap_is_reported_of_tables_whose_names_are_still_to_come_back(fed: Fed) -> None:
+    names = fed.view.topics[NAMESPACE]
+    fed.feed.on_snapshot(NAMESPACE, names.groups)
+    names.groups = {}
+    assert fed.gap() == ["shop.sales", "shop.stock"]
+
+
+def test_rules_for_drivers_are_no_change_of_an_object(fed: Fed) -> None:
+    """P-RULES-1."""
+    fed.topic = NAMESPACE
+    for version, pattern in ((91, "a"), (92, "b")):
+        value = encode_rules((Rule(pattern, OFF),))
+        entry = Entry(rules_key(), version, version, version, len(value), value)
+        assert fed.apply(entry, SOURCE_EVENTS) == []
+    fed.topic = fed.published.topic("shop.sales")
+    assert fed.gap() == ["shop.sales", "shop.stock"]
+
+
+def test_table_that_a_pull_found_and_the_namespace_never_named_is_reported_as_dropped(
+    fed: Fed,
+) -> None:
+    for table in ("passed", "sales"):
+        fed.feed.on_pulled("shop", table, fed.view)
+    (change,) = fed.feed.on_names_caught_up(9, fed.view)
+    assert (change.object, change.kind, change.origin) == ("shop.passed", "dropped", "catch-up")
+    assert fed.feed.on_names_caught_up(9, fed.view) == ()
+    fed.feed.enabled = False
+    fed.feed.on_pulled("shop", "passed", fed.view)
+    assert fed.feed.on_names_caught_up(9, fed.view) == ()
+
+
+def test_table_that_was_pulled_while_its_topic_was_behind_is_reported_after_the_catch_up(
+    fed: Fed,
+) -> None:
+    feed, view, topic = fed.feed, fed.view, fed.topic
+    feed.on_pulled("shop", "sales", view)
+    assert feed.on_caught_up(topic, 9, {}) == (), "memory has it as new as the pull"
+    view.close(topic)
+    feed.on_pulled("shop", "sales", view)
+    assert [change.object for change in feed.on_caught_up(topic, 9, {})] == ["shop.sales"]
+    feed.on_pulled("shop", "sales", view)
+    feed.discard(topic)
+    assert feed.on_caught_up(topic, 9, {}) == ()
+
+
+def test_level_that_goes_live_above_the_one_before_it_is_a_gap(fed: Fed) -> None:
+    policy = Priorities(PinRules(), fed.view, automatic=False)
+    applier = StepApplier(
+        ResidentSet(fed.view, Budget(1 << 20), policy),
+        policy,
+        fence=InvalidationFence(),
+        read_floor=ReadFloor(),
+        change_feed=fed.feed,
+    )
+    old = Follower(fed.topic, MINIMAL, epoch=10, version=5)
+    new = Follower(fed.topic, FULL, epoch=10)
+
+    def changes() -> list[tuple[str, int]]:
+        applier.level_changed(old, new)
+        notified = [one for one in applier.take_changes() if isinstance(one, Notify)]
+        return [(change.object, change.version) for one in notified for change in one.changes]
+
+    assert changes() == [], "it has no position yet"
+    new.state, new.version = LIVE, 5
+    assert changes() == []
+    for epoch, version in ((10, 6), (11, 1)):  # catalogd lost its store: versions begin anew
+        new.epoch, new.version = epoch, version
+        assert changes() == [("shop.sales", version), ("shop.stock", version)]
+    fed.feed.enabled = False
+    assert changes() == []
+
+
+def test_snapshot_of_a_table_topic_keeps_no_second_copy() -> None:
+    feed, group = ChangeFeed(), b"db\0t\0"
+    feed.enabled = True
+    content = TableSnapshot()
+    held = ref(content)
+    feed.on_snapshot(3, {group: content})
+    feed.on_chunk(3, [Swap(group, content, None)])
+    del content
+    assert held() is None
+    feed.discard(3)
+    assert feed.on_caught_up(3, 1, {group: TableSnapshot()}) == ()
+
+
+def test_table_that_a_new_epoch_has_not_loaded_yet_is_reported_as_changed() -> None:
+    """Its content comes later, by a load, which is reported to nobody (make sim SEED=100374)."""
+    feed = ChangeFeed()
+    feed.enabled = True
+    feed.on_snapshot(3, {b"db\0t\0": TableSnapshot()})
+    found = feed.on_caught_up(3, 1, {b"db\0u\0": TableSnapshot()})
+    assert [(change.object, change.kind) for change in found] == [
+        ("db.t", "data"),
+        ("db.u", "data"),
+    ]
+    assert feed.on_caught_up(3, 2, {}) == ()

@@ -1,92 +1,188 @@
-"""What is not there is remembered as well: tables by their names, partitions by the filter."""
+"""A table's entries in sorted leaves, and what is read of them: its head and its partitions."""
+
+import gc
+import random
+from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from topicast.subscriber.protocol.channels import Channel
-from topicast.tests.subscriber.world import World, started
-from topicast.topics.entries import FULL, MINIMAL
-from topicast.topics.errors import NoSuchObject
-from topicast.topics.objects.selector import Selector, by_filter, by_names
-from topicast.topics.sharding import NAMESPACE
-from topicast.topics.wire.messages import Pull
+from topicast.subscriber.store.table_snapshot import (
+    EMPTY,
+    LEAF_MAX,
+    TableSnapshot,
+    covering,
+    entries,
+    find,
+    put,
+    read_head,
+    read_partitions,
+    snapshot_of,
+)
+from topicast.tests.cluster.published import Published
+from topicast.topics.entries import (
+    STUB,
+    TOMBSTONE,
+    Entry,
+    prefix_tombstone,
+    stub,
+    tombstone,
+    value_of,
+)
+from topicast.topics.errors import UsageError, WireError
+from topicast.topics.objects.names import table_key
+from topicast.topics.objects.selector import by_filter, by_names
+from topicast.topics.objects.values import ABSENT, decode_table_value, encode_table_value
 
-
-def at(level: int) -> World:
-    """Return a world whose member follows every topic of the shop at ``level``."""
-    world = started()
-    for topic in range(world.catalog.num_topics):
-        if level:
-            assert world.ask("join", topics=(topic,), level=level) in world.answers
-        else:
-            world.ask("drop", topics=(topic,))
-    return world
-
-
-def pulls(world: World) -> int:
-    return len(world.said(Pull))
-
-
-def names(world: World, selector: Selector) -> int | None:
-    """Return how many blocks memory has for a selection of ``sales``; None: it does not know."""
-    content = world.view.partitions("shop", "sales", selector)
-    return None if content is None else len(content) - 1
-
-
-@pytest.mark.parametrize("level", [0, MINIMAL, FULL])
-def test_table_that_does_not_exist_costs_no_pull_until_it_is_created(level: int) -> None:
-    world = at(level)
-    for name in ("shop.nothing", "nowhere.orders", "shop.nothing"):
-        assert isinstance(world.errors[world.table(name)], NoSuchObject)
-        assert isinstance(world.errors[world.table(name, whole=True)], NoSuchObject)
-    assert pulls(world) == 0
-    world.publish(*world.catalog.create_table("shop", "nothing"))
-    assert world.table("shop.nothing") in world.answers
-    assert pulls(world) == (level != FULL)
-    world.publish(*world.catalog.drop_table("shop", "nothing"))
-    assert isinstance(world.errors[world.table("shop.nothing")], NoSuchObject)
-    assert pulls(world) == (level != FULL)
+GROUP = b"db\0t\0"
+SALES = table_key("shop", "sales")
 
 
-def test_names_that_are_behind_do_not_say_that_a_table_is_missing() -> None:
-    world = at(MINIMAL)
-    assert isinstance(world.errors[world.table("shop.nothing")], NoSuchObject)
-    world.catalog.create_table("shop", "nothing")  # the delta is lost
-    world.deaf.add(Channel.BULK)
-    world.heartbeat()
-    assert not world.view.topics[NAMESPACE].opening
-    assert world.table("shop.nothing") in world.answers
-    assert pulls(world) == 1
+def entry_of(name: str, version: int, kind: int = 0) -> Entry:
+    value = b"v" * (version % 5) if kind == 0 else None
+    size = len(value) if value is not None else 0
+    return Entry(GROUP + name.encode(), version, version, version, size, value, kind)
 
 
-def test_filter_that_matches_nothing_is_kept_until_a_partition_is_added() -> None:
-    world = at(MINIMAL)
-    text = "ds = 'x'"
-    world.partitions("shop.sales", text)
-    world.partitions("shop.sales", text)
-    assert (pulls(world), names(world, by_filter(text))) == (1, 0)
-    world.publish(world.catalog.put_partitions("shop", "sales", {"ds=x": {"n": "new"}}))
-    assert names(world, by_filter(text)) is None
-    world.partitions("shop.sales", text)
-    assert (pulls(world), names(world, by_filter(text))) == (2, 1)
-    world.publish(world.catalog.put_partitions("shop", "sales", {"ds=x": None}))
-    world.partitions("shop.sales", text)
-    assert pulls(world) == 3
+def test_entry_is_found_by_key_and_by_what_it_covers() -> None:
+    rows = put(EMPTY, [entry_of("b", 1), entry_of("f", 1)])
+    assert find(rows, GROUP + b"b") == entry_of("b", 1)
+    assert find(rows, GROUP + b"c") is None
+    assert covering(rows, GROUP + b"c") == entry_of("b", 1)
+    assert covering(rows, GROUP + b"z") == entry_of("f", 1)
+    assert covering(rows, GROUP + b"a") is covering(EMPTY, GROUP) is None
 
 
-def test_partition_that_another_filter_holds_ends_the_one_that_matches_nothing() -> None:
-    world = at(MINIMAL)
-    world.partitions("shop.sales", "ds = '050'")
-    world.partitions("shop.sales", "ds = 'x'")
-    assert names(world, by_filter("ds = 'x'")) is not None
-    world.publish(world.catalog.put_partitions("shop", "sales", {"ds=051": {"n": "new"}}))
-    assert names(world, by_filter("ds = 'x'")) is None  # what is added beside it may match
+def test_older_entry_does_not_roll_back() -> None:
+    rows = put(EMPTY, [entry_of("a", 5)])
+    assert put(rows, [entry_of("a", 4)]) == rows
+    assert put(rows, [tombstone(GROUP + b"a", 5)]) == rows
+    assert put(rows, [tombstone(GROUP + b"a", 6)]) == EMPTY
+    assert put(EMPTY, [entry_of("a", 5), entry_of("a", 4)]) == rows
 
 
-def test_names_of_no_partition_are_kept_like_a_filter() -> None:
-    world = at(MINIMAL)
-    selector = by_names(("ds=x",))
-    world.ask("read", db="shop", table="sales", selector=selector)
-    world.ask("read", db="shop", table="sales", selector=selector)
-    assert (pulls(world), names(world, selector)) == (1, 0)
-    world.publish(world.catalog.put_partitions("shop", "sales", {"ds=x": {"n": "new"}}))
-    assert names(world, selector) is None
+def test_prefix_removes_lower_versions_and_leaves_its_own_transaction() -> None:
+    rows = put(EMPTY, [entry_of("a", 5), entry_of("b", 7)])
+    rows = put(rows, [prefix_tombstone(GROUP, 7), entry_of("c", 7), entry_of("a", 6)])
+    assert [e.key for e in entries(rows)] == [GROUP + b"a", GROUP + b"b", GROUP + b"c"]
+    before = [entry_of("a", 8), prefix_tombstone(GROUP, 9)]
+    assert put(rows, before) == EMPTY
+
+
+def test_one_change_copies_one_leaf_and_shares_the_others() -> None:
+    rows = put(EMPTY, [entry_of(f"{i:06}", 1) for i in range(31_250)])
+    assert len(rows) <= LEAF_MAX
+    changed = put(rows, [entry_of("020000", 2)])
+    assert sum(one is not other for one, other in zip(rows, changed, strict=True)) == 1
+
+
+def test_garbage_collector_leaves_entries_alone() -> None:
+    rows = put(EMPTY, [entry_of(f"{i:03}", i) for i in range(700)])
+    rows = put(rows, [entry_of("350", 1000)])
+    gc.collect()
+    assert not any(gc.is_tracked(row) for leaf in rows for row in leaf)
+
+
+OPERATION = st.tuples(
+    st.integers(0, 700), st.integers(1, 30), st.sampled_from([0, 0, 0, STUB, TOMBSTONE, None])
+)
+
+
+@given(st.lists(st.lists(OPERATION, max_size=40), max_size=12), st.integers(0, 2**32))
+def test_rows_equal_a_plain_map_after_any_transactions(
+    transactions: list[list[tuple[int, int, int | None]]], seed: int
+) -> None:
+    start = random.Random(seed).sample(range(700), 400)
+    rows = put(EMPTY, [entry_of(f"{i:03}", 1) for i in start])
+    model = {entry.key: entry for entry in entries(rows)}
+    for transaction in transactions:
+        changes = []
+        for name, version, kind in {step[:2]: step for step in transaction}.values():
+            if kind is None and name < 680:
+                continue  # prefixes are rare, or nothing would be left
+            change = (
+                prefix_tombstone(GROUP, version)
+                if kind is None
+                else entry_of(f"{name:03}", version, kind)
+            )
+            changes.append(change)
+        changes.sort(key=lambda e: e.version)
+        for change in changes:
+            apply(model, change)
+        rows = put(rows, changes)
+        assert list(entries(rows)) == [model[key] for key in sorted(model)]
+        assert all(0 < len(leaf) <= LEAF_MAX for leaf in rows)
+
+
+def apply(model: dict[bytes, Entry], change: Entry) -> None:
+    if change.key == GROUP and change.kind == prefix_tombstone(GROUP, 1).kind:
+        for key in [k for k, e in model.items() if e.version < change.version]:
+            del model[key]
+        return
+    have = model.get(change.key)
+    if have is not None and have.version >= change.version:
+        return
+    model.pop(change.key, None)
+    if change.kind != TOMBSTONE:
+        model[change.key] = change
+
+
+# What is read of a table
+
+
+@pytest.fixture(scope="module")
+def sales() -> TableSnapshot:
+    return snapshot_of(Published().rows("shop.sales"))
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("ds = '007'", ["ds=007"]),
+        ("ds >= '098' or ds = '000'", ["ds=000", "ds=098", "ds=099"]),
+        ("ds > '2'", []),
+    ],
+)
+def test_filter_selects_partitions_by_their_values(
+    sales: TableSnapshot, text: str, names: list[str]
+) -> None:
+    selector = by_filter(text)
+    assert [one.name for one in sales.partitions("shop", "sales", selector)] == names
+    assert sales.partition_names("shop", "sales", selector) == tuple(names)
+
+
+def test_partitions_are_read_by_name_from_the_blocks_that_hold_them(sales: TableSnapshot) -> None:
+    head = sales.head_of("shop", "sales")
+    selector = by_names(["ds=098", "ds=007", "ds=none"])
+    blocks = list(sales.blocks(SALES, selector.ranges(head.table.partition_columns)))
+    assert len(blocks) == 2
+    found = read_partitions(head, blocks, selector)
+    assert [one.name for one in found] == ["ds=007", "ds=098"]
+
+
+def test_every_partition_is_read_whole_and_sorted(sales: TableSnapshot) -> None:
+    found = read_partitions(sales.head_of("shop", "sales"), sales.blocks(SALES))
+    assert [one.name for one in found] == [f"ds={number:03}" for number in range(100)]
+    assert (found[7].location, found[7].parameters) == ("file:/w/shop/sales", {"n": "7"})
+
+
+def test_filter_that_is_not_for_this_table_is_refused(sales: TableSnapshot) -> None:
+    with pytest.raises(UsageError):
+        sales.partitions("shop", "sales", by_filter("other = 'x'"))
+
+
+@pytest.mark.parametrize(("name", "complete"), [("shop.stock", True), ("shop.sales", False)])
+def test_only_a_table_without_partition_columns_is_complete_without_partitions(
+    name: str, *, complete: bool
+) -> None:
+    own = Published().rows(name)[0]
+    absent = encode_table_value(replace(decode_table_value(value_of(own)), partitions=ABSENT))
+    assert read_head(own._replace(value=absent)).complete is complete
+
+
+def test_entry_without_a_value_is_refused() -> None:
+    entry = Entry(SALES, 1, 1, 1, 1, b"v")
+    with pytest.raises(WireError):
+        read_head(stub(entry))
+    assert snapshot_of([stub(entry)]).head(SALES) is TableSnapshot().head(SALES) is None

@@ -1,4 +1,8 @@
-from collections.abc import Sequence
+"""What memory answers, from which entries, and that it equals the topics that it is made of."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from weakref import ref
 
 import pytest
 from hypothesis import given
@@ -6,378 +10,323 @@ from hypothesis import strategies as st
 
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.subscriber.store.view import HEADS_MAX, TopicView, View, heads_within, prepare
-from topicast.tests.subscriber.source import Catalog, shop
-from topicast.topics.entries import STUB, Entry, prefix_tombstone, stub, tombstone
+from topicast.tests.cluster.published import Published
+from topicast.tests.cluster.shop import NAMES
+from topicast.topics.entries import (
+    PREFIX,
+    STUB,
+    TOMBSTONE,
+    VALUE,
+    Entry,
+    prefix_tombstone,
+    stub,
+    tombstone,
+)
 from topicast.topics.errors import NoSuchObject, WireError
 from topicast.topics.objects.names import block_key, names_key, rules_key, table_key
-from topicast.topics.objects.rules import OFF, Rule
-from topicast.topics.objects.values import LOADING
+from topicast.topics.objects.rules import OFF, Rule, encode_rules
+from topicast.topics.objects.values import LOADING, decode_table_value, encode_table_value
 from topicast.topics.sharding import NAMESPACE
-from topicast.topics.wire.messages import Delta
+from topicast.topics.topic import Topic
+
+SALES, ORDERS = table_key("shop", "sales"), table_key("shop", "orders")
 
 
 def put(view: View, topic: int, entries: Sequence[Entry]) -> None:
     held = view.topics.setdefault(topic, TopicView())
     view.install(held, *prepare(held, entries))
-
-
-def _apply(view: View, *deltas: Delta) -> None:
-    for delta in deltas:
-        put(view, delta.topic, delta.entries)
-        view.check()
-
-
-def _filled(catalog: Catalog, **settings: int) -> View:
-    view = View(catalog.num_topics, **settings)
-    for topic, held in catalog.topics.items():
-        put(view, topic, list(held.since(0)))
-        view.open(topic)
     view.check()
-    return view
 
 
-def _head_name(content: TableSnapshot, db: str, table: str) -> str:
-    head = content.head(table_key(db, table))
-    assert head is not None
-    return head.table.full_name
+class Shown:
+    """A view of everything that is published, and of its changes."""
+
+    def __init__(self, *, heads_max: int = HEADS_MAX) -> None:
+        self.published = Published()
+        self.shop = self.published.shop
+        self.view = View(self.published.num_topics, heads_max=heads_max)
+        for topic, held in self.published.topics.items():
+            put(self.view, topic, list(held.since(0)))
+            self.view.open(topic)
+
+    def update(self, *topics: int) -> None:
+        """Apply what has changed, of these topics, or of all."""
+        for delta in self.published.deltas():
+            if not topics or delta.topic in topics:
+                put(self.view, delta.topic, delta.entries)
+
+    def topic(self, name: str) -> int:
+        return self.published.topic(f"shop.{name}")
+
+    def entry(self, key: bytes) -> Entry:
+        entry = self.published.topics[self.topic("sales")].get(key)
+        assert entry is not None
+        return entry
+
+    def table(self, name: str) -> TableSnapshot:
+        content = self.view.table("shop", name)
+        assert content is not None
+        return content
 
 
-def test_open_view_answers_names_tables_and_partitions() -> None:
-    view = _filled(shop())
-    assert view.databases() == ("shop",)
+@pytest.fixture
+def shown() -> Shown:
+    return Shown()
+
+
+def rules(version: int, *named: Rule) -> Entry:
+    value = encode_rules(named)
+    if not named:
+        return tombstone(rules_key(), version)
+    return Entry(rules_key(), version, version, version, len(value), value)
+
+
+def test_open_view_answers_names_tables_and_partitions(shown: Shown) -> None:
+    view = shown.view
+    assert view.databases() == ("default", "shop")
     database = view.database("shop")
     assert database is not None
-    assert (database.name, database.description) == ("shop", "about")
-    assert view.tables("shop") == ("items", "orders", "people", "sales", "stock", "visits")
-    content = view.table("shop", "sales")
-    assert content is not None
-    assert _head_name(content, "shop", "sales") == "shop.sales"
+    assert (database.name, database.location) == ("shop", "file:/w/shop")
+    assert view.tables("shop") == NAMES
+    content = shown.table("sales")
+    assert content.head_of("shop", "sales").table.full_name == "shop.sales"
     assert view.partitions("shop", "sales") is content
     assert len(content) == 5
 
 
-def test_namespace_alone_says_that_a_table_does_not_exist() -> None:
-    catalog = shop()
-    view = _filled(catalog)
-    _apply(view, catalog.drop_table("shop", "orders")[0])  # its content is still here
-    assert table_key("shop", "orders") in view.groups(catalog.topic("shop", "orders"))
-    with pytest.raises(NoSuchObject, match=r"shop\.orders"):
-        view.table("shop", "orders")
+def test_namespace_alone_says_that_a_table_does_not_exist(shown: Shown) -> None:
+    view = shown.view
+    shown.shop.drop("shop.orders")
+    shown.update(NAMESPACE)
+    assert ORDERS in view.groups(shown.topic("orders")), "its content is still here"
+    for read in (view.table, view.partitions):
+        for db, table in (("shop", "orders"), ("shop", "nothing"), ("nowhere", "orders")):
+            with pytest.raises(NoSuchObject, match=rf"{db}\.{table}"):
+                read(db, table)
+    for names in (view.tables, view.database):
+        with pytest.raises(NoSuchObject, match="nowhere"):
+            names("nowhere")
+    view.close(shown.topic("orderz"))
     with pytest.raises(NoSuchObject):
-        view.table("shop", "nothing")
-    with pytest.raises(NoSuchObject):
-        view.table("nowhere", "orders")
-    with pytest.raises(NoSuchObject, match="nowhere"):
-        view.tables("nowhere")
-    with pytest.raises(NoSuchObject, match="nowhere"):
-        view.database("nowhere")
+        view.table("shop", "orderz")
 
 
-def test_rules_are_told_as_last_known_and_are_no_name() -> None:
+def test_rules_are_answered_as_last_known_and_are_no_name(shown: Shown) -> None:
     """P-RULES-1, P-RULES-3."""
-    catalog = shop()
-    view = _filled(catalog)
+    view = shown.view
     assert view.rules() == ()
-    _apply(view, catalog.rule(Rule("a", OFF)))
+    put(view, NAMESPACE, [rules(100, Rule("a", OFF))])
     assert view.rules() == (Rule("a", OFF),)
-    assert view.databases() == ("shop",)
+    assert view.databases() == ("default", "shop")
     view.close(NAMESPACE)
-    _apply(view, catalog.rule())
+    put(view, NAMESPACE, [rules(101)])
     assert view.rules() == (Rule("a", OFF),), "not all of the names may be there yet"
     view.open(NAMESPACE)
     assert view.rules() == ()
 
 
-def test_rules_that_cannot_be_read_leave_those_that_were() -> None:
+def test_rules_that_cannot_be_read_leave_those_that_were(shown: Shown) -> None:
     """P-RULES-4."""
-    catalog = shop()
-    view = _filled(catalog)
-    _apply(view, catalog.rule(Rule("a", OFF)))
+    view = shown.view
+    put(view, NAMESPACE, [rules(100, Rule("a", OFF))])
     view.rules()
-    newer = catalog.value(rules_key(), catalog.next(NAMESPACE), b"newer")
-    _apply(view, catalog.commit(NAMESPACE, [newer]))
+    put(view, NAMESPACE, [replace_entry(rules(101, Rule("a", OFF)), value=b"newer")])
     assert view.rules() == (Rule("a", OFF),)
-    _apply(view, catalog.rule(Rule("b", OFF)))
+    put(view, NAMESPACE, [rules(102, Rule("b", OFF))])
     assert view.rules() == (Rule("b", OFF),)
 
 
-def test_absent_table_of_a_topic_that_is_shut_does_not_exist_either() -> None:
-    catalog = shop()
-    view = _filled(catalog)
-    view.close(catalog.topic("shop", "orderz"))
-    with pytest.raises(NoSuchObject):
-        view.table("shop", "orderz")
+def replace_entry(entry: Entry, *, value: bytes, version: int = 0) -> Entry:
+    return entry._replace(value=value, size=len(value), version=version or entry.version)
 
 
-def test_shut_topic_is_not_answered_from_memory() -> None:
-    catalog = shop()
-    view = _filled(catalog)
-    view.close(catalog.topic("shop", "orders"))
-    assert view.table("shop", "orders") is None
-    view.open(catalog.topic("shop", "orders"))
-    assert view.table("shop", "orders") is not None
+def test_closed_topic_is_not_answered_from_memory(shown: Shown) -> None:
+    shown.view.close(shown.topic("orders"))
+    assert shown.view.table("shop", "orders") is None
+    shown.view.open(shown.topic("orders"))
+    assert shown.view.table("shop", "orders") is not None
 
 
-def test_shut_namespace_answers_nothing() -> None:
-    view = _filled(shop())
+def test_closed_namespace_answers_nothing(shown: Shown) -> None:
+    view = shown.view
     view.close(NAMESPACE)
-    assert view.databases() is None
-    assert view.database("shop") is None
-    assert view.tables("shop") is None
-    assert view.table("shop", "orders") is None
-    assert view.table("shop", "nothing") is None
+    assert view.databases() is view.database("shop") is view.tables("shop") is None
+    assert view.table("shop", "orders") is view.table("shop", "nothing") is None
     view.close(3)
     view.close(99)  # never followed
 
 
-def test_content_of_another_incarnation_is_not_answered() -> None:
-    catalog = shop()
-    view = _filled(catalog)
-    assert view.table("shop", "orders") is not None  # and is known to be of the old one
-    catalog.drop_table("shop", "orders")
-    names, table = catalog.create_table("shop", "orders")
-    _apply(view, names)
-    assert view.table("shop", "orders") is None
-    _apply(view, table)
-    assert view.table("shop", "orders") is not None
+def test_content_of_another_incarnation_is_not_answered(shown: Shown) -> None:
+    assert shown.table("orders")  # and is known to be of the old one
+    shown.shop.drop("shop.orders")
+    shown.shop.create("shop.orders")
+    for delta in sorted(shown.published.deltas(), key=lambda delta: delta.topic != NAMESPACE):
+        put(shown.view, delta.topic, delta.entries)
+        answered = shown.view.table("shop", "orders") is not None
+        assert answered is (delta.topic != NAMESPACE)
 
 
-def test_loading_table_is_answered_but_not_its_partitions() -> None:
-    catalog = shop()
-    view = _filled(catalog)
-    _apply(view, catalog.put_table("shop", "sales", keys=("ds",), state=LOADING))
-    assert view.table("shop", "sales") is not None
+def test_loading_table_is_answered_but_not_its_partitions(shown: Shown) -> None:
+    entry = shown.entry(SALES)
+    assert entry.value is not None
+    loading = encode_table_value(replace(decode_table_value(entry.value), partitions=LOADING))
+    put(shown.view, shown.topic("sales"), [replace_entry(entry, value=loading, version=99)])
+    assert shown.table("sales")
+    assert shown.view.partitions("shop", "sales") is None
+
+
+@pytest.mark.parametrize("key", [SALES, block_key("shop", "sales", "")], ids=["table", "block"])
+def test_stub_sends_the_reader_to_a_pull_until_the_value_comes(shown: Shown, key: bytes) -> None:
+    view, topic, entry = shown.view, shown.topic("sales"), shown.entry(key)
+    put(view, topic, [stub(entry._replace(version=98))])
+    assert (view.table("shop", "sales") is None) is (key == SALES)
     assert view.partitions("shop", "sales") is None
+    put(view, topic, [entry._replace(version=99)])
+    assert view.partitions("shop", "sales") is not None
 
 
-def test_stub_of_table_or_block_sends_the_reader_to_a_pull_until_the_value_comes() -> None:
-    catalog = shop()
-    view = _filled(catalog)
-    topic = catalog.topic("shop", "sales")
-    for key in (table_key("shop", "sales"), block_key("shop", "sales", "")):
-        entry = catalog.topics[topic].get(key)
-        assert entry is not None
-        version = catalog.next(topic)
-        newer = Entry(key, version, version, version, entry.size, entry.value)
-        _apply(view, catalog.commit(topic, [stub(newer)]))
-        own = key == table_key("shop", "sales")
-        assert (view.table("shop", "sales") is None) is own  # a block's stub says nothing of it
-        assert view.partitions("shop", "sales") is None
-        version = catalog.next(topic)
-        value = Entry(key, version, version, version, entry.size, entry.value)
-        _apply(view, catalog.commit(topic, [value]))
-        assert view.partitions("shop", "sales") is not None
+def test_table_whose_own_entry_is_not_here_is_not_answered(shown: Shown) -> None:
+    put(shown.view, shown.topic("sales"), [tombstone(SALES, 99)])
+    put(shown.view, shown.topic("orders"), [prefix_tombstone(ORDERS, 99)])
+    assert shown.view.table("shop", "sales") is shown.view.table("shop", "orders") is None
 
 
-def test_table_whose_own_entry_is_not_here_is_not_answered() -> None:
-    catalog = shop()
-    view = _filled(catalog)
-    topic = catalog.topic("shop", "sales")
-    _apply(
-        view, catalog.commit(topic, [tombstone(table_key("shop", "sales"), catalog.next(topic))])
-    )
-    assert view.table("shop", "sales") is None
-    _apply(view, catalog.drop_table("shop", "orders")[1])
-    catalog.names["shop"]["orders"] = catalog.names["shop"]["items"]
-    assert view.table("shop", "orders") is None
-
-
-def test_names_block_without_value_is_a_protocol_error() -> None:
-    catalog = shop()
-    view = _filled(catalog)
-    key = names_key("shop", "")
-    old = catalog.topics[NAMESPACE].get(key)
-    assert old is not None
-    _apply(view, catalog.commit(NAMESPACE, [Entry(key, 99, 99, 99, 5, None, STUB)]))
+def test_names_block_without_a_value_is_a_protocol_error(shown: Shown) -> None:
+    put(shown.view, NAMESPACE, [Entry(names_key("shop", ""), 99, 99, 99, 5, None, STUB)])
     with pytest.raises(WireError):
-        view.tables("shop")
+        shown.view.tables("shop")
 
 
-def test_prefix_drops_a_table_whatever_its_size_and_gives_its_bytes_back() -> None:
-    catalog = shop()
-    view = _filled(catalog)
-    before = view.held_bytes
-    topic = catalog.topic("shop", "sales")
-    content = view.table("shop", "sales")
-    assert content is not None
-    _apply(view, *catalog.drop_table("shop", "sales")[1:])
-    assert table_key("shop", "sales") not in view.groups(topic)
+def test_prefix_drops_a_table_whatever_its_size_and_frees_its_bytes(shown: Shown) -> None:
+    view, content = shown.view, shown.table("sales")
+    before, topic = view.held_bytes, shown.topic("sales")
+    put(view, topic, [prefix_tombstone(SALES, min(entry.version for entry in content.entries()))])
+    left = view.groups(topic)[SALES]
+    assert list(left.entries()) == list(content.entries()), "a late one leaves what is newer"
+    put(view, topic, [prefix_tombstone(SALES, 99)])
+    assert SALES not in view.groups(topic)
     assert view.held_bytes == before - content.held_bytes
-    assert len(content) == 5  # who reads keeps what it began with
+    assert len(content) == 5, "a reader keeps what it began with"
 
 
-def test_late_prefix_spares_what_is_newer() -> None:
-    catalog = shop()
-    view = _filled(catalog)
-    topic = catalog.topic("shop", "sales")
-    group = table_key("shop", "sales")
-    version = catalog.topics[topic].version
-    put(view, topic, [prefix_tombstone(group, version)])
-    view.check()
-    left = view.groups(topic)[group]
-    assert {entry.version for entry in left.entries()} == {version}
-
-
-def test_forgotten_topic_gives_all_its_bytes_back_and_keeps_its_hits() -> None:
-    catalog = shop()
-    view = _filled(catalog)
-    topic = catalog.topic("shop", "orders")
+def test_discarded_topic_frees_all_its_bytes_and_keeps_its_hits(shown: Shown) -> None:
+    view, topic = shown.view, shown.topic("orders")
     for _ in range(3):
         view.table("shop", "orders")
     view.discard(topic)
     assert (view.groups(topic), view.hits(topic)) == ({}, 3)
     view.open(topic)
     assert view.table("shop", "orders") is None
-    for one in catalog.topics:
+    for one in shown.published.topics:
         view.discard(one)
-    assert view.held_bytes == 0
-    assert view.databases() is None
-    assert view.hits_all == 3
+    assert (view.held_bytes, view.databases(), view.hits_all) == (0, None, 3)
 
 
-def test_table_is_decoded_once_until_its_own_entry_changes() -> None:
-    catalog = shop()
-    view = _filled(catalog)
-    first = view.table("shop", "sales")
-    assert first is not None
-    group = table_key("shop", "sales")
-    head = first.head(group)
-    assert first.head(group) is head
-    _apply(view, catalog.put_partitions("shop", "sales", {"ds=001": {"n": "x"}}))
-    second = view.table("shop", "sales")
-    assert second is not None
-    assert second is not first
-    assert second.head(group) is head
-    _apply(view, catalog.put_table("shop", "sales", keys=("ds",), columns=("id", "more")))
-    third = view.table("shop", "sales")
-    assert third is not None
-    assert third.head(group) is not head
+def test_table_is_decoded_once_until_its_own_entry_changes(shown: Shown) -> None:
+    first = shown.table("sales")
+    head = first.head(SALES)
+    assert first.head(SALES) is head
+    (block,) = (entry for entry in first.entries() if entry.key == block_key("shop", "sales", ""))
+    put(shown.view, shown.topic("sales"), [block._replace(version=98)])
+    assert shown.table("sales") is not first
+    assert shown.table("sales").head(SALES) is head
+    shown.shop.reshape("shop.sales", ("id", "more"))
+    shown.update()
+    assert shown.table("sales").head(SALES) is not head
 
 
-def test_decoded_tables_are_bounded() -> None:
-    catalog = shop()
-    view = _filled(catalog, heads_max=2)
-    first = view.table("shop", "orders")
-    assert first is not None
-    for name in ("items", "people"):
-        view.table("shop", name)
-    assert first.names_block is None
-    assert view.table("shop", "orders") is first
-    for name in ("items", "stock"):  # what was replaced meanwhile is gone by itself
-        _apply(view, catalog.put_table("shop", name, columns=("a", "b")))
-        view.table("shop", name)
-    assert len(view._heads) == 2
-
-
-def test_reader_that_meets_a_swap_in_the_middle_is_sent_away(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The topic shuts and opens again while a reader is between its two looks."""
-    catalog = shop()
-    view = _filled(catalog)
-    topic = catalog.topic("shop", "orders")
-    held = view.topics[topic]
-
-    class Meddling(dict[bytes, TableSnapshot]):
-        def get(self, key: bytes, default: TableSnapshot | None = None) -> TableSnapshot | None:  # type: ignore[override]  # narrower on purpose
-            found = super().get(key, default)
-            view.close(self_topic)
-            view.open(self_topic)
-            return found
-
-    self_topic = topic
-    held.groups = Meddling(held.groups)
-    assert view.table("shop", "orders") is None
-    namespace = view.topics[NAMESPACE]
-    self_topic = NAMESPACE
-    namespace.groups = Meddling(namespace.groups)
-    assert view.table("shop", "items") is None
-    assert view.tables("shop") is None
-    assert view.database("shop") is None
-
-
-NAMES = st.integers(0, 150).map(lambda n: f"ds={n:03}")
-STEP = st.one_of(
-    st.tuples(
-        st.just("parts"),
-        st.dictionaries(NAMES, st.one_of(st.none(), st.integers(0, 9)), min_size=1, max_size=40),
-    ),
-    st.tuples(st.sampled_from(["table", "drop", "create"]), st.integers(0, 9)),
-)
-
-
-@given(st.lists(st.tuples(st.sampled_from(["a", "b"]), STEP), max_size=15))
-def test_view_equals_the_topics_after_any_transactions(
-    steps: list[tuple[str, tuple[str, object]]],
-) -> None:
-    catalog = Catalog(2)
-    view = View(2)
-    _apply(view, *catalog.create_database("db"))
-    for table, (what, argument) in steps:
-        _apply(view, *_step(catalog, table, what, argument))
-        for topic, held in catalog.topics.items():
-            rows = {group: {row.key: row for row in held.rows(group)} for group in held.group_ids()}
-            have = {
-                group: {entry.key: entry for entry in content.entries()}
-                for group, content in view.groups(topic).items()
-            }
-            assert have == {group: of_group for group, of_group in rows.items() if of_group}
-
-
-def _step(catalog: Catalog, table: str, what: str, argument: object) -> list[Delta]:
-    exists = table in catalog.names["db"]
-    if what == "create" and not exists:
-        return catalog.create_table("db", table, keys=("ds",))
-    if not exists:
-        return []
-    if what == "drop":
-        return catalog.drop_table("db", table)
-    if what == "table":
-        return [catalog.put_table("db", table, columns=(f"c{argument}",), keys=("ds",))]
-    if what == "parts":
-        assert isinstance(argument, dict)
-        changes = {k: None if v is None else {"n": str(v)} for k, v in argument.items()}
-        return [catalog.put_partitions("db", table, changes)]
-    return []
-
-
-def test_content_that_was_replaced_is_not_kept_for_its_decoded_table() -> None:
-    catalog = shop()
-    view = _filled(catalog, heads_max=1)
-    view.table("shop", "orders")
-    _apply(view, catalog.put_table("shop", "orders", columns=("a",)))
-    view.table("shop", "items")
-    assert [one() for one in view._heads] == [view.table("shop", "items")]
+def test_decoded_tables_are_few() -> None:
+    shown = Shown(heads_max=2)
+    old = ref(shown.table("orders"))
+    contents = [shown.table(name) for name in ("orders", "items", "people")]
+    assert [content.decoded_bytes > 0 for content in contents] == [False, True, True]
+    assert contents[0].names_block is None
+    assert shown.table("orders") is contents[0]
+    contents.clear()
+    shown.shop.reshape("shop.orders", ("a", "b"))
+    shown.update()
+    assert old() is None, "what was replaced is not kept for its decoded table"
 
 
 def test_decoded_table_that_a_change_inherits_is_counted() -> None:
-    catalog = shop()
-    catalog.create_table("shop", "logs", keys=("ds",))
-    view = _filled(catalog, heads_max=1)
-    for name in ("sales", "logs"):
-        assert view.table("shop", name) is not None
-        _apply(view, catalog.put_partitions("shop", name, {"ds=001": {"n": "x"}}))
-    contents = [c for place in view.topics.values() for c in place.groups.values()]
+    shown = Shown(heads_max=1)
+    for name in ("sales", "orders"):
+        assert shown.table(name)
+        block = Entry(block_key("shop", name, "z"), 98, 98, 98, 1, b"v")
+        put(shown.view, shown.topic(name), [block])
+    contents = [c for place in shown.view.topics.values() for c in place.groups.values()]
     assert sum(content.decoded_bytes > 0 for content in contents) == 1
 
 
 def test_wide_decoded_table_takes_the_place_of_several() -> None:
-    catalog = shop()
-    catalog.put_table("shop", "orders", columns=tuple(f"column_{n}" for n in range(200)))
-    view = _filled(catalog, heads_max=8)
-    for name in ("items", "people", "orders"):
-        assert view.table("shop", name) is not None
-    assert len(view._heads) == 8  # one, one, and six for 42,000 bytes
+    shown = Shown(heads_max=8)
+    shown.shop.reshape("shop.orders", [f"column_{number}" for number in range(200)])
+    shown.update()
+    for name in ("items", "people"):
+        shown.table(name)
+    wide = shown.table("orders")
     for name in ("stock", "visits"):
-        view.table("shop", name)
-    wide = view.content(catalog.topic("shop", "orders"), table_key("shop", "orders"))
-    assert wide is not None
-    assert wide.decoded_bytes == 42_000
-    view.table("shop", "sales")
+        shown.table(name)
+    assert wide.decoded_bytes == 42_000, "six of eight places"
+    shown.table("sales")
     assert wide.decoded_bytes == 0
 
 
 def test_decoded_tables_take_a_small_share_of_the_budget() -> None:
-    assert heads_within(1) == 1
-    assert heads_within(8 << 20) == 128
-    assert heads_within(1 << 40) == HEADS_MAX
+    assert [heads_within(size) for size in (1, 8 << 20, 1 << 40)] == [1, 128, HEADS_MAX]
+
+
+def test_reader_that_meets_a_swap_in_the_middle_is_sent_to_a_pull(shown: Shown) -> None:
+    """The topic is closed and opened again while a reader is between its two looks."""
+    view = shown.view
+
+    class Meddling(dict[bytes, TableSnapshot]):
+        topic = shown.topic("orders")
+
+        def get(self, key: bytes, default: TableSnapshot | None = None) -> TableSnapshot | None:  # type: ignore[override]  # narrower on purpose
+            found = super().get(key, default)
+            view.close(self.topic)
+            view.open(self.topic)
+            return found
+
+    held = view.topics[shown.topic("orders")]
+    held.groups = Meddling(held.groups)
+    assert view.table("shop", "orders") is None
+    namespace = view.topics[NAMESPACE]
+    namespace.groups = Meddling(namespace.groups)
+    Meddling.topic = NAMESPACE
+    assert view.table("shop", "items") is view.tables("shop") is view.database("shop") is None
+
+
+KINDS = st.sampled_from([VALUE, VALUE, VALUE, STUB, TOMBSTONE, PREFIX])
+CHANGES = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 40), KINDS)
+
+
+@given(st.lists(st.lists(CHANGES, min_size=1, max_size=30), max_size=15))
+def test_view_equals_the_topic_after_any_transactions(
+    transactions: list[list[tuple[str, int, int]]],
+) -> None:
+    topic, view = Topic(), View(1)
+    topic.reset(1)
+    for version, changes in enumerate(transactions, 1):
+        entries = list(entries_of(changes, version))
+        topic.file(entries)
+        topic.version = version
+        put(view, 0, entries)
+        have = {group: list(content.entries()) for group, content in view.groups(0).items()}
+        assert have == {group: sorted(topic.rows(group)) for group in topic.group_ids()}
+
+
+def entries_of(changes: Iterable[tuple[str, int, int]], version: int) -> Iterable[Entry]:
+    """Yield a transaction: tables that are dropped first, then each key once."""
+    dropped = {table for table, _, kind in changes if kind == PREFIX}
+    yield from (prefix_tombstone(table_key("db", table), version) for table in sorted(dropped))
+    others = {(table, part): kind for table, part, kind in changes if kind != PREFIX}
+    for (table, part), kind in sorted(others.items()):
+        group = table_key("db", table)
+        key = block_key("db", table, f"{part:02}") if part else group
+        if kind == TOMBSTONE:
+            yield tombstone(key, version)
+        else:
+            value = b"v" * (version % 5) if kind == VALUE else None
+            yield Entry(key, version, version, version, 9, value, kind)
