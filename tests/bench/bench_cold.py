@@ -22,8 +22,8 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
 from topicast.tests.bench.bench_latency import ANY_PORTS, TIMEOUT_S, connect
 from topicast.tests.bench.report import beside, say, target, timed_s
-from topicast.tests.catalog.fake_metastore import make_partition, make_table
 from topicast.tests.cli.processes import running
+from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.waiting import until
 from topicast.topics.bulk import CREDIT_DEFAULT
 from topicast.topics.link import Link

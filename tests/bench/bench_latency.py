@@ -28,8 +28,8 @@ from topicast.subscriber import Subscriber
 from topicast.tests.bench.frames import Frames, count_frames
 from topicast.tests.bench.metastores import create_large
 from topicast.tests.bench.report import beside, best_us, percentiles, say, target
-from topicast.tests.catalog.fake_metastore import make_table
 from topicast.tests.cli.processes import running
+from topicast.tests.cluster.fake_metastore import make_table
 from topicast.tests.waiting import until
 from topicast.topics.sharding import NUM_TOPICS_DEFAULT, table_topic
 

@@ -9,7 +9,7 @@ from typing import Final
 from hmsclient import HMSClient
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.tests.catalog.fake_metastore import make_partition, make_table
+from topicast.tests.cluster.fake_metastore import make_partition, make_table
 
 KEY: Final = "ds"
 FIRST_ID: Final = 100_000_000  # far above what the metastore gives by itself

@@ -19,7 +19,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database, FieldSchema
 
 from topicast.catalog import assembly as building
 from topicast.catalog.config import CatalogdConfig
-from topicast.tests.catalog.fake_metastore import (
+from topicast.tests.cluster.fake_metastore import (
     FakeMetastore,
     make_partition,
     make_table,

@@ -9,8 +9,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Hms
-from topicast.tests.catalog.fake_metastore import FakeMetastore
-from topicast.tests.catalog.places import Place
+from topicast.tests.cluster.fake_metastore import FakeMetastore, Place
 
 NUMBERS = itertools.count(1)
 

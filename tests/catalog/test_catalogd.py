@@ -26,8 +26,6 @@ from topicast.catalog.storage.store import TOMBSTONES_AGE_MAX_US, Store
 from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.statestored import Statestored
 from topicast.statestore.statestored import build as build_hub
-from topicast.tests.catalog.fake_metastore import FakeMetastore, make_partition
-from topicast.tests.catalog.places import Place
 from topicast.tests.catalog.stores import (
     NOW_US,
     TOPICS,
@@ -37,6 +35,7 @@ from topicast.tests.catalog.stores import (
     transaction,
     value,
 )
+from topicast.tests.cluster.fake_metastore import FakeMetastore, Place, make_partition
 from topicast.tests.waiting import until
 from topicast.topics.entries import prefix_tombstone
 from topicast.topics.link import Link, Received
@@ -194,22 +193,6 @@ def test_change_is_seen_by_whoever_synced_after_it(world: World, real_place: Pla
         topic, version = answer.topic, answer.topic_version
         until(lambda: dict(versions(world.hub))[topic] >= version, timeout_s=WAIT_S)
         until(lambda: world.hub.status.watermark >= synced.event_id, timeout_s=WAIT_S)
-
-
-def test_restarted_catalogd_goes_on_with_what_it_holds(world: World, real_place: Place) -> None:
-    real_place.table("before")
-    with world.catalogd() as first:
-        world.agreed(first)
-    real_place.table("meanwhile")
-    with world.catalogd() as second:
-        assert second.status.epoch == first.status.epoch
-        assert second.status.start != first.status.start
-        client = world.client()
-        client.ask(Sync(request=1), Synced)
-        for name in ("before", "meanwhile"):
-            assert client.ask(pull(real_place, name), Pulled).found
-        world.agreed(second)
-    assert world.hub.status.epoch == first.status.epoch
 
 
 def test_hub_that_is_ahead_costs_an_epoch_and_is_filled_anew(

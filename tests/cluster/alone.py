@@ -10,8 +10,8 @@ from topicast.catalog.ingest.reads import Read, ReadNames
 from topicast.catalog.model.versions import OrderRow, Transaction
 from topicast.catalog.publish.modes import Policy
 from topicast.catalog.serve.port import Reply
-from topicast.tests.catalog.fake_metastore import FakeMetastore, make_partition, make_table
 from topicast.tests.cluster.cluster import Cluster
+from topicast.tests.cluster.fake_metastore import FakeMetastore, make_partition, make_table
 from topicast.topics.objects.blocks import decode_block
 from topicast.topics.objects.names import table_key
 from topicast.topics.topic import Topic

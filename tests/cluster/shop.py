@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hmsclient.genthrift.hive_metastore.ttypes import Database, FieldSchema, Partition, Table
 
-from topicast.tests.catalog.fake_metastore import FakeMetastore, make_partition, make_table
+from topicast.tests.cluster.fake_metastore import FakeMetastore, make_partition, make_table
 from topicast.topics.objects.names import parse_table_name, partition_values
 
 NAMES = ("items", "orders", "people", "sales", "stock", "visits")

@@ -20,7 +20,7 @@ from thrift.Thrift import TException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
-from topicast.tests.catalog.fake_metastore import make_partition, make_table
+from topicast.tests.cluster.fake_metastore import make_partition, make_table
 
 # The metastore tries ten times what met a lock; a caller that waited for all would stop the test.
 ANSWER_MS: Final = 20_000

@@ -13,7 +13,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
-from topicast.tests.catalog.fake_metastore import make_table
+from topicast.tests.cluster.fake_metastore import make_table
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.waiting import until
 from topicast.topics.settings import parse_addresses

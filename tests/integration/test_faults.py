@@ -18,8 +18,8 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
-from topicast.tests.catalog.fake_metastore import make_table
 from topicast.tests.cli.processes import command
+from topicast.tests.cluster.fake_metastore import make_table
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.looking import Looker, Revision
 from topicast.tests.integration.marked import marked

@@ -11,7 +11,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
-from topicast.tests.catalog.fake_metastore import make_partition, make_table
+from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.looking import Looker
 from topicast.tests.waiting import until

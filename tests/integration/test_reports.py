@@ -14,7 +14,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Change, Subscriber, Watch
 from topicast.subscriber.engine.write_outbox import Outbox
-from topicast.tests.catalog.fake_metastore import make_table
+from topicast.tests.cluster.fake_metastore import make_table
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.waiting import until
 from topicast.topics.errors import UsageError

@@ -4,6 +4,7 @@ import gzip
 import json
 from base64 import b64encode
 from collections.abc import Callable
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -24,11 +25,12 @@ from topicast.catalog.ingest.actions import (
     DirtyDatabase,
     DirtyPartitions,
     DirtyTable,
+    decode,
     dirty_objects,
 )
-from topicast.catalog.metastore.port import RawEvent
-from topicast.tests.catalog.fake_metastore import make_partition, make_table, thrift_json
-from topicast.tests.catalog.places import Place
+from topicast.catalog.metastore.port import RawEvent, digest_of
+from topicast.tests.cluster.fake_metastore import Place, make_partition, make_table, thrift_json
+from topicast.topics.errors import WireError
 
 KNOWN = (
     *("CREATE_DATABASE", "DROP_DATABASE", "ALTER_DATABASE"),
@@ -401,3 +403,54 @@ def test_garbage_never_raises(kind: str, message: bytes, how: str) -> None:
     event = raw(kind, message.decode("latin-1"), how=how)
     assert dirty_objects(event)
     assert dirty_objects(replace(event, message=b64encode(gzip.compress(message)).decode()))
+
+
+def event_of(id_: int, name: str = "t", *, message: str = "{}", how: str = "json-0.2") -> RawEvent:
+    return RawEvent(
+        id=id_,
+        time_s=0,
+        type="CREATE_TABLE",
+        db="db",
+        table=name,
+        message=message,
+        message_format=how,
+        digest=digest_of("CREATE_TABLE", "db", name, message=message),
+    )
+
+
+@pytest.mark.parametrize("how", ["json-0.2", "gzip(json-2.0)", ""])
+def test_message_is_read_by_its_format(how: str) -> None:
+    message = json.dumps({"table": "t"})
+    if how.startswith("gzip"):
+        message = b64encode(gzip.compress(message.encode(), mtime=0)).decode()
+    read = decode(event_of(7, message=message, how=how))
+    assert (read.db, read.table) == ("db", "t")
+    assert read.body == {"table": "t"}
+
+
+@pytest.mark.parametrize(
+    ("message", "how"),
+    [
+        ("", "json-0.2"),
+        ("[]", "json-0.2"),
+        ("{", "json-0.2"),
+        ("[" * 100_000, "json-0.2"),
+        ("9" * 10_000, "json-0.2"),
+        ("{}", "protobuf"),
+        ("{}", "gzip(json-2.0)"),
+        ("ä", "gzip(json-2.0)"),
+        (b64encode(b"{}").decode(), "gzip(json-2.0)"),
+        ("!" + b64encode(gzip.compress(b"{}", mtime=0)).decode(), "gzip(json-2.0)"),
+        (b64encode(gzip.compress(b"{}", mtime=0)[:-9]).decode(), "gzip(json-2.0)"),
+        (b64encode(gzip.compress(b"\xff\xfe{", mtime=0)).decode(), "gzip(json-2.0)"),
+    ],
+)
+def test_bad_message_is_refused(message: str, how: str) -> None:
+    with pytest.raises(WireError, match=r"event 7 \(CREATE_TABLE\)"):
+        decode(event_of(7, message=message, how=how))
+
+
+@given(st.text(), st.sampled_from(["json-0.2", "gzip(json-2.0)", "other"]))
+def test_decoding_raises_nothing_but_wire_errors(message: str, how: str) -> None:
+    with suppress(WireError):
+        decode(event_of(1, message=message, how=how))

@@ -28,8 +28,7 @@ from topicast.catalog.ingest.event_window import (
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Hms
 from topicast.catalog.metastore.port import RawEvent, digest_of
-from topicast.tests.catalog.fake_metastore import make_table
-from topicast.tests.catalog.places import Place
+from topicast.tests.cluster.fake_metastore import Place, make_table
 from topicast.tests.waiting import until
 from topicast.topics.errors import WireError
 

@@ -3,8 +3,8 @@
 import pytest
 
 from topicast.catalog.ingest.locations import Locations, normal
-from topicast.tests.catalog.fake_metastore import make_table, thrift_bytes
 from topicast.tests.catalog.holding import Holding, struct
+from topicast.tests.cluster.fake_metastore import make_table, thrift_bytes
 from topicast.topics.wire.messages import SOURCE_EVENTS
 
 

@@ -109,19 +109,6 @@ def test_content_of_a_table_without_a_name_is_not_written(desk: Desk) -> None:
     assert desk.holding.tables.entry(T) is None
 
 
-def test_recreated_table_is_another_incarnation_with_nothing_of_the_old(desk: Desk) -> None:
-    before = desk.holding.namespace.find(T)
-    need = Need(1, obj=True, whole=True, dropped=True)
-    desk.publish(TableRead(thrift=KEYED, names=(), whole=True), need)
-    after = desk.holding.namespace.find(T)
-    value = desk.holding.tables.value(T)
-    assert before is not None
-    assert after is not None
-    assert value is not None
-    assert before.incarnation < after.incarnation == value.incarnation
-    assert desk.holding.names() == []
-
-
 def test_dropped_table_that_did_not_come_back_is_not_renewed(desk: Desk) -> None:
     desk.publish(TableRead(), Need(1, obj=True, whole=True, dropped=True))
     assert desk.holding.namespace.find(T) is None
@@ -136,12 +123,6 @@ def test_large_table_is_shown_as_loading_and_its_pieces_are_ordered(desk: Desk) 
     assert desk.loader.tables_left == 1
     (read,) = desk.loader.reads(now=1.0)
     assert read.requests[0].names == ("ds=1", "ds=2")
-
-
-def test_table_without_partition_keys_is_complete_without_its_partitions(desk: Desk) -> None:
-    desk.publish(TableRead(thrift=struct()), WHOLE)
-    assert desk.holding.tables.loaded(T)
-    assert desk.loader.tables_left == 0
 
 
 def test_pieces_fill_a_table_and_take_away_what_is_gone(desk: Desk) -> None:
@@ -160,13 +141,6 @@ def test_dropped_database_takes_the_content_of_its_tables_along(desk: Desk) -> N
     assert [one.topic == NAMESPACE for one in done] == [True, False]
     assert desk.holding.tables.entry(T) is None
     assert desk.holding.namespace.databases() == ()
-
-
-def test_database_that_changed_leaves_its_tables_alone(desk: Desk) -> None:
-    changed = PublishTables(databases={"d": b"other"}, tables={}, needs={("d", ""): OBJECT})
-    (one,) = desk.perform(changed)
-    assert one.topic == NAMESPACE
-    assert desk.holding.tables.loaded(T)
 
 
 def test_withdrawn_table_is_a_stub_that_is_told_of(desk: Desk) -> None:

@@ -1,4 +1,4 @@
-"""The readers: every order is answered, and no poll waits for a load."""
+"""Reading: what was ordered is asked, no more, and every answer and failure is a fact."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,13 +6,221 @@ from queue import SimpleQueue
 from threading import Barrier
 
 import pytest
+from hmsclient.genthrift.hive_metastore.ttypes import Database
 
+from topicast.catalog.ingest import read_threads as reading
 from topicast.catalog.ingest.poller import Poll, Polled, PollFailed
-from topicast.catalog.ingest.read_threads import Answer, ReadThreads
-from topicast.catalog.ingest.reads import NamesRead, Read, ReadDone, ReadNames
-from topicast.tests.catalog.fake_metastore import FakeMetastore
+from topicast.catalog.ingest.read_threads import Answer, ReadThreads, perform
+from topicast.catalog.ingest.reads import (
+    NamesFailed,
+    NamesRead,
+    Read,
+    ReadDone,
+    ReadFailed,
+    ReadNames,
+    TableRead,
+    TableRequest,
+)
+from topicast.tests.cluster.fake_metastore import FakeMetastore, make_partition, make_table
 from topicast.tests.waiting import until
-from topicast.topics.errors import SourceError
+from topicast.topics.errors import ObjectGone, SourceError, SourceRefused
+
+
+@pytest.fixture
+def metastore() -> FakeMetastore:
+    """A metastore with ``d.flat`` and ``d.t``, which has partitions ds=1 and ds=2."""
+    fake = FakeMetastore()
+    fake.create_database(Database("d", "", "file:/d", {}))
+    fake.create_table(make_table("d", "flat", location="file:/d/flat"))
+    table = make_table("d", "t", location="file:/d/t", keys=("ds",))
+    fake.create_table(table)
+    fake.add_partitions([make_partition(table, [value]) for value in ("1", "2")])
+    return fake
+
+
+def poll(*, after: int = 0, quiet_at: int | None = None, events_max: int = 9) -> Poll:
+    return Poll(poll=3, after=after, quiet_at=quiet_at, events_max=events_max)
+
+
+def want(
+    table: str, *names: str, db: str = "d", obj: bool = True, whole: bool = False
+) -> TableRequest:
+    return TableRequest(db=db, table=table, obj=obj, whole=whole, names=names)
+
+
+def read(metastore: FakeMetastore, one: TableRequest) -> TableRead:
+    done = perform(metastore, Read(read=5, requests=(one,)))
+    assert isinstance(done, ReadDone)
+    assert done.read == 5
+    assert list(done.tables) == [(one.db, one.table)]
+    return done.tables[one.db, one.table]
+
+
+# -- polls
+
+
+def test_poll_asks_for_the_newest_id_before_the_events(metastore: FakeMetastore) -> None:
+    found = perform(metastore, poll(after=1, events_max=2))
+    assert isinstance(found, Polled)
+    assert (found.poll, found.current_id) == (3, 4)
+    assert [event.id for event in found.events] == [2, 3]
+    assert metastore.calls == ["current_event_id", "events_after"]
+
+
+@pytest.mark.parametrize("quiet_at", [-1, 4])
+def test_poll_asks_no_more_where_nothing_can_be_news(
+    metastore: FakeMetastore, quiet_at: int
+) -> None:
+    found = perform(metastore, poll(quiet_at=quiet_at))
+    assert found == Polled(poll=3, current_id=4, events=())
+    assert metastore.calls == ["current_event_id"]
+
+
+def test_poll_of_a_metastore_that_is_away_failed(metastore: FakeMetastore) -> None:
+    metastore.failures.append(SourceError("down"))
+    assert perform(metastore, poll()) == PollFailed(poll=3, error="down")
+
+
+# -- reads
+
+
+def test_databases_are_read_and_those_that_are_gone_are_none(metastore: FakeMetastore) -> None:
+    done = perform(metastore, Read(read=5, databases=("d", "gone")))
+    assert isinstance(done, ReadDone)
+    assert done.databases == {"d": metastore.database("d"), "gone": None}
+
+
+def test_tables_of_one_database_are_asked_for_together(metastore: FakeMetastore) -> None:
+    wants = (want("flat"), want("t"), want("gone"), want("x", db="gone"))
+    done = perform(metastore, Read(read=5, requests=wants))
+    assert isinstance(done, ReadDone)
+    assert metastore.calls == ["tables", "tables"]
+    structs = metastore.tables("d", ["flat", "t"])
+    assert done.tables == {
+        ("d", "flat"): TableRead(thrift=structs["flat"]),
+        ("d", "t"): TableRead(thrift=structs["t"]),
+        ("d", "gone"): TableRead(),
+        ("gone", "x"): TableRead(),
+    }
+
+
+def test_named_partitions_come_without_the_table(metastore: FakeMetastore) -> None:
+    found = read(metastore, want("t", "ds=2", "ds=9", obj=False))
+    assert found == TableRead(partitions=metastore.partitions("d", "t", ["ds=2"]))
+    assert metastore.calls[0] == "partitions"
+
+
+def test_whole_table_comes_with_every_partition(metastore: FakeMetastore) -> None:
+    found = read(metastore, want("t", whole=True))
+    assert found.thrift is not None
+    assert (found.names, found.whole) == (("ds=1", "ds=2"), True)
+    assert list(found.partitions) == ["ds=1", "ds=2"]
+
+
+def test_partitioned_table_without_partitions_asks_for_none(metastore: FakeMetastore) -> None:
+    metastore.create_table(make_table("d", "empty", location="file:/d/e", keys=("ds",)))
+    found = read(metastore, want("empty", whole=True))
+    assert (found.names, found.partitions, found.whole) == ((), {}, True)
+    assert metastore.calls == ["tables", "partition_names"]
+
+
+def test_table_without_partition_keys_is_whole_by_itself(metastore: FakeMetastore) -> None:
+    found = read(metastore, want("flat", whole=True))
+    assert found.thrift is not None
+    assert (found.names, found.partitions, found.whole) == ((), {}, True)
+    assert metastore.calls == ["tables"]
+
+
+def test_table_of_very_many_partitions_comes_with_their_names(
+    metastore: FakeMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "WHOLE_PARTITIONS_MAX", 1)
+    found = read(metastore, want("t", whole=True))
+    assert (found.names, found.partitions, found.whole) == (("ds=1", "ds=2"), {}, False)
+    assert found.thrift is not None
+
+
+def test_listing_of_a_loading_table_comes_without_the_table(metastore: FakeMetastore) -> None:
+    found = read(metastore, want("t", obj=False, whole=True))
+    assert found.thrift is None
+    assert (found.names, found.whole) == (("ds=1", "ds=2"), True)
+
+
+@pytest.mark.parametrize(
+    "one",
+    [want("gone", "ds=1", obj=False), want("gone", obj=False, whole=True), want("gone")],
+    ids=["partitions", "listing", "object"],
+)
+def test_table_that_is_gone_is_told_as_nothing(metastore: FakeMetastore, one: TableRequest) -> None:
+    assert read(metastore, one) == TableRead()
+
+
+def test_table_that_goes_between_its_struct_and_its_partitions_is_gone(
+    metastore: FakeMetastore,
+) -> None:
+    class Going(FakeMetastore):
+        def partition_names(self, db: str, table: str) -> tuple[str, ...]:
+            raise ObjectGone(f"{db}.{table}")
+
+    going = Going()
+    going.create_table(metastore.get_table("d", "t"))
+    assert read(going, want("t", whole=True)) == TableRead()
+
+
+@pytest.mark.parametrize(
+    ("failure", "away"), [(SourceError("down"), True), (SourceRefused("no"), False)]
+)
+def test_failed_read_says_whether_the_metastore_was_reached(
+    metastore: FakeMetastore, failure: SourceError, away: bool
+) -> None:
+    metastore.failures.append(failure)
+    fact = perform(metastore, Read(read=5, requests=(want("t"),)))
+    assert fact == ReadFailed(read=5, error=str(failure), away=away)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_table_whose_text_cannot_be_read_counts_as_refused(
+    metastore: FakeMetastore, whole: bool
+) -> None:
+    """Given bytes that are no UTF-8, then a reader's thread lives on, and so does the core."""
+
+    class Broken(FakeMetastore):
+        def tables(self, db: str, names: object) -> dict[str, bytes]:
+            return {"t": metastore.tables(db, ["t"])["t"].replace(b"tester", b"test\xff\xff")}
+
+    fact = perform(Broken(), Read(read=5, requests=(want("t", whole=whole),)))
+    assert isinstance(fact, ReadFailed)
+    assert not fact.away
+
+
+# -- names
+
+
+def test_names_of_every_database_are_listed(metastore: FakeMetastore) -> None:
+    found = perform(metastore, ReadNames())
+    assert isinstance(found, NamesRead)
+    assert list(found.databases) == ["default", "d"]
+    struct, tables = found.databases["d"]
+    assert struct == metastore.database("d")
+    assert dict(tables) == {"flat": "EXTERNAL_TABLE", "t": "EXTERNAL_TABLE"}
+
+
+def test_database_that_is_dropped_while_names_are_listed_is_left_out(
+    metastore: FakeMetastore,
+) -> None:
+    class Dropping(FakeMetastore):
+        def databases(self) -> tuple[str, ...]:
+            return (*super().databases(), "gone")
+
+    found = perform(Dropping(), ReadNames())
+    assert isinstance(found, NamesRead)
+    assert list(found.databases) == ["default"]
+
+
+def test_failed_listing_says_why(metastore: FakeMetastore) -> None:
+    metastore.failures.append(SourceError("down"))
+    assert perform(metastore, ReadNames()) == NamesFailed(error="down")
+
 
 WAIT_S = 20.0
 POLL = Poll(poll=1, after=0, quiet_at=None, events_max=9)

@@ -17,8 +17,8 @@ from thrift.Thrift import TApplicationException, TType
 
 from topicast.catalog.metastore import capture
 from topicast.catalog.metastore.capture import NAME_ONLY, VALUES_ONLY, Capture, Slicer, accelerated
-from topicast.tests.catalog.fake_metastore import make_partition, make_table, thrift_bytes
 from topicast.tests.catalog.metastore.thrift_server import refusal, reply
+from topicast.tests.cluster.fake_metastore import make_partition, make_table, thrift_bytes
 
 STOP = b"\0"
 LIST_OF_STRUCTS = struct.pack("!bhb", TType.LIST, 1, TType.STRUCT)

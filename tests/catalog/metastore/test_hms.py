@@ -3,6 +3,8 @@
 import socket
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
@@ -18,8 +20,14 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 from thrift.Thrift import TApplicationException
 
 from topicast.catalog.metastore.hms import Hms, parse_uris
-from topicast.tests.catalog.fake_metastore import make_partition, make_table, thrift_bytes
+from topicast.catalog.metastore.pool import Pool
 from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal, reply
+from topicast.tests.cluster.fake_metastore import (
+    FakeMetastore,
+    make_partition,
+    make_table,
+    thrift_bytes,
+)
 from topicast.topics.errors import ConfigError, ObjectGone, SourceError, SourceRefused
 
 calls = ThriftHiveMetastore
@@ -280,3 +288,27 @@ def test_close_wakes_a_thread_that_waits_for_a_reply() -> None:
         waiting.join(10)
         assert len(failed) == 1
         hms.close()
+
+
+def test_each_thread_has_its_own_until_all_are_closed() -> None:
+    made: list[FakeMetastore] = []
+
+    def make() -> FakeMetastore:
+        made.append(FakeMetastore())
+        return made[-1]
+
+    pool, together = Pool(make), Barrier(3)
+
+    def use() -> int:
+        together.wait(10)
+        assert pool.mine() is pool.mine()
+        return id(pool.mine())
+
+    with ThreadPoolExecutor(3) as threads:
+        used = {future.result() for future in [threads.submit(use) for _ in range(3)]}
+    assert used == {id(metastore) for metastore in made}
+    assert len(made) == 3
+    pool.close()
+    assert [metastore.calls for metastore in made] == [["close"]] * 3
+    pool.close()
+    assert [metastore.calls for metastore in made] == [["close"]] * 3

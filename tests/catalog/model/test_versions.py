@@ -1,9 +1,18 @@
-"""The version log: one version for each transaction, and nothing pending that was taken."""
+"""The version log, its transactions, and whether a peer goes on from this lineage."""
 
 import pytest
 
-from topicast.catalog.model.versions import ChangeKind, ChangeRow, GroupLeaves, VersionLog
+from topicast.catalog.model.lineage import EPOCH_MAX, Claim, StartRecord, Verdict, by_topic, judge
+from topicast.catalog.model.versions import (
+    ChangeKind,
+    ChangeRow,
+    GroupLeaves,
+    Transaction,
+    VersionLog,
+)
 from topicast.topics.entries import Entry, prefix_tombstone, tombstone
+from topicast.topics.errors import WireError
+from topicast.topics.sharding import NAMESPACE
 from topicast.topics.topic import Topic
 
 GROUP = b"d\0t\0"
@@ -119,3 +128,91 @@ def test_what_is_written_to_a_group_is_applied_to_its_bounds(topic: Topic) -> No
     assert leaves.bounds == ["", "a", "c", "d"]
     assert leaves.bounds == GroupLeaves(topic, GROUP, BLOCKS).bounds
     assert leaves.read("c") == (2, b"v")
+
+
+def transaction(from_version: int, to_version: int, *entries: Entry) -> Transaction:
+    return Transaction(
+        topic=0,
+        from_version=from_version,
+        to_version=to_version,
+        entries=entries,
+        source=0,
+        at_us=1,
+    )
+
+
+def entry(version: int, schema_version: int = 1, data_version: int = 1) -> Entry:
+    return Entry(b"a\0b\0", version, schema_version, data_version, 1, b"x")
+
+
+@pytest.mark.parametrize(
+    "sound", [transaction(0, 1, entry(1)), transaction(4, 6, entry(6), entry(6)), transaction(1, 2)]
+)
+def test_entries_of_the_transactions_version_are_sound(sound: Transaction) -> None:
+    sound.check()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        transaction(1, 1),
+        transaction(2, 1),
+        transaction(-1, 1),
+        transaction(1, 2, entry(1)),
+        transaction(1, 3, entry(2)),
+        transaction(1, 2, entry(3)),
+        transaction(1, 2, entry(2, schema_version=3)),
+        transaction(1, 2, entry(2, data_version=3)),
+    ],
+)
+def test_versions_that_disagree_are_a_programmers_error(broken: Transaction) -> None:
+    with pytest.raises(AssertionError):
+        broken.check()
+
+
+EPOCH = 1000
+STARTS = (
+    StartRecord(start=11, epoch=EPOCH, versions=(0, 0, 0)),
+    StartRecord(start=22, epoch=EPOCH, versions=(5, 0, 3)),
+    StartRecord(start=33, epoch=EPOCH, versions=(8, 1, 3)),
+)
+CURRENT = {0: 9, 1: 1, NAMESPACE: 4}
+
+
+@pytest.mark.parametrize(
+    ("epoch", "start", "versions", "verdict"),
+    [
+        (0, 0, {}, Verdict.OLD),
+        (EPOCH - 1, 99, {0: 10**6}, Verdict.OLD),
+        (EPOCH + 1, 33, {0: 1}, Verdict.AHEAD),
+        (EPOCH, 99, {0: 1}, Verdict.AHEAD),
+        (EPOCH, 0, {}, Verdict.AHEAD),
+        (EPOCH, 33, {0: 9, 1: 1, NAMESPACE: 4}, Verdict.ACCEPTED),
+        (EPOCH, 33, {}, Verdict.ACCEPTED),
+        (EPOCH, 33, {0: 10}, Verdict.AHEAD),
+        (EPOCH, 33, {0: 1, NAMESPACE: 5}, Verdict.AHEAD),
+        (EPOCH, 22, {0: 8, 1: 1, NAMESPACE: 3}, Verdict.ACCEPTED),
+        (EPOCH, 22, {0: 9}, Verdict.AHEAD),
+        (EPOCH, 22, {NAMESPACE: 4}, Verdict.AHEAD),
+        (EPOCH, 11, {0: 5, 1: 0, NAMESPACE: 3}, Verdict.ACCEPTED),
+        (EPOCH, 11, {0: 6}, Verdict.AHEAD),
+        (EPOCH, 11, {1: 1}, Verdict.AHEAD),
+        (EPOCH, 33, {7: 1}, Verdict.AHEAD),
+    ],
+)
+def test_peer_is_judged_by_epoch_then_start_then_where_the_next_start_began(
+    epoch: int, start: int, versions: dict[int, int], verdict: Verdict
+) -> None:
+    """P-START-2."""
+    claim = Claim(epoch=epoch, start=start, versions=versions)
+    assert judge(STARTS, CURRENT, claim=claim) is verdict
+
+
+def test_epoch_that_nobody_can_have_minted_is_refused() -> None:
+    with pytest.raises(WireError):
+        judge(STARTS, CURRENT, claim=Claim(epoch=EPOCH_MAX + 1, start=33, versions={}))
+
+
+def test_vector_is_read_by_topic() -> None:
+    assert by_topic((5, 6, 7)) == {0: 5, 1: 6, NAMESPACE: 7}
+    assert by_topic(()) == {}

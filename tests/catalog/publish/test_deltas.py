@@ -3,7 +3,6 @@ import pytest
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.publish.deltas import (
     UNACKED_BYTES_MAX,
-    UNACKED_MAX,
     Unacknowledged,
     delta_of,
 )
@@ -87,16 +86,6 @@ def test_unacknowledged_is_bounded_by_bytes_and_filed_versions_make_room() -> No
     waiting.filed(1, 5)
     waiting.filed(2, 1)
     assert (len(waiting), waiting.held_bytes) == (0, 0)
-
-
-def test_unacknowledged_is_bounded_by_count() -> None:
-    """P-START-7."""
-    waiting = Unacknowledged()
-    assert all(waiting.put(1, version, 1) for version in range(UNACKED_MAX))
-    assert not waiting.put(2, 1, 1)
-    waiting.clear()
-    assert (len(waiting), waiting.held_bytes) == (0, 0)
-    assert waiting.put(2, 1, 1)
 
 
 @pytest.mark.parametrize("version", [0, 4])

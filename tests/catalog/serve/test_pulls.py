@@ -1,32 +1,103 @@
-"""An answer is of one moment, and brings what the client lacks, once."""
+"""Pulls: an answer is of one moment, brings what is lacking once, ends at its cap and goes on."""
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
 
+from topicast.catalog.serve import paginate as cutting
+from topicast.catalog.serve.paginate import answer
+from topicast.catalog.serve.pull_server import held
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
-from topicast.tests.catalog.serve.pulling import (
-    KEYED,
-    PLACE,
-    Answers,
-    blocks_of,
-    days,
-    filtered,
-    large,
-    pull,
-)
+from topicast.topics.bulk import Part, pulled_cost
 from topicast.topics.entries import VALUE
-from topicast.topics.errors import UsageError
-from topicast.topics.objects.names import block_key, table_key
+from topicast.topics.objects.blocks import decode_block
+from topicast.topics.objects.listing import decode_listing
+from topicast.topics.objects.names import TableId, block_key, table_key
+from topicast.topics.wire.codec import row_bytes
+from topicast.topics.wire.header import CHUNK_BYTES_MAX
 from topicast.topics.wire.messages import (
     SELECT_BLOCKS,
     SELECT_FILTER,
-    SELECT_TABLE,
     SOURCE_EVENTS,
     Claimed,
     Pull,
+    Pulled,
 )
+
+KEYED = struct(T, "ds")
+PLACE = (5, 7)
+
+
+class Answers:
+    """Answers to pulls, from a holding that knows ``d.t`` and, unless told not to, its content."""
+
+    def __init__(self, *, held: bool = True) -> None:
+        self.holding = Holding()
+        self.holding.namespace.write(
+            {"d": b"struct"}, {T: "EXTERNAL_TABLE"}, source=SOURCE_EVENTS, at_us=NOW_US
+        )
+        if held:
+            self.holding.whole(KEYED, parts("1", "2"))
+
+    def parts(self, pull: Pull) -> Iterator[Part]:
+        return answer(self.holding.namespace, self.holding.tables, pull, position=PLACE)
+
+    def answer(self, pull: Pull) -> tuple[Pulled, ...]:
+        return tuple(message for _, message in self.parts(pull))
+
+    def held(self, table: TableId = T) -> tuple[bool, bool]:
+        return held(self.holding.namespace, self.holding.tables, table)
+
+    def one(self, pull: Pull) -> Pulled:
+        (message,) = self.answer(pull)
+        return message
+
+
+def pull(table: str = "t", *, request: int = 1, selector: int = SELECT_BLOCKS, **held: int) -> Pull:
+    """Return a pull by someone who holds these blocks, by lower bound, at these versions."""
+    keys = tuple((block_key("d", table, lower), version) for lower, version in held.items())
+    return Pull(request=request, db="d", table=table, selector=selector, credit=1 << 20, held=keys)
+
+
+def large(source: Answers) -> None:
+    """Give ``d.t`` partitions that take several parts."""
+    rng = random.Random(1)
+    for number in range(30):
+        some = parts(f"{number:02d}", comment=rng.randbytes(15_000).hex())
+        source.holding.change(dict(some))
+
+
+def days(source: Answers, count: int = 200) -> None:
+    """Give ``d.t`` so many partitions ``ds=000`` …, in several blocks."""
+    for first in range(0, count, 20):
+        source.holding.change(
+            dict(parts(*(f"{number:03d}" for number in range(first, first + 20))))
+        )
+
+
+def filtered(text: str, *held: tuple[bytes, int]) -> Pull:
+    return Pull(
+        request=1, db="d", table="t", selector=SELECT_FILTER, credit=1 << 20, held=held, filter=text
+    )
+
+
+def blocks_of(answers: tuple[Pulled, ...]) -> dict[str, tuple[str, ...]]:
+    """Return the names in each block that came, by its lower bound."""
+    found = {}
+    for entry in (entry for one in answers for entry in one.entries):
+        if entry.key != table_key(*T):
+            assert entry.value is not None
+            lower = entry.key.removeprefix(block_key(*T, "")).decode()
+            found[lower] = decode_block(entry.value, entry.version).names
+    return found
+
+
+def named(answers: tuple[Pulled, ...]) -> list[str]:
+    """Return the names that came in ``answers``."""
+    return [name for answer in answers for name in decode_listing(answer.names)]
+
 
 # -- what is answered
 
@@ -69,29 +140,6 @@ def test_parts_are_of_the_moment_in_which_the_answer_began(
     change(source.holding)
     assert (first, *(message for _, message in coming)) == expected
     assert len({(one.topic_version, one.namespace_version) for one in expected}) == 1
-
-
-def test_only_what_is_stale_or_missing_comes_and_what_is_gone_is_named() -> None:
-    """P-PULL-2."""
-    source = Answers()
-    block, table = block_key(*T, ""), table_key(*T)
-    version = source.holding.entry().version
-    held = ((table, version), (block, version), (block + b"gone", 9))
-    full = Pull(request=1, db="d", table="t", selector=SELECT_BLOCKS, credit=1, held=held)
-    answer = source.one(full)
-    assert (answer.entries, answer.gone) == ((), (block + b"gone",))
-    source.holding.change(dict(parts("3")))
-    answer = source.one(full)
-    assert [entry.key for entry in answer.entries] == [block]
-    answer = source.one(
-        Pull(request=1, db="d", table="t", selector=SELECT_BLOCKS, credit=1, held=held[1:2])
-    )
-    assert [entry.key for entry in answer.entries] == [table, block]
-
-
-def test_table_alone_comes_without_its_blocks() -> None:
-    answer = Answers().one(pull(selector=SELECT_TABLE))
-    assert [entry.key for entry in answer.entries] == [table_key(*T)]
 
 
 def test_table_that_does_not_exist_is_said_to_be_none() -> None:
@@ -149,13 +197,6 @@ def test_filter_brings_only_the_blocks_within_its_reach() -> None:
     assert len(some) < len(everything)
 
 
-def test_filter_that_no_name_tells_is_tried_on_every_block() -> None:
-    source = Answers()
-    days(source)
-    found = blocks_of(source.answer(filtered("ds like '.*77'")))
-    assert ["ds=077" in names or "ds=177" in names for names in found.values()] == [True, True]
-
-
 def test_stale_block_outside_the_filter_is_named_as_gone() -> None:
     """P-PULL-2: what was held and is not named is of the answer's version."""
     source = Answers()
@@ -174,12 +215,6 @@ def test_stale_block_outside_the_filter_is_named_as_gone() -> None:
     changed = source.one(filtered("ds = '003'", *held))
     assert [entry.key for entry in changed.entries][1:] == [key]
     assert changed.gone == ()
-
-
-@pytest.mark.parametrize("text", ["nonsense", "other = 'x'", ""])
-def test_filter_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(UsageError):
-        Answers().answer(filtered(text))
 
 
 def test_filter_on_a_table_that_does_not_exist_is_answered_with_that() -> None:
@@ -261,3 +296,97 @@ def test_every_part_says_which_claims_beside_are_stale_as_of_its_version() -> No
     assert {part.stale for part in source.answer(asked)} == {(1,)}
     (moved,) = source.answer(replace(asked, version=1))
     assert (moved.moved, moved.stale) == (True, (1,))
+
+
+def pages(source: Answers, ask: Pull) -> list[tuple[Pulled, ...]]:
+    """Return the answers to ``ask``, each continued where the one before ended."""
+    found = [source.answer(ask)]
+    while found[-1][-1].cursor:
+        last = found[-1][-1]
+        more = replace(ask, after=last.cursor, epoch=last.epoch, version=last.topic_version)
+        found.append(source.answer(more))
+    return found
+
+
+def test_large_answer_comes_in_parts_that_fit_a_frame() -> None:
+    source = Answers()
+    large(source)
+    answer = source.answer(pull(x=1))
+    assert len(answer) > 1
+    assert [one.sequence for one in answer] == list(range(len(answer)))
+    assert [one.last for one in answer] == [False] * (len(answer) - 1) + [True]
+    assert [one.gone for one in answer] == [(block_key(*T, "x"),)] + [()] * (len(answer) - 1)
+    keys = [entry.key for one in answer for entry in one.entries]
+    assert keys == sorted(set(keys))
+    assert len(keys) > 10
+    costs = [cost for cost, _ in source.parts(pull(x=1))]
+    assert costs == [pulled_cost(one) for one in answer]
+    assert max(costs) < CHUNK_BYTES_MAX + 1024
+
+
+def test_part_looks_at_few_blocks_and_may_be_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cutting, "LOOKED_MAX", 2)
+    source = Answers()
+    days(source)
+    answers = source.answer(filtered("ds like '.*199'"))
+    assert [answer.sequence for answer in answers] == list(range(len(answers)))
+    assert [answer.last for answer in answers] == [False] * (len(answers) - 1) + [True]
+    assert sum(not answer.entries for answer in answers) > 1
+    assert len(blocks_of(answers)) == 1
+
+
+def test_names_alone_come_sorted_and_as_they_are_selected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P-PULL-8."""
+    monkeypatch.setattr(cutting, "LOOKED_MAX", 2)
+    source = Answers()
+    days(source)
+    answers = source.answer(replace(pull(), names_only=True))
+    assert len(answers) > 2
+    assert named(answers) == sorted(source.holding.names())
+    assert [answer.entries for answer in answers] == [()] * len(answers)
+    few = source.answer(replace(filtered("ds >= '180'"), names_only=True))
+    assert named(few) == [f"ds={number}" for number in range(180, 200)] + ["ds=2"]
+    assert named(source.answer(replace(pull("none"), names_only=True))) == []
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        pull(),
+        filtered("ds like '.*7.*'"),
+        filtered("ds > '100'"),
+        replace(pull(), names_only=True),
+        replace(filtered("ds like '.*7.*'"), names_only=True),
+    ],
+    ids=["all", "tried on each", "within reach", "names", "names tried on each"],
+)
+@pytest.mark.parametrize("bytes_max", [1, 150, 600])
+def test_answer_ends_at_its_cap_and_goes_on_from_its_cursor(
+    monkeypatch: pytest.MonkeyPatch, ask: Pull, bytes_max: int
+) -> None:
+    """P-PULL-9."""
+    monkeypatch.setattr(cutting, "LOOKED_MAX", 3)
+    source = Answers()
+    days(source)
+    whole = source.answer(ask)
+    assert whole[-1].cursor == b""
+    found = pages(source, replace(ask, bytes_max=bytes_max))
+    assert len(found) > 1 or bytes_max > 100
+    assert all(page[-1].last and not page[-1].moved for page in found)
+    assert all(part.cursor == b"" for page in found for part in page[:-1])
+    flat = tuple(part for page in found for part in page)
+    assert blocks_of(flat) == blocks_of(whole)
+    assert named(flat) == named(whole)
+    sizes = [sum(sum(map(row_bytes, part.entries)) for part in page) for page in found]
+    largest = max((row_bytes(entry) for part in whole for entry in part.entries), default=0)
+    assert max(sizes) <= max(bytes_max, largest)
+
+
+def test_answer_is_capped_also_for_who_names_no_cap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P-PULL-9."""
+    monkeypatch.setattr(cutting, "ANSWER_BYTES_MAX", 500)
+    source = Answers()
+    days(source)
+    whole = source.answer(replace(pull(), bytes_max=1 << 40))
+    assert 0 < sum(len(part.entries) for part in whole) < 4
+    assert whole[-1].cursor

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topicast.catalog.serve.select import Selection, select
-from topicast.tests.catalog.fake_metastore import make_partition, make_table, thrift_bytes
 from topicast.tests.catalog.holding import Holding, T, struct
+from topicast.tests.cluster.fake_metastore import make_partition, make_table, thrift_bytes
 from topicast.topics.errors import UsageError
 from topicast.topics.objects.filters import parse
 from topicast.topics.objects.names import block_key, partition_name, partition_values, table_key

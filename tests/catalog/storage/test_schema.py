@@ -1,3 +1,6 @@
+"""Opening a store: whatever is in the folder, it is used, brought up, or refused with a remedy."""
+
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -87,3 +90,12 @@ def test_store_of_the_schema_before_is_brought_up_and_keeps_what_it_has(tmp_path
     with opened(tmp_path, new_id=4) as store:
         commit(store, transaction(0, 2, value(b"a\0b\0", 2)))
     assert rows(tmp_path, "PRAGMA user_version") == [(3,)]
+
+
+def test_folder_in_use_names_the_process_that_holds_it(tmp_path: Path) -> None:
+    with opened(tmp_path), pytest.raises(StoreError) as caught:
+        Store.open(tmp_path, num_topics=4, now_us=NOW_US, new_id=2)
+    assert str(tmp_path) in str(caught.value)
+    assert f"process id {os.getpid()}" in str(caught.value)
+    with opened(tmp_path, new_id=3) as store:
+        assert [s.start for s in store.starts] == [1, 3]

@@ -60,17 +60,6 @@ def test_what_was_committed_is_there_after_reopening(tmp_path: Path) -> None:
         assert [e.kind for e in entries_of(store, NAMESPACE)] == [STUB]
 
 
-def test_loaded_entries_ascend_by_version(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        commit(
-            store,
-            transaction(0, 1, value(b"z\0z\0", 1)),
-            transaction(0, 2, tombstone(b"y\0y\0", 2)),
-            transaction(0, 3, value(b"a\0a\0", 3)),
-        )
-        assert [e.version for e in entries_of(store, 0)] == [1, 2, 3]
-
-
 def test_prefix_deletes_the_older_rows_of_its_group_and_no_others(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         keys = (b"a\0b\0", b"a\0b\0\x01p", b"a\0b\0\xff", b"a\0ba\0", b"a\0b\x01\0")
@@ -157,11 +146,6 @@ def test_failed_commit_leaves_nothing_behind(tmp_path: Path) -> None:
         assert [e.value for e in entries_of(store, 0)] == [b"second"]
 
 
-def test_gap_between_transactions_is_a_programmers_error(tmp_path: Path) -> None:
-    with opened(tmp_path) as store, pytest.raises(AssertionError):
-        commit(store, transaction(0, 2, value(b"a\0b\0", 2)))
-
-
 def test_commit_of_nothing_new_writes_nothing(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         commit(store)
@@ -208,21 +192,6 @@ def test_changes_are_bounded_by_age(tmp_path: Path) -> None:
         commit(store, transaction(0, 1, changes=(change,)))
         commit(store, transaction(0, 2, changes=(change,), at_us=later_us))
     assert rows(tmp_path, "SELECT version_after FROM changes") == [(2,)]
-
-
-def test_forgotten_tombstones_do_not_come_back_and_the_floor_stays(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        commit(
-            store,
-            transaction(0, 1, tombstone(b"a\0b\0", 1)),
-            transaction(0, 2, prefix_tombstone(b"a\0c\0", 2)),
-            transaction(0, 3, tombstone(b"a\0d\0", 3)),
-        )
-        store.delete_tombstones({0: 2})
-        store.delete_tombstones({0: 1})
-    with opened(tmp_path) as store:
-        ((_, version, floor, entries),) = store.load([0])
-        assert (version, floor, [e.version for e in entries]) == (3, 2, [3])
 
 
 def test_deleted_entries_do_not_come_back_once_their_tombstones_are_forgotten(

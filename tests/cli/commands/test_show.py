@@ -10,9 +10,9 @@ from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import HOST, EmbeddedMetastore
-from topicast.tests.catalog.fake_metastore import make_partition, make_table
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import command, topicast
+from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.waiting import until
 
 NOWHERE = "tcp://127.0.0.1:1"

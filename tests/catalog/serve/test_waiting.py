@@ -1,10 +1,15 @@
-"""Requests wait once, for one key, no longer than their time limit, and in bounded number."""
+"""Requests wait once, in bounded number and time, and peers take turns."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topicast.catalog.ingest.loader import NEVER
+from topicast.catalog.serve import sync
+from topicast.catalog.serve.fair_queue import FairQueue
 from topicast.catalog.serve.pending import Pending, PendingRequests
 from topicast.catalog.serve.pull_server import LOADS_MAX, WAIT_S_MAX, TableWaits
+from topicast.catalog.serve.sync import EventWaits
 from topicast.topics.wire.messages import SELECT_BLOCKS, SELECT_TABLE, Pull
 
 NOW = 100.0
@@ -184,3 +189,190 @@ def test_pull_of_the_table_itself_is_taken_before_those_of_its_partitions() -> N
     assert ids(machine.take(("d", "t"), only_itself=True)) == [(b"a", 2)]
     assert len(machine) == 1
     assert ids(machine.expire(NOW + WAIT_S_MAX)) == [(b"a", 1)]
+
+
+def queue(**bounds: int) -> FairQueue[str]:
+    return FairQueue(**{"items_max": 100, "per_peer_max": 50, **bounds})
+
+
+def taken(machine: FairQueue[str]) -> list[tuple[bytes, str]]:
+    """Take everything."""
+    found = []
+    while (one := machine.take()) is not None:
+        found.append(one)
+    return found
+
+
+def test_one_of_each_peer_goes_before_a_second_of_any() -> None:
+    """P-PULL-13."""
+    machine = queue()
+    for request in range(4):
+        machine.put(b"a", request, f"{request}")
+    machine.put(b"b", 7, "7")
+    machine.put(b"c", 8, "8")
+    machine.put(b"c", 9, "9")
+    assert len(machine) == 7
+    expected = [
+        (b"a", "0"),
+        (b"b", "7"),
+        (b"c", "8"),
+        (b"a", "1"),
+        (b"c", "9"),
+        (b"a", "2"),
+        (b"a", "3"),
+    ]
+    assert taken(machine) == expected
+    assert len(machine) == 0
+
+
+def test_peer_that_may_not_be_answered_now_delays_no_other() -> None:
+    machine = queue()
+    machine.put(b"a", 1, "1")
+    machine.put(b"b", 2, "2")
+    found = machine.take(lambda peer: peer == b"b")
+    assert found == (b"b", "2")
+    assert machine.take(lambda peer: peer == b"b") is None
+    assert not machine.has_item(lambda peer: peer == b"b")
+    assert machine.has_item(lambda peer: peer == b"a")
+    assert taken(machine) == [(b"a", "1")]
+
+
+def test_item_of_a_repeated_request_replaces_the_older_one() -> None:
+    """P-PULL-4."""
+    machine = queue()
+    machine.put(b"a", 1, "1")
+    machine.put(b"a", 1, "u")
+    assert len(machine) == 1
+    assert machine.take() == (b"a", "u")
+
+
+def test_items_of_cancelled_requests_and_of_peers_that_left_are_not_taken() -> None:
+    machine = queue()
+    for peer in (b"a", b"b", b"c"):
+        for request in (1, 2):
+            machine.put(peer, request, f"{request}")
+    machine.remove(b"a", 1)
+    machine.remove(b"a", 9)
+    machine.remove(b"c", 1)
+    machine.remove(b"c", 2)
+    machine.remove_peer(b"b")
+    machine.remove_peer(b"z")
+    assert len(machine) == 1
+    assert taken(machine) == [(b"a", "2")]
+
+
+def test_queues_are_bounded_for_each_peer_and_in_all() -> None:
+    """P-PULL-15."""
+    machine = queue(items_max=3, per_peer_max=2)
+    assert [machine.put(b"a", request, f"{request}") for request in (1, 2, 3)] == [
+        True,
+        True,
+        False,
+    ]
+    assert [machine.put(b"b", request, f"{request}") for request in (1, 2)] == [True, False]
+    assert machine.put(b"a", 2, "2"), "a repeated request takes no more room"
+    machine.remove(b"a", 1)
+    assert machine.put(b"c", 1, "1")
+
+
+A, B = (b"a", 1), (b"b", 1)
+
+
+def await_event(
+    waits: EventWaits[None], who: tuple[bytes, int] = A, *, polls_begun: int = 4
+) -> bool:
+    return waits.add(*who, None, polls_begun=polls_begun, now=NOW)
+
+
+def published(waits: EventWaits[None], unresolved: int = NEVER) -> list[tuple[bytes, int]]:
+    waits.check()
+    return [(one.peer, one.request) for one in waits.take_published(unresolved)]
+
+
+def test_poll_that_began_before_the_request_ends_no_wait() -> None:
+    """P-SYNC-1."""
+    waits = EventWaits[None]()
+    await_event(waits, polls_begun=4)
+    assert waits.wants_poll(4)
+    waits.on_polled(4, seq=1)
+    assert published(waits) == []
+    waits.on_polled(5, seq=1)
+    assert published(waits) == [A]
+
+
+def test_requests_share_the_next_poll() -> None:
+    """P-SYNC-1."""
+    waits = EventWaits[None]()
+    await_event(waits, A)
+    await_event(waits, B)
+    assert not waits.wants_poll(5), "it has begun"
+    await_event(waits, (b"c", 1), polls_begun=5)
+    assert waits.wants_poll(5)
+    waits.on_polled(5, seq=1)
+    assert published(waits) == [A, B]
+    assert len(waits) == 1
+
+
+def test_request_waits_until_all_of_its_events_are_published() -> None:
+    """P-SYNC-1."""
+    waits = EventWaits[None]()
+    await_event(waits)
+    waits.on_polled(5, seq=7)
+    assert not waits.wants_poll(4), "what it waits for is known"
+    assert published(waits, 6) == []
+    assert published(waits, 7) == []
+    assert published(waits, 8) == [A]
+    assert published(waits) == []
+
+
+def test_later_polls_make_no_request_wait_longer() -> None:
+    waits = EventWaits[None]()
+    await_event(waits)
+    waits.on_polled(5, seq=7)
+    waits.on_polled(6, seq=8)
+    assert published(waits, 8) == [A]
+
+
+def test_next_poll_stands_in_for_one_that_failed() -> None:
+    waits = EventWaits[None]()
+    await_event(waits)
+    waits.on_polled(6, seq=2)
+    assert published(waits) == [A]
+
+
+def test_repeated_request_is_taken_once() -> None:
+    waits = EventWaits[None]()
+    await_event(waits, polls_begun=4)
+    assert await_event(waits, polls_begun=5)
+    waits.on_polled(5, seq=1)
+    assert published(waits) == [A]
+    assert len(waits) == 0
+
+
+def test_requests_of_a_peer_that_left_are_not_taken() -> None:
+    waits = EventWaits[None]()
+    await_event(waits, A)
+    await_event(waits, (b"a", 2))
+    await_event(waits, B)
+    waits.remove_peer(b"a")
+    waits.on_polled(5, seq=1)
+    assert published(waits) == [B]
+
+
+@pytest.mark.parametrize("polled", [True, False])
+def test_request_that_waited_too_long_expires(polled: bool) -> None:
+    waits = EventWaits[None]()
+    await_event(waits)
+    if polled:
+        waits.on_polled(5, seq=7)
+    assert waits.expire(NOW + sync.WAIT_S_MAX - 0.1) == ()
+    assert [(one.peer, one.request) for one in waits.expire(NOW + sync.WAIT_S_MAX)] == [A]
+    assert not waits.wants_poll(4)
+
+
+def test_waiting_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync, "WAITING_MAX", 1)
+    waits = EventWaits[None]()
+    assert await_event(waits, A)
+    assert not await_event(waits, B)
+    assert await_event(waits, A), "a repeated request takes no more room"

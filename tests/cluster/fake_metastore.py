@@ -1,6 +1,6 @@
 """A metastore in memory: the port for catalogd, and hmsclient's writing methods for tests.
 
-Runs the same behaviours as the real one (test_metastore.py). It can be told to fail, to hang
+Behaves as the real one (metastore/test_port.py). It can be told to fail, to hang
 and to give two events one id.
 """
 
@@ -9,6 +9,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
 
 from hmsclient.genthrift.hive_metastore.ttypes import (
     AlreadyExistsException,
@@ -25,7 +27,7 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocolAcceleratedFactory
 from thrift.protocol.TJSONProtocol import TJSONProtocolFactory
 from thrift.TSerialization import deserialize, serialize
 
-from topicast.catalog.metastore.port import RawEvent, digest_of
+from topicast.catalog.metastore.port import Metastore, RawEvent, digest_of
 from topicast.topics.errors import ObjectGone, SourceRefused
 from topicast.topics.objects.names import partition_name
 
@@ -82,6 +84,21 @@ def make_partition(table: Table, values: Sequence[str]) -> Partition:
         sd=deepcopy(table.sd),
         parameters={},
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A metastore under test, who writes to it, and a database of the test's own."""
+
+    reads: Metastore
+    writes: Any
+    db: str
+    location: str
+
+    def table(self, name: str, *keys: str) -> Table:
+        table = make_table(self.db, name, location=f"{self.location}/{name}", keys=keys)
+        self.writes.create_table(table)
+        return table
 
 
 class FakeMetastore:
