@@ -4,7 +4,6 @@ import gzip
 import json
 from base64 import b64encode
 from collections.abc import Callable
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -16,6 +15,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
     FireEventRequest,
     FireEventRequestData,
     InsertEventRequestData,
+    Table,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,80 +87,55 @@ def test_database_dropped_with_its_tables_drops_each_of_them(place: Place) -> No
     assert found[-1] == DirtyDatabase(db=db)
 
 
-def test_created_table_is_dirty_as_a_whole(place: Place) -> None:
-    found = dirt_after(place, lambda: place.table("t", "ds"))
-    assert found == [DirtyTable(db=place.db, table="t", whole=True)]
+@pytest.mark.parametrize("name", ["t", "Mixed"])
+def test_created_and_dropped_table_is_dirty_as_a_whole_in_lower_case(
+    place: Place, name: str
+) -> None:
+    found = dirt_after(place, lambda: place.table(name, "ds"))
+    whole = DirtyTable(db=place.db, table=name.lower(), whole=True)
+    assert found == [whole]
+    found = dirt_after(place, lambda: place.writes.drop_table(place.db, name, True))
+    assert found == [replace(whole, dropped=True)], "its incarnation ends"
 
 
-def test_dropped_table_ends_its_incarnation(place: Place) -> None:
-    place.table("t", "ds")
-    found = dirt_after(place, lambda: place.writes.drop_table(place.db, "t", True))
-    assert found == [DirtyTable(db=place.db, table="t", whole=True, dropped=True)]
-
-
-def test_names_are_lower_case_however_the_writer_spelt_them(place: Place) -> None:
-    table = make_table(place.db, "Mixed", location=f"{place.location}/mixed")
-    found = dirt_after(place, lambda: place.writes.create_table(table))
-    assert found == [DirtyTable(db=place.db, table="mixed", whole=True)]
+COLUMN = FieldSchema("c", "int", "")
+STATISTICS = "spark.sql.statistics.totalSize"
 
 
 @pytest.mark.parametrize("cascade", [False, True])
-def test_changed_columns_make_the_table_dirty_as_a_whole(place: Place, cascade: bool) -> None:
-    table = place.table("t", "ds")
-    place.writes.add_partitions([make_partition(table, ["1"])])
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda table: table.sd.cols.append(COLUMN), {"whole": True}),
+        (lambda table: setattr(table.sd, "location", table.sd.location + "_2"), {"whole": True}),
+        (lambda table: table.parameters.update(comment="new"), {}),
+        (lambda table: table.parameters.update({STATISTICS: "1"}), {"data": True}),
+    ],
+    ids=["columns", "location", "parameters", "statistics"],
+)
+def test_altered_table_is_dirty_as_far_as_it_changed(
+    place: Place, change: Callable[[Table], object], expected: dict[str, bool], cascade: bool
+) -> None:
+    place.writes.add_partitions([make_partition(place.table("t", "ds"), ["1"])])
     table = place.writes.get_table(place.db, "t")
-    table.sd.cols.append(FieldSchema("c", "int", ""))
+    change(table)
     alter = place.writes.alter_table_with_cascade
     found = dirt_after(place, lambda: alter(place.db, "t", table, cascade))
-    assert found == [DirtyTable(db=place.db, table="t", whole=True)]
+    assert found == [DirtyTable(db=place.db, table="t", **expected)]
 
 
-def test_moved_table_is_dirty_as_a_whole(place: Place) -> None:
-    place.table("t", "ds")
-    table = place.writes.get_table(place.db, "t")
-    table.sd.location = f"{place.location}/elsewhere"
-    found = dirt_after(place, lambda: place.writes.alter_table(place.db, "t", table))
-    assert found == [DirtyTable(db=place.db, table="t", whole=True)]
-
-
-def test_changed_parameters_make_the_object_dirty_only(place: Place) -> None:
-    place.table("t", "ds")
-    table = place.writes.get_table(place.db, "t")
-    table.parameters["comment"] = "new"
-    found = dirt_after(place, lambda: place.writes.alter_table(place.db, "t", table))
-    assert found == [DirtyTable(db=place.db, table="t")]
-
-
-def test_changed_statistics_tell_of_changed_data(place: Place) -> None:
-    place.table("t", "ds")
-    table = place.writes.get_table(place.db, "t")
-    table.parameters["spark.sql.statistics.totalSize"] = "12345"
-    found = dirt_after(place, lambda: place.writes.alter_table(place.db, "t", table))
-    assert found == [DirtyTable(db=place.db, table="t", data=True)]
-
-
-def test_renamed_table_leaves_the_old_name_and_takes_the_new(place: Place) -> None:
-    place.table("t", "ds")
-    table = place.writes.get_table(place.db, "t")
-    table.tableName = "renamed"
-    found = dirt_after(place, lambda: place.writes.alter_table(place.db, "t", table))
-    assert found == [
-        DirtyTable(db=place.db, table="t", whole=True, dropped=True),
-        DirtyTable(db=place.db, table="renamed", whole=True),
-    ]
-
-
-def test_table_renamed_into_another_database_is_followed(place: Place) -> None:
+@pytest.mark.parametrize("moved", [False, True])
+def test_renamed_table_leaves_the_old_name_and_takes_the_new(place: Place, moved: bool) -> None:
     other = f"{place.db}_other"
     place.writes.create_database(Database(other, "", f"{place.location}_other", {}))
     place.table("t", "ds")
     table = place.writes.get_table(place.db, "t")
-    table.dbName = other
+    table.dbName, table.tableName = (other, "t") if moved else (place.db, "renamed")
     found = dirt_after(place, lambda: place.writes.alter_table(place.db, "t", table))
     place.writes.drop_database(other, True, True)
     assert found == [
         DirtyTable(db=place.db, table="t", whole=True, dropped=True),
-        DirtyTable(db=other, table="t", whole=True),
+        DirtyTable(db=table.dbName, table=table.tableName, whole=True),
     ]
 
 
@@ -251,10 +226,8 @@ def test_truncated_table_and_partition_have_other_data() -> None:
 def test_changed_partition_keys_make_the_table_dirty_as_a_whole() -> None:
     after = deepcopy(TABLE)
     after.partitionKeys[0].type = "int"
-    objects = {"tableObjBeforeJson": thrift_json(TABLE), "tableObjAfterJson": thrift_json(after)}
-    assert dirty_objects(raw("ALTER_TABLE", objects)) == (
-        DirtyTable(db="db", table="t", whole=True),
-    )
+    whole = DirtyTable(db="db", table="t", whole=True)
+    assert dirty_objects(raw(*_altered(thrift_json(after)))) == (whole,)
 
 
 def test_catalog_in_front_of_a_database_is_left_out() -> None:
@@ -305,41 +278,50 @@ def _with(struct: str, **fields: object) -> str:
     return json.dumps({number: value for number, value in changed.items() if value is not None})
 
 
+def _altered(after: str) -> tuple[str, dict[str, Any]]:
+    return "ALTER_TABLE", {"tableObjBeforeJson": thrift_json(TABLE), "tableObjAfterJson": after}
+
+
+def _added(keys: object) -> tuple[str, dict[str, Any]]:
+    table = _with(thrift_json(TABLE), f8=keys)
+    return "ADD_PARTITION", {"tableObjJson": table, "partitions": [{"ds": "1"}]}
+
+
+def _inserted(values: object) -> tuple[str, dict[str, Any]]:
+    partition = _with(thrift_json(PARTITION), f1=values)
+    return "INSERT", {"tableObjJson": thrift_json(TABLE), "ptnObjJson": partition}
+
+
+def _dropped(keys: tuple[str, ...], values: dict[str, str]) -> tuple[str, dict[str, Any]]:
+    table = make_table("db", "t", location="file:/t", keys=keys)
+    return "DROP_PARTITION", {"tableObjJson": thrift_json(table), "partitions": [values]}
+
+
 @pytest.mark.parametrize(
-    "table",
+    "broken",
     [
-        "no json",
-        "[]",
-        _with(thrift_json(TABLE), f1={"str": ""}),
-        _with(thrift_json(TABLE), f1=None),
-        _with(thrift_json(TABLE), f2="db"),
-        _with(thrift_json(TABLE), f9={"map": ["str", "str", 1, "x"]}),
-        _with(thrift_json(TABLE), f9={"map": "x"}),
-        _with(thrift_json(TABLE), f9="x"),
+        _altered("no json"),
+        _altered("[]"),
+        _altered(_with(thrift_json(TABLE), f1={"str": ""})),
+        _altered(_with(thrift_json(TABLE), f1=None)),
+        _altered(_with(thrift_json(TABLE), f2="db")),
+        _altered(_with(thrift_json(TABLE), f9={"map": ["str", "str", 1, "x"]})),
+        _altered(_with(thrift_json(TABLE), f9={"map": "x"})),
+        _altered(_with(thrift_json(TABLE), f9="x")),
+        _added(None),
+        _added({"lst": ["str", 1, "ds"]}),
+        _added({"lst": ["rec", 2, {}]}),
+        _added({"lst": ["rec", 1, {}]}),
+        _inserted(None),
+        _inserted({"lst": ["str", 2, "1"]}),
+        _inserted({"lst": ["i32", 1, 1]}),
+        _dropped(("ds",), {"ds": "1", "more": "2"}),
+        _dropped(("ds", "h"), {"ds": "1"}),
+        _dropped((), {}),
     ],
 )
-def test_broken_table_degrades(table: str) -> None:
-    body = {"tableObjBeforeJson": thrift_json(TABLE), "tableObjAfterJson": table}
-    (found,) = dirty_objects(raw("ALTER_TABLE", body))
-    assert found == DirtyTable(db="db", table="t", whole=True, data=True, degraded=True)
-
-
-@pytest.mark.parametrize(
-    "keys", [None, {"lst": ["str", 1, "ds"]}, {"lst": ["rec", 2, {}]}, {"lst": ["rec", 1, {}]}]
-)
-def test_broken_partition_keys_degrade(keys: object) -> None:
-    table = _with(thrift_json(TABLE), f8=keys)
-    (found,) = dirty_objects(
-        raw("ADD_PARTITION", {"tableObjJson": table, "partitions": [{"ds": "1"}]})
-    )
-    assert found == DirtyTable(db="db", table="t", whole=True, data=True, degraded=True)
-
-
-@pytest.mark.parametrize("values", [None, {"lst": ["str", 2, "1"]}, {"lst": ["i32", 1, 1]}])
-def test_broken_partition_degrades(values: object) -> None:
-    after = _with(thrift_json(PARTITION), f1=values)
-    body = {"tableObjJson": thrift_json(TABLE), "ptnObjJson": after}
-    (found,) = dirty_objects(raw("INSERT", body))
+def test_broken_object_degrades_to_the_table_as_a_whole(broken: tuple[str, dict[str, Any]]) -> None:
+    (found,) = dirty_objects(raw(*broken))
     assert found == DirtyTable(db="db", table="t", whole=True, data=True, degraded=True)
 
 
@@ -347,18 +329,6 @@ def test_table_without_parameters_is_altered_as_any_other() -> None:
     bare = _with(thrift_json(TABLE), f9=None)
     body = {"tableObjBeforeJson": bare, "tableObjAfterJson": bare}
     assert dirty_objects(raw("ALTER_TABLE", body)) == (DirtyTable(db="db", table="t"),)
-
-
-@pytest.mark.parametrize(
-    ("keys", "values"), [(("ds",), {"ds": "1", "more": "2"}), (("ds", "h"), {"ds": "1"}), ((), {})]
-)
-def test_values_that_do_not_fit_the_keys_degrade_to_the_table(
-    keys: tuple[str, ...], values: dict[str, str]
-) -> None:
-    table = make_table("db", "t", location="file:/t", keys=keys)
-    body = {"tableObjJson": thrift_json(table), "partitions": [values]}
-    (found,) = dirty_objects(raw("DROP_PARTITION", body))
-    assert found == DirtyTable(db="db", table="t", whole=True, data=True, degraded=True)
 
 
 def _bodies() -> list[tuple[str, dict[str, Any]]]:
@@ -448,9 +418,3 @@ def test_message_is_read_by_its_format(how: str) -> None:
 def test_bad_message_is_refused(message: str, how: str) -> None:
     with pytest.raises(WireError, match=r"event 7 \(CREATE_TABLE\)"):
         decode(event_of(7, message=message, how=how))
-
-
-@given(st.text(), st.sampled_from(["json-0.2", "gzip(json-2.0)", "other"]))
-def test_decoding_raises_nothing_but_wire_errors(message: str, how: str) -> None:
-    with suppress(WireError):
-        decode(event_of(1, message=message, how=how))

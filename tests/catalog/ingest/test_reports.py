@@ -111,19 +111,21 @@ def test_table_of_which_nothing_is_held_becomes_a_stub() -> None:
     )
 
 
-def test_history_names_the_partitions() -> None:
+@pytest.mark.parametrize(
+    ("named", "partitions", "objects"),
+    [
+        ("d.t", ("ds=1", "ds=2"), ["d.t/ds=1", "d.t/ds=2"]),
+        ("file:///w/d/t/ds=1", (), ["d.t/ds=1/"]),
+    ],
+)
+def test_history_names_the_partitions_also_of_a_path(
+    named: str, partitions: tuple[str, ...], objects: list[str]
+) -> None:
     stand = Stand()
-    stand.tell(write(1, WRITTEN, "d.t", "ds=1", "ds=2"))
-    (transaction,) = stand.written()
-    assert [row.object for row in transaction.changes] == ["d.t/ds=1", "d.t/ds=2"]
-
-
-def test_path_is_the_table_that_lies_there() -> None:
-    stand = Stand()
-    (verdict,) = stand.tell(write(1, WRITTEN, "file:///w/d/t/ds=1"))
+    (verdict,) = stand.tell(write(1, WRITTEN, named, *partitions))
     (transaction,) = stand.written()
     assert transaction.to_version == verdict.version
-    assert [row.object for row in transaction.changes] == ["d.t/ds=1/"]
+    assert [row.object for row in transaction.changes] == objects
 
 
 @pytest.mark.parametrize("of", ["d.none", "/w/elsewhere"])
@@ -150,25 +152,19 @@ def test_malformed_write_is_told_so_and_the_others_are_done(wrong: Write) -> Non
     assert len(stand.written()) == 1
 
 
-def test_repeated_write_has_one_effect() -> None:
+def test_repeated_write_has_one_effect_also_after_a_restart() -> None:
     """P-REPORT-2."""
     stand = Stand()
     first = stand.tell(write(1))
     assert stand.tell(write(1)) == first
     assert len(stand.written()) == 1
-    stand.tell(write(1), driver=OTHER)
-    assert len(stand.written()) == 1, "another driver's number is another write"
     assert stand.reports.tally.repeated == 1
-
-
-def test_repeated_write_has_one_effect_after_a_restart() -> None:
-    """P-REPORT-2."""
-    stand = Stand()
-    first = stand.tell(write(1))
     fresh, _ = stand.reports.take()
     stand.reports = stand.made(*fresh)
     assert stand.tell(write(1)) == first
-    assert len(stand.written()) == 1
+    assert stand.written() == ()
+    stand.tell(write(1), driver=OTHER)
+    assert len(stand.written()) == 1, "another driver's number is another write"
 
 
 def test_settled_writes_are_forgotten_here_and_in_the_store() -> None:
@@ -205,26 +201,21 @@ def test_intent_changes_nothing_until_it_is_written() -> None:
     assert (noted.open, done.open, done.number) == (True, False, 1)
 
 
-def test_intent_that_came_late_opens_nothing() -> None:
+@pytest.mark.parametrize(
+    ("states", "written"),
+    [
+        ((WRITTEN, INTENT), 1),  # an intent that came late opens nothing
+        ((INTENT, ABANDONED), 0),
+        ((INTENT, FAILED), 1),  # some of it may be there
+    ],
+)
+def test_intent_that_has_ended_is_over(states: tuple[int, ...], written: int) -> None:
     stand = Stand()
-    stand.tell(write(1))
-    stand.tell(write(1, INTENT))
+    for state in states:
+        stand.tell(write(1, state))
     assert stand.reports.intents == 0
-
-
-def test_abandoned_intent_changes_nothing() -> None:
-    stand = Stand()
-    stand.tell(write(1, INTENT))
-    stand.tell(write(1, ABANDONED))
     stand.lapse(LEASE_S)
-    assert stand.written() == ()
-    assert stand.reports.intents == 0
-
-
-def test_failed_write_counts_as_one() -> None:
-    stand = Stand()
-    stand.tell(write(1, INTENT), write(1, FAILED))
-    assert len(stand.written()) == 1
+    assert len(stand.written()) == written
 
 
 def test_intent_of_a_silent_driver_is_taken_for_written_once() -> None:

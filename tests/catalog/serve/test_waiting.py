@@ -30,17 +30,6 @@ def ids(*found: Pending[str, int] | tuple[Pending[str, int], ...]) -> list[tuple
     return [(one.peer, one.request) for some in found for one in some]
 
 
-def test_requests_for_a_key_are_taken_together_and_once() -> None:
-    machine = pending()
-    add(machine, b"a", 1)
-    add(machine, b"b", 1)
-    machine.add(b"a", 2, key="u", value=0, now=NOW)
-    assert machine.awaited() == ("t", "u")
-    assert ids(machine.take("t")) == [(b"a", 1), (b"b", 1)]
-    assert machine.take("t") == ()
-    assert machine.awaited() == ("u",)
-
-
 def test_repeated_request_keeps_its_time_limit_and_gets_the_new_value() -> None:
     """P-PULL-4: sent again under the same id, a pull begins anew."""
     machine = pending()
@@ -331,13 +320,6 @@ def test_later_polls_make_no_request_wait_longer() -> None:
     waits.on_polled(5, seq=7)
     waits.on_polled(6, seq=8)
     assert published(waits, 8) == [A]
-
-
-def test_next_poll_stands_in_for_one_that_failed() -> None:
-    waits = EventWaits[None]()
-    await_event(waits)
-    waits.on_polled(6, seq=2)
-    assert published(waits) == [A]
 
 
 def test_repeated_request_is_taken_once() -> None:
