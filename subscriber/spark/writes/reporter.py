@@ -280,3 +280,4 @@ class Reporter:
             if delay and not before:
                 log.warning("writes are reported later: reason=%s", delay)
             self._stopping.wait(IDLE_S)
+        self._listener.stop()  # a slow check may have begun to listen after ``stop`` timed out
