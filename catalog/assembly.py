@@ -3,6 +3,8 @@
 import random
 import secrets
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from ..topics.errors import ConfigError, StoreError, WireError
@@ -14,6 +16,7 @@ from .core import Catalog
 from .ingest.event_window import EventWindow, unpack_state
 from .ingest.read_threads import ReadThreads
 from .metastore.hms import Hms
+from .metastore.port import Metastore
 from .publish.modes import Policy, unpack_policy
 from .publish.publisher import PublishedState, Publisher
 from .storage.store import Store
@@ -23,8 +26,12 @@ REMEDY = "remove the state folder and start anew"
 HMS_TIMEOUT_S = 60.0  # a read of 1,000 partitions takes 0.2 s; a call that hangs must end
 
 
-def build(config: CatalogdConfig, *, name: str) -> tuple[Catalogd, str]:
+def build(
+    config: CatalogdConfig, *, name: str, open_metastore: Callable[[], Metastore] | None = None
+) -> tuple[Catalogd, str]:
     """Return a catalogd that is ready to ``run``, and the address of its service.
+
+    ``open_metastore`` opens a connection to the metastore; None: to that of ``config``.
 
     Raises:
         ConfigError: a metastore URI is malformed.
@@ -43,7 +50,9 @@ def build(config: CatalogdConfig, *, name: str) -> tuple[Catalogd, str]:
     try:
         host, port = config.catalog_service_host, config.catalog_service_port
         address = link.bind_router(SERVICE, f"tcp://{host}:{port}")
-        return _assemble(config, store, link, address=address, name=name), address
+        opened = open_metastore or partial(Hms, config.hive_metastore_uris, timeout_s=HMS_TIMEOUT_S)
+        daemon = _assemble(config, store, link, address=address, name=name, open_metastore=opened)
+        return daemon, address
     except BaseException:
         link.close()
         store.close()
@@ -51,7 +60,13 @@ def build(config: CatalogdConfig, *, name: str) -> tuple[Catalogd, str]:
 
 
 def _assemble(
-    config: CatalogdConfig, store: Store, link: Link, *, address: str, name: str
+    config: CatalogdConfig,
+    store: Store,
+    link: Link,
+    *,
+    address: str,
+    name: str,
+    open_metastore: Callable[[], Metastore],
 ) -> Catalogd:
     topics = load_topics(store, topic_ids(config.num_topics))
     policy = _policy(store)
@@ -86,7 +101,7 @@ def _assemble(
         published=published,
         hubs=hubs,
         make_read_threads=lambda deliver: ReadThreads(
-            lambda: Hms(config.hive_metastore_uris, timeout_s=HMS_TIMEOUT_S),
+            open_metastore,
             threads=config.num_metadata_loading_threads,
             deliver=deliver,
         ),

@@ -50,7 +50,8 @@ class Shop(FakeMetastore):
         """Give partitions of the table ``name`` other parameters."""
         table = self._table(name)
         new = list(self._partitions_of(name, partitions))
-        self.alter_partitions(table.dbName, table.tableName, new)
+        with self._lock:  # for it is one transaction
+            self.alter_partitions(table.dbName, table.tableName, new)
 
     def remove(self, name: str, partition: str) -> None:
         """Drop one partition of the table ``name``."""

@@ -1,110 +1,112 @@
-"""A reading is of one moment, and says at its end whether that moment is still the newest."""
+"""A read view is of one moment, and says at its end whether that moment is still the newest."""
 
-from collections.abc import Callable
-from math import inf
+import copy
+import json
+import pickle
 
 import pytest
 
-from topicast.subscriber.client.read_view import (
-    TABLES_MAX,
-    ReadView,
-    VersionedTable,
-    names_of,
-    open_read_view,
-)
-from topicast.subscriber.store.table_snapshot import snapshot_of
-from topicast.tests.subscriber.desk import validated
-from topicast.tests.subscriber.source import shop
-from topicast.topics.errors import NotReady, StaleMetadata, UsageError
-from topicast.topics.objects.names import table_key
-from topicast.topics.objects.versions import Version
-from topicast.topics.wire.messages import Claimed, Validate
+from topicast.subscriber import Subscriber, Version
+from topicast.subscriber.client.read_view import TABLES_MAX, names_of
+from topicast.subscriber.protocol.versions import claims_of
+from topicast.tests.cluster.catalogd import EPOCH_0
+from topicast.tests.cluster.shopping import Shopping
+from topicast.tests.cluster.store import SimStore
+from topicast.topics.errors import NoSuchObject, NotReady, StaleMetadata, UsageError
+from topicast.topics.objects.versions import epoch_of
+from topicast.topics.wire.messages import Pull, Validate
+
+ORDERS, ITEMS, SALES = ("shop", "orders"), ("shop", "items"), ("shop", "sales")
 
 
-class Source:
-    """Reads and validates as catalogd would; ``meanwhile`` holds what happens after each read."""
-
-    def __init__(self) -> None:
-        self.catalog = shop()
-        self.meanwhile: list[Callable[[], object]] = []
-        self.read: list[str] = []
-
-    def pinned(self, name: tuple[str, str]) -> VersionedTable:
-        self.read.append(name[1])
-        topic = self.catalog.topics[self.catalog.topic(*name)]
-        content = snapshot_of(topic.rows(table_key(*name)), version=topic.version)
-        found = VersionedTable(content, Version(topic.version, self.catalog.epoch))
-        if self.meanwhile:
-            self.meanwhile.pop(0)()
-        return found
-
-    def validate(self, epoch: int, claims: tuple[Claimed, ...]) -> dict[int, int]:
-        return dict(validated(self.catalog, Validate(request=1, epoch=epoch, claims=claims)).stale)
-
-    def pin(self, *names: str, give_up_at: float = inf) -> ReadView:
-        return open_read_view(
-            names_of(names),
-            self.pinned,
-            validate=self.validate,
-            give_up_at=give_up_at,
-        )
+def at_level(level: str) -> Shopping:
+    shopping = Shopping()
+    shopping.join("shop.items", "shop.orders", "shop.sales", level=level)
+    return shopping
 
 
-def columns(snapshot: ReadView, name: str) -> list[str]:
-    return [column.name for column in snapshot.table(name).columns]
+@pytest.mark.parametrize("level", ["full", "minimal", "none"])
+def test_tables_stay_as_they_were_and_confirm_names_those_that_have_changed(level: str) -> None:
+    shopping = at_level(level)
+
+    def plan(catalog: Subscriber) -> None:
+        with catalog.read_view("shop.sales", "Shop.Orders") as view:
+            assert len(view.partitions("shop.sales", "ds < '010'")) == 10
+            view.confirm()
+            shopping.shop.change("shop.sales", {"ds=000": {"n": "x"}})
+            catalog.sync()
+            assert view.partitions("shop.sales", "ds = '000'")[0].parameters["n"] == "0"
+            with pytest.raises(StaleMetadata, match=r"shop\.sales$") as raised:
+                view.confirm()
+            assert raised.value.retriable
+            with pytest.raises(UsageError, match=r"shop\.items is not among"):
+                view.table("shop.items")
+        with catalog.read_view("shop.sales", "shop.orders") as again:
+            assert again.partitions("shop.sales", "ds = '000'")[0].parameters["n"] == "x"
+            shopping.shop.reshape("shop.orders", ("id", "more"))
+            catalog.sync()
+            assert [column.name for column in again.table("shop.orders").columns] == ["id"]
+            with pytest.raises(StaleMetadata, match=r"shop\.orders$"):
+                again.confirm()
+        with pytest.raises(NoSuchObject):
+            catalog.read_view("shop.none")
+
+    shopping.call(plan)
 
 
-def test_tables_stay_as_they_were_and_confirm_says_which_have_changed() -> None:
-    source = Source()
-    with source.pin("shop.orders", "Shop.Sales") as snapshot:
-        snapshot.confirm()
-        assert len(snapshot.partitions("shop.sales", "ds < '003'")) == 3
-        source.catalog.put_table("shop", "orders", columns=("id", "more"))
-        assert columns(snapshot, "shop.orders") == ["id"]
-        with pytest.raises(StaleMetadata, match=r"shop\.orders$") as raised:
-            snapshot.confirm()
-        assert raised.value.retriable
-    assert columns(source.pin("shop.orders"), "shop.orders") == ["id", "more"]
+def test_only_the_table_that_changed_while_it_was_read_is_read_again() -> None:
+    shopping = at_level("none")
+    shopping.hold("reader-0", "catalogd", Validate, count=1)
+    found: list[list[str]] = []
+
+    def plan(catalog: Subscriber) -> None:
+        with catalog.read_view("shop.orders", "shop.items") as view:
+            view.confirm()
+            found.append([column.name for column in view.table("shop.orders").columns])
+
+    shopping.begin(plan)
+    shopping.pass_time(0.2)
+    shopping.shop.reshape("shop.orders", ("new",))
+    shopping.settle()
+    shopping.release()
+    shopping.settle()
+    assert found == [["new"]]
+    assert [pull.table for pull in shopping.messages(Pull)] == ["orders", "items", "orders"]
 
 
-def test_changed_partition_is_a_change_of_its_table() -> None:
-    source = Source()
-    snapshot = source.pin("shop.sales")
-    source.catalog.put_partitions("shop", "sales", {"ds=003": {"n": "other"}})
-    with pytest.raises(StaleMetadata):
-        snapshot.confirm()
+def test_tables_read_before_a_new_epoch_are_read_again() -> None:
+    shopping = at_level("full")
+    shopping.hold("reader-0", "catalogd", Validate, count=1)
+    epochs: list[int] = []
+
+    def plan(catalog: Subscriber) -> None:
+        with catalog.read_view("shop.orders", "shop.items") as view:
+            view.confirm()
+            epochs.append(epoch_of(view.table("shop.items").version))
+
+    shopping.begin(plan)
+    shopping.cluster.catalogd.mint(shopping.cluster.catalogd.store.epoch)
+    shopping.settle()
+    shopping.release()
+    shopping.pass_time(3)
+    assert epochs == [shopping.cluster.catalogd.store.epoch]
 
 
-def test_only_what_changed_while_it_was_read_is_read_again() -> None:
-    source = Source()
-    source.meanwhile = [lambda: source.catalog.put_table("shop", "orders", columns=("new",))]
-    snapshot = source.pin("shop.orders", "shop.items")
-    assert source.read == ["orders", "items", "orders"]
-    assert columns(snapshot, "shop.orders") == ["new"]
-    snapshot.confirm()
+def test_table_that_changes_faster_than_it_is_read_fails() -> None:
+    shopping = at_level("full")
+    shopping.hold("reader-0", "catalogd", Validate, count=1)
+    errors: list[NotReady] = []
 
+    def plan(catalog: Subscriber) -> None:
+        with pytest.raises(NotReady, match=r"shop\.orders changes faster") as raised:
+            catalog.read_view("shop.orders", timeout_s=0.0)
+        errors.append(raised.value)
 
-def test_what_was_read_before_a_new_epoch_is_read_again() -> None:
-    source = Source()
-
-    def restart() -> None:
-        source.catalog.epoch += 1
-
-    source.meanwhile = [restart]
-    source.pin("shop.orders", "shop.items").confirm()
-    assert source.read == ["orders", "items", "orders"]
-
-
-def test_table_that_changes_faster_than_it_is_read_is_given_up() -> None:
-    source = Source()
-    source.meanwhile = [lambda: source.catalog.put_table("shop", "orders", columns=("new",))]
-    with pytest.raises(NotReady, match=r"shop\.orders"):
-        source.pin("shop.orders", give_up_at=0.0)
-
-
-def test_only_named_tables_are_read_from_it() -> None:
-    with pytest.raises(UsageError, match=r"shop\.items is not among"):
-        Source().pin("shop.orders").table("shop.items")
+    shopping.begin(plan)
+    shopping.shop.reshape("shop.orders", ("new",))
+    shopping.settle()
+    shopping.release()
+    assert errors
 
 
 def test_names_are_taken_once_and_bounded() -> None:
@@ -112,3 +114,97 @@ def test_names_are_taken_once_and_bounded() -> None:
     for wrong in ([], ["orders"], [f"a.t{number}" for number in range(TABLES_MAX + 1)]):
         with pytest.raises(UsageError):
             names_of(wrong)
+
+
+def test_many_tables_are_validated_at_once() -> None:
+    shopping = Shopping()
+    names = shopping.call(lambda catalog: catalog.tables("shop"))
+    known = [(f"shop.{name}", shopping.table(f"shop.{name}").version) for name in names]
+    assert shopping.call(lambda catalog: catalog.validate(known)) == {}
+    assert shopping.call(lambda catalog: catalog.validate([])) == {}
+    assert len(shopping.messages(Validate)) == 1
+    shopping.shop.reshape("shop.orders", ("id", "more"))
+    shopping.shop.drop("shop.stock")
+    shopping.settle()
+    stale = shopping.call(lambda catalog: catalog.validate([*known, ("shop.none", 1)]))
+    now = shopping.table("shop.orders").version
+    assert stale == {"shop.orders": now, "shop.stock": 0, "shop.none": 0}
+    with pytest.raises(UsageError):
+        shopping.call(lambda catalog: catalog.validate([("orders", 1)]))
+
+
+def test_version_is_a_number_and_keeps_its_epoch_in_another_process() -> None:
+    version = Version(42, 7)
+    for same in (version, copy.copy(version), copy.deepcopy(version)):
+        assert (same, epoch_of(same)) == (42, 7)
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        came = pickle.loads(pickle.dumps(version, protocol))
+        assert (came, epoch_of(came)) == (42, 7)
+    assert f"{version} {version + 1} {json.dumps(version)}" == "42 43 42"
+    assert epoch_of(42) == epoch_of(version + 1) == 0
+    shopping = Shopping()
+    table = pickle.loads(pickle.dumps(shopping.table("shop.orders")))
+    assert table.version.epoch == shopping.cluster.catalogd.store.epoch
+
+
+def test_claims_are_of_the_newest_epoch_and_others_are_of_version_0() -> None:
+    """P-VALID-1."""
+    known = ((ORDERS, Version(5, 7)), (ITEMS, Version(9, 6)), (SALES, 3))
+    epoch, claims = claims_of(known, whole=True)
+    assert epoch == 7
+    assert [(one.db, one.table) for one in claims] == [ORDERS, ITEMS, SALES]
+    assert [one.version for one in claims] == [5, 0, 0]
+    assert all(type(one.version) is int and one.whole for one in claims)
+    assert claims_of((), whole=False) == (0, ())
+
+
+def lose_the_store(shopping: Shopping) -> None:
+    """Begin anew, and get further than before in the topic of shop.items, but not with that."""
+    catalogd = shopping.cluster.catalogd
+    catalogd.crash()
+    catalogd.restore(SimStore.of(shopping.num_topics, epoch=EPOCH_0 + 1))
+    catalogd.revive()
+    shopping.pass_time(3)
+    mate = next(
+        name
+        for name in (f"shop.mate{number}" for number in range(100))
+        if shopping.topic(name) == shopping.topic("shop.items")
+    )
+    shopping.shop.create(mate)
+    for number in range(20):
+        shopping.shop.reshape(mate, (f"c{number}",))
+        shopping.settle()
+
+
+@pytest.mark.parametrize("level", ["full", "minimal", "none"])
+def test_version_of_a_store_that_was_lost_is_stale_whatever_its_number(level: str) -> None:
+    """P-VALID-1, P-VALID-2."""
+    shopping = at_level(level)
+    for number in range(9):
+        shopping.shop.reshape("shop.items", (f"c{number}",))
+        shopping.settle()
+    old = shopping.table("shop.items").version
+    assert shopping.call(lambda catalog: catalog.validate([("shop.items", old)])) == {}
+
+    def plan(catalog: Subscriber) -> None:
+        with catalog.read_view("shop.items", "shop.sales") as view:
+            view.confirm()
+            worker.halt()
+            with pytest.raises(StaleMetadata):
+                view.confirm()
+
+    worker = shopping.begin(plan)
+    shopping.settle()
+    lose_the_store(shopping)
+    new = shopping.table("shop.items").version
+    topics = shopping.cluster.catalogd.published.topics
+    assert new < old < topics[shopping.topic("shop.items")].version
+    stale = shopping.call(lambda catalog: catalog.validate([("shop.items", old)]))
+    assert stale == {"shop.items": new}
+    assert stale["shop.items"].epoch == new.epoch == old.epoch + 1
+    assert shopping.call(lambda catalog: catalog.validate(stale.items())) == {}
+    number = shopping.call(lambda catalog: catalog.validate([("shop.items", int(new))]))
+    assert number == {"shop.items": new}
+    worker.go()
+    shopping.settle()
+    assert not worker.alive

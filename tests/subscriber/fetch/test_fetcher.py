@@ -1,3 +1,5 @@
+"""Pulls of one subscriber: their limits, pages, refusals, and the fence against stale replies."""
+
 from dataclasses import replace
 from itertools import count
 from math import inf
@@ -9,285 +11,304 @@ from topicast.subscriber.fetch.fence import InvalidationFence
 from topicast.subscriber.fetch.fetcher import (
     PULLS_MAX,
     WAITING_MAX,
+    Base,
     Fetch,
     Fetcher,
+    Result,
     TableRequest,
+    Whole,
 )
 from topicast.subscriber.protocol.effects import Effects, Send
 from topicast.subscriber.store.table_snapshot import NO_SELECTIONS, TableSnapshot, snapshot_of
-from topicast.tests.subscriber.desk import pulled
-from topicast.tests.subscriber.source import Catalog, shop
+from topicast.tests.cluster.service import CatalogService
 from topicast.topics.errors import NotReady, OverBudget
-from topicast.topics.objects.listing import decode_listing
+from topicast.topics.objects.blocks import decode_block
+from topicast.topics.objects.listing import decode_listing, encode_listing
 from topicast.topics.objects.names import table_key
-from topicast.topics.objects.selector import ALL, TABLE_ONLY, by_names
+from topicast.topics.objects.selector import ALL, TABLE_ONLY, Selector, by_names
 from topicast.topics.requests import RETRY_S
-from topicast.topics.wire.messages import Cancel, Pull, Refused
+from topicast.topics.wire.messages import Cancel, Pull, Pulled, Refused
 
 
-def _pulls() -> Fetcher:
-    return Fetcher(
-        count(1).__next__, base=lambda _db, _table: (0, 0, None, ()), fence=InvalidationFence()
-    )
+def nothing_held(_db: str, _table: str) -> tuple[int, int, None, tuple[()]]:
+    return 0, 0, None, ()
 
 
-def _fetch(table: str = "orders", *, bytes_max: float = inf) -> Fetch:
+def fetcher(base: Base = nothing_held, *, name: str = "") -> Fetcher:
+    return Fetcher(count(1).__next__, base=base, fence=InvalidationFence(), name=name)
+
+
+def fetch(table: str = "orders", *, bytes_max: float = inf) -> Fetch:
     return Fetch(TableRequest("shop", table, TABLE_ONLY), bytes_max=bytes_max)
 
 
-def _sent(effects: Effects, kind: type = Pull) -> list[Pull]:
-    found = [one.message for one in effects if isinstance(one, Send)]
-    return [message for message in found if isinstance(message, kind)]  # type: ignore[misc]  # by kind
+def sales(selector: Selector = ALL, *, names_only: bool = False) -> Fetch:
+    return Fetch(TableRequest("shop", "sales", selector, names_only=names_only))
 
 
-def _reply(machine: Fetcher, pull: Pull) -> Effects:
-    whole, effects = machine.part(pulled(shop(), pull), now=0.0)
-    assert whole is not None
-    return effects + machine.answer(pull.request, whole.result, now=0.0)
+def cancels(effects: Effects) -> list[Cancel]:
+    return [e.message for e in effects if isinstance(e, Send) and isinstance(e.message, Cancel)]
 
 
-def test_no_more_pulls_run_than_catalogd_gives_streams_and_the_rest_follow() -> None:
-    machine = _pulls()
-    fetches = [_fetch(f"t{number}") for number in range(PULLS_MAX + 2)]
+def sent(effects: Effects) -> list[Pull]:
+    return [e.message for e in effects if isinstance(e, Send) and isinstance(e.message, Pull)]
+
+
+def whole(taken: tuple[Whole | None, Effects]) -> Result:
+    """Return the result of a reply that is complete."""
+    assert taken[0] is not None
+    return taken[0].result
+
+
+def snapshot(taken: tuple[Whole | None, Effects]) -> TableSnapshot:
+    found = whole(taken)
+    assert isinstance(found, TableSnapshot)
+    return found
+
+
+@pytest.fixture(scope="module")
+def service() -> CatalogService:
+    """A catalogd whose shop these tests leave as it is."""
+    return CatalogService()
+
+
+def answer(machine: Fetcher, pull: Pull, reply: Pulled) -> Effects:
+    result, effects = machine.part(reply, now=0.0)
+    assert result is not None
+    return effects + machine.answer(pull.request, result.result, now=0.0)
+
+
+def test_running_pulls_are_bounded_and_the_others_follow(service: CatalogService) -> None:
+    machine = fetcher()
+    fetches = [fetch(f"t{number}") for number in range(PULLS_MAX + 2)]
     first = []
-    for fetch in fetches:
-        first += _sent(machine.begin(fetch, now=0.0))
+    for one in fetches:
+        first += sent(machine.begin(one, now=0.0))
         machine.check()
     assert len(first) == PULLS_MAX
-    effects = _reply(machine, first[0])
-    assert [fetch.outcome is not None for fetch in fetches] == [True] + [False] * (PULLS_MAX + 1)
-    assert [pull.table for pull in _sent(effects)] == [f"t{PULLS_MAX}"]
+    effects = answer(machine, first[0], service.pulled(first[0]))
+    assert [one.outcome is not None for one in fetches] == [True] + [False] * (PULLS_MAX + 1)
+    assert [pull.table for pull in sent(effects)] == [f"t{PULLS_MAX}"]
     machine.check()
 
 
 def test_fetches_that_wait_are_bounded_and_the_next_one_fails() -> None:
-    machine = _pulls()
+    machine = fetcher()
     for number in range(PULLS_MAX + WAITING_MAX):
-        machine.begin(_fetch(f"t{number}"), now=0.0)
-    failed = _fetch("one more")
+        machine.begin(fetch(f"t{number}"), now=0.0)
+    failed = fetch("one_more")
     assert machine.begin(failed, now=0.0) == ()
     assert isinstance(failed.outcome, NotReady)
     machine.check()
 
 
-def test_caller_that_gives_up_leaves_the_pull_to_those_that_wait_on() -> None:
-    machine = _pulls()
-    first, second = _fetch(), _fetch()
-    (pull,) = _sent(machine.begin(first, now=0.0))
+def test_caller_that_gives_up_leaves_the_pull_to_the_others(service: CatalogService) -> None:
+    machine = fetcher()
+    first, second = fetch(), fetch()
+    (pull,) = sent(machine.begin(first, now=0.0))
     assert machine.begin(second, now=0.0) == ()
     assert machine.detach(first, now=2.0) == ()
-    _reply(machine, pull)
+    answer(machine, pull, service.pulled(pull))
     assert (first.outcome, second.outcome is None) == (None, False)
     assert machine.deadline is None
     assert machine.detach(second, now=2.0) == (), "it has ended"
 
 
 def test_pull_without_a_caller_is_cancelled_and_the_next_begins() -> None:
-    machine = _pulls()
-    fetches = [_fetch(f"t{number}") for number in range(PULLS_MAX + 2)]
-    (pull,) = _sent(machine.begin(fetches[0], now=0.0))
-    for fetch in fetches[1:]:
-        machine.begin(fetch, now=0.0)
+    machine = fetcher()
+    fetches = [fetch(f"t{number}") for number in range(PULLS_MAX + 2)]
+    (pull,) = sent(machine.begin(fetches[0], now=0.0))
+    for one in fetches[1:]:
+        machine.begin(one, now=0.0)
     assert machine.detach(fetches[PULLS_MAX], now=0.5) == (), "it was queued"
     effects = machine.detach(fetches[0], now=0.5)
-    assert _sent(effects, Cancel) == [Cancel(stream=pull.request)]
-    assert [one.table for one in _sent(effects)] == [f"t{PULLS_MAX + 1}"]
+    assert cancels(effects) == [Cancel(stream=pull.request)]
+    assert [one.table for one in sent(effects)] == [f"t{PULLS_MAX + 1}"]
     machine.check()
 
 
-def test_reply_nobody_waits_for_is_cancelled_unless_it_has_ended() -> None:
-    machine = _pulls()
-    reply = pulled(shop(), Pull(request=7, db="shop", table="orders", selector=0, credit=1))
+def test_reply_without_a_pull_is_cancelled_unless_it_has_ended(service: CatalogService) -> None:
+    machine = fetcher()
+    reply = service.pulled(Pull(request=7, db="shop", table="orders", selector=0, credit=1 << 20))
     assert machine.part(reply, now=0.0) == (None, ())
     none, effects = machine.part(replace(reply, last=False), now=0.0)
     assert none is None
-    assert len(_sent(effects, Cancel)) == 1
+    assert len(cancels(effects)) == 1
 
 
-def test_repeated_reply_begins_anew() -> None:
-    machine = _pulls()
-    (pull,) = _sent(machine.begin(_fetch(), now=0.0))
-    reply = pulled(shop(), pull)
+def test_repeated_reply_begins_anew(service: CatalogService) -> None:
+    machine = fetcher()
+    (pull,) = sent(machine.begin(fetch(), now=0.0))
+    reply = service.pulled(pull)
     machine.part(replace(reply, last=False), now=0.0)
-    whole, _ = machine.part(reply, now=0.0)
-    assert whole is not None
-    assert isinstance(whole.result, TableSnapshot)
-    assert len(whole.result) == len(reply.entries)
+    assert len(snapshot(machine.part(reply, now=0.0))) == len(reply.entries)
     assert pulls.STALE_AGAIN_S < 1
 
 
-def test_reply_of_another_epoch_than_what_is_held_is_pulled_again_with_nothing_held() -> None:
-    source = shop()
+def test_reply_of_another_epoch_than_what_is_held_is_pulled_again_with_nothing_held(
+    service: CatalogService,
+) -> None:
     key = table_key("shop", "orders")
-    rows = source.topics[source.topic("shop", "orders")].rows(key)
-    held = snapshot_of(rows, selections=NO_SELECTIONS)
-    bases = [(0, source.epoch - 1, held, ()), (0, source.epoch, None, ())]
-    machine = Fetcher(
-        count(1).__next__, base=lambda _db, _table: bases.pop(0), fence=InvalidationFence()
-    )
-    (pull,) = _sent(machine.begin(_fetch(), now=0.0))
+    held = snapshot_of(service.rows("shop.orders"), selections=NO_SELECTIONS)
+    bases = [(0, service.epoch - 1, held, ()), (0, service.epoch, None, ())]
+    machine = fetcher(lambda _db, _table: bases.pop(0))
+    (pull,) = sent(machine.begin(fetch(), now=0.0))
     assert key in dict(pull.held)
-    assert machine.part(pulled(source, pull), now=0.0) == (None, ())  # equal versions, other tables
-    (pull,) = _sent(machine.due(1.0))
+    assert machine.part(service.pulled(pull), now=0.0) == (None, ())  # equal versions, other tables
+    (pull,) = sent(machine.due(1.0))
     assert pull.held == ()
-    whole, _ = machine.part(pulled(source, pull), now=1.0)
-    assert whole is not None
-    assert whole.result.entry(key) is not None
+    assert snapshot(machine.part(service.pulled(pull), now=1.0)).entry(key) is not None
 
 
-SALES = TableRequest("shop", "sales", ALL)
-
-
-def _begin(machine: Fetcher, **selected: object) -> Pull:
-    fetch = Fetch(SALES._replace(**selected))
-    (pull,) = _sent(machine.begin(fetch, now=0.0))
-    return pull
-
-
-def _page(machine: Fetcher, source: Catalog, pull: Pull) -> Pull:
-    """Answer ``pull`` in pages of a block or two; return the pull of the next page."""
-    whole, effects = machine.part(pulled(source, replace(pull, bytes_max=1)), now=0.0)
+def next_page(machine: Fetcher, service: CatalogService, pull: Pull) -> Pull:
+    """Answer ``pull`` with a page of a block; return the pull of the next page."""
+    result, effects = machine.part(service.pulled(replace(pull, bytes_max=1)), now=0.0)
     machine.check()
-    assert whole is None
-    (more,) = _sent(effects)
+    assert result is None
+    (more,) = sent(effects)
     return more
 
 
-def test_answer_that_ends_with_a_cursor_is_continued_on_condition() -> None:
+def test_answer_that_ends_with_a_cursor_is_continued_on_condition(service: CatalogService) -> None:
     """P-PULL-11."""
-    machine, source = _pulls(), shop()
-    first = _begin(machine)
-    second = _page(machine, source, first)
-    topic = source.topics[source.topic("shop", "sales")]
+    machine = fetcher()
+    (first,) = sent(machine.begin(sales(), now=0.0))
+    second = next_page(machine, service, first)
     assert second.request != first.request
     assert second.after > first.after == b""
-    assert (second.epoch, second.version) == (source.epoch, topic.version)
-    whole, _ = machine.part(pulled(source, second), now=0.0)
-    assert whole is not None
-    assert isinstance(whole.result, TableSnapshot)
-    assert len(whole.result) == len(topic.rows(table_key("shop", "sales")))
-    late = pulled(source, replace(first, bytes_max=1))
+    assert (second.epoch, second.version) == (service.epoch, service.topic("shop.sales").version)
+    found = snapshot(machine.part(service.pulled(second), now=0.0))
+    assert len(found) == len(service.rows("shop.sales"))
+    late = service.pulled(replace(first, bytes_max=1))
     assert machine.part(late, now=0.0) == (None, ()), "a page that comes twice"
 
 
-def test_pages_of_a_table_that_moved_are_pulled_anew() -> None:
+def test_pages_of_a_table_that_changed_are_pulled_anew() -> None:
     """P-PULL-11: nothing of a page before is combined with what came later."""
-    machine, source = _pulls(), shop()
-    second = _page(machine, source, _begin(machine))
-    source.put_partitions("shop", "sales", {"ds=000": {"n": "new"}})
-    assert machine.part(pulled(source, second), now=0.0) == (None, ())
-    (again,) = _sent(machine.due(1.0))
+    machine, service = fetcher(), CatalogService()
+    second = next_page(machine, service, sent(machine.begin(sales(), now=0.0))[0])
+    service.shop.change("shop.sales", {"ds=000": {"n": "new"}})
+    service.settle()
+    assert machine.part(service.pulled(second), now=0.0) == (None, ())
+    (again,) = sent(machine.due(1.0))
     assert (again.after, again.version) == (b"", 0)
-    whole, _ = machine.part(pulled(source, again), now=1.0)
-    assert whole is not None
+    whole(machine.part(service.pulled(again), now=1.0))
     assert machine.stale_rejected == 1
 
 
-def test_page_that_is_answered_twice_counts_once() -> None:
-    machine, source = _pulls(), shop()
-    second = _page(machine, source, _begin(machine, names_only=True))
-    reply = pulled(source, second)
+def test_page_that_is_answered_twice_counts_once(service: CatalogService) -> None:
+    machine = fetcher()
+    (first,) = sent(machine.begin(sales(names_only=True), now=0.0))
+    _, block, following, *_ = sorted(service.rows("shop.sales"), key=lambda row: row.key)
+    names = decode_block(block.value or b"", block.version).names
+    page = replace(service.pulled(first), names=encode_listing(names), cursor=following.key)
+    (second,) = sent(machine.part(page, now=0.0)[1])
+    reply = service.pulled(second)
     machine.part(replace(reply, last=False), now=0.0)
-    whole, _ = machine.part(reply, now=0.0)
-    assert whole is not None
-    listings = whole.result
+    listings = whole(machine.part(reply, now=0.0))
     assert not isinstance(listings, TableSnapshot)
-    names = [name for listing in listings for name in decode_listing(listing)]
-    assert names == [f"ds={number:03d}" for number in range(100)]
+    found = [name for listing in listings for name in decode_listing(listing)]
+    assert found == [f"ds={number:03d}" for number in range(100)]
 
 
-def test_names_alone_are_asked_for_without_what_is_held() -> None:
-    source = shop()
-    rows = source.topics[source.topic("shop", "sales")].rows(table_key("shop", "sales"))
-    held = snapshot_of(rows[:2], selections=NO_SELECTIONS)
-    machine = Fetcher(
-        count(1).__next__,
-        base=lambda _db, _table: (0, source.epoch, held, ()),
-        fence=InvalidationFence(),
-    )
-    assert _begin(machine, names_only=True).held == ()
-    assert _begin(machine).held
+def test_names_alone_are_requested_without_what_is_held(service: CatalogService) -> None:
+    held = snapshot_of(service.rows("shop.sales")[:2], selections=NO_SELECTIONS)
+    machine = fetcher(lambda _db, _table: (0, service.epoch, held, ()))
+    assert sent(machine.begin(sales(names_only=True), now=0.0))[0].held == ()
+    assert sent(machine.begin(sales(), now=0.0))[0].held
 
 
-def test_named_partitions_are_remembered_as_held() -> None:
-    machine, source = _pulls(), shop()
-    pull = _begin(machine, selector=by_names(("ds=001", "ds=000")))
-    whole, _ = machine.part(pulled(source, pull), now=0.0)
-    assert whole is not None
-    assert isinstance(whole.result, TableSnapshot)
-    assert set(whole.result.selections or ()) == {by_names(("ds=000", "ds=001"))}
+def test_named_partitions_are_remembered_as_held(service: CatalogService) -> None:
+    machine = fetcher()
+
+    def selections(names: tuple[str, ...]) -> set[Selector]:
+        (pull,) = sent(machine.begin(sales(by_names(names)), now=0.0))
+        return set(snapshot(machine.part(service.pulled(pull), now=0.0)).selections or ())
+
+    assert selections(("ds=001", "ds=000")) == {by_names(("ds=000", "ds=001"))}
     long = tuple(f"ds={number:05d}" for number in range(pulls.SELECTION_LENGTH_MAX // 8))
-    whole, _ = machine.part(pulled(source, _begin(machine, selector=by_names(long))), now=0.0)
-    assert whole is not None
-    assert isinstance(whole.result, TableSnapshot)
-    assert set(whole.result.selections or ()) == set(), "too long to remember"
+    assert selections(long) == set(), "too long to remember"
 
 
-def test_pull_whose_parts_still_come_is_not_asked_for_again() -> None:
-    machine, source = _pulls(), shop()
-    pull = _begin(machine)
-    reply = pulled(source, pull)
+def test_pull_is_not_repeated_while_its_parts_still_come(service: CatalogService) -> None:
+    machine = fetcher()
+    (pull,) = sent(machine.begin(sales(), now=0.0))
+    reply = service.pulled(pull)
     for tenth in range(30):
         part = replace(reply, last=False, sequence=tenth)
         _, effects = machine.part(part, now=tenth / 10)
-        assert _sent(effects + machine.due(tenth / 10)) == []
-    assert len(_sent(machine.due(2.9 + RETRY_S))) == 1, "the rest is lost"
+        assert sent(effects + machine.due(tenth / 10)) == []
+    assert len(sent(machine.due(2.9 + RETRY_S))) == 1, "the rest is lost"
 
 
-def test_refused_pull_comes_again_when_it_was_told_to_and_not_with_all_others() -> None:
+def test_refused_pulls_are_repeated_after_the_given_time_and_not_all_at_once() -> None:
     """P-PULL-12."""
     times = set()
     for name in ("a", "b", "c", "d"):
-        machine = Fetcher(
-            count(1).__next__,
-            base=lambda _db, _table: (0, 0, None, ()),
-            fence=InvalidationFence(),
-            name=name,
-        )
-        pull = _begin(machine)
+        machine = fetcher(name=name)
+        waiting = sales()
+        (pull,) = sent(machine.begin(waiting, now=0.0))
+        assert machine.refusal(waiting) == ""
         busy = Refused(request=pull.request, code="BUSY", message="later", retry_ms=4000)
         assert machine.on_refused(busy, now=0.0) == ()
+        assert "BUSY: later" in machine.refusal(waiting)
         assert machine.deadline is not None
         assert 4.0 <= machine.deadline <= 4.0 * (1 + pulls.SPREAD)
         times.add(machine.deadline)
-        assert _sent(machine.due(3.99)) == []
-        assert len(_sent(machine.due(6.0))) == 1
+        assert sent(machine.due(3.99)) == []
+        assert len(sent(machine.due(6.0))) == 1
     assert len(times) == 4
 
 
-def test_caller_that_gives_up_is_told_what_catalogd_said_last() -> None:
-    machine = _pulls()
-    fetch = _fetch()
-    (pull,) = _sent(machine.begin(fetch, now=0.0))
-    assert machine.refusal(fetch) == ""
-    source = Refused(request=pull.request, code="SOURCE", message="it is down", retry_ms=1000)
-    machine.on_refused(source, now=0.0)
-    assert "SOURCE: it is down" in machine.refusal(fetch)
-
-
-def test_reply_larger_than_anybody_wants_is_taken_no_further() -> None:
-    machine = _pulls()
-    small = _fetch(bytes_max=100)
-    (pull,) = _sent(machine.begin(small, now=0.0))
-    part = replace(pulled(shop(), pull), last=False)
-    whole, effects = machine.part(part, now=0.0)
-    assert whole is None
+def test_reply_larger_than_every_caller_wants_is_cancelled(service: CatalogService) -> None:
+    machine = fetcher()
+    small = fetch(bytes_max=100)
+    (pull,) = sent(machine.begin(small, now=0.0))
+    none, effects = machine.part(replace(service.pulled(pull), last=False), now=0.0)
+    assert none is None
     assert isinstance(small.outcome, OverBudget)
     assert small.outcome.free_bytes == 100 < small.outcome.needed_bytes
-    assert _sent(effects, Cancel) == [Cancel(stream=pull.request)]
+    assert cancels(effects) == [Cancel(stream=pull.request)]
     machine.check()
-    small, large = _fetch(bytes_max=100), _fetch()
-    (pull,) = _sent(machine.begin(small, now=0.0))
-    machine.begin(large, now=0.0)  # who wants all of it gets it, and the other one with it
-    _reply(machine, pull)
+    small, large = fetch(bytes_max=100), fetch()
+    (pull,) = sent(machine.begin(small, now=0.0))
+    machine.begin(large, now=0.0)  # it wants all of it, and the other one gets it, too
+    answer(machine, pull, service.pulled(pull))
     assert small.outcome is large.outcome is not None
 
 
-def test_reply_of_which_a_part_was_doubled_is_measured_from_where_it_was_sent_last() -> None:
-    machine = _pulls()
-    (pull,) = _sent(machine.begin(_fetch(), now=0.0))
-    machine.part(replace(pulled(shop(), pull), last=False), now=0.1)
-    (again,) = _sent(machine.due(5.0))
+def test_pull_that_was_repeated_is_measured_from_its_last_request(service: CatalogService) -> None:
+    machine = fetcher()
+    (pull,) = sent(machine.begin(fetch(), now=0.0))
+    machine.part(replace(service.pulled(pull), last=False), now=0.1)
+    (again,) = sent(machine.due(5.0))
     before = machine.latency.round_trip_s
-    machine.part(pulled(shop(), again), now=5.0 + 2 * before)
+    machine.part(service.pulled(again), now=5.0 + 2 * before)
     assert machine.latency.round_trip_s == pytest.approx(1.1 * before)
+
+
+def test_fence_remembers_invalidations_of_what_is_being_pulled_only() -> None:
+    fence = InvalidationFence()
+    fence.invalidate(b"a", 5)
+    fence.begin(1, b"a")
+    assert fence.minimum(b"a") == 0
+    fence.invalidate(b"a", 7)
+    fence.invalidate(b"a", 6)
+    assert (fence.minimum(b"a"), fence.minimum(b"b")) == (7, 0)
+    fence.begin(1, b"a")
+    fence.end(b"a")
+    assert fence.minimum(b"a") == 7  # another pull of it runs
+    fence.end(b"a")
+    assert (fence.minimum(b"a"), len(fence)) == (0, 0)
+
+
+def test_invalidation_of_a_topic_counts_for_each_of_its_tables() -> None:
+    fence = InvalidationFence()
+    fence.begin(1, b"a")
+    fence.begin(2, b"b")
+    fence.invalidate_all(1, 9)
+    assert (fence.minimum(b"a"), fence.minimum(b"b")) == (9, 0)
+    fence.new_epoch(1)
+    fence.invalidate(b"b", 4)
+    fence.new_epoch(1)
+    assert (fence.minimum(b"a"), fence.minimum(b"b")) == (0, 4)

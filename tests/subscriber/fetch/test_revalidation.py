@@ -1,4 +1,4 @@
-"""What a reply says of the other tables of its topic: no more than catalogd has looked at."""
+"""What a reply confirms of the other tables of its topic: no more than catalogd has checked."""
 
 from topicast.subscriber.fetch.revalidation import (
     CLAIMS_MAX,
@@ -12,8 +12,7 @@ from topicast.subscriber.store.table_snapshot import (
     snapshot_of,
 )
 from topicast.subscriber.store.view import TopicView
-from topicast.tests.subscriber.desk import pulled
-from topicast.tests.subscriber.source import shop
+from topicast.tests.cluster.service import CatalogService
 from topicast.topics.entries import Entry
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.selector import by_filter
@@ -42,7 +41,7 @@ def ats(held: TopicView) -> list[int]:
     return [content.as_of for content in held.groups.values()]
 
 
-def test_each_other_table_is_asked_for_as_of_the_version_at_which_it_is_known() -> None:
+def test_each_other_table_is_claimed_at_the_version_at_which_it_is_known() -> None:
     held = place(a=5, b=9, c=3)
     hold(held, "d", at=4, selections=None)
     hold(held, "e", at=3, selections={by_filter("ds = 1"): 3})
@@ -61,14 +60,14 @@ def test_claims_of_one_pull_are_bounded_to_what_is_newest() -> None:
     assert [one.version for one in found] == sorted(names.values())[-1 : -CLAIMS_MAX - 1 : -1]
 
 
-def test_what_is_confirmed_is_as_new_as_the_reply_and_never_older_than_before() -> None:
+def test_confirmed_table_is_as_new_as_the_reply_and_never_older_than_before() -> None:
     """P-PULL-17."""
     held = place(a=5, b=19, c=3)
     confirm(held, [claim("a", 6), claim("b", 19), claim("gone", 4)], at=18, reached=6)
     assert ats(held) == [18, 19, 3]
 
 
-def test_claim_says_nothing_of_what_is_held_instead_by_now() -> None:
+def test_claim_confirms_nothing_that_was_replaced_since() -> None:
     """P-PULL-17: content that is older than the claim, or that has partitions by now."""
     held = place(a=5)
     hold(held, "b", at=7, selections={by_filter("ds = 1"): 7})
@@ -76,24 +75,24 @@ def test_claim_says_nothing_of_what_is_held_instead_by_now() -> None:
     assert ats(held) == [5, 7]
 
 
-def test_what_catalogd_calls_stale_is_not_confirmed() -> None:
+def test_claim_that_catalogd_calls_stale_is_not_confirmed() -> None:
     """P-PULL-17."""
-    source = shop()
-    version = source.topics[source.topic("shop", "people")].version
+    service = CatalogService()
+    version = service.topic("shop.people").version
     claims = tuple(claim(name, version) for name in ("people", "none"))
-    source.put_table("shop", "items", columns=("id", "new"))
     pull = Pull(
         request=1,
         db="shop",
         table="items",
         selector=SELECT_TABLE,
-        credit=1,
-        epoch=source.epoch,
+        credit=1 << 20,
+        epoch=service.epoch,
         claims=claims,
     )
-    assert confirmed_claims(claims, pulled(source, pull)) == claims[:1]
-    source.put_table("shop", "people", columns=("id", "new"))
-    assert confirmed_claims(claims, pulled(source, pull)) == ()
+    assert confirmed_claims(claims, service.pulled(pull)) == claims[:1]
+    service.shop.reshape("shop.people", ("id", "new"))
+    service.settle()
+    assert confirmed_claims(claims, service.pulled(pull)) == ()
 
 
 def pushed(*names: str, used: tuple[str, ...] = (), **at: int) -> TopicView:
@@ -105,7 +104,7 @@ def pushed(*names: str, used: tuple[str, ...] = (), **at: int) -> TopicView:
     return held
 
 
-def test_at_full_what_is_in_use_is_asked_for_and_the_table_itself() -> None:
+def test_at_full_the_tables_in_use_and_the_table_itself_are_claimed() -> None:
     held = pushed("a", "b", "c", used=("b", "c"), w=7, x=9)
     found = claims_about_mates(held, table_key("shop", "a"), reached=6)
     in_use = claim("x", 9), claim("w", 7), claim("c", 6, whole=True), claim("b", 6, whole=True)
@@ -113,21 +112,21 @@ def test_at_full_what_is_in_use_is_asked_for_and_the_table_itself() -> None:
     assert claims_about_mates(held, table_key("shop", "w"), reached=6) == (in_use[0], *in_use[2:])
 
 
-def test_table_itself_is_asked_for_however_many_others_are_in_use() -> None:
+def test_table_itself_is_claimed_however_many_others_are_in_use() -> None:
     names = [f"t{number:03}" for number in range(CLAIMS_MAX + 9)]
     held = pushed(*names, used=tuple(names))
     found = claims_about_mates(held, table_key("shop", names[0]), reached=6)
     assert [one.table for one in found] == [names[0], *names[-1:-CLAIMS_MAX:-1]]
 
 
-def test_withheld_table_is_asked_for_once() -> None:
+def test_withheld_table_is_claimed_once() -> None:
     held = pushed("w", used=("w",), w=7)
     held.groups[table_key("shop", "w")].stubs = 1
     assert claims_about_mates(held, table_key("shop", "none"), reached=6) == (claim("w", 7),)
     assert claims_about_mates(held, table_key("shop", "w"), reached=6) == ()
 
 
-def test_what_is_confirmed_at_full_is_known_beside_what_was_pulled() -> None:
+def test_claims_at_full_confirm_what_was_pushed_and_what_was_pulled() -> None:
     """P-PULL-17."""
     held = pushed("a", "b", w=7)
     true = claim("a", 6, whole=True), claim("w", 7)

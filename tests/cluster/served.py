@@ -1,0 +1,131 @@
+"""A shop that is served on real sockets: statestored and catalogd in threads of this process."""
+
+import random
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Protocol
+
+from topicast.catalog.assembly import build as build_catalogd
+from topicast.catalog.catalogd import Catalogd
+from topicast.catalog.config import CatalogdConfig
+from topicast.statestore.config import StatestoredConfig
+from topicast.statestore.statestored import Statestored
+from topicast.statestore.statestored import build as build_statestored
+from topicast.tests.cluster.shop import Shop
+from topicast.tests.waiting import until
+
+POLL_S = 0.02
+HEARTBEAT_MS = 50
+START_S = 30.0
+
+
+class _Daemon(Protocol):
+    def run(self) -> None: ...
+    def stop(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Running:
+    """A daemon that is made, runs and is closed in a thread of its own."""
+
+    def __init__(self, make: Callable[[], tuple[_Daemon, str]]) -> None:
+        made: SimpleQueue[tuple[_Daemon, str]] = SimpleQueue()
+
+        def serve() -> None:
+            daemon, address = make()
+            made.put((daemon, address))
+            try:
+                daemon.run()
+            finally:
+                daemon.close()
+
+        self._thread = threading.Thread(target=serve)
+        self._thread.start()
+        self.daemon, self.address = made.get(timeout=START_S)
+
+    def stop(self) -> None:
+        """End it; a second time nothing happens."""
+        self.daemon.stop()
+        self._thread.join(START_S)
+        assert not self._thread.is_alive()
+
+
+class Served:
+    """``hubs`` statestoreds, the first at ``port``, and a catalogd over ``shop``."""
+
+    def __init__(self, shop: Shop, folder: Path, *, hubs: int = 1, port: int = 0) -> None:
+        self.shop = shop
+        self._folder = folder
+        self.hubs = [self.hub(0 if number else port) for number in range(hubs)]
+        self.address = ",".join(hub.address for hub in self.hubs)
+        self.start_catalogd()
+
+    def hub(self, port: int) -> Running:
+        """Start a statestored; port 0 takes any free one."""
+        config = StatestoredConfig(
+            state_store_port=port, statestore_heartbeat_frequency_ms=HEARTBEAT_MS
+        )
+        return Running(lambda: build_statestored(config))
+
+    def start_catalogd(self) -> None:
+        """Start catalogd, over its store if it ran before, and wait until the hubs hold all."""
+        config = CatalogdConfig(
+            statestores=self.address,
+            catalog_service_port=0,
+            state_dir=self._folder,
+            num_topics=4,
+            hms_event_polling_interval_s=POLL_S,
+        )
+        self.catalogd = Running(
+            lambda: build_catalogd(config, name="catalogd", open_metastore=lambda: self.shop)
+        )
+        until(self._holds_everything, what="hubs that hold the shop")
+
+    def stop(self) -> None:
+        self.catalogd.stop()
+        for hub in self.hubs:
+            hub.stop()
+
+    def _holds_everything(self) -> bool:
+        daemon = self.catalogd.daemon
+        assert isinstance(daemon, Catalogd)
+        loaded = daemon.status.start and not daemon.status.problem
+        return (
+            bool(loaded)
+            and not daemon.status.tables_to_load
+            and all(
+                isinstance(hub.daemon, Statestored)
+                and hub.daemon.status.start == daemon.status.start
+                and [(one.topic, one.version) for one in hub.daemon.status.topics]
+                == [(one.topic, one.version) for one in daemon.status.topics]
+                for hub in self.hubs
+            )
+        )
+
+
+@contextmanager
+def served(
+    folder: Path, shop: Shop | None = None, *, hubs: int = 1, port: int = 0
+) -> Iterator[Served]:
+    """Serve ``shop`` until the block ends; catalogd has its store in ``folder``."""
+    with ExitStack() as stack:
+        found = Served(shop if shop is not None else Shop(), folder, hubs=hubs, port=port)
+        stack.callback(found.stop)
+        yield found
+
+
+def free_ports() -> int:
+    """Return a port that is free, with the next one, and that no outgoing connection takes."""
+    for port in random.Random().sample(range(20_000, 30_000), 1000):
+        with socket.socket() as one, socket.socket() as other:
+            try:
+                one.bind(("127.0.0.1", port))
+                other.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("no two ports are free")
