@@ -1,4 +1,4 @@
-"""What an application reports of its writes, as it goes into the outbox."""
+"""Reports of an application about its writes, on their way into the outbox."""
 
 import pytest
 
@@ -46,12 +46,12 @@ def test_tables_are_reported_in_lower_case_and_paths_as_they_are(
 
 
 @pytest.mark.parametrize("wrong", ["", "orders", "a.b.c"])
-def test_what_is_neither_table_nor_path_is_refused(wrong: str) -> None:
+def test_name_of_neither_table_nor_path_is_refused(wrong: str) -> None:
     with pytest.raises(UsageError, match="db.table"):
         object_name(wrong)
 
 
-def test_partitions_are_names_or_how_they_begin() -> None:
+def test_partitions_are_names_or_prefixes_of_names() -> None:
     assert partition_names(["ds=1", "ds=1/", "ds=1/hour=2"]) == ("ds=1", "ds=1/", "ds=1/hour=2")
     assert partition_names([]) == ()
     with pytest.raises(UsageError):
@@ -93,7 +93,7 @@ def test_block_that_raises_reports_a_failed_write_and_abandon_that_nothing_was_w
     assert only(reports).state == ABANDONED
 
 
-def test_what_is_refused_takes_no_number() -> None:
+def test_refused_report_takes_no_number() -> None:
     reports = outbox()
     with pytest.raises(UsageError):
         report_write(reports, "nothing")

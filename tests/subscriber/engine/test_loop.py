@@ -32,7 +32,7 @@ from topicast.subscriber.protocol.pending import DONE, Command, Started
 from topicast.subscriber.protocol.status import Change, Stats
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.waiting import until
-from topicast.topics.errors import NotReady, UsageError
+from topicast.topics.errors import NotReady, SourceError, UsageError
 from topicast.topics.link import Link, Received
 from topicast.topics.wire import encode
 from topicast.topics.wire.messages import Delta, Heartbeat, Sync
@@ -115,6 +115,10 @@ def wire_errors(loop: EngineLoop) -> int:
     return loop.core.stats(0.0)[0].result.wire_errors  # type: ignore[union-attr]  # it is Done
 
 
+def refuse(_now: float) -> Started[None]:
+    raise SourceError("no such thing")
+
+
 def in_thread(call: Callable[[], object]) -> tuple[threading.Thread, list[BaseException]]:
     """Begin a call in a thread of its own; return that, and what it raises."""
     errors: list[BaseException] = []
@@ -135,6 +139,8 @@ def test_calls_are_run_by_the_thread_until_it_is_stopped(loop: EngineLoop) -> No
         stats(loop)
     loop.start()
     assert stats(loop).budget_bytes == 1000
+    with pytest.raises(SourceError, match="no such thing"):
+        loop.call(refuse, timeout_s=5)
     loop.stop()
     assert not loop.running
     with pytest.raises(UsageError):

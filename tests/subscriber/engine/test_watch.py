@@ -10,14 +10,14 @@ from topicast.tests.waiting import until
 from topicast.topics.errors import StaleMetadata
 
 
-def _change(name: str, kind: str, version: int = 1) -> Change:
+def change(name: str, kind: str, version: int = 1) -> Change:
     return Change(object=name, kind=kind, version=version, origin="events")
 
 
 def test_only_what_matches_the_pattern_is_yielded_oldest_first() -> None:
     watch = Watch("sales.*")
-    watch.offer((_change("sales.b", "data"), _change("other.a", "data")))
-    watch.offer((_change("sales", "created"), _change("sales.a", "created")))
+    watch.offer((change("sales.b", "data"), change("other.a", "data")))
+    watch.offer((change("sales", "created"), change("sales.a", "created")))
     watch.close()
     assert [change.object for change in watch] == ["sales.b", "sales.a"]
 
@@ -36,22 +36,22 @@ def test_only_what_matches_the_pattern_is_yielded_oldest_first() -> None:
 def test_of_one_object_the_latest_state_waits(kinds: list[str], left: str) -> None:
     watch = Watch("*")
     for version, kind in enumerate(kinds):
-        watch.offer((_change("a.b", kind, version),))
-    assert watch.next_within(0) == _change("a.b", left, len(kinds) - 1)
+        watch.offer((change("a.b", kind, version),))
+    assert watch.next_within(0) == change("a.b", left, len(kinds) - 1)
     assert watch.next_within(0) is None
 
 
-def test_consumer_that_is_too_slow_is_told_to_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consumer_that_is_too_slow_has_to_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch_module, "WAITING_MAX", 3)
     watch = Watch("*")
-    watch.offer(tuple(_change(f"a.{n}", "data") for n in range(4)))
+    watch.offer(tuple(change(f"a.{n}", "data") for n in range(4)))
     with pytest.raises(StaleMetadata):
         next(watch)
-    watch.offer((_change("a.5", "data"),))
+    watch.offer((change("a.5", "data"),))
     assert next(watch).object == "a.5"
 
 
-def test_closing_ends_who_waits_in_another_thread() -> None:
+def test_closing_ends_the_wait_of_another_thread() -> None:
     watch = Watch("*")
     thread = threading.Thread(target=lambda: list(watch))
     thread.start()
@@ -61,22 +61,22 @@ def test_closing_ends_who_waits_in_another_thread() -> None:
     assert watch.closed
 
 
-def test_watch_that_is_closed_or_forgotten_is_offered_nothing() -> None:
+def test_watch_that_is_closed_or_not_referenced_is_offered_nothing() -> None:
     watches = Watches()
     kept, closed = watches.add("*"), watches.add("*")
     watches.add("*")  # nobody holds it
     closed.close()
-    assert watches.offer((_change("a.b", "data"),))
+    assert watches.offer((change("a.b", "data"),))
     assert closed.next_within(0) is None
-    assert kept.next_within(0) == _change("a.b", "data")
+    assert kept.next_within(0) == change("a.b", "data")
     watches.close()
     assert kept.closed
-    assert not watches.offer((_change("a.b", "data"),))
+    assert not watches.offer((change("a.b", "data"),))
 
 
 def test_change_of_files_outlasts_partitions_that_come_and_go() -> None:
     watch = Watch("*")
-    files = _change("d.t", "data")
+    files = change("d.t", "data")
     partitions = replace(files, files=False)
     for first, second in ((files, partitions), (partitions, files), (partitions, partitions)):
         watch.offer((first,))
@@ -86,10 +86,10 @@ def test_change_of_files_outlasts_partitions_that_come_and_go() -> None:
         assert seen.files is (first.files or second.files)
 
 
-def test_overwrite_outlasts_what_comes_behind_it() -> None:
-    """A driver that hears both at once must still let go of the files that are gone."""
+def test_overwrite_outlasts_later_changes_of_its_table() -> None:
+    """A driver that receives both at once must still drop the files that are gone."""
     watch = Watch("*")
-    overwrite = replace(_change("d.t", "data"), overwritten=True)
+    overwrite = replace(change("d.t", "data"), overwritten=True)
     watch.offer((overwrite,))
     watch.offer((replace(overwrite, overwritten=False),))
     seen = watch.next_within(0)
@@ -97,46 +97,45 @@ def test_overwrite_outlasts_what_comes_behind_it() -> None:
     assert seen.overwritten
 
 
-def test_everything_that_waits_is_taken_at_once() -> None:
+def test_all_waiting_changes_are_taken_at_once_unless_some_were_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     watch = Watch("*")
     assert watch.all_within(0) == ()
-    changes = (_change("a.b", "data"), _change("a.c", "data"))
+    changes = (change("a.b", "data"), change("a.c", "data"))
     watch.offer(changes)
     assert watch.all_within(0) == changes
     assert watch.all_within(0) == ()
-
-
-def test_loss_is_told_to_who_takes_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch_module, "WAITING_MAX", 1)
-    watch = Watch("*")
-    watch.offer((_change("a.b", "data"), _change("a.c", "data")))
+    watch.offer(changes)
     with pytest.raises(StaleMetadata):
         watch.all_within(0)
 
 
-def test_who_rests_is_not_roused_by_what_may_wait_and_finds_it_afterwards() -> None:
+def test_thread_that_rests_is_not_woken_by_changes_that_may_wait() -> None:
     watch = Watch("*")
-    asked: list[str] = []
+    urgent: list[str] = []
 
     def is_urgent(name: str) -> bool:
-        asked.append(name)
+        urgent.append(name)
         return name == "a.hot"
 
+    watch.offer((change("a.a", "data"),))
     thread = threading.Thread(target=lambda: watch.rest(60, unless=is_urgent))
     thread.start()
-    until(lambda: watch._rouses is not None, what="a thread that rests")
-    watch.offer((_change("a.b", "data"),))
+    until(lambda: urgent, what="a thread that rests")
+    watch.offer((change("a.b", "data"),))
     assert thread.is_alive()
-    assert asked[-1] == "a.b"
-    watch.offer((_change("a.hot", "data"),))
+    assert urgent[-1] == "a.b"
+    watch.offer((change("a.hot", "data"),))
     thread.join(20)
     assert not thread.is_alive()
-    assert [one.object for one in watch.all_within(0)] == ["a.b", "a.hot"]
+    assert [one.object for one in watch.all_within(0)] == ["a.a", "a.b", "a.hot"]
 
 
-def test_nobody_rests_while_something_urgent_waits_or_at_the_end() -> None:
+def test_rest_returns_at_once_while_an_urgent_change_waits_and_at_the_end() -> None:
     watch = Watch("*")
-    watch.offer((_change("a.hot", "data"),))
+    watch.offer((change("a.hot", "data"),))
     watch.rest(60, unless=lambda name: name == "a.hot")
     watch.all_within(0)
     watch.close()

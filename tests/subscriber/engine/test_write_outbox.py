@@ -27,8 +27,8 @@ from topicast.topics.wire.messages import (
 DRIVER = b"d" * 16
 
 
-class Stand:
-    """An outbox, the subscriber that sends what it holds, and a catalogd that answers."""
+class Reports:
+    """An outbox, the sender of its reports, and the answers of catalogd."""
 
     def __init__(self, **limits: int) -> None:
         self.now = 100.0
@@ -83,299 +83,281 @@ def states(report: Report) -> list[tuple[int, int]]:
 
 
 def test_write_is_removed_once_it_is_acknowledged() -> None:
-    stand = Stand()
-    assert stand.sender.deadline is None
-    number = stand.wrote("d.t", "ds=1")
-    assert stand.sender.deadline == 0.0
-    report = stand.one()
+    reports = Reports()
+    assert reports.sender.deadline is None
+    number = reports.wrote("d.t", "ds=1")
+    assert reports.sender.deadline == 0.0
+    report = reports.one()
     assert (report.driver, report.metastore, report.settled) == (DRIVER, "thrift://hms:9083", 1)
     assert report.writes == (
         Write(number=number, state=WRITTEN, object="d.t", partitions=("ds=1",)),
     )
-    assert not stand.outbox.has_settled(number)
-    stand.answer(report)
-    assert stand.outbox.has_settled(number)
-    assert stand.due(100.0) == []
-    assert stand.sender.deadline is None
-    assert stand.outbox.acknowledged == 1
+    assert not reports.outbox.has_settled(number)
+    reports.answer(report)
+    assert reports.outbox.has_settled(number)
+    assert reports.due(100.0) == []
+    assert reports.sender.deadline is None
+    assert reports.outbox.acknowledged == 1
 
 
 def test_unanswered_report_is_repeated_as_it_was() -> None:
-    stand = Stand()
-    stand.wrote("d.t")
-    first = stand.one()
-    stand.wrote("d.u")
-    assert stand.due(RETRY_S / 2) == []
-    assert stand.one(RETRY_S) == first
-    stand.sender.hasten(now=stand.now)
-    assert stand.one() == first
-    stand.answer(first)
-    assert states(stand.one()) == [(2, WRITTEN)]
+    reports = Reports()
+    reports.wrote("d.t")
+    first = reports.one()
+    reports.wrote("d.u")
+    assert reports.due(RETRY_S / 2) == []
+    assert reports.one(RETRY_S) == first
+    reports.sender.hasten(now=reports.now)
+    assert reports.one() == first
+    reports.answer(first)
+    assert states(reports.one()) == [(2, WRITTEN)]
 
 
 def test_answer_to_nothing_is_ignored() -> None:
-    stand = Stand()
-    stand.wrote("d.t")
-    report = stand.one()
+    reports = Reports()
+    reports.wrote("d.t")
+    report = reports.one()
     stranger = Reported(request=report.request + 1, epoch=1, start=1, verdicts=())
-    stand.sender.on_reported(stranger, now=stand.now)
-    assert stand.outbox.pending == 1
-    stand.refuse(Report(request=99, driver=b"", metastore="", settled=0, writes=()), "METASTORE")
-    assert stand.outbox.refusal == ""
+    reports.sender.on_reported(stranger, now=reports.now)
+    assert reports.outbox.pending == 1
+    reports.refuse(Report(request=99, driver=b"", metastore="", settled=0, writes=()), "METASTORE")
+    assert reports.outbox.refusal == ""
 
 
-def test_reason_why_a_report_is_put_off_is_shown_until_it_is_answered() -> None:
-    stand = Stand()
-    stand.wrote("d.t")
-    stand.refuse(stand.one(), "RATE", retry_ms=1000)
-    assert stand.outbox.delay == "why"
-    stand.answer(stand.one(RETRY_S + 1))
-    assert stand.outbox.delay == ""
-
-
-def test_intent_that_ends_before_it_is_reported_is_reported_as_it_ended() -> None:
-    stand = Stand()
-    number = stand.begin("d.t")
-    stand.end(number, FAILED)
-    assert states(stand.one()) == [(number, FAILED)]
+@pytest.mark.parametrize(
+    ("state", "partitions"),
+    [(WRITTEN, ("ds=1",)), (OVERWRITTEN, ("ds=1",)), (FAILED, ()), (ABANDONED, ())],
+)
+def test_intent_that_ends_before_it_is_reported_is_reported_as_it_ended(
+    state: int, partitions: tuple[str, ...]
+) -> None:
+    """A write that failed may have changed any partition."""
+    reports = Reports()
+    number = reports.begin("d.t")
+    reports.end(number, state, "d.t", "ds=1")
+    (write,) = reports.one().writes
+    assert write == Write(number=number, state=state, object="d.t", partitions=partitions)
 
 
 def test_intent_is_renewed_until_it_ends() -> None:
-    stand = Stand()
-    number = stand.begin("d.t", "ds=1")
-    stand.answer(stand.one())
-    assert stand.outbox.has_settled(number)
-    assert stand.due(RENEW_S / 2) == []
-    again = stand.one(RENEW_S / 2)
+    reports = Reports()
+    number = reports.begin("d.t", "ds=1")
+    reports.answer(reports.one())
+    assert reports.outbox.has_settled(number)
+    assert reports.due(RENEW_S / 2) == []
+    again = reports.one(RENEW_S / 2)
     assert states(again) == [(number, INTENT)]
-    stand.answer(again)
-    stand.end(number, WRITTEN, "d.t", "ds=1")
-    ended = stand.one()
+    reports.answer(again)
+    reports.end(number, WRITTEN, "d.t", "ds=1")
+    ended = reports.one()
     assert ended.writes == (
         Write(number=number, state=WRITTEN, object="d.t", partitions=("ds=1",)),
     )
-    stand.answer(ended)
-    assert stand.sender.deadline is None
+    reports.answer(ended)
+    assert reports.sender.deadline is None
 
 
 def test_write_that_ends_while_its_intent_is_in_flight_is_reported_after_it() -> None:
-    stand = Stand()
-    number = stand.begin("d.t")
-    intent = stand.one()
-    stand.end(number, WRITTEN, "d.t", "ds=2")
-    stand.answer(intent)
-    assert not stand.outbox.has_settled(number)
-    (ended,) = stand.one().writes
+    reports = Reports()
+    number = reports.begin("d.t")
+    intent = reports.one()
+    reports.end(number, WRITTEN, "d.t", "ds=2")
+    reports.answer(intent)
+    assert not reports.outbox.has_settled(number)
+    (ended,) = reports.one().writes
     assert (ended.state, ended.partitions) == (WRITTEN, ("ds=2",))
 
 
-def test_overwrite_is_reported_with_its_partitions() -> None:
-    stand = Stand()
-    number = stand.begin("d.t")
-    stand.end(number, OVERWRITTEN, "d.t", "ds=2")
-    (ended,) = stand.one().writes
-    assert (ended.state, ended.partitions) == (OVERWRITTEN, ("ds=2",))
-
-
 def test_second_end_changes_nothing() -> None:
-    stand = Stand()
-    number = stand.wrote("d.t")
-    stand.end(number, ABANDONED)
-    assert states(stand.one()) == [(number, WRITTEN)]
+    reports = Reports()
+    number = reports.wrote("d.t")
+    reports.end(number, ABANDONED)
+    assert states(reports.one()) == [(number, WRITTEN)]
 
 
-def test_failed_write_may_have_changed_anything() -> None:
-    stand = Stand()
-    number = stand.begin("d.t", "ds=1")
-    stand.end(number, FAILED, "d.t", "ds=1")
-    assert stand.one().writes[0].partitions == ()
-
-
-def test_settled_is_below_everything_that_may_be_reported_again() -> None:
-    stand = Stand()
-    first = stand.begin("d.t")
-    stand.wrote("d.u")
-    stand.answer(stand.one())
-    stand.wrote("d.v")
-    report = stand.one()
+def test_settled_number_is_below_every_write_that_may_be_reported_again() -> None:
+    reports = Reports()
+    first = reports.begin("d.t")
+    reports.wrote("d.u")
+    reports.answer(reports.one())
+    reports.wrote("d.v")
+    report = reports.one()
     assert report.settled == first
-    stand.answer(report)
-    stand.end(first, ABANDONED)
-    stand.answer(stand.one())
-    stand.wrote("d.w")
-    assert stand.one().settled == 4
+    reports.answer(report)
+    reports.end(first, ABANDONED)
+    reports.answer(reports.one())
+    reports.wrote("d.w")
+    assert reports.one().settled == 4
 
 
-def test_unknown_object_is_reported_no_more() -> None:
-    stand = Stand()
-    stand.wrote("d.none")
-    stand.answer(stand.one(), lambda _write: "NO_OBJECT: d.none")
-    assert stand.due(100.0) == []
-    assert (stand.outbox.acknowledged, stand.outbox.unknown) == (0, 1)
+def test_write_of_an_unknown_object_is_not_reported_again() -> None:
+    reports = Reports()
+    reports.wrote("d.none")
+    reports.answer(reports.one(), lambda _write: "NO_OBJECT: d.none")
+    assert reports.due(100.0) == []
+    assert (reports.outbox.acknowledged, reports.outbox.unknown) == (0, 1)
 
 
-def test_report_that_is_put_off_waits_as_long_as_catalogd_says() -> None:
-    stand = Stand()
-    stand.wrote("d.t")
-    report = stand.one()
-    stand.refuse(report, "RATE", retry_ms=5000)
-    assert stand.due(4.9) == []
-    assert stand.one(0.1) == report
+def test_refused_report_waits_as_long_as_catalogd_says_and_the_reason_is_shown() -> None:
+    reports = Reports()
+    reports.wrote("d.t")
+    report = reports.one()
+    reports.refuse(report, "RATE", retry_ms=5000)
+    assert reports.outbox.delay == "why"
+    assert reports.due(4.9) == []
+    assert reports.one(0.1) == report
+    reports.answer(report)
+    assert reports.outbox.delay == ""
 
 
 def test_report_to_another_metastore_ends_all_reports() -> None:
     """P-REPORT-5."""
-    stand = Stand()
-    number = stand.wrote("d.t")
-    stand.refuse(stand.one(), "METASTORE")
-    stand.wrote("d.u")
-    assert stand.outbox.refusal == "why"
-    assert stand.outbox.has_settled(number)
-    assert stand.due(1000.0) == []
-    assert stand.sender.deadline is None
+    reports = Reports()
+    number = reports.wrote("d.t")
+    reports.refuse(reports.one(), "METASTORE")
+    reports.wrote("d.u")
+    assert reports.outbox.refusal == "why"
+    assert reports.outbox.has_settled(number)
+    assert reports.due(1000.0) == []
+    assert reports.sender.deadline is None
 
 
-def test_reports_are_bounded_and_everything_comes_in_turn() -> None:
-    stand = Stand(batch_max=2)
+def test_reports_are_bounded_and_every_write_is_reported_in_turn() -> None:
+    reports = Reports(batch_max=2)
     for number in range(5):
-        stand.wrote(f"d.t{number}")
+        reports.wrote(f"d.t{number}")
     numbers = []
-    while reports := stand.due():
-        numbers += [number for number, _ in states(reports[0])]
-        stand.answer(reports[0])
+    while found := reports.due():
+        numbers += [number for number, _ in states(found[0])]
+        reports.answer(found[0])
     assert numbers == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("limits", [{"writes_max": 4}, {"bytes_max": 18}])
 def test_outbox_that_is_full_merges_the_writes_of_a_table(limits: dict[str, int]) -> None:
-    stand = Stand(**limits)
-    begun = stand.begin("d.t")
+    reports = Reports(**limits)
+    begun = reports.begin("d.t")
     for number in range(20):
-        stand.wrote("d.t", f"ds={number}")
-        stand.wrote("d.u")
+        reports.wrote("d.t", f"ds={number}")
+        reports.wrote("d.u")
         if number == 10:
-            stand.wrote("d.u", "ds=1", state=OVERWRITTEN)
-    assert stand.outbox.pending <= 4
-    stand.wrote("d.v")
-    writes = stand.one().writes
+            reports.wrote("d.u", "ds=1", state=OVERWRITTEN)
+    assert reports.outbox.pending <= 4
+    reports.wrote("d.v")
+    writes = reports.one().writes
     states = {write.object: write.state for write in writes}
     assert states == {"d.t": WRITTEN, "d.u": OVERWRITTEN, "d.v": WRITTEN}
     assert writes[0].number == begun
     assert writes[0].state == INTENT
-    assert stand.outbox.merged >= 36
-    assert stand.outbox.discarded == 0
+    assert reports.outbox.merged >= 36
+    assert reports.outbox.discarded == 0
 
 
 @pytest.mark.parametrize("limits", [{"writes_max": 4}, {"bytes_max": 16}])
 def test_outbox_of_too_many_tables_discards_the_oldest_and_counts_it(
     limits: dict[str, int],
 ) -> None:
-    stand = Stand(**limits)
+    reports = Reports(**limits)
     for number in range(6):
-        stand.wrote(f"d.t{number}")
-    assert stand.outbox.discarded == 2
-    assert [write.object for write in stand.one().writes] == ["d.t2", "d.t3", "d.t4", "d.t5"]
+        reports.wrote(f"d.t{number}")
+    assert reports.outbox.discarded == 2
+    assert [write.object for write in reports.one().writes] == ["d.t2", "d.t3", "d.t4", "d.t5"]
 
 
-def test_what_one_subscriber_did_not_deliver_the_next_one_does() -> None:
-    stand = Stand()
-    begun = stand.begin("d.t")
-    stand.answer(stand.one())
-    stand.wrote("d.u")
-    lost = stand.one()
-    stand.outbox.detach(stand.wake)
-    stand.wrote("d.v")
-    stand.reconnect()
-    report = stand.one()
+def test_writes_that_one_subscriber_did_not_deliver_are_delivered_by_the_next() -> None:
+    reports = Reports()
+    begun = reports.begin("d.t")
+    reports.answer(reports.one())
+    reports.wrote("d.u")
+    lost = reports.one()
+    reports.outbox.detach(reports.wake)
+    reports.wrote("d.v")
+    reports.reconnect()
+    report = reports.one()
     assert report.request != lost.request
     assert (report.driver, report.settled) == (DRIVER, begun)
     assert states(report) == [(2, WRITTEN), (3, WRITTEN)]
-    stand.answer(lost)
-    assert not stand.outbox.has_settled(), "it is an answer to the subscriber before"
-    stand.answer(report)
-    assert stand.outbox.has_settled()
-    assert states(stand.one(RENEW_S)) == [(begun, INTENT)]
+    reports.answer(lost)
+    assert not reports.outbox.has_settled(), "it is an answer to the subscriber before"
+    reports.answer(report)
+    assert reports.outbox.has_settled()
+    assert states(reports.one(RENEW_S)) == [(begun, INTENT)]
 
 
-def test_late_detach_of_the_subscriber_before_changes_nothing() -> None:
-    stand = Stand()
-    stand.outbox.detach(lambda: None)
-    before = stand.wakes
-    stand.wrote("d.t")
-    assert stand.wakes == before + 1
+def test_next_subscriber_reports_what_was_refused_to_the_one_before() -> None:
+    reports = Reports()
+    reports.wrote("d.t")
+    reports.refuse(reports.one(), "METASTORE")
+    reports.reconnect()
+    reports.outbox.detach(lambda: None)  # late, by the one before
+    assert reports.outbox.refusal == ""
+    before = reports.wakes
+    reports.wrote("d.u")
+    assert reports.wakes == before + 1
+    assert states(reports.one()) == [(2, WRITTEN)]
 
 
-def test_next_subscriber_reports_what_the_one_before_was_refused() -> None:
-    stand = Stand()
-    stand.wrote("d.t")
-    stand.refuse(stand.one(), "METASTORE")
-    stand.reconnect()
-    assert stand.outbox.refusal == ""
-    stand.wrote("d.u")
-    assert states(stand.one()) == [(2, WRITTEN)]
-
-
-def test_thread_waits_until_catalogd_has_its_write() -> None:
-    stand = Stand()
-    number = stand.wrote("d.t")
-    assert not stand.outbox.wait(number, timeout_s=0.0)
-    waiter = threading.Thread(target=lambda: answers.append(stand.outbox.wait(timeout_s=60)))
+def test_thread_waits_until_catalogd_has_acknowledged_its_write() -> None:
+    reports = Reports()
+    number = reports.wrote("d.t")
+    assert not reports.outbox.wait(number, timeout_s=0.0)
+    waiter = threading.Thread(target=lambda: answers.append(reports.outbox.wait(timeout_s=60)))
     answers: list[bool] = []
-    report = stand.one()
-    assert not stand.outbox.urgent
+    report = reports.one()
+    assert not reports.outbox.urgent
     waiter.start()
-    while not stand.outbox.urgent:
+    while not reports.outbox.urgent:
         waiter.join(0.001)
-    stand.answer(report)
+    reports.answer(report)
     waiter.join()
     assert answers == [True]
-    assert stand.outbox.flush(0.0)
+    assert reports.outbox.flush(0.0)
 
 
-def test_nobody_waits_while_nothing_is_sent_or_everything_is_refused() -> None:
-    stand = Stand()
-    stand.wrote("d.t")
-    stand.outbox.detach(stand.wake)
-    assert not stand.outbox.wait(timeout_s=60)
-    assert not stand.outbox.flush(60)
-    stand.reconnect()
-    stand.refuse(stand.one(), "METASTORE")
-    assert not stand.outbox.flush(60)
+def test_wait_returns_at_once_while_nothing_is_sent_or_everything_is_refused() -> None:
+    reports = Reports()
+    reports.wrote("d.t")
+    reports.outbox.detach(reports.wake)
+    assert not reports.outbox.wait(timeout_s=60)
+    assert not reports.outbox.flush(60)
+    reports.reconnect()
+    reports.refuse(reports.one(), "METASTORE")
+    assert not reports.outbox.flush(60)
     with pytest.raises(UsageError, match="why"):
-        stand.outbox.wait(timeout_s=60)
+        reports.outbox.wait(timeout_s=60)
 
 
-def test_closed_outbox_takes_no_write() -> None:
-    stand = Stand()
-    number = stand.begin("d.t")
-    stand.outbox.close()
-    with pytest.raises(UsageError, match="closed"):
-        stand.wrote("d.u")
-    with pytest.raises(UsageError, match="closed"):
-        stand.end(number, WRITTEN)
-
-
-def test_forked_child_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand = Stand()
-    monkeypatch.setattr(os, "getpid", lambda: -1)
-    for call in (lambda: stand.wrote("d.t"), lambda: stand.end(1, WRITTEN), stand.outbox.wait):
-        with pytest.raises(UsageError, match="process"):
-            call() if call != stand.outbox.wait else stand.outbox.wait(timeout_s=0)
+@pytest.mark.parametrize("why", ["closed", "process"])
+def test_outbox_that_is_closed_or_of_another_process_takes_no_write(
+    why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports = Reports()
+    number = reports.begin("d.t")
+    calls = [lambda: reports.wrote("d.u"), lambda: reports.end(number, WRITTEN)]
+    if why == "closed":
+        reports.outbox.close()
+    else:
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        calls.append(lambda: reports.outbox.wait(timeout_s=0))
+    for call in calls:
+        with pytest.raises(UsageError, match=why):
+            call()
 
 
 def test_numbers_are_reported_in_their_order_whatever_thread_writes() -> None:
     """P-REPORT-8: catalogd ignores a number below one that it takes for settled."""
-    stand = Stand(batch_max=10_000)
+    reports = Reports(batch_max=10_000)
     writers = [
-        threading.Thread(target=lambda: [stand.wrote("d.t") for _ in range(200)]) for _ in range(4)
+        threading.Thread(target=lambda: [reports.wrote("d.t") for _ in range(200)])
+        for _ in range(4)
     ]
     for writer in writers:
         writer.start()
     seen: list[int] = []
-    while any(writer.is_alive() for writer in writers) or stand.outbox.pending:
-        for report in stand.due():
+    while any(writer.is_alive() for writer in writers) or reports.outbox.pending:
+        for report in reports.due():
             numbers = [write.number for write in report.writes]
             assert report.settled == numbers[0] == len(seen) + 1
             seen += numbers
-            stand.answer(report)
+            reports.answer(report)
     assert seen == list(range(1, 801))
