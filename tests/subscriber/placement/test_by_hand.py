@@ -1,153 +1,147 @@
-"""TopicReplicas that are set by hand, of several topics in one request."""
+"""Levels that an application sets by hand, of several topics in one request."""
+
+from collections.abc import Callable
 
 import pytest
 
-from topicast.subscriber.protocol.channels import Channel
-from topicast.tests.subscriber.source import Catalog, shop
-from topicast.tests.subscriber.world import World, started
-from topicast.topics.entries import FULL, MINIMAL, MINIMAL_BYTES
+from topicast.catalog.publish.modes import Mode
+from topicast.subscriber.client.subscriber import Subscriber
+from topicast.tests.cluster.shop import Shop
+from topicast.tests.cluster.shopping import Shopping
+from topicast.topics.entries import MINIMAL_BYTES
 from topicast.topics.errors import OverBudget, UsageError
 from topicast.topics.sharding import NAMESPACE
-from topicast.topics.wire.messages import Drop, Join, Joined
+from topicast.topics.wire.messages import Chunk, Drop, Join, Joined
 
+HUB, READER = "hub-0", "reader-0"
 ALL = tuple(range(256))
 
 
-def wide() -> World:
-    """Return a world of 256 topics that follows the names alone."""
-    catalog = Catalog(256)
-    catalog.create_database("shop")
-    world = World(catalog, automatic=True)
-    world.start()
-    world.sent.clear()
-    return world
+def wide() -> Shopping:
+    """Return a shopping of 256 topics that follows the names alone."""
+    shopping = Shopping(Shop(()), num_topics=256, late=True)
+    drop(shopping, ALL)
+    shopping.pass_time(0.2)
+    shopping.sent.clear()
+    return shopping
 
 
-def followed(world: World) -> dict[int, str]:
+def join(shopping: Shopping, topics: object, level: str = "full") -> None:
+    shopping.call(lambda catalog: catalog.join(topics, level))  # type: ignore[arg-type]  # any
+
+
+def drop(shopping: Shopping, topics: object) -> None:
+    shopping.call(lambda catalog: catalog.drop(topics))  # type: ignore[arg-type]  # any
+
+
+def followed(shopping: Shopping) -> dict[int, str]:
     """Return the topics that are followed, with their levels."""
-    return {t: info.level for t, info in world.topics().items() if info.level != "none"}
+    return {t: info.level for t, info in shopping.topics().items() if info.level != "none"}
 
 
-def test_256_topics_at_minimal_are_one_join() -> None:
-    world = wide()
-    number = world.ask("join", topics=ALL, level=MINIMAL)
-    assert number in world.answers
-    (join,) = world.said(Join)
-    assert isinstance(join, Join)
-    assert [one.topic for one in join.positions] == list(ALL)
-    assert followed(world) == dict.fromkeys(ALL, "minimal") | {NAMESPACE: "full"}
-
-
-def test_256_topics_at_full_are_one_join_and_are_dropped_with_one_drop() -> None:
-    world = wide()
-    assert world.ask("join", topics=ALL, level=FULL) in world.answers
-    assert len(world.said(Join)) == 1
-    assert followed(world) == dict.fromkeys((*ALL, NAMESPACE), "full")
-    assert world.ask("drop", topics=ALL) in world.answers
-    (drop,) = world.said(Drop)
-    assert isinstance(drop, Drop)
-    assert drop.topics == ALL
-    assert followed(world) == {NAMESPACE: "full"}
+@pytest.mark.parametrize("level", ["minimal", "full"])
+def test_256_topics_are_one_join_and_are_dropped_with_one_drop(level: str) -> None:
+    shopping = wide()
+    join(shopping, ALL, level)
+    (request,) = shopping.messages(Join)
+    assert {one.topic for one in request.positions} == set(ALL)
+    assert followed(shopping) == dict.fromkeys(ALL, level) | {NAMESPACE: "full"}
+    drop(shopping, ALL)
+    shopping.pass_time(0.1)
+    assert [request.topics for request in shopping.messages(Drop)] == [ALL]
+    assert followed(shopping) == {NAMESPACE: "full"}
 
 
 def test_join_is_answered_once_the_last_topic_is_there() -> None:
-    world = started()
-    world.ask("drop", topics=(0, 1, 2))
-    world.held_back = lambda channel, _message: channel == Channel.BULK
-    number = world.ask("join", topics=(0, 1, 2, 3))
-    assert number not in world.answers
-    world.release()
-    assert number in world.answers
+    shopping = Shopping(late=True)
+    drop(shopping, (0, 1, 2))
+    shopping.hold(HUB, READER, Chunk)
+    worker = shopping.begin(lambda catalog: catalog.join((0, 1, 2, 3)))
+    shopping.pass_time(0.5)
+    assert worker.alive
+    shopping.release()
+    assert not worker.alive
 
 
-def test_topics_that_do_not_fit_together_are_refused_together() -> None:
-    world = started(budget_bytes=10_000)
-    world.ask("drop", topics=(0, 1, 2, 3))
-    world.sizes = dict.fromkeys(range(4), 3_000)
-    pulled = world.table("shop.orders")
-    assert pulled in world.answers
-    before = followed(world)
-    error = world.errors[world.ask("join", topics=(0, 1, 2, 3))]
-    assert isinstance(error, OverBudget)
-    assert error.needed_bytes == 12_000
-    assert "topics 0, 1, 2, 3" in str(error)
-    assert followed(world) == before
-    world.pass_time(1)
-    assert followed(world) == before
-    assert world.ask("join", topics=(0, 1)) in world.answers
+def sizes() -> dict[int, int]:
+    """Return the bytes of the shop's topics at full."""
+    return {topic: info.full_bytes for topic, info in Shopping(late=True).topics().items()}
 
 
-def test_join_that_cannot_fit_gives_up_nothing_that_was_pulled() -> None:
-    world = started(budget_bytes=20_000)
-    topic = world.catalog.topic("shop", "orders")
-    others = tuple({0, 1, 2, 3} - {topic})
-    world.ask("drop", topics=others)
-    world.ask("join", topics=(topic,), level=MINIMAL)
-    world.table("shop.orders")
-    world.sizes = dict.fromkeys(others, 10_000)
-    error = world.errors[world.ask("join", topics=others)]
-    assert isinstance(error, OverBudget)
-    assert world.columns("orders") is not None
-    assert world.stats().evictions == 0
+def test_topics_that_do_not_fit_together_are_refused_together_and_evict_nothing() -> None:
+    full = sizes()
+    names = full.pop(NAMESPACE)
+    shopping = Shopping(late=True, automatic=True, budget_bytes=names + sum(full.values()) - 1)
+    shopping.columns("shop.orders")
+    shopping.pass_time(0.1)
+    before = followed(shopping)
+    with pytest.raises(OverBudget, match="topics 0, 1, 2, 3") as caught:
+        join(shopping, (0, 1, 2, 3))
+    assert caught.value.needed_bytes == sum(full.values())
+    assert (followed(shopping), shopping.memory("shop.orders")) == (before, ("id",))
+    assert shopping.stats().evictions == 0
+    join(shopping, (0, 2))
+    assert followed(shopping) == {0: "full", 2: "full", NAMESPACE: "full"}
 
 
 def test_topics_at_minimal_that_do_not_fit_together_are_refused_together() -> None:
-    catalog = shop()
-    names = catalog.live_bytes(NAMESPACE)
-    world = World(catalog, budget_bytes=names + 3 * MINIMAL_BYTES, automatic=True)
-    world.sizes = {NAMESPACE: names}
-    world.start()
-    error = world.errors[world.ask("join", topics=(0, 1, 2, 3), level=MINIMAL)]
-    assert isinstance(error, OverBudget)
-    assert followed(world) == {NAMESPACE: "full"}
-    assert world.ask("join", topics=(0, 1, 2), level=MINIMAL) in world.answers
+    budget = sizes()[NAMESPACE] + 3 * MINIMAL_BYTES
+    shopping = Shopping(late=True, automatic=True, budget_bytes=budget)
+    with pytest.raises(OverBudget):
+        join(shopping, (0, 1, 2, 3), "minimal")
+    assert followed(shopping) == {NAMESPACE: "full"}
+    join(shopping, (0, 1, 2), "minimal")
 
 
-def test_topic_that_is_none_is_named_and_changes_nothing() -> None:
-    world = started()
-    before = followed(world)
-    for kind, fields in (("join", {"level": MINIMAL}), ("drop", {})):
-        error = world.errors[world.ask(kind, topics=(0, 17, 1), **fields)]
-        assert isinstance(error, UsageError)
-        assert "17" in str(error)
-        error = world.errors[world.ask(kind, topics=(0, NAMESPACE), **fields)]
-        assert "namespace" in str(error)
-    assert followed(world) == before
+@pytest.mark.parametrize(
+    "call", [lambda catalog, topics: catalog.join(topics, "minimal"), Subscriber.drop]
+)
+def test_topic_that_does_not_exist_is_named_and_nothing_is_changed(
+    call: Callable[[Subscriber, tuple[int, ...]], None],
+) -> None:
+    shopping = Shopping(late=True)
+    before = followed(shopping)
+    for topics, named in (((0, 17, 1), "17"), ((0, NAMESPACE), "namespace")):
+        with pytest.raises(UsageError, match=named):
+            shopping.call(lambda catalog, topics=topics: call(catalog, topics))
+    assert followed(shopping) == before
 
 
-def test_level_that_is_not_offered_is_said_with_its_topic() -> None:
-    world = wide()
-    world.offers = MINIMAL
-    error = world.errors[world.ask("join", topics=(3, 4), level=FULL)]
-    assert isinstance(error, UsageError)
-    assert "topic 3" in str(error)
-    assert followed(world) == {NAMESPACE: "full"}
+def test_level_that_is_not_offered_is_named_with_its_topic() -> None:
+    shopping = Shopping(late=True, automatic=True, mode=Mode("minimal"))
+    with pytest.raises(UsageError, match="topic 3"):
+        join(shopping, (3, 2))
+    assert followed(shopping) == {NAMESPACE: "full"}
 
 
-def test_what_was_dropped_meanwhile_does_not_hold_up_the_others() -> None:
-    world = wide()
-    world.held_back = lambda _channel, message: isinstance(message, Joined)
-    world.ask("join", topics=(0, 1, 2))
-    world.ask("drop", topics=(1,))
-    world.release()
-    assert followed(world) == {0: "full", 2: "full", NAMESPACE: "full"}
+def test_topic_that_was_dropped_meanwhile_does_not_hold_up_the_others() -> None:
+    shopping = wide()
+    shopping.hold(HUB, READER, Joined)
+    shopping.begin(lambda catalog: catalog.join((0, 1, 2)))
+    drop(shopping, 1)
+    shopping.cluster.mend(hold=True)
+    shopping.pass_time(0.5)
+    assert followed(shopping) == {0: "full", 2: "full", NAMESPACE: "full"}
 
 
 def test_no_topic_at_all_is_joined_at_once() -> None:
-    world = wide()
-    assert world.ask("join", topics=()) in world.answers
-    assert world.ask("drop", topics=()) in world.answers
-    assert world.said(Join) == []
+    shopping = wide()
+    join(shopping, ())
+    drop(shopping, ())
+    assert shopping.messages(Join) == []
 
 
-@pytest.mark.parametrize("level", [MINIMAL, FULL])
-def test_what_stands_at_its_level_already_is_joined_at_once_and_nothing_is_sent(level: int) -> None:
-    world = wide()
-    world.ask("join", topics=(0, 1), level=level)
-    before, sent = followed(world), len(world.sent)
-    assert world.ask("join", topics=(1, 0), level=level) in world.answers
-    assert (followed(world), len(world.sent)) == (before, sent)
+@pytest.mark.parametrize("level", ["minimal", "full"])
+def test_topics_that_have_their_level_are_joined_at_once_and_nothing_is_sent(level: str) -> None:
+    shopping = wide()
+    join(shopping, (0, 1), level)
+    before = followed(shopping)
+    shopping.sent.clear()
     for _ in range(2):
-        assert world.ask("drop", topics=(0, 1)) in world.answers
-    assert followed(world) == {NAMESPACE: "full"}
-    assert len(world.said(Drop)) == 1
+        join(shopping, (1, 0), level)
+    assert followed(shopping) == before
+    for _ in range(2):
+        drop(shopping, (0, 1))
+    shopping.pass_time(0.1)
+    assert followed(shopping) == {NAMESPACE: "full"}
+    assert (len(shopping.messages(Join)), len(shopping.messages(Drop))) == (0, 1)

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.subscriber.store.eviction import PROTECTED_SHARE, EvictionOrder, Key
-from topicast.subscriber.store.table_snapshot import TableSnapshot
-from topicast.tests.subscriber.source import shop
-from topicast.tests.subscriber.world import World
+from topicast.subscriber.store.eviction import EvictionOrder, Key
+from topicast.tests.cluster.published import Published
+from topicast.tests.cluster.shop import Shop
+from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.sharding import NAMESPACE
 
 
@@ -26,7 +26,7 @@ def key(number: int) -> Key:
     return number % 4, str(number).encode()
 
 
-def test_oldest_of_what_was_never_used_goes_first() -> None:
+def test_oldest_of_the_tables_that_were_never_used_is_evicted_first() -> None:
     order = EvictionOrder(ReadMarks())
     assert order.victim() is None
     for number in range(3):
@@ -36,7 +36,7 @@ def test_oldest_of_what_was_never_used_goes_first() -> None:
     assert (order.victim(), len(order), order.held_bytes) == (key(1), 2, 20)
 
 
-def test_scan_pushes_out_nothing_that_is_in_use() -> None:
+def test_scan_evicts_nothing_that_is_in_use() -> None:
     marks = ReadMarks()
     order = EvictionOrder(marks)
     hot = [key(number) for number in range(5)]
@@ -53,7 +53,7 @@ def test_scan_pushes_out_nothing_that_is_in_use() -> None:
     assert all(one in order for one in hot)
 
 
-def test_what_is_used_no_more_goes_in_the_end() -> None:
+def test_table_that_is_used_no_more_is_evicted_in_the_end() -> None:
     marks = ReadMarks()
     order = EvictionOrder(marks)
     order.note(key(0), 10)
@@ -72,7 +72,7 @@ def evicted(order: EvictionOrder) -> Key:
     return victim
 
 
-def test_large_table_goes_before_many_small_ones() -> None:
+def test_large_table_is_evicted_before_many_small_ones() -> None:
     order = EvictionOrder(ReadMarks())
     for number in range(4):
         order.note(key(number), 10)
@@ -91,7 +91,7 @@ def test_large_table_stays_while_it_is_used_and_small_ones_are_not() -> None:
             assert evicted(order) != key(9)
 
 
-def test_table_that_was_used_often_is_given_up_in_the_end() -> None:
+def test_table_that_was_used_often_is_evicted_in_the_end() -> None:
     marks = ReadMarks()
     order = EvictionOrder(marks)
     order.note(key(0), 10)
@@ -107,14 +107,15 @@ def test_table_that_was_used_often_is_given_up_in_the_end() -> None:
     assert key(0) not in order
 
 
-def test_what_is_in_use_takes_at_most_its_share_from_what_is_new() -> None:
+def test_tables_in_use_take_at_most_their_share_from_new_ones() -> None:
     marks = ReadMarks()
     order = EvictionOrder(marks)
     for number in range(20):
         order.note(key(number), 10)
     marks.marked.update(key(number) for number in range(20))
     assert order.victim() is not None
-    assert order._protected.held_bytes <= PROTECTED_SHARE * order.held_bytes
+    order.note(key(20), 10)
+    assert order.victim() != key(20), "half of those in use are on probation again"
 
 
 def test_change_of_a_table_does_not_make_it_new() -> None:
@@ -129,7 +130,7 @@ def test_change_of_a_table_does_not_make_it_new() -> None:
     assert evicted(order) == key(1)
 
 
-def test_new_size_of_a_key_is_counted_wherever_it_stands() -> None:
+def test_new_size_of_a_key_is_counted_in_either_part() -> None:
     marks = ReadMarks()
     order = EvictionOrder(marks)
     order.note(key(0), 10)
@@ -173,7 +174,7 @@ def test_sums_are_right_and_a_victim_is_one_that_is_kept(steps: list[tuple[str, 
         assert all(one in order for one in kept)
 
 
-def test_what_would_be_given_up_is_named_in_its_order_and_left() -> None:
+def test_cheapest_tables_are_named_in_their_order_and_stay() -> None:
     marks = ReadMarks()
     order = EvictionOrder(marks)
     for number in range(4):
@@ -188,39 +189,37 @@ def test_what_would_be_given_up_is_named_in_its_order_and_left() -> None:
     assert marks.marked == {key(2)}
 
 
-def crowded(*, reads: int) -> World:
-    """Return a world whose order is full of small tables, each read so many times."""
-    catalog = shop()
-    small = [f"t{number}" for number in range(12)]
-    for name in small:
-        catalog.create_table("shop", name)
-    world = World(catalog, automatic=True, budget_bytes=catalog.live_bytes(NAMESPACE) + 7_000)
-    world.start()
-    for name in small:
-        world.table(f"shop.{name}")
-        world.member.placement.reads.extend([("shop", name, False)] * reads)
-    world.pass_time(1.1)
-    return world
+def crowded(*, reads: int, shop_reads: int = 0) -> Shopping:
+    """Return a shopping that holds many small tables, each read so many times."""
+    names = [f"shop.t{number}" for number in range(12)]
+    shop = Shop(("sales",))
+    for name in names:
+        shop.create(name)
+    names_bytes = Published(shop).topics[NAMESPACE].held_bytes
+    shopping = Shopping(shop, late=True, automatic=True, budget_bytes=names_bytes + 8_500)
+    for name in [*names, *names * (reads - 1)]:
+        shopping.columns(name)
+    for _ in range(shop_reads):
+        shopping.call(lambda catalog: catalog.partitions("shop.sales", "ds = 'none'"))
+    shopping.pass_time(1.1)
+    return shopping
 
 
-def kept(world: World) -> set[str]:
-    return {name for name in world.catalog.names["shop"] if world.columns(name) is not None}
+def kept(shopping: Shopping) -> set[str]:
+    tables = shopping.call(lambda catalog: catalog.tables("shop"))
+    return {name for name in tables if shopping.memory(f"shop.{name}") is not None}
 
 
-def test_large_table_read_once_pushes_out_no_small_ones_that_are_hot() -> None:
-    world = crowded(reads=50)
-    before = kept(world)
-    assert len(before) == 12
-    number = world.partitions("shop.sales")
-    assert isinstance(world.answers[number], TableSnapshot)
-    assert kept(world) == before
-    assert world.stats().pulls_not_kept == 1
+def test_large_table_read_once_evicts_no_small_ones_that_are_hot() -> None:
+    shopping = crowded(reads=50)
+    assert len(kept(shopping)) == 12
+    assert len(shopping.partitions("shop.sales")) == 100
+    assert len(kept(shopping)) == 12
+    assert shopping.stats().pulls_not_kept == 1
 
 
 def test_large_table_takes_the_room_of_small_ones_that_are_read_less() -> None:
-    world = crowded(reads=2)
-    world.member.placement.reads.extend([("shop", "sales", True)] * 50)
-    world.pass_time(1.1)
-    world.partitions("shop.sales")
-    assert "sales" in kept(world)
-    assert world.stats().evictions > 0
+    shopping = crowded(reads=2, shop_reads=50)
+    shopping.partitions("shop.sales")
+    assert shopping.memory_of_partitions("shop.sales") is not None
+    assert shopping.stats().evictions > 0

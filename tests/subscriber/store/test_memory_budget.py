@@ -1,3 +1,5 @@
+"""The budget: what is held and reserved, and that a process takes no more than it accounts for."""
+
 import json
 import subprocess
 import sys
@@ -41,7 +43,7 @@ def test_growth_fits_into_its_own_reservation_and_what_is_free() -> None:
     assert budget.fits(at(2), -100)
 
 
-def test_largest_topic_is_by_what_is_committed_and_never_the_one_spared() -> None:
+def test_largest_topic_is_by_committed_bytes_and_never_the_excepted_one() -> None:
     budget = Budget(1000)
     assert budget.largest(FULL, but=9) is None
     budget.hold(at(1), 100)
@@ -79,43 +81,36 @@ def test_sums_are_those_of_the_topics(steps: list[tuple[str, int, int]]) -> None
 BUDGET = 12_800_000  # the topics at full take nine tenths of it
 CYCLES = 100
 RSS_PER_BUDGET = 1.25
+PYTHON = (sys.executable, "-W", "error", "-m")
 CREEP_BYTES = 2_000_000  # of noise: pages that are given back late
 
 
+@pytest.mark.thorough
 def test_process_takes_what_is_accounted_and_no_more_after_a_hundred_joins_and_drops(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with stand(catalog()) as (_, hubs):
         process = "topicast.tests.subscriber.cycles"
         done = subprocess.run(
-            [
-                sys.executable,
-                "-W",
-                "error",
-                "-m",
-                process,
-                hubs[0].address,
-                str(BUDGET),
-                str(CYCLES),
-            ],
+            [*PYTHON, process, hubs[0].address, str(BUDGET), str(CYCLES)],
             capture_output=True,
             text=True,
             timeout=300,
             check=False,
         )
     assert (done.returncode, done.stderr) == (0, "")
-    told = json.loads(done.stdout)
-    rss, held, objects = told["rss"], told["held"], told["objects"]
+    found = json.loads(done.stdout)
+    rss, held, objects = found["rss"], found["held"], found["objects"]
     with capsys.disabled():
-        above, late = max(rss) - told["base"], max(rss[-10:]) - max(rss[10:20])
+        above, late = max(rss) - found["base"], max(rss[-10:]) - max(rss[10:20])
         print(
             f"\nRSS of {CYCLES} cycles: {above / BUDGET:.2f} x budget above the base, "
             f"creep {late / 1e6:+.1f} MB, objects {objects[-1] / objects[0]:.3f} x, "
-            f"traced / accounted {told['traced'] / told['accounted']:.2f}"
+            f"traced / accounted {found['traced'] / found['accounted']:.2f}"
         )
     assert len(rss) == CYCLES
     assert 0.9 * BUDGET <= max(held) <= BUDGET
-    assert max(rss) <= RSS_PER_BUDGET * BUDGET + told["base"]
+    assert max(rss) <= RSS_PER_BUDGET * BUDGET + found["base"]
     assert max(rss[-10:]) <= max(rss[10:20]) + CREEP_BYTES
     assert objects[-1] <= 1.03 * objects[0]
-    assert 0.8 <= told["traced"] / told["accounted"] <= 1.0
+    assert 0.8 <= found["traced"] / found["accounted"] <= 1.0

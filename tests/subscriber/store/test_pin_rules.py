@@ -1,12 +1,10 @@
-"""What people say of tables: the first word that names one counts, whatever was said before."""
+"""Rules that pin and ban tables: the first that names a table counts."""
 
 import pytest
 
 from topicast.subscriber.store import pin_rules as module
 from topicast.subscriber.store.pin_rules import PATTERNS_MAX, PinRules, parse_patterns
-from topicast.tests.subscriber.source import shop
-from topicast.tests.subscriber.world import World, chooser, pulls
-from topicast.topics.entries import FULL, MINIMAL
+from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.errors import ConfigError
 from topicast.topics.objects.names import table_key
 
@@ -24,7 +22,7 @@ def test_patterns_pin_and_ban_by_the_full_name() -> None:
     assert not rules.banned(table_key("sales", "x3"))
 
 
-def test_nothing_said_marks_nothing() -> None:
+def test_no_rule_pins_or_bans_nothing() -> None:
     rules = PinRules()
     assert not rules.has_pins
     assert not rules.has_bans
@@ -39,7 +37,7 @@ def test_ban_is_an_exception_to_a_pin() -> None:
     assert rules.pinned("finance", "orders")
 
 
-def test_word_about_one_table_counts_before_patterns() -> None:
+def test_rule_for_one_table_counts_before_patterns() -> None:
     rules = PinRules(("finance.*",), ("finance.tmp_*",))
     assert rules.banned(table_key("finance", "tmp_1"))
     rules.pin("finance", "tmp_1")
@@ -63,13 +61,14 @@ def test_pins_by_name_alone_are_pins_until_the_last_is_gone() -> None:
     assert not rules.has_pins
 
 
-def test_verdicts_remembered_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verdicts_are_right_beyond_those_that_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "REMEMBERED_MAX", 10)
     rules = PinRules(never=("tmp.*",))
     for number in range(100):
         assert rules.banned(table_key("tmp", f"t{number}"))
         assert not rules.banned(table_key("sales", f"t{number}"))
-        assert len(rules._banned) <= 10
 
 
 def test_patterns_are_read_from_a_list_in_any_case() -> None:
@@ -82,7 +81,7 @@ def test_patterns_are_read_from_a_list_in_any_case() -> None:
 
 
 @pytest.mark.parametrize("text", ["finance", "a.b,", ".b", "a.", "a b.c", "a.b\n.c", ",a.b"])
-def test_pattern_that_is_none_is_named(text: str) -> None:
+def test_malformed_pattern_is_named(text: str) -> None:
     with pytest.raises(ConfigError, match="always"):
         parse_patterns(text, setting="always")
 
@@ -94,31 +93,28 @@ def test_too_many_patterns_are_refused() -> None:
 
 
 def test_banned_table_is_pulled_for_each_read_and_never_kept() -> None:
-    world = chooser(never=("shop.orders",))
+    shopping = Shopping(late=True, automatic=True, budget_bytes=5_000, never=("shop.orders",))
     for _ in range(3):
-        world.member.placement.reads.append(("shop", "orders", False))
-        assert world.table("shop.orders") in world.answers
-        assert world.columns("orders") is None
-    assert len(pulls(world)) == 3
-    world.pass_time(2)
-    assert world.topics()[world.catalog.topic("shop", "orders")].level == "none"
-    assert not len(world.member.placement.usage)
-    world.table("shop.items")
-    assert world.columns("items") == ("id",)
+        assert shopping.columns("shop.orders") == ("id",)
+        assert shopping.memory("shop.orders") is None
+    assert len(shopping.pulls()) == 3
+    shopping.pass_time(2)
+    assert shopping.topics()[shopping.topic("shop.orders")].level == "none"
+    assert len(shopping.reader.member.placement.usage) == 0
+    shopping.columns("shop.items")
+    shopping.pass_time(0.1)
+    assert shopping.memory("shop.items") == ("id",)
 
 
-@pytest.mark.parametrize("level", [MINIMAL, FULL])
-def test_banned_table_is_not_held_at_any_level(level: int) -> None:
-    world = World(shop(), never=("shop.sales",))
-    world.start()
-    topic = world.catalog.topic("shop", "sales")
-    world.ask("join", topics=(topic,), level=level)
-    world.pass_time(1)
-    number = world.table("shop.sales", whole=True)
-    assert number in world.answers
-    assert world.view.partitions("shop", "sales") is None
-    value = max(entry.size for entry in world.catalog.topics[topic].since(0))
-    assert world.topics()[topic].bytes < world.catalog.live_bytes(topic) - value
-    world.publish(world.catalog.put_partitions("shop", "sales", {"ds=200": {"n": "x"}}))
-    assert world.view.partitions("shop", "sales") is None
-    assert len(pulls(world)) == 1
+@pytest.mark.parametrize("level", ["minimal", "full"])
+def test_banned_table_is_not_held_at_any_level(level: str) -> None:
+    shopping = Shopping(late=True, never=("shop.sales",))
+    shopping.join("shop.sales", level=level)
+    assert len(shopping.partitions("shop.sales")) == 100
+    assert shopping.memory_of_partitions("shop.sales") is None
+    held = shopping.cluster.catalogd.published.topics[shopping.topic("shop.sales")].held_bytes
+    assert shopping.topics()[shopping.topic("shop.sales")].bytes < held
+    shopping.shop.add("shop.sales", {"ds=200": {"n": "x"}})
+    shopping.settle()
+    assert shopping.memory_of_partitions("shop.sales") is None
+    assert len(shopping.pulls()) == 1

@@ -1,393 +1,434 @@
-"""Level minimal: what was pulled is kept until a stub says that it is stale, and no longer."""
+"""What is kept of pulled tables at minimal: until a stub says that it is stale, and no longer."""
 
-from topicast.subscriber.protocol import facts
-from topicast.subscriber.store.table_snapshot import TableSnapshot
-from topicast.tests.subscriber.source import NAMES, Catalog, shop
-from topicast.tests.subscriber.world import World, columns_of, started
-from topicast.topics.entries import FULL, MINIMAL
-from topicast.topics.errors import OverBudget
+from contextlib import suppress
+from hashlib import sha256
+
+import pytest
+
+from topicast.subscriber.client.subscriber import Subscriber
+from topicast.subscriber.placement.priorities import Priorities
+from topicast.subscriber.store.memory_budget import Budget
+from topicast.subscriber.store.pin_rules import PinRules
+from topicast.subscriber.store.resident_set import ResidentSet
+from topicast.subscriber.store.table_snapshot import snapshot_of
+from topicast.subscriber.store.view import View, full_topic_view, prepare
+from topicast.tests.cluster.published import Published
+from topicast.tests.cluster.shop import NAMES, Shop
+from topicast.tests.cluster.shopping import Shopping
+from topicast.topics.entries import FULL, MINIMAL, MINIMAL_BYTES
+from topicast.topics.errors import NoSuchObject, NotReady, OverBudget
 from topicast.topics.objects.names import block_key, table_key
-from topicast.topics.objects.selector import by_filter
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.objects.selector import by_names
+from topicast.topics.sharding import NAMESPACE, table_topic
 from topicast.topics.wire import encode
 from topicast.topics.wire.header import HEARTBEAT_PREFIX, prefix
-from topicast.topics.wire.messages import (
-    CatchUp,
-    Chunk,
-    Joined,
-    Pull,
-    Pulled,
-)
+from topicast.topics.wire.messages import CatchUp, Chunk, Delta, Join, Joined, Pulled
+
+HUB, READER, CATALOGD = "hub-0", "reader-0", "catalogd"
+SALES = table_key("shop", "sales")
+MATE = next(f"shop.n{i}" for i in range(99) if table_topic("shop", f"n{i}", 4) == 0)
 
 
-def watching(**settings: object) -> World:
-    """Return a world whose member follows every topic of the shop at minimal."""
-    world = started(**settings)
-    for topic in range(world.catalog.num_topics):
-        assert world.ask("join", topics=(topic,), level=MINIMAL) in world.answers
-    return world
+def at(level: str, **more: object) -> Shopping:
+    """Return a shopping that follows every topic of the shop at ``level``."""
+    shopping = Shopping(late=True, **more)  # type: ignore[arg-type]  # each test names its own
+    shopping.call(lambda catalog: catalog.join(range(shopping.num_topics), level))
+    shopping.pass_time(0.2)
+    return shopping
 
 
-def level(world: World, name: str) -> str:
-    return world.topics()[world.catalog.topic("shop", name)].level
+def names_bytes() -> int:
+    """Return what the names of the shop take."""
+    return Published().topics[NAMESPACE].held_bytes
 
 
-def pulls(world: World) -> int:
-    return len(world.said(Pull))
+def level(shopping: Shopping, name: str) -> str:
+    return shopping.topics()[shopping.topic(name)].level
+
+
+def replies(shopping: Shopping) -> list[Pulled]:
+    return shopping.messages(Pulled, sender=CATALOGD)
+
+
+def change(shopping: Shopping, name: str, column: str = "more") -> None:
+    shopping.shop.reshape(name, ("id", column))
+    shopping.settle()
+
+
+def partition(shopping: Shopping, name: str, value: str | None = "new") -> None:
+    """Change, add or drop a partition of shop.sales."""
+    if value is None:
+        shopping.shop.remove("shop.sales", name)
+    elif name in ("ds=x", "ds=100"):
+        shopping.shop.add("shop.sales", {name: {"n": value}})
+    else:
+        shopping.shop.change("shop.sales", {name: {"n": value}})
+    shopping.settle()
 
 
 def test_join_at_minimal_moves_no_content_and_frees_what_was_held() -> None:
     """P-SUB-1."""
-    world = started()
-    before = len(world.said(CatchUp))
-    for topic in range(4):
-        world.ask("join", topics=(topic,), level=MINIMAL)
-    assert {info.level for t, info in world.topics().items() if t != NAMESPACE} == {"minimal"}
-    assert len(world.said(CatchUp)) == before
-    namespace = world.catalog.live_bytes(NAMESPACE)
-    assert world.stats().held_bytes == namespace + 4 * 64
-    assert world.prefixes >= {prefix(topic, MINIMAL) for topic in range(4)}
-    assert not world.prefixes & {prefix(topic, FULL) for topic in range(4)}
-    assert world.prefixes >= {HEARTBEAT_PREFIX, prefix(NAMESPACE, FULL)}
-    for topic in range(4):
-        assert world.topics()[topic].version == world.catalog.topics[topic].version
+    shopping = at("minimal")
+    assert {i.level for t, i in shopping.topics().items() if t != NAMESPACE} == {"minimal"}
+    assert len(shopping.messages(CatchUp)) == 1
+    assert shopping.stats().held_bytes == names_bytes() + 4 * MINIMAL_BYTES
+    prefixes = shopping.reader.prefixes.keys()
+    assert prefixes >= {prefix(topic, MINIMAL) for topic in range(4)}
+    assert not prefixes & {prefix(topic, FULL) for topic in range(4)}
+    assert prefixes >= {HEARTBEAT_PREFIX, prefix(NAMESPACE, FULL)}
+    for topic, info in shopping.topics().items():
+        assert info.version == shopping.cluster.catalogd.published.topics[topic].version
 
 
-def test_what_was_pulled_is_answered_from_memory_until_it_changes() -> None:
-    world = watching()
-    assert world.columns("orders") is None
-    world.table("shop.orders")
-    assert world.columns("orders") == ("id",)
-    world.table("shop.orders")
-    assert pulls(world) == 1
-    world.publish(world.catalog.put_table("shop", "orders", columns=("id", "more")))
-    assert world.columns("orders") is None
-    world.table("shop.orders")
-    assert world.columns("orders") == ("id", "more")
-    assert pulls(world) == 2
+def test_many_topics_join_at_minimal_for_few_bytes() -> None:
+    shopping = Shopping(Shop(()), num_topics=256, late=True)
+    shopping.call(lambda catalog: catalog.drop(range(256)))
+    shopping.sent.clear()
+    shopping.call(lambda catalog: catalog.join(range(256), "minimal"))
+    joins = [m for _, m in shopping.sent if isinstance(m, Join | Joined)]
+    assert sum(len(encode(message)) for message in joins) <= 2 * 4096
+    assert {info.level for info in shopping.topics().values()} == {"minimal", "full"}
 
 
-def test_change_of_another_table_of_the_topic_leaves_it() -> None:
-    world = watching()
-    catalog = world.catalog
-    topic = catalog.topic("shop", "orders")
-    world.table("shop.orders")
-    other = next(n for n in ("a", "b", "c", "d", "e", "f") if catalog.topic("shop", n) == topic)
-    world.publish(*catalog.create_table("shop", other))
-    assert world.columns("orders") == ("id",)
-    assert pulls(world) == 1
-
-
-def test_changed_block_is_all_that_is_pulled_again() -> None:
-    world = watching()
-    world.table("shop.sales", whole=True)
-    assert world.view.partitions("shop", "sales") is not None
-    world.publish(world.catalog.put_partitions("shop", "sales", {"ds=050": {"n": "new"}}))
-    assert world.view.partitions("shop", "sales") is None
-    assert world.columns("sales") == ("id",)  # the table itself has not changed
-    got: list[Pulled] = []
-    world.held_back = lambda _channel, message: isinstance(message, Pulled) and got.append(message)  # type: ignore[func-returns-value]
-    number = world.table("shop.sales", whole=True)
-    (reply,) = got
-    assert [entry.key for entry in reply.entries if entry.key != table_key("shop", "sales")] == [
-        max(
-            row.key
-            for row in world.catalog.topics[reply.topic].rows(table_key("shop", "sales"))
-            if row.key <= block_key("shop", "sales", "ds=050")
-        )
-    ]
-    content = world.answers[number]
-    assert isinstance(content, TableSnapshot)
-    assert content.whole
-    rows = world.catalog.topics[reply.topic].rows(table_key("shop", "sales"))
-    assert len(content) == len(list(rows))
-
-
-def test_pulled_table_is_kept_without_its_blocks_and_they_come_when_asked_for() -> None:
-    world = watching()
-    world.table("shop.sales")
-    assert world.columns("sales") == ("id",)
-    assert world.view.partitions("shop", "sales") is None
-    world.publish(world.catalog.put_partitions("shop", "sales", {"ds=050": {"n": "new"}}))
-    assert world.columns("sales") == ("id",)
-    world.table("shop.sales", whole=True)
-    assert world.view.partitions("shop", "sales") is not None
-    assert [key for key, _ in world.last_pull().held] == [table_key("shop", "sales")]
-
-
-def test_dropped_table_is_given_up_with_its_bytes() -> None:
-    world = watching()
-    before = world.stats().held_bytes
-    names = world.catalog.live_bytes(NAMESPACE)
-    world.table("shop.orders")
-    assert world.stats().held_bytes > before
-    world.publish(*world.catalog.drop_table("shop", "orders"))
-    assert world.stats().held_bytes - world.catalog.live_bytes(NAMESPACE) == before - names
-
-
-def test_reply_older_than_a_stub_is_pulled_again() -> None:
-    """P-PULL-5."""
-    world = watching()
-    world.held_back = lambda _channel, message: isinstance(message, Pulled)
-    number = world.table("shop.orders")
-    world.publish(world.catalog.put_table("shop", "orders", columns=("id", "more")))
-    world.release()
-    world.pass_time(0.1)
-    assert columns_of(world.answers[number], "orders") == ("id", "more")
-    assert world.stats().stale_replies == 1
-    assert world.columns("orders") == ("id", "more")
-
-
-def test_stub_of_another_table_does_not_refuse_a_reply() -> None:
-    world = watching()
-    catalog = world.catalog
-    topic = catalog.topic("shop", "orders")
-    other = next(n for n in ("a", "b", "c", "d", "e", "f") if catalog.topic("shop", n) == topic)
-    world.publish(*catalog.create_table("shop", other))
-    world.held_back = lambda _channel, message: isinstance(message, Pulled)
-    number = world.table("shop.orders")
-    world.publish(catalog.put_table("shop", other, columns=("other",)))
-    world.release()
-    assert columns_of(world.answers[number], "orders") == ("id",)
-    assert world.stats().stale_replies == 0
-    assert world.columns("orders") == ("id",)
+def test_pulled_table_is_answered_from_memory_until_it_changes() -> None:
+    shopping = at("minimal")
+    assert shopping.memory("shop.orders") is None
+    for _ in range(2):
+        assert shopping.columns("shop.orders") == ("id",)
+    assert shopping.memory("shop.orders") == ("id",)
+    assert len(shopping.pulls()) == 1
+    assert shopping.topic(MATE) == shopping.topic("shop.orders")
+    shopping.shop.create(MATE)
+    change(shopping, MATE)
+    assert shopping.memory("shop.orders") == ("id",), "it was another table of the topic"
+    change(shopping, "shop.orders")
+    assert shopping.memory("shop.orders") is None
+    assert shopping.columns("shop.orders") == ("id", "more")
+    assert len(shopping.pulls()) == 2
 
 
 def test_lost_stub_is_noticed_by_the_heartbeat() -> None:
-    world = watching()
-    world.table("shop.orders")
-    world.catalog.put_table("shop", "orders", columns=("id", "lost"))
-    world.heartbeat()
-    assert world.columns("orders") is None
-    world.table("shop.orders")
-    assert world.columns("orders") == ("id", "lost")
+    shopping = at("minimal")
+    shopping.columns("shop.orders")
+    shopping.lose(HUB, READER, Delta, count=1)
+    change(shopping, "shop.orders", "lost")
+    assert shopping.memory("shop.orders") is None
+    assert shopping.columns("shop.orders") == ("id", "lost")
+
+
+def test_only_the_changed_block_is_pulled_again() -> None:
+    shopping = at("minimal")
+    shopping.partitions("shop.sales")
+    assert len(shopping.memory_of_partitions("shop.sales") or ()) == 100
+    partition(shopping, "ds=050")
+    assert shopping.memory_of_partitions("shop.sales") is None
+    shopping.partitions("shop.sales")
+    changed = [entry.key for entry in replies(shopping)[-1].entries if entry.key != SALES]
+    rows = shopping.cluster.catalogd.published.topics[shopping.topic("shop.sales")].rows(SALES)
+    sought = block_key("shop", "sales", "ds=050")
+    assert changed == [max(row.key for row in rows if row.key <= sought)]
+    assert len(shopping.memory_of_partitions("shop.sales") or ()) == 100
+
+
+def test_blocks_of_a_pulled_table_come_when_they_are_requested() -> None:
+    shopping = at("minimal")
+    shopping.columns("shop.sales")
+    assert shopping.memory_of_partitions("shop.sales") is None
+    partition(shopping, "ds=x")
+    assert shopping.memory("shop.sales") == ("id",), "its own entry has not changed"
+    assert len(shopping.partitions("shop.sales")) == 101
+    assert shopping.memory_of_partitions("shop.sales") is not None
+    assert [key for key, _ in shopping.pulls()[-1].held] == [SALES]
+
+
+def test_dropped_table_is_discarded_with_its_bytes() -> None:
+    shopping = at("minimal")
+    before = shopping.topics()[shopping.topic("shop.orders")].bytes
+    shopping.columns("shop.orders")
+    assert shopping.topics()[shopping.topic("shop.orders")].bytes > before
+    shopping.shop.drop("shop.orders")
+    shopping.settle()
+    assert shopping.topics()[shopping.topic("shop.orders")].bytes == before
+
+
+@pytest.mark.parametrize(("name", "stale"), [("shop.orders", 1), (MATE, 0)])
+def test_reply_older_than_a_stub_of_its_table_is_pulled_again(name: str, stale: int) -> None:
+    """P-PULL-5."""
+    shopping = at("minimal")
+    shopping.shop.create(MATE)
+    shopping.settle()
+    shopping.hold(CATALOGD, READER, Pulled)
+    columns: list[str] = []
+    shopping.begin(
+        lambda catalog: columns.extend(one.name for one in catalog.table("shop.orders").columns)
+    )
+    change(shopping, name)
+    shopping.release()
+    shopping.pass_time(0.2)
+    assert columns == ["id", "more"][: 1 + stale]
+    assert shopping.stats().stale_replies == stale
+    assert shopping.memory("shop.orders") == tuple(columns)
 
 
 def test_while_a_level_rises_the_old_one_stays_live() -> None:
     """P-JOIN-4."""
-    world = watching()
-    topic = world.catalog.topic("shop", "orders")
-    world.table("shop.orders")
-    world.held_back = lambda _channel, message: isinstance(message, Chunk)
-    number = world.ask("join", topics=(topic,), level=FULL)
-    assert world.columns("orders") == ("id",)
-    world.publish(world.catalog.put_table("shop", "orders", columns=("id", "more")))
-    assert world.columns("orders") is None  # it goes on invalidating
-    assert number not in world.answers
-    world.release()
-    world.pass_time(0.5)
-    assert number in world.answers
-    assert world.columns("orders") == ("id", "more")
-    assert level(world, "orders") == "full"
-    assert prefix(topic, MINIMAL) not in world.prefixes
-    assert world.topics()[topic].bytes == world.catalog.live_bytes(topic)
+    shopping = at("minimal")
+    topic = shopping.topic("shop.orders")
+    shopping.columns("shop.orders")
+    shopping.hold(HUB, READER, Chunk)
+    worker = shopping.begin(lambda catalog: catalog.join(topic))
+    shopping.pass_time(0.3)
+    assert shopping.memory("shop.orders") == ("id",)
+    change(shopping, "shop.orders")
+    assert shopping.memory("shop.orders") is None, "it goes on invalidating"
+    assert worker.alive
+    shopping.release()
+    shopping.settle()
+    assert not worker.alive
+    assert shopping.memory("shop.orders") == ("id", "more")
+    assert level(shopping, "shop.orders") == "full"
+    assert prefix(topic, MINIMAL) not in shopping.reader.prefixes
 
 
-def test_rise_is_called_off_half_way_and_its_bytes_are_free_at_once() -> None:
-    world = watching()
-    topic = world.catalog.topic("shop", "sales")
-    held = world.stats().held_bytes
-    world.held_back = lambda _channel, message: isinstance(message, Chunk)
-    world.ask("join", topics=(topic,), level=FULL)
-    free = world.member._subscriptions.replicas.budget.free_bytes
-    assert world.ask("join", topics=(topic,), level=MINIMAL) in world.answers
-    assert world.member._subscriptions.replicas.budget.free_bytes > free
-    assert (world.stats().held_bytes, level(world, "sales")) == (held, "minimal")
-    world.release()
-    world.pass_time(1)
-    assert level(world, "sales") == "minimal"
-    assert prefix(topic, FULL) not in world.prefixes
+def test_rise_is_cancelled_half_way_and_its_bytes_are_free_at_once() -> None:
+    shop = Shop()
+    shop.add("shop.sales", {f"ds=x{sha256(b'%d' % i).hexdigest()}": {} for i in range(150)})
+    shopping = at("minimal", shop=shop, budget_bytes=names_bytes() + 12_500)
+    topic, held = shopping.topic("shop.sales"), shopping.stats().held_bytes
+    others = ("shop.orders", "shop.items", "shop.visits")
+
+    def begin(catalog: Subscriber) -> None:
+        with suppress(NotReady):
+            catalog.join(topic)
+
+    shopping.hold(HUB, READER, Chunk)
+    shopping.begin(begin)
+    shopping.pass_time(0.2)
+    with pytest.raises(OverBudget):
+        shopping.join(*others)
+    shopping.join("shop.sales", level="minimal")
+    shopping.begin(lambda catalog: catalog.join(map(shopping.topic, others)))
+    shopping.pass_time(0.2)
+    shopping.join(*others, level="minimal")
+    assert (shopping.stats().held_bytes, level(shopping, "shop.sales")) == (held, "minimal")
+    shopping.release()
+    shopping.settle()
+    assert level(shopping, "shop.sales") == "minimal"
+    assert prefix(topic, FULL) not in shopping.reader.prefixes
 
 
 def test_full_that_ends_below_what_minimal_had_reached_does_not_go_live() -> None:
     """P-JOIN-4: only at or above the position of the old level."""
-    world = watching()
-    topic = world.catalog.topic("shop", "orders")
-    world.held_back = lambda _channel, message: isinstance(message, Chunk)
-    world.ask("join", topics=(topic,), level=FULL)
-    chunks, world.kept = world.kept, []
-    delta = world.catalog.put_table("shop", "orders", columns=("id", "more"))
-    world.held_back = lambda _channel, message: getattr(message, "level", 0) == FULL
-    world.publish(delta)  # only the stub arrives
-    world.held_back = lambda _channel, message: False
-    world.kept = []
-    for channel, message in chunks:
-        world.hear(channel, message)
-    assert level(world, "orders") == "minimal"
-    world.pass_time(0.5)
-    assert level(world, "orders") == "full"
-    assert world.columns("orders") == ("id", "more")
+    shopping = at("minimal")
+    shopping.hold(HUB, READER, Chunk)
+    shopping.alter(Delta, lambda delta: () if delta.level == FULL and delta.topic == 0 else delta)
+    assert shopping.topic("shop.orders") == 0
+    shopping.begin(lambda catalog: catalog.join(0))
+    shopping.pass_time(0.3)
+    change(shopping, "shop.orders")
+    assert level(shopping, "shop.orders") == "minimal"
+    shopping.cluster.mend(hold=True)
+    shopping.pass_time(0.02)
+    assert level(shopping, "shop.orders") == "minimal"
+    shopping.pass_time(1)
+    assert level(shopping, "shop.orders") == "full"
+    assert shopping.memory("shop.orders") == ("id", "more")
 
 
-def test_room_for_what_is_pulled_is_made_by_giving_up_what_is_not_used() -> None:
-    catalog = shop()
-    one = catalog.live_bytes(catalog.topic("shop", "orders"))
-    namespace = catalog.live_bytes(NAMESPACE)
-    world = World(catalog, budget_bytes=namespace + 4 * 64 + 3 * one)
-    world.start()
-    for topic in range(4):
-        world.ask("join", topics=(topic,), level=MINIMAL)
-    plain = [name for name in NAMES if name != "sales"]
-    world.table("shop.orders")
+def test_room_for_what_is_pulled_is_made_by_evicting_what_is_not_used() -> None:
+    one = Published().topics[0].held_bytes
+    shopping = at("minimal", budget_bytes=names_bytes() + 4 * MINIMAL_BYTES + 3 * one)
+    plain = [f"shop.{name}" for name in NAMES if name != "sales"]
+    shopping.columns("shop.orders")
     for name in plain:
-        world.table(f"shop.{name}")
-        assert world.columns("orders") == ("id",), name  # in use, so it stays
-    assert sum(world.columns(name) is not None for name in plain) < len(plain)
-    stats = world.stats()
-    assert stats.evictions > 0
-    assert stats.held_bytes <= stats.budget_bytes
+        shopping.columns(name)
+        assert shopping.memory("shop.orders") == ("id",), f"in use, so {name} does not evict it"
+    assert sum(shopping.memory(name) is not None for name in plain) < len(plain)
+    stats = shopping.stats()
+    assert (stats.evictions > 0, stats.held_bytes <= stats.budget_bytes) == (True, True)
 
 
-def test_object_larger_than_the_budget_is_answered_and_not_kept() -> None:
-    catalog = shop()
-    world = World(catalog, budget_bytes=catalog.live_bytes(NAMESPACE) + 4 * 64 + 1500)
-    world.start()
-    for topic in range(4):
-        world.ask("join", topics=(topic,), level=MINIMAL)
-    number = world.table("shop.sales", whole=True)
-    content = world.answers[number]
-    assert isinstance(content, TableSnapshot)
-    assert content.whole
-    assert world.view.partitions("shop", "sales") is None
-    assert world.stats().pulls_not_kept == 1
+def test_table_larger_than_the_budget_is_answered_and_not_kept() -> None:
+    shopping = at("minimal", budget_bytes=names_bytes() + 4 * MINIMAL_BYTES + 1500)
+    assert len(shopping.partitions("shop.sales")) == 100
+    assert shopping.memory_of_partitions("shop.sales") is None
+    assert shopping.stats().pulls_not_kept == 1
 
 
 def test_level_by_hand_takes_nothing_from_pins() -> None:
-    catalog = shop()
-    catalog.put_partitions("shop", "sales", {f"ds=x{i:04}": {"n": str(i)} for i in range(500)})
-    world = World(
-        catalog,
-        budget_bytes=catalog.size(NAMESPACE) + 5000,
-        automatic=True,
-        always=("shop.[iopv]*",),
+    shop = Shop()
+    shop.add("shop.sales", {f"ds={sha256(b'%d' % i).hexdigest()}": {} for i in range(200)})
+    pins = ("items", "orders", "people", "visits")
+    budget = names_bytes() + 5000
+    shopping = Shopping(
+        shop, late=True, budget_bytes=budget, automatic=True, always=("shop.[iopv]*",)
     )
-    world.start()
-    world.pass_time(1)
-    assert world.stats().pinned_tables == 4
-    error = world.errors[world.ask("join", topics=(catalog.topic("shop", "sales"),))]
-    assert isinstance(error, OverBudget)
-    assert all(world.columns(name) for name in ("items", "orders", "people", "visits"))
+    shopping.settle()
+    assert shopping.stats().pinned_tables == 4
+    with pytest.raises(OverBudget):
+        shopping.join("shop.sales")
+    assert all(shopping.memory(f"shop.{name}") for name in pins)
 
 
 def test_topic_for_which_no_byte_is_free_is_refused() -> None:
-    catalog = shop()
-    names = catalog.live_bytes(NAMESPACE)
-    world = World(catalog, budget_bytes=names + 10)
-    world.sizes = {NAMESPACE: names}
-    world.start()
-    error = world.errors[world.ask("join", topics=(0,), level=MINIMAL)]
-    assert isinstance(error, OverBudget)
+    shopping = Shopping(late=True, automatic=True, budget_bytes=names_bytes() + 10)
+    with pytest.raises(OverBudget):
+        shopping.join("shop.orders", level="minimal")
 
 
-def test_another_hub_is_joined_at_minimal_from_where_the_topic_stands() -> None:
-    world = watching(hubs=("hub-0", "hub-1"))
-    world.table("shop.orders")
-    world.dead.add(0)
-    world.pass_time(3)
-    assert world.hub == 1
-    assert world.columns("orders") == ("id",)
-    world.publish(world.catalog.put_table("shop", "orders", columns=("id", "more")))
-    assert world.columns("orders") is None
-    assert pulls(world) == 1
+def test_another_hub_is_joined_at_minimal_from_the_position_of_the_topic() -> None:
+    shopping = at("minimal", hubs=2)
+    shopping.columns("shop.orders")
+    shopping.cluster.hubs[0].crash()
+    shopping.pass_time(3)
+    assert shopping.stats().hub == "hub-1"
+    assert shopping.memory("shop.orders") == ("id",)
+    change(shopping, "shop.orders")
+    assert shopping.memory("shop.orders") is None
+    assert len(shopping.pulls()) == 1
 
 
-def test_unanswered_join_at_minimal_is_caught_up_with_in_time() -> None:
-    world = started()
-    topic = world.catalog.topic("shop", "orders")
-    world.held_back = lambda _channel, message: isinstance(message, Joined)
-    number = world.ask("join", topics=(topic,), level=MINIMAL)
-    world.pass_time(3)
-    assert number in world.answers
-    assert level(world, "orders") == "minimal"
+def test_unanswered_join_at_minimal_is_caught_up_in_time() -> None:
+    shopping = Shopping(late=True)
+    shopping.lose(HUB, READER, Joined)
+    shopping.join("shop.orders", level="minimal")
+    assert level(shopping, "shop.orders") == "minimal"
 
 
-def test_many_topics_join_at_minimal_for_few_bytes() -> None:
-    catalog = Catalog(256)
-    catalog.create_database("shop")
-    world = World(catalog)
-    world.start()
-    for topic in range(256):
-        world.ask("drop", topics=(topic,))
-    got: list[int] = []
-    world.held_back = lambda _channel, message: got.append(len(encode(message))) is not None  # type: ignore[func-returns-value]
-    member = world.member
-    effects = [
-        e for t in range(256) for e in member._subscriptions.join((t,), MINIMAL, now=world.now)
-    ]
-    assert effects == []
-    world.handle(facts.Tick())
-    world.run()
-    assert sum(got) <= 4096, sum(got)
-    assert {info.level for info in world.topics().values()} == {"minimal", "full"}
-    world.member.check()
-
-
-def names(world: World, text: str) -> list[str] | None:
-    """Return what memory says of the partitions of ``sales`` that match; None if it does not."""
-    content = world.view.partitions("shop", "sales", by_filter(text))
-    if content is None:
-        return None
-    return list(content.partition_names("shop", "sales", by_filter(text)))
+# Filters, and what does not exist
 
 
 def test_filter_brings_the_blocks_that_it_needs_and_is_answered_from_memory_then() -> None:
-    world = watching()
-    number = world.partitions("shop.sales", "ds = '050'")
-    content = world.answers[number]
-    assert isinstance(content, TableSnapshot)
-    assert len(content) == 2  # the table, and one of its blocks
-    assert names(world, "ds = '050'") == ["ds=050"]
-    assert names(world, "ds = '051'") is None
-    world.partitions("shop.sales", "ds = '051'")
-    assert names(world, "ds = '050'") == ["ds=050"]
-    assert names(world, "ds = '051'") == ["ds=051"]
-    assert pulls(world) == 2
-    assert len(world.last_pull().held) == 2
+    shopping = at("minimal")
+    assert len(shopping.partitions("shop.sales", "ds = '050'")) == 1
+    assert len(replies(shopping)[0].entries) == 2, "the table, and one of its blocks"
+    assert shopping.memory_of_partitions("shop.sales", "ds = '051'") is None
+    shopping.partitions("shop.sales", "ds = '051'")
+    for value in ("050", "051"):
+        held = shopping.memory_of_partitions("shop.sales", f"ds = '{value}'")
+        assert held == (f"ds={value}",)
+    assert len(shopping.pulls()) == 2
+    assert len(shopping.pulls()[-1].held) == 2
 
 
-def test_partition_that_comes_into_a_filter_is_seen() -> None:
-    world = watching()
-    world.partitions("shop.sales", "ds >= '098'")
-    assert names(world, "ds >= '098'") == ["ds=098", "ds=099"]
-    world.publish(world.catalog.put_partitions("shop", "sales", {"ds=100": {"n": "new"}}))
-    assert names(world, "ds >= '098'") is None
-    world.partitions("shop.sales", "ds >= '098'")
-    assert names(world, "ds >= '098'") == ["ds=098", "ds=099", "ds=100"]
+@pytest.mark.parametrize(
+    ("text", "before", "changed", "value", "after"),
+    [
+        ("ds >= '098'", ("ds=098", "ds=099"), "ds=100", "1", ("ds=098", "ds=099", "ds=100")),
+        ("ds = '001'", ("ds=001",), "ds=001", None, ()),
+        ("ds = 'x'", (), "ds=x", "new", ("ds=x",)),
+    ],
+    ids=["grows", "shrinks", "matches nothing at first"],
+)
+def test_filter_is_pulled_again_when_what_it_selects_changes(
+    text: str, before: tuple[str, ...], changed: str, value: str | None, after: tuple[str, ...]
+) -> None:
+    shopping = at("minimal")
+    for _ in range(2):
+        shopping.partitions("shop.sales", text)
+    assert shopping.memory_of_partitions("shop.sales", text) == before
+    assert len(shopping.pulls()) == 1
+    partition(shopping, changed, value)
+    assert shopping.memory_of_partitions("shop.sales", text) is None
+    shopping.partitions("shop.sales", text)
+    assert shopping.memory_of_partitions("shop.sales", text) == after
+    assert len(shopping.pulls()) == 2
 
 
-def test_change_of_a_block_that_no_filter_needs_costs_a_look_and_brings_nothing() -> None:
-    world = watching()
-    world.partitions("shop.sales", "ds = '001'")
-    world.publish(world.catalog.put_partitions("shop", "sales", {"ds=090": {"n": "new"}}))
-    got: list[Pulled] = []
-    world.held_back = lambda _channel, message: isinstance(message, Pulled) and got.append(message)  # type: ignore[func-returns-value]
-    world.partitions("shop.sales", "ds = '001'")
-    assert [len(reply.entries) for reply in got] == [0]
-    assert names(world, "ds = '001'") == ["ds=001"]
-
-
-def test_dropped_partition_leaves_the_filter_that_held_it() -> None:
-    world = watching()
-    world.partitions("shop.sales", "ds = '001'")
-    world.publish(world.catalog.put_partitions("shop", "sales", {"ds=001": None}))
-    world.partitions("shop.sales", "ds = '001'")
-    assert names(world, "ds = '001'") == []
+def test_change_of_a_block_that_no_filter_needs_costs_a_pull_without_entries() -> None:
+    shopping = at("minimal")
+    shopping.partitions("shop.sales", "ds = '001'")
+    partition(shopping, "ds=090")
+    shopping.partitions("shop.sales", "ds = '001'")
+    assert len(replies(shopping)[-1].entries) == 0
+    assert shopping.memory_of_partitions("shop.sales", "ds = '001'") == ("ds=001",)
 
 
 def test_filter_too_long_for_a_message_brings_all_blocks() -> None:
-    world = watching()
+    shopping = at("minimal")
     listed = ", ".join(f"'{number}'" for number in range(2000))
-    number = world.partitions("shop.sales", f"ds in ({listed})")
-    content = world.answers[number]
-    assert isinstance(content, TableSnapshot)
-    assert content.whole
+    assert shopping.partitions("shop.sales", f"ds in ({listed})") == ()
+    assert len(shopping.memory_of_partitions("shop.sales") or ()) == 100
 
 
-def test_room_that_is_set_aside_as_a_guess_is_room_for_what_is_pulled() -> None:
-    world = watching(budget_bytes=20_000)
-    resident_set = world.member._subscriptions.replicas.resident_set
-    resident_set.reserve((0, FULL), 1 << 20)  # as for growth of unknown size: all that there is
-    assert world.member._subscriptions.replicas.budget.free_bytes == 0
-    world.table("shop.orders")
-    assert world.columns("orders") == ("id",)
-    assert world.stats().pulls_not_kept == 0
+def test_partition_beside_a_filter_that_matches_nothing_ends_it() -> None:
+    shopping = at("minimal")
+    shopping.partitions("shop.sales", "ds = '050'")
+    shopping.partitions("shop.sales", "ds = 'x'")
+    assert shopping.memory_of_partitions("shop.sales", "ds = 'x'") == ()
+    partition(shopping, "ds=051")
+    assert shopping.memory_of_partitions("shop.sales", "ds = 'x'") is None
+
+
+def test_names_of_no_partition_are_kept_like_a_filter() -> None:
+    shopping = at("minimal")
+    view = shopping.reader.member.view
+    for _ in range(2):
+        assert shopping.call(lambda catalog: catalog.partitions("shop.sales", names=["ds=x"])) == ()
+    assert len(shopping.pulls()) == 1
+    partition(shopping, "ds=x")
+    assert view.partitions("shop", "sales", by_names(("ds=x",))) is None
+
+
+@pytest.mark.parametrize("followed", ["none", "minimal", "full"])
+def test_table_that_does_not_exist_costs_no_pull_until_it_is_created(followed: str) -> None:
+    shopping = at(followed)
+    pulls = int(followed != "full")
+
+    def is_missing(name: str) -> None:
+        for read in (shopping.table, shopping.partitions):
+            with pytest.raises(NoSuchObject):
+                read(name)
+
+    for name in ("shop.nothing", "nowhere.orders", "shop.nothing"):
+        is_missing(name)
+    assert shopping.pulls() == []
+    shopping.shop.create("shop.nothing")
+    shopping.settle()
+    assert shopping.columns("shop.nothing") == ("id",)
+    assert len(shopping.pulls()) == pulls
+    shopping.shop.drop("shop.nothing")
+    shopping.settle()
+    is_missing("shop.nothing")
+    assert len(shopping.pulls()) == pulls
+
+
+def test_names_that_are_behind_do_not_say_that_a_table_is_missing() -> None:
+    shopping = at("minimal")
+    shopping.lose(HUB, READER, Delta, Chunk)
+    shopping.shop.create("shop.nothing")
+    shopping.settle()
+    assert shopping.reader.member.view.databases() is None
+    assert shopping.columns("shop.nothing") == ("id",)
+    assert len(shopping.pulls()) == 1
+
+
+# The resident set itself
+
+
+def resident_set(limit: int) -> ResidentSet:
+    view = View(4)
+    policy = Priorities(PinRules(), view, automatic=False)
+    return ResidentSet(view, Budget(limit), policy)
+
+
+def test_room_that_is_reserved_as_a_guess_is_room_for_what_is_pulled() -> None:
+    held = resident_set(5_000)
+    held.begin_minimal(0)
+    held.reserve((1, FULL), 1 << 20)  # as for growth of unknown size: all that there is
+    assert held.budget.free_bytes == 0
+    content = snapshot_of(Published().rows("shop.orders"))
+    assert held.keep(0, table_key("shop", "orders"), content)
+    held.check()
+
+
+def test_topic_that_begins_anew_keeps_its_room_in_the_budget() -> None:
+    held, account = resident_set(50_000), (1, FULL)
+    topic = full_topic_view()
+    held.view.replace(1, topic)
+    swaps, growth = prepare(topic, Published().rows("shop.sales"))
+    held.view.install(topic, swaps, growth)
+    held.budget.hold(account, growth)
+    held.begin_snapshot(account, topic)
+    assert (held.budget.held(account), held.budget.committed(account)) == (0, growth)
+    held.check()
