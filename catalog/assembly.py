@@ -13,7 +13,7 @@ from ..topics.sharding import topic_ids
 from .catalogd import SERVICE, Catalogd, HubConnection, load_topics
 from .config import CatalogdConfig
 from .core import Catalog
-from .ingest.event_window import EventWindow, unpack_state
+from .ingest.poller import EventWindow, unpack_state
 from .ingest.read_threads import ReadThreads
 from .metastore.hms import Hms
 from .metastore.port import Metastore

@@ -18,8 +18,7 @@ from ..topics.wire.messages import BULK_CHANNEL, CONTROL_CHANNEL, Bye, Message
 from ..topics.wire.refusal import refuse_frame
 from .core import Catalog
 from .facts import Commit, Effect, Fact, Floors, Minted, MintEpoch, Publish, Requested
-from .ingest.event_window import pack_state
-from .ingest.poller import Poll
+from .ingest.poller import Poll, pack_state
 from .ingest.read_threads import Answer, ReadThreads
 from .ingest.reads import Read, ReadNames
 from .model.versions import Transaction

@@ -23,10 +23,9 @@ from ..topics.wire.messages import SOURCE_LOAD, Inspected
 from . import status
 from .facts import Commit, Counts, Effect, Fact, Floors, Minted, MintEpoch, Publish, Requested
 from .ingest.actions import dirty_objects
-from .ingest.event_window import EventWindow
 from .ingest.loader import READS_MAX_DEFAULT, Loader, Result
 from .ingest.materializer import Materializer
-from .ingest.poller import Polled, Poller, PollFailed
+from .ingest.poller import EventWindow, Polled, Poller, PollFailed
 from .ingest.reads import NamesFailed, NamesRead, ReadDone, ReadFailed, ReadNames
 from .ingest.reports import Reports
 from .model.dirty import DirtyDatabase, DirtyPartitions

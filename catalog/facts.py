@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from ..topics.wire.messages import Message
-from .ingest.event_window import WindowState
-from .ingest.poller import Poll, Polled, PollFailed
+from .ingest.poller import Poll, Polled, PollFailed, WindowState
 from .ingest.reads import NamesFailed, NamesRead, Read, ReadDone, ReadFailed, ReadNames
 from .model.lineage import StartRecord
 from .model.versions import OrderRow, Transaction, WriteId, WriteRow

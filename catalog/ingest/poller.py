@@ -2,17 +2,239 @@
 
     IDLE ──due | fence | sync──▶ POLLING ──answer──▶ IDLE        a failure: later, and later
 
-Invariant: ``published`` is the state of the window that a store may keep: every event known to it
-has been published or needs nothing; after a crash the later ones are read again. With an interval
-of 0 there are no polls.
+Event ids are not a cursor: Hive 2.3 gives one id to concurrent writers, and a reader that
+requests only ids above the last loses some (measured: 12 of 489). So every poll reads again the
+ids first seen in the last seconds, and drops the events that are known by (id, digest).
+
+    ids   ≤ settled │ settled < id ≤ last: read again    │ > last: never seen
+          never read│ once more when WINDOW_S old, then settled
+
+Invariants: every pair known has an id above ``settled``, and no event is new twice;
+``published`` is the state of the window that a store may keep: every event known to it has been
+published or needs nothing; after a crash the later ones are read again. With an interval of 0
+there are no polls.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum
+from struct import Struct, error
 from typing import Final
 
+from ...topics.errors import WireError
 from ..metastore.port import RawEvent
-from .event_window import POLL_EVENTS_MAX, EventWindow, Gap, NewEvents, WindowState
+
+WINDOW_S: Final = 5.0  # a writer that got its id commits within that time
+SETTLE_EVERY_S: Final = 1.0  # how much older than WINDOW_S the oldest id gets before it settles
+REREAD_EVENTS_MAX: Final = 256  # a poll's overlap while there is activity: 5 s at 50 events/s
+REREAD_BYTES_MAX: Final = 1 << 20  # likewise in messages; both give way once, when ids settle
+POLL_EVENTS_MAX: Final = 4 * REREAD_EVENTS_MAX  # more than the overlap, so that polls advance
+PENDING_MAX: Final = 20_000  # 6 s of 3,000 events/s; above, the oldest are settled at once
+START_OVERLAP: Final = 16  # ids that concurrent writers may hold when a window starts
+
+_IDS: Final = Struct(">qq")
+_KNOWN: Final = Struct(">q16s")
+
+
+class GapKind(Enum):
+    """Why events are missing."""
+
+    CLEANED = "CLEANED"  # the metastore deleted some above the last one that was read
+    RESET = "RESET"  # the metastore's ids began anew
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Events are missing between ``last_id``, the last one read, and ``found_id``."""
+
+    kind: GapKind
+    last_id: int
+    found_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEvents:
+    """The events of a poll that were never seen, in their order, and whether some are missing."""
+
+    events: tuple[RawEvent, ...]
+    gap: Gap | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowState:
+    """What a store keeps of a window, so that no event is lost or doubled over a restart."""
+
+    last_id: int  # the largest id that was read
+    settled: int  # ids up to this one are not read again
+    known: tuple[tuple[int, bytes], ...] = ()  # (id, digest) of the events above ``settled``
+
+
+def pack_state(state: WindowState | None) -> bytes:
+    """Return ``state`` as a store keeps it: 16 bytes, and 24 for each event known."""
+    if state is None:
+        return b""
+    known = (_KNOWN.pack(id_, digest) for id_, digest in state.known)
+    return _IDS.pack(state.last_id, state.settled) + b"".join(known)
+
+
+def unpack_state(data: bytes) -> WindowState | None:
+    """Read what ``pack_state`` wrote.
+
+    Raises:
+        WireError: it is damaged.
+    """
+    if not data:
+        return None
+    try:
+        last_id, settled = _IDS.unpack_from(data)
+        known = tuple(_KNOWN.iter_unpack(data[_IDS.size :]))
+    except error as exc:
+        raise WireError("state of the event window is damaged") from exc
+    return WindowState(last_id=last_id, settled=settled, known=known)
+
+
+@dataclass(slots=True)
+class _Pending:
+    """An id that is still read again."""
+
+    first_seen: float
+    size: int
+
+
+class EventWindow:
+    """The ids that are read again, and the events of them that are known.
+
+    One poll at a time: ``next_poll``, then ``take`` with its answer; a poll that failed is
+    simply followed by another ``next_poll``.
+    """
+
+    def __init__(self, state: WindowState, *, now: float) -> None:
+        """Continue from ``state``; the events that it knows are read again at least once."""
+        self.last_id = state.last_id
+        self.settled = state.settled
+        self._known: dict[int, set[bytes]] = {}  # digests by id, of the ids in _pending
+        self._pending: dict[int, _Pending] = {}  # ids that are read again, ascending
+        for id_, digest in sorted(state.known):
+            self._known.setdefault(id_, set()).add(digest)
+            self._pending.setdefault(id_, _Pending(now, 0))
+        if self.settled < self.last_id and self.last_id not in self._pending:
+            self._known[self.last_id] = set()  # no event of it is known: it is read again, too
+            self._pending[self.last_id] = _Pending(now, 0)
+        self._polled_after = state.last_id  # the id after which the last poll read
+        self._polled_at = now  # when it began
+        self._settling = False  # it read every pending id
+
+    @classmethod
+    def starting_at(cls, current_id: int, *, now: float) -> "EventWindow":
+        """Return a window that begins at ``current_id``, read before anything else was.
+
+        Events of the last few ids before it count as new: it is not known which of them were
+        committed before the next read.
+        """
+        settled = max(0, current_id - START_OVERLAP)
+        return cls(WindowState(last_id=current_id, settled=settled), now=now)
+
+    @property
+    def state(self) -> WindowState:
+        """What to store with the events' effects."""
+        known = ((id_, digest) for id_, found in self._known.items() for digest in sorted(found))
+        return WindowState(last_id=self.last_id, settled=self.settled, known=tuple(known))
+
+    def is_quiet(self, current_id: int) -> bool:
+        """Return whether a poll can bring nothing: no new id, and all seen ones are settled."""
+        return current_id == self.last_id and not self._pending
+
+    def went_back(self, current_id: int) -> Gap | None:
+        """Return a gap if the metastore's newest id is below one that was seen: it was reset."""
+        if current_id >= self.last_id:
+            return None
+        return Gap(kind=GapKind.RESET, last_id=self.last_id, found_id=current_id)
+
+    def next_poll(self, now: float) -> int:
+        """Return the id after which to read events."""
+        self._polled_at = now
+        oldest = next(iter(self._pending.values()), None)
+        due = oldest is not None and now >= oldest.first_seen + WINDOW_S + SETTLE_EVERY_S
+        self._settling = due and not self._settling  # every other poll reads only new ids
+        self._polled_after = self.settled if self._settling else self._overlap()
+        return self._polled_after
+
+    def take(
+        self, events: Iterable[RawEvent], now: float, *, current_id: int | None = None
+    ) -> NewEvents:
+        """Take the answer to the last ``next_poll``.
+
+        Args:
+            events: Ascending by id; may be cut short, then from the end.
+            now: When the answer arrived.
+            current_id: The metastore's newest id, read before this poll, if it was read.
+        """
+        read = [event for event in events if event.id > self._polled_after]
+        gap = self._gap(read, current_id)
+        new = [event for event in read if self._is_new(event, now)]
+        if read:
+            self.last_id = max(self.last_id, read[-1].id)
+        elif gap is not None:
+            self.last_id = max(self.last_id, gap.found_id)
+        self._settle(read[-1].id if read else self.last_id)
+        return NewEvents(events=tuple(new), gap=gap)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert self.settled <= self.last_id
+        assert list(self._pending) == sorted(self._pending)
+        assert self._known.keys() == self._pending.keys()
+        assert all(self.settled < id_ <= self.last_id for id_ in self._pending)
+        assert len(self._pending) <= PENDING_MAX
+
+    def _overlap(self) -> int:
+        """Return the id after which the newest pending ids lie, within the overlap's bounds."""
+        count = size = 0
+        for id_ in reversed(self._pending):
+            count += max(1, len(self._known[id_]))
+            size += self._pending[id_].size
+            if count > REREAD_EVENTS_MAX or size > REREAD_BYTES_MAX:
+                return id_
+        return self.settled
+
+    def _gap(self, read: list[RawEvent], current_id: int | None) -> Gap | None:
+        """Return a gap if the log begins above the last id: ids that were requested are gone."""
+        if read:
+            first = read[0].id
+            cleaned = self.last_id < first - 1
+        else:
+            first = current_id if current_id is not None else self.last_id
+            cleaned = self.last_id < first
+        return Gap(kind=GapKind.CLEANED, last_id=self.last_id, found_id=first) if cleaned else None
+
+    def _is_new(self, event: RawEvent, now: float) -> bool:
+        known = self._known.setdefault(event.id, set())
+        if event.digest in known:
+            return False
+        known.add(event.digest)
+        if event.id not in self._pending:
+            late = bool(self._pending) and event.id < next(reversed(self._pending))
+            self._pending[event.id] = _Pending(now, 0)
+            if late:  # its writer committed after the one of a higher id
+                self._pending = dict(sorted(self._pending.items()))
+        self._pending[event.id].size += len(event.message)
+        return True
+
+    def _settle(self, covered: int) -> None:
+        """Settle ids that the poll covered and that were old enough when it began."""
+        old = self._polled_at - WINDOW_S
+        surplus = len(self._pending) - PENDING_MAX
+        for id_, pending in list(self._pending.items()):
+            read_again = self._polled_after < id_ <= covered and pending.first_seen <= old
+            if not read_again and surplus <= 0:
+                break
+            surplus -= 1
+            self.settled = max(self.settled, id_)
+            del self._pending[id_], self._known[id_]
+        if not self._pending:
+            self.settled = self.last_id
+
 
 BACKOFF_S: Final = 0.2  # after a poll that failed, doubled up to
 BACKOFF_S_MAX: Final = 5.0

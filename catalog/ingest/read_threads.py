@@ -12,7 +12,6 @@ from typing import Final, assert_never
 from ...topics.errors import ObjectGone, SourceError, SourceRefused, WireError
 from ...topics.objects.names import TableId
 from ...topics.objects.tables import read_table
-from ..metastore.pool import Pool
 from ..metastore.port import Metastore
 from .poller import Poll, Polled, PollFailed
 from .reads import (
@@ -31,6 +30,38 @@ CLOSE_S: Final = 0.2  # for each thread; one that hangs in the metastore is left
 
 Order = Poll | Read | ReadNames
 Answer = Polled | PollFailed | ReadDone | ReadFailed | NamesRead | NamesFailed
+
+
+class Pool:
+    """Makes a metastore for each thread at its first ``mine``, and owns them all."""
+
+    def __init__(self, make: Callable[[], Metastore]) -> None:
+        self._make = make
+        self._own = threading.local()
+        self._lock = threading.Lock()
+        self._made: list[Metastore] = []
+
+    def mine(self) -> Metastore:
+        """Return the calling thread's metastore."""
+        found: Metastore | None = getattr(self._own, "metastore", None)
+        if found is None:
+            found = self._own.metastore = self._make()
+            with self._lock:
+                self._made.append(found)
+        return found
+
+    def leave(self) -> None:
+        """Close the calling thread's connection, also one made since ``close``."""
+        found: Metastore | None = getattr(self._own, "metastore", None)
+        if found is not None:
+            found.close()
+
+    def close(self) -> None:
+        """Close every connection; a thread that is still in use makes another, until it leaves."""
+        with self._lock:
+            made, self._made = self._made, []
+        for metastore in made:
+            metastore.close()
 
 
 class ReadThreads:

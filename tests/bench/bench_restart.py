@@ -20,8 +20,7 @@ from time import perf_counter
 
 from topicast.catalog.catalogd import load_topics
 from topicast.catalog.model.versions import Transaction
-from topicast.catalog.storage.schema import FILE_NAME
-from topicast.catalog.storage.store import VALUES_OF, Store
+from topicast.catalog.storage.store import FILE_NAME, VALUES_OF, Store
 from topicast.tests.bench.report import RUNS, beside, best_s, say, target
 from topicast.topics.entries import Entry, prefix_tombstone
 from topicast.topics.sharding import table_topic, topic_ids

@@ -5,7 +5,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from topicast.catalog.ingest.event_window import WindowState, pack_state
+from topicast.catalog.ingest.poller import WindowState, pack_state
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage.store import Store
 from topicast.tests.bench.bench_representation import KEYS, LOCATION, NoBlocks, structs

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from topicast.catalog.model.versions import Transaction
-from topicast.catalog.storage.schema import FILE_NAME
-from topicast.catalog.storage.store import Store
+from topicast.catalog.storage.store import FILE_NAME, Store
 from topicast.topics.entries import Entry
 from topicast.topics.sharding import topic_ids
 from topicast.topics.topic import Topic

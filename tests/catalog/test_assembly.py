@@ -7,8 +7,8 @@ import pytest
 
 from topicast.catalog.assembly import build
 from topicast.catalog.config import THREADS_MAX, CatalogdConfig
-from topicast.catalog.ingest.event_window import WindowState, pack_state
 from topicast.catalog.ingest.loader import READS_KEPT
+from topicast.catalog.ingest.poller import WindowState, pack_state
 from topicast.catalog.publish.modes import parse_mode, unpack_policy
 from topicast.catalog.storage.store import Store
 from topicast.tests.catalog.stores import commit, transaction, value

@@ -16,8 +16,7 @@ from topicast.catalog.catalogd import SERVICE, Catalogd, HubConnection, load_top
 from topicast.catalog.config import CatalogdConfig
 from topicast.catalog.core import Catalog, Settings
 from topicast.catalog.facts import Fact, Requested
-from topicast.catalog.ingest.event_window import EventWindow, WindowState
-from topicast.catalog.ingest.poller import Polled
+from topicast.catalog.ingest.poller import EventWindow, Polled, WindowState
 from topicast.catalog.ingest.read_threads import ReadThreads
 from topicast.catalog.ingest.reads import NamesRead
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 from topicast.catalog.core import Catalog, Settings
 from topicast.catalog.facts import Commit, Effect, Floors, Minted, MintEpoch, Publish, Requested
-from topicast.catalog.ingest.event_window import EventWindow
-from topicast.catalog.ingest.poller import Poll
+from topicast.catalog.ingest.poller import EventWindow, Poll
 from topicast.catalog.ingest.read_threads import perform
 from topicast.catalog.ingest.reads import Read, ReadNames
 from topicast.catalog.model.versions import Transaction, WriteRow

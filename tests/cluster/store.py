@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from topicast.catalog.ingest.event_window import WindowState
+from topicast.catalog.ingest.poller import WindowState
 from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.model.versions import Transaction, WriteId, WriteRow
 from topicast.catalog.publish.modes import POLICY_DEFAULT, Policy

@@ -9,7 +9,7 @@ from typing import Protocol
 import pytest
 
 from topicast.catalog.catalogd import load_topics
-from topicast.catalog.ingest.event_window import WindowState, pack_state, unpack_state
+from topicast.catalog.ingest.poller import WindowState, pack_state, unpack_state
 from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage.store import Store

@@ -10,7 +10,7 @@ from hmsclient import HMSClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topicast.catalog.ingest.event_window import (
+from topicast.catalog.ingest.poller import (
     PENDING_MAX,
     POLL_EVENTS_MAX,
     REREAD_BYTES_MAX,

@@ -1,22 +1,20 @@
 """The poller: asks in time and once at a time, and knows up to where everything is published."""
 
-from topicast.catalog.ingest.event_window import (
-    POLL_EVENTS_MAX,
-    SETTLE_EVERY_S,
-    WINDOW_S,
-    EventWindow,
-    GapKind,
-    WindowState,
-)
 from topicast.catalog.ingest.loader import NEVER
 from topicast.catalog.ingest.poller import (
     BACKOFF_S,
     BACKOFF_S_MAX,
     LATE_S,
+    POLL_EVENTS_MAX,
+    SETTLE_EVERY_S,
+    WINDOW_S,
     Batch,
+    EventWindow,
+    GapKind,
     Polled,
     Poller,
     PollFailed,
+    WindowState,
 )
 from topicast.catalog.metastore.port import RawEvent
 

@@ -19,8 +19,8 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 )
 from thrift.Thrift import TApplicationException
 
+from topicast.catalog.ingest.read_threads import Pool
 from topicast.catalog.metastore.hms import Hms, parse_uris
-from topicast.catalog.metastore.pool import Pool
 from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal, reply
 from topicast.tests.cluster.fake_metastore import (
     FakeMetastore,

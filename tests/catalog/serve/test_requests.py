@@ -8,8 +8,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
     InsertEventRequestData,
 )
 
-from topicast.catalog.ingest.event_window import POLL_EVENTS_MAX
-from topicast.catalog.ingest.poller import Poll
+from topicast.catalog.ingest.poller import POLL_EVENTS_MAX, Poll
 from topicast.catalog.ingest.reads import Read, ReadNames
 from topicast.tests.cluster.alone import Alone, cold, loaded
 from topicast.tests.cluster.catalogd import EPOCH_0

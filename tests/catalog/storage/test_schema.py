@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from topicast.catalog.storage.schema import FILE_NAME
-from topicast.catalog.storage.store import Store
+from topicast.catalog.storage.store import FILE_NAME, Store
 from topicast.tests.catalog.stores import NOW_US, commit, opened, rows, transaction, value
 from topicast.topics.errors import StoreError
 

@@ -12,8 +12,12 @@ from hypothesis import strategies as st
 from topicast.catalog.model.lineage import Claim, Verdict, judge
 from topicast.catalog.model.versions import ChangeKind, ChangeRow, OrderRow, Transaction
 from topicast.catalog.storage import store as store_module
-from topicast.catalog.storage.schema import FILE_NAME
-from topicast.catalog.storage.store import CHANGES_AGE_MAX_US, STARTS_MAX, TOMBSTONES_AGE_MAX_US
+from topicast.catalog.storage.store import (
+    CHANGES_AGE_MAX_US,
+    FILE_NAME,
+    STARTS_MAX,
+    TOMBSTONES_AGE_MAX_US,
+)
 from topicast.tests.catalog.stores import (
     NOW_US,
     TOPICS,
