@@ -16,16 +16,14 @@ from ..topics.topic import Topic
 from ..topics.wire.codec import decode, encode
 from ..topics.wire.messages import BULK_CHANNEL, CONTROL_CHANNEL, Bye, Message
 from ..topics.wire.refusal import refuse_frame
-from .core import Catalog
-from .facts import Commit, Effect, Fact, Floors, Minted, MintEpoch, Publish, Requested
+from .core import Catalog, Commit, Effect, Fact, Floors, Minted, MintEpoch, Publish, Requested
 from .ingest.poller import Poll, pack_state
 from .ingest.read_threads import Answer, ReadThreads
-from .ingest.reads import Read, ReadNames
+from .metastore.port import Read, ReadNames
 from .model.versions import Transaction
 from .publish import publisher
-from .publish.deltas import delta_of
 from .publish.modes import overrides_text, pack_policy
-from .publish.publisher import PublishedState, Publisher
+from .publish.publisher import PublishedState, Publisher, delta_of
 from .serve.port import Reply
 from .status import Status
 from .storage.store import Store

@@ -19,30 +19,122 @@ from typing import Final
 from ..topics.errors import UsageError
 from ..topics.objects.names import TableId
 from ..topics.topic import Topic
-from ..topics.wire.messages import SOURCE_LOAD, Inspected
+from ..topics.wire.messages import SOURCE_LOAD, Inspected, Message
 from . import status
-from .facts import Commit, Counts, Effect, Fact, Floors, Minted, MintEpoch, Publish, Requested
 from .ingest.actions import dirty_objects
 from .ingest.loader import READS_MAX_DEFAULT, Loader, Result
 from .ingest.materializer import Materializer
-from .ingest.poller import EventWindow, Polled, Poller, PollFailed
-from .ingest.reads import NamesFailed, NamesRead, ReadDone, ReadFailed, ReadNames
+from .ingest.poller import EventWindow, Poll, Polled, Poller, PollFailed, WindowState
 from .ingest.reports import Reports
-from .model.dirty import DirtyDatabase, DirtyPartitions
+from .metastore.port import (
+    DirtyDatabase,
+    DirtyPartitions,
+    NamesFailed,
+    NamesRead,
+    Read,
+    ReadDone,
+    ReadFailed,
+    ReadNames,
+)
 from .model.lineage import Claim, StartRecord, Verdict, judge
 from .model.namespace import Namespace
 from .model.tables import Tables
-from .model.versions import VersionLog, WriteRow
+from .model.versions import OrderRow, Transaction, VersionLog, WriteId, WriteRow
 from .publish.backfill import Backfill
 from .publish.modes import POLICY_DEFAULT, Mode, Policy, overrides_text
 from .serve.admin import AdminOrders, Jobs
 from .serve.dispatcher import Dispatcher
+from .serve.port import Reply
 from .serve.report_acks import ReportAcks
 
 POLLING_INTERVAL_S_DEFAULT: Final = 0.2
 CHECKED_PER_TURN: Final = 200  # names looked at for content that was missing at a restart
 LISTING_RETRY_S: Final = 1.0
 IDLE_S: Final = 1.0  # a turn at least so often
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """Effect: make this durable; what follows in the same tuple leaves only afterwards.
+
+    ``window``: the events that are covered; None where there are none. ``policy``: None: as it
+    was. ``writes``: reported by drivers; ``settled``: ids of writes to delete.
+    """
+
+    transactions: tuple[Transaction, ...]
+    window: WindowState | None
+    orders: tuple[OrderRow, ...] = ()
+    policy: Policy | None = None
+    writes: tuple[WriteRow, ...] = ()
+    settled: tuple[WriteId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publish:
+    """Effect: send these transactions to every hub."""
+
+    transactions: tuple[Transaction, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MintEpoch:
+    """Effect: begin a new epoch above ``at_least``; answered by ``Minted``."""
+
+    at_least: int
+
+
+Effect = Poll | Read | ReadNames | Commit | Publish | MintEpoch | Reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requested:
+    """Fact: a peer of the catalog service sent a message."""
+
+    peer: bytes
+    message: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Minted:
+    """Fact: the store began this epoch; ``starts`` are those of the epoch."""
+
+    epoch: int
+    starts: tuple[StartRecord, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Floors:
+    """Fact: the store deleted the tombstones at or below these versions, by topic."""
+
+    floors: dict[int, int]
+
+
+Fact = (
+    Polled
+    | PollFailed
+    | ReadDone
+    | ReadFailed
+    | NamesRead
+    | NamesFailed
+    | Requested
+    | Minted
+    | Floors
+)
+
+
+@dataclass(slots=True)
+class Counts:
+    """What happened since the start; requests are counted by the dispatcher."""
+
+    events: int = 0
+    degraded: int = 0
+    gaps: int = 0
+    reads: int = 0
+    reads_failed: int = 0
+    polls_failed: int = 0
+    withdrawn: int = 0
+    undecodable: int = 0  # frames that could not be decoded, of hubs and of the service
+    unreachable: int = 0  # answers that found no peer, or a full queue
 
 
 class Lifecycle(Enum):

@@ -23,8 +23,7 @@ from typing import Final
 
 from ...topics.errors import UsageError, WireError
 from ...topics.objects.names import partition_name
-from ..metastore.port import RawEvent
-from ..model.dirty import Dirty, DirtyDatabase, DirtyPartitions, DirtyTable
+from ..metastore.port import Dirty, DirtyDatabase, DirtyPartitions, DirtyTable, RawEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ...topics.objects.names import TableId
-from .reads import TableRead, TableRequest
+from ..metastore.port import TableRead, TableRequest
 
 PARTITIONS_PER_READ_MAX: Final = 1_000
 SLICES_MAX: Final = 4  # of one table, read and not yet published, before its next chunk is read

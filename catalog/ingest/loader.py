@@ -15,9 +15,18 @@ from itertools import islice
 from typing import Final, assert_never
 
 from ...topics.objects.names import TableId
-from ..model.dirty import Dirty, DirtyDatabase, DirtyPartitions, DirtyTable
+from ..metastore.port import (
+    Dirty,
+    DirtyDatabase,
+    DirtyPartitions,
+    DirtyTable,
+    Read,
+    ReadDone,
+    ReadFailed,
+    TableRead,
+    TableRequest,
+)
 from .chunked_load import ChunkedLoad, PublishPartitions
-from .reads import Read, ReadDone, ReadFailed, TableRead, TableRequest
 
 NEVER: Final = 1 << 62  # the arrival number of what no event has caused
 READS_MAX_DEFAULT: Final = 16

@@ -6,11 +6,11 @@ from typing import assert_never
 from ...topics.objects.names import TableId
 from ...topics.objects.tables import read_table
 from ...topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD
+from ..metastore.port import TableRead
 from ..model.namespace import Namespace
 from ..model.tables import Tables
 from .chunked_load import PublishPartitions
 from .loader import CompleteLoad, Loader, Need, PublishTables, Result, Withdraw
-from .reads import TableRead
 
 
 class Materializer:

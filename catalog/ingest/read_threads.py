@@ -12,9 +12,8 @@ from typing import Final, assert_never
 from ...topics.errors import ObjectGone, SourceError, SourceRefused, WireError
 from ...topics.objects.names import TableId
 from ...topics.objects.tables import read_table
-from ..metastore.port import Metastore
-from .poller import Poll, Polled, PollFailed
-from .reads import (
+from ..metastore.port import (
+    Metastore,
     NamesFailed,
     NamesRead,
     Read,
@@ -24,6 +23,7 @@ from .reads import (
     TableRead,
     TableRequest,
 )
+from .poller import Poll, Polled, PollFailed
 
 WHOLE_PARTITIONS_MAX: Final = 1_000  # read at once; of a larger table only the names
 CLOSE_S: Final = 0.2  # for each thread; one that hangs in the metastore is left to its timeouts

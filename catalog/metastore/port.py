@@ -1,4 +1,6 @@
-"""Metastore: the port through which catalogd reads a metastore.
+"""The port to the metastore: its events, what they make dirty, what is read, and the calls.
+
+    RawEvent ──decoded──▶ Dirty… ──ordered──▶ Read ──calls of a Metastore──▶ ReadDone | ReadFailed
 
 Objects come back lossless: the Thrift struct's own bytes (binary protocol, up to and including
 its STOP), sliced out of the reply, so that unknown fields survive. Implementations:
@@ -7,9 +9,11 @@ run on both (``tests/catalog/test_metastore.py``).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final, Protocol
+
+from ...topics.objects.names import TableId
 
 TABLES_PER_CALL_MAX: Final = 100  # measured: 100 to 200 a call is where round trips stop mattering
 PARTITIONS_PER_CALL_MAX: Final = 1_000  # measured: 10,000 in 477 ms; 5,000 a call gain 6 % more
@@ -38,6 +42,126 @@ def digest_of(type_: str, db: str, table: str, *, message: str) -> bytes:
         digest.update(len(encoded).to_bytes(8, "big"))
         digest.update(encoded)
     return digest.digest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirtyDatabase:
+    """A database was created, altered or dropped."""
+
+    db: str
+    degraded: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirtyTable:
+    """A table changed.
+
+    ``whole``: its partitions must be read again, too. ``dropped``: an incarnation of it ended
+    (it may exist again). ``data``: the data in its files changed. ``degraded``: not decoded.
+    """
+
+    db: str
+    table: str
+    whole: bool = False
+    dropped: bool = False
+    data: bool = False
+    degraded: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirtyPartitions:
+    """Partitions of a table were added, altered or dropped."""
+
+    db: str
+    table: str
+    names: tuple[str, ...]
+    data: bool = False
+
+
+Dirty = DirtyDatabase | DirtyTable | DirtyPartitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRequest:
+    """The part of a read that concerns one table.
+
+    ``obj``: the table's own struct. ``whole``: its partitions if they are few, else only their
+    names. ``names``: these partitions.
+    """
+
+    db: str
+    table: str
+    obj: bool
+    whole: bool
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRead:
+    """What a read found of one table. ``thrift`` None: it is gone, or was not requested.
+
+    ``names``: of all partitions; None if they were not requested or the table is gone.
+    ``partitions``: those that were read, by name; ``whole``: they are all.
+    """
+
+    thrift: bytes | None = None
+    names: tuple[str, ...] | None = None
+    partitions: dict[str, bytes] = field(default_factory=dict)
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """Effect: read these objects; answered by a ``ReadDone`` or ``ReadFailed`` of the same id."""
+
+    read: int
+    databases: tuple[str, ...] = ()
+    requests: tuple[TableRequest, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadDone:
+    """Fact: what a read found. A database of None does not exist."""
+
+    read: int
+    databases: dict[str, bytes | None]
+    tables: dict[TableId, TableRead]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFailed:
+    """Fact: a read failed; ``away``: the metastore was not reached, else it refused to answer."""
+
+    read: int
+    error: str
+    away: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadNames:
+    """Effect: list every database and table of the metastore, or those of ``db``.
+
+    ``job``: the operator's job that requested it; 0: catalogd itself.
+    """
+
+    job: int = 0
+    db: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamesRead:
+    """Fact: by database, its Thrift struct and its tables' (name, type)."""
+
+    databases: dict[str, tuple[bytes, tuple[tuple[str, str], ...]]]
+    job: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamesFailed:
+    """Fact: the listing failed."""
+
+    error: str
+    job: int = 0
 
 
 class Metastore(Protocol):

@@ -10,6 +10,7 @@ starts, and no delta before the hub has answered the announcement; the frames th
 filed are bounded. A delta that is not sent, or is lost, is a gap to the hub, which catches up.
 """
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,12 +18,13 @@ from math import inf
 from random import Random
 from typing import Final
 
-from ...topics.bulk import RETRY_MS, Sender, chunks
-from ...topics.entries import Entry
+from ...topics.bulk import RETRY_MS, STUBS_BYTES_MAX, Sender, chunks
+from ...topics.entries import FULL, Entry, stub
 from ...topics.errors import WireError
 from ...topics.liveness import LOST, SUSPECT, Liveness
 from ...topics.topic import Topic
-from ...topics.wire.header import FEATURES, PROTOCOL, PROTOCOL_MIN
+from ...topics.wire.codec import row_bytes
+from ...topics.wire.header import DELTA_BYTES_MAX, FEATURES, PROTOCOL, PROTOCOL_MIN
 from ...topics.wire.messages import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
@@ -32,6 +34,7 @@ from ...topics.wire.messages import (
     Cancel,
     CatchUp,
     Credit,
+    Delta,
     Filed,
     Have,
     Heartbeat,
@@ -43,19 +46,31 @@ from ...topics.wire.messages import (
 )
 from ...topics.wire.refusal import Refusal
 from ..model.lineage import Claim, StartRecord, Verdict, by_topic, judge
-from .deltas import Unacknowledged
+from ..model.versions import Transaction
 from .modes import MODE_DEFAULT, Mode, withhold
 
+UNACKED_BYTES_MAX: Final = 8 << 20  # 80 ms of 100 MB/s: a hub further behind is cheaper caught up
+UNACKED_MAX: Final = 900  # frames; below the 1,000 that a DEALER queues before it drops
 HEARTBEAT_MS: Final = 250
+
 PROBE_S: Final = 1.0  # an idle hub sends nothing, so Hello is repeated, which it answers
+
 SILENCE_S: Final = 2.0  # without a message on one of the connections: both are made anew
+
 WELCOME_S: Final = 3.0  # a hub may send messages and no Welcome: its answer was lost
+
 BACKOFF_S: Final = 0.1  # before the first attempt; doubled by each, and jittered
+
 BACKOFF_S_MAX: Final = 0.5  # a hub that is back is found within a second
+
 SLOW_S: Final = 10.0  # for what does not pass by itself: another version, garbage
+
 WAIT_S_MAX: Final = 30.0  # the longest pause that a hub can impose
+
 AHEAD_S: Final = 1.0  # between two epochs for one hub, doubled by each: two catalogds that
+
 AHEAD_S_MAX: Final = 60.0  # publish to one hub must not race through epochs
+
 TURN_BYTES: Final = 512 << 10  # of chunks: two large ones, then deltas have their turn
 
 RECONNECT_ON: Final = (  # the hub restarted, or follows another start
@@ -63,6 +78,7 @@ RECONNECT_ON: Final = (  # the hub restarted, or follows another start
     Refusal.START,
     Refusal.AHEAD,
 )
+
 OF_ONE_MESSAGE: Final = (
     Refusal.DELTA,
     Refusal.CHUNK,
@@ -71,7 +87,9 @@ OF_ONE_MESSAGE: Final = (
     "MESSAGE",
     Refusal.WIRE,
 )
+
 CHANNELS: Final = (CONTROL_CHANNEL, BULK_CHANNEL)
+
 HUB: Final = b"hub"  # the one peer of the sender
 
 
@@ -531,3 +549,72 @@ class Publisher:
 
     def _stamp(self) -> tuple[int, int]:
         return self._published.position[1], self._now_us
+
+
+def delta_of(
+    transaction: Transaction,
+    *,
+    epoch: int,
+    start: int,
+    floor: int,
+    sent_us: int,
+    mode: Mode = MODE_DEFAULT,
+) -> Delta:
+    """Return the one delta of ``transaction`` for a hub, at most DELTA_BYTES_MAX large.
+
+    Entries that ``mode`` withholds are stubs in it, and hubs never get their values. If the values
+    are too large, all entries are stubs, with the flag ``stubbed``; if even the stubs are, there
+    are no entries, and the flag ``invalidate_all`` too. A hub catches up on the values.
+    """
+    entries = tuple(withhold(mode, transaction.topic, transaction.entries))
+    stubbed = sum(map(row_bytes, entries)) > DELTA_BYTES_MAX
+    if stubbed:
+        entries = tuple(map(stub, entries))
+    invalidate_all = stubbed and sum(map(row_bytes, entries)) > STUBS_BYTES_MAX
+    return Delta(
+        topic=transaction.topic,
+        level=FULL,
+        epoch=epoch,
+        start=start,
+        from_version=transaction.from_version,
+        to_version=transaction.to_version,
+        floor=min(floor, transaction.to_version),
+        sent_us=sent_us,
+        source=transaction.source,
+        entries=() if invalidate_all else entries,
+        stubbed=stubbed,
+        invalidate_all=invalidate_all,
+    )
+
+
+class Unacknowledged:
+    """Sizes of the frames that a hub has not filed, bounded; ``held_bytes`` is their sum."""
+
+    def __init__(self) -> None:
+        self.held_bytes = 0
+        self._count = 0  # of all frames
+        self._topics: dict[int, deque[tuple[int, int]]] = {}  # (version, bytes), the oldest first
+
+    def __len__(self) -> int:
+        return self._count
+
+    def put(self, topic: int, version: int, size: int) -> bool:
+        """Take a frame in; False, and it is not taken, where the bounds do not allow it."""
+        if self._count >= UNACKED_MAX or self.held_bytes + size > UNACKED_BYTES_MAX:
+            return False
+        self._topics.setdefault(topic, deque()).append((version, size))
+        self._count += 1
+        self.held_bytes += size
+        return True
+
+    def filed(self, topic: int, version: int) -> None:
+        """Discard the frames of ``topic`` up to ``version``: the hub has filed them."""
+        waiting = self._topics.get(topic)
+        while waiting and waiting[0][0] <= version:
+            self._count -= 1
+            self.held_bytes -= waiting.popleft()[1]
+
+    def clear(self) -> None:
+        """Discard every frame."""
+        self._topics.clear()
+        self._count = self.held_bytes = 0

@@ -20,7 +20,7 @@ from ...topics.objects.rules import rule_of, with_rule
 from ...topics.offers import offered_names
 from ...topics.wire.messages import SOURCE_ORDERS, Inspected, Message, Order, OrderKind, Refused
 from ...topics.wire.refusal import Refusal
-from ..model.dirty import Dirty, DirtyDatabase, DirtyPartitions, DirtyTable
+from ..metastore.port import Dirty, DirtyDatabase, DirtyPartitions, DirtyTable
 from ..model.namespace import Namespace
 from ..model.tables import Tables
 from ..model.versions import OrderRow

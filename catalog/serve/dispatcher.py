@@ -36,10 +36,10 @@ from ..model.tables import Tables
 from ..model.versions import VersionLog
 from . import validation
 from .admin import AdminOrders
+from .pending import EventWaits
 from .port import Core, Loader, Poller, Reply, RequestCounts
 from .pull_server import PullServer
 from .report_acks import ReportAcks
-from .sync import EventWaits
 
 RETRY_MS: Final = 1000
 

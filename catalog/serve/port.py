@@ -6,7 +6,7 @@ from typing import Protocol
 
 from ...topics.objects.names import TableId
 from ...topics.wire.messages import Inspected, Message, Report, Verdict
-from ..model.dirty import Dirty
+from ..metastore.port import Dirty
 from ..model.lineage import Claim
 from ..model.versions import WriteId, WriteRow
 from ..publish.modes import Mode

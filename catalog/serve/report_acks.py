@@ -12,9 +12,8 @@ from typing import Final
 from ...topics.wire.messages import Message, Refused, Report, Reported
 from ...topics.wire.refusal import Refusal
 from ..model.versions import WriteId, WriteRow
-from .pending import RequestId
+from .pending import EventWaits, RequestId
 from .port import Core, Reports
-from .sync import EventWaits
 
 WRITES_PER_S: Final = 200.0  # of one driver, in the long run
 BURST: Final = 2000.0

@@ -12,7 +12,7 @@ from time import perf_counter
 
 from topicast.catalog.model.tables import Tables
 from topicast.catalog.model.versions import VersionLog
-from topicast.catalog.publish.deltas import delta_of
+from topicast.catalog.publish.publisher import delta_of
 from topicast.statestore.stub_deltas import minimal
 from topicast.tests.bench.bench_representation import KEYS, LOCATION, structs
 from topicast.tests.bench.report import beside, quantile, say, target

@@ -32,8 +32,7 @@ import zmq
 
 from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.publish import publisher
-from topicast.catalog.publish.deltas import UNACKED_MAX
-from topicast.catalog.publish.publisher import PublishedState, Publisher
+from topicast.catalog.publish.publisher import UNACKED_MAX, PublishedState, Publisher
 from topicast.tests.bench.report import beside, say
 from topicast.tests.cli.processes import Running, running
 from topicast.topics.entries import FULL, Entry

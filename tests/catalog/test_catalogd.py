@@ -14,12 +14,11 @@ import pytest
 from topicast.catalog.assembly import build
 from topicast.catalog.catalogd import SERVICE, Catalogd, HubConnection, load_topics
 from topicast.catalog.config import CatalogdConfig
-from topicast.catalog.core import Catalog, Settings
-from topicast.catalog.facts import Fact, Requested
+from topicast.catalog.core import Catalog, Fact, Requested, Settings
 from topicast.catalog.ingest.poller import EventWindow, Polled, WindowState
 from topicast.catalog.ingest.read_threads import ReadThreads
-from topicast.catalog.ingest.reads import NamesRead
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.catalog.metastore.port import NamesRead
 from topicast.catalog.publish.publisher import WELCOME_S, PublishedState, Publisher, State
 from topicast.catalog.storage.store import TOMBSTONES_AGE_MAX_US, Store
 from topicast.statestore.config import StatestoredConfig

@@ -2,11 +2,10 @@
 
 import pytest
 
-from topicast.catalog.core import Lifecycle
-from topicast.catalog.facts import Commit, Publish
+from topicast.catalog.core import Commit, Lifecycle, Publish
 from topicast.catalog.ingest import chunked_load, read_threads
 from topicast.catalog.ingest.poller import Poll
-from topicast.catalog.ingest.reads import Read, ReadNames
+from topicast.catalog.metastore.port import Read, ReadNames
 from topicast.catalog.model.tables import TableValue
 from topicast.tests.cluster.alone import Alone, loaded, part
 from topicast.tests.cluster.catalogd import EPOCH_0

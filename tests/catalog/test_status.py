@@ -4,7 +4,7 @@ from dataclasses import asdict, fields, replace
 
 import pytest
 
-from topicast.catalog.facts import Counts
+from topicast.catalog.core import Counts
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.status import Status, TopicStatus, problem_and_warning, table
 from topicast.tests.cluster.alone import Alone, loaded

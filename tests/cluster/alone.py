@@ -4,9 +4,8 @@ from typing import Any
 
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Partition, Table
 
-from topicast.catalog.core import Catalog, Settings
-from topicast.catalog.facts import Commit, Effect, Publish, Requested
-from topicast.catalog.ingest.reads import Read, ReadNames
+from topicast.catalog.core import Catalog, Commit, Effect, Publish, Requested, Settings
+from topicast.catalog.metastore.port import Read, ReadNames
 from topicast.catalog.model.versions import OrderRow, Transaction
 from topicast.catalog.publish.modes import Policy
 from topicast.catalog.serve.port import Reply

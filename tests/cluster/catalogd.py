@@ -3,16 +3,24 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from topicast.catalog.core import Catalog, Settings
-from topicast.catalog.facts import Commit, Effect, Floors, Minted, MintEpoch, Publish, Requested
+from topicast.catalog.core import (
+    Catalog,
+    Commit,
+    Effect,
+    Floors,
+    Minted,
+    MintEpoch,
+    Publish,
+    Requested,
+    Settings,
+)
 from topicast.catalog.ingest.poller import EventWindow, Poll
 from topicast.catalog.ingest.read_threads import perform
-from topicast.catalog.ingest.reads import Read, ReadNames
+from topicast.catalog.metastore.port import Read, ReadNames
 from topicast.catalog.model.versions import Transaction, WriteRow
 from topicast.catalog.publish import publisher
-from topicast.catalog.publish.deltas import delta_of
 from topicast.catalog.publish.modes import Mode, overrides_text, parse_mode
-from topicast.catalog.publish.publisher import PublishedState, Publisher
+from topicast.catalog.publish.publisher import PublishedState, Publisher, delta_of
 from topicast.catalog.serve.port import Reply
 from topicast.tests.cluster.hub import TICK_S
 from topicast.tests.cluster.metastore import port_of

@@ -9,9 +9,8 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from topicast.catalog.core import Catalog
-from topicast.catalog.facts import Effect as CatalogEffect
-from topicast.catalog.facts import MintEpoch
+from topicast.catalog.core import Catalog, MintEpoch
+from topicast.catalog.core import Effect as CatalogEffect
 from topicast.catalog.ingest.loader import InFlightRead, Loader
 from topicast.catalog.model.namespace import Namespace
 from topicast.catalog.model.tables import Tables

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from topicast.catalog.core import Catalog
-from topicast.catalog.facts import Commit, Publish
+from topicast.catalog.core import Catalog, Commit, Publish
 from topicast.catalog.ingest.reports import Reports, is_path
 from topicast.catalog.model.tables import Tables
 from topicast.catalog.model.versions import VersionLog, WriteRow

@@ -11,7 +11,7 @@ from topicast.catalog.ingest import chunked_load, locations, reports
 from topicast.catalog.ingest import materializer as writing
 from topicast.catalog.ingest import read_threads as reading
 from topicast.catalog.model import tables
-from topicast.catalog.publish import deltas
+from topicast.catalog.publish import publisher
 from topicast.catalog.serve import paginate
 from topicast.statestore import stub_deltas as derived
 from topicast.subscriber.client import read_view as subscriber_reading
@@ -40,8 +40,8 @@ SIZES = (
     (paginate, "ANSWER_BYTES_MAX", 300),  # a large table comes in pages
     (paginate, "LOOKED_MAX", 1),
     (subscriber_pulls, "CREDIT_DEFAULT", 500),
-    (deltas, "DELTA_BYTES_MAX", 300),  # a larger transaction goes out as stubs,
-    (deltas, "STUBS_BYTES_MAX", 200),  # or as a horizon
+    (publisher, "DELTA_BYTES_MAX", 300),  # a larger transaction goes out as stubs,
+    (publisher, "STUBS_BYTES_MAX", 200),  # or as a horizon
     (bulk, "STUBS_BYTES_MAX", 400),
     (derived, "STUBS_BYTES_MAX", 400),
     (replicas, "STUBS_BYTES_MAX", 400),

@@ -26,8 +26,16 @@ from topicast.catalog.ingest.loader import (
     Result,
     Withdraw,
 )
-from topicast.catalog.ingest.reads import Read, ReadDone, ReadFailed, TableRead
-from topicast.catalog.model.dirty import Dirty, DirtyDatabase, DirtyPartitions, DirtyTable
+from topicast.catalog.metastore.port import (
+    Dirty,
+    DirtyDatabase,
+    DirtyPartitions,
+    DirtyTable,
+    Read,
+    ReadDone,
+    ReadFailed,
+    TableRead,
+)
 from topicast.topics.objects.names import TableId
 
 T, U, V = ("d", "t"), ("d", "u"), ("d", "v")

@@ -12,7 +12,7 @@ from topicast.catalog.ingest.loader import (
     Withdraw,
 )
 from topicast.catalog.ingest.materializer import Materializer
-from topicast.catalog.ingest.reads import TableRead
+from topicast.catalog.metastore.port import TableRead
 from topicast.catalog.model.versions import Transaction
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.topics.entries import STUB

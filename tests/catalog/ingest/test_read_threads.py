@@ -11,7 +11,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 from topicast.catalog.ingest import read_threads as reading
 from topicast.catalog.ingest.poller import Poll, Polled, PollFailed
 from topicast.catalog.ingest.read_threads import Answer, ReadThreads, perform
-from topicast.catalog.ingest.reads import (
+from topicast.catalog.metastore.port import (
     NamesFailed,
     NamesRead,
     Read,

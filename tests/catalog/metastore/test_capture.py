@@ -16,7 +16,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 from thrift.Thrift import TApplicationException, TType
 
 from topicast.catalog.metastore import capture
-from topicast.catalog.metastore.capture import NAME_ONLY, VALUES_ONLY, Capture, Slicer, accelerated
+from topicast.catalog.metastore.hms import NAME_ONLY, VALUES_ONLY, Capture, Slicer, accelerated
 from topicast.tests.catalog.metastore.thrift_server import refusal, reply
 from topicast.tests.cluster.fake_metastore import make_partition, make_table, thrift_bytes
 

@@ -1,12 +1,12 @@
 import pytest
 
 from topicast.catalog.model.versions import Transaction
-from topicast.catalog.publish.deltas import (
+from topicast.catalog.publish.modes import MODE_DEFAULT, Mode
+from topicast.catalog.publish.publisher import (
     UNACKED_BYTES_MAX,
     Unacknowledged,
     delta_of,
 )
-from topicast.catalog.publish.modes import MODE_DEFAULT, Mode
 from topicast.topics.entries import PREFIX, STUB, VALUE, Entry, prefix_tombstone, tombstone
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import DELTA_BYTES_MAX, HEADER_BYTES

@@ -7,7 +7,6 @@ import pytest
 
 from topicast.catalog.model.lineage import EPOCH_MAX, StartRecord
 from topicast.catalog.model.versions import VersionLog
-from topicast.catalog.publish.deltas import UNACKED_BYTES_MAX, UNACKED_MAX
 from topicast.catalog.publish.publisher import (
     AHEAD_S,
     AHEAD_S_MAX,
@@ -18,6 +17,8 @@ from topicast.catalog.publish.publisher import (
     SILENCE_S,
     SLOW_S,
     TURN_BYTES,
+    UNACKED_BYTES_MAX,
+    UNACKED_MAX,
     WAIT_S_MAX,
     WELCOME_S,
     Committed,

@@ -4,9 +4,8 @@ from random import Random
 
 import pytest
 
-from topicast.catalog.publish.deltas import UNACKED_MAX
 from topicast.catalog.publish.modes import Mode
-from topicast.catalog.publish.publisher import Received, Send
+from topicast.catalog.publish.publisher import UNACKED_MAX, Received, Send
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.tests.cluster.cluster import Cluster, Order

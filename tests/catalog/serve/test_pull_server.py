@@ -8,7 +8,7 @@ import pytest
 from topicast.catalog.ingest import chunked_load as pieces
 from topicast.catalog.ingest import read_threads as reading
 from topicast.catalog.ingest.poller import Poll
-from topicast.catalog.ingest.reads import Read
+from topicast.catalog.metastore.port import Read
 from topicast.catalog.model import tables as tables_module
 from topicast.catalog.serve import paginate, pull_server
 from topicast.catalog.serve.pull_server import STALLED_S, WAIT_S_MAX

@@ -2,12 +2,12 @@
 
 import pytest
 
-from topicast.catalog.facts import Commit
+from topicast.catalog.core import Commit
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.reports import LEASE_S
 from topicast.catalog.serve import report_acks as module
+from topicast.catalog.serve.pending import WAIT_S_MAX
 from topicast.catalog.serve.report_acks import BURST, WRITES_PER_S, addresses
-from topicast.catalog.serve.sync import WAIT_S_MAX
 from topicast.tests.cluster.alone import TURN_S, Alone, loaded
 from topicast.topics.wire.messages import (
     INTENT,

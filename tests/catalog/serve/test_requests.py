@@ -9,7 +9,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 )
 
 from topicast.catalog.ingest.poller import POLL_EVENTS_MAX, Poll
-from topicast.catalog.ingest.reads import Read, ReadNames
+from topicast.catalog.metastore.port import Read, ReadNames
 from topicast.tests.cluster.alone import Alone, cold, loaded
 from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.topics.bulk import STREAMS_PER_PEER_MAX

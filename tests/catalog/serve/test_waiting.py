@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from topicast.catalog.ingest.loader import NEVER
 from topicast.catalog.serve import sync
 from topicast.catalog.serve.fair_queue import FairQueue
-from topicast.catalog.serve.pending import Pending, PendingRequests
+from topicast.catalog.serve.pending import EventWaits, Pending, PendingRequests
 from topicast.catalog.serve.pull_server import LOADS_MAX, WAIT_S_MAX, TableWaits
-from topicast.catalog.serve.sync import EventWaits
 from topicast.topics.wire.messages import SELECT_BLOCKS, SELECT_TABLE, Pull
 
 NOW = 100.0
