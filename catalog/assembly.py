@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..topics.errors import ConfigError, StoreError, WireError
 from ..topics.link import Link
-from ..topics.sharding import topic_ids
+from ..topics.topic import topic_ids
 from .catalogd import SERVICE, Catalogd, HubConnection, load_topics
 from .config import CatalogdConfig
 from .core import Catalog

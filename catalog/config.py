@@ -6,7 +6,7 @@ from typing import Final
 
 from ..topics.errors import ConfigError
 from ..topics.settings import Address, parse_addresses
-from ..topics.sharding import NUM_TOPICS_DEFAULT, check_num_topics
+from ..topics.topic import NUM_TOPICS_DEFAULT, check_num_topics
 from .core import POLLING_INTERVAL_S_DEFAULT, Settings
 from .ingest.loader import READS_KEPT, READS_MAX_DEFAULT
 from .publish.modes import MODE_DEFAULT, Mode, overrides_text, parse_mode

@@ -22,8 +22,7 @@ from ..topics.topic import Topic
 from ..topics.wire.messages import SOURCE_LOAD, Inspected, Message
 from . import status
 from .ingest.actions import dirty_objects
-from .ingest.loader import READS_MAX_DEFAULT, Loader, Result
-from .ingest.materializer import Materializer
+from .ingest.loader import READS_MAX_DEFAULT, Loader, Materializer, Result
 from .ingest.poller import EventWindow, Poll, Polled, Poller, PollFailed, WindowState
 from .ingest.reports import Reports
 from .metastore.port import (

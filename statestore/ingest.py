@@ -15,7 +15,6 @@ from itertools import count
 from typing import Final, assert_never
 
 from ..topics.bulk import RETRY_MS, chunk_cost
-from ..topics.entries import FULL, NONE, Entry
 from ..topics.errors import ConfigError
 from ..topics.follower import (
     LIVE,
@@ -32,8 +31,7 @@ from ..topics.follower import (
 )
 from ..topics.offers import ALL_OFFERED
 from ..topics.replica_set import Abandoned, ReplicaSet, Step, Unlimited
-from ..topics.sharding import check_num_topics, topic_ids
-from ..topics.topic import Topic
+from ..topics.topic import FULL, NONE, Entry, Topic, check_num_topics, topic_ids
 from ..topics.wire.codec import delta_of, encode, read_entries
 from ..topics.wire.header import HEADER_BYTES, read_header
 from ..topics.wire.messages import (

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ..topics.bulk import Send
-from ..topics.entries import LEVELS
 from ..topics.liveness import LOST
+from ..topics.topic import LEVELS
 from ..topics.wire.messages import CONTROL_CHANNEL, READER, Inspect, Inspected, Refused
 from ..topics.wire.refusal import Refusal, refuse
 from .ingest import Ingest

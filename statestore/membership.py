@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..topics.entries import NONE
 from ..topics.liveness import LIVE, LOST, LOST_S, SUSPECT_S, Liveness, LivenessState
+from ..topics.topic import NONE
 from ..topics.wire.messages import Channel, Have, Hello, Position, Role, Status
 
 MEMBERS_MAX: Final = 4096  # four times the drivers that the design names

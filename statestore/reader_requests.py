@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Final
 
 from ..topics.bulk import Sender, chunks
-from ..topics.entries import FULL
 from ..topics.offers import offered
+from ..topics.topic import FULL
 from ..topics.wire.messages import (
     BEHIND,
     CURRENT,

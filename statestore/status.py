@@ -7,8 +7,8 @@ HubStatus.
 from dataclasses import asdict, dataclass, field, fields
 from typing import Final
 
-from ..topics.entries import FULL, MINIMAL, MINIMAL_BYTES
 from ..topics.liveness import LIVE, SUSPECT_S
+from ..topics.topic import FULL, MINIMAL, MINIMAL_BYTES
 from .ingest import Ingest
 from .membership import Member, Membership
 

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..topics.bulk import STUBS_BYTES_MAX
-from ..topics.entries import FULL, MINIMAL, Entry, stub
-from ..topics.topic import Topic
+from ..topics.topic import FULL, MINIMAL, Entry, Topic, stub
 from ..topics.wire.codec import row_bytes
 from ..topics.wire.messages import SOURCE_CATCH_UP, Chunk, Delta
 

@@ -3,8 +3,7 @@
 Anybody who connects to the data socket subscribes to anything, so what is kept here is bounded.
 """
 
-from ..topics.entries import FULL, MINIMAL
-from ..topics.sharding import NUM_TOPICS_MAX, is_topic
+from ..topics.topic import FULL, MINIMAL, NUM_TOPICS_MAX, is_topic
 from ..topics.wire.header import BARRIER_PREFIX, HEARTBEAT_PREFIX, NONCE_BYTES, prefix
 from .status import Counts
 

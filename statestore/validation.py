@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from typing import Final
 
-from ..topics.entries import FULL
+from ..topics.topic import FULL
 from ..topics.wire.header import INVALIDATE_ALL, PROTOCOL, PROTOCOL_MIN, Header
 from ..topics.wire.messages import (
     Announce,

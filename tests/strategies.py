@@ -5,9 +5,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from topicast.topics.entries import (
+from topicast.topics.topic import (
     FULL,
     MINIMAL,
+    NAMESPACE,
+    NUM_TOPICS_MAX,
     PREFIX,
     STUB,
     TOMBSTONE,
@@ -15,7 +17,6 @@ from topicast.topics.entries import (
     Entry,
     group_of,
 )
-from topicast.topics.sharding import NAMESPACE, NUM_TOPICS_MAX
 from topicast.topics.wire import messages as m
 from topicast.topics.wire.codec import SHAPES
 

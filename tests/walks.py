@@ -42,7 +42,7 @@ from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.recorder import Recorder, WakeUp, Walk, unusual, walk_of
 from topicast.tests.spark.applications import quick_environment
 from topicast.tests.waiting import until
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import NAMESPACE
 
 RUNS: Final = 5
 WARM_UPS: Final = 4

@@ -14,8 +14,7 @@ from itertools import chain, dropwhile, groupby, pairwise
 from operator import itemgetter
 from typing import Final
 
-from .entries import MINIMAL, Entry, stub
-from .topic import Topic
+from .topic import MINIMAL, Entry, Topic, stub
 from .wire.codec import row_bytes
 from .wire.header import CHUNK_BYTES_MAX
 from .wire.messages import Chunk, Message, Pulled, Refused, Wanted

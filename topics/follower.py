@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, assert_never
 
-from .entries import FULL
+from .topic import FULL
 from .wire.codec import row_bytes
 from .wire.messages import Chunk, Delta, Refused, Wanted
 

@@ -5,8 +5,7 @@ Bit 0 is MINIMAL, bit 1 is FULL: the bit of a level is the level's own number.
 
 from typing import Final
 
-from .entries import FULL, LEVELS, MINIMAL, Level
-from .sharding import NAMESPACE
+from .topic import FULL, LEVELS, MINIMAL, NAMESPACE, Level
 
 ALL_OFFERED: Final = MINIMAL | FULL
 

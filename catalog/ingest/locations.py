@@ -9,12 +9,10 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ...topics.entries import PREFIX, VALUE, group_of
 from ...topics.objects.names import TableId, table_of
 from ...topics.objects.tables import read_table
 from ...topics.objects.values import decode_table_value
-from ...topics.sharding import NAMESPACE
-from ...topics.topic import Topic
+from ...topics.topic import NAMESPACE, PREFIX, VALUE, Topic, group_of
 
 SAME_STORE: Final = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb", "": "file"}
 HDFS_PORT: Final = ":8020"

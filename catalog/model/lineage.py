@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Final
 
 from ...topics.errors import WireError
-from ...topics.sharding import topic_ids
+from ...topics.topic import topic_ids
 
 EPOCH_MAX: Final = 1 << 60
 """A clock in µs gets there in 36,000 years; a peer that claims more is broken, and must not drive

@@ -11,7 +11,6 @@ one second, or within one transaction, are told apart.
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from ...topics.entries import Entry, prefix_tombstone, tombstone
 from ...topics.objects.names import (
     DatabaseKey,
     TableId,
@@ -28,7 +27,7 @@ from ...topics.objects.values import (
     edit_names,
     encode_database_value,
 )
-from ...topics.sharding import NAMESPACE
+from ...topics.topic import NAMESPACE, Entry, prefix_tombstone, tombstone
 from ...topics.wire.messages import SOURCE_ORDERS
 from .versions import ChangeKind, ChangeRow, GroupLeaves, VersionLog
 

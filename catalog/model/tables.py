@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from ...topics.entries import STUB, VALUE, Entry, prefix_tombstone, tombstone
 from ...topics.errors import UsageError, WireError
 from ...topics.objects.blocks import decode_block, edit_partitions
 from ...topics.objects.names import TableId, block_key, table_key
@@ -22,8 +21,16 @@ from ...topics.objects.values import (
     decode_table_value,
     encode_table_value,
 )
-from ...topics.sharding import NAMESPACE, table_topic
-from ...topics.topic import Topic
+from ...topics.topic import (
+    NAMESPACE,
+    STUB,
+    VALUE,
+    Entry,
+    Topic,
+    prefix_tombstone,
+    table_topic,
+    tombstone,
+)
 from ...topics.wire.header import VALUE_BYTES_MAX
 from ...topics.wire.messages import SOURCE_LOAD
 from .versions import ChangeKind, ChangeRow, GroupLeaves, VersionLog

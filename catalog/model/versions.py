@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ...topics.entries import TOMBSTONE, Entry, group_of
 from ...topics.objects.edits import Leaves
-from ...topics.topic import Topic
+from ...topics.topic import TOMBSTONE, Entry, Topic, group_of
 
 
 class ChangeKind(StrEnum):

@@ -12,11 +12,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from ...topics.entries import VALUE, Entry, group_of
 from ...topics.errors import UsageError, WireError
 from ...topics.objects.blocks import restamp_block
 from ...topics.objects.names import table_of
-from ...topics.sharding import NAMESPACE
+from ...topics.topic import NAMESPACE, VALUE, Entry, group_of
 from ...topics.wire.codec import row_bytes
 from ...topics.wire.header import VALUE_BYTES_MAX
 from ...topics.wire.messages import SOURCE_LOAD

@@ -17,11 +17,10 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Final
 
-from ...topics.entries import FULL, MINIMAL, Entry, stub
 from ...topics.errors import ConfigError
 from ...topics.objects.names import TableId, table_of
 from ...topics.offers import ALL_OFFERED
-from ...topics.sharding import NAMESPACE
+from ...topics.topic import FULL, MINIMAL, NAMESPACE, Entry, stub
 
 FULL_MODE: Final = "full"
 MIXED_MODE: Final = "mixed"

@@ -19,10 +19,9 @@ from random import Random
 from typing import Final
 
 from ...topics.bulk import RETRY_MS, STUBS_BYTES_MAX, Sender, chunks
-from ...topics.entries import FULL, Entry, stub
 from ...topics.errors import WireError
 from ...topics.liveness import LOST, SUSPECT, Liveness
-from ...topics.topic import Topic
+from ...topics.topic import FULL, Entry, Topic, stub
 from ...topics.wire.codec import row_bytes
 from ...topics.wire.header import DELTA_BYTES_MAX, FEATURES, PROTOCOL, PROTOCOL_MIN
 from ...topics.wire.messages import (

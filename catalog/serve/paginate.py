@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from ...topics.bulk import Part, pulled_cost
-from ...topics.objects.listing import encode_listing
+from ...topics.objects.values import encode_listing
 from ...topics.wire.codec import row_bytes
 from ...topics.wire.header import CHUNK_BYTES_MAX
 from ...topics.wire.messages import Claimed, Pull, Pulled

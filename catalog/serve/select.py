@@ -8,12 +8,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...topics.entries import VALUE, Entry
 from ...topics.objects.blocks import decode_block
 from ...topics.objects.key_ranges import KeyRange
 from ...topics.objects.names import block_lead, table_key
 from ...topics.objects.selector import Matches, SelectorKind
-from ...topics.topic import Topic
+from ...topics.topic import VALUE, Entry, Topic
 from ...topics.wire.messages import Pull
 from ...topics.wire.selector import selector_of
 from ..model.tables import Tables

@@ -21,9 +21,8 @@ from pathlib import Path
 from struct import Struct
 from typing import Any, Final
 
-from ...topics.entries import PREFIX, TOMBSTONE, Entry
 from ...topics.errors import StoreError
-from ...topics.sharding import is_topic, topic_ids
+from ...topics.topic import PREFIX, TOMBSTONE, Entry, is_topic, topic_ids
 from ...topics.wire.messages import SOURCE_ORDERS
 from ..model.lineage import EPOCH_MAX, StartRecord
 from ..model.versions import OrderRow, Transaction, WriteId, WriteRow

@@ -5,10 +5,9 @@ from typing import Any, Final
 
 import click
 
-from ...topics.entries import LEVELS
 from ...topics.errors import LinkError, NoSuchObject, NotReady, UsageError
 from ...topics.settings import parse_addresses
-from ...topics.sharding import NAMESPACE
+from ...topics.topic import LEVELS, NAMESPACE
 from ..flags import settings, statestores_option
 from ..operator import Facts, Operator, at_each
 from ..output import DONE, EXIT_CODES, Cell, Output, complain, exit_code, output_option

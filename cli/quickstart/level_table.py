@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ...subscriber.protocol.status import TopicInfo
-from ...topics.entries import LEVELS
+from ...topics.topic import LEVELS
 from ..output import aligned
 
 HEAD: Final = ("level", "topics", "bytes", "why")

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from ...topics.errors import UsageError
-from ...topics.objects.listing import decode_listing
 from ...topics.objects.names import parse_table_name, table_name
 from ...topics.objects.selector import ALL, Selector, by_filter, by_names, by_values
 from ...topics.objects.tables import Partition
+from ...topics.objects.values import decode_listing
 from ..fetch.fetcher import TableRequest
 from ..store.table_snapshot import TableSnapshot
 from .reader import Reader

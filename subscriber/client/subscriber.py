@@ -14,12 +14,12 @@ from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
-from ...topics.entries import FULL, LEVELS, NONE
 from ...topics.errors import UsageError
 from ...topics.link import Link
 from ...topics.objects.names import parse_table_name, table_name
 from ...topics.objects.tables import Database, Partition, Table
 from ...topics.objects.versions import Version
+from ...topics.topic import FULL, LEVELS, NONE
 from ..config import TIMEOUT_S, settings_of
 from ..engine.core import Core
 from ..engine.driver import Driver, Facts

@@ -11,7 +11,7 @@ from ...topics.objects.names import table_key, table_name
 from ...topics.objects.selector import SelectorKind
 from ...topics.objects.versions import Version
 from ...topics.requests import RETRY_S, Requests
-from ...topics.sharding import NAMESPACE, table_topic, topic_ids
+from ...topics.topic import NAMESPACE, table_topic, topic_ids
 from ...topics.wire.messages import (
     Claimed,
     Compared,

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, count
 from typing import Self, assert_never
 
-from ...topics.entries import MINIMAL_BYTES
 from ...topics.objects.versions import Version
-from ...topics.sharding import NAMESPACE
+from ...topics.topic import MINIMAL_BYTES, NAMESPACE
 from ...topics.wire.messages import (
     Barrier,
     Bye,

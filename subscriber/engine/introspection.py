@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from math import inf, isinf
 
-from ...topics.entries import LEVELS, MINIMAL
-from ...topics.sharding import topic_ids
+from ...topics.topic import LEVELS, MINIMAL, topic_ids
 from ...topics.wire.fields import TEXT_MAX
 from ...topics.wire.messages import Inspect, Inspected, Refused
 from ...topics.wire.refusal import Refusal

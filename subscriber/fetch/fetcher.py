@@ -19,7 +19,6 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from ...topics.bulk import CREDIT_DEFAULT, pulled_cost
-from ...topics.entries import Entry
 from ...topics.errors import (
     LinkError,
     NotReady,
@@ -32,6 +31,7 @@ from ...topics.errors import (
 from ...topics.objects.names import table_key, table_name
 from ...topics.objects.selector import Selector, SelectorKind
 from ...topics.requests import RETRY_S, Requests
+from ...topics.topic import Entry
 from ...topics.wire.messages import Cancel, Claimed, Credit, Pull, Pulled, Refused
 from ...topics.wire.refusal import Refusal
 from ...topics.wire.selector import sendable

@@ -14,10 +14,18 @@ from collections.abc import Sequence
 from math import inf
 from typing import Final
 
-from ...topics.entries import FULL, MINIMAL, MINIMAL_BYTES, NONE, accounted_bytes
 from ...topics.errors import TopicastError
 from ...topics.objects.names import table_key
-from ...topics.sharding import NAMESPACE, table_topic, topic_ids
+from ...topics.topic import (
+    FULL,
+    MINIMAL,
+    MINIMAL_BYTES,
+    NAMESPACE,
+    NONE,
+    accounted_bytes,
+    table_topic,
+    topic_ids,
+)
 from ..protocol.effects import Effects
 from ..protocol.pending import DONE, Done, Started, Wait
 from ..replication.replicas import TopicReplicas

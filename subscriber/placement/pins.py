@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ...topics.entries import MINIMAL_BYTES, Entry, value_of
 from ...topics.objects.names import NamesKey, parse_namespace_key, table_key
 from ...topics.objects.values import decode_names
-from ...topics.sharding import table_topic
+from ...topics.topic import MINIMAL_BYTES, Entry, table_topic, value_of
 from ..store.eviction import Key
 from ..store.pin_rules import PinRules
 from ..store.table_snapshot import NOTHING, Swap, differing

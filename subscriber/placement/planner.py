@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final, NamedTuple
 
-from ...topics.entries import FULL, MINIMAL, NONE
+from ...topics.topic import FULL, MINIMAL, NONE
 from ..fetch.latency import LatencyEstimate
 from ..store.eviction import PROTECTED_SHARE
 from .usage import TopicUsage

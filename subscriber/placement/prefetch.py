@@ -15,7 +15,6 @@ from heapq import heappop, heappush
 from math import inf
 from typing import Final, Protocol
 
-from ...topics.entries import NONE
 from ...topics.errors import (
     NoSuchObject,
     NotReady,
@@ -26,7 +25,7 @@ from ...topics.errors import (
 )
 from ...topics.objects.names import parse_table_key, table_key, table_name
 from ...topics.objects.selector import ALL, TABLE_ONLY, Selector
-from ...topics.sharding import NAMESPACE, table_topic
+from ...topics.topic import NAMESPACE, NONE, table_topic
 from ..fetch.fetcher import Fetch, Result, TableRequest
 from ..protocol.effects import Effects, PinsNotHeld
 from ..protocol.pending import DONE, Done, Wait

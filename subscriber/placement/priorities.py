@@ -7,8 +7,8 @@ built before the replicas, which report to it, and before the prefetcher, which 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ...topics.entries import PREFIX, Entry, group_of
 from ...topics.objects.selector import ALL, TABLE_ONLY, Selector, SelectorKind
+from ...topics.topic import PREFIX, Entry, group_of
 from ..store.eviction import Key
 from ..store.pin_rules import PinRules
 from ..store.table_snapshot import Swap, TableSnapshot

@@ -7,9 +7,8 @@ minimal  stubs end what was pulled, no more   a horizon counts as a stub for eve
 
 from collections.abc import Callable, Sequence
 
-from ...topics.entries import FULL, Entry, group_of, stub
 from ...topics.follower import LIVE, Apply, CaughtUp, File, Follower, Reset
-from ...topics.sharding import NAMESPACE
+from ...topics.topic import FULL, NAMESPACE, Entry, group_of, stub
 from ...topics.wire.messages import Chunk, Delta
 from ..fetch.fence import InvalidationFence
 from ..protocol.effects import Effect, Notify

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from ...topics.bulk import CREDIT_DEFAULT, REFUSAL_COST, STUBS_BYTES_MAX, chunk_cost
-from ...topics.entries import FULL, MINIMAL, NONE
 from ...topics.errors import OverBudget
 from ...topics.follower import LIVE, Apply, Fact, Follower, PeerAt, StreamLost, Tick, Want
 from ...topics.replica_set import Abandoned, Account, ReplicaSet, Step
-from ...topics.sharding import NAMESPACE
+from ...topics.topic import FULL, MINIMAL, NAMESPACE, NONE
 from ...topics.wire.messages import Cancel, Chunk, Delta, Heartbeat, Position, Refused
 from ..fetch.fence import InvalidationFence
 from ..protocol.channels import Channel

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Final
 
-from ...topics.entries import FULL, MINIMAL, MINIMAL_BYTES, NONE
 from ...topics.errors import OverBudget, TopicastError, UsageError
 from ...topics.offers import ALL_OFFERED
-from ...topics.sharding import NAMESPACE, is_topic, topic_ids
+from ...topics.topic import FULL, MINIMAL, MINIMAL_BYTES, NAMESPACE, NONE, is_topic, topic_ids
 from ...topics.wire.messages import (
     DENIED,
     Barrier,

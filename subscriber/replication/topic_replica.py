@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 
-from ...topics.entries import FULL
 from ...topics.follower import LIVE, Follower
+from ...topics.topic import FULL
 from ...topics.wire.messages import Delta, Position
 from ..store.view import TopicView
 

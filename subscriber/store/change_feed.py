@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from ...topics.entries import PREFIX, Entry, group_of, value_of
 from ...topics.objects.names import (
     DatabaseKey,
     NamesKey,
@@ -23,7 +22,7 @@ from ...topics.objects.names import (
     table_name,
 )
 from ...topics.objects.values import decode_names
-from ...topics.sharding import NAMESPACE, table_topic
+from ...topics.topic import NAMESPACE, PREFIX, Entry, group_of, table_topic, value_of
 from ...topics.wire.messages import (
     SOURCE_EVENTS,
     SOURCE_LOAD,

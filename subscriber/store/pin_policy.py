@@ -6,7 +6,7 @@ Placement implements it: it knows what is pinned, banned and read, and is built 
 from collections.abc import Sequence
 from typing import Protocol
 
-from ...topics.entries import Entry
+from ...topics.topic import Entry
 from .eviction import Key
 from .table_snapshot import Swap
 

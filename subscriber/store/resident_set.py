@@ -11,8 +11,7 @@ they were pinned: none is evicted for another one.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from ...topics.entries import FULL, MINIMAL, MINIMAL_BYTES, Entry
-from ...topics.sharding import NAMESPACE
+from ...topics.topic import FULL, MINIMAL, MINIMAL_BYTES, NAMESPACE, Entry
 from .eviction import EVEN_BYTES, EvictionOrder, Key
 from .memory_budget import Account, Budget
 from .pin_policy import PinPolicy

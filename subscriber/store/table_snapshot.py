@@ -23,7 +23,15 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import Final
 
-from ...topics.entries import (
+from ...topics.errors import NotReady
+from ...topics.objects.blocks import decode_block
+from ...topics.objects.key_ranges import KeyRange
+from ...topics.objects.names import block_lead, table_key
+from ...topics.objects.selector import ALL, Selector
+from ...topics.objects.tables import Partition, PartitionReader, Table, read_table
+from ...topics.objects.values import ABSENT, COMPLETE, decode_table_value
+from ...topics.objects.versions import Version
+from ...topics.topic import (
     PREFIX,
     STUB,
     TOMBSTONE,
@@ -34,14 +42,6 @@ from ...topics.entries import (
     tombstone,
     value_of,
 )
-from ...topics.errors import NotReady
-from ...topics.objects.blocks import decode_block
-from ...topics.objects.key_ranges import KeyRange
-from ...topics.objects.names import block_lead, table_key
-from ...topics.objects.selector import ALL, Selector
-from ...topics.objects.tables import Partition, PartitionReader, Table, read_table
-from ...topics.objects.values import ABSENT, COMPLETE, decode_table_value
-from ...topics.objects.versions import Version
 
 LEAF_MAX: Final = 256  # about the square root of the 31,250 blocks of a million partitions
 LEAF_FILL: Final = 160  # where a leaf is cut: room to grow on both sides, few leaves

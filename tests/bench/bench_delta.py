@@ -18,8 +18,7 @@ from topicast.tests.bench.bench_representation import KEYS, LOCATION, structs
 from topicast.tests.bench.report import beside, quantile, say, target
 from topicast.tests.subscriber.structs import table_struct
 from topicast.topics.objects.names import partition_name, partition_values
-from topicast.topics.sharding import table_topic, topic_ids
-from topicast.topics.topic import Topic
+from topicast.topics.topic import Topic, table_topic, topic_ids
 from topicast.topics.wire import encode
 from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD
 

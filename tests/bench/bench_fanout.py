@@ -35,10 +35,8 @@ from topicast.catalog.publish import publisher
 from topicast.catalog.publish.publisher import UNACKED_MAX, PublishedState, Publisher
 from topicast.tests.bench.report import beside, say
 from topicast.tests.cli.processes import Running, running
-from topicast.topics.entries import FULL, Entry
 from topicast.topics.link import Link
-from topicast.topics.sharding import topic_ids
-from topicast.topics.topic import Topic
+from topicast.topics.topic import FULL, Entry, Topic, topic_ids
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import barrier_prefix, prefix
 from topicast.topics.wire.messages import Delta

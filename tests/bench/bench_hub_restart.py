@@ -21,7 +21,7 @@ from topicast.tests.bench.stores import fill_store
 from topicast.tests.cli.processes import running
 from topicast.tests.subscriber.stand import free_ports
 from topicast.tests.waiting import until
-from topicast.topics.sharding import NUM_TOPICS_DEFAULT
+from topicast.topics.topic import NUM_TOPICS_DEFAULT
 
 READERS = 5
 TABLES = 2_000

@@ -31,7 +31,7 @@ from topicast.tests.bench.report import beside, best_us, percentiles, say, targe
 from topicast.tests.cli.processes import running
 from topicast.tests.cluster.fake_metastore import make_table
 from topicast.tests.waiting import until
-from topicast.topics.sharding import NUM_TOPICS_DEFAULT, table_topic
+from topicast.topics.topic import NUM_TOPICS_DEFAULT, table_topic
 
 SEED = 3
 SUBSCRIBERS = 10

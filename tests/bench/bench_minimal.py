@@ -27,7 +27,7 @@ from topicast.tests.bench.lake import Lake
 from topicast.tests.bench.report import beside, quantile, say, target
 from topicast.tests.bench.scripted import Scripted
 from topicast.tests.cli.processes import running
-from topicast.topics.sharding import NUM_TOPICS_DEFAULT
+from topicast.topics.topic import NUM_TOPICS_DEFAULT
 
 SEED: Final = 13
 SIZES: Final = (0, 100_000)

@@ -20,7 +20,7 @@ from topicast.tests.bench.report import beside, say, target
 from topicast.tests.bench.scripted import Scripted
 from topicast.tests.cli.processes import running
 from topicast.tests.spark.applications import Application, applications
-from topicast.topics.entries import Entry
+from topicast.topics.topic import Entry
 from topicast.topics.wire.messages import SOURCE_REPORTS, Delta
 
 SEED: Final = 5

@@ -22,8 +22,7 @@ from topicast.catalog.catalogd import load_topics
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage.store import FILE_NAME, VALUES_OF, Store
 from topicast.tests.bench.report import RUNS, beside, best_s, say, target
-from topicast.topics.entries import Entry, prefix_tombstone
-from topicast.topics.sharding import table_topic, topic_ids
+from topicast.topics.topic import Entry, prefix_tombstone, table_topic, topic_ids
 
 NUM_TOPICS = 256
 TABLES = 100_000

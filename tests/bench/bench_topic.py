@@ -10,8 +10,7 @@ import random
 from time import perf_counter
 
 from topicast.tests.bench.report import RUNS, beside, best_us, say, timed_s
-from topicast.topics.entries import Entry, prefix_tombstone
-from topicast.topics.topic import Topic
+from topicast.topics.topic import Entry, Topic, prefix_tombstone
 
 SEED = 3
 ENTRIES = 100_000

@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 import msgpack
 
 from topicast.tests.bench.report import beside, best_us, say
-from topicast.topics.entries import FULL, MINIMAL, Entry, stub
+from topicast.topics.topic import FULL, MINIMAL, Entry, stub
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.codec import read_entries
 from topicast.topics.wire.header import HEADER_BYTES, read_header

@@ -25,7 +25,7 @@ from typing import Final
 
 from topicast.tests.bench.lake import Driver, Lake
 from topicast.tests.bench.report import beside, least, say, target
-from topicast.topics.entries import FULL
+from topicast.topics.topic import FULL
 
 SEED: Final = 5
 TABLES: Final = 20_000

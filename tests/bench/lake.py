@@ -19,7 +19,6 @@ from topicast.tests.bench.stores import COLUMNS, blocks_of, names_of, table_of
 from topicast.tests.subscriber.source import Catalog
 from topicast.tests.subscriber.structs import table_struct
 from topicast.tests.subscriber.world import World
-from topicast.topics.entries import FULL, MINIMAL, NONE, accounted_bytes
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.selector import ALL
 from topicast.topics.objects.values import (
@@ -29,7 +28,15 @@ from topicast.topics.objects.values import (
     TableValue,
     encode_table_value,
 )
-from topicast.topics.sharding import NAMESPACE, NUM_TOPICS_DEFAULT, topic_ids
+from topicast.topics.topic import (
+    FULL,
+    MINIMAL,
+    NAMESPACE,
+    NONE,
+    NUM_TOPICS_DEFAULT,
+    accounted_bytes,
+    topic_ids,
+)
 from topicast.topics.wire.messages import Delta, Heartbeat, Status
 
 DELAY_S: Final = 0.05  # from a commit to the driver

@@ -25,9 +25,9 @@ from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import running
 from topicast.tests.subscriber.desk import serve
 from topicast.tests.subscriber.source import Catalog
-from topicast.topics.entries import Entry
 from topicast.topics.link import Link, Received
 from topicast.topics.objects.names import block_key
+from topicast.topics.topic import Entry
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages import BULK_CHANNEL, CONTROL_CHANNEL, Delta
 

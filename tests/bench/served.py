@@ -25,7 +25,7 @@ from topicast.tests.cluster.fake_metastore import (
     make_table,
     thrift_bytes,
 )
-from topicast.topics.sharding import table_topic
+from topicast.topics.topic import table_topic
 
 DB: Final = "bench"
 LARGE: Final = "large"

@@ -10,7 +10,6 @@ from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage.store import Store
 from topicast.tests.bench.bench_representation import KEYS, LOCATION, NoBlocks, structs
 from topicast.tests.subscriber.structs import database_struct, table_struct
-from topicast.topics.entries import Entry
 from topicast.topics.objects.blocks import edit_partitions
 from topicast.topics.objects.names import block_key, database_key, names_key, table_key
 from topicast.topics.objects.values import (
@@ -23,7 +22,7 @@ from topicast.topics.objects.values import (
     encode_names,
     encode_table_value,
 )
-from topicast.topics.sharding import NAMESPACE, NUM_TOPICS_DEFAULT, table_topic
+from topicast.topics.topic import NAMESPACE, NUM_TOPICS_DEFAULT, Entry, table_topic
 
 DATABASES_MAX: Final = 1000
 TURN: Final = 500  # transactions in one commit

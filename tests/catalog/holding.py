@@ -4,11 +4,9 @@ from topicast.catalog.model.namespace import Namespace
 from topicast.catalog.model.tables import Tables
 from topicast.catalog.model.versions import Transaction, VersionLog
 from topicast.tests.cluster.fake_metastore import make_partition, make_table, thrift_bytes
-from topicast.topics.entries import Entry
 from topicast.topics.objects.blocks import decode_block
 from topicast.topics.objects.names import TableId, table_key
-from topicast.topics.sharding import topic_ids
-from topicast.topics.topic import Topic
+from topicast.topics.topic import Entry, Topic, topic_ids
 from topicast.topics.wire.messages import SOURCE_EVENTS
 
 NUM_TOPICS = 4

@@ -7,9 +7,7 @@ from pathlib import Path
 
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage.store import FILE_NAME, Store
-from topicast.topics.entries import Entry
-from topicast.topics.sharding import topic_ids
-from topicast.topics.topic import Topic
+from topicast.topics.topic import Entry, Topic, topic_ids
 from topicast.topics.wire.messages import SOURCE_EVENTS
 
 NOW_US = 1_700_000_000_000_000

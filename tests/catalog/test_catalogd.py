@@ -35,11 +35,10 @@ from topicast.tests.catalog.stores import (
 )
 from topicast.tests.cluster.fake_metastore import FakeMetastore, Place, make_partition
 from topicast.tests.waiting import until
-from topicast.topics.entries import prefix_tombstone
 from topicast.topics.link import Link, Received
 from topicast.topics.objects.blocks import decode_block
 from topicast.topics.objects.names import block_key, database_key, table_key
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import NAMESPACE, prefix_tombstone
 from topicast.topics.wire.codec import decode, encode
 from topicast.topics.wire.messages import (
     SELECT_BLOCKS,

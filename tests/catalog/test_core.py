@@ -11,7 +11,7 @@ from topicast.tests.cluster.alone import Alone, loaded, part
 from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.topics.errors import SourceError, SourceRefused
 from topicast.topics.objects.values import ABSENT, COMPLETE, LOADING
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import NAMESPACE
 from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD, Sync
 
 

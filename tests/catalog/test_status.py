@@ -9,7 +9,7 @@ from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.status import Status, TopicStatus, problem_and_warning, table
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.topics.errors import SourceError
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import NAMESPACE
 
 
 @pytest.fixture

@@ -26,8 +26,7 @@ from topicast.tests.cluster.hub import TICK_S
 from topicast.tests.cluster.metastore import port_of
 from topicast.tests.cluster.store import SimStore
 from topicast.tests.cluster.violation import Violation
-from topicast.topics.entries import VALUE
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import NAMESPACE, VALUE
 from topicast.topics.wire.messages import Delta, Message, Order, Reported
 
 if TYPE_CHECKING:

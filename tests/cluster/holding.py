@@ -9,7 +9,7 @@ from topicast.subscriber.placement.planner import Plan, Planner, Situation
 from topicast.subscriber.replication.replicas import TopicReplicas
 from topicast.subscriber.store.memory_budget import Account, Budget
 from topicast.tests.cluster.violation import Violation
-from topicast.topics.entries import FULL, MINIMAL, MINIMAL_BYTES
+from topicast.topics.topic import FULL, MINIMAL, MINIMAL_BYTES
 
 
 class CheckedBudget(Budget):

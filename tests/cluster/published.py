@@ -4,10 +4,8 @@ from collections.abc import Mapping
 
 from topicast.tests.cluster.cluster import Cluster
 from topicast.tests.cluster.shop import Shop
-from topicast.topics.entries import Entry
 from topicast.topics.objects.names import parse_table_name, table_key
-from topicast.topics.sharding import table_topic
-from topicast.topics.topic import Topic
+from topicast.topics.topic import Entry, Topic, table_topic
 from topicast.topics.wire.messages import Delta
 
 LOADED_S = 2.0  # virtual: until everything is loaded

@@ -4,10 +4,8 @@ from typing import TypeVar
 
 from topicast.tests.cluster.cluster import Cluster
 from topicast.tests.cluster.shop import Shop
-from topicast.topics.entries import Entry
 from topicast.topics.objects.names import parse_table_name, table_key
-from topicast.topics.sharding import NAMESPACE, table_topic
-from topicast.topics.topic import Topic
+from topicast.topics.topic import NAMESPACE, Entry, Topic, table_topic
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages import Message, Pull, Pulled
 

@@ -19,7 +19,7 @@ from topicast.tests.cluster.workers import Worker
 from topicast.topics.objects.names import parse_table_name, table_name
 from topicast.topics.objects.selector import ALL, by_filter
 from topicast.topics.objects.tables import Partition, Table
-from topicast.topics.sharding import table_topic
+from topicast.topics.topic import table_topic
 from topicast.topics.wire.messages import Message, Pull
 
 T = TypeVar("T")

@@ -6,9 +6,7 @@ from topicast.catalog.ingest.poller import WindowState
 from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.model.versions import Transaction, WriteId, WriteRow
 from topicast.catalog.publish.modes import POLICY_DEFAULT, Policy
-from topicast.topics.entries import Entry
-from topicast.topics.sharding import topic_ids
-from topicast.topics.topic import Topic
+from topicast.topics.topic import Entry, Topic, topic_ids
 
 NUM_TOPICS = 2
 

@@ -15,9 +15,15 @@ from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage.store import Store
 from topicast.tests.catalog.stores import NOW_US, transaction, value
 from topicast.tests.cluster.store import NUM_TOPICS, SimStore
-from topicast.topics.entries import Entry, prefix_tombstone, stub, tombstone
-from topicast.topics.sharding import NAMESPACE, topic_ids
-from topicast.topics.topic import Topic
+from topicast.topics.topic import (
+    NAMESPACE,
+    Entry,
+    Topic,
+    prefix_tombstone,
+    stub,
+    tombstone,
+    topic_ids,
+)
 
 PLACE = WindowState(last_id=7, settled=3, known=((5, bytes(16)),))
 TABLE, BLOCK = b"a\0t\0", b"a\0t\0\x01"

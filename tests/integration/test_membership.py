@@ -20,7 +20,7 @@ from topicast.tests.integration.looking import Looker
 from topicast.tests.waiting import until
 from topicast.topics.offers import offered_names
 from topicast.topics.settings import parse_addresses
-from topicast.topics.sharding import table_topic
+from topicast.topics.topic import table_topic
 
 DAYS = 160
 NOTE_BYTES = 3000  # of each partition, and hardly compressed: the topic takes 300 KB

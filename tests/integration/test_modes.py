@@ -15,9 +15,9 @@ from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.looking import Looker
 from topicast.tests.waiting import until
-from topicast.topics.entries import FULL, MINIMAL
 from topicast.topics.errors import LinkError
 from topicast.topics.settings import parse_addresses
+from topicast.topics.topic import FULL, MINIMAL
 
 TABLES = ("modes.t", "modes.tmp_u")
 BOTH = MINIMAL | FULL

@@ -14,7 +14,7 @@ import zmq
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.integration.stage import Stage, staged
 from topicast.tests.waiting import until
-from topicast.topics.entries import FULL
+from topicast.topics.topic import FULL
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire import header as h
 from topicast.topics.wire.messages import (

@@ -15,9 +15,8 @@ from topicast.tests.cluster.violation import Violation
 from topicast.tests.sim.checkers import Asked, Moments, Place, Versions, state_of
 from topicast.tests.sim.sessions import TABLES_MAX, Session
 from topicast.tests.sim.world import World
-from topicast.topics.entries import FULL, MINIMAL
 from topicast.topics.errors import NoSuchObject, UsageError
-from topicast.topics.sharding import table_topic
+from topicast.topics.topic import FULL, MINIMAL, table_topic
 
 PATIENCE_S = 3.0
 

@@ -11,8 +11,8 @@ from topicast.catalog.model.versions import VersionLog, WriteRow
 from topicast.subscriber.engine.write_outbox import Outbox
 from topicast.subscriber.engine.write_sender import WriteSender
 from topicast.tests.sim.fault import BY_SEED, Fault
-from topicast.topics.entries import Entry, group_of
 from topicast.topics.objects.names import parse_table_name
+from topicast.topics.topic import Entry, group_of
 from topicast.topics.wire.messages import (
     ABANDONED,
     FAILED,

@@ -8,7 +8,7 @@ from topicast.subscriber.protocol.status import Change
 from topicast.tests.cluster.metastore import State, TableId
 from topicast.tests.cluster.violation import Violation
 from topicast.tests.sim.checkers import Asked, Place, same
-from topicast.topics.sharding import table_topic
+from topicast.topics.topic import table_topic
 
 
 @dataclass(slots=True)

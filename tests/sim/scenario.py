@@ -31,9 +31,9 @@ from topicast.tests.sim.application import Application
 from topicast.tests.sim.checkers import Asked, Incarnations, Moments, Versions
 from topicast.tests.sim.sizes import small
 from topicast.tests.sim.world import World
-from topicast.topics.entries import FULL, LEVELS, MINIMAL
 from topicast.topics.errors import StaleMetadata
 from topicast.topics.objects.values import LOADING
+from topicast.topics.topic import FULL, LEVELS, MINIMAL
 from topicast.topics.wire.messages import Order
 
 EVER = 1 << 30

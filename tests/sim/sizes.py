@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 from topicast.catalog.ingest import chunked_load, locations, reports
-from topicast.catalog.ingest import materializer as writing
+from topicast.catalog.ingest import loader as writing
 from topicast.catalog.ingest import read_threads as reading
 from topicast.catalog.model import tables
 from topicast.catalog.publish import publisher

@@ -11,7 +11,7 @@ from topicast.tests.cluster.cluster import HUBS
 from topicast.tests.cluster.reader import ReaderProcess
 from topicast.tests.cluster.store import SimStore
 from topicast.tests.sim.world import World
-from topicast.topics.entries import FULL
+from topicast.topics.topic import FULL
 
 PAUSE_S = 0.15, 0.8  # between two faults, at least and at most
 

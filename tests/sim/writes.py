@@ -11,7 +11,7 @@ from topicast.tests.cluster.store import NUM_TOPICS
 from topicast.tests.cluster.violation import Violation
 from topicast.tests.sim.checkers import Place
 from topicast.tests.sim.drivers import table_of
-from topicast.topics.sharding import table_topic
+from topicast.topics.topic import table_topic
 from topicast.topics.wire.messages import (
     ABANDONED,
     INTENT,

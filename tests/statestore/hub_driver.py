@@ -8,9 +8,7 @@ from topicast.statestore.hub import Hub
 from topicast.statestore.ingest import Broadcast
 from topicast.statestore.status import HubStatus
 from topicast.topics.bulk import Sender, chunks
-from topicast.topics.entries import FULL, Entry
-from topicast.topics.sharding import topic_ids
-from topicast.topics.topic import Topic
+from topicast.topics.topic import FULL, Entry, Topic, topic_ids
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import prefix
 from topicast.topics.wire.messages import (

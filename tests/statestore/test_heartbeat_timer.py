@@ -5,7 +5,7 @@ import pytest
 from topicast.statestore.facts import Subscription
 from topicast.statestore.heartbeat_timer import SOON_S, HeartbeatTimer
 from topicast.tests.statestore.hub_driver import HubDriver
-from topicast.topics.entries import FULL
+from topicast.topics.topic import FULL
 from topicast.topics.wire import decode
 from topicast.topics.wire.header import HEARTBEAT_PREFIX, prefix
 from topicast.topics.wire.messages import Heartbeat

@@ -23,8 +23,8 @@ from topicast.tests.statestore.hub_driver import (
     registration,
     seeded,
 )
-from topicast.topics.entries import FULL
 from topicast.topics.errors import VersionMismatch, WireError
+from topicast.topics.topic import FULL
 from topicast.topics.wire import decode, messages
 from topicast.topics.wire.header import PROTOCOL, barrier_prefix, prefix
 from topicast.topics.wire.messages import (

@@ -18,9 +18,8 @@ from topicast.tests.statestore.hub_driver import (
     seeded,
     value,
 )
-from topicast.topics.entries import FULL, MINIMAL, STUB, prefix_tombstone, tombstone
 from topicast.topics.follower import FollowerState
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import FULL, MINIMAL, NAMESPACE, STUB, prefix_tombstone, tombstone
 from topicast.topics.wire import encode
 from topicast.topics.wire.header import prefix
 from topicast.topics.wire.messages import CatchUp, Delta, Filed, Have

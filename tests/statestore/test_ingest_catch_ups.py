@@ -15,8 +15,8 @@ from topicast.tests.statestore.hub_driver import (
     large,
     seeded,
 )
-from topicast.topics.entries import tombstone
 from topicast.topics.follower import SILENCE_S
+from topicast.topics.topic import tombstone
 from topicast.topics.wire.messages import Cancel, Chunk, Credit, Message, Refused
 
 

@@ -10,7 +10,7 @@ from topicast.tests.statestore.hub_driver import (
     registration,
     seeded,
 )
-from topicast.topics.entries import FULL, MINIMAL
+from topicast.topics.topic import FULL, MINIMAL
 from topicast.topics.wire.messages import (
     CONTROL_CHANNEL,
     OPERATOR,

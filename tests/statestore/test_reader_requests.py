@@ -13,10 +13,9 @@ from topicast.tests.statestore.hub_driver import (
     seeded,
 )
 from topicast.topics.bulk import chunk_cost
-from topicast.topics.entries import FULL, MINIMAL, NONE, tombstone
 from topicast.topics.follower import LIVE, Follower, Tick
 from topicast.topics.offers import ALL_OFFERED
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import FULL, MINIMAL, NAMESPACE, NONE, tombstone
 from topicast.topics.wire.messages import (
     BEHIND,
     CURRENT,

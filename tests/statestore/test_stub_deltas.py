@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 from topicast.statestore.stub_deltas import brought, minimal, stub_bytes
 from topicast.tests.statestore.hub_driver import PublisherPeer, value
 from topicast.topics.bulk import STUBS_BYTES_MAX
-from topicast.topics.entries import (
+from topicast.topics.topic import (
     FULL,
     MINIMAL,
     PREFIX,
     STUB,
     TOMBSTONE,
     Entry,
+    Topic,
     prefix_tombstone,
     stub,
     tombstone,
 )
-from topicast.topics.topic import Topic
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import HEADER_BYTES
 from topicast.topics.wire.messages import SOURCE_CATCH_UP, Chunk, Delta

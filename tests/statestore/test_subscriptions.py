@@ -6,8 +6,16 @@ from hypothesis import strategies as st
 
 from topicast.statestore.status import Counts
 from topicast.statestore.subscriptions import Subscriptions
-from topicast.topics.entries import FULL, MINIMAL, NONE
-from topicast.topics.sharding import BARRIER, CONTROL, HEARTBEAT, NAMESPACE, NUM_TOPICS_MAX
+from topicast.topics.topic import (
+    BARRIER,
+    CONTROL,
+    FULL,
+    HEARTBEAT,
+    MINIMAL,
+    NAMESPACE,
+    NONE,
+    NUM_TOPICS_MAX,
+)
 from topicast.topics.wire.header import (
     BARRIER_PREFIX,
     HEARTBEAT_PREFIX,

@@ -14,7 +14,7 @@ from topicast.statestore.validation import (
     hello_fault,
 )
 from topicast.tests.statestore.hub_driver import hello, value
-from topicast.topics.entries import FULL, MINIMAL
+from topicast.topics.topic import FULL, MINIMAL
 from topicast.topics.wire.header import (
     DELTA_KIND,
     INVALIDATE_ALL,

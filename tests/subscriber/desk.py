@@ -1,13 +1,12 @@
 """catalogd's service as subscribers see it: comparisons, syncs, pulls in one part."""
 
 from topicast.tests.subscriber.source import Catalog
-from topicast.topics.entries import Entry
 from topicast.topics.objects.blocks import decode_block
-from topicast.topics.objects.listing import encode_listing
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.selector import SelectorKind
 from topicast.topics.objects.tables import Column
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.objects.values import encode_listing
+from topicast.topics.topic import NAMESPACE, Entry
 from topicast.topics.wire.messages import (
     Compare,
     Compared,

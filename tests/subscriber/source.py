@@ -3,16 +3,6 @@
 from collections.abc import Mapping
 
 from topicast.tests.subscriber.structs import database_struct, partition_struct, table_struct
-from topicast.topics.entries import (
-    FULL,
-    STUB,
-    VALUE,
-    Entry,
-    accounted_bytes,
-    group_of,
-    prefix_tombstone,
-    tombstone,
-)
 from topicast.topics.objects.blocks import edit_partitions
 from topicast.topics.objects.names import (
     block_key,
@@ -32,8 +22,20 @@ from topicast.topics.objects.values import (
     encode_names,
     encode_table_value,
 )
-from topicast.topics.sharding import NAMESPACE, table_topic, topic_ids
-from topicast.topics.topic import Topic
+from topicast.topics.topic import (
+    FULL,
+    NAMESPACE,
+    STUB,
+    VALUE,
+    Entry,
+    Topic,
+    accounted_bytes,
+    group_of,
+    prefix_tombstone,
+    table_topic,
+    tombstone,
+    topic_ids,
+)
 from topicast.topics.wire.messages import (
     SOURCE_EVENTS,
     Delta,

@@ -13,7 +13,7 @@ from random import Random
 
 from topicast.subscriber.placement.planner import Plan, Planner, Situation
 from topicast.subscriber.placement.usage import HOT_PER_S, UsageTracker
-from topicast.topics.entries import FULL, MINIMAL, NONE
+from topicast.topics.topic import FULL, MINIMAL, NONE
 
 MINIMAL_BYTES = 64
 TABLES = 2000

@@ -21,12 +21,10 @@ from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.subscriber.desk import pulled, serve
 from topicast.tests.subscriber.source import Catalog, shop
 from topicast.topics.bulk import CREDIT_DEFAULT, Sender, chunks
-from topicast.topics.entries import FULL, Entry, group_of, stub
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.selector import ALL, TABLE_ONLY, Selector, by_filter
 from topicast.topics.offers import ALL_OFFERED, offered
-from topicast.topics.sharding import NAMESPACE
-from topicast.topics.topic import Topic
+from topicast.topics.topic import FULL, NAMESPACE, Entry, Topic, group_of, stub
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages import (
     CURRENT,

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from hypothesis import strategies as st
 
 from topicast.topics.bulk import Part, Send, chunks
-from topicast.topics.entries import FULL, Entry, group_of, prefix_tombstone, tombstone
 from topicast.topics.follower import CaughtUp, File, Follower, PeerAt, Reset, Tick, Want
-from topicast.topics.topic import Topic
+from topicast.topics.topic import FULL, Entry, Topic, group_of, prefix_tombstone, tombstone
 from topicast.topics.wire.messages import Bye, Chunk, Message, Refused, Wanted
 
 TABLE = b"d\0t\0"

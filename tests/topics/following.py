@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from topicast.topics import bulk
-from topicast.topics.entries import FULL, PREFIX, Entry, prefix_tombstone, stub, tombstone
 from topicast.topics.follower import (
     LIVE,
     Apply,
@@ -21,7 +20,7 @@ from topicast.topics.follower import (
     Tick,
     Want,
 )
-from topicast.topics.topic import Topic
+from topicast.topics.topic import FULL, PREFIX, Entry, Topic, prefix_tombstone, stub, tombstone
 from topicast.topics.wire.messages import Chunk, Delta, Wanted
 
 KEY = b"d\0t\0"

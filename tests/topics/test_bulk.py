@@ -34,9 +34,8 @@ from topicast.topics.bulk import (
     chunks,
     pulled_cost,
 )
-from topicast.topics.entries import MINIMAL, STUB, Entry, prefix_tombstone, tombstone
 from topicast.topics.follower import LIVE
-from topicast.topics.topic import Topic
+from topicast.topics.topic import MINIMAL, STUB, Entry, Topic, prefix_tombstone, tombstone
 from topicast.topics.wire import encode
 from topicast.topics.wire.header import CHUNK_BYTES_MAX, FRAME_BYTES_MAX, VALUE_BYTES_MAX
 from topicast.topics.wire.messages import Cancel, Chunk, Pulled, Refused, Wanted

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from topicast.tests.strategies import entries, keys
-from topicast.topics.entries import (
+from topicast.topics.topic import (
     ENTRY_OVERHEAD_BYTES,
     PREFIX,
     STUB,

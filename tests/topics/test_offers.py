@@ -1,8 +1,7 @@
 import pytest
 
-from topicast.topics.entries import FULL, MINIMAL, NONE
 from topicast.topics.offers import ALL_OFFERED, offered, offered_names
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import FULL, MINIMAL, NAMESPACE, NONE
 
 
 @pytest.mark.parametrize(

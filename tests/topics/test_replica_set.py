@@ -8,7 +8,6 @@ import pytest
 
 from topicast.tests.topics.following import chunk, delta
 from topicast.topics.bulk import CREDIT_DEFAULT
-from topicast.topics.entries import FULL, MINIMAL
 from topicast.topics.follower import (
     LIVE,
     SILENCE_S,
@@ -21,6 +20,7 @@ from topicast.topics.follower import (
     Want,
 )
 from topicast.topics.replica_set import Abandoned, Account, ReplicaSet, Step, Unlimited
+from topicast.topics.topic import FULL, MINIMAL
 from topicast.topics.wire.messages import CatchUp, Chunk, Refused
 
 STEP = 100  # bytes: the smallest credit

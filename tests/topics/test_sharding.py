@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from topicast.tests.strategies import text
 from topicast.topics.errors import ConfigError
-from topicast.topics.sharding import (
+from topicast.topics.topic import (
     BARRIER,
     CONTROL,
     HEARTBEAT,

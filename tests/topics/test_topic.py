@@ -7,18 +7,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from topicast.topics.entries import (
+from topicast.topics.topic import (
     PREFIX,
     STUB,
     TOMBSTONE,
     Entry,
+    Topic,
     accounted_bytes,
     group_of,
     prefix_tombstone,
     stub,
     tombstone,
 )
-from topicast.topics.topic import Topic
 
 GROUPS = (b"d\0a\0", b"d\0b\0", b"d\0c\0")
 KEYS = tuple(group + rest for group in GROUPS for rest in (b"", b"\x01", b"\x01x"))

@@ -7,8 +7,18 @@ of the protocol has files of its own.
 import json
 from pathlib import Path
 
-from topicast.topics.entries import FULL, MINIMAL, STUB, Entry, prefix_tombstone, stub, tombstone
-from topicast.topics.sharding import NAMESPACE, NUM_TOPICS_MAX, table_topic
+from topicast.topics.topic import (
+    FULL,
+    MINIMAL,
+    NAMESPACE,
+    NUM_TOPICS_MAX,
+    STUB,
+    Entry,
+    prefix_tombstone,
+    stub,
+    table_topic,
+    tombstone,
+)
 from topicast.topics.wire import encode
 from topicast.topics.wire import messages as m
 

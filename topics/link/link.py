@@ -3,7 +3,7 @@
     bind_router ─┐                    ┌─ send: now or not at all (False)
     bind_publisher ─┤ poll ─▶ Received ─┤
     connect_… ───┘   ▲                └─ counts: what was carried, refused, dropped
-                     └─ wake, from any thread
+                     └─ wake, from any thread: an Inbox does, for what it hands to the link's thread
 
 Invariant: no call blocks but ``poll``, and ``poll`` takes at most ``BATCH_MAX`` messages of each
 socket, so a flood on one delays what waits on another by one batch. A message of another shape
@@ -17,17 +17,21 @@ import select
 import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from queue import Empty, Full, Queue
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import zmq
 
-from ..errors import UsageError
+from ..errors import NotReady, UsageError
 from .endpoints import checked, for_bind, is_ipv6, refusal
 from .sockets import OPTIONS, SENT_BYTES_MAX, Role
 
 BATCH_MAX: Final = 200  # messages of one socket a turn: under 2 ms of reading at 1 KB
 POLL_S_MAX: Final = 3600.0  # the longest sleep: infinite deadlines end here, and poll counts in int
 WAKES_MAX: Final = 4096  # wakes read at once; more than one means the same as one
+
+ITEMS_MAX: Final = 1000  # calls of an application's threads that wait at once
+TAKEN_MAX: Final = 200  # one turn's share, as of each socket
 
 STRANGERS: Final = (
     zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
@@ -36,6 +40,8 @@ STRANGERS: Final = (
 )
 
 NO_PEER: Final = b""
+
+T = TypeVar("T")
 
 
 class Received(NamedTuple):
@@ -367,3 +373,37 @@ def _skip_rest(port: _Port) -> None:
 
 
 _TAKERS: Final = {Role.ROUTER: _take_from_peer, Role.PUBLISHER: _take_subscription}
+
+
+class Inbox(Generic[T]):
+    """Items from any thread to the one that owns a link; none is lost from ``put`` to ``take``."""
+
+    def __init__(self, wake: Callable[[], None], *, items_max: int = ITEMS_MAX) -> None:
+        self._wake = wake
+        self._items: Queue[T] = Queue(items_max)
+
+    def put(self, item: T, *, timeout_s: float) -> None:
+        """Hand ``item`` over and wake the owner; wait while the inbox is full.
+
+        Raises:
+            NotReady: it was still full after ``timeout_s``; the item was not taken.
+            UsageError: the link belongs to another process.
+        """
+        self._wake()  # refuses in a forked child, before anything is handed over to nobody
+        try:
+            self._items.put(item, timeout=max(timeout_s, 0.0))
+        except Full as exc:
+            waiting = self._items.maxsize
+            raise NotReady(f"{waiting} calls are waiting after {timeout_s} s; try again") from exc
+        self._wake()
+
+    def take(self) -> list[T]:
+        """Return what was put, oldest first, at most ``TAKEN_MAX``; wake again for the rest."""
+        taken: list[T] = []
+        try:
+            while len(taken) < TAKEN_MAX:
+                taken.append(self._items.get_nowait())
+        except Empty:
+            return taken
+        self._wake()
+        return taken

@@ -17,12 +17,11 @@ from itertools import repeat
 from typing import Final, NamedTuple
 
 from ..errors import WireError
-from .columns import column, read_column, read_ints, read_names, write_names
 from .edits import Leaves, edit
 from .names import check_partition_name
-from .packing import pack, unpack
 from .slots import SlotValues
 from .templates import RAW, Templates
+from .values import column, pack, read_column, read_ints, read_names, unpack, write_names
 
 RECORDS_MAX: Final = 32  # 8 cost twice the memory, 128 three times the rewrite
 

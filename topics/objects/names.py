@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ..entries import KEY_BYTES_MAX, group_of
 from ..errors import UsageError, WireError
+from ..topic import KEY_BYTES_MAX, group_of
 
 TableId = tuple[str, str]
 """(database, table); the table is "" where the database itself is meant."""

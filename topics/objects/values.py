@@ -1,4 +1,6 @@
-"""Values: what the entries of tables, databases and blocks of names hold, as bytes and back.
+"""Values: what entries hold, as bytes and back: documents, their columns, and three kinds of them.
+
+    value == [0x00] + msgpack          value == [0x01] + zstd(msgpack)
 
     table       pack([incarnation, partitions, Thrift struct, [template, …]])
     database    pack([Thrift struct])
@@ -6,17 +8,20 @@
 
 A table's incarnation is the version of the namespace topic at which its name appeared; it
 stands in the block of names and in the table's value, and content is answered only where the
-two agree. Every ``decode`` is total: bytes in, a value or WireError out.
+two agree. ``unpack``, every ``read`` and every ``decode`` is total: bytes in, a value or WireError
+out, in memory in proportion to DOCUMENT_BYTES_MAX at most. Blocks of partitions are in ``blocks``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, repeat
 from typing import Final
 
-from ..errors import WireError
-from .columns import column, read_ints, read_names, write_names
+import msgpack
+import zstandard
+
+from ..errors import UsageError, WireError
 from .edits import Edited, Leaves, edit
-from .packing import pack, unpack
 from .templates import TEMPLATES_MAX
 
 ABSENT: Final = 0  # the partitions of a table: none are here
@@ -24,6 +29,157 @@ LOADING: Final = 1  # some are here; never answered from
 COMPLETE: Final = 2  # all are here
 
 NAMES_MAX: Final = 64  # of a block of names: about 1 KB
+
+DOCUMENT_BYTES_MAX: Final = 16 << 20  # one table of 10,000 columns is 1 MB; 16 bounds a bomb
+ITEMS_MAX: Final = 1100  # of any list: a block's columns (templates.HOLES_MAX) are the longest
+
+_PLAIN: Final = b"\x00"
+_ZSTD: Final = b"\x01"
+_LEVEL: Final = 1  # at 1 KB, level 3 costs the same time and saves nothing
+_COMPRESSED_FROM_BYTES: Final = 100  # a frame's own overhead is 10 to 20 bytes
+
+# Idle contexts. One may not be used by two threads at once, and a new one costs 20 µs against
+# 5 µs of work; they carry nothing from one call to the next, so this is no state.
+_compressors: Final[list[zstandard.ZstdCompressor]] = []
+_decompressors: Final[list[zstandard.ZstdDecompressor]] = []
+
+
+def pack(document: object) -> bytes:
+    """Return ``document`` (None, int, str, bytes, and lists of these) as an entry's value.
+
+    Raises:
+        UsageError: it is larger than DOCUMENT_BYTES_MAX.
+    """
+    raw: bytes = msgpack.packb(document)
+    if len(raw) > DOCUMENT_BYTES_MAX:
+        raise UsageError(f"value of {len(raw)} bytes, {DOCUMENT_BYTES_MAX} allowed")
+    if len(raw) >= _COMPRESSED_FROM_BYTES:
+        compressed = _compress(raw)
+        if len(compressed) < len(raw):
+            return _ZSTD + compressed  # a copy: what zstandard returns keeps excess memory
+    return _PLAIN + raw
+
+
+def unpack(value: bytes) -> object:
+    """Return the document in ``value``, lists as lists.
+
+    Raises:
+        WireError: ``value`` holds none, or one that is too large.
+    """
+    kind = value[:1]
+    if kind not in (_PLAIN, _ZSTD):
+        raise WireError(f"value begins with {kind!r}, not with a packing that is known here")
+    raw = value[1:] if kind == _PLAIN else _decompress(value[1:])
+    if len(raw) > DOCUMENT_BYTES_MAX:
+        raise WireError(f"value of {len(raw)} bytes, {DOCUMENT_BYTES_MAX} allowed")
+    try:
+        document: object = msgpack.unpackb(
+            raw, max_array_len=ITEMS_MAX, max_map_len=0, max_ext_len=0
+        )
+    except (ValueError, msgpack.UnpackException) as exc:
+        raise WireError("value is not msgpack, or a list in it is too long") from exc
+    return document
+
+
+def _compress(raw: bytes) -> bytes:
+    try:
+        compressor = _compressors.pop()
+    except IndexError:
+        compressor = zstandard.ZstdCompressor(level=_LEVEL)
+    compressed = compressor.compress(raw)
+    _compressors.append(compressor)
+    return compressed
+
+
+def _decompress(frame: bytes) -> bytes:
+    try:
+        if not 0 <= zstandard.frame_content_size(frame) <= DOCUMENT_BYTES_MAX:
+            raise WireError("compressed value does not say its size, or is too large")
+        try:
+            decompressor = _decompressors.pop()
+        except IndexError:
+            decompressor = zstandard.ZstdDecompressor()
+        raw = decompressor.decompress(frame)
+    except zstandard.ZstdError as exc:
+        raise WireError("compressed value is damaged") from exc
+    _decompressors.append(decompressor)
+    return raw
+
+
+def column(values: Sequence[object]) -> object:
+    """Return ``values`` as a column; a tuple among them is kept as a list's item."""
+    if not values:
+        return []
+    first = values[0]
+    if type(first) is not tuple and values.count(first) == len(values):
+        return first
+    return list(values)
+
+
+def read_column(found: object, count: int) -> Iterable[int | bytes | tuple[bytes, ...]]:
+    """Return the ``count`` integers, strings and lists of strings of a column."""
+    if type(found) is not list:
+        return repeat(_read_item(found), count)
+    if len(found) != count:
+        raise WireError(f"a column has {len(found)} items for {count} records")
+    if {int, bytes}.issuperset(map(type, found)):
+        return found
+    return [_read_item(item) for item in found]
+
+
+def read_ints(found: object, count: int, *, least: int = 0) -> tuple[int, ...]:
+    """Return the ``count`` integers of a column, none below ``least``."""
+    ints = tuple(found) if type(found) is list else (found,)
+    if not all(type(item) is int and item >= least for item in ints):
+        raise WireError(f"a column of integers holds none, or one below {least}")
+    if type(found) is not list:
+        return ints * count
+    if len(ints) != count:
+        raise WireError(f"a column has {len(ints)} items for {count} records")
+    return ints
+
+
+def write_names(names: Iterable[str]) -> str:
+    """Return ``names``, sorted and not empty, as one string."""
+    return "\0".join(names)
+
+
+def read_names(found: object, *, records_max: int) -> tuple[str, ...]:
+    """Return the names of a block's records, sorted and distinct."""
+    if type(found) is not str:
+        raise WireError("a block begins with its names")
+    names = tuple(found.split("\0")) if found else ()
+    if len(names) > records_max:
+        raise WireError(f"a block has {len(names)} records, {records_max} allowed")
+    if (names and not names[0]) or not all(a < b for a, b in pairwise(names)):
+        raise WireError("the names of a block are not sorted")
+    return names
+
+
+def _read_item(item: object) -> int | bytes | tuple[bytes, ...]:
+    if type(item) is int or type(item) is bytes:
+        return item
+    if type(item) is list and all(type(part) is bytes for part in item):
+        return tuple(item)
+    raise WireError(f"a column holds a {type(item).__name__}")
+
+
+def encode_listing(names: Sequence[str]) -> bytes:
+    """Return ``names``, sorted and distinct, as bytes; none as no bytes.
+
+    Raises:
+        UsageError: they are longer than a document may be.
+    """
+    return pack(write_names(names)) if names else b""
+
+
+def decode_listing(value: bytes) -> tuple[str, ...]:
+    """Read names that are sorted and distinct.
+
+    Raises:
+        WireError: ``value`` holds none.
+    """
+    return read_names(unpack(value), records_max=DOCUMENT_BYTES_MAX) if value else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

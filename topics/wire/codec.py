@@ -10,10 +10,9 @@ from typing import Any, Final, cast
 
 import msgpack
 
-from ..entries import KEY_BYTES_MAX, PREFIX, STUB, VALUE, Entry
 from ..errors import WireError
 from ..offers import ALL_OFFERED
-from ..sharding import HEARTBEAT
+from ..topic import HEARTBEAT, KEY_BYTES_MAX, PREFIX, STUB, VALUE, Entry
 from . import header as h
 from .fields import LIST_MAX, Codec, fields_of
 from .messages import NUMBERS, Barrier, Chunk, Delta, Heartbeat, Message

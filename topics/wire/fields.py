@@ -8,9 +8,8 @@ from collections.abc import Callable
 from itertools import accumulate, islice, pairwise
 from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
-from ..entries import FULL, KEY_BYTES_MAX, NONE, VALUE, Entry
 from ..errors import WireError
-from ..sharding import NUM_TOPICS_MAX
+from ..topic import FULL, KEY_BYTES_MAX, NONE, NUM_TOPICS_MAX, VALUE, Entry
 from .header import VALUE_BYTES_MAX
 
 TEXT_MAX: Final = 4096

@@ -12,9 +12,8 @@ from struct import Struct
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from ..entries import FULL, MINIMAL
 from ..errors import VersionMismatch, WireError
-from ..sharding import BARRIER, CONTROL, HEARTBEAT, NAMESPACE, NUM_TOPICS_MAX
+from ..topic import BARRIER, CONTROL, FULL, HEARTBEAT, MINIMAL, NAMESPACE, NUM_TOPICS_MAX
 
 PROTOCOL: Final = 1
 PROTOCOL_MIN: Final = 1

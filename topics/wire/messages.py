@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Annotated, Final
 
-from ..entries import Entry
 from ..objects.selector import SelectorKind
 from ..offers import ALL_OFFERED
+from ..topic import Entry
 from .fields import (
     U8,
     U16,
@@ -462,7 +462,7 @@ class Pulled:
     ``found`` false: no such table, as of ``namespace_version``. ``gone``: keys of those held
     that exist no more, or are stale and not selected; keys that are neither here nor in
     ``entries`` are current. ``names``: where only names were requested, packed
-    (topics/objects/listing.py). ``cursor``: of the last part, from where to continue; empty:
+    (topics/objects/values.py). ``cursor``: of the last part, from where to continue; empty:
     nothing is left. ``moved``: the table has changed since the requested version. ``stale``: the
     indexes of the claims that are not true at ``topic_version``.
     """

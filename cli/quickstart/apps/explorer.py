@@ -17,8 +17,8 @@ from typing import Final, NoReturn
 from ....catalog.metastore.hms import Hms
 from ....catalog.metastore.sample import Sample
 from ....subscriber import Subscriber
-from ....topics.entries import LEVELS, MINIMAL
 from ....topics.errors import TopicastError
+from ....topics.topic import LEVELS, MINIMAL
 from ..explorer_phases import BEGIN, STAY
 from ..level_table import rows_of
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Final, Protocol
 
-from ....topics.entries import LEVELS, NONE
 from ....topics.errors import NotReady, StaleMetadata, TopicastError
+from ....topics.topic import LEVELS, NONE
 from ...client.subscriber import Subscriber
 from ...engine.watch import Watch
 from ..guard import Guard

@@ -6,19 +6,18 @@ from topicast.catalog.ingest.chunked_load import PublishPartitions
 from topicast.catalog.ingest.loader import (
     CompleteLoad,
     Loader,
+    Materializer,
     Need,
     PublishTables,
     Result,
     Withdraw,
 )
-from topicast.catalog.ingest.materializer import Materializer
 from topicast.catalog.metastore.port import TableRead
 from topicast.catalog.model.versions import Transaction
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
-from topicast.topics.entries import STUB
 from topicast.topics.objects.names import TableId
 from topicast.topics.objects.values import COMPLETE, LOADING
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import NAMESPACE, STUB
 from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD
 
 KEYED = struct(T, "ds")

@@ -10,9 +10,8 @@ from topicast.catalog.ingest.reports import LEASE_S, Reports
 from topicast.catalog.model.versions import ChangeKind, Transaction, WriteRow
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.tests.catalog.stores import opened
-from topicast.topics.entries import STUB, VALUE
 from topicast.topics.objects.names import table_key
-from topicast.topics.sharding import table_topic
+from topicast.topics.topic import STUB, VALUE, table_topic
 from topicast.topics.wire.messages import (
     ABANDONED,
     FAILED,

@@ -15,7 +15,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 )
 from thrift.Thrift import TApplicationException, TType
 
-from topicast.catalog.metastore import capture
+from topicast.catalog.metastore import hms
 from topicast.catalog.metastore.hms import NAME_ONLY, VALUES_ONLY, Capture, Slicer, accelerated
 from topicast.tests.catalog.metastore.thrift_server import refusal, reply
 from topicast.tests.cluster.fake_metastore import make_partition, make_table, thrift_bytes
@@ -144,7 +144,7 @@ def test_reply_that_ends_early_is_an_end_of_file(wire: Wire) -> None:
 
 
 def test_reply_larger_than_allowed_is_refused(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture, "REPLY_BYTES_MAX", 10_000)
+    monkeypatch.setattr(hms, "REPLY_BYTES_MAX", 10_000)
     result = calls.get_partitions_by_names_result
     wire.says(replying(result(success=PARTITIONS)))
     with pytest.raises(OverflowError, match="10000 bytes"):

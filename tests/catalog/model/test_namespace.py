@@ -5,11 +5,10 @@ import pytest
 from topicast.catalog.model.namespace import Namespace
 from topicast.catalog.model.versions import Transaction
 from topicast.tests.catalog.holding import NOW_US, Holding
-from topicast.topics.entries import PREFIX, TOMBSTONE, VALUE
 from topicast.topics.objects.names import TableId, database_key, names_group, rules_key
 from topicast.topics.objects.rules import Rule
 from topicast.topics.objects.values import NAMES_MAX
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import NAMESPACE, PREFIX, TOMBSTONE, VALUE
 from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_ORDERS
 
 

@@ -6,11 +6,10 @@ import pytest
 
 from topicast.catalog.model import tables as tables_module
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
-from topicast.topics.entries import PREFIX, STUB, TOMBSTONE, VALUE
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.tables import read_table
 from topicast.topics.objects.values import ABSENT, COMPLETE, LOADING
-from topicast.topics.sharding import table_topic
+from topicast.topics.topic import PREFIX, STUB, TOMBSTONE, VALUE, table_topic
 from topicast.topics.wire.header import VALUE_BYTES_MAX
 from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD
 

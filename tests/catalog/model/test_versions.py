@@ -10,10 +10,8 @@ from topicast.catalog.model.versions import (
     Transaction,
     VersionLog,
 )
-from topicast.topics.entries import Entry, prefix_tombstone, tombstone
 from topicast.topics.errors import WireError
-from topicast.topics.sharding import NAMESPACE
-from topicast.topics.topic import Topic
+from topicast.topics.topic import NAMESPACE, Entry, Topic, prefix_tombstone, tombstone
 
 GROUP = b"d\0t\0"
 BLOCKS = GROUP + b"\1"

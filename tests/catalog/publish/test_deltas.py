@@ -7,7 +7,7 @@ from topicast.catalog.publish.publisher import (
     Unacknowledged,
     delta_of,
 )
-from topicast.topics.entries import PREFIX, STUB, VALUE, Entry, prefix_tombstone, tombstone
+from topicast.topics.topic import PREFIX, STUB, VALUE, Entry, prefix_tombstone, tombstone
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import DELTA_BYTES_MAX, HEADER_BYTES
 from topicast.topics.wire.messages import SOURCE_EVENTS, Delta

@@ -12,10 +12,9 @@ from topicast.catalog.publish.modes import (
     unpack_policy,
     withhold,
 )
-from topicast.topics.entries import FULL, MINIMAL, STUB, Entry, prefix_tombstone, tombstone
 from topicast.topics.errors import ConfigError
 from topicast.topics.objects.names import block_key, table_key
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import FULL, MINIMAL, NAMESPACE, STUB, Entry, prefix_tombstone, tombstone
 
 MIXED, WHOLE, LEAN = Mode("mixed"), Mode("full"), Mode("minimal")
 

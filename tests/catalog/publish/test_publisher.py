@@ -38,9 +38,7 @@ from topicast.catalog.publish.publisher import (
     Tick,
     Undecodable,
 )
-from topicast.topics.entries import Entry
-from topicast.topics.sharding import NAMESPACE, topic_ids
-from topicast.topics.topic import Topic
+from topicast.topics.topic import NAMESPACE, Entry, Topic, topic_ids
 from topicast.topics.wire.messages import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,

@@ -9,11 +9,9 @@ from topicast.catalog.publish.publisher import UNACKED_MAX, Received, Send
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.tests.cluster.cluster import Cluster, Order
-from topicast.topics.entries import FULL, STUB, VALUE
 from topicast.topics.follower import LIVE
 from topicast.topics.objects.names import table_key
-from topicast.topics.sharding import table_topic
-from topicast.topics.topic import Topic
+from topicast.topics.topic import FULL, STUB, VALUE, Topic, table_topic
 from topicast.topics.wire.messages import BULK_CHANNEL, CatchUp, Chunk, Delta, Wanted
 
 LEAN, MIXED = Mode("minimal"), Mode("mixed")

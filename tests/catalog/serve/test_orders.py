@@ -9,9 +9,9 @@ from topicast.catalog.publish.modes import Mode, parse_mode
 from topicast.catalog.serve import admin
 from topicast.catalog.serve.admin import JOBS_MAX, STALLED_S_MAX
 from topicast.tests.cluster.alone import PEER, Alone, loaded, part
-from topicast.topics.entries import STUB, TOMBSTONE, Entry
 from topicast.topics.errors import SourceError
 from topicast.topics.objects.names import table_key
+from topicast.topics.topic import STUB, TOMBSTONE, Entry
 from topicast.topics.wire.messages import (
     SELECT_BLOCKS,
     SOURCE_ORDERS,

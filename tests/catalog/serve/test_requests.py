@@ -14,7 +14,7 @@ from topicast.tests.cluster.alone import Alone, cold, loaded
 from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.topics.bulk import STREAMS_PER_PEER_MAX
 from topicast.topics.errors import SourceError
-from topicast.topics.sharding import table_topic
+from topicast.topics.topic import table_topic
 from topicast.topics.wire.messages import (
     SELECT_BLOCKS,
     SELECT_TABLE,

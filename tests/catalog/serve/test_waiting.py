@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.catalog.ingest.loader import NEVER
-from topicast.catalog.serve import sync
+from topicast.catalog.serve import pending
 from topicast.catalog.serve.fair_queue import FairQueue
 from topicast.catalog.serve.pending import EventWaits, Pending, PendingRequests
 from topicast.catalog.serve.pull_server import LOADS_MAX, WAIT_S_MAX, TableWaits
@@ -346,13 +346,13 @@ def test_request_that_waited_too_long_expires(polled: bool) -> None:
     await_event(waits)
     if polled:
         waits.on_polled(5, seq=7)
-    assert waits.expire(NOW + sync.WAIT_S_MAX - 0.1) == ()
-    assert [(one.peer, one.request) for one in waits.expire(NOW + sync.WAIT_S_MAX)] == [A]
+    assert waits.expire(NOW + pending.WAIT_S_MAX - 0.1) == ()
+    assert [(one.peer, one.request) for one in waits.expire(NOW + pending.WAIT_S_MAX)] == [A]
     assert not waits.wants_poll(4)
 
 
 def test_waiting_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sync, "WAITING_MAX", 1)
+    monkeypatch.setattr(pending, "WAITING_MAX", 1)
     waits = EventWaits[None]()
     assert await_event(waits, A)
     assert not await_event(waits, B)

@@ -29,9 +29,7 @@ from topicast.tests.catalog.stores import (
     transaction,
     value,
 )
-from topicast.topics.entries import STUB, Entry, prefix_tombstone, stub, tombstone
-from topicast.topics.sharding import NAMESPACE
-from topicast.topics.topic import Topic
+from topicast.topics.topic import NAMESPACE, STUB, Entry, Topic, prefix_tombstone, stub, tombstone
 from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_ORDERS
 
 
@@ -287,7 +285,7 @@ import sys
 from pathlib import Path
 from topicast.catalog.storage.store import Store
 from topicast.catalog.model.versions import ChangeRow, Transaction
-from topicast.topics.entries import Entry, prefix_tombstone
+from topicast.topics.topic import Entry, prefix_tombstone
 
 print("opening", flush=True)
 store = Store.open(Path(sys.argv[1]), num_topics=4, now_us=10**15, new_id=int(sys.argv[2]))

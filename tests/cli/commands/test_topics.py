@@ -14,7 +14,7 @@ from topicast.tests.cli.processes import topicast
 from topicast.tests.waiting import until
 from topicast.topics.errors import LinkError
 from topicast.topics.settings import parse_addresses
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import NAMESPACE
 
 BY_HAND = {3: "full", 4: "minimal", 5: "minimal"}
 

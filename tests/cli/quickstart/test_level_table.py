@@ -2,7 +2,7 @@
 
 from topicast.cli.quickstart.level_table import rows_of, table_of
 from topicast.subscriber.protocol.status import TopicInfo
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import NAMESPACE
 
 
 def info(number: int, level: str, *, held: int = 0, why: str = "never read here") -> TopicInfo:

@@ -8,7 +8,7 @@ from topicast.subscriber.client.partitions import Values
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.errors import NoSuchObject, NotReady, OverBudget, UsageError
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import NAMESPACE
 from topicast.topics.wire.messages import Pulled
 
 LEVELS = ("full", "minimal", "none")

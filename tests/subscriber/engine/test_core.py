@@ -11,10 +11,10 @@ from topicast.subscriber.protocol import effects, facts
 from topicast.subscriber.protocol.channels import Channel
 from topicast.subscriber.protocol.pending import Command
 from topicast.tests.cluster.shopping import Shopping
-from topicast.topics.entries import STUB, VALUE, accounted_bytes
 from topicast.topics.errors import NotReady, UsageError
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON
 from topicast.topics.objects.selector import TABLE_ONLY
+from topicast.topics.topic import STUB, VALUE, accounted_bytes
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages import (
     Announce,

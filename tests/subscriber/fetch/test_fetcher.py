@@ -23,9 +23,9 @@ from topicast.subscriber.store.table_snapshot import NO_SELECTIONS, TableSnapsho
 from topicast.tests.cluster.service import CatalogService
 from topicast.topics.errors import NotReady, OverBudget
 from topicast.topics.objects.blocks import decode_block
-from topicast.topics.objects.listing import decode_listing, encode_listing
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.selector import ALL, TABLE_ONLY, Selector, by_names
+from topicast.topics.objects.values import decode_listing, encode_listing
 from topicast.topics.requests import RETRY_S
 from topicast.topics.wire.messages import Cancel, Pull, Pulled, Refused
 

@@ -13,9 +13,9 @@ from topicast.subscriber.store.table_snapshot import (
 )
 from topicast.subscriber.store.view import TopicView
 from topicast.tests.cluster.service import CatalogService
-from topicast.topics.entries import Entry
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.selector import by_filter
+from topicast.topics.topic import Entry
 from topicast.topics.wire.messages import SELECT_TABLE, Claimed, Pull
 
 

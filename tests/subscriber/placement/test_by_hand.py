@@ -8,9 +8,8 @@ from topicast.catalog.publish.modes import Mode
 from topicast.subscriber.client.subscriber import Subscriber
 from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.shopping import Shopping
-from topicast.topics.entries import MINIMAL_BYTES
 from topicast.topics.errors import OverBudget, UsageError
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import MINIMAL_BYTES, NAMESPACE
 from topicast.topics.wire.messages import Chunk, Drop, Join, Joined
 
 HUB, READER = "hub-0", "reader-0"

@@ -13,9 +13,8 @@ from topicast.subscriber.placement.controller import NAMES as NAMES_HELD
 from topicast.subscriber.protocol import facts
 from topicast.tests.subscriber.source import NAMES, shop
 from topicast.tests.subscriber.world import World, chooser, large, read, started
-from topicast.topics.entries import FULL, MINIMAL
 from topicast.topics.errors import UsageError
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import FULL, MINIMAL, NAMESPACE
 from topicast.topics.wire.messages import CatchUp, Pull
 
 

@@ -11,10 +11,9 @@ from topicast.subscriber.protocol.channels import Channel
 from topicast.subscriber.store.resident_set import PINNED_SHARE
 from topicast.tests.subscriber.source import NAMES, shop
 from topicast.tests.subscriber.world import World, chooser, large, pulls
-from topicast.topics.entries import MINIMAL, MINIMAL_BYTES
 from topicast.topics.errors import NoSuchObject, NotReady, OverBudget, UsageError
 from topicast.topics.objects.names import parse_table_key, table_key
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import MINIMAL, MINIMAL_BYTES, NAMESPACE
 from topicast.topics.wire.messages import Pulled
 
 

@@ -11,7 +11,7 @@ from topicast.subscriber.store.view import View, prepare
 from topicast.tests.subscriber.source import Catalog
 from topicast.topics.objects.names import parse_table_key, table_key
 from topicast.topics.objects.rules import OFF, Rule
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import NAMESPACE
 
 
 class Namespace:

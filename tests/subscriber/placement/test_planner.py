@@ -29,7 +29,7 @@ from topicast.subscriber.placement.planner import (
 from topicast.subscriber.placement.usage import TopicUsage
 from topicast.tests.subscriber.situations import KB, perform, rigid_bytes, topic, use, worth
 from topicast.tests.subscriber.traces import ALL, MINIMAL_BYTES, TRACES, Driver, sizes
-from topicast.topics.entries import FULL, MINIMAL, NONE
+from topicast.topics.topic import FULL, MINIMAL, NONE
 
 NOW = 10_000.0
 PINNED = "a table of it is pinned"

@@ -5,7 +5,7 @@ from itertools import count
 
 from topicast.subscriber.protocol.effects import Effect, Subscribe, Unsubscribe
 from topicast.subscriber.replication.hub_session import BARRIER_AGAIN_S, HubSession
-from topicast.topics.entries import MINIMAL
+from topicast.topics.topic import MINIMAL
 from topicast.topics.wire.header import BARRIER_PREFIX
 from topicast.topics.wire.messages import Welcome
 

@@ -14,9 +14,8 @@ from topicast.tests.cluster.shop import NAMES
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.cluster.store import SimStore
 from topicast.topics import bulk
-from topicast.topics.entries import FULL
 from topicast.topics.follower import Follower
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import FULL, NAMESPACE
 from topicast.topics.wire.messages import Chunk, Compare, Compared, Delta, Heartbeat
 
 HUB, READER, CATALOGD = "hub-0", "reader-0", "catalogd"

@@ -9,8 +9,8 @@ from topicast.subscriber.replication.topic_replica import TopicReplica
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.cluster.store import SimStore
-from topicast.topics.entries import FULL, MINIMAL
 from topicast.topics.follower import LIVE, Follower
+from topicast.topics.topic import FULL, MINIMAL
 from topicast.topics.wire.messages import Barrier, Chunk, Delta, Joined, Pulled
 
 HUB, READER, CATALOGD = "hub-0", "reader-0", "catalogd"

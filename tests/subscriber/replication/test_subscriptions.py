@@ -11,9 +11,8 @@ from topicast.subscriber.protocol import facts
 from topicast.subscriber.protocol.channels import Channel
 from topicast.tests.cluster.shop import NAMES
 from topicast.tests.cluster.shopping import Shopping
-from topicast.topics.entries import FULL, MINIMAL
 from topicast.topics.errors import NotReady, OverBudget, UsageError
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import FULL, MINIMAL, NAMESPACE
 from topicast.topics.wire.header import prefix
 from topicast.topics.wire.messages import (
     DENIED,

@@ -23,11 +23,10 @@ from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.cluster.store import SimStore
-from topicast.topics.entries import FULL, MINIMAL, STUB, Entry, stub, tombstone
 from topicast.topics.follower import LIVE, Follower
 from topicast.topics.objects.names import database_key, rules_key, table_key
 from topicast.topics.objects.rules import OFF, Rule, encode_rules
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import FULL, MINIMAL, NAMESPACE, STUB, Entry, stub, tombstone
 from topicast.topics.wire.messages import (
     SOURCE_EVENTS,
     SOURCE_LOAD,

@@ -7,7 +7,7 @@ from topicast.subscriber.store.eviction import EvictionOrder, Key
 from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.shopping import Shopping
-from topicast.topics.sharding import NAMESPACE
+from topicast.topics.topic import NAMESPACE
 
 
 class ReadMarks:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from topicast.subscriber.store.memory_budget import Account, Budget
 from topicast.tests.subscriber.cycles import catalog
 from topicast.tests.subscriber.stand import stand
-from topicast.topics.entries import FULL, MINIMAL
+from topicast.topics.topic import FULL, MINIMAL
 
 
 def at(topic: int) -> Account:

@@ -15,11 +15,10 @@ from topicast.subscriber.store.view import View, full_topic_view, prepare
 from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
-from topicast.topics.entries import FULL, MINIMAL, MINIMAL_BYTES
 from topicast.topics.errors import NoSuchObject, NotReady, OverBudget
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.selector import by_names
-from topicast.topics.sharding import NAMESPACE, table_topic
+from topicast.topics.topic import FULL, MINIMAL, MINIMAL_BYTES, NAMESPACE, table_topic
 from topicast.topics.wire import encode
 from topicast.topics.wire.header import HEARTBEAT_PREFIX, prefix
 from topicast.topics.wire.messages import CatchUp, Chunk, Delta, Join, Joined, Pulled

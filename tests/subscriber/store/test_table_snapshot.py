@@ -21,7 +21,11 @@ from topicast.subscriber.store.table_snapshot import (
     snapshot_of,
 )
 from topicast.tests.cluster.published import Published
-from topicast.topics.entries import (
+from topicast.topics.errors import UsageError, WireError
+from topicast.topics.objects.names import table_key
+from topicast.topics.objects.selector import by_filter, by_names
+from topicast.topics.objects.values import ABSENT, decode_table_value, encode_table_value
+from topicast.topics.topic import (
     STUB,
     TOMBSTONE,
     Entry,
@@ -30,10 +34,6 @@ from topicast.topics.entries import (
     tombstone,
     value_of,
 )
-from topicast.topics.errors import UsageError, WireError
-from topicast.topics.objects.names import table_key
-from topicast.topics.objects.selector import by_filter, by_names
-from topicast.topics.objects.values import ABSENT, decode_table_value, encode_table_value
 
 GROUP = b"db\0t\0"
 SALES = table_key("shop", "sales")

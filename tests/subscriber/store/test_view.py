@@ -12,22 +12,22 @@ from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.subscriber.store.view import HEADS_MAX, TopicView, View, heads_within, prepare
 from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shop import NAMES
-from topicast.topics.entries import (
+from topicast.topics.errors import NoSuchObject, WireError
+from topicast.topics.objects.names import block_key, names_key, rules_key, table_key
+from topicast.topics.objects.rules import OFF, Rule, encode_rules
+from topicast.topics.objects.values import LOADING, decode_table_value, encode_table_value
+from topicast.topics.topic import (
+    NAMESPACE,
     PREFIX,
     STUB,
     TOMBSTONE,
     VALUE,
     Entry,
+    Topic,
     prefix_tombstone,
     stub,
     tombstone,
 )
-from topicast.topics.errors import NoSuchObject, WireError
-from topicast.topics.objects.names import block_key, names_key, rules_key, table_key
-from topicast.topics.objects.rules import OFF, Rule, encode_rules
-from topicast.topics.objects.values import LOADING, decode_table_value, encode_table_value
-from topicast.topics.sharding import NAMESPACE
-from topicast.topics.topic import Topic
 
 SALES, ORDERS = table_key("shop", "sales"), table_key("shop", "orders")
 

@@ -8,7 +8,7 @@ import pytest
 from topicast.tests.waiting import until
 from topicast.topics.errors import NotReady
 from topicast.topics.link import Inbox
-from topicast.topics.link.inbox import TAKEN_MAX
+from topicast.topics.link.link import TAKEN_MAX
 
 
 def test_items_are_taken_in_their_order():

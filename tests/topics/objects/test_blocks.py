@@ -7,8 +7,8 @@ from topicast.tests.topics.objects.structs import BASE, partition
 from topicast.topics.errors import UsageError, WireError
 from topicast.topics.objects import blocks, edits
 from topicast.topics.objects.blocks import PartitionKind, PartitionRecord
-from topicast.topics.objects.packing import pack
 from topicast.topics.objects.templates import RAW, Templates
+from topicast.topics.objects.values import pack
 
 RECORDS = (
     PartitionRecord("ds=1", 5, 0, (17, b"text", (b"a", b""))),

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.topics.errors import WireError
-from topicast.topics.objects import columns
+from topicast.topics.objects import values as columns
 
 items = st.integers() | st.binary() | st.lists(st.binary(), max_size=2).map(tuple)
 

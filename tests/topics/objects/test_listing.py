@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.topics.errors import WireError
-from topicast.topics.objects.listing import decode_listing, encode_listing
-from topicast.topics.objects.packing import pack
+from topicast.topics.objects.values import decode_listing, encode_listing, pack
 
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), min_size=1)
 

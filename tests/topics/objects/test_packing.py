@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.topics.errors import UsageError, WireError
-from topicast.topics.objects import packing
+from topicast.topics.objects import values as packing
 
 leaves = st.none() | st.integers(-(1 << 63), (1 << 64) - 1) | st.binary() | st.text()
 documents = st.recursive(leaves, st.lists, max_leaves=20)

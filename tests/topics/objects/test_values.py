@@ -6,8 +6,7 @@ from topicast.tests.topics.objects.leaves import MemoryLeaves
 from topicast.tests.topics.objects.structs import table
 from topicast.topics.errors import UsageError, WireError
 from topicast.topics.objects import edits, values
-from topicast.topics.objects.packing import DOCUMENT_BYTES_MAX, pack
-from topicast.topics.objects.values import NameRecord, TableValue
+from topicast.topics.objects.values import DOCUMENT_BYTES_MAX, NameRecord, TableValue, pack
 
 VALUE = TableValue(
     incarnation=9, partitions=values.COMPLETE, thrift=table(), templates=(b"a", b"b")

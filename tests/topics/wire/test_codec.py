@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.tests.strategies import chunks, deltas, entries, heartbeats, messages
-from topicast.topics.entries import (
+from topicast.topics.errors import WireError
+from topicast.topics.topic import (
     FULL,
     KEY_BYTES_MAX,
     PREFIX,
@@ -19,7 +20,6 @@ from topicast.topics.entries import (
     Entry,
     prefix_tombstone,
 )
-from topicast.topics.errors import WireError
 from topicast.topics.wire import header as h
 from topicast.topics.wire import messages as m
 from topicast.topics.wire.codec import (

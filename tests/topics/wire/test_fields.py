@@ -6,8 +6,8 @@ from typing import Any
 import msgpack
 import pytest
 
-from topicast.topics.entries import KEY_BYTES_MAX
 from topicast.topics.errors import WireError
+from topicast.topics.topic import KEY_BYTES_MAX
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire import header as h
 from topicast.topics.wire import messages as m

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from topicast.tests.strategies import deltas
 from topicast.topics.errors import VersionMismatch, WireError
-from topicast.topics.sharding import BARRIER, CONTROL, HEARTBEAT, NAMESPACE, NUM_TOPICS_MAX
+from topicast.topics.topic import BARRIER, CONTROL, HEARTBEAT, NAMESPACE, NUM_TOPICS_MAX
 from topicast.topics.wire import encode
 from topicast.topics.wire import header as h
 from topicast.topics.wire.messages import Delta
