@@ -32,8 +32,8 @@ from ..topics.follower import (
 from ..topics.offers import ALL_OFFERED
 from ..topics.replica_set import Abandoned, ReplicaSet, Step, Unlimited
 from ..topics.topic import FULL, NONE, Entry, Topic, check_num_topics, topic_ids
-from ..topics.wire.codec import delta_of, encode, read_entries
-from ..topics.wire.header import HEADER_BYTES, read_header
+from ..topics.wire.codec import delta_of, encode, read_entries, read_header
+from ..topics.wire.header import HEADER_BYTES
 from ..topics.wire.messages import (
     Announce,
     Cancel,

@@ -80,7 +80,7 @@ def test_header_has_the_fields_that_are_written_down() -> None:
     assert [int(row[0]) for row in rows] == [0, *ends[:-1]]
     assert ends[-1] == h.HEADER_BYTES
     sizes = {"B": 1, "H": 2, "I": 4, "Q": 8}
-    assert [int(row[1]) for row in rows] == [sizes[code] for code in h._HEADER.format[1:]]
+    assert [int(row[1]) for row in rows] == [sizes[code] for code in h.LAYOUT.format[1:]]
 
 
 def test_kinds_and_flags_have_the_values_that_are_written_down() -> None:

@@ -16,8 +16,8 @@ import msgpack
 from topicast.tests.bench.report import beside, best_us, say
 from topicast.topics.topic import FULL, MINIMAL, Entry, stub
 from topicast.topics.wire import decode, encode
-from topicast.topics.wire.codec import read_entries
-from topicast.topics.wire.header import HEADER_BYTES, read_header
+from topicast.topics.wire.codec import read_entries, read_header
+from topicast.topics.wire.header import HEADER_BYTES
 from topicast.topics.wire.messages import Chunk, Delta
 
 SEED = 3

@@ -17,6 +17,7 @@ from topicast.tests.waiting import until
 from topicast.topics.topic import FULL
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire import header as h
+from topicast.topics.wire.codec import pack, read_header
 from topicast.topics.wire.messages import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
@@ -151,8 +152,8 @@ def mutated(frame: bytes) -> bytes:
 
 def flagged(frame: bytes) -> bytes:
     """Return the frame with a flag that is none, and the CRC that belongs to it."""
-    header = h.read_header(frame)
-    return h.pack(header._replace(flags=header.flags | 0x80), frame[h.HEADER_BYTES :])
+    header = read_header(frame)
+    return pack(header._replace(flags=header.flags | 0x80), frame[h.HEADER_BYTES :])
 
 
 GARBAGE: Final = {
@@ -164,7 +165,7 @@ GARBAGE: Final = {
     "a flipped bit": (mutated(encode(CHUNK)), "WIRE", "crc differs: topic=1"),
     "an unknown flag": (flagged(encode(CHUNK)), "WIRE", "flags 0x8"),
     "an unknown topic": (
-        h.pack(h.read_header(encode(CHUNK))._replace(topic=NO_TOPIC), b""),
+        pack(read_header(encode(CHUNK))._replace(topic=NO_TOPIC), b""),
         "WIRE",
         f"topic {NO_TOPIC}",
     ),

@@ -7,14 +7,49 @@ nothing that nests, so no frame can cost more memory than it is long); everythin
 
 from struct import Struct, error
 from typing import Any, Final, cast
+from zlib import crc32
 
 import msgpack
 
-from ..errors import WireError
+from ..errors import VersionMismatch, WireError
 from ..offers import ALL_OFFERED
-from ..topic import HEARTBEAT, KEY_BYTES_MAX, PREFIX, STUB, VALUE, Entry
-from . import header as h
+from ..topic import (
+    FULL,
+    HEARTBEAT,
+    KEY_BYTES_MAX,
+    MINIMAL,
+    NAMESPACE,
+    NUM_TOPICS_MAX,
+    PREFIX,
+    STUB,
+    VALUE,
+    Entry,
+)
 from .fields import LIST_MAX, Codec, fields_of
+from .header import (
+    BARRIER_PREFIX,
+    CHUNK_KIND,
+    CONTROL_PREFIX,
+    CRC_AT,
+    DELTA_BYTES_MAX,
+    DELTA_KIND,
+    FIRST,
+    FLAGS_OF_KIND,
+    FRAME_BYTES_MAX,
+    HEADER_BYTES,
+    HEARTBEAT_KIND,
+    INVALIDATE_ALL,
+    LAST,
+    LAYOUT,
+    LEAD,
+    NONCE_BYTES,
+    PROTOCOL,
+    SNAPSHOT,
+    STUBBED,
+    VALUE_BYTES_MAX,
+    Header,
+    barrier_prefix,
+)
 from .messages import NUMBERS, Barrier, Chunk, Delta, Heartbeat, Message
 
 ADDRESS_BYTES_MAX: Final = 1024  # of catalogd, in a heartbeat
@@ -22,6 +57,8 @@ ADDRESS_BYTES_MAX: Final = 1024  # of catalogd, in a heartbeat
 _ROW = Struct(">BHQQQQ")  # kind, key's length, three versions as offsets, size; key, value
 _RESUME = Struct(">QQQH")  # of a chunk: stream, sequence, resume version, resume key's length
 _STATE = Struct(">QQQQQHHB")  # of a heartbeat: five numbers, lengths of address and sizes, offers
+_CRC = Struct(">I")
+_AFTER_CRC: Final = CRC_AT + _CRC.size
 _U64_BYTES: Final = 8
 
 SHAPES: Final[dict[type, tuple[int, dict[str, Codec]]]] = {
@@ -39,11 +76,11 @@ def encode(message: Message) -> bytes:
         case Heartbeat():
             return _encode_heartbeat(message)
         case Barrier():
-            return h.barrier_prefix(message.nonce)
+            return barrier_prefix(message.nonce)
         case _:
             number, shape = SHAPES[type(message)]
             fields = [codec.write(getattr(message, name)) for name, codec in shape.items()]
-            return h.CONTROL_PREFIX + cast(bytes, msgpack.packb([number, *fields]))
+            return CONTROL_PREFIX + cast(bytes, msgpack.packb([number, *fields]))
 
 
 def decode(frame: bytes) -> Message:
@@ -53,26 +90,68 @@ def decode(frame: bytes) -> Message:
         VersionMismatch: another protocol version.
         WireError: anything else that is not exactly a frame that ``encode`` could have made.
     """
-    h.check_lead(frame)
-    if len(frame) > h.FRAME_BYTES_MAX:
-        raise WireError(f"frame of {len(frame)} bytes: at most {h.FRAME_BYTES_MAX} allowed")
-    if frame.startswith(h.CONTROL_PREFIX):
-        return _decode_control(frame[len(h.CONTROL_PREFIX) :])
-    if frame.startswith(h.BARRIER_PREFIX):
-        nonce = frame[len(h.BARRIER_PREFIX) :]
-        if len(nonce) != h.NONCE_BYTES:
+    check_lead(frame)
+    if len(frame) > FRAME_BYTES_MAX:
+        raise WireError(f"frame of {len(frame)} bytes: at most {FRAME_BYTES_MAX} allowed")
+    if frame.startswith(CONTROL_PREFIX):
+        return _decode_control(frame[len(CONTROL_PREFIX) :])
+    if frame.startswith(BARRIER_PREFIX):
+        nonce = frame[len(BARRIER_PREFIX) :]
+        if len(nonce) != NONCE_BYTES:
             raise WireError(f"barrier nonce of {len(nonce)} bytes")
         return Barrier(nonce=nonce)
-    header = h.read_header(frame)
-    body = frame[h.HEADER_BYTES :]
-    if header.kind == h.DELTA_KIND:
+    header = read_header(frame)
+    body = frame[HEADER_BYTES:]
+    if header.kind == DELTA_KIND:
         return delta_of(header, read_entries(header, body))
-    if header.kind == h.CHUNK_KIND:
+    if header.kind == CHUNK_KIND:
         return _decode_chunk(header, body)
     return _decode_heartbeat(header, body)
 
 
-def delta_of(header: h.Header, entries: tuple[Entry, ...]) -> Delta:
+def read_header(frame: bytes) -> Header:
+    """Read and check the header of a delta, chunk or heartbeat; only the CRC covers the body.
+
+    Raises:
+        VersionMismatch: the frame is of another protocol version.
+        WireError: too short or long, a kind, flag, topic or level that is none, versions in
+            disorder, or the CRC differs.
+    """
+    size = len(frame)
+    if not HEADER_BYTES <= size <= FRAME_BYTES_MAX or frame[0] != PROTOCOL:
+        check_lead(frame)
+        raise WireError(f"frame of {size} bytes: {HEADER_BYTES} to {FRAME_BYTES_MAX} allowed")
+    header = Header._make(LAYOUT.unpack_from(frame))
+    if header.crc != crc32(frame[_AFTER_CRC:], crc32(frame[:CRC_AT])):
+        raise WireError(f"crc differs: topic={header.topic} kind={header.kind}")
+    kind, flags = header.kind, header.flags
+    if kind not in FLAGS_OF_KIND or flags & ~FLAGS_OF_KIND[kind]:
+        raise WireError(f"unknown kind {kind} or flags {flags:#04x}")
+    if kind == HEARTBEAT_KIND:
+        _check_heartbeat(header)
+    elif NUM_TOPICS_MAX <= header.topic != NAMESPACE or not MINIMAL <= header.level <= FULL:
+        raise WireError(f"entries of topic {header.topic}, level {header.level}")
+    if header.from_version >= header.to_version:
+        _check_versions(header)
+    if kind == DELTA_KIND and size > HEADER_BYTES + DELTA_BYTES_MAX:
+        raise WireError(f"delta of {size} bytes: a body of {DELTA_BYTES_MAX} allowed")
+    return header
+
+
+def check_lead(frame: bytes) -> None:
+    """Check the bytes that every frame begins with.
+
+    Raises:
+        VersionMismatch: another protocol version.
+        WireError: shorter than the shortest frame.
+    """
+    if len(frame) <= LEAD.size:
+        raise WireError(f"frame of {len(frame)} bytes is too short")
+    if frame[0] != PROTOCOL:
+        raise VersionMismatch(str(PROTOCOL), str(frame[0]))
+
+
+def delta_of(header: Header, entries: tuple[Entry, ...]) -> Delta:
     """Return the delta of ``header`` and what ``read_entries`` read of its body."""
     return Delta(
         topic=header.topic,
@@ -85,20 +164,20 @@ def delta_of(header: h.Header, entries: tuple[Entry, ...]) -> Delta:
         sent_us=header.sent_us,
         source=header.source,
         entries=entries,
-        stubbed=bool(header.flags & h.STUBBED),
-        invalidate_all=bool(header.flags & h.INVALIDATE_ALL),
+        stubbed=bool(header.flags & STUBBED),
+        invalidate_all=bool(header.flags & INVALIDATE_ALL),
         origin=header.origin,
         hops=header.hops,
     )
 
 
-def read_entries(header: h.Header, body: bytes) -> tuple[Entry, ...]:
+def read_entries(header: Header, body: bytes) -> tuple[Entry, ...]:
     """Read the entries of a delta whose header was read before; what a hub does on its hot path.
 
     Raises:
         WireError: the frame is no delta, or the body is not as docs/protocol.md has it.
     """
-    if header.kind != h.DELTA_KIND:
+    if header.kind != DELTA_KIND:
         raise WireError(f"no delta: kind={header.kind}")
     return _read_rows(header, body, 0)
 
@@ -110,12 +189,12 @@ def row_bytes(entry: Entry) -> int:
 
 
 def _encode_delta(delta: Delta) -> bytes:
-    header = h.Header(
-        h.PROTOCOL,
+    header = Header(
+        PROTOCOL,
         delta.topic,
         delta.level,
-        h.DELTA_KIND,
-        h.STUBBED * delta.stubbed | h.INVALIDATE_ALL * delta.invalidate_all,
+        DELTA_KIND,
+        STUBBED * delta.stubbed | INVALIDATE_ALL * delta.invalidate_all,
         delta.source,
         delta.hops,
         delta.origin,
@@ -128,17 +207,17 @@ def _encode_delta(delta: Delta) -> bytes:
         delta.floor,
         delta.sent_us,
     )
-    return h.pack(header, b"".join(_rows(delta.entries, delta.to_version)))
+    return pack(header, b"".join(_rows(delta.entries, delta.to_version)))
 
 
 def _encode_chunk(chunk: Chunk) -> bytes:
-    flags = h.FIRST * chunk.first | h.LAST * chunk.last | h.SNAPSHOT * chunk.snapshot
-    header = h.Header(
-        h.PROTOCOL,
+    flags = FIRST * chunk.first | LAST * chunk.last | SNAPSHOT * chunk.snapshot
+    header = Header(
+        PROTOCOL,
         chunk.topic,
         chunk.level,
-        h.CHUNK_KIND,
-        flags | h.INVALIDATE_ALL * chunk.invalidate_all,
+        CHUNK_KIND,
+        flags | INVALIDATE_ALL * chunk.invalidate_all,
         0,
         0,
         0,
@@ -153,15 +232,15 @@ def _encode_chunk(chunk: Chunk) -> bytes:
     )
     key = chunk.resume_key
     resume = _RESUME.pack(chunk.stream, chunk.sequence, chunk.resume_version, len(key))
-    return h.pack(header, b"".join((resume, key, *_rows(chunk.entries, chunk.to_version))))
+    return pack(header, b"".join((resume, key, *_rows(chunk.entries, chunk.to_version))))
 
 
 def _encode_heartbeat(heartbeat: Heartbeat) -> bytes:
-    header = h.Header(
-        h.PROTOCOL,
+    header = Header(
+        PROTOCOL,
         HEARTBEAT,
         0,
-        h.HEARTBEAT_KIND,
+        HEARTBEAT_KIND,
         0,
         0,
         0,
@@ -187,10 +266,29 @@ def _encode_heartbeat(heartbeat: Heartbeat) -> bytes:
         heartbeat.offers,
     )
     numbers = (*heartbeat.versions, *heartbeat.floors, *heartbeat.sizes)
-    return h.pack(header, state + address + Struct(f">{len(numbers)}Q").pack(*numbers))
+    return pack(header, state + address + Struct(f">{len(numbers)}Q").pack(*numbers))
 
 
-def _decode_chunk(header: h.Header, body: bytes) -> Chunk:
+def pack(header: Header, body: bytes) -> bytes:
+    """Return the frame of ``header`` (its ``crc`` is ignored and computed) and ``body``."""
+    lead = LAYOUT.pack(*header)
+    crc = crc32(body, crc32(lead[_AFTER_CRC:], crc32(lead[:CRC_AT])))
+    return b"".join((lead[:CRC_AT], _CRC.pack(crc), lead[_AFTER_CRC:], body))
+
+
+def _check_heartbeat(header: Header) -> None:
+    if header.topic != HEARTBEAT or header.level:
+        raise WireError(f"heartbeat of topic {header.topic}, level {header.level}")
+
+
+def _check_versions(header: Header) -> None:
+    if header.from_version > header.to_version:
+        raise WireError(f"from version {header.from_version} above {header.to_version}")
+    if header.kind == DELTA_KIND:
+        raise WireError(f"delta that changes nothing at version {header.to_version}")
+
+
+def _decode_chunk(header: Header, body: bytes) -> Chunk:
     try:
         stream, sequence, resume_version, key_bytes = _RESUME.unpack_from(body)
     except error as exc:
@@ -212,14 +310,14 @@ def _decode_chunk(header: h.Header, body: bytes) -> Chunk:
         resume_version=resume_version,
         resume_key=body[_RESUME.size : rows_at],
         entries=_read_rows(header, body, rows_at),
-        first=bool(header.flags & h.FIRST),
-        last=bool(header.flags & h.LAST),
-        snapshot=bool(header.flags & h.SNAPSHOT),
-        invalidate_all=bool(header.flags & h.INVALIDATE_ALL),
+        first=bool(header.flags & FIRST),
+        last=bool(header.flags & LAST),
+        snapshot=bool(header.flags & SNAPSHOT),
+        invalidate_all=bool(header.flags & INVALIDATE_ALL),
     )
 
 
-def _decode_heartbeat(header: h.Header, body: bytes) -> Heartbeat:
+def _decode_heartbeat(header: Header, body: bytes) -> Heartbeat:
     count = header.entry_count
     try:
         state = _STATE.unpack_from(body)
@@ -287,7 +385,7 @@ def _rows(entries: tuple[Entry, ...], to_version: int) -> list[bytes]:
     return rows
 
 
-def _read_rows(header: h.Header, body: bytes, at: int) -> tuple[Entry, ...]:
+def _read_rows(header: Header, body: bytes, at: int) -> tuple[Entry, ...]:
     """Read the rows from ``at`` to the end; a truncated body shows at the end."""
     to_version = header.to_version
     back_max = to_version - header.from_version - 1
@@ -300,7 +398,7 @@ def _read_rows(header: h.Header, body: bytes, at: int) -> tuple[Entry, ...]:
             at = key_at + key_bytes
             key = body[key_at:at]
             value = None
-            if kind == VALUE and size <= h.VALUE_BYTES_MAX:
+            if kind == VALUE and size <= VALUE_BYTES_MAX:
                 value_at = at
                 at += size
                 value = body[value_at:at]

@@ -1,4 +1,4 @@
-"""The header of what carries entries or positions: read by a hub without the body.
+"""The header of what carries entries or positions: its fields, their values, and all limits.
 
     0 protocol u8 │ 1 topic u16 │ 3 level u8 │ 4 kind u8 │ 5 flags u8 │ 6 source u8 │ 7 hops u8
     8 origin u64 │ 16 crc32 u32 │ 20 count u32 │ 24 epoch u64 │ 32 start u64
@@ -10,10 +10,8 @@ of the frame. Authority: docs/protocol.md, section "Header".
 
 from struct import Struct
 from typing import Final, NamedTuple
-from zlib import crc32
 
-from ..errors import VersionMismatch, WireError
-from ..topic import BARRIER, CONTROL, FULL, HEARTBEAT, MINIMAL, NAMESPACE, NUM_TOPICS_MAX
+from ..topic import BARRIER, CONTROL, HEARTBEAT
 
 PROTOCOL: Final = 1
 PROTOCOL_MIN: Final = 1
@@ -41,12 +39,10 @@ VALUE_BYTES_MAX: Final = 768 * 1024  # a chunk holds at least one value and ends
 FRAME_BYTES_MAX: Final = 1024 * 1024  # the largest frame of any kind
 NONCE_BYTES: Final = 16
 
-_HEADER = Struct(">BHBBBBBQIIQQQQQQ")
-_LEAD = Struct(">BHB")
-_CRC = Struct(">I")
-_CRC_AT: Final = 16
-_AFTER_CRC: Final = 20
-HEADER_BYTES: Final = _HEADER.size
+LAYOUT: Final = Struct(">BHBBBBBQIIQQQQQQ")
+LEAD: Final = Struct(">BHB")  # what every frame begins with
+CRC_AT: Final = 16
+HEADER_BYTES: Final = LAYOUT.size
 
 
 class Header(NamedTuple):
@@ -72,7 +68,7 @@ class Header(NamedTuple):
 
 def prefix(topic: int, level: int) -> bytes:
     """Return the four bytes that a subscriber of ``topic`` at ``level`` subscribes to."""
-    return _LEAD.pack(PROTOCOL, topic, level)
+    return LEAD.pack(PROTOCOL, topic, level)
 
 
 def barrier_prefix(nonce: bytes) -> bytes:
@@ -83,64 +79,3 @@ def barrier_prefix(nonce: bytes) -> bytes:
 HEARTBEAT_PREFIX: Final = prefix(HEARTBEAT, 0)
 BARRIER_PREFIX: Final = prefix(BARRIER, 0)
 CONTROL_PREFIX: Final = prefix(CONTROL, 0) + bytes((CONTROL_KIND,))
-
-
-def pack(header: Header, body: bytes) -> bytes:
-    """Return the frame of ``header`` (its ``crc`` is ignored and computed) and ``body``."""
-    lead = _HEADER.pack(*header)
-    crc = crc32(body, crc32(lead[_AFTER_CRC:], crc32(lead[:_CRC_AT])))
-    return b"".join((lead[:_CRC_AT], _CRC.pack(crc), lead[_AFTER_CRC:], body))
-
-
-def read_header(frame: bytes) -> Header:
-    """Read and check the header of a delta, chunk or heartbeat; only the CRC covers the body.
-
-    Raises:
-        VersionMismatch: the frame is of another protocol version.
-        WireError: too short or long, a kind, flag, topic or level that is none, versions in
-            disorder, or the CRC differs.
-    """
-    size = len(frame)
-    if not HEADER_BYTES <= size <= FRAME_BYTES_MAX or frame[0] != PROTOCOL:
-        check_lead(frame)
-        raise WireError(f"frame of {size} bytes: {HEADER_BYTES} to {FRAME_BYTES_MAX} allowed")
-    header = Header._make(_HEADER.unpack_from(frame))
-    if header.crc != crc32(frame[_AFTER_CRC:], crc32(frame[:_CRC_AT])):
-        raise WireError(f"crc differs: topic={header.topic} kind={header.kind}")
-    kind, flags = header.kind, header.flags
-    if kind not in FLAGS_OF_KIND or flags & ~FLAGS_OF_KIND[kind]:
-        raise WireError(f"unknown kind {kind} or flags {flags:#04x}")
-    if kind == HEARTBEAT_KIND:
-        _check_heartbeat(header)
-    elif NUM_TOPICS_MAX <= header.topic != NAMESPACE or not MINIMAL <= header.level <= FULL:
-        raise WireError(f"entries of topic {header.topic}, level {header.level}")
-    if header.from_version >= header.to_version:
-        _check_versions(header)
-    if kind == DELTA_KIND and size > HEADER_BYTES + DELTA_BYTES_MAX:
-        raise WireError(f"delta of {size} bytes: a body of {DELTA_BYTES_MAX} allowed")
-    return header
-
-
-def check_lead(frame: bytes) -> None:
-    """Check the bytes that every frame begins with.
-
-    Raises:
-        VersionMismatch: another protocol version.
-        WireError: shorter than the shortest frame.
-    """
-    if len(frame) <= _LEAD.size:
-        raise WireError(f"frame of {len(frame)} bytes is too short")
-    if frame[0] != PROTOCOL:
-        raise VersionMismatch(str(PROTOCOL), str(frame[0]))
-
-
-def _check_heartbeat(header: Header) -> None:
-    if header.topic != HEARTBEAT or header.level:
-        raise WireError(f"heartbeat of topic {header.topic}, level {header.level}")
-
-
-def _check_versions(header: Header) -> None:
-    if header.from_version > header.to_version:
-        raise WireError(f"from version {header.from_version} above {header.to_version}")
-    if header.kind == DELTA_KIND:
-        raise WireError(f"delta that changes nothing at version {header.to_version}")

@@ -27,7 +27,9 @@ from topicast.topics.wire.codec import (
     decode,
     delta_of,
     encode,
+    pack,
     read_entries,
+    read_header,
     row_bytes,
 )
 
@@ -86,7 +88,7 @@ def _decodes_or_refuses(frame: bytes) -> m.Message | None:
 
 def _of(message: m.Message, body: bytes, **changed: int) -> bytes:
     """Return a frame with the header of ``message``, another body, and a CRC that is right."""
-    return h.pack(h.read_header(encode(message))._replace(**changed), body)
+    return pack(read_header(encode(message))._replace(**changed), body)
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda v: v["name"])
@@ -110,7 +112,7 @@ def test_message_survives_the_wire(message: m.Message) -> None:
 @given(deltas() | chunks() | heartbeats())
 def test_read_entries_refuses_what_is_no_delta(message: m.Message) -> None:
     frame = encode(message)
-    header, body = h.read_header(frame), frame[h.HEADER_BYTES :]
+    header, body = read_header(frame), frame[h.HEADER_BYTES :]
     if isinstance(message, m.Delta):
         assert delta_of(header, read_entries(header, body)) == message
         assert read_entries(header, body) == message.entries
@@ -246,8 +248,8 @@ def test_control_message_of_no_shape_is_refused(fields: object, reason: str) -> 
 
 def _row(entry: Entry, **header: int) -> bytes:
     """Return a delta of ``entry`` as it stands, whatever the rules say of it."""
-    like = h.read_header(encode(DELTA))._replace(entry_count=1, **header)
-    return h.pack(like, encode(replace(DELTA, entries=(entry,)))[h.HEADER_BYTES :])
+    like = read_header(encode(DELTA))._replace(entry_count=1, **header)
+    return pack(like, encode(replace(DELTA, entries=(entry,)))[h.HEADER_BYTES :])
 
 
 GROUP_OF_THREE = b"a\0b\0c\0"
@@ -281,7 +283,7 @@ def test_row_that_breaks_a_rule_is_refused(entry: Entry, reason: str) -> None:
 
 def test_stub_may_state_any_size() -> None:
     big = Entry(TABLE, 12, 1, 1, 1 << 50, None, STUB)
-    assert read_entries(h.read_header(_row(big)), _row(big)[h.HEADER_BYTES :]) == (big,)
+    assert read_entries(read_header(_row(big)), _row(big)[h.HEADER_BYTES :]) == (big,)
 
 
 def test_rows_out_of_order_are_refused() -> None:
