@@ -283,7 +283,8 @@ class Catalog:
         if self.lifecycle is Lifecycle.SERVING:
             self.admin.step(now=now, at_us=now_us)
             unpublished = self.loader.oldest_unpublished()
-            self.report_acks.step(unresolved=unpublished, now=now, at_us=now_us)
+            polled = self.poller.polled
+            self.report_acks.step(unresolved=unpublished, polled=polled, now=now, at_us=now_us)
         self._publish(self.loader.next_slice(now=now), now_us)
         effects = self._reads(now)
         if self.lifecycle is Lifecycle.SERVING:
@@ -421,7 +422,6 @@ class Catalog:
                 self.lifecycle, self._gap_seq = Lifecycle.RELISTING, batch.seq
         if batch.whole:
             self._publish(self.loader.on_poll_done(fact.poll), now_us)
-            self.dispatcher.on_polled(fact.poll, batch.seq)
             self._first_seq = batch.seq if self._first_seq is None else self._first_seq
 
     def _on_names(self, fact: NamesRead, now_us: int) -> None:

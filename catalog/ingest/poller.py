@@ -290,6 +290,7 @@ class Poller:
         self.error = ""  # of the last poll; "" if it was answered
         self.late = 0  # polls whose answer took longer than LATE_S
         self.published = window.state if window else None  # what a store may keep, see above
+        self.polled = (0, 0)  # the newest poll that brought everything, and up to which seq
         self._seq = 0  # arrival number of the newest events
         self._states: deque[tuple[int, WindowState]] = deque()  # by seq, not yet published
         self._polling: int | None = None  # the poll that is not answered
@@ -385,6 +386,8 @@ class Poller:
             self._due_at = now
         if new.events or new.gap:
             self._seq += 1
+        if whole:
+            self.polled = fact.poll, self._seq
         self._note_state(self.window.state)
         return Batch(self._seq, new, whole)
 

@@ -178,6 +178,8 @@ class Namespace:
                 rows.append(_row(f"{db}.{name}", ChangeKind.DROPPED, before))
             if kind is not None and anew:
                 rows.append(_row(f"{db}.{name}", ChangeKind.CREATED, before))
+        if not wanted:
+            return []
         entries = []
         for lower, value in edit_names(leaves, wanted).blocks:
             key = names_key(db, lower)

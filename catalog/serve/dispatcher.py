@@ -34,8 +34,8 @@ from ..model.lineage import Claim
 from ..model.namespace import Namespace
 from ..model.tables import Tables
 from ..model.versions import VersionLog
-from . import validation
 from .admin import AdminOrders
+from .answers import stale_claims
 from .pending import EventWaits
 from .port import Core, Loader, Poller, Reply, RequestCounts
 from .pull_server import PullServer
@@ -123,11 +123,6 @@ class Dispatcher:
                 what = f"catalogd does not answer {name}: see docs/protocol.md"
                 self._refuse(peer, 0, Refusal.UNEXPECTED, why=what)
 
-    def on_polled(self, poll: int, seq: int) -> None:
-        """Note that poll number ``poll`` brought everything up to arrival number ``seq``."""
-        self._syncs.on_polled(poll, seq)
-        self._report_acks.on_polled(poll, seq)
-
     @property
     def wants_poll(self) -> bool:
         """Whether a request waits for a poll that has not begun."""
@@ -144,7 +139,7 @@ class Dispatcher:
 
         ``unpublished`` is the arrival number of the oldest event that is not published.
         """
-        for sync in self._syncs.take_published(unpublished):
+        for sync in self._syncs.take_published(unpublished, polled=self._poller.polled):
             self._replies.append(Reply(peer=sync.peer, message=self._synced(sync.request)))
         for sync in self._syncs.expire(now):
             why = f"the metastore does not answer: {self._poller.error or 'it is slow'}"
@@ -189,7 +184,7 @@ class Dispatcher:
             self._refuse_early(peer, asked.request)
             return
         epoch, start = self._core.position
-        stale = validation.stale_claims(
+        stale = stale_claims(
             self._namespace, self._tables, asked.claims, claimed_in=asked.epoch, epoch=epoch
         )
         answer = Validated(request=asked.request, epoch=epoch, start=start, stale=stale)

@@ -10,6 +10,7 @@ What a key stands for is the caller's: a table to load, a poll to end, a job to 
 Invariants: no key and no peer without a request; requests are in the order of their time limits.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf
@@ -21,6 +22,7 @@ WAIT_S_MAX: Final = 60.0
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 IndexT = TypeVar("IndexT")
+ItemT = TypeVar("ItemT")
 
 RequestId = tuple[bytes, int]
 """(peer, id of the request): ids are the peer's own."""
@@ -175,16 +177,17 @@ class EventWaits(Generic[ValueT]):
 
     def wants_poll(self, polls_begun: int) -> bool:
         """Return whether a request waits for a poll that has not begun."""
-        unknown = (poll for poll in self._pending.awaited() if poll not in self._last_seq)
-        return any(poll > polls_begun for poll in unknown)
+        return any(poll > polls_begun for poll in self._pending.awaited())
 
-    def on_polled(self, poll: int, seq: int) -> None:
-        """Note that poll number ``poll`` brought everything up to arrival number ``seq``."""
-        awaited = (number for number in self._pending.awaited() if number <= poll)
-        self._last_seq = {number: self._last_seq.get(number, seq) for number in awaited}
+    def take_published(
+        self, unresolved: int, *, polled: tuple[int, int]
+    ) -> tuple[Pending[int, ValueT], ...]:
+        """Remove and return the requests whose events are all below ``unresolved``.
 
-    def take_published(self, unresolved: int) -> tuple[Pending[int, ValueT], ...]:
-        """Remove and return the requests whose events are all below ``unresolved``."""
+        ``polled``: the newest poll that brought everything, and up to which arrival number.
+        """
+        awaited = (number for number in self._pending.awaited() if number <= polled[0])
+        self._last_seq = {number: self._last_seq.get(number, polled[1]) for number in awaited}
         ended = [poll for poll, seq in self._last_seq.items() if seq < unresolved]
         for poll in ended:
             del self._last_seq[poll]
@@ -207,3 +210,59 @@ def _discard(
     del index[at][one.peer, one.request]
     if not index[at]:
         del index[at]
+
+
+class FairQueue(Generic[ItemT]):
+    """Items by peer and request id, bounded: one item of each peer after the other.
+
+    Within a peer items leave in the order in which they came.
+    """
+
+    def __init__(self, *, items_max: int, per_peer_max: int) -> None:
+        self._items_max = items_max
+        self._per_peer_max = per_peer_max
+        self._queues: OrderedDict[bytes, OrderedDict[int, ItemT]] = OrderedDict()
+        """By peer, the one whose turn it is first; none is empty."""
+        self._count = 0  # of all items
+
+    def __len__(self) -> int:
+        return self._count
+
+    def put(self, peer: bytes, request: int, item: ItemT) -> bool:
+        """Add the item of a request, or replace it; False if there are too many."""
+        queue = self._queues.get(peer, OrderedDict[int, ItemT]())
+        if request not in queue:
+            if self._count >= self._items_max or len(queue) >= self._per_peer_max:
+                return False
+            self._count += 1
+        self._queues.setdefault(peer, queue)[request] = item
+        return True
+
+    def has_item(self, may: Callable[[bytes], bool]) -> bool:
+        """Return whether ``take`` would return an item."""
+        return any(map(may, self._queues))
+
+    def take(self, may: Callable[[bytes], bool] = lambda _peer: True) -> tuple[bytes, ItemT] | None:
+        """Remove and return the next item of the next peer that ``may`` have one; None if none."""
+        for peer, queue in self._queues.items():
+            if may(peer):
+                _, item = queue.popitem(last=False)
+                self._count -= 1
+                self._queues.move_to_end(peer)
+                if not queue:
+                    del self._queues[peer]
+                return peer, item
+        return None
+
+    def remove(self, peer: bytes, request: int) -> None:
+        """Remove the item of one request, if it is there."""
+        queue = self._queues.get(peer, OrderedDict[int, ItemT]())
+        if request in queue:
+            del queue[request]
+            self._count -= 1
+            if not queue:
+                del self._queues[peer]
+
+    def remove_peer(self, peer: bytes) -> None:
+        """Remove the items of ``peer``, which has left."""
+        self._count -= len(self._queues.pop(peer, ()))

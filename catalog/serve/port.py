@@ -67,9 +67,13 @@ class Loader(Protocol):
 
 
 class Poller(Protocol):
-    """The part of ingest that polls for events. ``error``: of the last poll, empty if none."""
+    """The part of ingest that polls for events. ``error``: of the last poll, empty if none.
+
+    ``polled``: the newest poll that brought everything, and up to which arrival number.
+    """
 
     error: str
+    polled: tuple[int, int]
 
     @property
     def enabled(self) -> bool:

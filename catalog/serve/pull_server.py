@@ -17,9 +17,8 @@ from ...topics.wire.messages import SELECT_TABLE, Pull, Pulled, Refused
 from ...topics.wire.refusal import Refusal
 from ..model.namespace import Namespace
 from ..model.tables import Tables
-from .fair_queue import FairQueue
-from .paginate import answer
-from .pending import Pending, PendingRequests
+from .answers import answer
+from .pending import FairQueue, Pending, PendingRequests
 from .port import Loader, Poller, Reply, RequestCounts
 
 WAITING_MAX: Final = 10_000

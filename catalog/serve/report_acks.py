@@ -106,18 +106,15 @@ class ReportAcks:
         """Return whether a report waits for a poll that has not begun."""
         return self._waiting.wants_poll(polls_begun)
 
-    def on_polled(self, poll: int, seq: int) -> None:
-        """Note that poll number ``poll`` brought everything up to arrival number ``seq``."""
-        self._waiting.on_polled(poll, seq)
-
     def remove_peer(self, peer: bytes) -> None:
         """Let nothing of ``peer`` wait any longer; what it reported is applied all the same."""
         for one in self._waiting.remove_peer(peer):
             self._ready[one.peer, one.request] = one.value
 
-    def step(self, *, unresolved: int, now: float, at_us: int) -> None:
+    def step(self, *, unresolved: int, polled: tuple[int, int], now: float, at_us: int) -> None:
         """Apply the reports that can be applied; take intents for written that have lapsed."""
-        for one in (*self._waiting.take_published(unresolved), *self._waiting.expire(now)):
+        published = self._waiting.take_published(unresolved, polled=polled)
+        for one in (*published, *self._waiting.expire(now)):
             self._ready[one.peer, one.request] = one.value
         of_paths = {
             request: one for request, one in self._ready.items() if self._reports.names_path(one)

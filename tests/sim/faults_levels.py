@@ -8,7 +8,7 @@ from topicast.catalog.core import Catalog
 from topicast.catalog.model.namespace import Namespace
 from topicast.catalog.model.tables import Tables
 from topicast.catalog.publish.modes import Mode, withhold
-from topicast.catalog.serve.validation import stale_claims
+from topicast.catalog.serve.answers import stale_claims
 from topicast.statestore.stub_deltas import brought
 from topicast.subscriber.client.read_view import ReadView, VersionedTable, open_read_view
 from topicast.subscriber.client.reader import Reader

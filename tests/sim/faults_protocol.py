@@ -15,7 +15,7 @@ from topicast.catalog.ingest.loader import InFlightRead, Loader
 from topicast.catalog.model.namespace import Namespace
 from topicast.catalog.model.tables import Tables
 from topicast.catalog.publish.modes import Remainder
-from topicast.catalog.serve.select import Selection, select
+from topicast.catalog.serve.answers import Selection, select
 from topicast.statestore.ingest import Broadcast, Ingest, Output
 from topicast.subscriber.engine.catalog_session import CatalogSession
 from topicast.subscriber.fetch.fence import InvalidationFence

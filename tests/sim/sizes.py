@@ -12,7 +12,7 @@ from topicast.catalog.ingest import loader as writing
 from topicast.catalog.ingest import read_threads as reading
 from topicast.catalog.model import tables
 from topicast.catalog.publish import publisher
-from topicast.catalog.serve import paginate
+from topicast.catalog.serve import answers
 from topicast.statestore import stub_deltas as derived
 from topicast.subscriber.client import read_view as subscriber_reading
 from topicast.subscriber.client import reader, subscriber
@@ -36,9 +36,9 @@ SIZES = (
     (replicas, "CREDIT_DEFAULT", 500),
     (replicas, "CREDIT_STEP", 60),
     (PartitionKind, "records_max", 3),  # a table has some blocks, which split
-    (paginate, "CHUNK_BYTES_MAX", 200),
-    (paginate, "ANSWER_BYTES_MAX", 300),  # a large table comes in pages
-    (paginate, "LOOKED_MAX", 1),
+    (answers, "CHUNK_BYTES_MAX", 200),
+    (answers, "ANSWER_BYTES_MAX", 300),  # a large table comes in pages
+    (answers, "LOOKED_MAX", 1),
     (subscriber_pulls, "CREDIT_DEFAULT", 500),
     (publisher, "DELTA_BYTES_MAX", 300),  # a larger transaction goes out as stubs,
     (publisher, "STUBS_BYTES_MAX", 200),  # or as a horizon

@@ -19,8 +19,7 @@ from typing import Final, NamedTuple
 from ..errors import WireError
 from .edits import Leaves, edit
 from .names import check_partition_name
-from .slots import SlotValues
-from .templates import RAW, Templates
+from .templates import RAW, SlotValues, Templates
 from .values import column, pack, read_column, read_ints, read_names, unpack, write_names
 
 RECORDS_MAX: Final = 32  # 8 cost twice the memory, 128 three times the rewrite

@@ -13,8 +13,7 @@ from typing import Final, TypeAlias, TypeVar
 from ..errors import WireError
 from .blocks import PartitionRecord
 from .names import partition_keys, partition_name, table_name
-from .slots import SlotValues, slot_text
-from .templates import RAW, Template, Templates, template_of
+from .templates import RAW, SlotValues, Template, Templates, slot_text, template_of
 from .thrift import (
     STRUCT,
     Field,

@@ -10,7 +10,7 @@ from topicast.catalog.ingest import read_threads as reading
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.metastore.port import Read
 from topicast.catalog.model import tables as tables_module
-from topicast.catalog.serve import paginate, pull_server
+from topicast.catalog.serve import answers, pull_server
 from topicast.catalog.serve.pull_server import STALLED_S, WAIT_S_MAX
 from topicast.tests.cluster.alone import Alone, cold, loaded
 from topicast.topics.bulk import STREAMS_PER_PEER_MAX
@@ -96,7 +96,7 @@ def test_part_of_one_peer_goes_before_a_second_part_of_another() -> None:
 
 def test_pulls_of_one_peer_take_turns_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """P-CREDIT-3."""
-    monkeypatch.setattr(paginate, "CHUNK_BYTES_MAX", 1)
+    monkeypatch.setattr(answers, "CHUNK_BYTES_MAX", 1)
     core = loaded()
     for request in (1, 2, 3):
         core.ask(pull(request))

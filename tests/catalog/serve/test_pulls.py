@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.catalog.serve import paginate as cutting
-from topicast.catalog.serve.paginate import answer
+from topicast.catalog.serve import answers as cutting
+from topicast.catalog.serve.answers import answer
 from topicast.catalog.serve.pull_server import held
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.topics.bulk import Part, pulled_cost

@@ -5,9 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.catalog.ingest.loader import NEVER
-from topicast.catalog.serve import pending
-from topicast.catalog.serve.fair_queue import FairQueue
-from topicast.catalog.serve.pending import EventWaits, Pending, PendingRequests
+from topicast.catalog.serve import pending as waits_module
+from topicast.catalog.serve.pending import (
+    EventWaits,
+    FairQueue,
+    Pending,
+    PendingRequests,
+)
 from topicast.catalog.serve.pull_server import LOADS_MAX, WAIT_S_MAX, TableWaits
 from topicast.topics.wire.messages import SELECT_BLOCKS, SELECT_TABLE, Pull
 
@@ -272,9 +276,12 @@ def await_event(
     return waits.add(*who, None, polls_begun=polls_begun, now=NOW)
 
 
-def published(waits: EventWaits[None], unresolved: int = NEVER) -> list[tuple[bytes, int]]:
+def published(
+    waits: EventWaits[None], unresolved: int = NEVER, *, polled: tuple[int, int] = (5, 1)
+) -> list[tuple[bytes, int]]:
     waits.check()
-    return [(one.peer, one.request) for one in waits.take_published(unresolved)]
+    taken = waits.take_published(unresolved, polled=polled)
+    return [(one.peer, one.request) for one in taken]
 
 
 def test_poll_that_began_before_the_request_ends_no_wait() -> None:
@@ -282,10 +289,8 @@ def test_poll_that_began_before_the_request_ends_no_wait() -> None:
     waits = EventWaits[None]()
     await_event(waits, polls_begun=4)
     assert waits.wants_poll(4)
-    waits.on_polled(4, seq=1)
-    assert published(waits) == []
-    waits.on_polled(5, seq=1)
-    assert published(waits) == [A]
+    assert published(waits, polled=(4, 1)) == []
+    assert published(waits, polled=(5, 1)) == [A]
 
 
 def test_requests_share_the_next_poll() -> None:
@@ -296,7 +301,6 @@ def test_requests_share_the_next_poll() -> None:
     assert not waits.wants_poll(5), "it has begun"
     await_event(waits, (b"c", 1), polls_begun=5)
     assert waits.wants_poll(5)
-    waits.on_polled(5, seq=1)
     assert published(waits) == [A, B]
     assert len(waits) == 1
 
@@ -305,27 +309,23 @@ def test_request_waits_until_all_of_its_events_are_published() -> None:
     """P-SYNC-1."""
     waits = EventWaits[None]()
     await_event(waits)
-    waits.on_polled(5, seq=7)
-    assert not waits.wants_poll(4), "what it waits for is known"
-    assert published(waits, 6) == []
-    assert published(waits, 7) == []
-    assert published(waits, 8) == [A]
-    assert published(waits) == []
+    assert published(waits, 6, polled=(5, 7)) == []
+    assert published(waits, 7, polled=(5, 7)) == []
+    assert published(waits, 8, polled=(5, 7)) == [A]
+    assert published(waits, polled=(5, 7)) == []
 
 
 def test_later_polls_make_no_request_wait_longer() -> None:
     waits = EventWaits[None]()
     await_event(waits)
-    waits.on_polled(5, seq=7)
-    waits.on_polled(6, seq=8)
-    assert published(waits, 8) == [A]
+    assert published(waits, 7, polled=(5, 7)) == []
+    assert published(waits, 8, polled=(6, 8)) == [A]
 
 
 def test_repeated_request_is_taken_once() -> None:
     waits = EventWaits[None]()
     await_event(waits, polls_begun=4)
     assert await_event(waits, polls_begun=5)
-    waits.on_polled(5, seq=1)
     assert published(waits) == [A]
     assert len(waits) == 0
 
@@ -336,7 +336,6 @@ def test_requests_of_a_peer_that_left_are_not_taken() -> None:
     await_event(waits, (b"a", 2))
     await_event(waits, B)
     waits.remove_peer(b"a")
-    waits.on_polled(5, seq=1)
     assert published(waits) == [B]
 
 
@@ -345,14 +344,14 @@ def test_request_that_waited_too_long_expires(polled: bool) -> None:
     waits = EventWaits[None]()
     await_event(waits)
     if polled:
-        waits.on_polled(5, seq=7)
-    assert waits.expire(NOW + pending.WAIT_S_MAX - 0.1) == ()
-    assert [(one.peer, one.request) for one in waits.expire(NOW + pending.WAIT_S_MAX)] == [A]
+        assert published(waits, 7, polled=(5, 7)) == []
+    assert waits.expire(NOW + waits_module.WAIT_S_MAX - 0.1) == ()
+    assert [(one.peer, one.request) for one in waits.expire(NOW + waits_module.WAIT_S_MAX)] == [A]
     assert not waits.wants_poll(4)
 
 
 def test_waiting_requests_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pending, "WAITING_MAX", 1)
+    monkeypatch.setattr(waits_module, "WAITING_MAX", 1)
     waits = EventWaits[None]()
     assert await_event(waits, A)
     assert not await_event(waits, B)

@@ -2,7 +2,7 @@ import pytest
 
 from topicast.tests.topics.objects.structs import partition, string, string_map, strings, struct
 from topicast.topics.errors import WireError
-from topicast.topics.objects import slots
+from topicast.topics.objects import templates as slots
 from topicast.topics.objects.thrift import I32, I64, LIST, STRING
 
 
