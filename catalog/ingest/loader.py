@@ -15,7 +15,6 @@ from itertools import islice
 from typing import Final, assert_never
 
 from ...topics.objects.names import TableId
-from ...topics.objects.tables import read_table
 from ...topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD
 from ..metastore.port import (
     Dirty,
@@ -29,7 +28,7 @@ from ..metastore.port import (
     TableRequest,
 )
 from ..model.namespace import Namespace
-from ..model.tables import Tables
+from ..model.tables import Tables, read_struct
 from .chunked_load import ChunkedLoad, PublishPartitions
 
 NEVER: Final = 1 << 62  # the arrival number of what no event has caused
@@ -607,7 +606,7 @@ class Materializer:
         types: dict[TableId, str | None] = {}
         for table, read in result.tables.items():
             if result.needs[table].obj:
-                types[table] = read_table(read.thrift, 0).type if read.thrift else None
+                types[table] = read_struct(read.thrift).type if read.thrift else None
         renewed = [t for t, kind in types.items() if kind is not None and result.needs[t].dropped]
         events = any(not need.load for need in result.needs.values())
         self._namespace.write(
@@ -636,7 +635,7 @@ class Materializer:
                 table, changes, thrift=read.thrift, source=source, at_us=now_us, data=need.data
             )
             return
-        complete = read.whole or not read_table(read.thrift, 0).partition_columns
+        complete = read.whole or not read_struct(read.thrift).partition_columns
         self._tables.write_whole(
             table,
             read.thrift,

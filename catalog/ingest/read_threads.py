@@ -11,7 +11,6 @@ from typing import Final, assert_never
 
 from ...topics.errors import ObjectGone, SourceError, SourceRefused, WireError
 from ...topics.objects.names import TableId
-from ...topics.objects.tables import read_table
 from ..metastore.port import (
     Metastore,
     NamesFailed,
@@ -23,6 +22,7 @@ from ..metastore.port import (
     TableRead,
     TableRequest,
 )
+from ..model.tables import read_struct
 from .poller import Poll, Polled, PollFailed
 
 WHOLE_PARTITIONS_MAX: Final = 1_000  # read at once; of a larger table only the names
@@ -162,7 +162,7 @@ def _database(metastore: Metastore, db: str) -> bytes | None:
 def _table(metastore: Metastore, want: TableRequest, struct: bytes | None) -> TableRead:
     if want.obj and struct is None:
         return TableRead()
-    partitioned = struct is None or bool(read_table(struct, 0).partition_columns)
+    partitioned = struct is None or bool(read_struct(struct).partition_columns)
     if want.whole and not partitioned:
         return TableRead(thrift=struct, names=(), whole=True)
     try:

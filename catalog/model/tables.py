@@ -69,7 +69,7 @@ class Tables:
     def partition_columns(self, table: TableId) -> tuple[Column, ...]:
         """Return the partition columns of ``table``; none if nothing is held of it."""
         value = self.value(table)
-        return () if value is None else _read(value.thrift).partition_columns
+        return () if value is None else read_struct(value.thrift).partition_columns
 
     def bounds(self, table: TableId) -> Sequence[str]:
         """Return the sorted lower bounds of the blocks of ``table``; they change with it."""
@@ -324,7 +324,7 @@ class Tables:
             leaves,
             changes,
             templates=templates,
-            location=_read(thrift).location,
+            location=read_struct(thrift).location,
             version=version,
         )
         entries = []
@@ -356,12 +356,13 @@ class Tables:
 
 
 @lru_cache(maxsize=4096)
-def _read(thrift: bytes) -> Table:
+def read_struct(thrift: bytes) -> Table:
+    """Return the table in ``thrift``, read once for all who look at the same bytes."""
     return read_table(thrift, 0)
 
 
 def _schema_of(thrift: bytes) -> tuple[object, ...]:
-    table = _read(thrift)
+    table = read_struct(thrift)
     of_spark = {key: v for key, v in table.parameters.items() if key.startswith(SPARK_SCHEMA)}
     shape = table.columns, table.partition_columns, table.location, table.storage
     return *shape, table.view_text, of_spark
@@ -378,4 +379,4 @@ def _bounded(value: bytes) -> bytes:
 
 
 def _partitioned(thrift: bytes) -> bool:
-    return bool(_read(thrift).partition_columns)
+    return bool(read_struct(thrift).partition_columns)

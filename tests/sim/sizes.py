@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 from topicast.catalog.ingest import chunked_load, locations, reports
-from topicast.catalog.ingest import loader as writing
 from topicast.catalog.ingest import read_threads as reading
 from topicast.catalog.model import tables
 from topicast.catalog.publish import publisher
@@ -67,7 +66,7 @@ TIMES = (
 )
 
 # One table is read from the same bytes by many, again and again: a tenth of a run.
-READERS = (checkers, tables, locations, reading, writing)
+READERS = (checkers, tables, locations)
 
 
 @contextmanager

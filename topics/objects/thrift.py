@@ -6,7 +6,6 @@ and nothing else, in time proportional to their length.
 Source: https://github.com/apache/thrift/blob/master/doc/specs/thrift-binary-protocol.md
 """
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from ..errors import WireError
@@ -37,15 +36,17 @@ class Field(NamedTuple):
     end: int
 
 
-def fields(data: bytes, pos: int = 0, depth: int = 0) -> Iterator[Field]:
-    """Yield the fields of the struct that begins at ``pos``, in the order in which they stand."""
+def fields(data: bytes, pos: int = 0, depth: int = 0) -> list[Field]:
+    """Return the fields of the struct that begins at ``pos``, in the order in which they stand."""
+    found: list[Field] = []
     while True:
         kind = data[_bounded(data, pos, 1) - 1]
         if kind == STOP:
-            return
+            return found
         start = _bounded(data, pos + 1, 2)
         end = skip(data, start, kind, depth=depth + 1)
-        yield Field(int.from_bytes(data[pos + 1 : start], "big", signed=True), kind, start, end)
+        id_ = int.from_bytes(data[pos + 1 : start], "big", signed=True)
+        found.append(Field(id_, kind, start, end))
         pos = end
 
 
