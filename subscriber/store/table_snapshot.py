@@ -25,9 +25,8 @@ from typing import Final
 
 from ...topics.errors import NotReady
 from ...topics.objects.blocks import decode_block
-from ...topics.objects.key_ranges import KeyRange
 from ...topics.objects.names import block_lead, table_key
-from ...topics.objects.selector import ALL, Selector
+from ...topics.objects.selector import ALL, KeyRange, Selector
 from ...topics.objects.tables import Partition, PartitionReader, Table, read_table
 from ...topics.objects.values import ABSENT, COMPLETE, decode_table_value
 from ...topics.objects.versions import Version
