@@ -122,15 +122,15 @@ def stub(entry: Entry) -> Entry:
     """Return ``entry`` without its value, as a subscriber at ``minimal`` receives it."""
     if entry.kind != VALUE:
         return entry
-    return Entry(
-        entry.key,
-        entry.version,
-        entry.schema_version,
-        entry.data_version,
-        entry.size,
-        None,
-        STUB,
-    )
+    key, version, schema_version, data_version, size, _, _ = entry
+    return Entry(key, version, schema_version, data_version, size, None, STUB)
+
+
+def entry_of(key: bytes, version: int, value: bytes | None) -> Entry:
+    """Return the entry of ``key`` with ``value``, all of it of ``version``; None: its deletion."""
+    if value is None:
+        return tombstone(key, version)
+    return Entry(key, version, version, version, len(value), value)
 
 
 def tombstone(key: bytes, version: int) -> Entry:

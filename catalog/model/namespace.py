@@ -27,7 +27,7 @@ from ...topics.objects.values import (
     edit_names,
     encode_database_value,
 )
-from ...topics.topic import NAMESPACE, Entry, prefix_tombstone, tombstone
+from ...topics.topic import NAMESPACE, Entry, entry_of, prefix_tombstone, tombstone
 from ...topics.wire.messages import SOURCE_ORDERS
 from .versions import ChangeKind, ChangeRow, GroupLeaves, VersionLog
 
@@ -82,10 +82,7 @@ class Namespace:
             return
 
         def build(version: int) -> list[Entry]:
-            if not rules:
-                return [tombstone(rules_key(), version)]
-            value = encode_rules(rules)
-            return [Entry(rules_key(), version, version, version, len(value), value)]
+            return [entry_of(rules_key(), version, encode_rules(rules) if rules else None)]
 
         self._version_log.write(NAMESPACE, build, source=SOURCE_ORDERS, at_us=at_us)
 
@@ -132,9 +129,7 @@ class Namespace:
         before = have.version if have else 0
         if thrift is None:
             names = [record.name for record in self.tables(db)]
-            rows += [
-                ChangeRow(object=f"{db}.{n}", kind=ChangeKind.DROPPED, before=before) for n in names
-            ]
+            rows += [_row(f"{db}.{n}", ChangeKind.DROPPED, before) for n in names]
             if names:
                 self._leaves.pop(db, None)
             if have is None and not names:
@@ -145,12 +140,8 @@ class Namespace:
         value = encode_database_value(thrift)
         if have is not None and have.value == value:
             return []
-        rows.append(
-            ChangeRow(
-                object=db, kind=ChangeKind.SCHEMA if have else ChangeKind.CREATED, before=before
-            )
-        )
-        return [Entry(key, version, version, version, len(value), value)]
+        rows.append(_row(db, ChangeKind.SCHEMA if have else ChangeKind.CREATED, before))
+        return [entry_of(key, version, value)]
 
     def _names(
         self,
@@ -180,13 +171,8 @@ class Namespace:
                 rows.append(_row(f"{db}.{name}", ChangeKind.CREATED, before))
         if not wanted:
             return []
-        entries = []
-        for lower, value in edit_names(leaves, wanted).blocks:
-            key = names_key(db, lower)
-            if value is None:
-                entries.append(tombstone(key, version))
-            else:
-                entries.append(Entry(key, version, version, version, len(value), value))
+        blocks = edit_names(leaves, wanted).blocks
+        entries = [entry_of(names_key(db, lower), version, value) for lower, value in blocks]
         leaves.apply(entries)
         return entries
 

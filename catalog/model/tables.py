@@ -27,9 +27,9 @@ from ...topics.topic import (
     VALUE,
     Entry,
     Topic,
+    entry_of,
     prefix_tombstone,
     table_topic,
-    tombstone,
 )
 from ...topics.wire.header import VALUE_BYTES_MAX
 from ...topics.wire.messages import SOURCE_LOAD
@@ -140,12 +140,6 @@ class Tables:
 
         self._write(number, table, build, source=source, at_us=at_us, row=row)
 
-    def write_object(
-        self, table: TableId, thrift: bytes, *, source: int, at_us: int, data: bool
-    ) -> None:
-        """Replace the table's own struct; its partitions stay as they are."""
-        self.write_partitions(table, {}, thrift=thrift, source=source, at_us=at_us, data=data)
-
     def write_partitions(
         self,
         table: TableId,
@@ -201,17 +195,7 @@ class Tables:
             have = topic.get(key)
             if have is None:
                 return [Entry(key, version, version, version, 0, None, STUB)]
-            return [
-                Entry(
-                    key,
-                    version,
-                    have.schema_version,
-                    version,
-                    have.size,
-                    have.value,
-                    have.kind,
-                )
-            ]
+            return [have._replace(version=version, data_version=version)]
 
         have = topic.get(key)
         before = have.version if have is not None else 0
@@ -327,13 +311,10 @@ class Tables:
             location=read_struct(thrift).location,
             version=version,
         )
-        entries = []
-        for lower, value in edited.blocks:
-            key = block_key(*table, lower)
-            if value is None:
-                entries.append(tombstone(key, version))
-            else:
-                entries.append(Entry(key, version, version, version, len(value), _bounded(value)))
+        entries = [
+            entry_of(block_key(*table, lower), version, value and _bounded(value))
+            for lower, value in edited.blocks
+        ]
         return entries, edited.templates
 
     def _names(self, table: TableId) -> set[str]:

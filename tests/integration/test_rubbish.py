@@ -252,7 +252,7 @@ def test_unknown_topic_is_denied_to_who_joins_it(stage: Stage) -> None:
 
 
 ASKED: Final[dict[str, tuple[Message, str, str]]] = {
-    "a greeting": (HELLO, "UNEXPECTED", "Hello is nothing that catalogd answers: see docs/"),
+    "a greeting": (HELLO, "UNEXPECTED", "catalogd does not answer Hello: see docs/"),
     "unknown table of facts": (
         Inspect(request=5, what="x"),
         "UNKNOWN",

@@ -70,7 +70,6 @@ class Edited:
 class _Touched(Generic[RecordT]):
     lower: str
     after: str | None
-    existed: bool
     records: list[RecordT]
     names: tuple[str, ...]
 
@@ -140,7 +139,7 @@ def _touched(
             old = kind.decode(value, version)
         records, changed = _merged(old, here, kind)
         if changed:
-            yield _Touched(lower or "", after, lower is not None, records, changed)
+            yield _Touched(lower or "", after, records, changed)
 
 
 def _merged(

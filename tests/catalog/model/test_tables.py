@@ -130,7 +130,9 @@ def test_partitions_of_a_table_that_is_not_held_are_not_written() -> None:
 
 def test_struct_is_replaced_and_partitions_stay(holding: Holding) -> None:
     wide = struct(T, "ds", owner_of="x")
-    holding.tables.write_object(T, wide, source=SOURCE_EVENTS, at_us=NOW_US, data=False)
+    holding.tables.write_partitions(
+        T, {}, thrift=wide, source=SOURCE_EVENTS, at_us=NOW_US, data=False
+    )
     (entry,) = holding.one().entries
     assert holding.names() == ["ds=1", "ds=2"]
     value = holding.tables.value(T)
@@ -141,7 +143,9 @@ def test_struct_is_replaced_and_partitions_stay(holding: Holding) -> None:
 
 def test_columns_that_spark_keeps_in_parameters_are_schema(holding: Holding) -> None:
     wide = struct(T, "ds", **{"spark.sql.sources.schema": '{"type":"struct"}'})
-    holding.tables.write_object(T, wide, source=SOURCE_EVENTS, at_us=NOW_US, data=False)
+    holding.tables.write_partitions(
+        T, {}, thrift=wide, source=SOURCE_EVENTS, at_us=NOW_US, data=False
+    )
     (entry,) = holding.one().entries
     assert (entry.schema_version, entry.data_version) == (2, 1)
 
@@ -247,7 +251,9 @@ def test_nothing_is_withdrawn_where_nothing_is_held() -> None:
 def test_table_over_the_limit_of_a_value_becomes_a_stub(holding: Holding, size: int) -> None:
     """P-LIM-4: what is larger could be sent to nobody, and would hold its topic up."""
     huge = struct(T, "ds", comment=noise(size))
-    holding.tables.write_object(T, huge, source=SOURCE_EVENTS, at_us=NOW_US, data=False)
+    holding.tables.write_partitions(
+        T, {}, thrift=huge, source=SOURCE_EVENTS, at_us=NOW_US, data=False
+    )
     assert holding.entry().kind == STUB
     assert holding.tables.unfit == 1
 
