@@ -19,7 +19,7 @@ from topicast.tests.bench.report import beside, say, target
 from topicast.tests.bench.scripted import SPAWN
 from topicast.tests.bench.stores import fill_store
 from topicast.tests.cli.processes import running
-from topicast.tests.subscriber.stand import free_ports
+from topicast.tests.cluster.served import free_ports
 from topicast.tests.waiting import until
 from topicast.topics.topic import NUM_TOPICS_DEFAULT
 

@@ -12,11 +12,13 @@ from typing import Protocol
 from topicast.catalog.assembly import build as build_catalogd
 from topicast.catalog.catalogd import Catalogd
 from topicast.catalog.config import CatalogdConfig
+from topicast.cli.operator import Operator
 from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.statestored import Statestored
 from topicast.statestore.statestored import build as build_statestored
 from topicast.tests.cluster.shop import Shop
 from topicast.tests.waiting import until
+from topicast.topics.settings import parse_addresses
 
 POLL_S = 0.02
 HEARTBEAT_MS = 50
@@ -57,9 +59,12 @@ class Running:
 class Served:
     """``hubs`` statestoreds, the first at ``port``, and a catalogd over ``shop``."""
 
-    def __init__(self, shop: Shop, folder: Path, *, hubs: int = 1, port: int = 0) -> None:
+    def __init__(
+        self, shop: Shop, folder: Path, *, hubs: int = 1, port: int = 0, num_topics: int = 4
+    ) -> None:
         self.shop = shop
         self._folder = folder
+        self._num_topics = num_topics
         self.hubs = [self.hub(0 if number else port) for number in range(hubs)]
         self.address = ",".join(hub.address for hub in self.hubs)
         self.start_catalogd()
@@ -77,13 +82,18 @@ class Served:
             statestores=self.address,
             catalog_service_port=0,
             state_dir=self._folder,
-            num_topics=4,
+            num_topics=self._num_topics,
             hms_event_polling_interval_s=POLL_S,
         )
         self.catalogd = Running(
             lambda: build_catalogd(config, name="catalogd", open_metastore=lambda: self.shop)
         )
         until(self._holds_everything, what="hubs that hold the shop")
+
+    def order(self, order: str, *arguments: str) -> None:
+        """Do what an operator does with ``topicast``."""
+        with Operator(parse_addresses(self.address, setting="statestores")) as operator:
+            operator.order(order, arguments, who="ann")
 
     def stop(self) -> None:
         self.catalogd.stop()
@@ -109,11 +119,17 @@ class Served:
 
 @contextmanager
 def served(
-    folder: Path, shop: Shop | None = None, *, hubs: int = 1, port: int = 0
+    folder: Path,
+    shop: Shop | None = None,
+    *,
+    hubs: int = 1,
+    port: int = 0,
+    num_topics: int = 4,
 ) -> Iterator[Served]:
     """Serve ``shop`` until the block ends; catalogd has its store in ``folder``."""
     with ExitStack() as stack:
-        found = Served(shop if shop is not None else Shop(), folder, hubs=hubs, port=port)
+        shop = shop if shop is not None else Shop()
+        found = Served(shop, folder, hubs=hubs, port=port, num_topics=num_topics)
         stack.callback(found.stop)
         yield found
 

@@ -3,10 +3,11 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+from topicast.tests.cluster.served import served
+from topicast.tests.cluster.shop import NAMES
 from topicast.tests.spark.applications import quick_environment
-from topicast.tests.subscriber.source import NAMES, shop
-from topicast.tests.subscriber.stand import stand
 
 DRIVER = """
 import asyncio, sys
@@ -25,10 +26,10 @@ spark.stop()
 """
 
 
-def test_subscriber_works_inside_a_live_spark_driver() -> None:
-    with stand(shop()) as (_, hubs):
+def test_subscriber_works_inside_a_live_spark_driver(tmp_path: Path) -> None:
+    with served(tmp_path) as running:
         done = subprocess.run(
-            [sys.executable, "-c", DRIVER, hubs[0].address],
+            [sys.executable, "-c", DRIVER, running.address],
             env={**os.environ, **quick_environment()},
             capture_output=True,
             text=True,

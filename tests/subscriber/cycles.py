@@ -1,4 +1,4 @@
-"""A process of its own that joins and drops topics again and again, and says what memory it takes.
+"""A process of its own that joins and drops topics again and again, and prints its memory use.
 
 Run: python -m topicast.tests.subscriber.cycles HUB BUDGET_BYTES CYCLES. It prints one JSON line.
 """
@@ -9,51 +9,12 @@ import os
 import sys
 import tracemalloc
 from pathlib import Path
-from random import Random
 
 from topicast.subscriber import Subscriber
-from topicast.tests.subscriber.source import Catalog
-from topicast.topics.objects.names import block_key
 
 TOPICS = 8
-TABLES = 40  # in each topic, read one by one
-BLOCKS = 1200  # in each topic, of 32 partitions' size
-BLOCK_BYTES = 900
-COLUMNS = tuple(f"column_{number:02}" for number in range(20))
 COUNTED = 20  # cycles between two counts of objects: the same levels stand at each
 A_CYCLE = 2  # topics that are dropped and joined
-
-
-def catalog() -> Catalog:
-    """Return a catalog whose topics at full take 1.5 MB each, 12 MB in all."""
-    dice = Random(1)
-    made = Catalog(TOPICS)
-    made.create_database("db")
-    number = 0
-    while min(_tables(made).values()) < TABLES:
-        name = f"t{number:04}"
-        number += 1
-        if _tables(made)[made.topic("db", name)] < TABLES:
-            made.create_table("db", name, keys=("ds",))
-            made.put_table("db", name, columns=COLUMNS, keys=("ds",))
-    for topic in range(TOPICS):
-        owner = next(name for name in made.names["db"] if made.topic("db", name) == topic)
-        made.put_partitions("db", owner, {f"ds={i:03}": {"n": str(i)} for i in range(300)})
-        blocks = [
-            made.value(
-                block_key("db", owner, f"ds=x{i:06}"), made.next(topic), dice.randbytes(BLOCK_BYTES)
-            )
-            for i in range(BLOCKS)
-        ]
-        made.commit(topic, blocks)
-    return made
-
-
-def _tables(made: Catalog) -> dict[int, int]:
-    counts = dict.fromkeys(range(TOPICS), 0)
-    for name in made.names["db"]:
-        counts[made.topic("db", name)] += 1
-    return counts
 
 
 def rss_bytes() -> int:
@@ -63,7 +24,7 @@ def rss_bytes() -> int:
 
 
 def main(hub: str, budget: int, cycles: int) -> None:
-    """Go through ``cycles``, and print what was seen."""
+    """Go through ``cycles``, and print what was measured."""
     with Subscriber(hub, budget=budget, levels="auto", timeout_s=60) as reader:
         names = [f"db.{name}" for name in reader.tables("db")]
         for topic in range(TOPICS):
@@ -96,7 +57,7 @@ def main(hub: str, budget: int, cycles: int) -> None:
         traced, accounted = tracemalloc.get_traced_memory()[0], reader.stats().held_bytes - empty
         tracemalloc.stop()
         stats = reader.stats()
-    told = {
+    result = {
         "base": base,
         "rss": seen,
         "held": held,
@@ -105,7 +66,7 @@ def main(hub: str, budget: int, cycles: int) -> None:
         "accounted": accounted,
         "evictions": stats.evictions,
     }
-    print(json.dumps(told))
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -3,15 +3,26 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from itertools import chain, count, islice
+from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topicast.catalog.ingest.poller import WindowState, pack_state
+from topicast.catalog.model.versions import Transaction
+from topicast.catalog.storage.store import Store
 from topicast.subscriber.store.memory_budget import Account, Budget
-from topicast.tests.subscriber.cycles import catalog
-from topicast.tests.subscriber.stand import stand
-from topicast.topics.topic import FULL, MINIMAL
+from topicast.tests.bench.stores import Rows, names_of
+from topicast.tests.cluster.served import served
+from topicast.tests.subscriber.cycles import TOPICS
+from topicast.tests.subscriber.structs import table_struct
+from topicast.topics.objects.names import block_key, table_key
+from topicast.topics.objects.values import COMPLETE, TableValue, encode_table_value
+from topicast.topics.topic import FULL, MINIMAL, NAMESPACE, Entry, table_topic
 
 
 def at(topic: int) -> Account:
@@ -85,14 +96,67 @@ PYTHON = (sys.executable, "-W", "error", "-m")
 CREEP_BYTES = 2_000_000  # of noise: pages that are given back late
 
 
+TABLES = 40  # in each topic, read one by one
+BLOCKS = 1200  # in each topic, of 32 partitions' size
+BLOCK_BYTES = 900
+BATCH = 50  # rows in one transaction: below 64 KB
+COLUMNS = tuple(f"column_{number:02}" for number in range(20))
+
+
+def fill(folder: Path) -> None:
+    """Write a store of catalogd whose topics at full take 1.5 MB each, 12 MB in all."""
+    dice = Random(1)
+    tables = {topic: list(islice(_names(topic), TABLES)) for topic in range(TOPICS)}
+    rows = {
+        NAMESPACE: list(names_of("db", sorted(chain.from_iterable(tables.values())), version=1)),
+        **{topic: [_table(name) for name in names] for topic, names in tables.items()},
+    }
+    for topic, names in tables.items():
+        keys = [block_key("db", names[0], f"ds=x{number:06}") for number in range(BLOCKS)]
+        rows[topic] += [(key, dice.randbytes(BLOCK_BYTES)) for key in keys]
+    store = Store.open(folder, num_topics=TOPICS, now_us=1, new_id=1)
+    transactions = [
+        Transaction(
+            topic=topic,
+            from_version=version - 1,
+            to_version=version,
+            entries=tuple(Entry(key, version, version, version, len(v), v) for key, v in some),
+            source=0,
+            at_us=1,
+        )
+        for topic, every in rows.items()
+        for version, some in enumerate(_batches(every), 1)
+    ]
+    window = pack_state(WindowState(last_id=0, settled=0))
+    store.commit(transactions, last_event_id=0, window=window)
+    store.close()
+
+
+def _names(topic: int) -> Iterator[str]:
+    """Yield the names of tables of one topic."""
+    names = (f"t{number:04}" for number in count())
+    return (name for name in names if table_topic("db", name, TOPICS) == topic)
+
+
+def _table(name: str) -> tuple[bytes, bytes]:
+    thrift = table_struct("db", name, columns=COLUMNS, keys=("ds",))
+    value = TableValue(incarnation=1, partitions=COMPLETE, thrift=thrift, templates=())
+    return table_key("db", name), encode_table_value(value)
+
+
+def _batches(rows: Rows) -> Iterator[Rows]:
+    return (rows[begin : begin + BATCH] for begin in range(0, len(rows), BATCH))
+
+
 @pytest.mark.thorough
 def test_process_takes_what_is_accounted_and_no_more_after_a_hundred_joins_and_drops(
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with stand(catalog()) as (_, hubs):
+    fill(tmp_path)
+    with served(tmp_path, num_topics=TOPICS) as running:
         process = "topicast.tests.subscriber.cycles"
         done = subprocess.run(
-            [*PYTHON, process, hubs[0].address, str(BUDGET), str(CYCLES)],
+            [*PYTHON, process, running.address, str(BUDGET), str(CYCLES)],
             capture_output=True,
             text=True,
             timeout=300,

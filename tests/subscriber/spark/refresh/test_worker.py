@@ -14,11 +14,10 @@ from topicast.subscriber.spark.refresh.refresher import UNCACHED_S, Refresher
 from topicast.subscriber.spark.refresh.worker import Times, Worker, staleness_s
 from topicast.subscriber.spark.sessions import Sessions
 from topicast.subscriber.spark.status import CONNECTING, DETACHED, LIVE
-from topicast.tests.subscriber.source import Catalog, shop
+from topicast.tests.cluster.served import Served, free_ports, served
 from topicast.tests.subscriber.spark.spark_stub import Session, Stub
-from topicast.tests.subscriber.stand import Publisher, free_ports, stand
 from topicast.tests.waiting import until
-from topicast.topics.objects.rules import DRY_RUN, OFF, ON, Rule
+from topicast.topics.objects.rules import DRY_RUN, OFF, ON
 
 ORDERS = "shop.orders"
 ITEMS = "shop.items"
@@ -88,30 +87,39 @@ class Attached:
         assert self.worker.caught_up(timeout_s=WAIT_S)
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Serve a shop to all tests here; they leave its tables' names as they are."""
+    with served(tmp_path_factory.mktemp("state")) as found:
+        yield found
+
+
 @contextmanager
-def attached(*sessions: Session, **settings: Any) -> Iterator[tuple[Attached, Publisher]]:
-    with stand(shop()) as (publisher, hubs):
-        found = Attached(hubs[0].address, *sessions, **settings)
-        found.worker.start()
-        try:
-            found.is_refreshed()
-            found.spark.renewed.clear()
-            yield found, publisher
-        finally:
-            found.worker.stop()
+def attached(running: Served, *sessions: Session, **settings: Any) -> Iterator[Attached]:
+    found = Attached(running.address, *sessions, **settings)
+    found.worker.start()
+    try:
+        found.is_refreshed()
+        found.spark.renewed.clear()
+        yield found
+    finally:
+        found.worker.stop()
     assert found.worker.state == DETACHED
 
 
-def widen(publisher: Publisher, table: str = "orders", column: str = "x") -> None:
-    publisher.commit(lambda catalog: catalog.put_table("shop", table, columns=(column,)))
+def widen(running: Served, table: str = "orders", column: str = "") -> None:
+    """Give a table a column: the given one, else another one than it has."""
+    old = [one.name for one in running.shop.get_table("shop", table).sd.cols]
+    other = "x" if old != ["x"] else "y"
+    running.shop.reshape(f"shop.{table}", (column or other,))
 
 
-def test_change_is_refreshed_in_the_sessions_that_have_it_cached() -> None:
+def test_change_is_refreshed_in_the_sessions_that_have_it_cached(running: Served) -> None:
     mine, other = Session("mine", ORDERS, ITEMS), Session("other", ITEMS)
-    with attached(mine, other) as (found, publisher):
+    with attached(running, mine, other) as found:
         assert found.worker.state == LIVE
         mine.tables, other.tables = {ORDERS, ITEMS}, {ITEMS}
-        widen(publisher)
+        widen(running)
         found.is_refreshed()
         assert found.spark.renewed == [("mine", ORDERS)]
         assert found.spark.kept == {"mine", "other"}
@@ -120,49 +128,50 @@ def test_change_is_refreshed_in_the_sessions_that_have_it_cached() -> None:
     assert (found.guard.errors, staleness_s(found.worker.subscriber)) == (0, inf)
 
 
-def test_change_is_refreshed_where_only_dataframes_hold_the_table() -> None:
+def test_change_is_refreshed_where_only_dataframes_hold_the_table(running: Served) -> None:
     session = Session("s")
-    with attached(session) as (found, publisher):
+    with attached(running, session) as found:
         session.held = {ORDERS}
-        widen(publisher)
+        widen(running)
         found.is_refreshed()
         assert found.spark.renewed == [("s", ORDERS)]
         assert found.refresher.is_cached(ORDERS), "its next change does not wait either"
 
 
-def test_what_was_cached_before_is_renewed() -> None:
+def test_what_was_cached_before_is_renewed(running: Served) -> None:
     session = Session("s", ORDERS)
-    with stand(shop()) as (_, hubs):
-        found = Attached(hubs[0].address, session)
-        found.worker.start()
-        found.is_refreshed()
-        found.worker.stop()
+    found = Attached(running.address, session)
+    found.worker.start()
+    found.is_refreshed()
+    found.worker.stop()
     assert found.spark.renewed == [("s", ORDERS)]
 
 
-def test_cached_data_is_made_anew_where_that_is_wanted() -> None:
+def test_cached_data_is_made_anew_where_that_is_wanted(running: Served) -> None:
     session = Session("s", ORDERS)
-    with attached(session, refresh_cached=True) as (found, publisher):
+    with attached(running, session, refresh_cached=True) as found:
         found.spark.recached.clear()
-        widen(publisher)
+        widen(running)
         found.is_refreshed()
         assert found.spark.recached == [("s", ORDERS)]
 
 
-def test_session_that_ended_is_left_alone_and_one_that_came_is_not() -> None:
+def test_session_that_ended_is_left_alone_and_one_that_came_is_not(running: Served) -> None:
     old, new = Session("old"), Session("new", ORDERS)
-    with attached(old) as (found, publisher):
+    with attached(running, old) as found:
         old.tables, old.ended = {ORDERS}, True
         found.sessions.add(new)
-        widen(publisher)
+        widen(running)
         found.is_refreshed()
         assert found.spark.renewed == [("new", ORDERS)]
 
 
-def test_session_of_a_client_is_looked_at_when_it_comes_and_its_plans_are_discarded() -> None:
+def test_session_of_a_client_is_looked_at_when_it_comes_and_its_plans_are_discarded(
+    running: Served,
+) -> None:
     client = Session("client", ORDERS)
-    with attached() as (found, publisher):
-        widen(publisher)
+    with attached(running) as found:
+        widen(running)
         found.is_refreshed()
         assert found.clients.looks > 0, "sync looks at once"
         found.clients.coming = [client]
@@ -171,13 +180,13 @@ def test_session_of_a_client_is_looked_at_when_it_comes_and_its_plans_are_discar
     assert found.clients.looks == -1, "none is held any more"
 
 
-def test_refresh_that_fails_is_counted_and_made_as_soon_as_it_can_be() -> None:
+def test_refresh_that_fails_is_counted_and_made_as_soon_as_it_can_be(running: Served) -> None:
     session = Session("s")
-    with attached(session) as (found, publisher):
+    with attached(running, session) as found:
         session.tables = {ORDERS, ITEMS}
         found.spark.failing = {ITEMS}
-        widen(publisher, "items")
-        widen(publisher)
+        widen(running, "items")
+        widen(running)
         found.is_refreshed()
         assert found.spark.renewed == [("s", ORDERS)], "others are refreshed all the same"
         assert found.guard.errors > 0
@@ -188,77 +197,79 @@ def test_refresh_that_fails_is_counted_and_made_as_soon_as_it_can_be() -> None:
         until(lambda: ("s", ITEMS) in found.spark.renewed, timeout_s=WAIT_S)
 
 
-def test_jvm_that_does_not_answer_is_asked_again() -> None:
+def test_jvm_that_does_not_answer_is_asked_again(running: Served) -> None:
     session = Session("s")
-    with attached(session) as (found, publisher):
+    with attached(running, session) as found:
         session.tables, found.spark.broken = {ORDERS}, True
-        widen(publisher)
+        widen(running)
         until(lambda: found.guard.errors > 1, timeout_s=WAIT_S)
         found.spark.broken = False
         until(lambda: found.spark.renewed == [("s", ORDERS)], timeout_s=WAIT_S)
 
 
-def test_off_is_obeyed_and_on_again_everything_is_renewed() -> None:
+def test_off_is_obeyed_and_on_again_everything_is_renewed(running: Served) -> None:
     session = Session("s")
-    with attached(session) as (found, publisher):
+    with attached(running, session) as found:
         session.tables = {ORDERS, ITEMS}
         found.control.application = OFF
         until(lambda: found.refresher.control == OFF, timeout_s=WAIT_S)
-        widen(publisher)
+        widen(running)
         found.is_refreshed()
         assert found.spark.renewed == []
         found.control.application = ON
         until(lambda: len(found.spark.renewed) == 2, timeout_s=WAIT_S)
 
 
-def test_operators_switch_it_off_on_and_to_a_dry_run_by_name() -> None:
+def test_operators_switch_it_off_on_and_to_a_dry_run_by_name(running: Served) -> None:
     session = Session("s")
-    with attached(session) as (found, publisher):
+    with attached(running, session) as found:
         session.tables = {ORDERS}
 
-        def order(*rules: Rule, then: str) -> None:
-            publisher.commit(lambda catalog: catalog.rule(*rules))
+        def order(*orders: tuple[str, ...], then: str) -> None:
+            for words in orders:
+                running.order("drivers", *words)
             until(lambda: found.refresher.control == then, timeout_s=WAIT_S, what=then)
 
-        order(Rule("*", OFF), Rule("web-*", ON), then=OFF)
+        order((OFF,), (ON, "web-*"), then=OFF)
         assert not found.control.is_on
-        widen(publisher, column="a")
+        widen(running, column="a")
         found.is_refreshed()
         assert found.spark.renewed == []
-        order(Rule("night*", DRY_RUN), then=DRY_RUN)
-        widen(publisher, column="b")
+        order((DRY_RUN, "night*"), then=DRY_RUN)
+        widen(running, column="b")
         found.is_refreshed()
         assert found.spark.renewed == []
         assert found.refresher.counts.would_renew > 0
-        order(Rule("*", OFF), Rule("app-1", ON), then=ON)
+        order((OFF,), (ON, "app-1"), then=ON)
         until(lambda: found.spark.renewed == [("s", ORDERS)], timeout_s=WAIT_S)
         assert found.control.is_on
         found.control.application = OFF
         until(lambda: found.refresher.control == OFF, timeout_s=WAIT_S)
         assert found.worker.state == LIVE, "it still follows"
+    running.order("drivers", ON)
 
 
-def test_driver_that_attaches_later_obeys_before_it_touches_anything() -> None:
+def test_driver_that_attaches_later_obeys_before_it_touches_anything(running: Served) -> None:
     session = Session("s", ORDERS)
-    with stand(shop()) as (publisher, hubs):
-        publisher.commit(lambda catalog: catalog.rule(Rule("app-*", OFF)))
-        found = Attached(hubs[0].address, session)
-        found.worker.start()
-        found.is_refreshed()
-        found.worker.stop()
+    running.order("drivers", OFF, "app-*")
+    found = Attached(running.address, session)
+    found.worker.start()
+    found.is_refreshed()
+    found.worker.stop()
+    running.order("drivers", ON)
     assert found.refresher.control == OFF
     assert found.spark.renewed == []
 
 
-def test_subscriber_that_ends_is_replaced_and_everything_is_renewed() -> None:
+def test_subscriber_that_ends_is_replaced_and_everything_is_renewed(running: Served) -> None:
     session = Session("s")
-    with attached(session, times=Times(retry_s=0.01)) as (found, publisher):
+    with attached(running, session, times=Times(retry_s=0.01)) as found:
         first = found.worker.subscriber
         assert first is not None
         session.tables = {ORDERS}
         first.close()
         until(lambda: found.spark.renewed == [("s", ORDERS)], timeout_s=WAIT_S)
-        widen(publisher, "items")
+        widen(running, "items")
         session.tables = {ITEMS}
         until(lambda: found.spark.renewed[-1] == ("s", ITEMS), timeout_s=WAIT_S)
 
@@ -282,47 +293,47 @@ class WithoutTopic(Subscriber):
         return found
 
 
-def test_where_a_topic_is_not_followed_the_driver_is_plain_spark_and_says_why() -> None:
-    with stand(shop()) as (_, hubs):
-        session, times = Session("s", ORDERS), Times(follow_s=0.1)
-        found = Attached(hubs[0].address, session, kind=WithoutTopic, times=times)
-        found.worker.start()
-        until(lambda: found.guard.errors, timeout_s=WAIT_S)
-        assert "topics that are not followed: 1;" in found.guard.last_error
-        assert (found.worker.state, found.spark.renewed) == (CONNECTING, [])
-        found.worker.stop()
+def test_where_a_topic_is_not_followed_the_driver_is_plain_spark_and_says_why(
+    running: Served,
+) -> None:
+    session, times = Session("s", ORDERS), Times(follow_s=0.1)
+    found = Attached(running.address, session, kind=WithoutTopic, times=times)
+    found.worker.start()
+    until(lambda: found.guard.errors, timeout_s=WAIT_S)
+    assert "topics that are not followed: 1;" in found.guard.last_error
+    assert (found.worker.state, found.spark.renewed) == (CONNECTING, [])
+    found.worker.stop()
 
 
-def test_change_of_what_is_cached_does_not_wait_with_the_others() -> None:
+def test_change_of_what_is_cached_does_not_wait_with_the_others(running: Served) -> None:
     """Given that changes of other tables gather for a minute, when its own changes, then not."""
     session = Session("mine")
-    with attached(session, uncached_s=60.0) as (found, publisher):
+    with attached(running, session, uncached_s=60.0) as found:
         session.tables = {ORDERS}
         found.is_refreshed()
         session.tables = {ORDERS}
         found.is_refreshed()
         found.spark.renewed.clear()
         assert found.refresher.is_cached(ORDERS)
-        widen(publisher, "items")
+        widen(running, "items")
         until(lambda: found.refresher.can_wait, timeout_s=WAIT_S)
-        widen(publisher)
+        widen(running)
         until(lambda: found.spark.renewed == [("mine", ORDERS)], timeout_s=WAIT_S)
 
 
-def test_after_a_loss_of_changes_everything_is_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_loss_of_changes_everything_is_renewed(
+    running: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("topicast.subscriber.engine.watch.WAITING_MAX", 1)
     session = Session("s")
 
-    def both(catalog: Catalog) -> list[object]:
-        return [catalog.put_table("shop", name, columns=("y",)) for name in ("orders", "items")]
-
-    with attached(session) as (found, publisher):
+    with attached(running, session) as found:
         session.tables = {"shop.sales"}
         found.spark.broken = True  # it is busy, so that both changes wait
         before = found.refresher.counts.full
         for column in range(200):
-            widen(publisher, "orders", f"o{column}")
-            widen(publisher, "items", f"i{column}")
+            widen(running, "orders", f"o{column}")
+            widen(running, "items", f"i{column}")
             if found.refresher.counts.full > before:
                 break
         found.spark.broken = False
