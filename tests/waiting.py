@@ -1,5 +1,6 @@
 """The one place in which tests wait: for a condition, never for a time."""
 
+import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -22,3 +23,18 @@ def until(
         assert time.monotonic() < deadline, f"{what or condition}: not within {timeout_s} s"
         time.sleep(interval_s)
     return answer
+
+
+def in_thread(call: Callable[[], object]) -> tuple[threading.Thread, list[BaseException]]:
+    """Begin a call in a thread of its own; return that, and what it raises."""
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - the test looks at it
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, errors

@@ -116,8 +116,7 @@ def test_names_are_taken_once_and_bounded() -> None:
             names_of(wrong)
 
 
-def test_many_tables_are_validated_at_once() -> None:
-    shopping = Shopping()
+def test_many_tables_are_validated_at_once(shopping: Shopping) -> None:
     names = shopping.call(lambda catalog: catalog.tables("shop"))
     known = [(f"shop.{name}", shopping.table(f"shop.{name}").version) for name in names]
     assert shopping.call(lambda catalog: catalog.validate(known)) == {}

@@ -17,8 +17,7 @@ DAYS = tuple(f"2026-11-{day:02}" for day in range(1, 31))
 HITS = "shop.hits"
 
 
-def test_subscriber_reads_what_the_metastore_holds() -> None:
-    shopping = Shopping()
+def test_subscriber_reads_what_the_metastore_holds(shopping: Shopping) -> None:
     assert "shop" in shopping.call(lambda catalog: catalog.databases())
     assert shopping.call(lambda catalog: catalog.database("SHOP")).location == "file:/w/shop"
     assert shopping.call(lambda catalog: catalog.tables("Shop")) == NAMES
@@ -38,8 +37,7 @@ def test_subscriber_reads_what_the_metastore_holds() -> None:
     assert shopping.stats().pulls == 0
 
 
-def test_change_is_seen_by_push_and_after_a_sync_at_once() -> None:
-    shopping = Shopping()
+def test_change_is_seen_by_push_and_after_a_sync_at_once(shopping: Shopping) -> None:
     shopping.shop.reshape("shop.orders", ("id", "more"))
     shopping.settle()
     assert shopping.columns("shop.orders") == ("id", "more")
@@ -52,8 +50,7 @@ def test_change_is_seen_by_push_and_after_a_sync_at_once() -> None:
         shopping.table("shop.fresh")
 
 
-def test_dropped_topic_is_pulled_and_can_be_joined_again() -> None:
-    shopping = Shopping()
+def test_dropped_topic_is_pulled_and_can_be_joined_again(shopping: Shopping) -> None:
     topic = shopping.topic("shop.sales")
     shopping.leave("shop.sales")
     assert len(shopping.partitions("shop.sales", "ds < '010'")) == 10
@@ -72,8 +69,9 @@ def test_dropped_topic_is_pulled_and_can_be_joined_again() -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_partitions_are_read_by_name_and_names_alone_at_any_level(level: str) -> None:
-    shopping = Shopping()
+def test_partitions_are_read_by_name_and_names_alone_at_any_level(
+    shopping: Shopping, level: str
+) -> None:
     shopping.join("shop.sales", level=level)
     every = tuple(f"ds={number:03d}" for number in range(100))
     wanted = ["ds=077", "ds=003", "ds=never", "ds=003"]
@@ -195,8 +193,7 @@ def test_table_larger_than_the_budget_is_answered_each_time_and_never_kept() -> 
     assert (shopping.stats().pinned_tables, shopping.table("shop.stock").name) == (0, "stock")
 
 
-def test_pulled_table_without_its_own_entry_is_an_error_to_try_again() -> None:
-    shopping = Shopping()
+def test_pulled_table_without_its_own_entry_is_an_error_to_try_again(shopping: Shopping) -> None:
     shopping.leave("shop.orders")
     shopping.alter(Pulled, lambda part: replace(part, entries=()))
     with pytest.raises(NotReady, match="ask again"):
@@ -218,8 +215,7 @@ def test_hub_that_dies_is_left_for_the_other_without_a_catch_up() -> None:
 
 
 @pytest.mark.parametrize("process", ["hub", "catalogd"])
-def test_process_that_restarts_is_followed_again(process: str) -> None:
-    shopping = Shopping()
+def test_process_that_restarts_is_followed_again(shopping: Shopping, process: str) -> None:
     daemon = shopping.cluster.hubs[0] if process == "hub" else shopping.cluster.catalogd
     daemon.crash()
     shopping.shop.reshape("shop.orders", ("id", "missed"))

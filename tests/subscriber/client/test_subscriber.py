@@ -6,14 +6,14 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from topicast.subscriber import Change, Subscriber
 from topicast.tests.cluster.served import Served, served
 from topicast.tests.cluster.shop import NAMES
-from topicast.tests.waiting import until
+from topicast.tests.waiting import in_thread, until
 from topicast.topics.errors import ConfigError, LinkError, NotReady, OverBudget, UsageError
 
 TIMEOUT_S = 20
@@ -30,21 +30,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def catalog(running: Served) -> Iterator[Subscriber]:
     with Subscriber(running.address, timeout_s=TIMEOUT_S, levels="full") as found:
         yield found
-
-
-def in_thread(call: Callable[[], object]) -> tuple[threading.Thread, list[BaseException]]:
-    """Begin a call in a thread of its own; return that, and what it raises."""
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            call()
-        except Exception as error:  # noqa: BLE001 - the test looks at it
-            errors.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread, errors
 
 
 def test_settings_that_are_not_valid_are_named() -> None:

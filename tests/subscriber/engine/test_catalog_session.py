@@ -1,5 +1,6 @@
 """Pulls, their fence, and syncs: no answer goes back behind an earlier one."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -24,9 +25,9 @@ from topicast.topics.wire.messages import (
 CATALOGD, HUB, READER = "catalogd", "hub-0", "reader-0"
 
 
-def without_orders() -> Shopping:
-    """Return an application that does not follow the topic of shop.orders, so that it pulls."""
-    shopping = Shopping()
+@pytest.fixture
+def pulling(shopping: Shopping) -> Shopping:
+    """An application that does not follow the topic of shop.orders, so that it pulls."""
     shopping.leave("shop.orders")
     return shopping
 
@@ -35,28 +36,28 @@ def refuse(request: int, code: str, retry_ms: int) -> Refused:
     return Refused(request=request, code=code, message="a reason", retry_ms=retry_ms)
 
 
-def test_one_pull_serves_all_callers_and_nothing_of_it_is_kept_without_a_level() -> None:
-    shopping = without_orders()
-    before = shopping.stats()
-    shopping.hold(CATALOGD, READER, Pulled)
+def test_one_pull_serves_all_callers_and_nothing_of_it_is_kept_without_a_level(
+    pulling: Shopping,
+) -> None:
+    before = pulling.stats()
+    pulling.hold(CATALOGD, READER, Pulled)
     found: list[tuple[str, ...]] = []
     for _ in range(5):
-        shopping.begin(
+        pulling.begin(
             lambda catalog: found.append(
                 tuple(c.name for c in catalog.table("shop.orders").columns)
             )
         )
-    shopping.release()
+    pulling.release()
     assert found == [("id",)] * 5
-    assert len(shopping.messages(Pull)) == 1
-    after = shopping.stats()
+    assert len(pulling.messages(Pull)) == 1
+    after = pulling.stats()
     assert (after.misses, after.held_bytes) == (before.misses + 5, before.held_bytes)
-    assert shopping.columns("shop.orders") == ("id",)
-    assert len(shopping.messages(Pull)) == 2, "it was not kept"
+    assert pulling.columns("shop.orders") == ("id",)
+    assert len(pulling.messages(Pull)) == 2, "it was not kept"
 
 
-def test_pull_brings_partitions_only_if_they_are_requested() -> None:
-    shopping = Shopping()
+def test_pull_brings_partitions_only_if_they_are_requested(shopping: Shopping) -> None:
     shopping.leave("shop.sales")
     shopping.table("shop.sales")
     assert len(shopping.messages(Pulled, sender=CATALOGD)[-1].entries) == 1
@@ -64,90 +65,79 @@ def test_pull_brings_partitions_only_if_they_are_requested() -> None:
     assert len(shopping.messages(Pulled, sender=CATALOGD)[-1].entries) > 1
 
 
-def test_table_in_memory_is_not_pulled_and_neither_is_a_name_that_is_not_there() -> None:
-    shopping = Shopping()
+def test_table_in_memory_is_not_pulled_and_neither_is_a_name_that_is_not_there(
+    shopping: Shopping,
+) -> None:
     assert shopping.columns("shop.orders") == ("id",)
     with pytest.raises(NoSuchObject):
         shopping.table("shop.nothing")
     assert shopping.messages(Pull) == []
 
 
-def test_namespace_behind_a_pull_does_not_answer() -> None:
+def test_namespace_behind_a_pull_does_not_answer(pulling: Shopping) -> None:
     """P-PULL-5: rule: a pull's reply carries the namespace version; memory behind it waits."""
-    shopping = without_orders()
-    shopping.hold(HUB, READER, Delta, Chunk)
-    shopping.shop.drop("shop.orders")
-    shopping.settle()
+    pulling.hold(HUB, READER, Delta, Chunk)
+    pulling.shop.drop("shop.orders")
+    pulling.settle()
     with pytest.raises(NoSuchObject):  # as catalogd says
-        shopping.table("shop.orders")
+        pulling.table("shop.orders")
     names: list[tuple[str, ...]] = []
-    listing = shopping.begin(lambda catalog: names.append(catalog.tables("shop")))
-    shopping.pass_time(0.5)
+    listing = pulling.begin(lambda catalog: names.append(catalog.tables("shop")))
+    pulling.pass_time(0.5)
     assert listing.alive, "memory still names the table"
-    shopping.release()
-    shopping.settle()
+    pulling.release()
+    pulling.settle()
     assert not listing.alive
     assert "orders" not in names[0]
 
 
-def test_memory_behind_a_pull_does_not_answer() -> None:
+def test_memory_behind_a_pull_does_not_answer(pulling: Shopping) -> None:
     """P-PULL-6: rule: memory answers only at or above what a pull answered."""
-    shopping = without_orders()
-    shopping.hold(CATALOGD, HUB, Delta, Chunk)  # the hub lags
-    shopping.shop.reshape("shop.orders", ("id", "two"))
-    shopping.settle()
-    assert shopping.columns("shop.orders") == ("id", "two")
-    shopping.begin(lambda catalog: catalog.join(shopping.topic("shop.orders")))
-    shopping.settle()
-    assert shopping.columns("shop.orders") == ("id", "two")
-    shopping.release()
-    shopping.pass_time(3)
-    pulls = len(shopping.messages(Pull))
-    assert shopping.columns("shop.orders") == ("id", "two")
-    assert len(shopping.messages(Pull)) == pulls
+    pulling.hold(CATALOGD, HUB, Delta, Chunk)  # the hub lags
+    pulling.shop.reshape("shop.orders", ("id", "two"))
+    pulling.settle()
+    assert pulling.columns("shop.orders") == ("id", "two")
+    pulling.begin(lambda catalog: catalog.join(pulling.topic("shop.orders")))
+    pulling.settle()
+    assert pulling.columns("shop.orders") == ("id", "two")
+    pulling.release()
+    pulling.pass_time(3)
+    pulls = len(pulling.messages(Pull))
+    assert pulling.columns("shop.orders") == ("id", "two")
+    assert len(pulling.messages(Pull)) == pulls
 
 
+@pytest.mark.parametrize("level", ["full", "none"])
 @pytest.mark.parametrize(
-    ("name", "older"),
+    "older",
     [
-        ("topic_version", lambda part: {"topic_version": part.topic_version - 1}),
-        ("namespace_version", lambda part: {"namespace_version": part.namespace_version - 1}),
-        ("found", lambda _part: {"found": False, "incarnation": 0}),
-        ("incarnation", lambda _part: {"incarnation": 999}),
+        lambda part: {"topic_version": part.topic_version - 1},
+        lambda part: {"namespace_version": part.namespace_version - 1},
+        lambda _part: {"found": False, "incarnation": 0},
+        lambda _part: {"incarnation": 999},
     ],
 )
-def test_reply_that_contradicts_what_was_answered_before_is_pulled_again(
-    name: str, older: object
+def test_reply_that_contradicts_what_was_pushed_or_pulled_before_is_pulled_again(
+    shopping: Shopping, level: str, older: Callable[[Pulled], dict[str, object]]
 ) -> None:
     """Rule: load fence in the reader; the lower bound is kept at a drop."""
-    shopping = Shopping()
+    shopping.join("shop.orders", level=level)
     shopping.shop.reshape("shop.orders", ("id", "two"))
     shopping.settle()
     assert shopping.columns("shop.orders") == ("id", "two")
     shopping.leave("shop.orders")
-    shopping.alter(Pulled, lambda part: replace(part, **older(part)), count=1)  # type: ignore[operator]  # above
-    assert shopping.columns("shop.orders") == ("id", "two"), name
+    pulls = len(shopping.messages(Pull))
+    shopping.alter(Pulled, lambda part: replace(part, **older(part)), count=1)  # type: ignore[arg-type]  # fields
+    assert shopping.columns("shop.orders") == ("id", "two")
     assert shopping.stats().stale_replies == 1
-    assert len(shopping.messages(Pull)) == 2
-
-
-def test_reply_that_is_older_than_another_reply_is_pulled_again() -> None:
-    shopping = Shopping()
-    shopping.leave("shop.sales")
-    shopping.table("shop.sales")
-    shopping.alter(
-        Pulled, lambda part: replace(part, topic_version=part.topic_version - 1), count=1
-    )
-    assert len(shopping.partitions("shop.sales")) == 100
-    assert shopping.stats().stale_replies == 1
+    assert len(shopping.messages(Pull)) == pulls + 2
 
 
 @pytest.mark.parametrize("second", [{"sequence": 1, "topic_version": 999}, {"sequence": 2}])
 def test_parts_of_two_versions_or_with_a_part_missing_are_never_combined(
-    second: dict[str, int],
+    shopping: Shopping, second: dict[str, int]
 ) -> None:
     """P-PULL-6."""
-    shopping = Shopping()
     shopping.leave("shop.sales")
 
     def wrong(whole: Pulled) -> tuple[Message, ...]:
@@ -162,7 +152,6 @@ def test_parts_of_two_versions_or_with_a_part_missing_are_never_combined(
         )
 
     shopping.alter(Pulled, wrong, count=1)
-    shopping.hold(CATALOGD, READER, Pulled, count=0)
     assert len(shopping.partitions("shop.sales")) == 100
     assert shopping.stats().stale_replies == 1
     first, again = shopping.messages(Pull)
@@ -175,43 +164,39 @@ def test_parts_of_two_versions_or_with_a_part_missing_are_never_combined(
     ] * 2
 
 
-def test_reply_of_a_start_that_is_not_accepted_waits() -> None:
-    shopping = without_orders()
-    shopping.hold(CATALOGD, READER, Compared)
-    shopping.cluster.catalogd.crash()
-    shopping.cluster.catalogd.revive()
-    shopping.settle()
-    reading = shopping.begin(lambda catalog: catalog.table("shop.orders"))
-    shopping.settle()
-    assert shopping.messages(Pulled, sender=CATALOGD)
+def test_reply_of_a_start_that_is_not_accepted_waits(pulling: Shopping) -> None:
+    pulling.hold(CATALOGD, READER, Compared)
+    pulling.cluster.catalogd.crash()
+    pulling.cluster.catalogd.revive()
+    pulling.settle()
+    reading = pulling.begin(lambda catalog: catalog.table("shop.orders"))
+    pulling.settle()
+    assert pulling.messages(Pulled, sender=CATALOGD)
     assert reading.alive
-    shopping.release()
-    shopping.settle()
+    pulling.release()
+    pulling.settle()
     assert not reading.alive
 
 
-def test_pull_without_answer_is_repeated_and_times_out() -> None:
-    shopping = without_orders()
-    shopping.lose(CATALOGD, READER, Pulled)
+def test_pull_without_answer_is_repeated_and_times_out(pulling: Shopping) -> None:
+    pulling.lose(CATALOGD, READER, Pulled)
     with pytest.raises(NotReady, match=r"shop\.orders"):
-        shopping.table("shop.orders")
-    assert len(shopping.messages(Pull)) == 2
-    assert isinstance(shopping.messages(Cancel)[-1], Cancel)
+        pulling.table("shop.orders")
+    assert len(pulling.messages(Pull)) == 2
+    assert isinstance(pulling.messages(Cancel)[-1], Cancel)
 
 
-def test_refused_pull_is_sent_again_or_fails_with_what_catalogd_says() -> None:
-    shopping = without_orders()
-    shopping.alter(Pulled, lambda part: refuse(part.request, "BUSY", 200), count=1)
-    assert shopping.columns("shop.orders") == ("id",)
-    assert len(shopping.messages(Pull)) == 2
-    shopping.alter(Pulled, lambda part: refuse(part.request, "BROKEN", 0), count=1)
+def test_refused_pull_is_sent_again_or_fails_with_what_catalogd_says(pulling: Shopping) -> None:
+    pulling.alter(Pulled, lambda part: refuse(part.request, "BUSY", 200), count=1)
+    assert pulling.columns("shop.orders") == ("id",)
+    assert len(pulling.messages(Pull)) == 2
+    pulling.alter(Pulled, lambda part: refuse(part.request, "BROKEN", 0), count=1)
     with pytest.raises(LinkError, match="BROKEN"):
-        shopping.table("shop.orders")
+        pulling.table("shop.orders")
 
 
-def test_sync_returns_when_everything_joined_has_reached_it() -> None:
+def test_sync_returns_when_everything_joined_has_reached_it(shopping: Shopping) -> None:
     """P-SYNC-2: and nothing older is answered from then on."""
-    shopping = Shopping()
     shopping.hold(HUB, READER, Delta, Chunk)
     shopping.shop.reshape("shop.orders", ("id", "new"))
     syncing = shopping.begin(lambda catalog: catalog.sync())
@@ -226,24 +211,20 @@ def test_sync_returns_when_everything_joined_has_reached_it() -> None:
     assert len(shopping.messages(Pull)) == 1
 
 
-def test_pull_that_began_before_a_sync_is_not_answered_after_it() -> None:
-    shopping = without_orders()
-    shopping.hold(CATALOGD, READER, Pulled)
+def test_pull_that_began_before_a_sync_is_not_answered_after_it(pulling: Shopping) -> None:
+    pulling.hold(CATALOGD, READER, Pulled)
     found: list[int] = []
-    reading = shopping.begin(
-        lambda catalog: found.append(len(catalog.table("shop.orders").columns))
-    )
-    shopping.pass_time(0.1)
-    shopping.shop.reshape("shop.orders", ("id", "new"))
-    shopping.call(lambda catalog: catalog.sync())
+    reading = pulling.begin(lambda catalog: found.append(len(catalog.table("shop.orders").columns)))
+    pulling.pass_time(0.1)
+    pulling.shop.reshape("shop.orders", ("id", "new"))
+    pulling.call(lambda catalog: catalog.sync())
     assert reading.alive
-    shopping.release()
-    shopping.settle()
+    pulling.release()
+    pulling.settle()
     assert found == [2]
 
 
-def test_sync_without_answer_is_repeated_until_its_caller_gives_up() -> None:
-    shopping = Shopping()
+def test_sync_without_answer_is_repeated_until_its_caller_gives_up(shopping: Shopping) -> None:
     shopping.lose(CATALOGD, READER, Synced)
     with pytest.raises(NotReady, match="catalogd has not answered the sync"):
         shopping.call(lambda catalog: catalog.sync(timeout_s=5))
@@ -253,8 +234,7 @@ def test_sync_without_answer_is_repeated_until_its_caller_gives_up() -> None:
     assert len(shopping.messages(Sync)) == syncs
 
 
-def test_sync_that_a_topic_does_not_reach_says_so() -> None:
-    shopping = Shopping()
+def test_sync_that_a_topic_does_not_reach_says_so(shopping: Shopping) -> None:
     shopping.lose(HUB, READER, Delta, Chunk)
     shopping.shop.reshape("shop.orders", ("id", "new"))
     with pytest.raises(NotReady, match="1 topics have not reached the sync"):
@@ -263,9 +243,8 @@ def test_sync_that_a_topic_does_not_reach_says_so() -> None:
 
 @pytest.mark.parametrize("started", [False, True])
 def test_sync_is_sent_again_when_catalogd_is_busy_or_its_start_is_not_accepted(
-    started: bool,
+    shopping: Shopping, started: bool
 ) -> None:
-    shopping = Shopping()
     if started:
         shopping.alter(Synced, lambda answer: replace(answer, start=answer.start + 2), count=1)
     else:
@@ -274,8 +253,7 @@ def test_sync_is_sent_again_when_catalogd_is_busy_or_its_start_is_not_accepted(
     assert len(shopping.messages(Sync)) == 2
 
 
-def test_answers_to_nothing_change_nothing() -> None:
-    shopping = without_orders()
+def test_answers_to_nothing_change_nothing(pulling: Shopping) -> None:
 
     def doubled(way: Way, message: Message) -> tuple[Message, ...]:
         if way[0] == CATALOGD and isinstance(message, Pulled | Synced):
@@ -283,7 +261,7 @@ def test_answers_to_nothing_change_nothing() -> None:
             return stranger, replace(message, request=999), message, message
         return (message,)
 
-    shopping.cluster.taps.append(doubled)
-    assert shopping.columns("shop.orders") == ("id",)
-    shopping.call(lambda catalog: catalog.sync())
-    assert shopping.stats().stale_replies == 0
+    pulling.cluster.taps.append(doubled)
+    assert pulling.columns("shop.orders") == ("id",)
+    pulling.call(lambda catalog: catalog.sync())
+    assert pulling.stats().stale_replies == 0

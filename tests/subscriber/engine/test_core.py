@@ -44,8 +44,7 @@ def test_age_grows_while_catalogd_is_silent_and_bounds_what_memory_answers() -> 
     assert view.fresh_until < shopping.cluster.now
 
 
-def test_undecodable_frames_are_counted_and_messages_of_no_use_ignored() -> None:
-    shopping = Shopping()
+def test_undecodable_frames_are_counted_and_messages_of_no_use_ignored(shopping: Shopping) -> None:
     shopping.reader.hear(facts.Undecodable())
     refused = Refused(request=1, code="TOPIC", message="x", retry_ms=0)
     for channel, message in (
@@ -76,8 +75,7 @@ def test_changes_that_came_at_once_are_notified_at_once_and_before_an_answer() -
     assert not any(isinstance(one, effects.Notify) for one in later)
 
 
-def test_subscriber_that_leaves_says_goodbye() -> None:
-    shopping = Shopping()
+def test_subscriber_that_leaves_says_goodbye(shopping: Shopping) -> None:
     shopping.reader.hear(facts.Leave())
     shopping.pass_time(0.1)
     assert shopping.messages(Bye)
@@ -114,8 +112,7 @@ def test_heartbeat_without_its_start_is_of_no_use() -> None:
     assert shopping.messages(Join) == []
 
 
-def test_topics_have_their_version_and_the_bytes_that_are_held() -> None:
-    shopping = Shopping()
+def test_topics_have_their_version_and_the_bytes_that_are_held(shopping: Shopping) -> None:
     topics = shopping.cluster.catalogd.published.topics
     for number, info in shopping.topics().items():
         rows = [row for row in topics[number].since(0) if row.kind in (VALUE, STUB)]
@@ -152,8 +149,7 @@ def test_operators_see_each_topic_with_level_bytes_and_reason() -> None:
     assert {row["lag_s"] for row in rows if row["level"] == "none"} == {None}
 
 
-def test_operators_see_counters_by_name() -> None:
-    shopping = Shopping()
+def test_operators_see_counters_by_name(shopping: Shopping) -> None:
     rows = rows_of(inspected(shopping, "stats"))
     assert rows["budget_bytes"] == shopping.stats().budget_bytes
 

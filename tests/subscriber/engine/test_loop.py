@@ -31,7 +31,7 @@ from topicast.subscriber.protocol.effects import (
 from topicast.subscriber.protocol.pending import DONE, Command, Started
 from topicast.subscriber.protocol.status import Change, Stats
 from topicast.tests.cluster.shopping import Shopping
-from topicast.tests.waiting import until
+from topicast.tests.waiting import in_thread, until
 from topicast.topics.errors import NotReady, SourceError, UsageError
 from topicast.topics.link import Link, Received
 from topicast.topics.wire import encode
@@ -117,21 +117,6 @@ def wire_errors(loop: EngineLoop) -> int:
 
 def refuse(_now: float) -> Started[None]:
     raise SourceError("no such thing")
-
-
-def in_thread(call: Callable[[], object]) -> tuple[threading.Thread, list[BaseException]]:
-    """Begin a call in a thread of its own; return that, and what it raises."""
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            call()
-        except Exception as error:  # noqa: BLE001 - the test looks at it
-            errors.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread, errors
 
 
 def test_calls_are_run_by_the_thread_until_it_is_stopped(loop: EngineLoop) -> None:

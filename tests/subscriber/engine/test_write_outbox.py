@@ -78,12 +78,16 @@ class Reports:
         self.sender.check()
 
 
+@pytest.fixture
+def reports() -> Reports:
+    return Reports()
+
+
 def states(report: Report) -> list[tuple[int, int]]:
     return [(write.number, write.state) for write in report.writes]
 
 
-def test_write_is_removed_once_it_is_acknowledged() -> None:
-    reports = Reports()
+def test_write_is_removed_once_it_is_acknowledged(reports: Reports) -> None:
     assert reports.sender.deadline is None
     number = reports.wrote("d.t", "ds=1")
     assert reports.sender.deadline == 0.0
@@ -100,8 +104,7 @@ def test_write_is_removed_once_it_is_acknowledged() -> None:
     assert reports.outbox.acknowledged == 1
 
 
-def test_unanswered_report_is_repeated_as_it_was() -> None:
-    reports = Reports()
+def test_unanswered_report_is_repeated_as_it_was(reports: Reports) -> None:
     reports.wrote("d.t")
     first = reports.one()
     reports.wrote("d.u")
@@ -113,8 +116,7 @@ def test_unanswered_report_is_repeated_as_it_was() -> None:
     assert states(reports.one()) == [(2, WRITTEN)]
 
 
-def test_answer_to_nothing_is_ignored() -> None:
-    reports = Reports()
+def test_answer_to_nothing_is_ignored(reports: Reports) -> None:
     reports.wrote("d.t")
     report = reports.one()
     stranger = Reported(request=report.request + 1, epoch=1, start=1, verdicts=())
@@ -129,18 +131,16 @@ def test_answer_to_nothing_is_ignored() -> None:
     [(WRITTEN, ("ds=1",)), (OVERWRITTEN, ("ds=1",)), (FAILED, ()), (ABANDONED, ())],
 )
 def test_intent_that_ends_before_it_is_reported_is_reported_as_it_ended(
-    state: int, partitions: tuple[str, ...]
+    reports: Reports, state: int, partitions: tuple[str, ...]
 ) -> None:
     """A write that failed may have changed any partition."""
-    reports = Reports()
     number = reports.begin("d.t")
     reports.end(number, state, "d.t", "ds=1")
     (write,) = reports.one().writes
     assert write == Write(number=number, state=state, object="d.t", partitions=partitions)
 
 
-def test_intent_is_renewed_until_it_ends() -> None:
-    reports = Reports()
+def test_intent_is_renewed_until_it_ends(reports: Reports) -> None:
     number = reports.begin("d.t", "ds=1")
     reports.answer(reports.one())
     assert reports.outbox.has_settled(number)
@@ -157,8 +157,9 @@ def test_intent_is_renewed_until_it_ends() -> None:
     assert reports.sender.deadline is None
 
 
-def test_write_that_ends_while_its_intent_is_in_flight_is_reported_after_it() -> None:
-    reports = Reports()
+def test_write_that_ends_while_its_intent_is_in_flight_is_reported_after_it(
+    reports: Reports,
+) -> None:
     number = reports.begin("d.t")
     intent = reports.one()
     reports.end(number, WRITTEN, "d.t", "ds=2")
@@ -168,15 +169,13 @@ def test_write_that_ends_while_its_intent_is_in_flight_is_reported_after_it() ->
     assert (ended.state, ended.partitions) == (WRITTEN, ("ds=2",))
 
 
-def test_second_end_changes_nothing() -> None:
-    reports = Reports()
+def test_second_end_changes_nothing(reports: Reports) -> None:
     number = reports.wrote("d.t")
     reports.end(number, ABANDONED)
     assert states(reports.one()) == [(number, WRITTEN)]
 
 
-def test_settled_number_is_below_every_write_that_may_be_reported_again() -> None:
-    reports = Reports()
+def test_settled_number_is_below_every_write_that_may_be_reported_again(reports: Reports) -> None:
     first = reports.begin("d.t")
     reports.wrote("d.u")
     reports.answer(reports.one())
@@ -190,16 +189,16 @@ def test_settled_number_is_below_every_write_that_may_be_reported_again() -> Non
     assert reports.one().settled == 4
 
 
-def test_write_of_an_unknown_object_is_not_reported_again() -> None:
-    reports = Reports()
+def test_write_of_an_unknown_object_is_not_reported_again(reports: Reports) -> None:
     reports.wrote("d.none")
     reports.answer(reports.one(), lambda _write: "NO_OBJECT: d.none")
     assert reports.due(100.0) == []
     assert (reports.outbox.acknowledged, reports.outbox.unknown) == (0, 1)
 
 
-def test_refused_report_waits_as_long_as_catalogd_says_and_the_reason_is_shown() -> None:
-    reports = Reports()
+def test_refused_report_waits_as_long_as_catalogd_says_and_the_reason_is_shown(
+    reports: Reports,
+) -> None:
     reports.wrote("d.t")
     report = reports.one()
     reports.refuse(report, "RATE", retry_ms=5000)
@@ -210,9 +209,8 @@ def test_refused_report_waits_as_long_as_catalogd_says_and_the_reason_is_shown()
     assert reports.outbox.delay == ""
 
 
-def test_report_to_another_metastore_ends_all_reports() -> None:
+def test_report_to_another_metastore_ends_all_reports(reports: Reports) -> None:
     """P-REPORT-5."""
-    reports = Reports()
     number = reports.wrote("d.t")
     reports.refuse(reports.one(), "METASTORE")
     reports.wrote("d.u")
@@ -264,8 +262,9 @@ def test_outbox_of_too_many_tables_discards_the_oldest_and_counts_it(
     assert [write.object for write in reports.one().writes] == ["d.t2", "d.t3", "d.t4", "d.t5"]
 
 
-def test_writes_that_one_subscriber_did_not_deliver_are_delivered_by_the_next() -> None:
-    reports = Reports()
+def test_writes_that_one_subscriber_did_not_deliver_are_delivered_by_the_next(
+    reports: Reports,
+) -> None:
     begun = reports.begin("d.t")
     reports.answer(reports.one())
     reports.wrote("d.u")
@@ -284,8 +283,7 @@ def test_writes_that_one_subscriber_did_not_deliver_are_delivered_by_the_next() 
     assert states(reports.one(RENEW_S)) == [(begun, INTENT)]
 
 
-def test_next_subscriber_reports_what_was_refused_to_the_one_before() -> None:
-    reports = Reports()
+def test_next_subscriber_reports_what_was_refused_to_the_one_before(reports: Reports) -> None:
     reports.wrote("d.t")
     reports.refuse(reports.one(), "METASTORE")
     reports.reconnect()
@@ -297,8 +295,7 @@ def test_next_subscriber_reports_what_was_refused_to_the_one_before() -> None:
     assert states(reports.one()) == [(2, WRITTEN)]
 
 
-def test_thread_waits_until_catalogd_has_acknowledged_its_write() -> None:
-    reports = Reports()
+def test_thread_waits_until_catalogd_has_acknowledged_its_write(reports: Reports) -> None:
     number = reports.wrote("d.t")
     assert not reports.outbox.wait(number, timeout_s=0.0)
     waiter = threading.Thread(target=lambda: answers.append(reports.outbox.wait(timeout_s=60)))
@@ -314,8 +311,9 @@ def test_thread_waits_until_catalogd_has_acknowledged_its_write() -> None:
     assert reports.outbox.flush(0.0)
 
 
-def test_wait_returns_at_once_while_nothing_is_sent_or_everything_is_refused() -> None:
-    reports = Reports()
+def test_wait_returns_at_once_while_nothing_is_sent_or_everything_is_refused(
+    reports: Reports,
+) -> None:
     reports.wrote("d.t")
     reports.outbox.detach(reports.wake)
     assert not reports.outbox.wait(timeout_s=60)
@@ -329,9 +327,8 @@ def test_wait_returns_at_once_while_nothing_is_sent_or_everything_is_refused() -
 
 @pytest.mark.parametrize("why", ["closed", "process"])
 def test_outbox_that_is_closed_or_of_another_process_takes_no_write(
-    why: str, monkeypatch: pytest.MonkeyPatch
+    reports: Reports, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reports = Reports()
     number = reports.begin("d.t")
     calls = [lambda: reports.wrote("d.u"), lambda: reports.end(number, WRITTEN)]
     if why == "closed":
