@@ -32,7 +32,6 @@ SIZES = (
     (bulk, "CHUNK_BYTES_MAX", 200),  # a catch-up has several chunks,
     (replica_set, "CREDIT_DEFAULT", 500),  # of which one or two are on their way
     (replicas, "CREDIT_DEFAULT", 500),
-    (replicas, "CREDIT_DEFAULT", 500),
     (replicas, "CREDIT_STEP", 60),
     (PartitionKind, "records_max", 3),  # a table has some blocks, which split
     (answers, "CHUNK_BYTES_MAX", 200),
