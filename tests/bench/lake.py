@@ -1,24 +1,30 @@
-"""Lake: a catalog of many tables and partitions, filled in seconds, and a driver in virtual time.
+"""A lake of many tables and partitions, filled in seconds, and a driver of it in virtual time.
 
-    Lake ──commit──▶ DELAY_S ──delta──▶ Driver: a Core with its planner and cache
-      └────────────── pulls, at once ─────▶┘
+    Lake ──commit──▶ catalogd ──delta──▶ hub ──▶ Driver: a subscriber with its planner and cache
+                         └────────────── pulls ─────▶┘
 
 Tables share the bytes of their blocks, which are those of one hourly table; a change rewrites what
-it changes. Everything that the driver is told passes the codec.
+it changes. All processes are production cores in a cluster.
 """
 
 import random
-from collections import deque
-from dataclasses import replace
-from typing import Final
+import sys
+from functools import partial
+from typing import Final, TypeVar
 
-from topicast.subscriber.protocol import effects, facts
+from topicast.catalog.ingest.event_window import WindowState
+from topicast.subscriber.fetch.fetcher import TableRequest
+from topicast.subscriber.protocol.pending import Done, Operation
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.bench.bench_representation import KEYS
 from topicast.tests.bench.stores import COLUMNS, blocks_of, names_of, table_of
+from topicast.tests.cluster.cluster import Cluster, Way
+from topicast.tests.cluster.reader import Setup
+from topicast.tests.cluster.shop import Shop
+from topicast.tests.cluster.store import SimStore
 from topicast.tests.subscriber.source import Catalog
-from topicast.tests.subscriber.structs import table_struct
-from topicast.tests.subscriber.world import World
+from topicast.tests.subscriber.structs import partition_struct, table_struct
+from topicast.topics.entries import FULL, LEVELS, MINIMAL, NONE, accounted_bytes, group_of
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.selector import ALL
 from topicast.topics.objects.values import (
@@ -28,21 +34,15 @@ from topicast.topics.objects.values import (
     TableValue,
     encode_table_value,
 )
-from topicast.topics.topic import (
-    FULL,
-    MINIMAL,
-    NAMESPACE,
-    NONE,
-    NUM_TOPICS_DEFAULT,
-    accounted_bytes,
-    topic_ids,
-)
-from topicast.topics.wire.messages import Delta, Heartbeat, Status
+from topicast.topics.sharding import NAMESPACE, NUM_TOPICS_DEFAULT
+from topicast.topics.topic import Topic
+from topicast.topics.wire.messages import SOURCE_EVENTS, Delta, Message
 
-DELAY_S: Final = 0.05  # from a commit to the driver
-HEARTBEAT_S: Final = 1.0
-SIZES_HEARTBEATS: Final = 5  # one of so many says how large the topics are
+T = TypeVar("T")
+
 STEP_S: Final = 0.005  # while an answer is waited for
+ARRIVED_S: Final = 0.02  # without dice a broadcast is under way for less
+TIMEOUT_S: Final = 600.0
 PARTITIONED_SHARE: Final = 0.2
 TAIL: Final = 1.1  # of Pareto's law: a few tables have most of the partitions
 LARGEST: Final = 20_000  # partitions, about
@@ -54,9 +54,8 @@ class Lake(Catalog):
 
     def __init__(self, tables: int, *, partitions: int, seed: int) -> None:
         super().__init__(NUM_TOPICS_DEFAULT)
-        self._rng = random.Random(seed)
         self.tables = [table_of(number, tables) for number in range(tables)]
-        self.counts = _partition_counts(tables, partitions, self._rng) if tables else []
+        self.counts = _partition_counts(tables, partitions, random.Random(seed)) if tables else []
         self._fill_names()
         blocks, templates = blocks_of(max(self.counts, default=0))
         few = {count: blocks_of(count) for count in range(1, BLOCK)}
@@ -74,15 +73,6 @@ class Lake(Catalog):
         """Return the version of the last change of a table."""
         topic, group = self.place(number)
         return self.topics[topic].changed_at(group)
-
-    def change(self, number: int) -> Delta:
-        """Change a table: one partition if it has any, else its columns."""
-        db, name = self.tables[number]
-        draw = self._rng.randrange(1 << 30)
-        if self.counts[number]:
-            part = f"ds=2040-01-{1 + draw % 28:02d}/hour=00"
-            return self.put_partitions(db, name, {part: {"numFiles": str(draw)}})
-        return self.put_table(db, name, columns=(*COLUMNS, f"c{draw}"))
 
     def _fill_names(self) -> None:
         by_db: dict[str, list[str]] = {}
@@ -117,91 +107,122 @@ class Lake(Catalog):
         return sum(map(accounted_bytes, self.topics[topic].rows(group)))
 
 
-class Driver(World):
-    """A subscriber of a lake; time passes as it is told."""
+class LakeStore(SimStore):
+    """The store of a catalogd that holds a lake, whose topics are not copied."""
+
+    topics: dict[int, Topic]
+
+    @classmethod
+    def holding(cls, lake: "Lake") -> "LakeStore":
+        store = cls(lake.epoch, place=WindowState(last_id=0, settled=0))
+        store.versions = {number: topic.version for number, topic in lake.topics.items()}
+        store.entries = dict.fromkeys(lake.topics, ())  # those of later commits
+        store.topics = lake.topics
+        return store
+
+    def load(self) -> dict[int, Topic]:
+        return self.topics
+
+
+class Driver:
+    """A subscriber in a cluster whose catalogd holds a lake; time passes as its caller orders.
+
+    Changes are written by catalogd's own tables; its metastore has no events.
+    """
 
     def __init__(self, lake: Lake, *, budget_bytes: int, automatic: bool) -> None:
         self.lake = lake
-        self.applied: dict[int, int] = {}  # by table: the version that its last delta brought
+        self.applied: dict[int, int] = {}  # by table: the version of the last delta that arrived
         self.held_most = 0
-        self._coming: deque[tuple[float, int, Delta]] = deque()
-        self._heartbeats = 0
-        self._heartbeat_at = 0.0
-        super().__init__(lake, budget_bytes=budget_bytes, automatic=automatic)
+        self._revision = 0  # of the last change, of any table
+        self.cluster = Cluster(
+            setups=(Setup(budget_bytes=budget_bytes, automatic=automatic),),
+            hubs=1,
+            metastore=Shop(()),
+            store=LakeStore.holding(lake),
+            check_every=sys.maxsize,
+        )
+        self._reader = self.cluster.readers[0]
+        self._core = self._reader.member
+        self._numbers = {lake.place(number): number for number in range(len(lake.tables))}
+        self.cluster.taps.append(self._note_delta)
+
+    @property
+    def now(self) -> float:
+        return self.cluster.now
 
     @property
     def held_bytes(self) -> int:
-        """What counts in the budget."""
-        return self.member._subscriptions.replicas.budget.held_bytes
+        """The bytes that count in the budget."""
+        return self._result(self._core.stats).held_bytes
 
     def levels(self) -> list[int]:
-        """Return how many topics are at each level."""
-        at = [
-            self.member._subscriptions.replicas.level(topic) for topic in range(NUM_TOPICS_DEFAULT)
-        ]
-        return [at.count(level) for level in (NONE, MINIMAL, FULL)]
+        """Return how many topics of tables are at each level."""
+        topics = self._result(self._core.topics)
+        at = [one.level for one in topics if one.id != NAMESPACE]
+        return [at.count(LEVELS[level]) for level in (NONE, MINIMAL, FULL)]
 
     def start(self) -> None:
-        """Bring the driver to readiness."""
-        self.pass_until(self.now + 2 * HEARTBEAT_S)
-        number = self.ask("ready")
-        while number not in self.answers:
-            self.pass_until(self.now + STEP_S)
+        """Return once the driver is ready."""
+        self._wait_for(self._core.ready)
 
     def change(self, number: int) -> None:
-        """Change a table of the lake; the driver hears of it in a moment."""
-        self._coming.append((self.now + DELAY_S, number, self.lake.change(number)))
+        """Change a table: one partition if it has any, else its columns."""
+        db, name = self.lake.tables[number]
+        self._revision += 1
+        if self.lake.counts[number]:
+            part = f"ds=2040-01-{1 + self._revision % 28:02d}/hour=00"
+            changes = {part: partition_struct(db, name, part, {"numFiles": str(self._revision)})}
+            thrift = None
+        else:
+            changes, thrift = {}, table_struct(db, name, columns=(*COLUMNS, f"c{self._revision}"))
+        catalogd = self.cluster.catalogd
+        assert catalogd.catalog is not None
+        catalogd.catalog.tables.write_partitions(
+            (db, name), changes, thrift=thrift, source=SOURCE_EVENTS, at_us=self.cluster.now_us
+        )
+        catalogd.turn(())
 
     def read(self, number: int) -> tuple[TableSnapshot, bool]:
-        """Read a table with all its partitions; tell whether memory answered."""
+        """Read a table with all its partitions; return whether memory answered, too."""
         db, name = self.lake.tables[number]
-        self.member.placement.reads.append((db, name, True))
-        content = self.view.partitions(db, name)
+        self._core.placement.reads.append((db, name, True))
+        content = self._core.view.partitions(db, name)
         if content is not None:
             return content, True
-        ask = self.ask("read", db=db, table=name, selector=ALL)
-        while ask not in self.answers:
-            assert ask not in self.errors, self.errors[ask]
-            self.pass_until(self.now + STEP_S)
-        content = self.answers.pop(ask)
+        request = TableRequest(db=db, table=name, selector=ALL)
+        content = self._wait_for(partial(self._core.read, request))
         assert isinstance(content, TableSnapshot)
         return content, False
 
     def pass_until(self, at: float) -> None:
         """Let time pass, with all that falls due meanwhile."""
-        while (due := min(self._due(), at)) < at or due > self.now:
-            self.now = max(due, self.now)
-            while self._coming and self._coming[0][0] <= self.now:
-                _, number, delta = self._coming.popleft()
-                self.publish(delta)
-                self.applied[number] = delta.to_version
-            if self._heartbeat_at <= self.now:
-                self._heartbeat_at = self.now + HEARTBEAT_S
-                self.heartbeat()
-            self.run()
-            self.sent.clear()
-            self.settled.clear()
-            self.held_most = max(self.held_most, self.held_bytes)
+        self.cluster.run(at)
+        self.held_most = max(self.held_most, self.held_bytes)
 
-    def handle(self, fact: facts.Fact) -> None:
-        """As a world does, without its checks, which look at everything each time."""
-        for effect in self.member.handle(fact, now=self.now):
-            self._perform(effect)
+    def _wait_for(self, operation: Operation[T]) -> T:
+        """Let time pass until an operation has ended; return its result."""
+        command = self._reader.command(operation, timeout_s=TIMEOUT_S)
+        self._reader.hear(command)
+        while command.outcome is None:
+            self.pass_until(self.now + STEP_S)
+        return command.result(0)
 
-    def _perform(self, effect: effects.Effect) -> None:
-        if not (isinstance(effect, effects.Send) and isinstance(effect.message, Status)):
-            super()._perform(effect)  # of a Status nothing comes
+    def _result(self, operation: Operation[T]) -> T:
+        """Return the result of an operation that ends at once."""
+        started, _ = operation(self.now)
+        assert isinstance(started, Done)
+        return started.result
 
-    def _due(self) -> float:
-        coming = self._coming[0][0] if self._coming else self._heartbeat_at
-        return min(coming, self._heartbeat_at, self.member.deadline)
+    def _note_delta(self, way: Way, message: Message) -> tuple[Message, ...]:
+        """Note a delta to the reader as applied, once it has arrived there."""
+        if isinstance(message, Delta) and way[1] == self._reader.name:
+            self.cluster.at(ARRIVED_S, lambda: self._note_applied(message))
+        return (message,)
 
-    def _heartbeat(self) -> Heartbeat:
-        self._heartbeats += 1
-        sizes = ()
-        if self._heartbeats % SIZES_HEARTBEATS == 0:
-            sizes = tuple(self.lake.size(topic) for topic in topic_ids(self.lake.num_topics))
-        return replace(super()._heartbeat(), interval_ms=int(HEARTBEAT_S * 1000), sizes=sizes)
+    def _note_applied(self, delta: Delta) -> None:
+        for entry in delta.entries:
+            self.applied[self._numbers[delta.topic, group_of(entry.key)]] = delta.to_version
 
 
 def _partition_counts(tables: int, partitions: int, rng: random.Random) -> list[int]:

@@ -56,14 +56,16 @@ class CatalogProcess:
 
     name = "catalogd"
 
-    def __init__(self, world: "Cluster", *, num_topics: int, settings: Settings = SETTINGS) -> None:
+    def __init__(
+        self, world: "Cluster", *, store: SimStore, settings: Settings = SETTINGS
+    ) -> None:
         self.world = world
         self.settings = settings
         self.performing: list[Callable[[Effect], None]] = []
         self.held: list[MetastoreRequest] = []  # ordered, and not sent until ``release``
         self._held_kinds: tuple[type, ...] = ()
         self._is_held: Callable[[MetastoreRequest], bool] = _always
-        self.store = SimStore.of(num_topics, epoch=EPOCH_0)
+        self.store = store
         self.old = self.store.copy()
         self.life = 0
         self.alive = False

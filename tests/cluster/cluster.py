@@ -17,12 +17,12 @@ from topicast.catalog.core import Catalog, Settings
 from topicast.catalog.publish.publisher import Publisher
 from topicast.statestore.hub import Hub
 from topicast.subscriber.engine.core import Core
-from topicast.tests.cluster.catalogd import SETTINGS, CatalogProcess
+from topicast.tests.cluster.catalogd import EPOCH_0, SETTINGS, CatalogProcess
 from topicast.tests.cluster.frames import Frames
 from topicast.tests.cluster.hub import HubProcess
 from topicast.tests.cluster.metastore import SimMetastore
 from topicast.tests.cluster.reader import ReaderProcess, Setup
-from topicast.tests.cluster.store import NUM_TOPICS
+from topicast.tests.cluster.store import NUM_TOPICS, SimStore
 from topicast.topics.wire.header import CONTROL_KIND
 from topicast.topics.wire.messages import (
     Announce,
@@ -119,6 +119,7 @@ class Steady(Random):
 class Cluster:
     """The heap, the dice, the trace, the network and every process on it.
 
+    ``store``: what catalogd holds from the start, else nothing for ``num_topics``.
     ``check_every``: how many steps pass between two assertions of a core's invariants.
     """
 
@@ -132,6 +133,7 @@ class Cluster:
         metastore: Any = None,
         num_topics: int = NUM_TOPICS,
         settings: Settings = SETTINGS,
+        store: SimStore | None = None,
         check_every: int = 1,
     ) -> None:
         self.rng = rng if rng is not None else Steady()
@@ -154,7 +156,8 @@ class Cluster:
         self.clients: dict[bytes, Client] = {}  # of catalogd, by how their connections begin
         self.metastore = SimMetastore(self.rng) if metastore is None else metastore
         self.hubs = [HubProcess(self, number) for number in range(hubs)]
-        self.catalogd = CatalogProcess(self, num_topics=num_topics, settings=settings)
+        store = store or SimStore.of(num_topics, epoch=EPOCH_0)
+        self.catalogd = CatalogProcess(self, store=store, settings=settings)
         self.readers: list[ReaderProcess] = []
         for setup in setups:
             self.add_reader(setup)

@@ -1,38 +1,45 @@
-"""Frames: what is on its way between processes, as bytes, and what these bytes say."""
+"""The messages that are under way between processes, as bytes and decoded."""
 
 from topicast.tests.cluster.violation import Violation
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages import Message
 
 COMPARED_EVERY = 8
+KEPT_MAX = 10_000  # frames that are remembered: what is under way, in a run of any length
 
 
 class Frames:
-    """Every frame that was written, and what it says: read again only now and then, and compared.
+    """The frames that were written, and their messages: only some are decoded again and compared.
 
-    A frame that a core has made itself is read once, however many receive it.
+    A frame that a core has made itself is decoded once, however many receive it.
     """
 
     def __init__(self) -> None:
-        self._said: dict[bytes, Message] = {}
+        self._messages: dict[bytes, Message] = {}
         self._written = 0
 
     def write(self, message: Message) -> bytes:
         """Return ``message`` as bytes.
 
         Raises:
-            Violation: they say something else.
+            Violation: they are decoded as something else.
         """
         frame = encode(message)
         self._written += 1
         if self._written % COMPARED_EVERY == 0 and (read := decode(frame)) != message:
             raise Violation(f"{message} is read as {read}")
-        self._said[frame] = message
+        self._keep(frame, message)
         return frame
 
     def read(self, frame: bytes) -> Message:
-        """Return what ``frame`` says."""
-        found = self._said.get(frame)
+        """Return the message in ``frame``."""
+        found = self._messages.get(frame)
         if found is None:
-            found = self._said[frame] = decode(frame)
+            found = decode(frame)
+            self._keep(frame, found)
         return found
+
+    def _keep(self, frame: bytes, message: Message) -> None:
+        self._messages[frame] = message
+        if len(self._messages) > KEPT_MAX:
+            del self._messages[next(iter(self._messages))]
