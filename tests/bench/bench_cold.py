@@ -59,11 +59,11 @@ def reads(visit: Operator, *, pulls: int) -> int:
     """Return how often catalogd has read from the metastore, once it has answered ``pulls``."""
     facts: dict[object, object] = {}
 
-    def told() -> bool:
+    def reported() -> bool:
         facts.update(visit.catalog("status").rows)
         return facts["pulls"] == pulls
 
-    until(told, timeout_s=TIMEOUT_S, what=f"{pulls} pulls in the status")
+    until(reported, timeout_s=TIMEOUT_S, what=f"{pulls} pulls in the status")
     return int(str(facts["reads"]))
 
 

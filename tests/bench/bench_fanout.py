@@ -7,7 +7,7 @@
 All send the same frames and have the same readers: processes that count and do not decode. In all
 three the sender is at most WINDOW messages ahead of the slowest reader, so nothing is lost, and
 each message counts; the clock stops when every reader has the last one.
-Only the hub's sender files each delta, notes it as unacknowledged (at most 900 are) and hears the
+Only the hub's sender files each delta, notes it as unacknowledged (at most 900 are) and receives
 acknowledgements; only the hub checks the CRC and the rows, files and acknowledges. What encodes
 a delta is not measured: the frames are made before.
 Prints one JSON line a result: messages a second, summed over the readers; the ratio is the median
@@ -196,7 +196,7 @@ class Writer:
             self.turn(0.05)
 
     def turn(self, timeout_s: float) -> None:
-        """Hear the hub, and say what is due."""
+        """Exchange messages with the hub."""
         for one in self.link.poll(timeout_s):
             channel = next(number for number, name in SOCKETS.items() if name == one.name)
             self.tell(publisher.Received(channel, decode(one.frame)))

@@ -38,12 +38,12 @@ Committed = dict[tuple[str, int], float]
 
 
 class Reader:
-    """A process that follows everything, and tells when it reads which revision."""
+    """A process that follows everything, and reports when it reads which revision."""
 
     def __init__(self, hub: str, *, quiet: bool = False) -> None:
         self._orders, theirs = SPAWN.Pipe()
-        self._told, telling = SPAWN.Pipe(duplex=False)
-        arguments = (hub, quiet, theirs, telling)
+        self._told, sending = SPAWN.Pipe(duplex=False)
+        arguments = (hub, quiet, theirs, sending)
         self._process = SPAWN.Process(target=_read, args=arguments, daemon=True)
         self._process.start()
         self.seen: list[tuple[str, int, float]] = []
@@ -76,7 +76,7 @@ class Reader:
         self._process.join()
 
 
-def _read(hub: str, quiet: bool, orders: Connection, told: Connection) -> None:
+def _read(hub: str, quiet: bool, orders: Connection, reported: Connection) -> None:
     with Subscriber(hub, budget=BUDGET, timeout_s=TIMEOUT_S, levels="full") as catalog:
         for number in range(NUM_TOPICS):
             catalog.join(number)
@@ -85,7 +85,7 @@ def _read(hub: str, quiet: bool, orders: Connection, told: Connection) -> None:
         for change in changes:
             name = change.object.removeprefix(f"{DB}.")
             revision = catalog.table(change.object).parameters.get("rev", "-1")
-            told.send((name, int(revision), time.monotonic()))
+            reported.send((name, int(revision), time.monotonic()))
         threading.Event().wait()
 
 

@@ -34,7 +34,7 @@ IN_FLIGHT_S = 0.1  # what the old hub had sent arrives after its death; a new on
 
 
 def read(hub: str, pipe: Connection) -> None:
-    """Hold every topic; when told of a kill, say what came until all is current again."""
+    """Hold every topic; when notified of a kill, report what came until all is current again."""
     frames = count_frames()
     with Subscriber(hub, budget="256MB", timeout_s=TIMEOUT_S) as catalog:
         for topic in range(NUM_TOPICS_DEFAULT):

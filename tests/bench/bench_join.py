@@ -1,7 +1,7 @@
 """Joining a topic of 100,000 partitions, and dropping it, in a driver with little room to spare.
 
 join     the call, ms; beside hmsclient, which reads as many from a real metastore
-others   small changes in another topic while it joins: published -> told by ``watch``
+others   small changes in another topic while it joins: published -> returned by ``watch``
 budget   the most that counted at any moment, while what was pulled gave way to the topic
 drop     the call; ``left``: bytes of the topic that count after it
 
@@ -96,9 +96,9 @@ class Driver:
 
     def __init__(self, hub: str, catalog: Catalog) -> None:
         self._orders, theirs = SPAWN.Pipe()
-        self._told, telling = SPAWN.Pipe(duplex=False)
+        self._told, sending = SPAWN.Pipe(duplex=False)
         topic = catalog.topic(DB, TABLE)
-        arguments = (hub, topic, (changing(catalog), *pulled(catalog)), theirs, telling)
+        arguments = (hub, topic, (changing(catalog), *pulled(catalog)), theirs, sending)
         self._process = SPAWN.Process(target=_drive, args=arguments, daemon=True)
         self._process.start()
         self.seen: list[tuple[int, float]] = []  # version, when
@@ -125,7 +125,7 @@ class Driver:
 
 
 def _drive(
-    hub: str, topic: int, tables: tuple[str, ...], orders: Connection, told: Connection
+    hub: str, topic: int, tables: tuple[str, ...], orders: Connection, reported: Connection
 ) -> None:
     most = _watch_budget()
     with Subscriber(hub, levels="auto", budget="1GB", timeout_s=60) as catalog:
@@ -134,7 +134,7 @@ def _drive(
     with Subscriber(hub, levels="auto", budget=budget_bytes, timeout_s=60) as catalog:
         for name in tables:
             catalog.table(f"{DB}.{name}")
-        threading.Thread(target=_tell, args=(catalog, tables[0], told), daemon=True).start()
+        threading.Thread(target=_tell, args=(catalog, tables[0], reported), daemon=True).start()
         orders.send((0.0, 0, 0, budget_bytes))
         most.clear()
         while True:
@@ -156,9 +156,9 @@ def _obey(catalog: Subscriber, order: str, topic: int, *, tables: tuple[str, ...
     return time.monotonic() - begin
 
 
-def _tell(catalog: Subscriber, table: str, told: Connection) -> None:
+def _tell(catalog: Subscriber, table: str, reported: Connection) -> None:
     for change in catalog.watch(f"{DB}.{table}"):
-        told.send((change.version, time.monotonic()))
+        reported.send((change.version, time.monotonic()))
 
 
 def _watch_budget() -> list[int]:
@@ -196,7 +196,7 @@ class Bench:
         self._driver.order(what)
         while not self._driver.answered:
             self._publish()
-        self._catalogd.turn(0.05)  # what was published is heard
+        self._catalogd.turn(0.05)  # what was published arrives
         return self._driver.answer()
 
     def pull(self) -> None:

@@ -112,16 +112,16 @@ def _poll(ask: Callable[[], str | None], out: Connection) -> None:
     last = None
     out.send(("ready", 0, 0))
     while True:
-        asked = time.monotonic()
+        requested = time.monotonic()
         found = ask()
         if found not in (None, last):
             last = found
             out.send((found, time.time_ns(), 0))
-        threading.Event().wait(max(0.0, asked + POLL_S - time.monotonic()))
+        threading.Event().wait(max(0.0, requested + POLL_S - time.monotonic()))
 
 
 class Watchers:
-    """Processes that report; what they said is gathered by ``collect``."""
+    """Processes that report; ``collect`` gathers their reports."""
 
     def __init__(
         self, target: Callable[[str, Connection], None], argument: str, *, count: int = 1

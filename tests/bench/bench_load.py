@@ -4,7 +4,7 @@ loading_other   the reader that loads, and a table of another topic
 beside_other    a reader that holds everything, and a table of another topic
 beside_same     a reader that holds everything, and a small table of the topic that is loaded
 
-Published -> told by ``watch``, with a real statestored and real subscribers. What is loaded itself
+Published -> returned by ``watch``, with a real statestored and real subscribers. The loaded table
 is shown when it is whole: then the loading reader has every change that came meanwhile.
 Run: make bench ARGS=tests/bench/bench_load.py
 """

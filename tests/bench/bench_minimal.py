@@ -35,7 +35,7 @@ DRIVERS: Final = 20
 BUDGET: Final = "2GB"
 MS_MAX, BYTES_MAX = 50.0, 4096
 SPAWN: Final = multiprocessing.get_context("spawn")
-SETTLE_S: Final = 0.3  # what a start does beside: comparing, heartbeats
+SETTLE_S: Final = 0.3  # what a start does besides: comparing, heartbeats
 COUNTERS: Final = struct.Struct("=QQ")  # bytes acknowledged by the peer, and received
 INFO_BYTES: Final = 256
 COUNTERS_AT: Final = 120  # in Linux's struct tcp_info
@@ -55,30 +55,30 @@ def moved_bytes() -> int:
     return total
 
 
-def follow(hub: str, told: Connection) -> None:
-    """Follow everything at minimal, again and again; tell what each time took."""
+def follow(hub: str, reported: Connection) -> None:
+    """Follow everything at minimal, again and again; send the cost of each time."""
     for _ in range(DRIVERS):
         with Subscriber(hub, levels="auto", budget=BUDGET, timeout_s=120) as catalog:
             threading.Event().wait(SETTLE_S)
             bytes_before, begin = moved_bytes(), time.monotonic()
             catalog.join(range(NUM_TOPICS_DEFAULT), "minimal")
             took_ms = (time.monotonic() - begin) * 1000
-            told.send((took_ms, moved_bytes() - bytes_before))
-    told.send(None)
+            reported.send((took_ms, moved_bytes() - bytes_before))
+    reported.send(None)
 
 
-def hold(hub: str, told: Connection) -> None:
-    """Take in everything at full; tell what it took."""
+def hold(hub: str, reported: Connection) -> None:
+    """Take in everything at full; send its cost."""
     begin = time.monotonic()
     with Subscriber(hub, levels="full", budget=BUDGET, timeout_s=120):
-        told.send(((time.monotonic() - begin) * 1000, moved_bytes()))
-    told.send(None)
+        reported.send(((time.monotonic() - begin) * 1000, moved_bytes()))
+    reported.send(None)
 
 
 def run(
     lake: Lake, drive: Callable[[str, Connection], None], *, mode: str
 ) -> list[tuple[float, int]]:
-    """Return what ``drive`` tells in a process of its own, in front of a hub that has ``lake``."""
+    """Return what ``drive`` sends from its own process, in front of a hub that has ``lake``."""
     flags = ("--state_store_port=0", "--webserver_port=0")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
@@ -86,16 +86,16 @@ def run(
         address = hub.ready["address"]
         catalogd = stack.enter_context(closing(Scripted(lake, address, mode=Mode(mode))))
         catalogd.settle()
-        told, telling = SPAWN.Pipe(duplex=False)
-        process = SPAWN.Process(target=drive, args=(address, telling), daemon=True)
+        reported, sending = SPAWN.Pipe(duplex=False)
+        process = SPAWN.Process(target=drive, args=(address, sending), daemon=True)
         process.start()
         stack.callback(process.join)
         found: list[tuple[float, int]] = []
         while True:
-            while not told.poll():
+            while not reported.poll():
                 assert process.is_alive()
                 catalogd.turn(0.005)
-            one = told.recv()
+            one = reported.recv()
             if one is None:
                 return found
             found.append(one)

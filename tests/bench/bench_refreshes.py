@@ -1,6 +1,6 @@
 """What 1,000 refreshes a second of tables that a driver has not cached cost it.
 
-share    of one core that the driver takes, Python and JVM, beside the same one that hears nothing
+share    of one core that the driver takes, Python and JVM, beside the same one without changes
 
 A real Spark with a relation of another table, attached; a real statestored; a scripted catalogd
 raises data versions of 1,000 tables, one after the other, as reports of other drivers do. By

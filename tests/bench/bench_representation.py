@@ -1,6 +1,6 @@
 """How many bytes a partition takes, and how long blocks take, by representation.
 
-Prints one JSON line for each; ``docs/design/0002-representation.md`` says what was made of it.
+Prints one JSON line for each; ``docs/design/0002-representation.md`` has the conclusions.
 Run: make bench ARGS=tests/bench/bench_representation.py
 """
 

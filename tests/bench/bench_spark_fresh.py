@@ -117,7 +117,7 @@ def bench_fresh(writer: Application, reader: Application, *, name: str) -> None:
         seen_ns = int(reader.do("looking.join() or seen[0]"))
         delays.append(max(0.0, (seen_ns - returned_ns) / 1e6))
         rows += 1
-        assert reader.do("count()") == rows, "what is said to be fresh is right"
+        assert reader.do("count()") == rows, "what counts as fresh is right"
     its = quantile([float(reader.do(REFRESH)) for _ in range(20)], 0.5)
     facts = percentiles(delays)
     p50, p99 = quantile(delays, 0.5), quantile(delays, 0.99)

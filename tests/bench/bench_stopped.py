@@ -1,6 +1,6 @@
 """What a reader that stopped (SIGSTOP) costs the others and the hub, while 300 MB are broadcast.
 
-idle        small deltas, nothing else                      p99 of the others, published -> told
+idle        small deltas, nothing else                      p99 of the others, published -> seen
 busy        the same, while large deltas go to four readers
 stopped     the same, while one of the four stands still
 hub_memory  the most that the hub held in each phase; goes_on  the reader holds what the others do
@@ -89,7 +89,7 @@ def measure(broadcast: Broadcast, stopped: Reader) -> None:
     os.kill(stopped.pid, signal.SIGSTOP)
     phases["stopped"] = broadcast.run(int(MEGABYTES * per_megabyte), large=True)
     caught_up_s = _caught_up_s(broadcast.catalogd, stopped)
-    told = {
+    reported = {
         name: percentiles(
             delay
             for reader in broadcast.others
@@ -97,12 +97,12 @@ def measure(broadcast: Broadcast, stopped: Reader) -> None:
         )
         for name, (at, _) in phases.items()
     }
-    p99 = {name: float(str(facts["p99_ms"])) for name, facts in told.items()}
-    say("stopped", "idle", **told["idle"])
+    p99 = {name: float(str(facts["p99_ms"])) for name, facts in reported.items()}
+    say("stopped", "idle", **reported["idle"])
     busy = beside("idle p99_ms", ours=p99["busy"], its=p99["idle"])
-    say("stopped", "busy", megabytes=BUSY_MEGABYTES, **told["busy"], **busy)
+    say("stopped", "busy", megabytes=BUSY_MEGABYTES, **reported["busy"], **busy)
     facts = beside("busy p99_ms", ours=p99["stopped"], its=p99["busy"])
-    say("stopped", "stopped", megabytes=MEGABYTES, **told["stopped"], **facts)
+    say("stopped", "stopped", megabytes=MEGABYTES, **reported["stopped"], **facts)
     to_idle = beside("idle p99_ms", ours=p99["stopped"], its=p99["idle"])
     reached = target(p99["stopped"] / p99["idle"], at_most=IDLE_RATIO_MAX)
     say("stopped", "stopped_to_idle", **to_idle, **reached)

@@ -1,7 +1,7 @@
 """Reads by Zipf's law over 20,000 tables with a million partitions, on a tenth of their bytes.
 
 share     reads that a driver answers without a round trip, beside those of the best choice of
-          tables of as many bytes, made by who knows all that will be read, and held fresh for
+          tables of as many bytes, made with all reads known in advance, and held fresh for
           nothing; cold: the same ratio for the first ten minutes, warm: for the second half
 pulls     round trips for a read, beside HMS asked straight: of tables never read before, changed
           since the last read, and given up for others
@@ -59,7 +59,7 @@ class Tally:
 
 
 def trace(skew: float, hours: int) -> list[Fact]:
-    """Return who reads and who writes, in an order of tables that has nothing to do with size."""
+    """Return reads and writes, in an order of tables that has nothing to do with size."""
     rng = random.Random(SEED)
     tables = list(range(TABLES))
     rng.shuffle(tables)

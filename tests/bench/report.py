@@ -1,7 +1,7 @@
 """Report: the JSON line of a result, and how times are taken.
 
 A line has ``bench`` and ``name``, which stand for the result over the years, and numbers. ``ratio``
-is ours divided by that of ``beside``, both measured in the same run; ``met`` tells whether a
+is ours divided by that of ``beside``, both measured in the same run; ``met`` is whether a
 number to reach was reached. ``tests/bench/run.py`` compares lines with those of ``results.jsonl``.
 """
 
@@ -32,12 +32,12 @@ def beside(what: str, *, ours: float, its: float) -> dict[str, object]:
 
 
 def target(value: float, *, at_most: float) -> dict[str, object]:
-    """Return the facts that say whether a number to reach was reached."""
+    """Return the facts that show whether a number to reach was reached."""
     return {"target": at_most, "met": value <= at_most}
 
 
 def least(value: float, *, at_least: float) -> dict[str, object]:
-    """Return the facts that say whether a number was reached that is to be exceeded."""
+    """Return the facts that show whether a number was reached that is to be exceeded."""
     return {"target": at_least, "least": True, "met": value >= at_least}
 
 

@@ -64,7 +64,7 @@ class Scripted:
         )
 
     def turn(self, timeout_s: float) -> None:
-        """Hear hub and readers for so long, and say what is due."""
+        """Exchange messages with hub and readers for so long."""
         until = time.monotonic() + timeout_s
         while True:
             left_s = until - time.monotonic()
@@ -161,7 +161,7 @@ def _topic(table: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """That a reader was told of a change: which, and when."""
+    """A change that a reader received: which, and when."""
 
     table: str
     version: int
@@ -169,12 +169,12 @@ class Seen:
 
 
 class Reader:
-    """A process with a subscriber that holds ``topics`` and says what it sees, and when."""
+    """A process with a subscriber that holds ``topics``, and reports when it sees which change."""
 
     def __init__(self, hub: str, topics: Iterable[int]) -> None:
         self._orders, theirs = SPAWN.Pipe()
-        self._told, telling = SPAWN.Pipe(duplex=False)
-        arguments = (hub, tuple(topics), theirs, telling)
+        self._told, sending = SPAWN.Pipe(duplex=False)
+        arguments = (hub, tuple(topics), theirs, sending)
         self._process = SPAWN.Process(target=_read, args=arguments, daemon=True)
         self._process.start()
         self.seen: list[Seen] = []
@@ -185,7 +185,7 @@ class Reader:
         return self._process.pid
 
     def order(self, what: str, *arguments: object) -> None:
-        """Let the reader do something; ``answered`` says when, ``answer`` what came of it."""
+        """Let the reader do something; ``answered`` becomes true, ``answer`` returns the result."""
         self._orders.send((what, *arguments))
 
     @property
@@ -197,7 +197,7 @@ class Reader:
         return self._orders.recv()
 
     def collect(self) -> None:
-        """Take in what was told by now."""
+        """Take in the changes that were reported by now."""
         while self._told.poll():
             self.seen.append(Seen(*self._told.recv()))
 
@@ -244,18 +244,18 @@ def delays_ms(
     ]
 
 
-def _read(hub: str, topics: tuple[int, ...], orders: Connection, told: Connection) -> None:
+def _read(hub: str, topics: tuple[int, ...], orders: Connection, reported: Connection) -> None:
     with Subscriber(hub, budget=READER_BUDGET, timeout_s=120) as catalog:
         for topic in topics:
             catalog.join(topic)
         changes = catalog.watch(f"{DB}.[no]*")  # near and other: the small ones
         threading.Thread(target=_obey, args=(catalog, orders), daemon=True).start()
         for change in changes:
-            told.send((change.object, change.version, time.monotonic()))
+            reported.send((change.object, change.version, time.monotonic()))
 
 
 def _obey(catalog: Subscriber, orders: Connection) -> None:
-    """Drop or join a topic, or tell how new a table is, whenever ordered."""
+    """Drop or join a topic, or send the version of a table, whenever ordered."""
     orders.send("ready")
     while True:
         what, argument = orders.recv()

@@ -19,9 +19,9 @@ def test_line_without_a_record_says_no_change() -> None:
     assert shown({"bench": "wire", "name": "encode", "us": 3.0}, {}) == "encode  us 3.0"
 
 
-@pytest.mark.parametrize(("met", "said"), [(True, "[at most 10]"), (False, "[MISSED 10]")])
-def test_line_says_whether_a_number_to_reach_was_reached(met: bool, said: str) -> None:
-    assert shown({"bench": "b", "name": "n", "target": 10, "met": met}, {}) == f"n  {said}"
+@pytest.mark.parametrize(("met", "text"), [(True, "[at most 10]"), (False, "[MISSED 10]")])
+def test_line_shows_whether_a_number_to_reach_was_reached(met: bool, text: str) -> None:
+    assert shown({"bench": "b", "name": "n", "target": 10, "met": met}, {}) == f"n  {text}"
 
 
 def test_line_says_that_a_number_to_reach_is_a_lower_bound() -> None:

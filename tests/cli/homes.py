@@ -54,4 +54,4 @@ class Home:
         done = self.python(*flags, "-c", code, **environment)
         assert done.returncode == 0, done.stderr
         found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        return found | {"said": done.stderr}
+        return found | {"printed": done.stderr}

@@ -21,7 +21,7 @@ END_TIMEOUT_S: Final = 15.0
 
 @dataclass(slots=True)
 class Running:
-    """A daemon that has said its line."""
+    """A daemon that has printed its ready line."""
 
     process: "subprocess.Popen[str]"
     ready: dict[str, str]

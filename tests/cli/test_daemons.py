@@ -44,7 +44,7 @@ def test_every_setting_has_a_meaning() -> None:
 
 
 @pytest.mark.parametrize("name", ["statestored", "catalogd"])
-def test_version_is_told(name: str) -> None:
+def test_version_is_printed(name: str) -> None:
     assert ended(name, "--version").stdout == f"{name} {__version__}\n"
 
 
@@ -66,10 +66,10 @@ cycles = WeakSet(Cycle() for _ in range(10))
 held = [(number, []) for number in range(100_000)]
 print(passes[0] > 0, passes[1] > 0, passes[2], len(cycles))
 """
-    told = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=30
     )
-    assert told.stdout == "True True 0 0\n", told.stderr
+    assert reported.stdout == "True True 0 0\n", reported.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -99,11 +99,11 @@ def test_both_are_healthy_once_the_metastore_was_read(served: Served) -> None:
 
 @pytest.fixture(params=["statestored", "catalogd"])
 def daemon_in_this_thread(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    """A daemon whose loop turns when the test says so, and the name of its status."""
+    """A daemon whose loop turns when the test calls it, and the name of its status."""
     if request.param == "statestored":
         config = StatestoredConfig(state_store_port=0)
         daemon, _ = build_statestored(config)
-        told = statestore_status.table
+        reported = statestore_status.table
     else:
         daemon, _ = build_catalogd(
             CatalogdConfig(
@@ -114,20 +114,20 @@ def daemon_in_this_thread(request: pytest.FixtureRequest, tmp_path: Path) -> Ite
             ),
             name="here",
         )
-        told = catalog_status.table
-    yield daemon, lambda: told(daemon.status, "status")
+        reported = catalog_status.table
+    yield daemon, lambda: reported(daemon.status, "status")
     daemon.close()
 
 
 def test_loop_that_hangs_is_no_health(daemon_in_this_thread: Any) -> None:
-    """Given a last turn that began long ago, then that is told, until the loop turns again."""
-    daemon, told = daemon_in_this_thread
-    sources = sources_of("daemon", daemon, told, numbers=CATALOGD)
+    """Given a last turn that began long ago, then that is reported, until the loop turns again."""
+    daemon, reported = daemon_in_this_thread
+    sources = sources_of("daemon", daemon, reported, numbers=CATALOGD)
     daemon.run_once()
     assert b"hangs" not in answer(sources, "/healthz")[2]
     daemon.turned_at -= STUCK_S + 1
-    status, _, said = answer(sources, "/healthz")
-    assert (status, b"hangs: its last turn began 11 s ago" in said) == (503, True)
+    status, _, printed = answer(sources, "/healthz")
+    assert (status, b"hangs: its last turn began 11 s ago" in printed) == (503, True)
     scraped = answer(sources, "/metrics")[2].decode()
     assert "topicast_daemon_serving 0.0" in scraped
     assert "topicast_daemon_loop_silent_s 11" in scraped
@@ -149,7 +149,7 @@ def test_metrics_of_both_are_what_their_tables_name(
     until(lambda: not unscraped(daemon, name, table), timeout_s=20, what=f"all of {name}'s")
 
 
-def test_numbers_that_a_daemon_tells_are_metrics(served: Served) -> None:
+def test_numbers_in_the_status_of_a_daemon_are_metrics(served: Served) -> None:
     names_not_numbers = {"hub", "start"}
     for daemon, table in ((served.statestored, STATESTORED), (served.catalogd, CATALOGD)):
         facts = json.loads(daemon.page("/?json"))
@@ -158,7 +158,7 @@ def test_numbers_that_a_daemon_tells_are_metrics(served: Served) -> None:
         assert unnamed <= names_not_numbers
 
 
-def test_port_in_use_is_said_and_ends_with_one(served: Served, tmp_path: Path) -> None:
+def test_port_in_use_is_printed_and_ends_with_one(served: Served, tmp_path: Path) -> None:
     port = served.statestores.rpartition(":")[2]
     done = ended("statestored", f"--state_store_port={port}", "--webserver_port=0")
     assert done.returncode == 1
@@ -180,7 +180,7 @@ def test_port_of_the_pages_in_use_ends_with_one(served: Served, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "printed"),
     [
         (["catalogd", "--statestores=http://x"], "statestores"),
         (["catalogd", "--hive_metastore_uris=nonsense"], "thrift://HOST:PORT"),
@@ -191,12 +191,12 @@ def test_port_of_the_pages_in_use_ends_with_one(served: Served, tmp_path: Path) 
     ],
 )
 def test_setting_that_is_not_allowed_ends_with_two(
-    arguments: list[str], said: str, tmp_path: Path
+    arguments: list[str], printed: str, tmp_path: Path
 ) -> None:
     more = [f"--state_dir={tmp_path}"] if arguments[0] == "catalogd" else []
     done = ended(*arguments, *more)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert printed in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -217,7 +217,7 @@ def test_state_folder_that_cannot_be_made_ends_with_one(tmp_path: Path) -> None:
 
 
 def test_folder_that_lets_nobody_in_ends_with_one() -> None:
-    """Not by its rights: whoever runs the tests may be root."""
+    """Not by its rights: the tests may run as root."""
     done = ended("catalogd", "--catalog_service_port=0", "--state_dir=/dev/null")
     assert done.returncode == 1
     assert done.stderr.startswith("error: /dev/null: cannot be used as state folder")
@@ -225,7 +225,7 @@ def test_folder_that_lets_nobody_in_ends_with_one() -> None:
 
 
 def test_store_that_does_not_fit_or_is_damaged_is_left_as_it_is(tmp_path: Path) -> None:
-    """Given a store of 16 topics, when 32 are asked for, or it is cut, then that is said."""
+    """Given a store of 16 topics, when 32 are asked for, or it is cut, then that is printed."""
     flags = ["--catalog_service_port=0", "--webserver_port=0", f"--state_dir={tmp_path / 's'}"]
     with running(tmp_path / "log", "daemons", "catalogd", "--num_topics=16", *flags) as first:
         assert first.end() == 0
@@ -239,9 +239,9 @@ def test_store_that_does_not_fit_or_is_damaged_is_left_as_it_is(tmp_path: Path) 
     damaged = ended("catalogd", "--num_topics=16", *flags)
     assert damaged.returncode == 1
     assert damaged.stderr.startswith(f"error: {store}: is damaged")
-    for said in (other.stderr, damaged.stderr):
-        assert "Traceback" not in said
-        assert len(said.splitlines()) == 1
+    for printed in (other.stderr, damaged.stderr):
+        assert "Traceback" not in printed
+        assert len(printed.splitlines()) == 1
 
 
 def test_killed_catalogd_is_back_with_its_epoch(hive: EmbeddedMetastore, tmp_path: Path) -> None:

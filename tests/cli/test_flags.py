@@ -89,10 +89,10 @@ def test_unknown_flag_is_refused_and_not_ignored() -> None:
 
 def test_help_names_environment_and_default(capsys: pytest.CaptureFixture[str]) -> None:
     command.main(["--help"], standalone_mode=False, terminal_width=96)
-    said = " ".join(capsys.readouterr().out.split())
+    printed = " ".join(capsys.readouterr().out.split())
     described = "[env var: TOPICAST_STATE_STORE_PORT; default: 24000]"
-    assert f"What state_store_port means. {described}" in said
-    assert "default: (the usual)" in said
+    assert f"What state_store_port means. {described}" in printed
+    assert "default: (the usual)" in printed
 
 
 def test_statestores_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,9 +21,9 @@ def test_logs_go_to_standard_error_with_the_time_in_utc(
     log_to_stderr()
     logging.getLogger("hub").info("member: state=%s", "LOST")
     logging.getLogger("hub").debug("not shown")
-    said = capsys.readouterr()
-    assert said.out == ""
-    time, level, rest = said.err.rstrip("\n").split(" ", 2)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    time, level, rest = printed.err.rstrip("\n").split(" ", 2)
     assert (level, rest) == ("INFO", "hub: member: state=LOST")
     assert len(time) == len("2026-11-21T01:23:45.123Z")
     assert time.endswith("Z")

@@ -11,7 +11,7 @@ from topicast.topics.settings import parse_addresses
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """A server that accepts connections and never says anything."""
+    """A server that accepts connections and never sends anything."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"tcp://127.0.0.1:{server.getsockname()[1]}"
 
@@ -20,7 +20,7 @@ def visit(statestores: str, timeout_s: float = 5.0) -> Operator:
     return Operator(parse_addresses(statestores), timeout_s=timeout_s)
 
 
-def test_hub_tells_its_tables(served: Served) -> None:
+def test_hub_answers_with_its_tables(served: Served) -> None:
     with visit(served.statestores) as operator:
         facts = dict(operator.hub("status").rows)
         assert facts["catalog_address"] == served.catalogd.ready["address"]

@@ -110,16 +110,16 @@ def test_run_ends_with_what_the_command_returns(monkeypatch: pytest.MonkeyPatch)
     assert ended(lambda: 3, monkeypatch) == 3
 
 
-def test_errors_are_said_on_standard_error(
+def test_errors_are_printed_on_standard_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails() -> None:
         raise LinkError("no statestored answers at tcp://a:1: start one")
 
     assert ended(fails, monkeypatch) == 3
-    said = capsys.readouterr()
-    assert said.err == "error: no statestored answers at tcp://a:1: start one\n"
-    assert said.out == ""
+    printed = capsys.readouterr()
+    assert printed.err == "error: no statestored answers at tcp://a:1: start one\n"
+    assert printed.out == ""
 
 
 def test_wrong_use_ends_with_two(

@@ -56,9 +56,7 @@ class CatalogProcess:
 
     name = "catalogd"
 
-    def __init__(
-        self, world: "Cluster", *, store: SimStore, settings: Settings = SETTINGS
-    ) -> None:
+    def __init__(self, world: "Cluster", *, store: SimStore, settings: Settings = SETTINGS) -> None:
         self.world = world
         self.settings = settings
         self.performing: list[Callable[[Effect], None]] = []

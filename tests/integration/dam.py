@@ -1,6 +1,6 @@
 """Dam: a port before a hub that holds back what is large, until it is opened.
 
-A connection passes what its peers say until the hub has said ``bytes_max`` on it; the rest waits.
+A connection passes bytes until the hub has sent ``bytes_max`` on it; the rest waits.
 So a catch-up stops in its middle, however fast the machine is; the end of either side ends both.
 """
 
@@ -57,33 +57,33 @@ class Dam:
             self._threads[-1].start()
 
     def _pass(self, near: socket.socket) -> None:
-        said = 0
+        printed = 0
         with near, suppress(OSError), socket.create_connection(self._to) as far:
             while not self._closing:
-                holds = said >= self._bytes_max and not self.opened.is_set()
+                holds = printed >= self._bytes_max and not self.opened.is_set()
                 if holds:
                     self.held.set()
-                heard = _pass_on(near, far, listened=[near] if holds else [near, far])
-                if heard is None or (holds and _has_ended(far)):
+                received = _pass_on(near, far, listened=[near] if holds else [near, far])
+                if received is None or (holds and _has_ended(far)):
                     return
-                said += heard
+                printed += received
 
 
 def _pass_on(
     near: socket.socket, far: socket.socket, *, listened: list[socket.socket]
 ) -> int | None:
-    """Pass one piece on from each that has said something; return how much ``far`` said.
+    """Pass one piece on from each readable side; return how much ``far`` sent.
 
     None: one of them has ended.
     """
-    said = 0
+    printed = 0
     for source in select.select(listened, [], [], TURN_S)[0]:
         piece = source.recv(PIECE_BYTES)
         if not piece:
             return None
-        said += len(piece) if source is far else 0
+        printed += len(piece) if source is far else 0
         (far if source is near else near).sendall(piece)
-    return said
+    return printed
 
 
 def _has_ended(far: socket.socket) -> bool:

@@ -1,6 +1,6 @@
-"""Hasty: the daemons, but what a driver means to write lapses LEASE_S after its last word.
+"""Hasty: the daemons, but what a driver intends to write lapses LEASE_S after its last message.
 
-That is 3 s, if the environment says nothing else, instead of 30.
+That is 3 s instead of 30, unless the environment has another value.
 """
 
 import os

@@ -51,7 +51,7 @@ class Looker:
             for name in self._names:
                 try:
                     found, stats = self._look_at(self._catalog, name), self._catalog.stats()
-                except Exception as error:  # noqa: BLE001 - a thread of a test tells it
+                except Exception as error:  # noqa: BLE001 - a thread of a test reports it
                     self.wrong.append(error)
                     return
                 self.reads += 1

@@ -17,27 +17,27 @@ MARK: Final = "TOPICAST_TEST_MARK"
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A running command, what it has said so far, and the mark of all its descendants."""
+    """A running command, its output so far, and the mark of all its descendants."""
 
     process: "subprocess.Popen[bytes]"
     output: Path
     mark: str
 
-    def said(self) -> str:
-        """Return everything that it said, on both outputs."""
+    def printed(self) -> str:
+        """Return everything that it printed, on both outputs."""
         return self.output.read_text(encoding="utf-8")
 
     def says(self, text: str, *, timeout_s: float) -> None:
-        """Wait until it has said ``text``; fail at once if it ends before."""
+        """Wait until it has printed ``text``; fail at once if it ends before."""
 
         def look() -> bool:
             ended = self.process.poll()
-            if text in self.said():
+            if text in self.printed():
                 return True
-            assert ended is None, f"ended with {ended}:\n{self.said()}"
+            assert ended is None, f"ended with {ended}:\n{self.printed()}"
             return False
 
-        until(look, timeout_s=timeout_s, what=f"{text!r} in:\n{self.said()}")
+        until(look, timeout_s=timeout_s, what=f"{text!r} in:\n{self.printed()}")
 
     def living(self) -> list[str]:
         """Return the command lines of those that are still there."""

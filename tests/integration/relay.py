@@ -11,7 +11,7 @@ CHUNK_BYTES = 1 << 16
 
 
 class Relay:
-    """Passes bytes on between whoever connects to ``uri`` and the server it leads to."""
+    """Passes bytes on between the clients of ``uri`` and the server it leads to."""
 
     def __init__(self, to: str) -> None:
         self._to = to
@@ -25,7 +25,7 @@ class Relay:
         return f"thrift://127.0.0.1:{self._listening.getsockname()[1]}"
 
     def lead_to(self, uri: str) -> None:
-        """From now on be the server at ``uri``; who was connected is cut off, as by a restart."""
+        """Lead to the server at ``uri`` from now on; connections are cut, as by a restart."""
         with self._lock:
             self._to = uri
             cut, self._open = self._open, []

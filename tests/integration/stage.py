@@ -42,7 +42,7 @@ class Stage:
         until(lambda: self.seen() == rev, timeout_s=40, what=f"revision {rev}")
 
     def facts(self, name: str = "catalogd") -> dict[str, Any]:
-        """Return what a daemon tells of itself, by its own page."""
+        """Return the status of a daemon, from its own page."""
         return dict(json.loads(self.daemons.of(name).page("/?json")))
 
     def health(self) -> tuple[int, str]:
@@ -61,8 +61,8 @@ class Stage:
         versions = [dict(zip(topics.columns, row, strict=True))["version"] for row in topics.rows]
         return {"hub": versions, "seen": self.seen(), "databases": self.catalog.databases()}
 
-    def told(self) -> dict[str, Any]:
-        """Return what ``topicast status`` tells of catalogd."""
+    def reported(self) -> dict[str, Any]:
+        """Return what ``topicast status`` shows of catalogd."""
         with self.operator() as operator:
             return dict(operator.catalog("status").rows)
 

@@ -1,4 +1,4 @@
-"""Whatever writers do and whoever is killed: after a sync the subscriber holds what HMS holds."""
+"""Whatever writers do and whichever daemon is killed: a synced subscriber holds what HMS holds."""
 
 import random
 import threading
@@ -54,7 +54,7 @@ def test_random_operations_with_kills_end_in_what_the_metastore_holds(
 
 
 def _write_and_kill(writers: list[Writer], daemons: Daemons) -> Counter[str]:
-    """Let all write at once, while daemons are killed in turn; return who was killed how often."""
+    """Let all write at once, while daemons are killed in turn; return how often each was killed."""
     done = threading.Event()
     threads = [
         threading.Thread(target=writer.run, args=(OPERATIONS // WRITERS, done), daemon=True)

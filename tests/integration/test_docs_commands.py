@@ -1,4 +1,4 @@
-"""Every command of README and docs/quickstart.md does what they say, beside a real ``make run``.
+"""Every command of README and docs/quickstart.md works, while there is a real ``make run``.
 
 ``make test`` itself is left out, and ``make run ARGS=--once``: that is test_quickstart.py.
 """
@@ -60,11 +60,11 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Marked]:
     with marked(["make", "run"], output, cwd=ROOT, environment=SHELL) as running:
         running.says(UP, timeout_s=100)
         yield running
-        ports = re.findall(r"://127\.0\.0\.1:(\d+)", running.said())
+        ports = re.findall(r"://127\.0\.0\.1:(\d+)", running.printed())
         running.interrupt()
         running.process.wait(30)
         assert running.living() == []
-        assert "every process has ended" in running.said()
+        assert "every process has ended" in running.printed()
         # Another quickstart may take a usual port as soon as it is free, and ends as well.
         until(lambda: not any(is_open(int(port)) for port in ports), timeout_s=60, what="the ports")
 
@@ -80,7 +80,7 @@ def environment(stack: Marked) -> dict[str, str]:
 
 
 def ready(stack: Marked, name: str) -> dict[str, str]:
-    lines = stack.said().splitlines()
+    lines = stack.printed().splitlines()
     return read_ready(next(line for line in lines if re.search(rf"\b{name} +ready ", line)))
 
 
@@ -144,7 +144,7 @@ def test_every_command_works(
 @pytest.mark.timeout(240)
 def test_what_to_try_next_works_when_pasted(stack: Marked, environment: dict[str, str]) -> None:
     """As printed, without any variable set."""
-    printed = stack.said().partition("Try, in another terminal:\n")[2].partition("\n\n")[0]
+    printed = stack.printed().partition("Try, in another terminal:\n")[2].partition("\n\n")[0]
     lines = [line.strip() for line in printed.splitlines()]
     assert len(lines) >= 6
     for command in lines:

@@ -82,7 +82,7 @@ def drivers(daemons: Daemons, *arguments: str) -> None:
 
 
 def looking(catalog: Subscriber, *, one_epoch: bool = True) -> Looker:
-    """Return who looks at the table, once it is held: at content, and in one epoch versions too."""
+    """Return a looker at the table, once it is held: at content, and in one epoch versions too."""
 
     def look(catalog: Subscriber, name: str) -> Revision:
         table = catalog.table(name)
@@ -122,9 +122,7 @@ def test_only_hub_that_is_frozen_is_caught_up_with_afterwards(
     ):
         daemons.freeze("statestored")
         revise(client, 1)
-        frozen = until(
-            lambda: catalog.stats().staleness_s > 5, timeout_s=20, what="the age that is told"
-        )
+        frozen = until(lambda: catalog.stats().staleness_s > 5, timeout_s=20, what="the age")
         assert frozen
         assert seen(catalog) == 0
         daemons.thaw("statestored")
@@ -166,7 +164,7 @@ def test_all_may_be_killed_at_once_and_come_back_in_every_order(
             assert seen(catalog) == rev, "from now on held, whatever ends"
             assert catalog.driver.wanted("etl-1") == "off"
         with Subscriber(daemons.hub_address, budget="16MB", timeout_s=30) as later:
-            assert later.driver.wanted("etl-1") == "off", "who comes later hears of it, too"
+            assert later.driver.wanted("etl-1") == "off", "a later driver obeys it, too"
         relay.lead_to(NOWHERE)
         daemons.kill("catalogd")
         daemons.start("catalogd")

@@ -51,12 +51,12 @@ def visit(daemons: Daemons) -> Operator:
     return Operator(parse_addresses(daemons.hub_address), timeout_s=60)
 
 
-def facts_of(told: Facts) -> dict[str, object]:
-    return {str(name): value for name, value in told.rows}
+def facts_of(reported: Facts) -> dict[str, object]:
+    return {str(name): value for name, value in reported.rows}
 
 
 def turn(daemons: Daemons, *words: str) -> None:
-    """Let another mode hold; return when the hub has heard of it."""
+    """Let another mode hold; return when the hub has received it."""
     with visit(daemons) as operator:
         offers = facts_of(operator.order("mode", words, who="test"))["offers"]
         until(
@@ -141,7 +141,7 @@ class Doing:
     def _run(self) -> None:
         try:
             self._value = self._work()
-        except Exception as error:  # noqa: BLE001 - a thread of a test tells it
+        except Exception as error:  # noqa: BLE001 - a thread of a test reports it
             self._failure = error
 
 

@@ -1,4 +1,4 @@
-"""A metastore that dies, hangs or talks rubbish: it is said, nothing moves, then all goes on."""
+"""A metastore that dies, hangs or sends garbage is reported; nothing changes until it is back."""
 
 import os
 import random
@@ -76,7 +76,7 @@ def test_metastore_that_fails_is_named_and_then_followed_again(
         assert (status, text.splitlines()[0]) == (200, "ok"), "what is held is served on"
         assert f"cannot read the current event id at {relay.uri}: " in text
         assert f"--hive_metastore_uris={relay.uri}?" in text, "what to look at"
-        assert stage.told()["warning"].startswith("the metastore does not answer: ")
+        assert stage.reported()["warning"].startswith("the metastore does not answer: ")
         assert stage.facts()["polls_failed"] > counts["polls_failed"]
         assert stage.facts()["withdrawn"] == counts["withdrawn"]
         assert stage.held() == before

@@ -49,7 +49,7 @@ def hub(daemons: Daemons) -> dict[str, object]:
 
 
 def catalogd(daemons: Daemons) -> dict[str, object]:
-    """Return what catalogd says of itself; nothing while no hub knows it."""
+    """Return the status of catalogd; nothing while no hub has its address."""
     with Operator(parse_addresses(daemons.hub_address), timeout_s=60.0) as visit:
         try:
             return {str(name): value for name, value in visit.catalog("status").rows}
@@ -60,7 +60,7 @@ def catalogd(daemons: Daemons) -> dict[str, object]:
 def turn(daemons: Daemons, *words: str, offered: int) -> None:
     """Let another mode hold; return when the hub knows and nothing is left to be touched."""
     order(daemons, "mode", *words)
-    until(lambda: hub(daemons)["offers"] == offered, timeout_s=20, what="the hub to hear of it")
+    until(lambda: hub(daemons)["offers"] == offered, timeout_s=20, what="the hub to receive it")
 
     def shown() -> bool:
         facts = catalogd(daemons)

@@ -92,42 +92,42 @@ def test_once_works_without_a_network_and_without_java(
         cwd=tmp_path / "cwd",
         environment=os.environ,
     ) as running:
-        assert ended(running, timeout_s=200) == 0, running.said()
+        assert ended(running, timeout_s=200) == 0, running.printed()
         assert running.living() == []
-    said = running.said()
-    assert f"{len(STEPS)} changes made in one Spark driver were seen in another one" in said
-    assert "2000 orders of 2 days" in said
-    first = next(line for line in said.splitlines() if "CREATE DATABASE" in line)
+    printed = running.printed()
+    assert f"{len(STEPS)} changes made in one Spark driver were seen in another one" in printed
+    assert "2000 orders of 2 days" in printed
+    first = next(line for line in printed.splitlines() if "CREATE DATABASE" in line)
     assert float(first.split()[0]) < FIRST_CHANGE_S
     assert list((tmp_path / "cwd").iterdir()) == [], "nothing is left where it was started"
-    explored, _, compared = said.partition("Two ordinary Spark applications")
+    explored, _, compared = printed.partition("Two ordinary Spark applications")
     check_explorer(explored.partition("The explorer is a driver")[2])
     check_applications(compared)
 
 
-def check_explorer(said: str) -> None:
+def check_explorer(printed: str) -> None:
     """Its topics change as it reads and as the mode turns, within its budget, and none is wrong."""
     chapters = re.findall(
-        r"It holds ([\d,]+) of ([\d,]+) bytes; everything would take ([\d,]+)", said
+        r"It holds ([\d,]+) of ([\d,]+) bytes; everything would take ([\d,]+)", printed
     )
     sizes = [[int(size.replace(",", "")) for size in chapter] for chapter in chapters]
     assert len(sizes) == len(PHASES)
     assert all(held <= budget < everything for held, budget, everything in sizes)
-    told = dict(zip((word for word, _ in PHASES), levels(said), strict=True))
-    assert told["begin"] == {"full", "none"}, "the names, and nothing else"
-    assert "minimal" in told["read"]
-    assert "minimal" in told["walk"]
-    assert told["full"] == {"full", "none"}
-    assert "minimal" in told["mixed"]
-    compared = re.findall(r"(\d+) answers compared with the metastore.* (\d+) differ", said)
+    reported = dict(zip((word for word, _ in PHASES), levels(printed), strict=True))
+    assert reported["begin"] == {"full", "none"}, "the names, and nothing else"
+    assert "minimal" in reported["read"]
+    assert "minimal" in reported["walk"]
+    assert reported["full"] == {"full", "none"}
+    assert "minimal" in reported["mixed"]
+    compared = re.findall(r"(\d+) answers compared with the metastore.* (\d+) differ", printed)
     assert [different for _, different in compared] == ["0", "0"]
     assert all(int(count) >= TABLES for count, _ in compared)
 
 
-def check_applications(said: str) -> None:
+def check_applications(printed: str) -> None:
     """Plain Spark answers wrong after each write; the same scripts under topicast run do not."""
     found = re.findall(
-        r"^(?:appends|overwrites|adds).*\?  +(\S.*\S)  +(\S+) +([\d.]+) s$", said, re.MULTILINE
+        r"^(?:appends|overwrites|adds).*\?  +(\S.*\S)  +(\S+) +([\d.]+) s$", printed, re.MULTILINE
     )
     assert [plain.strip() for plain, _, _ in found] == [
         "2,000: old",
@@ -138,9 +138,9 @@ def check_applications(said: str) -> None:
     assert all(0 < float(after) < RIGHT_S for _, _, after in found)
 
 
-def levels(said: str) -> list[set[str]]:
+def levels(printed: str) -> list[set[str]]:
     """Return the levels in each chapter's table."""
-    tables = re.split(r"^level +topics +bytes +why$", said, flags=re.MULTILINE)[1:]
+    tables = re.split(r"^level +topics +bytes +why$", printed, flags=re.MULTILINE)[1:]
     return [set(re.findall(r"^(full|minimal|none) ", table, re.MULTILINE)) for table in tables]
 
 
@@ -156,7 +156,7 @@ def test_killed_quickstart_takes_everything_with_it(
             QUICKSTART, tmp_path / "output", cwd=tmp_path, environment=os.environ
         ) as running:
             running.says("metastore    ready", timeout_s=60)
-            assert f"port {usual} is in use" in running.said()
+            assert f"port {usual} is in use" in running.printed()
             assert len(running.living()) > 5
             running.process.send_signal(signal.SIGKILL)
             until(lambda: not running.living(), timeout_s=20, what="the end of all")
@@ -168,7 +168,7 @@ def test_signal_in_the_middle_of_the_start_ends_everything(tmp_path: Path) -> No
         running.process.send_signal(signal.SIGTERM)
         assert ended(running, timeout_s=30) == 130
         assert running.living() == []
-    assert "every process has ended" in running.said()
+    assert "every process has ended" in running.printed()
 
 
 def test_offline_and_not_cached_says_which_file_goes_where(
@@ -184,6 +184,6 @@ def test_offline_and_not_cached_says_which_file_goes_where(
         environment={**os.environ, "XDG_CACHE_HOME": str(cached.parent)},
     ) as running:
         assert ended(running, timeout_s=90) == 1
-    error = next(line for line in running.said().splitlines() if line.startswith("error: "))
+    error = next(line for line in running.printed().splitlines() if line.startswith("error: "))
     assert "org.apache.hive.hcatalog:hive-hcatalog-server-extensions:2.3.10" in error
     assert str(cached) in error

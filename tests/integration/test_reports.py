@@ -1,4 +1,4 @@
-"""Writes that leave no event, on real processes: told by one subscriber, heard by another."""
+"""Writes that leave no event, on real processes: one subscriber reports, another receives."""
 
 import subprocess
 import sys
@@ -45,7 +45,7 @@ def told_and_heard(
         yield writer, reader, watch
 
 
-def heard(watch: Watch) -> Callable[[], list[Change]]:
+def received(watch: Watch) -> Callable[[], list[Change]]:
     """Return what takes the changes of data that came since."""
     found: list[Change] = []
 
@@ -58,14 +58,14 @@ def heard(watch: Watch) -> Callable[[], list[Change]]:
     return take
 
 
-def test_written_tables_are_heard_of_through_kills_and_once_each(
+def test_written_tables_are_notified_through_kills_and_once_each(
     hive: EmbeddedMetastore, client: HMSClient, daemons: Daemons, tmp_path: Path
 ) -> None:
-    """Given a writer and a reader, when catalogd dies between writes, then all are heard of."""
+    """Given a writer and a reader, when catalogd dies between writes, then all are received."""
     hub = daemons.hub_address
     with told_and_heard(hub, hive.uri, "reports.*") as (writer, reader, watch):
         before = reader.table("reports.t")
-        take = heard(watch)
+        take = received(watch)
         take().clear()  # a creation that still waits would stand for what comes after it
         assert writer.report_write("reports.t", wait_s=20)
         until(lambda: {c.object for c in take()} == {"reports.t"}, timeout_s=20, what="t")
@@ -95,7 +95,7 @@ def test_what_one_subscriber_could_not_report_the_next_one_does(
 ) -> None:
     hub, outbox = daemons.hub_address, Outbox(driver=b"spark driver, 16", metastore=hive.uri)
     with told_and_heard(hub, hive.uri, "reports.*") as (_writer, _reader, watch):
-        take = heard(watch)
+        take = received(watch)
         take().clear()
         daemons.kill("catalogd")
         with Subscriber(hub, timeout_s=60, name="first", outbox=outbox) as first:
@@ -107,7 +107,7 @@ def test_what_one_subscriber_could_not_report_the_next_one_does(
         assert outbox.acknowledged == 1
 
 
-def test_report_of_another_metastore_is_refused_and_said(
+def test_report_of_another_metastore_is_refused_and_logged(
     client: HMSClient, daemons: Daemons
 ) -> None:
     with Subscriber(daemons.hub_address, timeout_s=60, metastore="thrift://elsewhere:9083") as it:
@@ -154,16 +154,16 @@ def test_flood_of_one_driver_is_put_off_and_others_are_not(
         )
         try:
             assert flood.stdout is not None
-            said = flood.stdout.readline()
-            assert "more than 200 writes a second of one driver: send fewer" in said
+            printed = flood.stdout.readline()
+            assert "more than 200 writes a second of one driver: send fewer" in printed
             beside = told_ms()
             assert flood.poll() is None, "it goes on"
         finally:
             flood.kill()
             flood.communicate()
-        print(f"told within ms: alone {quiet[15]:.1f} {quiet[-1]:.1f}", end=", ")
+        print(f"received within ms: alone {quiet[15]:.1f} {quiet[-1]:.1f}", end=", ")
         print(f"beside a flood {beside[15]:.1f} {beside[-1]:.1f}")
-        take = heard(watch)
+        take = received(watch)
         until(
             lambda: writer.report_write("reports.u", wait_s=60) and take(), timeout_s=30, what="u"
         )

@@ -82,7 +82,7 @@ def stage(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 class Stranger:
-    """A raw DEALER at a daemon: sends what it likes, and reads what it is told."""
+    """A raw DEALER at a daemon: sends any bytes, and reads the replies."""
 
     def __init__(self, socket: "zmq.Socket[bytes]") -> None:
         self._socket = socket
@@ -93,15 +93,15 @@ class Stranger:
     def say(self, message: Message) -> None:
         self.send(encode(message))
 
-    def hears(self, timeout_s: float = 20) -> Message | None:
+    def receives(self, timeout_s: float = 20) -> Message | None:
         return decode(self._socket.recv()) if self._socket.poll(timeout_s * 1000) else None
 
     def is_refused(self, code: str) -> str:
         """Demand that it is refused, for ``code``; return the reason."""
-        heard = self.hears()
-        assert isinstance(heard, Refused), heard
-        assert heard.code == code, heard
-        return heard.message
+        received = self.receives()
+        assert isinstance(received, Refused), received
+        assert received.code == code, received
+        return received.message
 
 
 @contextmanager
@@ -113,13 +113,13 @@ def stranger(stage: Stage, name: str, *greeting: Hello) -> Iterator[Stranger]:
         found = Stranger(dealer)
         for hello in greeting:
             found.say(hello)
-            assert isinstance(found.hears(), Welcome)
+            assert isinstance(found.receives(), Welcome)
         yield found
 
 
 @contextmanager
 def undisturbed(stage: Stage) -> Iterator[None]:
-    """Demand that nobody who behaves notices, and that changes come through as before."""
+    """Demand that well-behaved peers notice nothing, and that changes come through as before."""
     stage.sees(stage.revise())
     before, stats = stage.held(), stage.catalog.stats()
     yield
@@ -177,30 +177,30 @@ GARBAGE: Final = {
 @pytest.mark.parametrize(("name", "count"), [(HUB, "undecodable"), (CATALOGD, "undecodable")])
 def test_garbage_is_refused_with_what_is_wrong(stage: Stage, name: str, count: str) -> None:
     with undisturbed(stage), counted(stage, name, **{count: len(GARBAGE)}):
-        for frame, code, said in GARBAGE.values():
+        for frame, code, printed in GARBAGE.values():
             with stranger(stage, name) as peer:
                 peer.send(frame)
                 reason = peer.is_refused(code)
-                assert said in reason
+                assert printed in reason
                 assert reason.endswith(("upgrade one side", "see docs/protocol.md"))
 
 
 @pytest.mark.parametrize("name", BOTH)
-def test_who_does_not_speak_zeromq_is_counted(stage: Stage, name: str) -> None:
+def test_peer_without_zeromq_is_counted(stage: Stage, name: str) -> None:
     host, _, port = stage.daemons.of(name).ready["address"].removeprefix("tcp://").rpartition(":")
     with undisturbed(stage), counted(stage, name, strangers=2):
-        for said in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 64):
+        for printed in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 64):
             with socket.create_connection((host, int(port)), timeout=20) as raw:
-                raw.sendall(said)
+                raw.sendall(printed)
 
 
 @pytest.mark.parametrize("name", BOTH)
 def test_frame_that_no_socket_takes_ends_its_own_connection_only(stage: Stage, name: str) -> None:
     with undisturbed(stage), stranger(stage, name) as peer:
         peer.send(bytes(2 * h.FRAME_BYTES_MAX))
-        assert peer.hears(timeout_s=0.2) is None
+        assert peer.receives(timeout_s=0.2) is None
         peer.say(HELLO)
-        assert isinstance(peer.hears(), Welcome if name == HUB else Refused)
+        assert isinstance(peer.receives(), Welcome if name == HUB else Refused)
 
 
 @pytest.mark.parametrize("name", BOTH)
@@ -208,7 +208,7 @@ def test_message_of_several_parts_is_dropped_and_counted(stage: Stage, name: str
     with undisturbed(stage), counted(stage, name, dropped=1), stranger(stage, name) as peer:
         peer.send(encode(HELLO), b"and more")
         peer.say(HELLO)
-        assert isinstance(peer.hears(), Welcome if name == HUB else Refused)
+        assert isinstance(peer.receives(), Welcome if name == HUB else Refused)
 
 
 BULK: Final = replace(HELLO, channel=BULK_CHANNEL)
@@ -236,17 +236,17 @@ WRONG: Final[dict[str, tuple[tuple[Hello, ...], Message, str, str]]] = {
 def test_what_a_hub_cannot_do_is_refused_with_the_reason(stage: Stage) -> None:
     codes = Counter(f"refused_{code}" for _, _, code, _ in WRONG.values())
     with undisturbed(stage), counted(stage, HUB, **codes):
-        for greeting, message, code, said in WRONG.values():
+        for greeting, message, code, printed in WRONG.values():
             with stranger(stage, HUB, *greeting) as peer:
                 peer.say(message)
-                assert said in peer.is_refused(code)
+                assert printed in peer.is_refused(code)
 
 
-def test_unknown_topic_is_denied_to_who_joins_it(stage: Stage) -> None:
+def test_join_of_an_unknown_topic_is_denied(stage: Stage) -> None:
     position = Position(topic=NO_TOPIC, level=FULL, epoch=1, version=0)
     with undisturbed(stage), stranger(stage, HUB, HELLO) as peer:
         peer.say(Join(request=5, positions=(position,)))
-        joined = peer.hears()
+        joined = peer.receives()
         assert isinstance(joined, Joined)
         assert [(one.topic, one.answer) for one in joined.topics] == [(NO_TOPIC, DENIED)]
 
@@ -273,10 +273,10 @@ ASKED: Final[dict[str, tuple[Message, str, str]]] = {
 
 def test_what_catalogd_cannot_do_is_refused_with_the_reason(stage: Stage) -> None:
     with undisturbed(stage), counted(stage, CATALOGD, refused=len(ASKED)):
-        for message, code, said in ASKED.values():
+        for message, code, printed in ASKED.values():
             with stranger(stage, CATALOGD) as peer:
                 peer.say(message)
-                assert said in peer.is_refused(code)
+                assert printed in peer.is_refused(code)
 
 
 SUBSCRIPTIONS: Final = {

@@ -32,16 +32,16 @@ def test_two_that_start_at_once_get_ports_of_their_own_and_end_by_ctrl_c(tmp_pat
         ]
         for running in both:
             running.says("statestored  ready", timeout_s=60)
-        ports = [set(re.findall(r"://127\.0\.0\.1:(\d+)", running.said())) for running in both]
+        ports = [set(re.findall(r"://127\.0\.0\.1:(\d+)", running.printed())) for running in both]
         assert ports[0].isdisjoint(ports[1])
         taken = f"port {PORTS['statestored']} is in use: it gets another"
-        assert any(taken in running.said() for running in both)
+        assert any(taken in running.printed() for running in both)
         for running in both:
             running.interrupt()
         for running in both:
             assert running.process.wait(30) == 130
             assert running.living() == []
-            assert "every process has ended" in running.said()
+            assert "every process has ended" in running.printed()
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_metastore_that_is_ended_while_it_starts_leaves_no_process(
     command = [*METASTORE, f"--folder={folder}", "--port=0"]
     with marked(command, tmp_path / "output", cwd=tmp_path, environment=os.environ) as running:
         until((folder / moment).exists, timeout_s=40, what=moment)
-        assert "ready" not in running.said()
+        assert "ready" not in running.printed()
         running.process.send_signal(number)
         assert running.process.wait(30) == 0
         until(lambda: running.living() == [], timeout_s=20, what="the end of the JVM")
-    assert "Traceback" not in running.said()
+    assert "Traceback" not in running.printed()

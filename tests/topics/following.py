@@ -71,7 +71,7 @@ def chunk(stream: int, start: int, end: int, **changed: Any) -> Chunk:
     return replace(made, resume_version=last.version, resume_key=last.key) if last else made
 
 
-def asked(effects: tuple[Effect, ...]) -> Wanted:
+def requested(effects: tuple[Effect, ...]) -> Wanted:
     """Return what ``effects`` ask for; nothing else is among them."""
     [want] = effects
     assert isinstance(want, Want)
@@ -92,7 +92,7 @@ def live(version: int = 10, level: int = FULL) -> Follower:
 def behind(version: int = 10, level: int = FULL) -> Follower:
     """Return a follower that was LIVE at ``version`` and has stream 2 open from second 10 on."""
     follower = live(version, level)
-    asked(follower.handle(PeerAt(5, 99), now=10))
+    requested(follower.handle(PeerAt(5, 99), now=10))
     follower.opened(2, now=10)
     return follower
 
@@ -177,10 +177,10 @@ class World:
 
     def perform(self, effect: Effect) -> None:
         match effect:
-            case Apply(delta=told):
-                assert told.from_version == self.answered[1]
-                apply(self.state, told.entries)
-                self.look((told.epoch, told.to_version))
+            case Apply(delta=reported):
+                assert reported.from_version == self.answered[1]
+                apply(self.state, reported.entries)
+                self.look((reported.epoch, reported.to_version))
             case File(chunk=part):
                 apply(self.state, part.entries)
             case Reset():
@@ -237,16 +237,16 @@ class World:
     def deliver_a_delta(self, pick: Pick) -> None:
         if self.log:
             back = pick(0, min(3, len(self.log) - 1))
-            told = self.log[-1 - back]
-            before = self.log[-2 - back] if len(self.log) > back + 1 else told
-            joins = before.epoch == told.epoch and before.to_version == told.from_version
+            reported = self.log[-1 - back]
+            before = self.log[-2 - back] if len(self.log) > back + 1 else reported
+            joins = before.epoch == reported.epoch and before.to_version == reported.from_version
             if joins and pick(0, 3) == 0:  # one delta over both, compacted
-                last = {one.key: one for one in (*before.entries, *told.entries)}
-                wiped = any(one.kind == PREFIX for one in (*before.entries, *told.entries))
-                if not (wiped or before.stubbed or told.stubbed):
+                last = {one.key: one for one in (*before.entries, *reported.entries)}
+                wiped = any(one.kind == PREFIX for one in (*before.entries, *reported.entries))
+                if not (wiped or before.stubbed or reported.stubbed):
                     entries = tuple(sorted(last.values(), key=lambda one: one.version))
-                    told = replace(told, from_version=before.from_version, entries=entries)
-            self.tell(told)
+                    reported = replace(reported, from_version=before.from_version, entries=entries)
+            self.tell(reported)
 
     def tell_the_newest(self, pick: Pick) -> None:
         self.tell(PeerAt(self.writer.epoch, self.writer.version))

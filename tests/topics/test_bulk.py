@@ -70,7 +70,7 @@ def test_stream_whose_last_part_took_its_credit_is_closed() -> None:
 
 
 def test_peers_take_turns_and_so_do_the_streams_of_one() -> None:
-    """P-CREDIT-3: who opens many gets it no faster, and one without credit holds up no other."""
+    """P-CREDIT-3: many streams are no faster, and one without credit holds up no other."""
     sender = Sender()
     for number in range(3):
         sender.open(b"a", number, credit=10 * number, parts=parts(*[10] * 3))
@@ -175,7 +175,7 @@ def test_delta_is_what_changed_since_the_position() -> None:
 @pytest.mark.parametrize(
     "wanted", [want(0), want(9, epoch=4), want(1)], ids=["nothing", "old epoch", "below the floor"]
 )
-def test_snapshot_is_sent_to_who_holds_nothing_of_use(wanted: Wanted) -> None:
+def test_snapshot_is_sent_to_a_reader_without_a_usable_position(wanted: Wanted) -> None:
     """P-FLOOR-1."""
     topic = topic_of([value(1), tombstone(TABLE + b"a", 2), value(4, b"b")], version=5, floor=2)
     [only] = answered(topic, wanted)
@@ -185,7 +185,7 @@ def test_snapshot_is_sent_to_who_holds_nothing_of_use(wanted: Wanted) -> None:
 
 
 def test_snapshot_holds_the_tombstones_above_the_floor() -> None:
-    """P-FLOOR-3: a hub that was filled from it answers readers who stand above the floor."""
+    """P-FLOOR-3: a hub that was filled from it answers readers above the floor."""
     graves = [tombstone(TABLE + b"a", 3), prefix_tombstone(b"d\0u\0", 4)]
     topic = topic_of([value(1), *graves], version=5, floor=2)
     assert content(answered(topic, want(0))) == [value(1), *graves]
@@ -193,7 +193,7 @@ def test_snapshot_holds_the_tombstones_above_the_floor() -> None:
     assert content(answered(hub, want(2))) == graves
 
 
-def test_reader_at_minimal_is_told_stubs() -> None:
+def test_reader_at_minimal_is_sent_stubs() -> None:
     topic = topic_of([value(1), value(2, b"a", 500), tombstone(TABLE + b"b", 3)], version=3)
     [only] = answered(topic, want(1, MINIMAL))
     assert [entry.kind for entry in only.entries] == [STUB, 2]
@@ -295,8 +295,8 @@ def test_refusal_names_the_stream_and_the_topic() -> None:
     """P-CATCH-11."""
     no = Refused(request=0, code="RETRY", message="seeding", retry_ms=5)
     found = list(chunks(9, (want(0),), find=lambda _: no, stamp=lambda: (3, 4)))
-    told = Refused(request=9, code="RETRY", message="seeding", retry_ms=5, topic=7)
-    assert found == [(bulk.REFUSAL_COST, told)]
+    reported = Refused(request=9, code="RETRY", message="seeding", retry_ms=5, topic=7)
+    assert found == [(bulk.REFUSAL_COST, reported)]
 
 
 @pytest.mark.parametrize(
@@ -310,13 +310,18 @@ def test_refusal_names_the_stream_and_the_topic() -> None:
 )
 def test_sender_that_lags_behind_what_was_given_refuses(wanted: Wanted) -> None:
     """P-CATCH-15."""
-    [told] = answer(topic_of([value(1)], version=5), wanted)
-    assert isinstance(told, Refused)
-    assert (told.request, told.code, told.retry_ms, told.topic) == (9, "LAGGING", bulk.RETRY_MS, 7)
+    [reported] = answer(topic_of([value(1)], version=5), wanted)
+    assert isinstance(reported, Refused)
+    assert (reported.request, reported.code, reported.retry_ms, reported.topic) == (
+        9,
+        "LAGGING",
+        bulk.RETRY_MS,
+        7,
+    )
 
 
 def test_reader_ahead_by_its_position_is_current() -> None:
-    """P-CATCH-10: as is who stands where the topic does; one empty chunk says so."""
+    """P-CATCH-10: as is a reader at the version of the topic; it is sent one empty chunk."""
     for position in (5, 8):
         [only] = answered(topic_of([value(1)], version=5), want(position))
         assert (only.from_version, only.to_version, only.entries) == (5, 5, ())

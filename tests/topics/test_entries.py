@@ -28,12 +28,12 @@ MADE = (FULL_ENTRY, stub(FULL_ENTRY), tombstone(TABLE, 7), prefix_tombstone(TABL
 
 @given(entries())
 def test_stub_of_a_value_keeps_all_but_the_value(entry: Entry) -> None:
-    told = stub(entry)
-    assert told.value is None
-    assert told.kind == (STUB if entry.kind == VALUE else entry.kind)
-    assert (told.key, told.version, told.size) == (entry.key, entry.version, entry.size)
-    assert told.schema_version == entry.schema_version
-    assert told.data_version == entry.data_version
+    reported = stub(entry)
+    assert reported.value is None
+    assert reported.kind == (STUB if entry.kind == VALUE else entry.kind)
+    assert (reported.key, reported.version, reported.size) == (entry.key, entry.version, entry.size)
+    assert reported.schema_version == entry.schema_version
+    assert reported.data_version == entry.data_version
 
 
 @given(entries())

@@ -1,4 +1,4 @@
-"""The tree of errors: who broke the rule, whether to try again, facts as attributes."""
+"""The tree of errors: the side that broke the rule, whether to try again, facts as attributes."""
 
 import pytest
 

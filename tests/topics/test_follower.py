@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.tests.topics.following import KEY, asked, behind, chunk, delta, entry, live, walk
+from topicast.tests.topics.following import KEY, behind, chunk, delta, entry, live, requested, walk
+from topicast.topics.entries import FULL, MINIMAL, stub
 from topicast.topics.follower import (
     BEHIND,
     LIVE,
@@ -25,7 +26,6 @@ from topicast.topics.follower import (
     StreamLost,
     Tick,
 )
-from topicast.topics.topic import FULL, MINIMAL, stub
 from topicast.topics.wire.messages import Chunk, Delta, Refused, Wanted
 
 SEEDS, WALKS = 10, 100
@@ -34,12 +34,14 @@ SEEDS, WALKS = 10, 100
 def test_new_follower_wants_everything_at_once() -> None:
     follower = Follower(7, FULL)
     assert (follower.state, follower.deadline) == (BEHIND, 0.0)
-    assert asked(follower.handle(Tick(), now=0)) == Wanted(topic=7, level=FULL, epoch=0, version=0)
+    assert requested(follower.handle(Tick(), now=0)) == Wanted(
+        topic=7, level=FULL, epoch=0, version=0
+    )
 
 
 def test_position_that_was_kept_is_where_a_follower_begins() -> None:
     follower = Follower(7, FULL, epoch=5, version=10)
-    wanted = asked(follower.handle(Tick(), now=3))
+    wanted = requested(follower.handle(Tick(), now=3))
     assert (wanted.epoch, wanted.version) == (5, 10)
 
 
@@ -73,13 +75,15 @@ def test_late_or_old_delta_changes_nothing(late: Delta) -> None:
 def test_gap_is_noticed_and_repaired_from_the_position(fact: Delta | PeerAt) -> None:
     """P-FOLLOW-4, P-FOLLOW-5."""
     follower = live()
-    assert asked(follower.handle(fact, now=1)) == Wanted(topic=7, level=FULL, epoch=5, version=10)
+    assert requested(follower.handle(fact, now=1)) == Wanted(
+        topic=7, level=FULL, epoch=5, version=10
+    )
     assert follower.state is BEHIND
     follower.check()
 
 
 @pytest.mark.parametrize("fact", [PeerAt(5, 10), PeerAt(5, 9), PeerAt(4, 99)])
-def test_heartbeat_that_knows_nothing_newer_is_no_gap(fact: PeerAt) -> None:
+def test_heartbeat_without_a_newer_version_is_no_gap(fact: PeerAt) -> None:
     follower = live()
     assert follower.handle(fact, now=1) == ()
     assert follower.state is LIVE
@@ -88,9 +92,9 @@ def test_heartbeat_that_knows_nothing_newer_is_no_gap(fact: PeerAt) -> None:
 @pytest.mark.parametrize("flags", [{"stubbed": True}, {"stubbed": True, "invalidate_all": True}])
 def test_delta_without_its_values_is_no_step_at_full(flags: dict[str, bool]) -> None:
     """P-FOLLOW-6."""
-    told = delta(10, 11, entries=(stub(entry(11)),), **flags)
-    assert asked(live().handle(told, now=1)).version == 10
-    assert live(level=MINIMAL).handle(told, now=1) == (Apply(told),)
+    reported = delta(10, 11, entries=(stub(entry(11)),), **flags)
+    assert requested(live().handle(reported, now=1)).version == 10
+    assert live(level=MINIMAL).handle(reported, now=1) == (Apply(reported),)
 
 
 def test_step_moves_only_over_what_just_follows() -> None:
@@ -136,7 +140,7 @@ def test_deltas_wait_for_the_end_and_go_by_the_one_rule() -> None:
     effects = follower.handle(end, now=10)
     assert effects[:2] == (File(end), CaughtUp(end, 10))
     assert effects[2:4] == (Apply(delta(12, 13)), Apply(delta(13, 15)))
-    assert asked(effects[4:]).version == 15
+    assert requested(effects[4:]).version == 15
     assert follower.queued() == (delta(17, 18),)
     follower.check()
 
@@ -151,12 +155,12 @@ def test_doubled_chunk_and_chunk_of_a_stream_given_up_are_nothing() -> None:
     assert live().handle(chunk(1, 0, 99, snapshot=True), now=10) == ()
 
 
-def test_missing_chunk_makes_the_rest_be_asked_for_after_the_last_that_came() -> None:
+def test_rest_after_a_missing_chunk_is_requested_from_the_last_that_came() -> None:
     """P-CATCH-7."""
     follower = behind()
     follower.handle(chunk(2, 10, 14, entries=(entry(12, KEY + b"k"),), last=False), now=10)
     late = chunk(2, 10, 14, entries=(entry(14),), first=False, sequence=2)
-    assert asked(follower.handle(late, now=10)) == Wanted(
+    assert requested(follower.handle(late, now=10)) == Wanted(
         topic=7,
         level=FULL,
         epoch=5,
@@ -173,11 +177,11 @@ def test_resumed_snapshot_names_the_lowest_cut() -> None:
     follower = behind()
     first = chunk(2, 0, 14, entries=(entry(11),), snapshot=True, last=False)
     follower.handle(first, now=10)
-    wanted = asked(follower.handle(StreamLost(), now=10))
+    wanted = requested(follower.handle(StreamLost(), now=10))
     assert (wanted.version, wanted.resume_version, wanted.cut) == (0, 11, 14)
     follower.opened(3, now=10)
     follower.handle(chunk(3, 0, 20, entries=(entry(12),), last=False), now=10)
-    assert asked(follower.handle(StreamLost(), now=10)).cut == 14
+    assert requested(follower.handle(StreamLost(), now=10)).cut == 14
 
 
 def test_refused_resume_that_comes_as_a_snapshot_begins_anew() -> None:
@@ -187,7 +191,7 @@ def test_refused_resume_that_comes_as_a_snapshot_begins_anew() -> None:
     follower.opened(3, now=10)
     anew = chunk(3, 0, 20, entries=(entry(2),), snapshot=True, last=False)
     assert follower.handle(anew, now=10) == (Reset(7, FULL, 5), File(anew))
-    wanted = asked(follower.handle(StreamLost(), now=10))
+    wanted = requested(follower.handle(StreamLost(), now=10))
     assert (wanted.version, wanted.resume_version, wanted.cut) == (0, 2, 20)
 
 
@@ -215,7 +219,7 @@ def test_chunk_that_goes_back_behind_what_was_filed_ends_its_stream() -> None:
     follower = behind()
     follower.handle(chunk(2, 10, 14, entries=(entry(12),), last=False), now=10)
     back = chunk(2, 10, 14, entries=(entry(12),), first=False, sequence=1)
-    assert asked(follower.handle(back, now=10)).resume_version == 12
+    assert requested(follower.handle(back, now=10)).resume_version == 12
     follower.opened(3, now=10)
     assert follower.handle(chunk(3, 10, 14), now=10)[-1] == CaughtUp(chunk(3, 10, 14), 10)
 
@@ -236,7 +240,7 @@ def test_catch_up_never_ends_below_what_another_sender_gave() -> None:
     follower.opened(3, now=10)
     assert follower.handle(chunk(3, 10, 13), now=10) == ()
     assert (follower.state, follower.version, follower.stream) == (BEHIND, 10, 0)
-    assert asked(follower.handle(Tick(), now=11)).resume_version == 12
+    assert requested(follower.handle(Tick(), now=11)).resume_version == 12
 
 
 def test_snapshot_of_a_lagging_sender_does_not_roll_back() -> None:
@@ -268,17 +272,17 @@ def test_new_epoch_in_the_middle_of_a_catch_up_orders_another() -> None:
     end = chunk(2, 10, 14, first=False, sequence=1)
     effects = follower.handle(end, now=10)
     assert effects[0] == CaughtUp(end, 10)
-    assert asked(effects[1:]) == Wanted(topic=7, level=FULL, epoch=5, version=14)
+    assert requested(effects[1:]) == Wanted(topic=7, level=FULL, epoch=5, version=14)
     assert follower.queued() == ()
 
 
 def test_delta_that_fits_nowhere_orders_one_catch_up() -> None:
     """P-FOLLOW-7."""
     follower = live()
-    asked(follower.handle(delta(98, 99), now=10))
+    requested(follower.handle(delta(98, 99), now=10))
     follower.opened(2, now=10)
     assert follower.handle(delta(88, 89), now=10) == ()
-    asked(follower.handle(chunk(2, 10, 12), now=11)[1:])
+    requested(follower.handle(chunk(2, 10, 12), now=11)[1:])
     follower.opened(3, now=11)
     assert follower.queued() == ()
     assert follower.handle(chunk(3, 12, 12), now=12) == (CaughtUp(chunk(3, 12, 12), 12),)
@@ -286,26 +290,28 @@ def test_delta_that_fits_nowhere_orders_one_catch_up() -> None:
 
 
 def test_horizon_is_filed_and_is_no_token() -> None:
-    told = chunk(2, 0, 14, level=MINIMAL, invalidate_all=True, snapshot=True)
-    effects = behind(level=MINIMAL).handle(told, now=10)
-    assert effects == (Reset(7, MINIMAL, 5), File(told), CaughtUp(told, 0))
+    reported = chunk(2, 0, 14, level=MINIMAL, invalidate_all=True, snapshot=True)
+    effects = behind(level=MINIMAL).handle(reported, now=10)
+    assert effects == (Reset(7, MINIMAL, 5), File(reported), CaughtUp(reported, 0))
     follower = behind(level=MINIMAL)
-    follower.handle(replace(told, last=False), now=10)
-    assert asked(follower.handle(StreamLost(), now=10)).resume_version == 0
+    follower.handle(replace(reported, last=False), now=10)
+    assert requested(follower.handle(StreamLost(), now=10)).resume_version == 0
 
 
 @pytest.mark.parametrize(
     ("retry_ms", "waits_s"), [(0, RETRY_S), (1500, 1.5), (1 << 60, RETRY_S_MAX)]
 )
 @pytest.mark.parametrize("topic", [-1, 7])
-def test_refused_follower_asks_again_when_told(retry_ms: int, waits_s: float, topic: int) -> None:
+def test_refused_follower_requests_again_after_the_time_named(
+    retry_ms: int, waits_s: float, topic: int
+) -> None:
     """P-CATCH-11."""
     follower = behind()
     no = Refused(request=2, code="BUSY", message="", retry_ms=retry_ms, topic=topic)
     assert follower.handle(no, now=10) == ()
     assert follower.deadline == 10 + waits_s
     assert follower.handle(Tick(), now=10 + waits_s - 0.01) == ()
-    assert asked(follower.handle(Tick(), now=10 + waits_s)).version == 10
+    assert requested(follower.handle(Tick(), now=10 + waits_s)).version == 10
 
 
 def test_refusal_of_something_else_is_nothing() -> None:
@@ -323,7 +329,7 @@ def test_silent_stream_is_given_up() -> None:
     follower = behind()
     assert follower.deadline == 10 + SILENCE_S
     assert follower.handle(Tick(), now=10 + SILENCE_S - 0.01) == ()
-    assert asked(follower.handle(Tick(), now=10 + SILENCE_S)).version == 10
+    assert requested(follower.handle(Tick(), now=10 + SILENCE_S)).version == 10
     assert follower.stream == 0
 
 
@@ -337,13 +343,13 @@ def test_stream_that_carries_another_topic_is_not_silent() -> None:
     assert follower.deadline == 11 + SILENCE_S + RETRY_S
 
 
-def test_answers_that_bring_nothing_are_asked_for_with_a_pause() -> None:
+def test_answers_that_bring_nothing_are_requested_again_after_a_pause() -> None:
     """P-CATCH-13: otherwise a sender of an old epoch would be asked as fast as it answers."""
     follower = behind()
     old = chunk(2, 0, 50, epoch=4, snapshot=True)
     assert follower.handle(old, now=10.1) == ()
     assert follower.deadline == pytest.approx(10 + RETRY_S)
-    asked(follower.handle(Tick(), now=10 + RETRY_S))
+    requested(follower.handle(Tick(), now=10 + RETRY_S))
     follower.opened(3, now=10 + RETRY_S)
     assert follower.handle(replace(old, stream=3), now=10.3) == ()
 
@@ -351,10 +357,10 @@ def test_answers_that_bring_nothing_are_asked_for_with_a_pause() -> None:
 def test_answers_that_bring_something_are_followed_at_once() -> None:
     follower = behind()
     follower.handle(chunk(2, 10, 14, entries=(entry(12),), last=False), now=10)
-    asked(follower.handle(StreamLost(), now=10))
+    requested(follower.handle(StreamLost(), now=10))
     follower.opened(3, now=10)
     follower.handle(chunk(3, 10, 15), now=10)
-    assert asked(follower.handle(delta(16, 17), now=10)).version == 15
+    assert requested(follower.handle(delta(16, 17), now=10)).version == 15
     follower.opened(4, now=10)
     follower.handle(chunk(4, 15, 15), now=10)
     assert follower.handle(delta(18, 19), now=10) == ()
@@ -362,7 +368,7 @@ def test_answers_that_bring_something_are_followed_at_once() -> None:
 
 
 @pytest.mark.parametrize("fact", [StreamLost(), Tick()])
-def test_who_is_live_asks_for_nothing(fact: StreamLost | Tick) -> None:
+def test_live_follower_requests_nothing(fact: StreamLost | Tick) -> None:
     assert live().handle(fact, now=1) == ()
 
 
@@ -373,7 +379,7 @@ def test_queue_is_bounded_in_deltas_and_the_newest_stay() -> None:
         follower.handle(delta(version, version + 1, entries=()), now=10)
     assert follower.queued() == (delta(10 + QUEUE_MAX, 11 + QUEUE_MAX, entries=()),)
     effects = follower.handle(chunk(2, 10, 11), now=10)
-    assert asked(effects[1:]).version == 11
+    assert requested(effects[1:]).version == 11
     follower.check()
 
 

@@ -15,7 +15,7 @@ def _state_asked_on_time(peer: Liveness, until: float) -> str:
     return peer.state(until)
 
 
-def test_peer_is_live_while_it_is_heard() -> None:
+def test_peer_is_live_while_it_sends() -> None:
     peer = Liveness(100.0)
     for second in range(20):
         assert _state_asked_on_time(peer, 100.0 + second) == LIVE
@@ -37,7 +37,7 @@ def test_limits_are_those_given() -> None:
     assert _state_asked_on_time(peer, 0.75) == LOST
 
 
-def test_lost_peer_that_is_heard_is_live_again() -> None:
+def test_lost_peer_that_sends_is_live_again() -> None:
     peer = Liveness(0.0)
     assert _state_asked_on_time(peer, 50.0) == LOST
     peer.heard(50.0)

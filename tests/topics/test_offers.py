@@ -18,6 +18,6 @@ def test_levels_that_may_be_joined(offers: int, topic: int, levels: list[int]) -
     assert [one for one in (NONE, MINIMAL, FULL) if offered(offers, topic, one)] == levels
 
 
-def test_offers_are_told_in_words() -> None:
+def test_offers_have_names() -> None:
     assert offered_names(ALL_OFFERED) == "none, minimal, full"
     assert offered_names(MINIMAL) == "none, minimal"

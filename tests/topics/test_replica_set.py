@@ -28,7 +28,7 @@ STEP = 100  # bytes: the smallest credit
 
 @dataclass
 class Reader:
-    """A session and limits that a test sets; nothing is fenced, or expected, but what they say."""
+    """A session and limits that a test sets; nothing else is fenced, or expected."""
 
     topics_fenced: set[int] = field(default_factory=set)
     expected: dict[int, int] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Reader:
 
 
 def replicas(*topics: int, reader: Reader | None = None) -> ReplicaSet:
-    """Return a set that follows ``topics`` at full; what is not said is unlimited."""
+    """Return a set that follows ``topics`` at full; without ``reader`` there is no limit."""
     limits = reader or Unlimited()
     made = ReplicaSet(limits, limits, next_id=count(1).__next__, credit_step=STEP)
     for topic in topics:
@@ -123,7 +123,7 @@ def test_stream_is_granted_only_the_bytes_that_are_expected() -> None:
     assert opened(one).credit == 1000
     reader.expected[1] = 300  # as much of what was reserved is held now
     assert one.processed(1, 300) is None
-    more = one.processed(1, 150)  # of the chunks' headers, say: that is not reserved
+    more = one.processed(1, 150)  # of the chunks' headers: that is not reserved
     assert more is not None
     assert more.amount == 150
     reader.expected[1] = 0

@@ -48,7 +48,7 @@ def test_peer_that_is_back_is_sent_every_request_at_once() -> None:
     assert requests.deadline == 2.0 + RETRY_S
 
 
-def test_request_that_backs_off_is_sent_again_when_the_peer_said() -> None:
+def test_request_that_backs_off_is_sent_again_at_its_time() -> None:
     requests = _requests()
     one = requests.open("a", now=0.0)
     requests.back_off(one, until=3.0)

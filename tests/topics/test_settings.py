@@ -150,7 +150,7 @@ def test_error_names_the_one_address_that_is_wrong() -> None:
         ("localhost.example", False),
     ],
 )
-def test_loopback_is_told_from_what_others_can_reach(host: str, loopback: bool) -> None:
+def test_loopback_addresses_are_recognized(host: str, loopback: bool) -> None:
     assert Address("tcp", host, 1).is_loopback is loopback
 
 

@@ -40,7 +40,7 @@ def ordered(served: Served, *words: str) -> dict[str, object]:
     return found
 
 
-def test_mode_is_shown_turned_and_told_everywhere(served: Served) -> None:
+def test_mode_is_shown_and_changed_everywhere(served: Served) -> None:
     mixed = {"mode": "mixed", "overrides": "", "offers": "none, minimal, full"}
     assert {**mixed, **ordered(served, "mode")} == {**mixed, "topics_to_backfill": 0}
     try:
@@ -59,9 +59,9 @@ def test_mode_is_shown_turned_and_told_everywhere(served: Served) -> None:
                 timeout_s=20,
                 what=f"the offer at {name}",
             )
-            told = json.loads(daemon.page("/?json"))
-            assert told["offers"] == "none, minimal"
-        assert (told["mode"], told["overrides"]) == ("minimal", "tmp_*.*=minimal")
+            reported = json.loads(daemon.page("/?json"))
+            assert reported["offers"] == "none, minimal"
+        assert (reported["mode"], reported["overrides"]) == ("minimal", "tmp_*.*=minimal")
         kept = ordered(served, "mode", "--overrides=")
         assert (kept["mode"], kept["overrides"]) == ("minimal", "")
     finally:
@@ -86,7 +86,7 @@ def test_orders_say_what_they_did(served: Served, hive: EmbeddedMetastore) -> No
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "printed"),
     [
         (("mode", "most"), 2, "catalog_topic_mode='most' is not valid: full, mixed or minimal"),
         (("mode", "full", "--overrides=a"), 2, "catalog_topic_mode_overrides='a' is not valid"),
@@ -105,11 +105,11 @@ def test_orders_say_what_they_did(served: Served, hive: EmbeddedMetastore) -> No
     ],
 )
 def test_order_that_is_wrong_says_why(
-    served: Served, words: tuple[str, ...], code: int, said: str
+    served: Served, words: tuple[str, ...], code: int, printed: str
 ) -> None:
     done = topicast(*words, f"--statestores={served.statestores}", "--timeout_s=60")
     assert done.returncode == code
-    assert said in done.stderr
+    assert printed in done.stderr
     assert done.stdout == ""
     with Operator(parse_addresses(served.statestores), timeout_s=60.0) as visit:
         rows = dict(visit.order("mode", (), who="test").rows)

@@ -40,17 +40,17 @@ def etl(served: Served) -> Iterator[Subscriber]:
         yield made
 
 
-def said(served: Served, *words: str) -> str:
+def printed(served: Served, *words: str) -> str:
     done = topicast("drivers", *words, f"--statestores={served.statestores}", "--timeout_s=60")
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
 def listed(served: Served, *words: str) -> dict[str, dict[str, Any]]:
-    return {one["name"]: one for one in json.loads(said(served, *words, "--output=json"))}
+    return {one["name"]: one for one in json.loads(printed(served, *words, "--output=json"))}
 
 
-def test_drivers_are_listed_with_what_they_tell_and_others_are_not(
+def test_drivers_are_listed_with_their_facts_and_others_are_not(
     served: Served, etl: Subscriber
 ) -> None:
     with Subscriber(served.statestores, name="explorer", timeout_s=30):
@@ -64,7 +64,7 @@ def test_drivers_are_listed_with_what_they_tell_and_others_are_not(
     assert row["held_bytes"] > 0
     assert row["staleness_s"] < 60
     assert row["statestored"] == served.statestores
-    head, line = (text.split() for text in said(served).splitlines())
+    head, line = (text.split() for text in printed(served).splitlines())
     assert line[:6] == ["etl-7", "app-1", "ann", "node1", "4.3.0", "on"]
     assert (head[5], len(head), len(line)) == ("state", 14, 14)
     assert list(listed(served, "--app=app-?")) == ["app-1@node1:7"]
@@ -78,13 +78,13 @@ def test_drivers_are_switched_by_name_at_once_and_rules_are_shown(
     def obeyed(state: str) -> Callable[[], bool]:
         return lambda: etl.driver.wanted("etl-7", "app-1") == state
 
-    assert said(served, "--rules") == "no rules hold: every driver is on\n"
-    assert json.loads(said(served, "--rules", "--output=json")) == []
+    assert printed(served, "--rules") == "no rules hold: every driver is on\n"
+    assert json.loads(printed(served, "--rules", "--output=json")) == []
     try:
-        assert said(served, "off").split() == ["applications", "state", "*", "off"]
+        assert printed(served, "off").split() == ["applications", "state", "*", "off"]
         until(obeyed("off"), timeout_s=20, what="the order")
         assert listed(served)["app-1@node1:7"]["state"] == "off"
-        shown = json.loads(said(served, "dry-run", "--app=etl-*", "--output=json"))
+        shown = json.loads(printed(served, "dry-run", "--app=etl-*", "--output=json"))
         assert shown[0] == {"applications": "*", "state": "off"}
         assert shown[1] == {"applications": "etl-*", "state": "dry-run"}
         until(obeyed("dry-run"), timeout_s=20, what="the canary")
@@ -93,7 +93,7 @@ def test_drivers_are_switched_by_name_at_once_and_rules_are_shown(
             assert later.driver.wanted("etl-8") == "dry-run"
             assert "\0drivers" not in "".join(later.databases())
     finally:
-        said(served, "on")
+        printed(served, "on")
     until(obeyed("on"), timeout_s=20, what="the end of all rules")
 
 
@@ -108,9 +108,9 @@ def test_reader_that_does_not_answer_may_be_a_driver(served: Served, etl: Subscr
     with Operator(addresses, timeout_s=30) as visit:
         members = visit.hub("subscribers")
         (registration,) = [row[1] for row in members.rows if row[0] == "app-1@node1:7"]
-        told = visit.readers("driver", [str(registration), "00" * 16])
-        assert sorted(told) == sorted([str(registration), "00" * 16])
-        assert "no member" in str(told["00" * 16])
+        reported = visit.readers("driver", [str(registration), "00" * 16])
+        assert sorted(reported) == sorted([str(registration), "00" * 16])
+        assert "no member" in str(reported["00" * 16])
         visit.timeout_s = 0.0
         assert visit.readers("driver", [str(registration)]) == {}
         visit.timeout_s = 30
@@ -134,7 +134,7 @@ def test_unreachable_driver_is_shown_by_its_name_and_once() -> None:
     lost = _unreachable({"name": "node1:7", "state": "LOST", "lag_s": 9.0})
     assert (lost["application_id"], lost["host"]) == ("node1:7", None)
     assert "receives nothing" in lost["problem"]
-    heard = {"registration": "0a", "state": "on"}
+    received = {"registration": "0a", "state": "on"}
     other = {"registration": "0b", "state": "off"}
-    assert _each_once([[silent, other], [heard]]) == [heard, other]
-    assert _each_once([[heard], [silent]]) == [heard]
+    assert _each_once([[silent, other], [received]]) == [received, other]
+    assert _each_once([[received], [silent]]) == [received]

@@ -37,22 +37,22 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 
 def test_driver_is_attached_by_a_variable(home: Home) -> None:
-    said = home.seen(APPLICATION, "-E", **{hook.VARIABLE: ADDRESS})
-    assert said["names"] == ["first", "second"]
-    assert "topicast.subscriber.spark.driver.handle" in said["ours"]
-    assert "Spark Connect" in said["said"], "this Spark has no JVM, and the log says so"
+    printed = home.seen(APPLICATION, "-E", **{hook.VARIABLE: ADDRESS})
+    assert printed["names"] == ["first", "second"]
+    assert "topicast.subscriber.spark.driver.handle" in printed["ours"]
+    assert "Spark Connect" in printed["printed"], "this Spark has no JVM, and the log says so"
 
 
 @pytest.mark.parametrize("value", [{}, {hook.VARIABLE: ""}], ids=["unset", "empty"])
 def test_python_without_the_variable_is_left_alone(home: Home, value: dict[str, str]) -> None:
     seen = home.seen(SEEN, **value)
-    assert (seen["ours"], seen["finders"], seen["said"]) == (list(value), 0, "")
+    assert (seen["ours"], seen["finders"], seen["printed"]) == (list(value), 0, "")
 
 
 def test_python_worker_sees_no_setting_of_ours(home: Home) -> None:
     worker = {hook.VARIABLE: ADDRESS, "PYTHON_WORKER_FACTORY_SECRET": "x"}
     seen = home.seen(SEEN, **worker, TOPICAST_CONTROL="on")
-    assert (seen["ours"], seen["finders"], seen["said"]) == ([], 0, "")
+    assert (seen["ours"], seen["finders"], seen["printed"]) == ([], 0, "")
 
 
 def test_driver_with_both_hooks_is_attached_once_and_as_it_was_run(
@@ -63,8 +63,8 @@ def test_driver_with_both_hooks_is_attached_once_and_as_it_was_run(
     launch.prepare(str(folder), {})
     environ = {hook.VARIABLE: ADDRESS, "PYTHONPATH": str(folder)}
     assert home.seen(SEEN, **environ)["finders"] == 1
-    said = home.seen(APPLICATION, **environ)["said"]
-    assert said.count("Spark Connect") == 1
+    printed = home.seen(APPLICATION, **environ)["printed"]
+    assert printed.count("Spark Connect") == 1
     assert "Spark Connect" in launch.notes(str(folder))[launch.FAILED]
     worker = home.seen(SEEN, PYTHON_WORKER_FACTORY_SECRET="x", **environ)
     assert (worker["ours"], worker["finders"], worker["path"]) == ([], 0, [])
@@ -75,11 +75,11 @@ def test_topicast_that_is_gone_or_broken_harms_nothing(tmp_path: Path) -> None:
     (home.site / hook.NAME).write_text(hook.LINE)
     (home.libraries / "topicast").unlink()
     environ = {hook.VARIABLE: ADDRESS}
-    assert home.seen(SEEN, **environ)["said"] == ""
+    assert home.seen(SEEN, **environ)["printed"] == ""
     broken = home.libraries / "topicast" / "subscriber" / "spark"
     broken.mkdir(parents=True)
     (broken / "launch.py").write_text("1 / 0")
-    assert home.seen(SEEN, **environ)["said"] == ""
+    assert home.seen(SEEN, **environ)["printed"] == ""
 
 
 def test_removing_leaves_nothing(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_file_that_is_not_ours_is_left_alone(
     assert (tmp_path / hook.NAME).read_text() == "/somewhere\n"
 
 
-def test_topicast_in_an_archive_is_told_what_to_do(tmp_path: Path) -> None:
+def test_topicast_in_an_archive_is_refused_with_a_remedy(tmp_path: Path) -> None:
     archive = tmp_path / "topicast.zip"
     with zipfile.ZipFile(archive, "w") as zipped:
         for folder in ("", "cli", "topics", "subscriber", "catalog"):

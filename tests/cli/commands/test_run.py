@@ -31,7 +31,7 @@ def test_output_and_exit_code_are_the_commands_own() -> None:
     [(sys.executable, "-E"), (sys.executable, "-I"), ("env", "-i", sys.executable)],
     ids=["-E", "-I", "env -i"],
 )
-def test_python_that_hears_nothing_of_us_is_told_of(words: tuple[str, ...]) -> None:
+def test_python_without_the_package_is_reported(words: tuple[str, ...]) -> None:
     done = run("--", *words, "-c", "pass")
     assert "no Python has loaded Topicast (python -E or -I" in done.stderr
 
@@ -70,5 +70,5 @@ def test_signal_that_ends_us_ends_the_command(tmp_path: Path) -> None:
     )
     until(there.exists, timeout_s=30, what="the command")
     os.kill(process.pid, signal.SIGTERM)
-    _, said = process.communicate(timeout=30)
-    assert (process.returncode, b"no Spark session" in said) == (128 + signal.SIGTERM, True)
+    _, printed = process.communicate(timeout=30)
+    assert (process.returncode, b"no Spark session" in printed) == (128 + signal.SIGTERM, True)

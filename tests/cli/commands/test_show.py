@@ -57,7 +57,7 @@ def test_status_shows_both_daemons(statestores: str) -> None:
     assert "catalogd     watermark" in shown(statestores, "status")
 
 
-def test_status_shows_the_mode_and_what_each_hub_has_heard_of_it(statestores: str) -> None:
+def test_status_shows_the_mode_and_what_each_hub_has_received_of_it(statestores: str) -> None:
     found = document(statestores, "status")
     assert isinstance(found, dict)
     assert (found["catalogd"]["mode"], found["catalogd"]["overrides"]) == ("mixed", "")
@@ -118,7 +118,7 @@ def test_table_that_is_not_there_is_named(statestores: str) -> None:
     assert (done.returncode, done.stderr) == (1, "error: no such object: look.nothing\n")
 
 
-def test_filter_that_cannot_be_read_is_said(statestores: str) -> None:
+def test_filter_that_cannot_be_read_is_an_error(statestores: str) -> None:
     done = topicast("partitions", "look.days", "ds >>= 1", f"--statestores={statestores}")
     assert done.returncode == 2
     assert "ds >>= 1" in done.stderr

@@ -29,7 +29,7 @@ def reader(served: Served) -> Iterator[Subscriber]:
 
 
 @pytest.fixture(scope="module")
-def told(served: Served, reader: Subscriber) -> str:
+def reported(served: Served, reader: Subscriber) -> str:
     """Where the hub is, once it has heard the reader's word on what it holds."""
     with Operator(parse_addresses(served.statestores), timeout_s=30) as visit:
         until(
@@ -53,11 +53,11 @@ def document(statestores: str, *words: str) -> object:
     return found
 
 
-def test_topics_show_bytes_and_members_at_each_level(told: str) -> None:
-    lines = [line.split() for line in shown(told, "topics").splitlines()]
+def test_topics_show_bytes_and_members_at_each_level(reported: str) -> None:
+    lines = [line.split() for line in shown(reported, "topics").splitlines()]
     assert len(lines) == 1 + 16 + 1
     assert lines[-1][0] == "namespace"
-    rows = document(told, "topics")
+    rows = document(reported, "topics")
     assert isinstance(rows, list)
     at = {row["topic"]: row for row in rows}
     assert at[NAMESPACE]["full_bytes"] > 0
@@ -66,8 +66,8 @@ def test_topics_show_bytes_and_members_at_each_level(told: str) -> None:
     assert {row["lag_versions"] for row in rows} == {0}
 
 
-def test_why_tells_the_level_of_each_topic_and_the_reason(told: str) -> None:
-    found = document(told, "topics", "--why=spark-7")
+def test_why_shows_the_level_of_each_topic_and_the_reason(reported: str) -> None:
+    found = document(reported, "topics", "--why=spark-7")
     assert isinstance(found, dict)
     assert found["name"] == "spark-7"
     assert found["budget_bytes"] >= found["held_bytes"] > 0
@@ -79,8 +79,8 @@ def test_why_tells_the_level_of_each_topic_and_the_reason(told: str) -> None:
 
 
 @pytest.mark.parametrize("why", ["--why", "--why=spark-7"])
-def test_why_puts_together_what_is_alike(told: str, why: str) -> None:
-    text = shown(told, "topics", why)
+def test_why_puts_together_what_is_alike(reported: str, why: str) -> None:
+    text = shown(reported, "topics", why)
     assert text.startswith("spark-7 holds ")
     lines = text.splitlines()
     assert lines[1].split() == ["level", "bytes", "full_bytes", "hits", "why", "count", "topics"]
@@ -92,31 +92,31 @@ def test_why_puts_together_what_is_alike(told: str, why: str) -> None:
     assert sorted(row[-1] for row in hand) in (["4-5"], ["4", "5"]), "full, they may differ"
 
 
-def test_beginning_of_a_registration_names_a_subscriber(told: str) -> None:
-    rows = document(told, "subscribers")
+def test_beginning_of_a_registration_names_a_subscriber(reported: str) -> None:
+    rows = document(reported, "subscribers")
     assert isinstance(rows, list)
     registration = next(row["registration"] for row in rows if row["name"] == "spark-7")
-    found = document(told, "topics", f"--why={registration[:12]}")
+    found = document(reported, "topics", f"--why={registration[:12]}")
     assert isinstance(found, dict)
     assert found["registration"] == registration
 
 
-def test_why_of_nobody_or_of_several_says_so(told: str) -> None:
-    where = f"--statestores={told}"
+def test_why_of_nobody_or_of_several_says_so(reported: str) -> None:
+    where = f"--statestores={reported}"
     done = topicast("topics", "--why=spark-8", where)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "error: no such object: subscriber spark-8\n"
-    with Subscriber(told, name="spark-9", timeout_s=30):
+    with Subscriber(reported, name="spark-9", timeout_s=30):
         done = topicast("topics", "--why", where)
     assert (done.returncode, done.stdout) == (2, "")
     assert "name a subscriber, as --why=NAME: spark-7 (" in done.stderr
     assert "spark-9 (" in done.stderr
 
 
-def test_subscriber_that_moved_on_is_the_one_that_is_heard(told: str) -> None:
-    rows = document(told, "subscribers")
+def test_subscriber_that_moved_to_another_hub_is_shown_once(reported: str) -> None:
+    rows = document(reported, "subscribers")
     assert isinstance(rows, list)
-    assert {row["statestored"] for row in rows} == {told}
+    assert {row["statestored"] for row in rows} == {reported}
     lost = {"name": "a", "registration": "0a", "state": "LOST", "lag_s": 9.0}
     moved = {**lost, "state": "LIVE", "lag_s": 0.1}
     assert _meant([lost, moved], "a") == moved
@@ -124,14 +124,14 @@ def test_subscriber_that_moved_on_is_the_one_that_is_heard(told: str) -> None:
         _meant([lost], "a")
 
 
-def test_subscribers_by_level_with_their_topics(told: str) -> None:
-    rows = document(told, "subscribers", "--topics")
+def test_subscribers_by_level_with_their_topics(reported: str) -> None:
+    rows = document(reported, "subscribers", "--topics")
     assert isinstance(rows, list)
     levels = {row["level"]: row for row in rows if row["name"] == "spark-7"}
     assert sorted(levels) == ["full", "minimal"]
     assert levels["minimal"]["topics"] == [4, 5]
     assert levels["minimal"]["count"] == 2
     assert {3, NAMESPACE} <= set(levels["full"]["topics"])
-    lines = shown(told, "subscribers", "--topics").splitlines()
+    lines = shown(reported, "subscribers", "--topics").splitlines()
     assert any(line.startswith("spark-7") and line.endswith(" 2      4-5") for line in lines)
     assert "publisher" not in "".join(lines)

@@ -14,9 +14,9 @@ def test_daemon_that_serves_says_so_first() -> None:
 
 def test_what_is_wrong_stands_above_everything_else() -> None:
     assert "It serves, but the metastore is &lt;away&gt;" in page(warning="the metastore is <away>")
-    said = page(problem="no catalogd", warning="the metastore is away")
-    assert '<p class="verdict ill">It does not serve: no catalogd</p>' in said
-    assert "the metastore is away" not in said
+    printed = page(problem="no catalogd", warning="the metastore is away")
+    assert '<p class="verdict ill">It does not serve: no catalogd</p>' in printed
+    assert "the metastore is away" not in printed
 
 
 def test_facts_stand_apart_from_counts_and_say_what_they_mean() -> None:
@@ -27,9 +27,9 @@ def test_facts_stand_apart_from_counts_and_say_what_they_mean() -> None:
 
 
 def test_ids_are_not_cut_in_thousands_and_nothing_is_a_dash() -> None:
-    said = page(epoch=1795249888143087, overrides="", metastore_silent_s=None)
-    assert ">1795249888143087<" in said
-    assert said.count(">–<") == 2
+    printed = page(epoch=1795249888143087, overrides="", metastore_silent_s=None)
+    assert ">1795249888143087<" in printed
+    assert printed.count(">–<") == 2
 
 
 def test_fact_that_nobody_explained_is_shown_and_escaped() -> None:

@@ -28,7 +28,7 @@ def test_refusals_are_one_metric_with_the_reason_as_its_label() -> None:
     assert 'topicast_statestored_refusals_total{reason="ROLE"} 1.0' in text
 
 
-def test_version_is_told() -> None:
+def test_version_is_printed() -> None:
     assert "topicast_build_info{version=" in scraped({})
 
 

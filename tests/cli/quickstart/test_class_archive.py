@@ -43,11 +43,11 @@ def test_they_are_made_once_and_used_from_then_on(
         old = tmp_path / "topicast" / f"spark-of-{age}"
         old.mkdir(parents=True)
         os.utime(old, (age, age))
-    said: list[str] = []
+    printed: list[str] = []
     monkeypatch.setattr(class_archive, "_run", run)
-    first = application_environment(java_home, say=said.append)
-    assert first == application_environment(java_home, say=said.append)
-    assert said == ["preparing Spark's classes, for quicker starts (once, some 20 s)"]
+    first = application_environment(java_home, say=printed.append)
+    assert first == application_environment(java_home, say=printed.append)
+    assert printed == ["preparing Spark's classes, for quicker starts (once, some 20 s)"]
     (made,) = (one for one in folders(tmp_path) if (one / SPARK).exists())
     names = {one.name for one in folders(tmp_path)}
     assert names == {made.name, *(f"spark-of-{age}" for age in range(2, KEPT_MAX + 1))}

@@ -51,7 +51,7 @@ def test_narrow_terminal_gets_paragraphs() -> None:
     assert max(map(len, lines)) <= 48
 
 
-def test_wrong_answers_of_the_attached_report_are_said() -> None:
+def test_wrong_answers_of_the_attached_report_are_printed() -> None:
     wrong = answered("2000", "2000", "7")
     assert [line.split()[-3] for line in lines_of(wrong, width=80)[2:]] == ["old", "wrong"]
     assert verdict(wrong) == (

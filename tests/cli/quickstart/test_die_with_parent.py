@@ -32,7 +32,7 @@ def test_command_runs_in_the_place_of_the_launcher() -> None:
     assert subprocess.run(command, capture_output=True, check=True).stdout == b"here\n"
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children of a parent's death")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux signals a parent's death")
 def test_command_ends_with_a_parent_that_was_killed() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PARENT, die_with_parent.__file__, *SLEEPER], stdout=subprocess.PIPE
@@ -44,7 +44,7 @@ def test_command_ends_with_a_parent_that_was_killed() -> None:
     until(lambda: not runs(child), what="the child's end")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children of a parent's death")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux signals a parent's death")
 def test_command_is_not_started_for_a_parent_that_is_gone() -> None:
     command = [sys.executable, die_with_parent.__file__, "1", "echo", "here"]
     done = subprocess.run(command, capture_output=True, check=False)

@@ -1,4 +1,4 @@
-"""What the explorer tells, in plain words."""
+"""The output of the explorer, in plain words."""
 
 from topicast.cli.quickstart.explorer_phases import MODES, PHASES, followed, lines_of
 
@@ -12,8 +12,8 @@ LAST = [
 
 
 def test_beginning_says_how_much_there_is() -> None:
-    told = {**HOLDS, "tables": 24, "partitions": 1440}
-    lines = lines_of("It begins.", told, all_bytes=50_000)
+    reported = {**HOLDS, "tables": 24, "partitions": 1440}
+    lines = lines_of("It begins.", reported, all_bytes=50_000)
     assert lines == ["It begins.", "There are 24 new tables with 1,440 partitions.", *LAST]
 
 

@@ -20,7 +20,7 @@ def test_free_port_is_taken_as_usual() -> None:
     assert usual_or_any(port) == port
 
 
-def test_port_in_use_is_left_to_who_has_it() -> None:
+def test_port_in_use_is_left_to_its_owner() -> None:
     with socket.create_server((LOOPBACK, 0)) as server:
         assert usual_or_any(server.getsockname()[1]) == ANY
 

@@ -35,7 +35,7 @@ def python(code: str) -> list[str]:
     return [sys.executable, "-c", code]
 
 
-def said(stack: Stack) -> Line:
+def printed(stack: Stack) -> Line:
     line = until(lambda: stack.next(0.1), what="a line")
     assert isinstance(line, Line)
     return line
@@ -61,19 +61,19 @@ def is_gone(pid: int) -> bool:
 
 def test_what_children_say_comes_by_name_and_errors_go_to_a_log(stack: Stack) -> None:
     stack.start("one", python(SAYS))
-    lines = {said(stack), said(stack)}
+    lines = {printed(stack), printed(stack)}
     assert lines == {Line("one", "out", False), Line("one", "error: no such port", True)}
     assert end_of(stack) == Ended("one", 0)
     assert stack.log("one").read_text() == "error: no such port\n"
 
 
-def test_child_hears_what_it_is_told(stack: Stack) -> None:
+def test_child_receives_its_input(stack: Stack) -> None:
     stack.start("echo", python("print(input().upper(), flush=True)"))
     stack.write("echo", "hello")
-    assert said(stack).text == "HELLO"
+    assert printed(stack).text == "HELLO"
 
 
-def test_telling_an_ended_child_is_no_error(stack: Stack) -> None:
+def test_input_for_an_ended_child_is_no_error(stack: Stack) -> None:
     stack.start("short", python(""))
     end_of(stack)
     stack.write("short", "hello")
@@ -97,7 +97,7 @@ def test_end_leaves_no_process_even_if_one_ignores_sigterm(
     monkeypatch.setattr("topicast.cli.quickstart.stack.TERM_TIMEOUT_S", 0.2)
     with Stack(tmp_path) as stack:
         stack.start("stubborn", python(STUBBORN))
-        grandchild = int(said(stack).text)
+        grandchild = int(printed(stack).text)
         child = stack.pids()["stubborn"]
     until(lambda: is_gone(child) and is_gone(grandchild), what="the end of both")
 
@@ -105,7 +105,7 @@ def test_end_leaves_no_process_even_if_one_ignores_sigterm(
 def test_end_reaches_what_an_ended_child_left_behind(tmp_path: Path) -> None:
     with Stack(tmp_path) as stack:
         stack.start("parent", python(LEAVES_A_CHILD))
-        grandchild = int(said(stack).text)
+        grandchild = int(printed(stack).text)
         stack.write("parent", "")
         until(lambda: not stack.pids(), what="the parent's end")
         assert not is_gone(grandchild)
@@ -126,7 +126,7 @@ def test_children_that_read_on_may_end_by_themselves(stack: Stack, tmp_path: Pat
 
 def test_child_ended_by_us_is_no_event(stack: Stack) -> None:
     stack.start("one", python("import signal; print('up', flush=True); signal.pause()"))
-    said(stack)
+    printed(stack)
     stack.end_one("one")
     assert stack.pids() == {}
     assert stack.next(0.2) is None

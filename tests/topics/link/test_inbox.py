@@ -1,4 +1,4 @@
-"""The inbox: bounded, in order, and it wakes who owns the link."""
+"""The inbox: bounded, in order, and it wakes the owner of the link."""
 
 import math
 import threading

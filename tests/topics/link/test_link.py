@@ -1,4 +1,4 @@
-"""The link on real sockets: what is carried, what is refused, who may call it."""
+"""The link on real sockets: what is carried, what is refused, the thread that may call it."""
 
 import math
 import os
@@ -18,13 +18,13 @@ from topicast.topics.link.sockets import FRAME_BYTES_MAX, PUBLISHED_BYTES_MAX, S
 ANY = "tcp://127.0.0.1:0"
 
 
-def test_port_0_takes_a_free_one_and_says_which(hub):
+def test_port_0_takes_a_free_one_and_returns_it(hub):
     first, second = hub.bind_router("a", ANY), hub.bind_publisher("b", ANY)
     assert first.startswith("tcp://127.0.0.1:")
     assert 0 < int(first.rpartition(":")[2]) != int(second.rpartition(":")[2]) > 0
 
 
-def test_answer_reaches_the_one_that_asked(hub, reader, make_link, frames):
+def test_answer_reaches_the_peer_that_sent_the_request(hub, reader, make_link, frames):
     address = hub.bind_router("router", ANY)
     other = make_link()
     for link, frame in ((reader, b"one"), (other, b"two")):
@@ -43,7 +43,7 @@ def test_frames_of_one_peer_keep_their_order(hub, reader, introduce, frames):
     assert [int(received.frame) for received in frames(hub, BATCH_MAX)] == list(range(BATCH_MAX))
 
 
-def test_published_frame_reaches_whoever_subscribed_to_its_prefix(hub, reader, follow, frames):
+def test_published_frame_reaches_the_subscribers_to_its_prefix(hub, reader, follow, frames):
     follow(hub, reader, b"a")
     for frame in (b"a1", b"b1", b"a2"):
         assert hub.send("publisher", frame)
@@ -97,7 +97,7 @@ def test_subscriptions_outlive_the_hub(hub, reader, make_link, follow, frames):
     assert frames(reader, 1)[0].frame == b"again"
 
 
-def test_what_was_unsubscribed_is_not_asked_for_again_of_a_hub_that_comes_back(
+def test_ended_subscription_is_not_sent_again_to_a_hub_that_comes_back(
     hub, reader, make_link, follow, frames
 ):
     stays, goes, marker = b"\x01\x00\x01\x02", b"\x01\x00\x02\x02", b"\x01marker"
@@ -143,7 +143,7 @@ def test_every_readers_barrier_is_seen_also_when_others_subscribed_alike(
     assert [received.frame for received in frames(hub, 2)] == [b"\x01topic", b"\x01nonce-2"]
 
 
-def test_end_of_a_prefix_is_told_when_its_last_reader_leaves(
+def test_end_of_a_prefix_arrives_when_its_last_reader_leaves(
     hub, reader, make_link, follow, frames
 ):
     address = follow(hub, reader, b"topic")

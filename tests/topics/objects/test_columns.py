@@ -23,7 +23,7 @@ def test_a_column_comes_back(values):
     assert list(columns.read_column(column, len(values))) == values
 
 
-def test_a_column_whose_records_agree_is_one_value():
+def test_a_column_with_equal_records_is_one_value():
     assert columns.column([5, 5, 5]) == 5
     assert columns.column([b"", b""]) == b""
     assert columns.column([(b"a",), (b"a",)]) == [(b"a",), (b"a",)]

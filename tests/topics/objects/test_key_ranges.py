@@ -65,7 +65,7 @@ def test_second_column_narrows_what_the_first_pins() -> None:
         "r = 'eu'",
     ],
 )
-def test_what_cannot_be_told_by_names_lies_anywhere(text: str) -> None:
+def test_filter_that_names_do_not_decide_selects_every_range(text: str) -> None:
     columns = [HOUR, DS] if text.startswith("hour") else [DS, REGION]
     assert ranges_of_filter(parse(text), columns) is None
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.tests.strategies import chunks, deltas, entries, heartbeats, messages
-from topicast.topics.errors import WireError
-from topicast.topics.topic import (
+from topicast.topics.entries import (
     FULL,
     KEY_BYTES_MAX,
     PREFIX,
@@ -20,6 +19,7 @@ from topicast.topics.topic import (
     Entry,
     prefix_tombstone,
 )
+from topicast.topics.errors import WireError
 from topicast.topics.wire import header as h
 from topicast.topics.wire import messages as m
 from topicast.topics.wire.codec import (
@@ -27,9 +27,7 @@ from topicast.topics.wire.codec import (
     decode,
     delta_of,
     encode,
-    pack,
     read_entries,
-    read_header,
     row_bytes,
 )
 
@@ -88,7 +86,7 @@ def _decodes_or_refuses(frame: bytes) -> m.Message | None:
 
 def _of(message: m.Message, body: bytes, **changed: int) -> bytes:
     """Return a frame with the header of ``message``, another body, and a CRC that is right."""
-    return pack(read_header(encode(message))._replace(**changed), body)
+    return h.pack(h.read_header(encode(message))._replace(**changed), body)
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda v: v["name"])
@@ -112,7 +110,7 @@ def test_message_survives_the_wire(message: m.Message) -> None:
 @given(deltas() | chunks() | heartbeats())
 def test_read_entries_refuses_what_is_no_delta(message: m.Message) -> None:
     frame = encode(message)
-    header, body = read_header(frame), frame[h.HEADER_BYTES :]
+    header, body = h.read_header(frame), frame[h.HEADER_BYTES :]
     if isinstance(message, m.Delta):
         assert delta_of(header, read_entries(header, body)) == message
         assert read_entries(header, body) == message.entries
@@ -149,7 +147,7 @@ def test_mutated_frame_is_refused_or_read(message: m.Message, data: st.DataObjec
 def test_mutated_body_under_a_right_crc_is_refused_or_read(
     message: m.Message, data: st.DataObject
 ) -> None:
-    """P-BAD-1: whoever knows the protocol can compute a CRC; data frames have one spelling."""
+    """P-BAD-1: any peer that has the protocol can compute a CRC; data frames have one spelling."""
     frame = encode(message)
     if not isinstance(message, m.Delta | m.Chunk | m.Heartbeat):
         return
@@ -247,9 +245,9 @@ def test_control_message_of_no_shape_is_refused(fields: object, reason: str) -> 
 
 
 def _row(entry: Entry, **header: int) -> bytes:
-    """Return a delta of ``entry`` as it stands, whatever the rules say of it."""
-    like = read_header(encode(DELTA))._replace(entry_count=1, **header)
-    return pack(like, encode(replace(DELTA, entries=(entry,)))[h.HEADER_BYTES :])
+    """Return a delta of ``entry`` as it stands, even if it breaks a rule."""
+    like = h.read_header(encode(DELTA))._replace(entry_count=1, **header)
+    return h.pack(like, encode(replace(DELTA, entries=(entry,)))[h.HEADER_BYTES :])
 
 
 GROUP_OF_THREE = b"a\0b\0c\0"
@@ -283,7 +281,7 @@ def test_row_that_breaks_a_rule_is_refused(entry: Entry, reason: str) -> None:
 
 def test_stub_may_state_any_size() -> None:
     big = Entry(TABLE, 12, 1, 1, 1 << 50, None, STUB)
-    assert read_entries(read_header(_row(big)), _row(big)[h.HEADER_BYTES :]) == (big,)
+    assert read_entries(h.read_header(_row(big)), _row(big)[h.HEADER_BYTES :]) == (big,)
 
 
 def test_rows_out_of_order_are_refused() -> None:

@@ -129,17 +129,17 @@ def test_type_numbers_run_from_one_without_a_hole() -> None:
 
 
 def test_all_topics_at_one_level_are_joined_in_a_few_bytes() -> None:
-    asked = m.Join(
+    requested = m.Join(
         request=1,
         positions=tuple(m.Position(topic=t, level=1, epoch=0, version=0) for t in range(256)),
     )
-    frame = encode(asked)
+    frame = encode(requested)
     assert len(frame) < 32
-    assert decode(frame) == asked
+    assert decode(frame) == requested
 
 
 @pytest.mark.parametrize("topics", [(), (0,), (9, 3, 3, 65_534), (255, 0)])
 def test_topics_of_any_order_keep_it(topics: tuple[int, ...]) -> None:
     positions = tuple(m.Position(topic=t, level=2, epoch=5, version=t) for t in topics)
-    asked = m.Join(request=1, positions=positions)
-    assert decode(encode(asked)) == asked
+    requested = m.Join(request=1, positions=positions)
+    assert decode(encode(requested)) == requested

@@ -69,7 +69,7 @@ def test_crc_covers_all_but_itself() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 2, 255])
-def test_other_protocol_version_is_told_apart_from_garbage(version: int) -> None:
+def test_other_protocol_version_is_distinguished_from_garbage(version: int) -> None:
     """P-HDR-4."""
     with pytest.raises(VersionMismatch, match=f"protocol version {version} offered"):
         read_header(_frame(protocol=version))
