@@ -14,9 +14,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from topicast.subscriber import Subscriber
+from topicast.tests.bench.catalogd import SPAWN
 from topicast.tests.bench.frames import count_frames
 from topicast.tests.bench.report import beside, say, target
-from topicast.tests.bench.scripted import SPAWN
 from topicast.tests.bench.stores import fill_store
 from topicast.tests.cli.processes import running
 from topicast.tests.cluster.served import free_ports

@@ -5,7 +5,7 @@ others   small changes in another topic while it joins: published -> returned by
 budget   the most that counted at any moment, while what was pulled gave way to the topic
 drop     the call; ``left``: bytes of the topic that count after it
 
-A real statestored, a scripted catalogd, the driver in a process of its own; a hundred times each.
+A real statestored, a catalogd of ours, the driver in a process of its own; a hundred times each.
 Run: make bench ARGS=tests/bench/bench_join.py
 """
 
@@ -26,9 +26,9 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.subscriber.store.memory_budget import Account, Budget
 from topicast.tests.bench.bench_representation import KEYS
+from topicast.tests.bench.catalogd import DB, NUM_TOPICS, BenchCatalogd
 from topicast.tests.bench.metastores import create_large
 from topicast.tests.bench.report import beside, percentiles, quantile, say, target
-from topicast.tests.bench.scripted import DB, NUM_TOPICS, Scripted
 from topicast.tests.bench.stores import COLUMNS, blocks_of
 from topicast.tests.cli.processes import running
 from topicast.tests.subscriber.source import Catalog
@@ -178,7 +178,7 @@ def _watch_budget() -> list[int]:
 class Bench:
     """A driver, and a catalogd that publishes small changes while it is busy."""
 
-    def __init__(self, catalogd: Scripted, driver: Driver) -> None:
+    def __init__(self, catalogd: BenchCatalogd, driver: Driver) -> None:
         self._catalogd = catalogd
         self._driver = driver
         self._name = changing(catalogd.catalog)
@@ -233,13 +233,13 @@ class Bench:
 
 @contextmanager
 def stand() -> Iterator[Bench]:
-    """Run a statestored, a scripted catalogd and a driver."""
+    """Run a statestored, a catalogd of ours and a driver."""
     flags = ("--state_store_port=0", "--webserver_port=0")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         hub = stack.enter_context(running(folder / "log", "daemons", "statestored", *flags))
         address = hub.ready["address"]
-        catalogd = stack.enter_context(closing(Scripted(filled(), address)))
+        catalogd = stack.enter_context(closing(BenchCatalogd(filled(), address)))
         catalogd.settle()
         driver = stack.enter_context(closing(Driver(address, catalogd.catalog)))
         yield Bench(catalogd, driver)

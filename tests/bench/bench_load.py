@@ -11,16 +11,16 @@ Run: make bench ARGS=tests/bench/bench_load.py
 
 import time
 
-from topicast.tests.bench.report import beside, percentiles, say, target
-from topicast.tests.bench.scripted import (
+from topicast.tests.bench.catalogd import (
     DB,
+    BenchCatalogd,
     Reader,
-    Scripted,
     delays_ms,
     filled,
     small_tables,
     stand,
 )
+from topicast.tests.bench.report import beside, percentiles, say, target
 
 SEED = 7
 MEGABYTES = 150
@@ -31,7 +31,7 @@ TABLE = "large"
 P99_MS_MAX = 20.0
 
 
-def publish(catalogd: Scripted, number: int) -> None:
+def publish(catalogd: BenchCatalogd, number: int) -> None:
     """Change a small table: in turn that of another topic and that of the same."""
     begin = time.monotonic()
     name = small_tables(catalogd.catalog)[number % 2]
@@ -39,7 +39,7 @@ def publish(catalogd: Scripted, number: int) -> None:
     catalogd.turn(max(begin + EVERY_S - time.monotonic(), 0.0))
 
 
-def loads(catalogd: Scripted, reader: Reader) -> list[float]:
+def loads(catalogd: BenchCatalogd, reader: Reader) -> list[float]:
     """Return the seconds of each load, with small changes all the while."""
     topic = catalogd.catalog.topic(DB, TABLE)
     took, number = [], 0
@@ -56,7 +56,7 @@ def loads(catalogd: Scripted, reader: Reader) -> list[float]:
     return took
 
 
-def check_whole(catalogd: Scripted, reader: Reader) -> None:
+def check_whole(catalogd: BenchCatalogd, reader: Reader) -> None:
     """The reader that loaded has what was published meanwhile."""
     _, near = small_tables(catalogd.catalog)
     topic = catalogd.catalog.topic(DB, near)
@@ -65,7 +65,7 @@ def check_whole(catalogd: Scripted, reader: Reader) -> None:
     assert catalogd.wait_for(reader) == newest
 
 
-def measure(catalogd: Scripted, holder: Reader, loader: Reader) -> None:
+def measure(catalogd: BenchCatalogd, holder: Reader, loader: Reader) -> None:
     catalog = catalogd.catalog
     other, near = small_tables(catalog)
     for number in range(IDLE_CHANGES):

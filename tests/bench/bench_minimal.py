@@ -4,7 +4,7 @@ join    of all topics at minimal until they are live: ms, and bytes that the dri
         sent and received meanwhile, ZeroMQ's own included; beside all topics at full
 
 Best and median of many drivers, one after the other, each with the names of all tables already. A
-heartbeat falls into the time of few. A real statestored, a scripted catalogd.
+heartbeat falls into the time of few. A real statestored, a catalogd of ours.
 Run: make bench ARGS=tests/bench/bench_minimal.py
 """
 
@@ -23,9 +23,9 @@ from typing import Final
 
 from topicast.catalog.publish.modes import FULL_MODE, MINIMAL_MODE, Mode
 from topicast.subscriber import Subscriber
+from topicast.tests.bench.catalogd import BenchCatalogd
 from topicast.tests.bench.lake import Lake
 from topicast.tests.bench.report import beside, quantile, say, target
-from topicast.tests.bench.scripted import Scripted
 from topicast.tests.cli.processes import running
 from topicast.topics.topic import NUM_TOPICS_DEFAULT
 
@@ -84,7 +84,7 @@ def run(
         folder = Path(stack.enter_context(TemporaryDirectory()))
         hub = stack.enter_context(running(folder / "log", "daemons", "statestored", *flags))
         address = hub.ready["address"]
-        catalogd = stack.enter_context(closing(Scripted(lake, address, mode=Mode(mode))))
+        catalogd = stack.enter_context(closing(BenchCatalogd(lake, address, mode=Mode(mode))))
         catalogd.settle()
         reported, sending = SPAWN.Pipe(duplex=False)
         process = SPAWN.Process(target=drive, args=(address, sending), daemon=True)

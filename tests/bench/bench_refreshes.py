@@ -2,7 +2,7 @@
 
 share    of one core that the driver takes, Python and JVM, beside the same one without changes
 
-A real Spark with a relation of another table, attached; a real statestored; a scripted catalogd
+A real Spark with a relation of another table, attached; a real statestored; a catalogd of ours
 raises data versions of 1,000 tables, one after the other, as reports of other drivers do. By
 processor time, so that what else runs on the machine counts little.
 Run: make bench ARGS=tests/bench/bench_refreshes.py
@@ -15,9 +15,9 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from topicast.subscriber.spark.status import CONNECTING, LIVE
+from topicast.tests.bench.catalogd import BenchCatalogd
 from topicast.tests.bench.lake import Lake
 from topicast.tests.bench.report import beside, say, target
-from topicast.tests.bench.scripted import Scripted
 from topicast.tests.cli.processes import running
 from topicast.tests.spark.applications import Application, applications
 from topicast.topics.topic import Entry
@@ -58,7 +58,7 @@ def raised(lake: Lake, number: int) -> Delta:
     return lake.commit(topic, [news], SOURCE_REPORTS)
 
 
-def flood(catalogd: Scripted, lake: Lake, *, per_s: int) -> None:
+def flood(catalogd: BenchCatalogd, lake: Lake, *, per_s: int) -> None:
     """Change ``per_s`` tables a second, evenly, for SECONDS."""
     begin = time.monotonic()
     done = 0
@@ -69,7 +69,7 @@ def flood(catalogd: Scripted, lake: Lake, *, per_s: int) -> None:
         catalogd.turn(TURN_S)
 
 
-def shares(driver: Application, catalogd: Scripted, lake: Lake, *, per_s: int) -> list[float]:
+def shares(driver: Application, catalogd: BenchCatalogd, lake: Lake, *, per_s: int) -> list[float]:
     """Return of how much of a core Python and JVM take, and how many changes a second came."""
     before, begin = driver.do("used_s()"), time.monotonic()
     flood(catalogd, lake, per_s=per_s)
@@ -83,7 +83,7 @@ def main() -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         hub = stack.enter_context(running(folder / "log", "daemons", "statestored", *flags))
-        catalogd = stack.enter_context(closing(Scripted(lake, hub.ready["address"])))
+        catalogd = stack.enter_context(closing(BenchCatalogd(lake, hub.ready["address"])))
         catalogd.settle()
         one = stack.enter_context(applications(folder, NOWHERE, driver=IN_MEMORY))["driver"]
         one.do(DRIVER.format(hub=hub.ready["address"]))

@@ -14,18 +14,18 @@ import signal
 import time
 from pathlib import Path
 
-from topicast.tests.bench.report import beside, percentiles, say, target
-from topicast.tests.bench.scripted import (
+from topicast.tests.bench.catalogd import (
     DB,
     PIECE_BLOCKS,
+    BenchCatalogd,
     Reader,
-    Scripted,
     delays_ms,
     filled,
     rewrite,
     small_tables,
     stand,
 )
+from topicast.tests.bench.report import beside, percentiles, say, target
 
 SEED = 11
 OTHERS = 3
@@ -48,7 +48,9 @@ def resident_mb(pid: int) -> float:
 class Broadcast:
     """Small deltas of one topic, and large ones of another."""
 
-    def __init__(self, catalogd: Scripted, others: tuple[Reader, ...], *, hub_pid: int) -> None:
+    def __init__(
+        self, catalogd: BenchCatalogd, others: tuple[Reader, ...], *, hub_pid: int
+    ) -> None:
         self.catalogd = catalogd
         self.others = others
         self.other, _ = small_tables(catalogd.catalog)
@@ -112,7 +114,7 @@ def measure(broadcast: Broadcast, stopped: Reader) -> None:
     say("stopped", "goes_on", caught_up_s=caught_up_s)
 
 
-def _caught_up_s(catalogd: Scripted, reader: Reader) -> float:
+def _caught_up_s(catalogd: BenchCatalogd, reader: Reader) -> float:
     """Let ``reader`` go on; return how long it takes to see the newest of both topics."""
     begin = time.monotonic()
     os.kill(reader.pid, signal.SIGCONT)

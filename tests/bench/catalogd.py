@@ -1,6 +1,6 @@
-"""Scripted: catalogd's publisher on a catalog of ours, and readers in processes of their own.
+"""A catalogd whose content a benchmark commits, and readers in processes of their own.
 
-    Scripted.commit ──▶ a real statestored ──▶ readers: Subscriber, watch ──pipe──▶ what they saw
+    BenchCatalogd.commit ──▶ a real statestored ──▶ readers: Subscriber, watch ──pipe──▶ Seen
 
 Times are of one clock, CLOCK_MONOTONIC, which all processes of a machine share.
 """
@@ -17,13 +17,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from topicast.catalog import core
+from topicast.catalog.catalogd import SERVICE
+from topicast.catalog.facts import Fact, Requested
+from topicast.catalog.ingest.event_window import EventWindow, WindowState
+from topicast.catalog.ingest.poller import Poll
+from topicast.catalog.ingest.read_threads import perform
+from topicast.catalog.ingest.reads import Read, ReadNames
 from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.publish import publisher
 from topicast.catalog.publish.modes import MODE_DEFAULT, Mode
 from topicast.catalog.publish.publisher import PublishedState, Publisher
+from topicast.catalog.serve.port import Reply
 from topicast.subscriber import Subscriber
+from topicast.tests.catalog.fake_metastore import FakeMetastore
 from topicast.tests.cli.processes import running
-from topicast.tests.subscriber.desk import serve
 from topicast.tests.subscriber.source import Catalog
 from topicast.topics.link import Link, Received
 from topicast.topics.objects.names import block_key
@@ -40,28 +48,35 @@ PIECE_BLOCKS: Final = 60  # of one transaction, as catalogd loads a table: below
 READER_BUDGET: Final = "1GB"
 
 
-class Scripted:
-    """A catalogd that publishes what is committed here; it lives while ``turn`` is called."""
+class BenchCatalogd:
+    """Production cores on a catalog that a benchmark fills; it lives while ``turn`` is called."""
 
     def __init__(self, catalog: Catalog, hub: str, *, mode: Mode = MODE_DEFAULT) -> None:
         self.catalog = catalog
         self.at: dict[tuple[int, int], float] = {}
         """When each (topic, version) was published."""
         self._hub = hub
+        self._is_connected = False  # to the hub, once at least
         self._link = Link()
-        start = StartRecord(
-            start=catalog.start, epoch=catalog.epoch, versions=(0,) * (catalog.num_topics + 1)
-        )
+        versions = (0,) * (catalog.num_topics + 1)
+        starts = (StartRecord(start=catalog.start, epoch=catalog.epoch, versions=versions),)
         published = PublishedState(
             topics=catalog.topics,
-            starts=(start,),
-            catalog_address=self._link.bind_router("service", "tcp://127.0.0.1:0"),
+            starts=starts,
+            catalog_address=self._link.bind_router(SERVICE, "tcp://127.0.0.1:0"),
             catalog_name="hive",
             mode=mode,
         )
         self._publisher = Publisher(
             published, name="bench", registration=bytes(16), rng=random.Random(1)
         )
+        self._core = core.Catalog(
+            catalog.topics,
+            starts=starts,
+            window=EventWindow(WindowState(last_id=0, settled=0), now=time.monotonic()),
+            settings=core.Settings(),
+        )
+        self._metastore = FakeMetastore()  # without an event
 
     def turn(self, timeout_s: float) -> None:
         """Exchange messages with hub and readers for so long."""
@@ -69,8 +84,8 @@ class Scripted:
         while True:
             left_s = until - time.monotonic()
             for one in self._link.poll(min(max(left_s, 0.0), 0.05)):
-                self._hear(one)
-            self._tell(publisher.Tick())
+                self._receive(one)
+            self._publish(publisher.Tick())
             if left_s <= 0:
                 return
 
@@ -83,7 +98,7 @@ class Scripted:
         """Publish ``delta``, which the catalog has just made."""
         frame = encode(delta)
         self.at[delta.topic, delta.to_version] = time.monotonic()
-        self._tell(publisher.Committed(delta.topic, delta.to_version, frame))
+        self._publish(publisher.Committed(delta.topic, delta.to_version, frame))
 
     def wait_for(self, reader: "Reader") -> object:
         """Turn until ``reader`` has answered; return its answer."""
@@ -94,17 +109,28 @@ class Scripted:
     def close(self) -> None:
         self._link.close()
 
-    def _hear(self, one: Received) -> None:
+    def _receive(self, one: Received) -> None:
         message = decode(one.frame)
-        if one.name == "service":
-            answer = serve(self.catalog, message)
-            if answer is not None:
-                self._link.send("service", encode(answer), one.peer)
+        if one.name == SERVICE:
+            self._serve(Requested(peer=one.peer, message=message))
             return
         channel = next(c for c, name in CHANNELS.items() if name == one.name)
-        self._tell(publisher.Received(channel, message))
+        self._publish(publisher.Received(channel, message))
 
-    def _tell(self, fact: publisher.Fact) -> None:
+    def _serve(self, fact: Fact) -> None:
+        now, facts = time.monotonic(), [fact]
+        while facts:
+            self._core.handle(facts.pop(), now=now, now_us=int(now * 1e6))
+            for effect in self._core.flush(now=now, now_us=int(now * 1e6)):
+                match effect:
+                    case Reply(peer=peer, message=message):
+                        self._link.send(SERVICE, encode(message), peer)
+                    case Poll() | Read() | ReadNames():
+                        facts.append(perform(self._metastore, effect))
+                    case _:
+                        pass  # there is no store, and nothing else to publish
+
+    def _publish(self, fact: publisher.Fact) -> None:
         now = time.monotonic()
         for effect in self._publisher.handle(fact, now=now, now_us=int(now * 1e6)):
             match effect:
@@ -114,7 +140,10 @@ class Scripted:
                     self._link.send(CHANNELS[channel], encode(message))
                 case publisher.Reconnect():
                     for name in CHANNELS.values():
+                        if self._is_connected:
+                            self._link.disconnect(name)
                         self._link.connect_dealer(name, self._hub)
+                    self._is_connected = True
                 case _:
                     pass
 
@@ -208,10 +237,10 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """A real statestored, a scripted catalogd, and readers that hold everything."""
+    """A real statestored, a catalogd, and readers that hold everything."""
 
     hub_pid: int
-    catalogd: Scripted
+    catalogd: BenchCatalogd
     readers: tuple[Reader, ...]
 
 
@@ -222,7 +251,7 @@ def stand(catalog: Catalog, *, readers: int) -> Iterator[Stand]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         hub = stack.enter_context(running(folder / "log", "daemons", "statestored", *flags))
-        catalogd = stack.enter_context(closing(Scripted(catalog, hub.ready["address"])))
+        catalogd = stack.enter_context(closing(BenchCatalogd(catalog, hub.ready["address"])))
         catalogd.settle()
         topics = range(catalog.num_topics)
         started = tuple(Reader(hub.ready["address"], topics) for _ in range(readers))
