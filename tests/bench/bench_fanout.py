@@ -199,10 +199,10 @@ class Writer:
         """Exchange messages with the hub."""
         for one in self.link.poll(timeout_s):
             channel = next(number for number, name in SOCKETS.items() if name == one.name)
-            self.tell(publisher.Received(channel, decode(one.frame)))
-        self.tell(publisher.Tick())
+            self.publish(publisher.Received(channel, decode(one.frame)))
+        self.publish(publisher.Tick())
 
-    def tell(self, fact: publisher.Fact) -> None:
+    def publish(self, fact: publisher.Fact) -> None:
         now = time.monotonic()
         for effect in self.publisher.handle(fact, now=now, now_us=int(now * 1e6)):
             match effect:
@@ -225,7 +225,7 @@ class Writer:
                 self.turn(0.05)
             self.topics[TOPIC].file((entry,))
             self.topics[TOPIC].version = version
-            self.tell(publisher.Committed(TOPIC, version, frame))
+            self.publish(publisher.Committed(TOPIC, version, frame))
             if version % 64 == 0:
                 self.turn(0.0)
 

@@ -1,4 +1,4 @@
-"""A follower for tests to look at, and a world in which everything around it goes wrong."""
+"""Followers for tests, and a walk of one among messages that are lost, doubled and out of order."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -101,7 +101,7 @@ KEYS = tuple(b"d\0%c\0" % letter + rest for letter in b"abc" for rest in (b"", b
 
 
 def apply(state: dict[bytes, Entry], entries: tuple[Entry, ...]) -> None:
-    """Obey ``entries`` as a reader does; what is held is never replaced by something older."""
+    """Apply ``entries`` as a reader does; what is held is never replaced by something older."""
     held = Topic()
     held.file(sorted(state.values(), key=lambda one: one.version))
     for one in entries:
@@ -115,14 +115,14 @@ def apply(state: dict[bytes, Entry], entries: tuple[Entry, ...]) -> None:
 Pick = Callable[[int, int], int]  # a number from the first to the last, from whatever draws
 
 
-class World:
-    """A writer, two hubs that lag behind it, and a reader whose every message may go wrong."""
+class Walk:
+    """A writer, two copies that lag behind it, and a follower whose messages may be lost."""
 
     def __init__(self) -> None:
         self.now = 100.0
         self.writer = Topic()
-        self.hubs = (Topic(), Topic())
-        for topic in (self.writer, *self.hubs):
+        self.copies = (Topic(), Topic())
+        for topic in (self.writer, *self.copies):
             topic.reset(1)
         self.log: list[Delta] = []
         self.states: dict[tuple[int, int], dict[bytes, Entry]] = {(1, 0): {}}
@@ -134,15 +134,15 @@ class World:
         self.last_stream = 0
 
     def act(self, pick: Pick) -> None:
-        """Let one thing happen."""
+        """Perform one step that ``pick`` chooses."""
         actions = (
             *(self.commit,) * 4,
             *(self.deliver_a_delta,) * 3,
             *(self.open_stream,) * 5,
             *(self.deliver_a_chunk,) * 7,
-            *(self.feed_a_hub,) * 2,
-            self.tell_the_newest,
-            self.forget,
+            *(self.feed_a_copy,) * 2,
+            self.report_the_newest,
+            self.raise_the_floor,
             self.lose_the_stream,
             self.wait,
         )
@@ -156,21 +156,21 @@ class World:
             assert (self.reader.epoch, self.reader.version) == self.answered
 
     def heal(self) -> None:
-        """End the faults: the reader gets to where the writer stands."""
+        """End the faults: the reader reaches the version of the writer."""
         for _ in range(20):
-            self.feed(self.hubs[0])
-            self.tell(PeerAt(self.writer.epoch, self.writer.version))
+            self.feed(self.copies[0])
+            self.receive(PeerAt(self.writer.epoch, self.writer.version))
             self.now += 3.0
-            self.tell(Tick())
+            self.receive(Tick())
             if self.want is None:
                 break
-            self.ask(self.hubs[0])
+            self.open(self.copies[0])
             for part in self.streams.pop(self.last_stream):
-                self.tell(part)
+                self.receive(part)
         newest = (self.writer.epoch, self.writer.version)
         assert (self.reader.state, self.answered) == (LIVE, newest)
 
-    def tell(self, fact: Any) -> None:
+    def receive(self, fact: Any) -> None:
         for effect in self.reader.handle(fact, now=self.now):
             self.perform(effect)
         self.reader.check()
@@ -180,7 +180,7 @@ class World:
             case Apply(delta=reported):
                 assert reported.from_version == self.answered[1]
                 apply(self.state, reported.entries)
-                self.look((reported.epoch, reported.to_version))
+                self.compare((reported.epoch, reported.to_version))
             case File(chunk=part):
                 apply(self.state, part.entries)
             case Reset():
@@ -188,10 +188,10 @@ class World:
             case Want(wanted=wanted):
                 self.want = wanted
             case CaughtUp(chunk=last, from_version=before):
-                self.look((last.epoch, max(before, last.to_version)))
+                self.compare((last.epoch, max(before, last.to_version)))
 
-    def look(self, place: tuple[int, int]) -> None:
-        """Hold what a reader may be answered at this moment against the writer's history."""
+    def compare(self, place: tuple[int, int]) -> None:
+        """Compare the content that a reader would be answered now with the writer's history."""
         assert place >= self.answered, "rolled back"
         assert self.state == self.states[place], "not the state of any moment"
         self.answered = place
@@ -217,22 +217,22 @@ class World:
             )
         )
 
-    def forget(self, pick: Pick) -> None:
+    def raise_the_floor(self, pick: Pick) -> None:
         self.writer.raise_floor(pick(self.writer.floor, self.writer.version))
 
-    def feed_a_hub(self, pick: Pick) -> None:
-        self.feed(self.hubs[1 if pick(0, 5) == 0 else 0])  # the second lags far behind
+    def feed_a_copy(self, pick: Pick) -> None:
+        self.feed(self.copies[1 if pick(0, 5) == 0 else 0])  # the second lags far behind
 
-    def feed(self, hub: Topic) -> None:
-        wanted = Wanted(topic=7, level=FULL, epoch=hub.epoch, version=hub.version)
+    def feed(self, copy: Topic) -> None:
+        wanted = Wanted(topic=7, level=FULL, epoch=copy.epoch, version=copy.version)
         for part in self.parts(0, wanted, self.writer):
             if part.snapshot:
-                hub.reset(part.epoch)
-            hub.file(part.entries)
-        hub.version = self.writer.version
-        hub.raise_floor(self.writer.floor)
-        hub.check()
-        assert list(hub.since(hub.floor)) == list(self.writer.since(hub.floor))
+                copy.reset(part.epoch)
+            copy.file(part.entries)
+        copy.version = self.writer.version
+        copy.raise_floor(self.writer.floor)
+        copy.check()
+        assert list(copy.since(copy.floor)) == list(self.writer.since(copy.floor))
 
     def deliver_a_delta(self, pick: Pick) -> None:
         if self.log:
@@ -246,19 +246,19 @@ class World:
                 if not (wiped or before.stubbed or reported.stubbed):
                     entries = tuple(sorted(last.values(), key=lambda one: one.version))
                     reported = replace(reported, from_version=before.from_version, entries=entries)
-            self.tell(reported)
+            self.receive(reported)
 
-    def tell_the_newest(self, pick: Pick) -> None:
-        self.tell(PeerAt(self.writer.epoch, self.writer.version))
+    def report_the_newest(self, pick: Pick) -> None:
+        self.receive(PeerAt(self.writer.epoch, self.writer.version))
 
     def open_stream(self, pick: Pick) -> None:
         if self.want is not None:
-            self.ask(self.hubs[pick(0, 1)])
+            self.open(self.copies[pick(0, 1)])
 
-    def ask(self, hub: Topic) -> None:
+    def open(self, copy: Topic) -> None:
         assert self.want is not None
         self.last_stream += 1
-        self.streams[self.last_stream] = self.parts(self.last_stream, self.want, hub)
+        self.streams[self.last_stream] = self.parts(self.last_stream, self.want, copy)
         self.reader.opened(self.last_stream, now=self.now)
         self.want = None
 
@@ -276,21 +276,21 @@ class World:
         part = parts[at] if pick(0, 5) == 0 else parts.pop(at)
         if not parts:
             del self.streams[stream]
-        self.tell(part)
+        self.receive(part)
 
     def lose_the_stream(self, pick: Pick) -> None:
-        self.tell(StreamLost())
+        self.receive(StreamLost())
 
     def wait(self, pick: Pick) -> None:
         self.now += (0.05, 0.3, 3.0)[pick(0, 2)]
-        self.tell(Tick())
+        self.receive(Tick())
 
 
 def walk(pick: Pick, *, steps: int) -> None:
     """Let ``steps`` things happen to a reader, chunks being of one entry or few, then heal."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bulk, "CHUNK_BYTES_MAX", (1, 100, 300)[pick(0, 2)])
-        world = World()
+        walked = Walk()
         for _ in range(steps):
-            world.act(pick)
-        world.heal()
+            walked.act(pick)
+        walked.heal()

@@ -34,27 +34,23 @@ from topicast.topics.wire.codec import (
 FILE = Path(__file__).parent.parent.parent / "vectors" / "wire_v1.json"
 VECTORS: list[dict[str, str]] = json.loads(FILE.read_text(encoding="utf-8"))
 TABLE = b"sales\0orders\0"
+AT = {
+    "topic": 7,
+    "level": FULL,
+    "epoch": 5,
+    "start": 6,
+    "from_version": 10,
+    "to_version": 12,
+    "floor": 3,
+    "sent_us": 4,
+}
 DELTA = m.Delta(
-    topic=7,
-    level=FULL,
-    epoch=5,
-    start=6,
-    from_version=10,
-    to_version=12,
-    floor=3,
-    sent_us=4,
+    **AT,
     source=1,
     entries=(Entry(TABLE, 11, 9, 8, 3, b"abc"), Entry(TABLE + b"\x01k", 12, 12, 12, 2, b"de")),
 )
 CHUNK = m.Chunk(
-    topic=7,
-    level=FULL,
-    epoch=5,
-    start=6,
-    from_version=10,
-    to_version=12,
-    floor=3,
-    sent_us=4,
+    **AT,
     stream=1,
     sequence=0,
     resume_version=12,
@@ -297,9 +293,16 @@ def test_other_number_of_rows_than_the_header_says_is_refused(count: int) -> Non
         decode(_of(DELTA, encode(DELTA)[h.HEADER_BYTES :], entry_count=count))
 
 
-@pytest.mark.parametrize("body", [b"", bytes(25)])
-def test_chunk_without_its_place_is_refused(body: bytes) -> None:
-    with pytest.raises(WireError, match="chunk body"):
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "chunk body"),
+        (bytes(25), "chunk body"),
+        (encode(replace(CHUNK, entries=()))[h.HEADER_BYTES : -1], "rows: end at"),
+    ],
+)
+def test_chunk_whose_place_or_key_is_cut_is_refused(body: bytes, reason: str) -> None:
+    with pytest.raises(WireError, match=reason):
         decode(_of(CHUNK, body, entry_count=0))
 
 
@@ -311,29 +314,25 @@ def test_chunk_that_resumes_after_its_cut_or_after_no_key_is_refused() -> None:
         decode(encode(replace(CHUNK, resume_key=bytes(KEY_BYTES_MAX + 1))))
 
 
-def test_chunk_whose_key_is_cut_is_refused() -> None:
-    frame = encode(replace(CHUNK, entries=()))
-    with pytest.raises(WireError, match="rows: end at"):
-        decode(_of(replace(CHUNK, entries=()), frame[h.HEADER_BYTES : -1]))
+HEARTBEAT_BODY = encode(HEARTBEAT)[h.HEADER_BYTES :]
 
 
-@pytest.mark.parametrize("body", [b"", bytes(43)])
-def test_heartbeat_without_its_state_is_refused(body: bytes) -> None:
-    with pytest.raises(WireError, match="state and address"):
-        decode(_of(HEARTBEAT, body))
-
-
-def test_heartbeat_whose_address_is_no_text_is_refused() -> None:
-    body = encode(HEARTBEAT)[h.HEADER_BYTES :].replace(b"tcp", b"t\xffp")
-    with pytest.raises(WireError, match="state and address"):
-        decode(_of(HEARTBEAT, body))
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_heartbeat_with_vectors_of_another_length_is_refused(count: int) -> None:
+@pytest.mark.parametrize(
+    ("body", "count", "reason"),
+    [
+        (b"", 2, "state and address"),
+        (bytes(43), 2, "state and address"),
+        (HEARTBEAT_BODY.replace(b"tcp", b"t\xffp"), 2, "state and address"),
+        (HEARTBEAT_BODY, 1, "other lengths"),
+        (HEARTBEAT_BODY, 3, "other lengths"),
+    ],
+)
+def test_heartbeat_with_a_body_that_does_not_fit_is_refused(
+    body: bytes, count: int, reason: str
+) -> None:
     """P-HEARTBEAT-1."""
-    with pytest.raises(WireError, match="other lengths"):
-        decode(_of(HEARTBEAT, encode(HEARTBEAT)[h.HEADER_BYTES :], entry_count=count))
+    with pytest.raises(WireError, match=reason):
+        decode(_of(HEARTBEAT, body, entry_count=count))
 
 
 def test_heartbeat_with_an_endless_address_is_refused() -> None:
