@@ -8,7 +8,6 @@ import select
 import socket
 import threading
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 PIECE_BYTES = 1 << 14
@@ -35,12 +34,7 @@ class Dam:
         self._threads[0].start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closing = True
         self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()

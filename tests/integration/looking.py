@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Self
 
 from topicast.subscriber import Subscriber
@@ -36,12 +35,7 @@ class Looker:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._done.set()
         self._thread.join(40)
 

@@ -4,7 +4,6 @@ import select
 import socket
 import threading
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 CHUNK_BYTES = 1 << 16
@@ -37,12 +36,7 @@ class Relay:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
         self._thread.join()

@@ -1,4 +1,4 @@
-"""``topicast run``: the command is what it was, and whoever is not attached hears why."""
+"""``topicast run``: the command is unchanged, and an application that is not attached logs why."""
 
 import os
 import signal

@@ -30,7 +30,7 @@ def reader(served: Served) -> Iterator[Subscriber]:
 
 @pytest.fixture(scope="module")
 def reported(served: Served, reader: Subscriber) -> str:
-    """Where the hub is, once it has heard the reader's word on what it holds."""
+    """Return the hub's address, once the reader has reported what it holds."""
     with Operator(parse_addresses(served.statestores), timeout_s=30) as visit:
         until(
             lambda: any(
