@@ -24,7 +24,6 @@ from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.store import SimStore
 from topicast.tests.subscriber.source import Catalog
 from topicast.tests.subscriber.structs import partition_struct, table_struct
-from topicast.topics.entries import FULL, LEVELS, MINIMAL, NONE, accounted_bytes, group_of
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.selector import ALL
 from topicast.topics.objects.values import (
@@ -34,8 +33,17 @@ from topicast.topics.objects.values import (
     TableValue,
     encode_table_value,
 )
-from topicast.topics.sharding import NAMESPACE, NUM_TOPICS_DEFAULT
-from topicast.topics.topic import Topic
+from topicast.topics.topic import (
+    FULL,
+    LEVELS,
+    MINIMAL,
+    NAMESPACE,
+    NONE,
+    NUM_TOPICS_DEFAULT,
+    Topic,
+    accounted_bytes,
+    group_of,
+)
 from topicast.topics.wire.messages import SOURCE_EVENTS, Delta, Message
 
 T = TypeVar("T")

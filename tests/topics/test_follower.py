@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.tests.topics.following import KEY, behind, chunk, delta, entry, live, requested, walk
-from topicast.topics.entries import FULL, MINIMAL, stub
 from topicast.topics.follower import (
     BEHIND,
     LIVE,
@@ -26,6 +25,7 @@ from topicast.topics.follower import (
     StreamLost,
     Tick,
 )
+from topicast.topics.topic import FULL, MINIMAL, stub
 from topicast.topics.wire.messages import Chunk, Delta, Refused, Wanted
 
 SEEDS, WALKS = 10, 100

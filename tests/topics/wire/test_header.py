@@ -1,5 +1,6 @@
 """Header: prefixes, and what a hub refuses before it has read a body."""
 
+from struct import pack_into
 from zlib import crc32
 
 import pytest
@@ -7,9 +8,10 @@ from hypothesis import given
 
 from topicast.tests.strategies import deltas
 from topicast.topics.errors import VersionMismatch, WireError
-from topicast.topics.sharding import BARRIER, CONTROL, HEARTBEAT, NAMESPACE, NUM_TOPICS_MAX
+from topicast.topics.topic import BARRIER, CONTROL, HEARTBEAT, NAMESPACE, NUM_TOPICS_MAX
 from topicast.topics.wire import encode
 from topicast.topics.wire import header as h
+from topicast.topics.wire.codec import check_lead, pack, read_header
 from topicast.topics.wire.messages import Delta
 
 PLAIN = h.Header(1, 7, 2, h.DELTA_KIND, 0, 1, 0, 0, 0, 0, 5, 6, 10, 11, 9, 123)
@@ -17,7 +19,7 @@ HEARTBEAT_HEADER = PLAIN._replace(topic=HEARTBEAT, level=0, kind=h.HEARTBEAT_KIN
 
 
 def _frame(body: bytes = b"", **changed: int) -> bytes:
-    return h.pack(PLAIN._replace(**changed), body)
+    return pack(PLAIN._replace(**changed), body)
 
 
 def test_prefix_is_protocol_topic_and_level() -> None:
@@ -43,8 +45,8 @@ def test_header_is_72_bytes_big_endian_in_the_order_of_its_fields() -> None:
 @given(deltas())
 def test_header_reads_back_what_was_packed(delta: Delta) -> None:
     frame = encode(delta)
-    header = h.read_header(frame)
-    assert h.pack(header, frame[h.HEADER_BYTES :]) == frame
+    header = read_header(frame)
+    assert pack(header, frame[h.HEADER_BYTES :]) == frame
     assert (header.topic, header.epoch, header.to_version) == (
         *(delta.topic, delta.epoch, delta.to_version),
     )
@@ -58,54 +60,54 @@ def test_every_flipped_bit_after_the_prefix_is_noticed(at: int, bit: int) -> Non
     frame = bytearray(_frame(b"body"))
     frame[at] ^= 1 << bit
     with pytest.raises(WireError, match="crc differs"):
-        h.read_header(bytes(frame))
+        read_header(bytes(frame))
 
 
 def test_crc_covers_all_but_itself() -> None:
     frame = _frame(b"body")
-    assert h.read_header(frame).crc == crc32(frame[:16] + frame[20:])
+    assert read_header(frame).crc == crc32(frame[:16] + frame[20:])
 
 
 @pytest.mark.parametrize("version", [0, 2, 255])
 def test_other_protocol_version_is_distinguished_from_garbage(version: int) -> None:
     """P-HDR-4."""
     with pytest.raises(VersionMismatch, match=f"protocol version {version} offered"):
-        h.read_header(_frame(protocol=version))
+        read_header(_frame(protocol=version))
 
 
 @pytest.mark.parametrize("length", [0, 1, 4])
 def test_frame_shorter_than_any_is_refused(length: int) -> None:
     with pytest.raises(WireError, match="too short"):
-        h.check_lead(_frame()[:length])
+        check_lead(_frame()[:length])
 
 
 @pytest.mark.parametrize("length", [5, 71])
 def test_frame_shorter_than_the_header_is_refused(length: int) -> None:
     with pytest.raises(WireError, match=f"frame of {length} bytes"):
-        h.read_header(_frame()[:length])
+        read_header(_frame()[:length])
 
 
 def test_frame_over_the_limit_is_refused_before_it_is_summed() -> None:
     """P-LIM-1."""
     chunk = {"kind": h.CHUNK_KIND}
     room = h.FRAME_BYTES_MAX - h.HEADER_BYTES
-    assert h.read_header(_frame(bytes(room), **chunk)).kind == h.CHUNK_KIND
+    assert read_header(_frame(bytes(room), **chunk)).kind == h.CHUNK_KIND
     with pytest.raises(WireError, match="72 to 1048576 allowed"):
-        h.read_header(_frame(bytes(room + 1), **chunk))
+        read_header(_frame(bytes(room + 1), **chunk))
 
 
 def test_delta_over_the_limit_is_refused() -> None:
     """P-LIM-2."""
-    assert h.read_header(_frame(bytes(h.DELTA_BYTES_MAX))).kind == h.DELTA_KIND
+    assert read_header(_frame(bytes(h.DELTA_BYTES_MAX))).kind == h.DELTA_KIND
     with pytest.raises(WireError, match="a body of 65536 allowed"):
-        h.read_header(_frame(bytes(h.DELTA_BYTES_MAX + 1)))
+        read_header(_frame(bytes(h.DELTA_BYTES_MAX + 1)))
 
 
 @pytest.mark.parametrize("kind", [0, h.CONTROL_KIND, 5, 255])
 def test_kind_that_has_no_header_is_refused(kind: int) -> None:
     """P-HDR-5."""
     with pytest.raises(WireError, match=f"unknown kind {kind}"):
-        h.read_header(_frame(kind=kind))
+        read_header(_frame(kind=kind))
 
 
 @pytest.mark.parametrize(
@@ -122,47 +124,53 @@ def test_kind_that_has_no_header_is_refused(kind: int) -> None:
 def test_flag_that_the_kind_does_not_have_is_refused(kind: int, flags: int) -> None:
     """P-HDR-6."""
     with pytest.raises(WireError, match=f"flags {flags:#04x}"):
-        h.read_header(_frame(kind=kind, flags=flags))
+        read_header(_frame(kind=kind, flags=flags))
 
 
 def test_versions_in_disorder_are_refused() -> None:
     """P-HDR-7."""
     with pytest.raises(WireError, match="from version 12 above 11"):
-        h.read_header(_frame(from_version=12))
+        read_header(_frame(from_version=12))
 
 
 def test_delta_that_changes_nothing_is_refused() -> None:
     """P-DATA-1."""
     with pytest.raises(WireError, match="changes nothing at version 11"):
-        h.read_header(_frame(from_version=11))
+        read_header(_frame(from_version=11))
 
 
 def test_chunk_that_moves_nothing_is_an_answer() -> None:
-    assert h.read_header(_frame(kind=h.CHUNK_KIND, from_version=11)).to_version == 11
+    assert read_header(_frame(kind=h.CHUNK_KIND, from_version=11)).to_version == 11
 
 
 @pytest.mark.parametrize("topic", [NUM_TOPICS_MAX, BARRIER, HEARTBEAT, CONTROL])
 def test_entries_of_no_topic_are_refused(topic: int) -> None:
     """P-HDR-8."""
     with pytest.raises(WireError, match=f"entries of topic {topic}"):
-        h.read_header(_frame(topic=topic))
+        read_header(_frame(topic=topic))
 
 
 @pytest.mark.parametrize("topic", [0, NUM_TOPICS_MAX - 1, NAMESPACE])
 def test_entries_of_every_topic_are_read(topic: int) -> None:
-    assert h.read_header(_frame(topic=topic)).topic == topic
+    assert read_header(_frame(topic=topic)).topic == topic
 
 
 @pytest.mark.parametrize("level", [0, 3, 255])
 def test_entries_of_no_level_are_refused(level: int) -> None:
     """P-HDR-8."""
     with pytest.raises(WireError, match=f"level {level}"):
-        h.read_header(_frame(level=level))
+        read_header(_frame(level=level))
 
 
 @pytest.mark.parametrize("changed", [{"topic": 7}, {"level": 1}])
 def test_heartbeat_of_a_topic_or_level_is_refused(changed: dict[str, int]) -> None:
     """P-HDR-9."""
-    assert h.read_header(h.pack(HEARTBEAT_HEADER, b"")).kind == h.HEARTBEAT_KIND
+    assert read_header(pack(HEARTBEAT_HEADER, b"")).kind == h.HEARTBEAT_KIND
     with pytest.raises(WireError, match="heartbeat of topic"):
-        h.read_header(h.pack(HEARTBEAT_HEADER._replace(**changed), b""))
+        read_header(pack(HEARTBEAT_HEADER._replace(**changed), b""))
+
+
+def test_crc_is_in_its_place() -> None:
+    frame = bytearray(_frame(b"body"))
+    pack_into(">I", frame, 16, crc32(bytes(frame[:16]) + bytes(frame[20:])))
+    assert bytes(frame) == _frame(b"body")
