@@ -19,11 +19,10 @@ from typing import Final
 
 from topicast.catalog import core
 from topicast.catalog.catalogd import SERVICE
-from topicast.catalog.facts import Fact, Requested
-from topicast.catalog.ingest.event_window import EventWindow, WindowState
-from topicast.catalog.ingest.poller import Poll
+from topicast.catalog.core import Fact, Requested
+from topicast.catalog.ingest.poller import EventWindow, Poll, WindowState
 from topicast.catalog.ingest.read_threads import perform
-from topicast.catalog.ingest.reads import Read, ReadNames
+from topicast.catalog.metastore.port import Read, ReadNames
 from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.publish import publisher
 from topicast.catalog.publish.modes import MODE_DEFAULT, Mode

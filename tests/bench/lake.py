@@ -12,7 +12,7 @@ import sys
 from functools import partial
 from typing import Final, TypeVar
 
-from topicast.catalog.ingest.event_window import WindowState
+from topicast.catalog.ingest.poller import WindowState
 from topicast.subscriber.fetch.fetcher import TableRequest
 from topicast.subscriber.protocol.pending import Done, Operation
 from topicast.subscriber.store.table_snapshot import TableSnapshot
