@@ -49,6 +49,7 @@ class ReaderProcess:
         self.answered: Callable[[Command[object]], None] = lambda _: None
         self.steps: list[Callable[[Core], None]] = []  # called after each fact
         self.changed: list[Callable[[tuple[Change, ...]], None]] = []
+        self.pins_not_held: list[effects.PinsNotHeld] = []
         self.hub = -1
         self.lines = {"hub": 0, "data": 0, "catalog": 0}
         self.data = -1
@@ -140,11 +141,17 @@ class ReaderProcess:
             case effects.Complete(command=command):
                 command.release()
                 self._hand_over(command)
-            case effects.Notify(changes=changes):
-                for changed in self.changed:
-                    changed(changes)
+            case effects.Notify() | effects.PinsNotHeld():
+                self._report(effect)
             case _:
                 pass
+
+    def _report(self, effect: effects.Notify | effects.PinsNotHeld) -> None:
+        if isinstance(effect, effects.PinsNotHeld):
+            self.pins_not_held.append(effect)
+            return
+        for changed in self.changed:
+            changed(effect.changes)
 
     def _hand_over(self, command: Command[object]) -> None:
         self.workers = [worker for worker in self.workers if worker.alive]

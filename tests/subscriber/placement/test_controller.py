@@ -1,5 +1,8 @@
-"""Tests of levels by usage: a topic is followed once it is read, in full once that is worth it."""
+"""Levels by usage: a topic is followed once it is read, and in full once that is worth it."""
 
+import pytest
+
+from topicast.catalog.publish.modes import Mode
 from topicast.subscriber.placement.controller import (
     ALL_THAT_FITS,
     BY_HAND,
@@ -10,207 +13,215 @@ from topicast.subscriber.placement.controller import (
     UNPLANNED,
 )
 from topicast.subscriber.placement.controller import NAMES as NAMES_HELD
-from topicast.subscriber.protocol import facts
-from topicast.tests.subscriber.source import NAMES, shop
-from topicast.tests.subscriber.world import World, chooser, large, read, started
+from topicast.subscriber.placement.planner import DWELL_S
+from topicast.tests.cluster.published import Published
+from topicast.tests.cluster.shop import NAMES, Shop
+from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.errors import UsageError
-from topicast.topics.topic import FULL, MINIMAL, NAMESPACE
-from topicast.topics.wire.messages import CatchUp, Pull
+from topicast.topics.topic import NAMESPACE
+from topicast.topics.wire.messages import CatchUp
+
+ROOMY = "all topics fit comfortably into the budget"
 
 
-def levels(world: World) -> dict[int, str]:
-    return {t: info.level for t, info in world.topics().items() if t != NAMESPACE}
+def sizes(shop: Shop | None = None) -> dict[int, int]:
+    """Return the bytes of the topics of a shop at full."""
+    topics = Published(shop).topics
+    return {topic: held.held_bytes for topic, held in topics.items()}
+
+
+def large() -> Shop:
+    """Return a shop with many tables in each topic."""
+    return Shop((*NAMES, *(f"t{number}" for number in range(40))))
+
+
+def crowded(room: int = 6_000, **more: object) -> Shopping:
+    """Return a shopping that chooses its levels, with ``room`` beside the names."""
+    shop = large()
+    budget = sizes(shop)[NAMESPACE] + room
+    return Shopping(shop, late=True, automatic=True, budget_bytes=budget, **more)  # type: ignore[arg-type]  # each test names its own
+
+
+def levels(shopping: Shopping) -> dict[int, str]:
+    return {t: info.level for t, info in shopping.topics().items() if t != NAMESPACE}
+
+
+def why(shopping: Shopping, name: str) -> str:
+    return shopping.topics()[shopping.topic(name)].why
+
+
+def read(shopping: Shopping, name: str, times: int = 1) -> None:
+    """Read a table, and let its topic be followed."""
+    for _ in range(times):
+        shopping.columns(name)
+    shopping.pass_time(0.1)
 
 
 def test_new_driver_starts_with_the_namespace_alone() -> None:
-    world = started(automatic=True, budget_bytes=30_000)
-    assert set(levels(world).values()) == {"none"}
-    assert world.view.tables("shop") == NAMES
-    assert world.stats().held_bytes == world.catalog.live_bytes(NAMESPACE)
-    (request,) = world.said(CatchUp)
-    assert isinstance(request, CatchUp)
+    shopping = Shopping(late=True, automatic=True, budget_bytes=30_000)
+    assert set(levels(shopping).values()) == {"none"}
+    assert shopping.stats().held_bytes == sizes()[NAMESPACE]
+    (request,) = shopping.messages(CatchUp)
     assert [one.topic for one in request.wanted] == [NAMESPACE]
+    assert shopping.topics()[NAMESPACE].why == NAMES_HELD
 
 
-def test_first_read_follows_its_topic_so_the_second_is_from_memory() -> None:
-    world = chooser()
-    catalog = world.catalog
-    read(world, "orders")
-    topic = catalog.topic("shop", "orders")
-    assert levels(world)[topic] == "minimal"
-    assert {t for t, level in levels(world).items() if level != "none"} == {topic}
-    read(world, "orders")
-    assert len(world.said(Pull)) == 1
-    world.publish(catalog.put_table("shop", "orders", columns=("id", "more")))
-    assert world.columns("orders") is None
-    read(world, "orders")
-    assert world.columns("orders") == ("id", "more")
+def test_first_read_follows_its_topic_so_that_the_second_is_from_memory() -> None:
+    shopping = crowded()
+    assert why(shopping, "shop.orders") == UNPLANNED
+    read(shopping, "shop.orders", times=1)
+    assert why(shopping, "shop.orders") == FIRST_READ
+    followed = {t: level for t, level in levels(shopping).items() if level != "none"}
+    assert followed == {shopping.topic("shop.orders"): "minimal"}
+    read(shopping, "shop.orders")
+    assert len(shopping.pulls()) == 1
+    shopping.shop.reshape("shop.orders", ("id", "more"))
+    shopping.settle()
+    assert shopping.memory("shop.orders") is None
+    read(shopping, "shop.orders")
+    assert shopping.memory("shop.orders") == ("id", "more")
+    shopping.pass_time(2 * PLAN_S)
+    assert why(shopping, "shop.orders") == "in use; full is judged after 300 s at one level"
+    shopping.leave("shop.orders")
+    assert why(shopping, "shop.orders") == BY_HAND
 
 
-def test_catalog_that_fits_comfortably_is_all_pushed_in_time() -> None:
-    world = started(automatic=True)
-    world.pass_time(2 * PLAN_S)
-    assert set(levels(world).values()) == {"full"}
-    assert {info.why for t, info in world.topics().items() if t != NAMESPACE} == {
-        "all topics fit comfortably into the budget"
-    }
+def test_catalog_that_fits_comfortably_is_pushed_in_time_but_for_levels_set_by_hand() -> None:
+    shopping = Shopping(late=True, automatic=True)
+    by_hand = shopping.topic("shop.items"), shopping.topic("shop.orders")
+    shopping.join("shop.items", level="minimal")
+    shopping.leave("shop.orders")
+    shopping.pass_time(2 * PLAN_S)
+    expected = dict.fromkeys(range(4), "full") | dict(
+        zip(by_hand, ("minimal", "none"), strict=True)
+    )
+    assert levels(shopping) == expected
+    reasons = {why(shopping, f"shop.{name}") for name in NAMES if name not in ("items", "people")}
+    assert reasons == {ROOMY, BY_HAND}
+    read(shopping, "shop.orders")
+    assert levels(shopping) == expected
 
 
-def test_what_is_set_by_hand_stays() -> None:
-    world = started(automatic=True)
-    world.ask("join", topics=(1,), level=MINIMAL)
-    world.ask("drop", topics=(2,))
-    world.pass_time(2 * PLAN_S)
-    assert levels(world) == {0: "full", 1: "minimal", 2: "none", 3: "full"}
-    assert world.topics()[1].why == BY_HAND
-    name = next(n for n in NAMES if world.catalog.topic("shop", n) == 2)
-    read(world, name)
-    assert levels(world)[2] == "none"
+def large_names() -> list[str]:
+    return ["shop.orders", *(f"shop.t{number}" for number in range(40))]
 
 
-def test_hot_topic_becomes_full_where_that_is_worth_it_and_within_the_budget() -> None:
-    world = chooser(room=16_000)
-    catalog = world.catalog
-    hot = [n for n in catalog.names["shop"] if catalog.topic("shop", n) == 0]
-    assert catalog.size(0) < 10_000
-    for minute in range(30):
+@pytest.mark.thorough
+def test_topic_in_use_becomes_full_where_that_is_worth_it_and_within_the_budget() -> None:
+    shopping = crowded(room=9_000)
+    hot = [name for name in large_names() if shopping.topic(name) == 0][:3]
+    for number in range(12):
         for name in hot:
-            read(world, name)
-            if minute % 2:
-                world.publish(catalog.put_table("shop", name, columns=(f"c{minute}",)))
-            read(world, name)
-        world.pass_time(60)
-        assert world.stats().held_bytes <= world.stats().budget_bytes
-    assert levels(world)[0] == "full"
-    why = world.topics()[0].why
-    assert "pulls an hour" in why, why
+            shopping.shop.reshape(name, (f"c{number}",))
+        shopping.settle()
+        for name in hot:
+            read(shopping, name)
+        shopping.pass_time(DWELL_S / 10)
+        stats = shopping.stats()
+        assert stats.held_bytes <= stats.budget_bytes
+    shopping.pass_time(DWELL_S)
+    assert levels(shopping)[0] == "full"
+    assert "pulls an hour" in why(shopping, "shop.orders")
 
 
 def test_watch_of_all_changes_keeps_every_topic_at_minimal() -> None:
-    world = chooser()
-    world.handle(facts.Watching(on=True))
-    world.run()
-    assert set(levels(world).values()) == {"minimal"}
-    world.publish(world.catalog.put_table("shop", "orders", columns=("id", "more")))
-    world.publish(world.catalog.put_partitions("shop", "sales", {"ds=001": {"n": "new"}}))
-    found = [(change.object, change.kind) for change in world.changes]
-    assert found == [("shop.orders", "schema"), ("shop.sales", "data")]
-    world.pass_time(2 * PLAN_S)
-    assert set(levels(world).values()) == {"minimal"}
-
-
-def test_reason_of_a_level_is_given_in_plain_words() -> None:
-    world = chooser()
-    why = {topic: info.why for topic, info in world.topics().items()}
-    assert why == {**dict.fromkeys(range(4), UNPLANNED), NAMESPACE: NAMES_HELD}
-    orders = world.catalog.topic("shop", "orders")
-    read(world, "orders")
-    assert world.topics()[orders].why == FIRST_READ
-    world.pass_time(2 * PLAN_S)
-    assert world.topics()[orders].why == "in use; full is judged after 300 s at one level"
-    world.ask("drop", topics=(orders,))
-    assert world.topics()[orders].why == BY_HAND
+    shopping = crowded()
+    shopping.watch()
+    shopping.pass_time(0.2)
+    assert set(levels(shopping).values()) == {"minimal"}
+    shopping.shop.reshape("shop.orders", ("id", "more"))
+    shopping.settle()
+    assert shopping.take_changes() == [("shop.orders", "schema", "events")]
+    shopping.pass_time(2 * PLAN_S)
+    assert set(levels(shopping).values()) == {"minimal"}
 
 
 def test_topic_that_outgrew_its_room_says_so_until_it_is_set_by_hand() -> None:
-    catalog = large()
-    rest = sum(catalog.size(topic) for topic in range(4))
-    world = chooser(catalog, room=int(rest / 0.55))
-    world.pass_time(3 * PLAN_S)
-    assert set(levels(world).values()) == {"full"}
-    parts = {f"ds=x{number:04}": {"n": str(number**2)} for number in range(3000)}
-    world.publish(catalog.put_partitions("shop", "sales", parts))
-    world.pass_time(0.5)
-    sales = catalog.topic("shop", "sales")
-    assert world.topics()[sales].why == OUTGREW
-    world.ask("drop", topics=(sales,))
-    assert world.topics()[sales].why == BY_HAND
+    shop = large()
+    full = sizes(shop)
+    names = full.pop(NAMESPACE)
+    budget = names + int(sum(full.values()) / 0.55)
+    shopping = Shopping(shop, late=True, automatic=True, budget_bytes=budget)
+    shopping.pass_time(3 * PLAN_S)
+    assert set(levels(shopping).values()) == {"full"}
+    shop.add("shop.sales", {f"ds=x{number:04}": {"n": str(number**2)} for number in range(2000)})
+    shopping.pass_time(1.2)
+    assert why(shopping, "shop.sales") == OUTGREW
+    shopping.leave("shop.sales")
+    assert why(shopping, "shop.sales") == BY_HAND
 
 
 def test_reason_without_a_planner_says_what_fits_and_what_does_not() -> None:
-    catalog = large()
-    room = max(catalog.size(topic) for topic in range(4))
-    world = World(catalog, budget_bytes=catalog.size(NAMESPACE) + room)
-    world.start()
-    why = {info.level: info.why for topic, info in world.topics().items() if topic != NAMESPACE}
-    assert why["full"] == ALL_THAT_FITS
-    assert "bytes and the budget leaves" in why["none"]
+    full = sizes()
+    shopping = Shopping(late=True, budget_bytes=sum(full.values()) - 1)
+    assert why(shopping, "shop.orders") == ALL_THAT_FITS
+    assert "bytes and the budget leaves" in why(shopping, "shop.sales")
 
 
 def test_reads_are_counted_and_levels_planned_a_piece_in_each_turn() -> None:
-    world = started(automatic=True)
-    placement = world.member.placement
+    shopping = Shopping(late=True, automatic=True)
+    placement = shopping.reader.member.placement
     for number in range(3 * DRAIN_MAX):
         placement.reads.append(("shop", f"t{number % 200}", False))
-    world.now += PLAN_S
     left = [len(placement.reads)]
+    now = shopping.cluster.now + PLAN_S
     while left[-1]:
-        world.handle(facts.Tick())
+        placement.tick(now=now)
         left.append(len(placement.reads))
     assert left == [3 * DRAIN_MAX, 2 * DRAIN_MAX, DRAIN_MAX, 0]
     assert placement.deadline is not None
-    assert placement.deadline < world.now  # looked at, and planned in the turn after it
+    assert placement.deadline < now, "looked at, and planned in the turn after it"
     assert placement.reason(0) == UNPLANNED
-    world.run()
-    assert set(levels(world).values()) == {"full"}
 
 
 def test_topic_set_by_hand_between_two_turns_is_left_alone() -> None:
-    world = started(automatic=True)
-    world.now += PLAN_S
-    world.handle(facts.Tick())
-    world.ask("drop", topics=(1,))
-    world.run()
-    assert levels(world) == {0: "full", 1: "none", 2: "full", 3: "full"}
+    shopping = Shopping(late=True, automatic=True)
+    placement = shopping.reader.member.placement
+    placement.tick(now=shopping.cluster.now + PLAN_S)
+    shopping.leave("shop.orders")
+    shopping.pass_time(2 * PLAN_S)
+    assert levels(shopping) == {0: "none", 1: "full", 2: "full", 3: "full"}
 
 
-def test_no_byte_left_for_a_topic_leaves_its_tables_pulled() -> None:
-    catalog = shop()
-    names = catalog.live_bytes(NAMESPACE)
-    world = World(catalog, automatic=True, budget_bytes=names + 10)
-    world.sizes = {NAMESPACE: names}
-    world.start()
-    read(world, "orders")
-    assert set(levels(world).values()) == {"none"}
-    assert not world.errors
+def test_tables_of_a_topic_for_which_no_byte_is_left_are_pulled() -> None:
+    shopping = Shopping(late=True, automatic=True, budget_bytes=sizes()[NAMESPACE] + 10)
+    read(shopping, "shop.orders", times=2)
+    assert set(levels(shopping).values()) == {"none"}
+    assert len(shopping.pulls()) == 2
 
 
 def test_dropped_table_is_in_use_no_more() -> None:
-    world = started(automatic=True)
-    read(world, "orders")
-    read(world, "orders")
-    world.pass_time(2)
-    assert len(world.member.placement.usage) == 1
-    world.publish(*world.catalog.drop_table("shop", "orders"))
-    assert len(world.member.placement.usage) == 0
+    shopping = Shopping(late=True, automatic=True)
+    usage = shopping.reader.member.placement.usage
+    read(shopping, "shop.orders", times=2)
+    shopping.pass_time(2)
+    assert len(usage) == 1
+    shopping.shop.drop("shop.orders")
+    shopping.settle()
+    assert len(usage) == 0
 
 
-def test_toggled_mode_moves_the_levels_and_every_answer_stays_right() -> None:
-    world = started(automatic=True)
-    world.pass_time(2 * PLAN_S)
-    read(world, "orders")
-    assert set(levels(world).values()) == {"full"}
-    world.offers = MINIMAL
-    for number in range(20):
-        world.publish(world.catalog.put_table("shop", "orders", columns=(f"c{number}",)))
-        read(world, "orders")
-        assert world.columns("orders") in ((f"c{number}",), None)
-        world.pass_time(0.3)
-    assert "full" not in levels(world).values()
-    assert levels(world)[world.catalog.topic("shop", "orders")] == "minimal"
-    world.offers = FULL | MINIMAL
-    world.pass_time(3 * PLAN_S)
-    assert set(levels(world).values()) == {"full"}
-    assert world.columns("orders") == ("c19",)
-    assert not world.errors
+def test_changed_mode_moves_the_levels_and_every_answer_stays_right() -> None:
+    shopping = Shopping(late=True, automatic=True)
+    shopping.pass_time(2 * PLAN_S)
+    read(shopping, "shop.orders")
+    assert set(levels(shopping).values()) == {"full"}
+    shopping.cluster.catalogd.turn_mode(Mode("minimal"))
+    for number in range(10):
+        shopping.shop.reshape("shop.orders", (f"c{number}",))
+        shopping.settle()
+        assert shopping.columns("shop.orders") == (f"c{number}",)
+    assert "full" not in levels(shopping).values()
+    assert levels(shopping)[shopping.topic("shop.orders")] == "minimal"
+    shopping.cluster.catalogd.turn_mode(Mode("mixed"))
+    shopping.pass_time(3 * PLAN_S)
+    assert set(levels(shopping).values()) == {"full"}
+    assert shopping.memory("shop.orders") == ("c9",)
 
 
 def test_topic_is_not_followed_at_minimal_where_that_is_not_offered() -> None:
-    world = chooser()
-    world.offers = FULL
-    world.heartbeat()
-    read(world, "orders")
-    assert set(levels(world).values()) == {"none"}
-    error = world.errors[world.ask("join", topics=(1,), level=MINIMAL)]
-    assert isinstance(error, UsageError)
-    assert "not offered" in str(error)
+    shopping = crowded(mode=Mode("full"))
+    read(shopping, "shop.orders")
+    assert set(levels(shopping).values()) == {"none"}
+    with pytest.raises(UsageError, match="not offered"):
+        shopping.join("shop.orders", level="minimal")

@@ -8,47 +8,58 @@ from topicast.subscriber.placement import pins as module
 from topicast.subscriber.placement.pins import Pins
 from topicast.subscriber.store.pin_rules import PinRules
 from topicast.subscriber.store.view import View, prepare
-from topicast.tests.subscriber.source import Catalog
-from topicast.topics.objects.names import parse_table_key, table_key
-from topicast.topics.objects.rules import OFF, Rule
-from topicast.topics.topic import NAMESPACE
+from topicast.topics.objects.names import names_key, parse_table_key, rules_key, table_key
+from topicast.topics.objects.rules import OFF, Rule, encode_rules
+from topicast.topics.objects.values import NameRecord, encode_names
+from topicast.topics.topic import NAMESPACE, Entry, tombstone
 
 
 class Namespace:
-    """A namespace, and pins that follow its changes."""
+    """A namespace of blocks of three names, and pins that follow its changes."""
 
     def __init__(self, *patterns: str) -> None:
-        self.catalog = Catalog()
         self.view = View(4)
         self.pins = Pins(PinRules(patterns), self.view)
-        self.catalog.create_database("db")
+        self._blocks: dict[bytes, bytes] = {}
+        self._names: set[str] = set()
         self._version = 0
 
     def create(self, *names: str) -> None:
-        for name in names:
-            self.catalog.create_table("db", name)
-        self.apply()
+        self._names.update(names)
+        self._publish()
 
     def drop(self, *names: str) -> None:
-        for name in names:
-            self.catalog.drop_table("db", name)
-        self.apply()
+        self._names.difference_update(names)
+        self._publish()
 
-    def apply(self) -> None:
-        """Apply what has changed since."""
+    def apply(self, *entries: Entry) -> None:
+        """Apply entries of the namespace."""
         place = self.view.topics[NAMESPACE]
-        topic = self.catalog.topics[NAMESPACE]
-        swaps, growth = prepare(place, list(topic.since(self._version)))
-        self._version = topic.version
+        swaps, growth = prepare(place, entries)
         self.view.install(place, swaps, growth)
         self.pins.on_names_changed(swaps)
 
     def scan(self) -> list[str]:
-        """Look at all that waits; return what is pinned."""
+        """Scan all that waits; return what is pinned."""
         while self.pins.scanning:
             self.pins.scan()
             self.pins.check()
         return sorted(map(_name, self.pins.known))
+
+    def _publish(self) -> None:
+        self._version += 1
+        names, blocks = sorted(self._names), {}
+        for at in range(0, len(names), 3):
+            records = [NameRecord(name, "MANAGED_TABLE", 1, 1) for name in names[at : at + 3]]
+            blocks[names_key("db", names[at] if at else "")] = encode_names(records)
+        gone = [tombstone(key, self._version) for key in self._blocks.keys() - blocks.keys()]
+        changed = [
+            Entry(key, self._version, self._version, self._version, len(value), value)
+            for key, value in blocks.items()
+            if self._blocks.get(key) != value
+        ]
+        self._blocks = blocks
+        self.apply(*sorted(gone + changed))
 
 
 def _name(group: bytes) -> str:
@@ -60,7 +71,7 @@ def test_tables_that_match_are_pinned_when_created_and_removed_when_dropped() ->
     names.create("a1", "b1", "a2")
     assert names.scan() == ["a1", "a2"]
     assert list(map(_name, names.pins.take_new())) == ["a1", "a2"]
-    names.create("a3", "a0", "c")  # blocks of three are cut anew
+    names.create("a3", "a0", "c")  # the blocks of three begin elsewhere
     assert names.scan() == ["a0", "a1", "a2", "a3"]
     assert sorted(map(_name, names.pins.take_new())) == ["a0", "a3"]
     names.drop("a1", "c")
@@ -71,12 +82,12 @@ def test_tables_that_match_are_pinned_when_created_and_removed_when_dropped() ->
 def test_rules_for_drivers_are_no_names() -> None:
     """P-RULES-1."""
     names = Namespace("*.*")
-    names.catalog.rule(Rule("a", OFF))
-    names.apply()
+    value = encode_rules((Rule("a", OFF),))
+    names.apply(Entry(rules_key(), 1, 1, 1, len(value), value))
     assert not names.pins.scanning
 
 
-def test_scan_is_cut_into_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scan_takes_a_few_blocks_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SCAN_MAX", 2)
     names = Namespace("*.*")
     names.create(*(f"t{number:02}" for number in range(30)))

@@ -81,7 +81,7 @@ def test_topic_whose_tables_change_between_reads_becomes_full_once_its_use_shows
     assert plan.reasons[0] == "saves 1800 pulls an hour with 90.0 KB beside what is in use"
 
 
-def test_hot_table_among_strangers_is_left_to_the_cache() -> None:
+def test_hot_table_among_unused_ones_is_left_to_the_cache() -> None:
     hot = topic(0, MINIMAL, size=5000 * KB, usage=use(9.0, 1e-7, working=KB))
     other = topic(1, MINIMAL, size=5000 * KB, usage=use(9.0, 0.2, working=KB))
     more = topic(2, MINIMAL, size=5000 * KB, usage=use(9.0, 0.1, working=KB))
@@ -160,7 +160,7 @@ def test_small_catalog_becomes_full_little_by_little_what_is_in_use_first() -> N
     assert len(later.steps) == count - 2  # all that is not in use
 
 
-def test_small_catalog_of_who_only_watches_stays_at_minimal_until_something_is_read() -> None:
+def test_small_catalog_that_is_only_watched_stays_at_minimal_until_something_is_read() -> None:
     watched = [topic(number, MINIMAL, required="all changes are watched") for number in range(3)]
     assert plan_of(watched, 10_000 * KB).steps == ()
     assert set(
@@ -168,7 +168,7 @@ def test_small_catalog_of_who_only_watches_stays_at_minimal_until_something_is_r
     ) == {(number, FULL) for number in range(3)}
 
 
-def test_what_waits_for_its_turn_is_followed_meanwhile() -> None:
+def test_topic_that_waits_for_its_turn_is_followed_meanwhile() -> None:
     count = RAISES_MAX + 1
     topics = [topic(number, usage=CHANGING) for number in range(count)]
     plan = plan_of(topics, 10_000 * KB)
@@ -198,7 +198,7 @@ def test_topic_that_outgrew_its_room_falls_and_waits_longer_each_time() -> None:
     assert planner.plan(topics, budget_bytes=150 * KB, offered=ALL, now=now + PAUSE_S).steps
 
 
-def test_growth_is_borne_until_the_budget_is_reached_and_then_the_dwell_is_broken() -> None:
+def test_growth_is_accepted_until_the_budget_is_reached_and_then_the_dwell_is_broken() -> None:
     dense = topic(0, FULL, usage=use(2.0, 1.0, working=10 * KB), since=NOW)
     sparse = topic(1, FULL, usage=CHANGING, since=NOW)
     assert plan_of([dense, replace(sparse, since=-inf)], 205 * KB).steps == ()
@@ -323,7 +323,7 @@ def test_nothing_is_changed_within_the_dwell_but_for_the_budget(
 @given(
     situations(read_at=1e9), st.integers(100 * KB, 3000 * KB), st.sampled_from([ALL, (NONE, FULL)])
 )
-def test_what_it_settles_on_is_within_a_tenth_of_the_best(
+def test_settled_levels_are_within_a_tenth_of_the_best(
     topics: list[Situation], budget: int, offered: tuple[int, ...]
 ) -> None:
     start = topics = [replace(t, held_bytes=min(t.held_bytes, t.full_bytes)) for t in topics]
@@ -343,11 +343,18 @@ def test_what_it_settles_on_is_within_a_tenth_of_the_best(
 
 MOVES_MAX = 32  # in an hour, of 64 topics, to or from full, the first warming up included
 RETURNS_MAX = 4  # of these, to full again within an hour
+QUICK = "nightly batch"  # the trace of which one run is no thorough test
 JOINS_MAX = 24  # between none and minimal
 
 
-@pytest.mark.parametrize("name", TRACES)
-@pytest.mark.parametrize("share", [0.1, 0.4])  # of all bytes: the budget
+@pytest.mark.parametrize(
+    ("name", "share"),  # of all bytes: the budget
+    [
+        pytest.param(name, share, marks=[pytest.mark.thorough] * (share > 0.1 or name != QUICK))
+        for name in TRACES
+        for share in (0.1, 0.4)
+    ],
+)
 def test_levels_are_steady_on_what_drivers_do(name: str, share: float) -> None:
     make, hours, every_s = TRACES[name]
     facts, tables = make(1), sizes(1)
