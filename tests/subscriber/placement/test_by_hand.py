@@ -8,7 +8,7 @@ from topicast.catalog.publish.modes import Mode
 from topicast.subscriber.client.subscriber import Subscriber
 from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.shopping import Shopping
-from topicast.topics.errors import OverBudget, UsageError
+from topicast.topics.errors import NotReady, OverBudget, UsageError
 from topicast.topics.topic import MINIMAL_BYTES, NAMESPACE
 from topicast.topics.wire.messages import Chunk, Drop, Join, Joined
 
@@ -55,6 +55,8 @@ def test_join_is_answered_once_the_last_topic_is_there() -> None:
     shopping = Shopping(late=True)
     drop(shopping, (0, 1, 2))
     shopping.hold(HUB, READER, Chunk)
+    with pytest.raises(NotReady, match="3 topics are being caught up"):
+        join(shopping, (0, 1, 2, 3))
     worker = shopping.begin(lambda catalog: catalog.join((0, 1, 2, 3)))
     shopping.pass_time(0.5)
     assert worker.alive

@@ -1,5 +1,7 @@
 """Levels by usage: a topic is followed once it is read, and in full once that is worth it."""
 
+from dataclasses import replace
+
 import pytest
 
 from topicast.catalog.publish.modes import Mode
@@ -14,12 +16,14 @@ from topicast.subscriber.placement.controller import (
 )
 from topicast.subscriber.placement.controller import NAMES as NAMES_HELD
 from topicast.subscriber.placement.planner import DWELL_S
+from topicast.subscriber.protocol import facts
+from topicast.subscriber.protocol.channels import Channel
 from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.errors import UsageError
 from topicast.topics.topic import NAMESPACE
-from topicast.topics.wire.messages import CatchUp
+from topicast.topics.wire.messages import CatchUp, Heartbeat
 
 ROOMY = "all topics fit comfortably into the budget"
 
@@ -181,6 +185,17 @@ def test_topic_set_by_hand_between_two_turns_is_left_alone() -> None:
     shopping.leave("shop.orders")
     shopping.pass_time(2 * PLAN_S)
     assert levels(shopping) == {0: "none", 1: "full", 2: "full", 3: "full"}
+
+
+def test_plan_is_dropped_when_the_names_are_behind_by_then() -> None:
+    shopping = Shopping(late=True, automatic=True)
+    placement, now = shopping.reader.member.placement, shopping.cluster.now + PLAN_S
+    placement.tick(now=now)
+    heartbeat = shopping.messages(Heartbeat, sender="hub-0")[-1]
+    newer = replace(heartbeat, versions=tuple(version + 1 for version in heartbeat.versions))
+    shopping.reader.hear(facts.Received(Channel.DATA, newer))
+    assert placement.tick(now=now) == ()
+    assert placement.reason(0) == UNPLANNED
 
 
 def test_tables_of_a_topic_for_which_no_byte_is_left_are_pulled() -> None:

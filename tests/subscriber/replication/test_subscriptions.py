@@ -29,6 +29,7 @@ from topicast.topics.wire.messages import (
     Message,
     Refused,
     Status,
+    Welcome,
 )
 
 HUB, READER = "hub-0", "reader-0"
@@ -304,6 +305,9 @@ def test_only_hub_that_was_away_is_greeted_again_and_kept() -> None:
     assert shopping.memory("shop.orders") == ("id", "missed")
     assert shopping.stats().staleness_s <= 0.5
     assert len(shopping.messages(Join)) == joins + 1
+    again = shopping.messages(Welcome, sender=HUB)[-1]  # to a Hello that was sent twice
+    shopping.reader.hear(facts.Received(Channel.CONTROL, again))
+    assert len(shopping.messages(Join)) == joins + 1
 
 
 def test_restarted_hub_receives_again_what_is_followed() -> None:
@@ -483,3 +487,16 @@ def test_joined_that_answers_no_request_decides_nothing() -> None:
     shopping.mend()
     shopping.pass_time(2)
     assert shopping.memory("shop.orders") == ("id",)
+
+
+def test_deadline_is_the_next_time_at_which_there_is_work() -> None:
+    shopping = late(start=False)
+    member = shopping.reader.member
+    shopping.hold(HUB, READER, Chunk, count=3)
+    idle = 0
+    for _ in range(200):
+        shopping.pass_time(0.01)
+        if shopping.cluster.now < member.deadline:
+            assert member.handle(facts.Tick(), now=shopping.cluster.now) == ()
+            idle += 1
+    assert idle > 100

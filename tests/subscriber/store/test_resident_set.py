@@ -289,9 +289,33 @@ def test_another_hub_is_joined_at_minimal_from_the_position_of_the_topic() -> No
 
 def test_unanswered_join_at_minimal_is_caught_up_in_time() -> None:
     shopping = Shopping(late=True)
-    shopping.lose(HUB, READER, Joined)
+    shopping.hold(HUB, READER, Joined)
     shopping.join("shop.orders", level="minimal")
+    shopping.release()  # the answer comes too late to matter
     assert level(shopping, "shop.orders") == "minimal"
+
+
+def test_level_that_is_raised_again_while_it_is_lowered_ends_at_full() -> None:
+    shopping = Shopping(late=True)
+    shopping.hold(HUB, READER, Joined)
+    shopping.begin(lambda catalog: catalog.join(0, "minimal"))
+    worker = shopping.begin(lambda catalog: catalog.join(0))
+    shopping.pass_time(0.2)
+    shopping.release()
+    shopping.settle()
+    assert not worker.alive
+    assert (level(shopping, "shop.orders"), shopping.memory("shop.orders")) == ("full", ("id",))
+
+
+def test_topic_that_is_behind_is_lowered_at_once() -> None:
+    shopping = Shopping(late=True)
+    shopping.lose(HUB, READER, Delta, count=1)
+    shopping.hold(HUB, READER, Chunk)
+    change(shopping, "shop.orders", "lost")
+    shopping.join("shop.orders", level="minimal")
+    shopping.release()
+    assert level(shopping, "shop.orders") == "minimal"
+    assert shopping.columns("shop.orders") == ("id", "lost")
 
 
 # Filters, and what does not exist
