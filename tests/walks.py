@@ -20,11 +20,13 @@ import argparse
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from queue import SimpleQueue
+from typing import Any, Final, Protocol, TypeVar
 
 from hmsclient import HMSClient
 
@@ -37,7 +39,6 @@ from topicast.statestore.statestored import build as build_hub
 from topicast.subscriber import Subscriber
 from topicast.subscriber.spark import attach
 from topicast.tests.bench.bench_latency import connect
-from topicast.tests.catalog.test_catalogd import running
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.recorder import Recorder, WakeUp, Walk, unusual, walk_of
 from topicast.tests.spark.applications import quick_environment
@@ -50,8 +51,39 @@ LOADING_THREADS: Final = 3  # the fewest: after the warm-ups each has its connec
 QUIET_S: Final = 11.0  # the rarest housekeeping is done every 10 s
 AFTER_S: Final = 0.3  # in which the answers to what was done before a walk have come
 TIMEOUT_S: Final = 30.0
+D = TypeVar("D", bound="Daemon")
 DB, CACHED, PARTITIONED = "walks", "cached", "by_day"
 APPLICATION, CATALOGD, DRIVER, HUB = "application", "catalogd", "driver", "hub"
+
+
+class Daemon(Protocol):
+    def run(self) -> None: ...
+    def stop(self) -> None: ...
+    def close(self) -> None: ...
+
+
+@contextmanager
+def running(make: Callable[[], tuple[D, str]]) -> Iterator[tuple[D, str]]:
+    """Make a daemon and let it serve, all in one thread, until the block ends."""
+    made: SimpleQueue[tuple[D, str]] = SimpleQueue()
+
+    def serve() -> None:
+        daemon, address = make()
+        made.put((daemon, address))
+        try:
+            daemon.run()
+        finally:
+            daemon.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    daemon, address = made.get(timeout=TIMEOUT_S)
+    try:
+        yield daemon, address
+    finally:
+        daemon.stop()
+        thread.join(TIMEOUT_S)
+        assert not thread.is_alive()
 
 
 @dataclass

@@ -9,9 +9,16 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Hms
+from topicast.tests.cluster.alone import Alone, loaded
 from topicast.tests.cluster.fake_metastore import FakeMetastore, Place
 
 NUMBERS = itertools.count(1)
+
+
+@pytest.fixture
+def core() -> Alone:
+    """A catalogd by itself that has read ``d.t`` with partitions 1 and 2."""
+    return loaded()
 
 
 @pytest.fixture(params=["fake", "real"])

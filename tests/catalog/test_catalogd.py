@@ -1,29 +1,19 @@
-"""Catalogd as it runs: a real metastore on one side, a real hub and clients on the other."""
+"""catalogd's shell, one turn at a time: what it stores, sends and forgets, over real sockets."""
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
-from queue import SimpleQueue
 from random import Random
-from typing import Protocol, TypeVar
 
 import pytest
 
-from topicast.catalog.assembly import build
 from topicast.catalog.catalogd import SERVICE, Catalogd, HubConnection, load_topics
-from topicast.catalog.config import CatalogdConfig
 from topicast.catalog.core import Catalog, Fact, Requested, Settings
 from topicast.catalog.ingest.poller import EventWindow, Polled, WindowState
 from topicast.catalog.ingest.read_threads import ReadThreads
-from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.port import NamesRead
 from topicast.catalog.publish.publisher import WELCOME_S, PublishedState, Publisher, State
 from topicast.catalog.storage.store import TOMBSTONES_AGE_MAX_US, Store
-from topicast.statestore.config import StatestoredConfig
-from topicast.statestore.statestored import Statestored
-from topicast.statestore.statestored import build as build_hub
 from topicast.tests.catalog.stores import (
     NOW_US,
     TOPICS,
@@ -33,204 +23,20 @@ from topicast.tests.catalog.stores import (
     transaction,
     value,
 )
-from topicast.tests.cluster.fake_metastore import FakeMetastore, Place, make_partition
+from topicast.tests.cluster.fake_metastore import FakeMetastore
 from topicast.tests.waiting import until
 from topicast.topics.link import Link, Received
-from topicast.topics.objects.blocks import decode_block
-from topicast.topics.objects.names import block_key, database_key, table_key
+from topicast.topics.objects.names import database_key, table_key
 from topicast.topics.topic import NAMESPACE, prefix_tombstone
-from topicast.topics.wire.codec import decode, encode
+from topicast.topics.wire.codec import decode
 from topicast.topics.wire.messages import (
-    SELECT_BLOCKS,
+    Bye,
     Inspect,
-    Inspected,
-    Message,
-    Pull,
-    Pulled,
     Refused,
-    Sync,
-    Synced,
 )
 
 WAIT_S = 60.0
 SETTLED = WindowState(last_id=41, settled=41)
-T = TypeVar("T")
-D = TypeVar("D", bound="Daemon")
-
-
-class Daemon(Protocol):
-    def run(self) -> None: ...
-    def stop(self) -> None: ...
-    def close(self) -> None: ...
-
-
-@contextmanager
-def running(make: Callable[[], tuple[D, str]]) -> Iterator[tuple[D, str]]:
-    """Make a daemon and let it serve, all in one thread, until the block ends."""
-    made: SimpleQueue[tuple[D, str]] = SimpleQueue()
-
-    def serve() -> None:
-        daemon, address = make()
-        made.put((daemon, address))
-        try:
-            daemon.run()
-        finally:
-            daemon.close()
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    daemon, address = made.get(timeout=WAIT_S)
-    try:
-        yield daemon, address
-    finally:
-        daemon.stop()
-        thread.join(WAIT_S)
-        assert not thread.is_alive()
-
-
-class Client:
-    """A reader's connection to the catalog service."""
-
-    def __init__(self, address: str) -> None:
-        self.link = Link()
-        self.link.connect_dealer("catalogd", address)
-        self.heard: list[Message] = []
-
-    def ask(self, message: Message, kind: type[T]) -> T:
-        """Return the first answer of ``kind`` to ``message``."""
-        self.link.send("catalogd", encode(message))
-        return self.hear(kind)
-
-    def hear(self, kind: type[T]) -> T:
-        def found() -> T | None:
-            self.heard += [decode(one.frame) for one in self.link.poll(0.02)]
-            return next((one for one in self.heard if isinstance(one, kind)), None)
-
-        answer = until(found, timeout_s=WAIT_S, what=kind.__name__)
-        self.heard.clear()
-        return answer
-
-
-def versions(daemon: Catalogd | Statestored) -> list[tuple[int, int]]:
-    """Return (topic, version) as of the last picture."""
-    return [(one.topic, one.version) for one in daemon.status.topics]
-
-
-class World:
-    """One hub and one catalogd at a time, which may end and come back over its store."""
-
-    def __init__(
-        self, folder: Path, hive: EmbeddedMetastore, hub: Statestored, hub_address: str
-    ) -> None:
-        self.hub = hub
-        self.config = CatalogdConfig(
-            hive_metastore_uris=hive.uri,
-            statestores=hub_address,
-            catalog_service_port=0,
-            state_dir=folder / "state",
-            num_topics=4,
-            hms_event_polling_interval_s=0.05,
-        )
-        self.clients: list[Client] = []
-
-    @contextmanager
-    def catalogd(self, **changes: object) -> Iterator[Catalogd]:
-        """Let a catalogd serve until the block ends; clients made in it are its own."""
-        config = replace(self.config, **changes)
-        with running(lambda: build(config, name="catalogd@test")) as (daemon, self.address):
-            self.serving(daemon)
-            try:
-                yield daemon
-            finally:
-                for client in self.clients:
-                    client.link.close()
-                self.clients.clear()
-
-    def client(self) -> Client:
-        self.clients.append(Client(self.address))
-        return self.clients[-1]
-
-    def serving(self, daemon: Catalogd) -> None:
-        def follows() -> bool:
-            same = self.hub.status.start == daemon.status.start
-            ready = not daemon.status.problem and not daemon.status.tables_to_load
-            return same and ready and not self.hub.status.problem
-
-        until(follows, timeout_s=WAIT_S, what="a hub that follows")
-
-    def agreed(self, daemon: Catalogd) -> None:
-        """Wait until the hub holds what catalogd holds."""
-        what = "a hub that holds everything"
-        until(lambda: versions(self.hub) == versions(daemon), timeout_s=WAIT_S, what=what)
-
-
-@pytest.fixture
-def world(tmp_path: Path, hive: EmbeddedMetastore) -> Iterator[World]:
-    with running(lambda: build_hub(StatestoredConfig(state_store_port=0))) as (hub, address):
-        yield World(tmp_path, hive, hub, address)
-
-
-def pull(place: Place, table: str = "t", request: int = 4) -> Pull:
-    return Pull(request=request, db=place.db, table=table, selector=SELECT_BLOCKS, credit=1 << 20)
-
-
-def test_change_is_seen_by_whoever_synced_after_it(world: World, real_place: Place) -> None:
-    """P-SYNC-1: pulled from catalogd, and held by the hub."""
-    table = real_place.table("t", "ds")
-    with world.catalogd():
-        client = world.client()
-        for number in range(3):
-            real_place.writes.add_partitions([make_partition(table, [str(number)])])
-            synced = client.ask(Sync(request=number), Synced)
-            assert synced.event_id >= real_place.reads.current_event_id()
-            answer = client.ask(pull(real_place), Pulled)
-            block = next(e for e in answer.entries if e.key == block_key(real_place.db, "t", ""))
-            assert answer.topic_version >= synced.versions[answer.topic], "others may load still"
-            assert f"ds={number}" in decode_block(block.value or b"", block.version).names
-        topic, version = answer.topic, answer.topic_version
-        until(lambda: dict(versions(world.hub))[topic] >= version, timeout_s=WAIT_S)
-        until(lambda: world.hub.status.watermark >= synced.event_id, timeout_s=WAIT_S)
-
-
-def test_hub_that_is_ahead_costs_an_epoch_and_is_filled_anew(
-    world: World, real_place: Place, tmp_path: Path
-) -> None:
-    """P-START-3. Given a store of an older epoch than the hub's, it begins one above that."""
-    real_place.table("t")
-    older = tmp_path / "older"
-    Store.open(older, num_topics=4, now_us=5, new_id=9).close()
-    with world.catalogd() as newer:
-        world.agreed(newer)
-    with world.catalogd(state_dir=older) as catalogd:
-        until(lambda: catalogd.status.epoch > newer.status.epoch, timeout_s=WAIT_S)
-        until(lambda: world.hub.status.epoch == catalogd.status.epoch, timeout_s=WAIT_S)
-        world.agreed(catalogd)
-        answer = world.client().ask(pull(real_place), Pulled)
-        assert answer.epoch == catalogd.status.epoch
-    with opened(older) as store:
-        assert store.epoch == catalogd.status.epoch, "a restart goes on with it"
-
-
-def test_garbage_is_refused_and_counted_and_changes_nothing(world: World) -> None:
-    with world.catalogd():
-        client = world.client()
-        client.link.send("catalogd", b"garbage of a stranger")
-        refused = client.hear(Refused)
-        assert (refused.request, refused.code) == (0, "VERSION")
-        facts = dict(client.ask(Inspect(request=3, what="status"), Inspected).rows)
-        assert facts["undecodable"] == 1
-        assert facts["refused"] == 0
-
-
-def test_hub_hears_that_catalogd_leaves(world: World) -> None:
-    with world.catalogd():
-        until(lambda: world.hub.status.subscribers, timeout_s=WAIT_S, what="a member")
-    what = "a hub without members"
-    until(lambda: not world.hub.status.subscribers, timeout_s=WAIT_S, what=what)
-    assert world.hub.status.counts.lost == 0, "it was told, and did not have to notice"
-
-
-# -- one turn at a time, over a metastore in memory
 
 
 class Shell:
@@ -238,6 +44,7 @@ class Shell:
 
     def __init__(self, folder: Path, place: WindowState | None, *hubs: str) -> None:
         self.now = 100.0
+        self.closed = False
         self.store = Store.open(folder, num_topics=4, now_us=5, new_id=9)
         topics = load_topics(self.store, TOPICS)
         window = EventWindow(place, now=self.now) if place is not None else None
@@ -247,7 +54,7 @@ class Shell:
             topics=topics, starts=starts, catalog_address="c", catalog_name="hms"
         )
         self.link = Link()
-        self.link.bind_router(SERVICE, "tcp://127.0.0.1:0")
+        self.address = self.link.bind_router(SERVICE, "tcp://127.0.0.1:0")
         self.publishers = [
             Publisher(self.published, name="c", registration=bytes(16), rng=Random(1)) for _ in hubs
         ]
@@ -267,6 +74,11 @@ class Shell:
     def now_us(self) -> int:
         return NOW_US + int(self.now * 1e6)
 
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self.catalogd.close()
+
     def turn(self, *facts: Fact, passed_s: float = 0.0) -> None:
         """Let time pass, tell the core ``facts``, then take a turn."""
         self.now += passed_s
@@ -281,7 +93,7 @@ def shell(tmp_path: Path) -> Iterator[Callable[..., Shell]]:
 
         def make(*hubs: str, place: WindowState | None = SETTLED) -> Shell:
             made = Shell(tmp_path, place, *hubs)
-            stack.callback(made.catalogd.close)
+            stack.callback(made.close)
             return made
 
         yield make
@@ -322,24 +134,46 @@ def test_hub_that_does_not_answer_is_connected_to_again(shell: Callable[..., She
     assert found.publishers[0].counts.reconnects == 2
 
 
-def test_hub_that_sends_garbage_is_left_and_counted(shell: Callable[..., Shell]) -> None:
+@contextmanager
+def greeted(shell: Callable[..., Shell]) -> Iterator[tuple[Shell, Link, bytes]]:
+    """Yield a catalogd, the hub that it has greeted, and its connection there."""
     hub = Link()
-    address = hub.bind_router("hub", "tcp://127.0.0.1:0")
-    found = shell(address)
+    found = shell(hub.bind_router("hub", "tcp://127.0.0.1:0"))
 
-    def greeted() -> list[Received]:
+    def greeting() -> list[Received]:
         found.turn()
         return hub.poll(0.01)
 
-    hello = until(greeted, timeout_s=WAIT_S, what="a greeting")[0]
-    hub.send("hub", b"garbage of a stranger", hello.peer)
-    publisher = found.publishers[0]
-    until(
-        lambda: found.turn() or publisher.state == State.WAITING, timeout_s=WAIT_S, what="it leaves"
-    )
+    yield found, hub, until(greeting, timeout_s=WAIT_S, what="a greeting")[0].peer
     hub.close()
+
+
+def test_hub_that_sends_garbage_is_left_and_counted(shell: Callable[..., Shell]) -> None:
+    with greeted(shell) as (found, hub, peer):
+        hub.send("hub", b"garbage of a stranger", peer)
+        publisher = found.publishers[0]
+        until(lambda: found.turn() or publisher.state == State.WAITING, timeout_s=WAIT_S)
     assert publisher.reason.startswith("no message of ours")
     assert found.core.counts.undecodable == 1
+
+
+def test_hub_hears_that_catalogd_leaves(shell: Callable[..., Shell]) -> None:
+    with greeted(shell) as (found, hub, _):
+        found.close()
+        heard = lambda: [decode(one.frame) for one in hub.poll(0.01)]  # noqa: E731
+        until(lambda: any(isinstance(one, Bye) for one in heard()), timeout_s=WAIT_S)
+
+
+def test_garbage_of_a_client_is_refused_and_counted(shell: Callable[..., Shell]) -> None:
+    found, client = shell(), Link()
+    client.connect_dealer("catalogd", found.address)
+    client.send("catalogd", b"garbage of a stranger")
+    answers = until(lambda: found.turn() or client.poll(0.01), timeout_s=WAIT_S)
+    client.close()
+    refused = decode(answers[0].frame)
+    assert isinstance(refused, Refused)
+    assert (refused.request, refused.code) == (0, "VERSION")
+    assert (found.core.counts.undecodable, found.core.dispatcher.counts.refused) == (1, 0)
 
 
 def test_answer_to_who_has_gone_is_counted(shell: Callable[..., Shell]) -> None:

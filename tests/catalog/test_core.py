@@ -6,11 +6,10 @@ from topicast.catalog.core import Commit, Lifecycle, Publish
 from topicast.catalog.ingest import chunked_load, read_threads
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.metastore.port import Read, ReadNames
-from topicast.catalog.model.tables import TableValue
 from topicast.tests.cluster.alone import Alone, loaded, part
 from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.topics.errors import SourceError, SourceRefused
-from topicast.topics.objects.values import ABSENT, COMPLETE, LOADING
+from topicast.topics.objects.values import ABSENT, COMPLETE, LOADING, TableValue
 from topicast.topics.topic import NAMESPACE
 from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD, Sync
 
@@ -27,16 +26,14 @@ def of_namespace(core: Alone, since: int) -> list[list[tuple[str, str]]]:
     return [[(change.object, change.kind) for change in one.changes] for one in found]
 
 
-def test_names_are_read_first_and_contents_after_them() -> None:
-    core = loaded()
+def test_names_are_read_first_and_contents_after_them(core: Alone) -> None:
     assert core.catalog.namespace.databases() == ("d", "default")
     assert core.tables() == ["t"]
     assert core.partitions() == ["ds=1", "ds=2"]
     assert (core.committed[0].topic, core.committed[0].source) == (NAMESPACE, SOURCE_LOAD)
 
 
-def test_commit_precedes_publish_and_answers() -> None:
-    core = loaded()
+def test_commit_precedes_publish_and_answers(core: Alone) -> None:
     core.ask(Sync(request=1))
     core.create("d", "u")
     core.turn(6)
@@ -47,8 +44,7 @@ def test_commit_precedes_publish_and_answers() -> None:
             assert before.transactions == effect.transactions
 
 
-def test_nothing_is_committed_as_read_before_its_events_are_published() -> None:
-    core = loaded()
+def test_nothing_is_committed_as_read_before_its_events_are_published(core: Alone) -> None:
     core.catalogd.hold(Read)
     core.create("d", "u")
     core.turn(6)
@@ -58,8 +54,7 @@ def test_nothing_is_committed_as_read_before_its_events_are_published() -> None:
     assert core.catalogd.store.place.last_id == core.metastore.current_event_id()
 
 
-def test_partition_is_added_by_one_small_transaction_and_dropped() -> None:
-    core = loaded()
+def test_partition_is_added_by_one_small_transaction_and_dropped(core: Alone) -> None:
     before = len(core.committed)
     core.add(core.metastore.get_table("d", "t"), "3")
     core.turn(6)
@@ -72,9 +67,8 @@ def test_partition_is_added_by_one_small_transaction_and_dropped() -> None:
     assert core.partitions() == ["ds=2", "ds=3"]
 
 
-def test_event_that_overtakes_a_read_makes_it_be_read_again() -> None:
+def test_event_that_overtakes_a_read_makes_it_be_read_again(core: Alone) -> None:
     """Given a read under way, when its partition changes again, the first answer is not shown."""
-    core = loaded()
     table, before = core.metastore.get_table("d", "t"), len(core.committed)
     core.catalogd.hold(Read)
     core.metastore.alter_partitions("d", "t", [part(table, "1", rev="1")])
@@ -88,8 +82,7 @@ def test_event_that_overtakes_a_read_makes_it_be_read_again() -> None:
     assert len(core.committed[before:]) == 1
 
 
-def test_recreated_table_is_another_incarnation_even_within_one_poll() -> None:
-    core = loaded()
+def test_recreated_table_is_another_incarnation_even_within_one_poll(core: Alone) -> None:
     first = held(core).incarnation
     core.metastore.drop_table("d", "t", False)
     core.create("d", "t", "ds")
@@ -155,8 +148,7 @@ def test_table_that_was_loading_at_a_crash_is_loaded_again(large: Alone) -> None
     assert len(large.partitions()) == 25
 
 
-def test_metastore_that_is_back_is_followed_again() -> None:
-    core = loaded()
+def test_metastore_that_is_back_is_followed_again(core: Alone) -> None:
     core.metastore.failures += [SourceError("down")] * 3
     core.create("d", "u")
     core.turn(3)
@@ -166,8 +158,7 @@ def test_metastore_that_is_back_is_followed_again() -> None:
     assert core.catalog.poller.error == ""
 
 
-def test_table_that_cannot_be_read_is_withdrawn_and_the_others_go_on() -> None:
-    core = loaded()
+def test_table_that_cannot_be_read_is_withdrawn_and_the_others_go_on(core: Alone) -> None:
     core.metastore.unreadable["t"] = "corrupt"
     table = core.metastore.get_table("d", "t")
     table.sd.cols = table.sd.cols[:1]
@@ -196,8 +187,7 @@ def test_failed_listing_is_tried_again() -> None:
     assert core.catalog.serving
 
 
-def test_cleaned_log_makes_everything_be_read_again() -> None:
-    core = loaded()
+def test_cleaned_log_makes_everything_be_read_again(core: Alone) -> None:
     core.turn(150)  # the window settles
     core.create("d", "u")
     core.create("d", "v")
@@ -209,8 +199,7 @@ def test_cleaned_log_makes_everything_be_read_again() -> None:
     assert core.catalog.lifecycle is Lifecycle.SERVING
 
 
-def test_restart_goes_on_from_its_place() -> None:
-    core = loaded()
+def test_restart_goes_on_from_its_place(core: Alone) -> None:
     core.create("d", "u")
     core.effects.clear()
     core.restart()
@@ -236,18 +225,7 @@ def test_plain_table_has_no_partitions() -> None:
     assert held(core, "plain", "default").partitions == ABSENT
 
 
-def test_doubled_event_ids_lose_nothing() -> None:
-    core = loaded()
-    core.create("d", "u")
-    core.turn(6)
-    core.metastore.double_ids(1)
-    core.create("d", "v")
-    core.turn(6)
-    assert core.tables() == ["t", "u", "v"]
-
-
-def test_refused_read_is_told_apart_from_a_metastore_that_is_away() -> None:
-    core = loaded()
+def test_refused_read_is_told_apart_from_a_metastore_that_is_away(core: Alone) -> None:
     core.create("d", "u")
     core.catalogd.hold(Read)
     core.turn(6)
@@ -258,9 +236,8 @@ def test_refused_read_is_told_apart_from_a_metastore_that_is_away() -> None:
     assert core.tables() == ["t", "u"]
 
 
-def test_metastore_that_refuses_everything_withdraws_nothing() -> None:
+def test_metastore_that_refuses_everything_withdraws_nothing(core: Alone) -> None:
     """Given a change whose read is refused, as polls are, then what was held stays until later."""
-    core = loaded()
     table = core.metastore.get_table("d", "t")
     table.parameters["rev"] = "1"
     core.metastore.alter_table("d", "t", table)
@@ -279,9 +256,8 @@ def test_metastore_that_refuses_everything_withdraws_nothing() -> None:
     assert core.catalog.counts.withdrawn == 0
 
 
-def test_new_epoch_waits_until_everything_is_as_new_as_the_metastore() -> None:
+def test_new_epoch_waits_until_everything_is_as_new_as_the_metastore(core: Alone) -> None:
     """Given a store put back from a copy, its epoch does not begin with what was replaced."""
-    core = loaded()
     core.create("d", "u")
     core.restart()
     core.catalogd.hold(Poll, Read)
@@ -295,9 +271,8 @@ def test_new_epoch_waits_until_everything_is_as_new_as_the_metastore() -> None:
     assert core.catalogd.store.epoch == EPOCH_0 + 5
 
 
-def test_new_epoch_is_above_every_epoch_that_was_seen_and_begins_once() -> None:
+def test_new_epoch_is_above_every_epoch_that_was_seen_and_begins_once(core: Alone) -> None:
     """P-START-3."""
-    core = loaded()
     start = core.catalog.position[1]
     core.catalog.mint_above(EPOCH_0 + 9)
     core.catalog.mint_above(EPOCH_0 + 4)

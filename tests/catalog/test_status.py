@@ -8,7 +8,6 @@ from topicast.catalog.core import Counts
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.status import Status, TopicStatus, problem_and_warning, table
 from topicast.tests.cluster.alone import Alone, loaded
-from topicast.topics.errors import SourceError
 from topicast.topics.topic import NAMESPACE
 
 
@@ -40,12 +39,7 @@ def test_topics_are_told_one_by_one(status: Status) -> None:
     assert sum(one["held_bytes"] for one in told) == status.held_bytes
 
 
-def test_unknown_table_is_none(status: Status) -> None:
-    assert table(status, "counts") is None
-
-
-def test_picture_does_not_change_afterwards() -> None:
-    core = loaded()
+def test_picture_does_not_change_afterwards(core: Alone) -> None:
     before = core.catalog.status()
     kept = replace(before, counts=dict(before.counts))
     core.create("d", "u")
@@ -54,27 +48,7 @@ def test_picture_does_not_change_afterwards() -> None:
     assert core.catalog.status() != kept
 
 
-def test_problem_and_warning_say_what_is_wrong() -> None:
-    core = Alone()
-    core.metastore.failures.append(SourceError("down"))
-    core.turn()
-    status = core.catalog.status()
-    assert status.problem.startswith("reading names from the metastore: down; catalogd tries again")
-    assert status.warning == ""
-    core.turn(20)
-    status = core.catalog.status()
-    assert (status.problem, status.warning) == ("", "")
-    core.metastore.failures += [SourceError("down"), SourceError("down")]
-    core.turn(6)
-    status = core.catalog.status()
-    assert status.problem == ""
-    assert status.warning.startswith("the metastore does not answer: down; catalogd tries again")
-    core.turn(20)
-    assert core.catalog.status().warning == ""
-
-
-def test_metastore_that_hangs_is_told_before_anything_fails() -> None:
-    core = loaded()
+def test_metastore_that_hangs_is_told_before_anything_fails(core: Alone) -> None:
     core.catalogd.hold(Poll)
     core.turn(33)
     status = core.catalog.status()

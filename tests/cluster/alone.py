@@ -1,6 +1,6 @@
 """catalogd without readers: its metastore is in memory, and peers send what a test says."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 from hmsclient.genthrift.hive_metastore.ttypes import Database, Partition, Table
 
@@ -18,6 +18,7 @@ from topicast.topics.wire.messages import Inspected, Message, Order, Refused
 
 NUM_TOPICS = 4
 PEER = b"peer"
+M = TypeVar("M")
 TURN_S = 0.1  # catalogd takes at least one turn in that time
 
 
@@ -74,6 +75,12 @@ class Alone(Cluster):
         found = [message for one, message in self.answers if one == peer]
         self.answers = [one for one in self.answers if one[0] != peer]
         return found
+
+    def reply(self, kind: type[M], peer: bytes = PEER) -> M:
+        """Take the one answer of ``peer``, which is of this kind."""
+        (answer,) = self.replies(peer)
+        assert isinstance(answer, kind), answer
+        return answer
 
     def restart(self) -> None:
         """End catalogd and start it again over what it has stored."""

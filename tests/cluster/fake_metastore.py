@@ -1,7 +1,6 @@
 """A metastore in memory: the port for catalogd, and hmsclient's writing methods for tests.
 
-Behaves as the real one (metastore/test_port.py). It can be told to fail, to hang
-and to give two events one id.
+Behaves as the real one (metastore/test_port.py). It can be told to fail and to hang.
 """
 
 import json
@@ -117,7 +116,6 @@ class FakeMetastore:
         self._partitions: dict[tuple[str, str], dict[str, Partition]] = {}
         self._events: list[RawEvent] = []
         self._last_id = 0
-        self._doubled = 0
 
     # -- told by tests
 
@@ -129,10 +127,6 @@ class FakeMetastore:
             yield
         finally:
             self._open.set()
-
-    def double_ids(self, times: int) -> None:
-        """Give each of the next ``times`` events the id of the event before it."""
-        self._doubled = times
 
     def clean_log(self, up_to_id: int) -> None:
         """Forget events, as the metastore does with those of yesterday."""
@@ -337,10 +331,7 @@ class FakeMetastore:
         return {key.name: v for key, v in zip(table.partitionKeys, values, strict=True)}
 
     def _log(self, type_: str, db: str, name: str = "", **body: object) -> None:
-        if self._doubled:
-            self._doubled -= 1
-        else:
-            self._last_id += 1
+        self._last_id += 1
         said = {"server": "", "servicePrincipal": "", "db": db, "timestamp": TIME_S}
         if name:
             said["table"] = name

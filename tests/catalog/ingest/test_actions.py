@@ -20,15 +20,14 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicast.catalog.ingest.actions import (
+from topicast.catalog.ingest.actions import decode, dirty_objects
+from topicast.catalog.metastore.port import (
     Dirty,
     DirtyDatabase,
     DirtyPartitions,
     DirtyTable,
-    decode,
-    dirty_objects,
+    RawEvent,
 )
-from topicast.catalog.metastore.port import RawEvent, digest_of
 from topicast.tests.cluster.fake_metastore import Place, make_partition, make_table, thrift_json
 from topicast.topics.errors import WireError
 
@@ -375,25 +374,12 @@ def test_garbage_never_raises(kind: str, message: bytes, how: str) -> None:
     assert dirty_objects(replace(event, message=b64encode(gzip.compress(message)).decode()))
 
 
-def event_of(id_: int, name: str = "t", *, message: str = "{}", how: str = "json-0.2") -> RawEvent:
-    return RawEvent(
-        id=id_,
-        time_s=0,
-        type="CREATE_TABLE",
-        db="db",
-        table=name,
-        message=message,
-        message_format=how,
-        digest=digest_of("CREATE_TABLE", "db", name, message=message),
-    )
-
-
 @pytest.mark.parametrize("how", ["json-0.2", "gzip(json-2.0)", ""])
 def test_message_is_read_by_its_format(how: str) -> None:
     message = json.dumps({"table": "t"})
     if how.startswith("gzip"):
         message = b64encode(gzip.compress(message.encode(), mtime=0)).decode()
-    read = decode(event_of(7, message=message, how=how))
+    read = decode(raw("CREATE_TABLE", message, how=how))
     assert (read.db, read.table) == ("db", "t")
     assert read.body == {"table": "t"}
 
@@ -416,5 +402,5 @@ def test_message_is_read_by_its_format(how: str) -> None:
     ],
 )
 def test_bad_message_is_refused(message: str, how: str) -> None:
-    with pytest.raises(WireError, match=r"event 7 \(CREATE_TABLE\)"):
-        decode(event_of(7, message=message, how=how))
+    with pytest.raises(WireError, match=r"event 1 \(CREATE_TABLE\)"):
+        decode(raw("CREATE_TABLE", message, how=how))

@@ -117,6 +117,16 @@ class Stand:
         return results
 
 
+@pytest.fixture
+def stand() -> Stand:
+    return Stand()
+
+
+@pytest.fixture
+def of_t() -> Stand:
+    return Stand(T)
+
+
 def tables_of(results: tuple[Result, ...]) -> list[str]:
     """Return the names of the tables that ``results`` publish."""
     return [name for one in results if isinstance(one, PublishTables) for _, name in one.tables]
@@ -141,38 +151,35 @@ WHOLE_T: Wanted = ("t", True, True, ())
 # -- what is dirty
 
 
-def test_nothing_dirty_orders_nothing() -> None:
-    stand = Stand(T)
-    assert stand.reads() == ()
-    assert stand.loader.oldest_unpublished() == NEVER
-    assert stand.loader.deadline() is None
-    assert not stand.loader.wants_poll
+def test_nothing_dirty_orders_nothing(of_t: Stand) -> None:
+    assert of_t.reads() == ()
+    assert of_t.loader.oldest_unpublished() == NEVER
+    assert of_t.loader.deadline() is None
+    assert not of_t.loader.wants_poll
 
 
-def test_database_is_read_and_published_with_the_tables_of_its_batch() -> None:
-    stand = Stand(T)
-    stand.event(DirtyDatabase(db="d"), changed(T, dropped=True, whole=True))
-    read = stand.read()
+def test_database_is_read_and_published_with_the_tables_of_its_batch(of_t: Stand) -> None:
+    of_t.event(DirtyDatabase(db="d"), changed(T, dropped=True, whole=True))
+    read = of_t.read()
     assert (read.databases, wanted(read)) == (("d",), [WHOLE_T])
-    stand.done(read)
-    (result,) = stand.poll()
+    of_t.done(read)
+    (result,) = of_t.poll()
     assert isinstance(result, PublishTables)
     assert result.databases == {"d": b"db"}
     assert result.needs[T].dropped
 
 
-def test_partitions_of_a_held_table_are_read_by_name_in_one_read() -> None:
-    stand = Stand(T)
-    stand.event(partitions(T, "a", data=True))
-    stand.event(partitions(T, "b"))
-    read = stand.read()
+def test_partitions_of_a_held_table_are_read_by_name_in_one_read(of_t: Stand) -> None:
+    of_t.event(partitions(T, "a", data=True))
+    of_t.event(partitions(T, "b"))
+    read = of_t.read()
     assert wanted(read) == [("t", False, False, ("a", "b"))]
-    stand.done(read)
-    assert stand.loader.oldest_unpublished() == 1
-    (result,) = stand.poll()
+    of_t.done(read)
+    assert of_t.loader.oldest_unpublished() == 1
+    (result,) = of_t.poll()
     assert isinstance(result, PublishTables)
     assert (result.needs[T].data, list(result.needs[T].names)) == (True, ["a", "b"])
-    assert stand.loader.oldest_unpublished() == NEVER
+    assert of_t.loader.oldest_unpublished() == NEVER
 
 
 @pytest.mark.parametrize(
@@ -196,35 +203,29 @@ def test_event_reads_what_is_held_of_its_table(
 
 
 @pytest.mark.parametrize("withdrawn", [True, False])
-def test_partitions_of_a_table_that_is_held_no_more_are_not_read_alone(withdrawn: bool) -> None:
-    stand = Stand(T)
-    stand.event(partitions(T, "a"))
-    stand.held.clear()
+def test_partitions_of_a_table_that_is_held_no_more_are_not_read_alone(
+    of_t: Stand, withdrawn: bool
+) -> None:
+    of_t.event(partitions(T, "a"))
+    of_t.held.clear()
     if withdrawn:
-        stand.loader.invalidate(T)
-    assert [wanted(read) for read in stand.reads()] == [[WHOLE_T]] * withdrawn
-    assert (stand.loader.oldest_unpublished() == NEVER) is not withdrawn
+        of_t.loader.invalidate(T)
+    assert [wanted(read) for read in of_t.reads()] == [[WHOLE_T]] * withdrawn
+    assert (of_t.loader.oldest_unpublished() == NEVER) is not withdrawn
 
 
 # -- the fence
 
 
-def test_what_was_read_waits_for_a_poll_that_began_later() -> None:
-    stand = Stand(T)
-    stand.event(changed(T))
-    early = stand.loader.begin_poll()
-    assert stand.done(stand.read()) == ()
-    assert stand.loader.wants_poll
-    assert stand.loader.on_poll_done(early) == ()
-    assert stand.loader.oldest_unpublished() == 1
-    assert tables_of(stand.poll()) == ["t"]
-    assert not stand.loader.wants_poll
-
-
-def test_without_events_there_is_no_fence() -> None:
-    stand = Stand(fenced=False)
-    stand.loader.load(T, urgent=True)
-    assert tables_of(stand.done(stand.read())) == ["t"]
+def test_what_was_read_waits_for_a_poll_that_began_later(of_t: Stand) -> None:
+    of_t.event(changed(T))
+    early = of_t.loader.begin_poll()
+    assert of_t.done(of_t.read()) == ()
+    assert of_t.loader.wants_poll
+    assert of_t.loader.on_poll_done(early) == ()
+    assert of_t.loader.oldest_unpublished() == 1
+    assert tables_of(of_t.poll()) == ["t"]
+    assert not of_t.loader.wants_poll
 
 
 @pytest.mark.parametrize(
@@ -262,17 +263,16 @@ def test_event_that_touches_what_was_read_makes_it_be_read_again(
     assert stand.loader.oldest_unpublished() == NEVER
 
 
-def test_event_of_a_table_that_is_being_read_waits_for_that_read() -> None:
-    stand = Stand(T)
-    stand.event(partitions(T, "a"))
-    first = stand.read()
-    stand.event(partitions(T, "b"))
-    assert stand.reads() == ()
-    stand.done(first)
-    assert stand.loader.oldest_unpublished() == 1
-    stand.poll()
-    assert stand.loader.oldest_unpublished() == 2
-    assert wanted(stand.read()) == [("t", False, False, ("b",))]
+def test_event_of_a_table_that_is_being_read_waits_for_that_read(of_t: Stand) -> None:
+    of_t.event(partitions(T, "a"))
+    first = of_t.read()
+    of_t.event(partitions(T, "b"))
+    assert of_t.reads() == ()
+    of_t.done(first)
+    assert of_t.loader.oldest_unpublished() == 1
+    of_t.poll()
+    assert of_t.loader.oldest_unpublished() == 2
+    assert wanted(of_t.read()) == [("t", False, False, ("b",))]
 
 
 def test_tables_of_one_read_are_shown_together_until_one_is_overtaken_too_often() -> None:
@@ -303,19 +303,17 @@ def test_failed_reads_do_not_part_what_is_shown_together() -> None:
     assert tables_of(stand.poll()) == ["t", "u"]
 
 
-def test_answer_to_no_read_changes_nothing() -> None:
-    stand = Stand(T)
-    assert stand.answered(ReadDone(read=9, databases={}, tables={})) == ()
-    assert stand.failed(Read(read=9), away=True) == ()
-    stand.event(changed(T))
-    assert stand.reads()
+def test_answer_to_no_read_changes_nothing(of_t: Stand) -> None:
+    assert of_t.answered(ReadDone(read=9, databases={}, tables={})) == ()
+    assert of_t.failed(Read(read=9), away=True) == ()
+    of_t.event(changed(T))
+    assert of_t.reads()
 
 
-def test_table_that_was_not_found_is_published_as_gone() -> None:
-    stand = Stand(T)
-    stand.event(changed(T))
-    stand.answered(ReadDone(read=stand.read().read, databases={}, tables={}))
-    (result,) = stand.poll()
+def test_table_that_was_not_found_is_published_as_gone(of_t: Stand) -> None:
+    of_t.event(changed(T))
+    of_t.answered(ReadDone(read=of_t.read().read, databases={}, tables={}))
+    (result,) = of_t.poll()
     assert isinstance(result, PublishTables)
     assert result.tables == {T: TableRead()}
 
@@ -324,8 +322,9 @@ def test_table_that_was_not_found_is_published_as_gone() -> None:
 
 
 @pytest.mark.parametrize("more", [[], [changed(T, whole=True)]])
-def test_many_whole_tables_are_read_without_their_partitions(more: list[Dirty]) -> None:
-    stand = Stand()
+def test_many_whole_tables_are_read_without_their_partitions(
+    stand: Stand, more: list[Dirty]
+) -> None:
     stand.event(*(changed(("d", str(n)), whole=True) for n in range(WHOLE_PER_READ_MAX)), *more)
     assert {whole for _, _, whole, _ in wanted(stand.read())} == {not more}
 
@@ -357,8 +356,7 @@ def test_background_leaves_room_for_events_and_reads_many_tables_at_once() -> No
     assert stand.loader.oldest_unpublished() == 1, "a load is awaited by nobody"
 
 
-def test_urgent_load_is_read_at_once_and_alone() -> None:
-    stand = Stand()
+def test_urgent_load_is_read_at_once_and_alone(stand: Stand) -> None:
     stand.loader.load(T)
     for table in (T, T, U):
         stand.loader.load(table, urgent=True)
@@ -368,8 +366,7 @@ def test_urgent_load_is_read_at_once_and_alone() -> None:
     assert stand.reads() == ()
 
 
-def test_event_takes_a_table_out_of_the_background() -> None:
-    stand = Stand()
+def test_event_takes_a_table_out_of_the_background(stand: Stand) -> None:
     stand.loader.load(T)
     stand.loader.load(U)
     stand.event(changed(T))
@@ -377,8 +374,7 @@ def test_event_takes_a_table_out_of_the_background() -> None:
     assert [names(read) for read in stand.reads()] == [["t"], ["u"]]
 
 
-def test_background_skips_what_is_pending_anyway_and_what_is_gone() -> None:
-    stand = Stand()
+def test_background_skips_what_is_pending_anyway_and_what_is_gone(stand: Stand) -> None:
     stand.loader.load(T)
     stand.listed(T)
     (read,) = stand.reads()
@@ -395,23 +391,22 @@ def test_background_skips_what_is_pending_anyway_and_what_is_gone() -> None:
 # -- failures
 
 
-def test_metastore_that_is_away_is_left_alone_for_a_while_that_grows() -> None:
-    stand = Stand(T)
-    stand.event(changed(T))
+def test_metastore_that_is_away_is_left_alone_for_a_while_that_grows(of_t: Stand) -> None:
+    of_t.event(changed(T))
     pauses = []
     for _ in range(6):
-        stand.failed(stand.read(), away=True)
-        deadline = stand.loader.deadline()
+        of_t.failed(of_t.read(), away=True)
+        deadline = of_t.loader.deadline()
         assert deadline is not None
-        pauses.append(round(deadline - stand.now, 3))
-        assert stand.reads() == ()
-        stand.now = deadline
+        pauses.append(round(deadline - of_t.now, 3))
+        assert of_t.reads() == ()
+        of_t.now = deadline
     assert pauses == [0.2, 0.4, 0.8, 1.6, AWAY_S_MAX, AWAY_S_MAX]
-    stand.done(stand.read())
-    stand.event(changed(T))
-    stand.poll()
-    stand.failed(stand.read(), away=True)
-    assert stand.loader.deadline() == stand.now + RETRY_S, "an answer ends it"
+    of_t.done(of_t.read())
+    of_t.event(changed(T))
+    of_t.poll()
+    of_t.failed(of_t.read(), away=True)
+    assert of_t.loader.deadline() == of_t.now + RETRY_S, "an answer ends it"
 
 
 def test_refused_read_is_tried_alone_then_its_table_is_withdrawn() -> None:
@@ -462,8 +457,7 @@ def test_withdrawn_table_is_tried_for_ever(withdrawn: Stand) -> None:
     assert tables_of(withdrawn.poll()) == ["t"]
 
 
-def test_unreadable_database_is_never_withdrawn() -> None:
-    stand = Stand()
+def test_unreadable_database_is_never_withdrawn(stand: Stand) -> None:
     stand.event(DirtyDatabase(db="d"))
     for _ in range(REFUSED_TRIES_MAX + 2):
         assert stand.failed(stand.read()) == ()
@@ -546,16 +540,15 @@ def test_tables_of_a_resync_are_read_some_at_a_time_and_events_do_not_wait() -> 
     assert stand.loader.oldest_unpublished() == NEVER
 
 
-def test_what_was_read_before_a_resync_is_not_published() -> None:
-    stand = Stand(T)
-    stand.event(changed(T))
-    read = stand.read()
-    stand.listed(U, "a", "b")
-    chunk = stand.read()
-    stand.loader.resync([T, U], seq=9)
-    stand.done(read)
-    assert stand.done(chunk) == ()
-    assert stand.poll() == ()
+def test_what_was_read_before_a_resync_is_not_published(of_t: Stand) -> None:
+    of_t.event(changed(T))
+    read = of_t.read()
+    of_t.listed(U, "a", "b")
+    chunk = of_t.read()
+    of_t.loader.resync([T, U], seq=9)
+    of_t.done(read)
+    assert of_t.done(chunk) == ()
+    assert of_t.poll() == ()
 
 
 def test_table_of_a_resync_that_is_pulled_is_read_at_once() -> None:
@@ -581,8 +574,7 @@ def completes(results: tuple[Result, ...]) -> bool:
     return [one for one in results if isinstance(one, CompleteLoad)] == [results[-1]]
 
 
-def test_large_table_comes_in_chunks_and_is_complete_after_a_fence() -> None:
-    stand = Stand()
+def test_large_table_comes_in_chunks_and_is_complete_after_a_fence(stand: Stand) -> None:
     stand.listed(T, *MANY, "last")
     first = stand.read()
     assert wanted(first) == [chunk_of(*MANY)]
@@ -598,8 +590,7 @@ def test_large_table_comes_in_chunks_and_is_complete_after_a_fence() -> None:
     assert stand.loader.tables_left == 0
 
 
-def test_what_is_read_and_not_written_is_bounded() -> None:
-    stand = Stand()
+def test_what_is_read_and_not_written_is_bounded(stand: Stand) -> None:
     stand.listed(T, *(f"{number:05d}" for number in range(10 * PARTITIONS_PER_READ_MAX)))
     for _ in range(3):
         for read in stand.reads():
@@ -611,8 +602,7 @@ def test_what_is_read_and_not_written_is_bounded() -> None:
     assert len(stand.reads()) == 1
 
 
-def test_slices_of_several_tables_take_turns() -> None:
-    stand = Stand()
+def test_slices_of_several_tables_take_turns(stand: Stand) -> None:
     for table in (T, U):
         stand.listed(table, *(f"{number:05d}" for number in range(3 * SLICE_MAX)), "last")
         for read in stand.reads():
@@ -636,16 +626,14 @@ def test_slices_come_less_often_while_events_are_on_their_way_and_go_on() -> Non
     assert stand.bring()
 
 
-def test_slices_of_a_table_that_changed_as_a_whole_are_not_written() -> None:
-    stand = Stand()
+def test_slices_of_a_table_that_changed_as_a_whole_are_not_written(stand: Stand) -> None:
     stand.listed(T, *MANY, "last")
     stand.done(stand.read())
     stand.event(changed(T, whole=True))
     assert stand.bring() == ()
 
 
-def test_partition_that_changes_while_its_slice_waits_is_read_again_behind_it() -> None:
-    stand = Stand()
+def test_partition_that_changes_while_its_slice_waits_is_read_again_behind_it(stand: Stand) -> None:
     stand.listed(T, *MANY)
     stand.done(stand.read())
     brought = slices_of(stand.poll())
@@ -671,9 +659,8 @@ def test_partition_that_changes_while_its_slice_waits_is_read_again_behind_it() 
     ids=["large", "empty", "small"],
 )
 def test_names_are_listed_first_where_they_are_not_known(
-    found: TableRead, slices: list[object], then: Wanted | None
+    stand: Stand, found: TableRead, slices: list[object], then: Wanted | None
 ) -> None:
-    stand = Stand()
     stand.loader.begin_chunked_load(T, None)
     read = stand.read()
     assert wanted(read) == [LISTING]
@@ -689,8 +676,7 @@ def test_names_are_listed_first_where_they_are_not_known(
     assert slices_of(results) == slices
 
 
-def test_chunk_that_an_event_overtook_is_read_again() -> None:
-    stand = Stand()
+def test_chunk_that_an_event_overtook_is_read_again(stand: Stand) -> None:
     stand.listed(T, "a", "b")
     stand.done(stand.read())
     assert slices_of(stand.poll(changed(T))) == [(["a", "b"], ())]
@@ -699,8 +685,7 @@ def test_chunk_that_an_event_overtook_is_read_again() -> None:
     assert wanted(object_read) == [("t", True, False, ())]
 
 
-def test_chunk_is_not_read_again_for_a_partition_that_it_has_not_read() -> None:
-    stand = Stand()
+def test_chunk_is_not_read_again_for_a_partition_that_it_has_not_read(stand: Stand) -> None:
     stand.listed(T, "a", "b")
     read = stand.read()
     stand.event(partitions(T, "c"))
@@ -708,29 +693,14 @@ def test_chunk_is_not_read_again_for_a_partition_that_it_has_not_read() -> None:
     assert wanted(stand.read()) == [chunk_of("c")]
 
 
-def test_listing_that_an_event_overtook_reads_again_what_it_brought() -> None:
-    stand = Stand()
+def test_listing_that_an_event_overtook_reads_again_what_it_brought(stand: Stand) -> None:
     stand.loader.begin_chunked_load(T, None)
     stand.done(stand.read(), t=TableRead(names=("a",), partitions={"a": b"p"}, whole=True))
     assert slices_of(stand.poll(partitions(T, "b"))) == [(["a"], ())]
     assert sorted(stand.read().requests[0].names) == ["a", "b"]
 
 
-def test_partitions_that_change_while_their_table_loads_are_read_again_and_may_be_gone() -> None:
-    stand = Stand()
-    stand.listed(T, "a", "b")
-    stand.done(stand.read())
-    assert len(stand.poll(partitions(T, "c"))) == 1, "not complete without c"
-    again = stand.read()
-    assert wanted(again) == [chunk_of("c")]
-    stand.done(again, t=TableRead())
-    results = stand.poll()
-    assert slices_of(results) == [([], ("c",))]
-    assert completes(results)
-
-
-def test_table_is_not_complete_while_its_object_is_being_read() -> None:
-    stand = Stand()
+def test_table_is_not_complete_while_its_object_is_being_read(stand: Stand) -> None:
     stand.listed(T, "a")
     chunk = stand.read()
     stand.event(changed(T))
@@ -747,9 +717,8 @@ def test_table_is_not_complete_while_its_object_is_being_read() -> None:
     assert completes(results)
 
 
-def test_table_is_not_complete_before_the_fence_of_its_last_chunk() -> None:
+def test_table_is_not_complete_before_the_fence_of_its_last_chunk(stand: Stand) -> None:
     """Given a chunk that was published ahead, when nothing is left, then one more read follows."""
-    stand = Stand()
     stand.listed(T, "a", "b")
     read = stand.read()
     stand.loader.mark_dirty((partitions(T, "c"),), seq=1)
@@ -758,8 +727,7 @@ def test_table_is_not_complete_before_the_fence_of_its_last_chunk() -> None:
     assert isinstance(stand.poll()[-1], CompleteLoad)
 
 
-def test_event_of_the_whole_table_ends_its_load() -> None:
-    stand = Stand()
+def test_event_of_the_whole_table_ends_its_load(stand: Stand) -> None:
     stand.listed(T, "a")
     read = stand.read()
     stand.event(changed(T, whole=True))
@@ -769,8 +737,7 @@ def test_event_of_the_whole_table_ends_its_load() -> None:
 
 
 @pytest.mark.parametrize("away", [True, False])
-def test_failure_of_a_load_that_has_ended_changes_nothing(away: bool) -> None:
-    stand = Stand()
+def test_failure_of_a_load_that_has_ended_changes_nothing(stand: Stand, away: bool) -> None:
     stand.listed(T, "a")
     read = stand.read()
     stand.loader.discard(T)
@@ -780,17 +747,15 @@ def test_failure_of_a_load_that_has_ended_changes_nothing(away: bool) -> None:
 
 @pytest.mark.parametrize("found", [{}, {T: TableRead()}])
 def test_table_that_vanished_while_it_was_listed_is_read_again(
-    found: dict[TableId, TableRead],
+    stand: Stand, found: dict[TableId, TableRead]
 ) -> None:
-    stand = Stand()
     stand.loader.begin_chunked_load(T, None)
     stand.answered(ReadDone(read=stand.read().read, databases={}, tables=found))
     assert stand.loader.pending(T)
     assert wanted(stand.read()) == [WHOLE_T]
 
 
-def test_chunks_are_read_again_when_the_metastore_is_back() -> None:
-    stand = Stand()
+def test_chunks_are_read_again_when_the_metastore_is_back(stand: Stand) -> None:
     stand.listed(T, "a", "b")
     stand.failed(stand.read(), away=True)
     assert stand.loader.deadline() == stand.now + RETRY_S
@@ -798,8 +763,9 @@ def test_chunks_are_read_again_when_the_metastore_is_back() -> None:
     assert wanted(stand.read()) == [chunk_of("a", "b")]
 
 
-def test_chunk_that_is_refused_withdraws_its_table_and_is_tried_ever_more_slowly() -> None:
-    stand = Stand()
+def test_chunk_that_is_refused_withdraws_its_table_and_is_tried_ever_more_slowly(
+    stand: Stand,
+) -> None:
     stand.loader.load(T, urgent=True)
     pauses = []
     for _ in range(10):

@@ -2,9 +2,7 @@
 
 import pytest
 
-from topicast.catalog.ingest.chunked_load import PublishPartitions
 from topicast.catalog.ingest.loader import (
-    CompleteLoad,
     Loader,
     Materializer,
     Need,
@@ -16,9 +14,7 @@ from topicast.catalog.metastore.port import TableRead
 from topicast.catalog.model.versions import Transaction
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.topics.objects.names import TableId
-from topicast.topics.objects.values import COMPLETE, LOADING
 from topicast.topics.topic import NAMESPACE, STUB
-from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD
 
 KEYED = struct(T, "ds")
 WHOLE = Need(1, obj=True, whole=True)
@@ -55,34 +51,6 @@ def desk() -> Desk:
     return found
 
 
-def test_name_comes_before_content_and_content_knows_its_incarnation() -> None:
-    desk = Desk()
-    whole = TableRead(thrift=KEYED, names=("ds=1",), partitions=parts("1"), whole=True)
-    names, content = desk.publish(whole, BACKGROUND, d=b"struct")
-    assert names.topic == NAMESPACE
-    assert (names.source, content.source) == (SOURCE_LOAD, SOURCE_LOAD)
-    record = desk.holding.namespace.find(T)
-    value = desk.holding.tables.value(T)
-    assert record is not None
-    assert value is not None
-    assert record.type == "EXTERNAL_TABLE"
-    assert value.incarnation == record.incarnation == names.to_version
-    assert (value.partitions, desk.holding.names()) == (COMPLETE, ["ds=1"])
-
-
-def test_what_events_asked_for_says_so(desk: Desk) -> None:
-    (one,) = desk.publish(TableRead(thrift=struct(T, "ds", a="b")), OBJECT)
-    assert one.source == SOURCE_EVENTS
-    assert desk.holding.names() == ["ds=1"]
-
-
-def test_partitions_that_were_not_found_are_dropped(desk: Desk) -> None:
-    need = Need(1, names=dict.fromkeys(("ds=1", "ds=2")), data=True)
-    (one,) = desk.publish(TableRead(partitions=parts("2")), need)
-    assert desk.holding.names() == ["ds=2"]
-    assert desk.holding.entry().data_version == one.to_version, "its data changed"
-
-
 def test_object_and_partitions_are_one_transaction(desk: Desk) -> None:
     need = Need(1, obj=True, names={"ds=2": None})
     read = TableRead(thrift=struct(T, "ds", a="b"), partitions=parts("2"))
@@ -111,35 +79,6 @@ def test_content_of_a_table_without_a_name_is_not_written(desk: Desk) -> None:
 def test_dropped_table_that_did_not_come_back_is_not_renewed(desk: Desk) -> None:
     desk.publish(TableRead(), Need(1, obj=True, whole=True, dropped=True))
     assert desk.holding.namespace.find(T) is None
-
-
-def test_large_table_is_shown_as_loading_and_its_pieces_are_ordered(desk: Desk) -> None:
-    need = Need(1, obj=True, whole=True, refused=2)
-    desk.publish(TableRead(thrift=KEYED, names=("ds=1", "ds=2")), need)
-    value = desk.holding.tables.value(T)
-    assert value is not None
-    assert value.partitions == LOADING
-    assert desk.loader.tables_left == 1
-    (read,) = desk.loader.reads(now=1.0)
-    assert read.requests[0].names == ("ds=1", "ds=2")
-
-
-def test_pieces_fill_a_table_and_take_away_what_is_gone(desk: Desk) -> None:
-    desk.publish(TableRead(thrift=KEYED, names=("ds=1", "ds=2")), WHOLE)
-    desk.perform(PublishPartitions(db="d", table="t", partitions=parts("1", "2"), gone=("ds=9",)))
-    assert desk.holding.names() == ["ds=1", "ds=2"]
-    assert not desk.holding.tables.loaded(T)
-    gone = PublishPartitions(db="d", table="t", partitions={}, gone=("ds=1",))
-    desk.perform(gone, CompleteLoad(db="d", table="t"))
-    assert desk.holding.names() == ["ds=2"]
-    assert desk.holding.tables.loaded(T)
-
-
-def test_dropped_database_takes_the_content_of_its_tables_along(desk: Desk) -> None:
-    done = desk.perform(PublishTables(databases={"d": None}, tables={}, needs={("d", ""): WHOLE}))
-    assert [one.topic == NAMESPACE for one in done] == [True, False]
-    assert desk.holding.tables.entry(T) is None
-    assert desk.holding.namespace.databases() == ()
 
 
 def test_withdrawn_table_is_a_stub_that_is_told_of(desk: Desk) -> None:

@@ -1,11 +1,12 @@
 """The poller: asks in time and once at a time, and knows up to where everything is published."""
 
+import pytest
+
 from topicast.catalog.ingest.loader import NEVER
 from topicast.catalog.ingest.poller import (
     BACKOFF_S,
     BACKOFF_S_MAX,
     LATE_S,
-    POLL_EVENTS_MAX,
     SETTLE_EVERY_S,
     WINDOW_S,
     Batch,
@@ -63,12 +64,9 @@ class Stand:
             self.poll(current_id=last)
 
 
-def test_without_an_interval_nothing_is_ever_asked() -> None:
-    stand = Stand(None, interval_s=0)
-    assert not stand.poller.enabled
-    assert not stand.poller.may_begin(stand.now)
-    assert stand.poller.deadline is None
-    assert stand.poller.watermark == 0
+@pytest.fixture
+def stand() -> Stand:
+    return Stand()
 
 
 def test_first_poll_only_learns_where_events_stand() -> None:
@@ -82,8 +80,9 @@ def test_first_poll_only_learns_where_events_stand() -> None:
     assert stand.poller.seq == 0
 
 
-def test_one_poll_runs_at_a_time_and_the_next_is_due_an_interval_after_it_began() -> None:
-    stand = Stand()
+def test_one_poll_runs_at_a_time_and_the_next_is_due_an_interval_after_it_began(
+    stand: Stand,
+) -> None:
     assert stand.poller.may_begin(stand.now)
     stand.poller.begin(1, stand.now)
     stand.now += 0.1
@@ -94,16 +93,14 @@ def test_one_poll_runs_at_a_time_and_the_next_is_due_an_interval_after_it_began(
     assert not stand.poller.may_begin(stand.now)
 
 
-def test_poll_that_took_longer_than_the_interval_is_followed_at_once() -> None:
-    stand = Stand()
+def test_poll_that_took_longer_than_the_interval_is_followed_at_once(stand: Stand) -> None:
     stand.poller.begin(1, stand.now)
     stand.now += 3 * INTERVAL_S
     stand.poller.on_polled(Polled(poll=1, current_id=10, events=()), stand.now)
     assert stand.poller.may_begin(stand.now)
 
 
-def test_whoever_waits_hastens_the_next_poll_but_never_delays_it() -> None:
-    stand = Stand()
+def test_whoever_waits_hastens_the_next_poll_but_never_delays_it(stand: Stand) -> None:
     stand.poll()
     stand.poller.poll_now(stand.now)
     assert stand.poller.may_begin(stand.now)
@@ -111,8 +108,7 @@ def test_whoever_waits_hastens_the_next_poll_but_never_delays_it() -> None:
     assert stand.poller.may_begin(stand.now)
 
 
-def test_failing_metastore_is_asked_ever_more_slowly_and_not_hastened() -> None:
-    stand = Stand()
+def test_failing_metastore_is_asked_ever_more_slowly_and_not_hastened(stand: Stand) -> None:
     pauses = []
     for number in range(1, 8):
         stand.poller.begin(number, stand.now)
@@ -131,8 +127,7 @@ def test_failing_metastore_is_asked_ever_more_slowly_and_not_hastened() -> None:
     assert stand.poller.deadline == stand.now + BACKOFF_S
 
 
-def test_answers_to_another_poll_are_ignored() -> None:
-    stand = Stand()
+def test_answers_to_another_poll_are_ignored(stand: Stand) -> None:
     stand.poller.begin(2, stand.now)
     stand.poller.on_failed(PollFailed(poll=1, error="late"), stand.now)
     late = Polled(poll=1, current_id=11, events=(event(11),))
@@ -141,8 +136,7 @@ def test_answers_to_another_poll_are_ignored() -> None:
     assert stand.poller.deadline is None, "poll 2 still runs"
 
 
-def test_each_batch_of_news_has_a_number_and_silence_has_none() -> None:
-    stand = Stand()
+def test_each_batch_of_news_has_a_number_and_silence_has_none(stand: Stand) -> None:
     first = stand.poll(11, 12)
     assert first is not None
     assert ([one.id for one in first.new.events], first.seq, first.whole) == ([11, 12], 1, True)
@@ -154,17 +148,7 @@ def test_each_batch_of_news_has_a_number_and_silence_has_none() -> None:
     assert third.seq == stand.poller.seq == 2
 
 
-def test_answer_that_was_cut_short_is_followed_by_another_poll_at_once() -> None:
-    stand = Stand()
-    batch = stand.poll(*range(11, 11 + POLL_EVENTS_MAX))
-    assert batch is not None
-    assert not batch.whole
-    assert stand.poller.may_begin(stand.now)
-    assert len(batch.new.events) == POLL_EVENTS_MAX
-
-
-def test_only_the_newest_id_is_asked_while_nothing_can_be_news() -> None:
-    stand = Stand()
+def test_only_the_newest_id_is_asked_while_nothing_can_be_news(stand: Stand) -> None:
     assert stand.poller.begin(1, stand.now).quiet_at == 10
     stand.poller.on_polled(Polled(poll=1, current_id=11, events=(event(11),)), stand.now)
     assert stand.poller.begin(2, stand.now).quiet_at is None, "11 may come twice"
@@ -185,9 +169,8 @@ def test_metastore_that_was_reset_begins_a_new_window_with_a_gap() -> None:
     assert stand.poller.watermark == 3
 
 
-def test_place_follows_only_what_is_published() -> None:
+def test_place_follows_only_what_is_published(stand: Stand) -> None:
     """Given batches 1, 2 and 3, when 2 is published last, then the store may keep 1 until then."""
-    stand = Stand()
     for number in (11, 12, 13):
         stand.poll(number)
     stand.poller.mark_published(1)
@@ -200,9 +183,8 @@ def test_place_follows_only_what_is_published() -> None:
     assert stand.poller.watermark == 13
 
 
-def test_place_of_a_batch_is_the_newest_that_its_number_stands_for() -> None:
+def test_place_of_a_batch_is_the_newest_that_its_number_stands_for(stand: Stand) -> None:
     """Given a batch whose events are settled before it is published, both are kept as one."""
-    stand = Stand()
     stand.poll(11)
     stand.settle()
     stand.poller.mark_published(1)
@@ -212,16 +194,14 @@ def test_place_of_a_batch_is_the_newest_that_its_number_stands_for() -> None:
     assert stand.poller.published == WindowState(last_id=11, settled=11)
 
 
-def test_silence_gives_the_store_nothing_to_keep() -> None:
-    stand = Stand()
+def test_silence_gives_the_store_nothing_to_keep(stand: Stand) -> None:
     before = stand.poller.published
     stand.poll()
     stand.poller.mark_published(NEVER)
     assert stand.poller.published is before
 
 
-def test_poll_that_waits_for_its_answer_is_told_and_counted_once() -> None:
-    stand = Stand()
+def test_poll_that_waits_for_its_answer_is_told_and_counted_once(stand: Stand) -> None:
     stand.poller.check_late(stand.now)  # while none runs
     stand.poller.begin(1, stand.now)
     stand.now += LATE_S - 0.1
@@ -240,8 +220,7 @@ def test_poll_that_waits_for_its_answer_is_told_and_counted_once() -> None:
     assert stand.poller.problem(stand.now) == ""
 
 
-def test_late_poll_that_fails_is_told_as_failed() -> None:
-    stand = Stand()
+def test_late_poll_that_fails_is_told_as_failed(stand: Stand) -> None:
     stand.poller.begin(1, stand.now)
     stand.now += LATE_S
     stand.poller.check_late(stand.now)
@@ -249,8 +228,7 @@ def test_late_poll_that_fails_is_told_as_failed() -> None:
     assert stand.poller.problem(stand.now) == "timed out"
 
 
-def test_silence_of_the_metastore_is_counted_from_its_last_answer() -> None:
-    stand = Stand()
+def test_silence_of_the_metastore_is_counted_from_its_last_answer(stand: Stand) -> None:
     assert stand.poller.silent_s(stand.now) is None
     for _ in range(2):
         stand.poller.check_late(stand.now)

@@ -12,7 +12,6 @@ from topicast.catalog.ingest import read_threads as reading
 from topicast.catalog.ingest.poller import Poll, Polled, PollFailed
 from topicast.catalog.ingest.read_threads import Answer, ReadThreads, perform
 from topicast.catalog.metastore.port import (
-    NamesFailed,
     NamesRead,
     Read,
     ReadDone,
@@ -74,11 +73,6 @@ def test_poll_asks_no_more_where_nothing_can_be_news(
     found = perform(metastore, poll(quiet_at=quiet_at))
     assert found == Polled(poll=3, current_id=4, events=())
     assert metastore.calls == ["current_event_id"]
-
-
-def test_poll_of_a_metastore_that_is_away_failed(metastore: FakeMetastore) -> None:
-    metastore.failures.append(SourceError("down"))
-    assert perform(metastore, poll()) == PollFailed(poll=3, error="down")
 
 
 # -- reads
@@ -215,11 +209,6 @@ def test_database_that_is_dropped_while_names_are_listed_is_left_out(
     found = perform(Dropping(), ReadNames())
     assert isinstance(found, NamesRead)
     assert list(found.databases) == ["default"]
-
-
-def test_failed_listing_says_why(metastore: FakeMetastore) -> None:
-    metastore.failures.append(SourceError("down"))
-    assert perform(metastore, ReadNames()) == NamesFailed(error="down")
 
 
 WAIT_S = 20.0

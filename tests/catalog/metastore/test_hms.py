@@ -2,8 +2,9 @@
 
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Barrier
 
 import pytest
@@ -42,6 +43,15 @@ def says(result: object) -> Answer:
 
 def answering(*results: object) -> dict[str, Answer]:
     return {type(r).__name__.removesuffix("_result"): says(r) for r in results}
+
+
+@contextmanager
+def serving(answers: dict[str, Answer]) -> Iterator[tuple[ThriftServer, Hms]]:
+    """Yield a server that gives these answers, and an Hms that asks it."""
+    with ThriftServer(answers) as server:
+        hms = Hms(server.uri, timeout_s=5)
+        yield server, hms
+        hms.close()
 
 
 DATABASES = calls.get_all_databases_result(success=["db"])
@@ -110,54 +120,43 @@ def test_metastore_that_hangs_times_out() -> None:
 
 
 def test_connection_that_died_while_idle_is_made_anew() -> None:
-    with ThriftServer(answering(DATABASES, UGI)) as server:
-        hms = Hms(server.uri, timeout_s=5)
+    with serving(answering(DATABASES, UGI)) as (server, hms):
         assert hms.databases() == ("db",)
         server.hang_up()
         assert hms.databases() == ("db",)
-        hms.close()
 
 
 def test_call_that_kills_the_server_is_not_asked_for_ever() -> None:
-    with ThriftServer(answering(DATABASES, UGI) | {"get_database": lambda: None}) as server:
-        hms = Hms(server.uri, timeout_s=5)
+    with serving(answering(DATABASES, UGI) | {"get_database": lambda: None}) as (server, hms):
         assert hms.databases() == ("db",)
         with pytest.raises(SourceError, match=r"cannot read database db at .*closed"):
             hms.database("db")
         assert server.called.count("get_database") == 2
         assert hms.databases() == ("db",)
-        hms.close()
 
 
 @pytest.mark.parametrize("answer", [lambda: None, lambda: refusal("set_ugi"), lambda: b"\xff" * 99])
 def test_server_that_takes_no_ugi_is_asked_without(answer: Answer) -> None:
-    with ThriftServer(answering(DATABASES) | {"set_ugi": answer}) as server:
-        hms = Hms(server.uri, timeout_s=5)
+    with serving(answering(DATABASES) | {"set_ugi": answer}) as (server, hms):
         assert hms.databases() == ("db",)
         hms.close()
         assert hms.databases() == ("db",)
         assert server.called.count("set_ugi") == 2  # asked anew: it may be another server now
-        hms.close()
 
 
 def test_exception_of_the_server_is_passed_on_in_its_words() -> None:
     failing = calls.get_database_result(o2=MetaException("the disk is full"))
-    with ThriftServer(answering(DATABASES, UGI, failing)) as server:
-        hms = Hms(server.uri, timeout_s=5)
+    with serving(answering(DATABASES, UGI, failing)) as (server, hms):
         with pytest.raises(SourceRefused, match=rf"database db at {server.uri}: the disk is"):
             hms.database("db")
         assert hms.databases() == ("db",)
         assert server.called.count("set_ugi") == 1  # an exception is an answer: same connection
-        hms.close()
 
 
 def test_absent_object_is_gone() -> None:
     absent = calls.get_database_result(o1=NoSuchObjectException("no db"))
-    with ThriftServer(answering(absent, UGI)) as server:
-        hms = Hms(server.uri, timeout_s=5)
-        with pytest.raises(ObjectGone, match="no db"):
-            hms.database("db")
-        hms.close()
+    with serving(answering(absent, UGI)) as (_, hms), pytest.raises(ObjectGone, match="no db"):
+        hms.database("db")
 
 
 @pytest.mark.parametrize(
@@ -186,29 +185,25 @@ ONE_BY_ONE = calls.get_table_req_result(success=GetTableResult(TABLE))
 
 @pytest.mark.parametrize("way", [BY_REQUEST, BY_NAME, ONE_BY_ONE], ids=lambda way: str(type(way)))
 def test_tables_are_read_by_the_way_that_the_server_has(way: object) -> None:
-    with ThriftServer(answering(way, UGI)) as server:
-        hms = Hms(server.uri, timeout_s=5)
+    with serving(answering(way, UGI)) as (server, hms):
         assert hms.tables("db", ["t"]) == {"t": thrift_bytes(TABLE)}
         tried = len(server.called)
         assert hms.tables("db", ["t"]) == {"t": thrift_bytes(TABLE)}
         assert len(server.called) == tried + 1  # it is remembered
-        hms.close()
 
 
 def test_absent_table_is_left_out_where_tables_are_read_one_by_one() -> None:
     absent = calls.get_table_req_result(o2=NoSuchObjectException("no t"))
-    with ThriftServer(answering(absent, UGI)) as server:
-        hms = Hms(server.uri, timeout_s=5)
+    with serving(answering(absent, UGI)) as (_, hms):
         assert hms.tables("db", ["t", "u"]) == {}
-        hms.close()
 
 
 def test_server_without_any_way_to_read_tables_is_an_error() -> None:
-    with ThriftServer(answering(UGI)) as server:
-        hms = Hms(server.uri, timeout_s=5)
-        with pytest.raises(SourceRefused, match="Invalid method name: 'get_table_req'"):
-            hms.tables("db", ["t"])
-        hms.close()
+    with (
+        serving(answering(UGI)) as (_, hms),
+        pytest.raises(SourceRefused, match="Invalid method name: 'get_table_req'"),
+    ):
+        hms.tables("db", ["t"])
 
 
 def test_refusal_for_another_reason_is_not_taken_for_a_missing_method() -> None:
@@ -217,19 +212,14 @@ def test_refusal_for_another_reason_is_not_taken_for_a_missing_method() -> None:
         return refusal("get_table_objects_by_name_req", kind)
 
     answers = answering(BY_NAME, UGI) | {"get_table_objects_by_name_req": broken}
-    with ThriftServer(answers) as server:
-        hms = Hms(server.uri, timeout_s=5)
-        with pytest.raises(SourceRefused):
-            hms.tables("db", ["t"])
-        hms.close()
+    with serving(answers) as (_, hms), pytest.raises(SourceRefused):
+        hms.tables("db", ["t"])
 
 
 def test_absent_database_has_no_tables_to_read() -> None:
     absent = calls.get_table_objects_by_name_req_result(o3=UnknownDBException("no db"))
-    with ThriftServer(answering(absent, UGI)) as server:
-        hms = Hms(server.uri, timeout_s=5)
+    with serving(answering(absent, UGI)) as (_, hms):
         assert hms.tables("db", ["t"]) == {}
-        hms.close()
 
 
 def test_names_come_with_types_or_without_where_the_server_tells_none() -> None:
@@ -237,32 +227,26 @@ def test_names_come_with_types_or_without_where_the_server_tells_none() -> None:
     typed = calls.get_table_meta_result(success=metas)
     untyped = calls.get_all_tables_result(success=["t", "u"])
     for answers, names in (((typed,), ("VIEW", "")), ((untyped,), ("", ""))):
-        with ThriftServer(answering(UGI, *answers)) as server:
-            hms = Hms(server.uri, timeout_s=5)
+        with serving(answering(UGI, *answers)) as (server, hms):
             assert hms.table_names("db") == (("t", names[0]), ("u", names[1]))
             tried = len(server.called)
             hms.table_names("db")
             assert len(server.called) == tried + 1  # what the server lacks is remembered
-            hms.close()
 
 
 def test_partitions_that_the_server_names_by_rules_of_its_own_are_read_one_by_one() -> None:
     partition = make_partition(TABLE, ["a b"])
     listed = calls.get_partitions_by_names_result(success=[partition])
     single = calls.get_partition_by_name_result(success=partition)
-    with ThriftServer(answering(UGI, listed, single)) as server:
-        hms = Hms(server.uri, timeout_s=5)
+    with serving(answering(UGI, listed, single)) as (_, hms):
         found = hms.partitions("db", "t", ["ds=a%20b"])
         assert found == {"ds=a%20b": thrift_bytes(partition)}
-        hms.close()
 
 
 def test_database_is_passed_on_as_the_server_wrote_it() -> None:
     database = Database("db", "text", "file:/db", {"k": "v"})
-    with ThriftServer(answering(UGI, calls.get_database_result(success=database))) as server:
-        hms = Hms(server.uri, timeout_s=5)
+    with serving(answering(UGI, calls.get_database_result(success=database))) as (_, hms):
         assert hms.database("db") == thrift_bytes(database)
-        hms.close()
 
 
 def test_close_wakes_a_thread_that_waits_for_a_reply() -> None:

@@ -105,12 +105,6 @@ def test_table_that_was_dropped_and_created_meanwhile_is_another_incarnation(
     assert (first.incarnation, second.incarnation) == (2, 1)
 
 
-def test_rename_is_one_transaction(holding: Holding) -> None:
-    done = write(holding, {}, {("d", "t"): None, ("d", "v"): "VIEW"})
-    assert rows(done) == [("d.t", "dropped", 1), ("d.v", "created", 0)]
-    assert names(holding) == ["u", "v"]
-
-
 def test_dropped_database_takes_its_tables_along(holding: Holding) -> None:
     """Given tables of it in the same write, then they are gone, too, whatever was read of them."""
     done = write(holding, {"d": None}, {("d", "t"): "VIEW", ("e", "v"): "VIEW"})

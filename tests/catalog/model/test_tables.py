@@ -7,8 +7,7 @@ import pytest
 from topicast.catalog.model import tables as tables_module
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.topics.objects.names import block_key, table_key
-from topicast.topics.objects.tables import read_table
-from topicast.topics.objects.values import ABSENT, COMPLETE, LOADING
+from topicast.topics.objects.values import COMPLETE
 from topicast.topics.topic import PREFIX, STUB, TOMBSTONE, VALUE, table_topic
 from topicast.topics.wire.header import VALUE_BYTES_MAX
 from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD
@@ -47,15 +46,6 @@ def test_whole_table_is_one_transaction_of_its_topic() -> None:
     assert holding.names() == ["ds=1", "ds=2"]
 
 
-def test_table_without_partition_keys_has_no_partitions() -> None:
-    holding = Holding()
-    holding.whole(struct(), {})
-    value = holding.tables.value(T)
-    assert value is not None
-    assert value.partitions == ABSENT
-    assert holding.tables.loaded(T)
-
-
 def test_what_stays_the_same_is_not_written_again(holding: Holding) -> None:
     holding.whole(KEYED, parts("1", "2"))
     assert holding.written() == ()
@@ -84,19 +74,6 @@ def test_another_incarnation_begins_with_nothing(holding: Holding) -> None:
     assert [entry.kind for entry in one.entries] == [PREFIX, VALUE, VALUE]
     assert holding.names() == ["ds=1"]
     assert holding.entry().schema_version == 2
-
-
-def test_large_table_is_loading_until_it_is_said_to_be_complete() -> None:
-    holding = Holding()
-    holding.whole(KEYED, None)
-    assert not holding.tables.loaded(T)
-    holding.change(parts("1"), source=SOURCE_LOAD)
-    value = holding.tables.value(T)
-    assert value is not None
-    assert value.partitions == LOADING
-    holding.change({}, complete=True, source=SOURCE_LOAD)
-    assert holding.tables.loaded(T)
-    assert holding.names() == ["ds=1"]
 
 
 def test_table_that_is_loaded_anew_in_pieces_forgets_what_it_had(holding: Holding) -> None:
@@ -285,9 +262,3 @@ def test_tables_of_a_database_are_those_of_which_something_is_held() -> None:
     assert holding.tables.of_database("d") == (("d", "t"),)
     assert holding.tables.of_database("n") == (("n", "w"),)
     assert holding.tables.of_database("e") == ()
-
-
-def test_struct_comes_back_as_the_metastore_sent_it(holding: Holding) -> None:
-    value = holding.tables.value(T)
-    assert value is not None
-    assert read_table(value.thrift, 1).full_name == "d.t"

@@ -45,19 +45,6 @@ def test_each_transaction_has_the_next_version_of_its_topic(version_log: Version
     assert steps == [(0, 0, 1), (0, 1, 2), (3, 0, 1)]
 
 
-def test_no_entries_are_no_transaction(version_log: VersionLog) -> None:
-    assert write(version_log, 0) == ()
-    assert version_log.versions() == (0, 0)
-    assert version_log.take() == ()
-
-
-def test_what_was_taken_is_pending_no_longer(version_log: VersionLog) -> None:
-    write(version_log, 0, GROUP)
-    assert len(version_log.take()) == 1
-    assert version_log.take() == ()
-    assert version_log.topics[0].get(GROUP) is not None, "the topic keeps it"
-
-
 def test_history_is_read_after_the_entries_were_built(version_log: VersionLog) -> None:
     rows: list[ChangeRow] = []
     row = ChangeRow(object="d", kind=ChangeKind.CREATED, before=0)
@@ -106,12 +93,6 @@ def test_blocks_are_found_by_the_names_that_they_hold(topic: Topic) -> None:
     assert found == ["", "", "c", "c", "f", "f"]
     assert [leaves.after(lower) for lower in ("", "c", "f")] == ["c", "f", None]
     assert leaves.read("c") == (1, b"v")
-
-
-def test_group_without_blocks_has_no_bounds(topic: Topic) -> None:
-    leaves = GroupLeaves(topic, b"d\0none\0", b"d\0none\0\1")
-    assert leaves.floor("a") is None
-    assert leaves.after("") is None
 
 
 def test_what_is_written_to_a_group_is_applied_to_its_bounds(topic: Topic) -> None:

@@ -3,7 +3,7 @@
 from topicast.catalog.model.versions import Transaction, VersionLog
 from topicast.catalog.publish.backfill import PAUSE_S, STEP_BYTES_MAX, STEP_ENTRIES_MAX, Backfill
 from topicast.catalog.publish.modes import Mode, Policy, pack_policy, parse_mode, unpack_policy
-from topicast.tests.cluster.alone import Alone, loaded
+from topicast.tests.cluster.alone import Alone
 from topicast.topics.objects.blocks import decode_block
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.topic import Entry, Topic
@@ -26,16 +26,14 @@ def rows(core: Alone, table: str = "t") -> dict[bytes, Entry]:
     return {entry.key: entry for entry in topic.rows(table_key("d", table))}
 
 
-def test_nothing_is_restamped_when_content_begins_to_be_withheld() -> None:
-    core = loaded()
+def test_nothing_is_restamped_when_content_begins_to_be_withheld(core: Alone) -> None:
     assert core.catalog.backfill.change(LEAN)
     assert not core.catalog.backfill.change(LEAN)
     assert restamped(core) == []
     assert core.policies[-1] == Policy(LEAN)
 
 
-def test_what_is_withheld_no_more_gets_a_new_version_and_keeps_its_content() -> None:
-    core = loaded()
+def test_what_is_withheld_no_more_gets_a_new_version_and_keeps_its_content(core: Alone) -> None:
     core.catalog.backfill.change(LEAN)
     core.turn()
     before = rows(core)
@@ -54,8 +52,7 @@ def test_what_is_withheld_no_more_gets_a_new_version_and_keeps_its_content() -> 
     assert core.catalog.backfill.deadline is None
 
 
-def test_partitions_keep_their_versions_when_their_block_is_restamped() -> None:
-    core = loaded()
+def test_partitions_keep_their_versions_when_their_block_is_restamped(core: Alone) -> None:
     key = next(key for key in rows(core) if key != TABLE)
     old = rows(core)[key]
     core.catalog.backfill.change(LEAN)
@@ -66,8 +63,7 @@ def test_partitions_keep_their_versions_when_their_block_is_restamped() -> None:
     assert records[0] == records[1]
 
 
-def test_only_tables_that_an_override_withheld_are_restamped() -> None:
-    core = loaded()
+def test_only_tables_that_an_override_withheld_are_restamped(core: Alone) -> None:
     core.create("d", "u")
     core.turn(20)
     core.catalog.backfill.change(parse_mode("mixed", "d.u=minimal"))
@@ -76,8 +72,7 @@ def test_only_tables_that_an_override_withheld_are_restamped() -> None:
     assert [entry.key for one in restamped(core) for entry in one.entries] == [table_key("d", "u")]
 
 
-def test_what_is_still_withheld_is_not_restamped() -> None:
-    core = loaded()
+def test_what_is_still_withheld_is_not_restamped(core: Alone) -> None:
     core.catalog.backfill.change(LEAN)
     core.catalog.backfill.change(parse_mode("mixed", "d.t=minimal"))
     assert restamped(core) == []

@@ -200,6 +200,8 @@ def test_unacknowledged_frames_are_bounded_in_bytes_and_in_number(
     peer.lead()
     sent = [peer.tell(Committed(0, version, b"x" * size)) for version in range(1, frames + 3)]
     assert [len(effects) for effects in sent] == [1] * frames + [0, 0]
+    assert peer.publisher.unacknowledged_count == frames
+    assert peer.publisher.unacknowledged_bytes == frames * size
     peer.hear(peer.filed((0, 1)))
     one = Committed(0, frames + 3, b"x" * size)
     assert peer.tell(one) == (Put(one.frame),), "one was acknowledged"

@@ -67,7 +67,7 @@ def note_reached(world: Cluster, reached: dict[tuple[str, int, int], tuple[int, 
                 reached[topic] = at
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_hubs_converge_and_never_roll_back_whatever_happens(seed: int) -> None:
     world = Cluster(Random(seed), (), faults=True, check_every=5)
     reached: dict[tuple[str, int, int], tuple[int, int]] = {}

@@ -35,6 +35,11 @@ def quiet(count: int = 1) -> Alone:
     return loaded(*(f"t{number or ''}" for number in range(count)), polling_interval_s=0.0)
 
 
+@pytest.fixture
+def still() -> Alone:
+    return quiet()
+
+
 def refused(core: Alone, order: str, *arguments: str) -> tuple[str, str]:
     versions = core.catalog.version_log.versions()
     answer = core.order(order, *arguments)
@@ -57,8 +62,7 @@ def entry(core: Alone) -> Entry:
     return found
 
 
-def test_mode_is_shown() -> None:
-    core = loaded()
+def test_mode_is_shown(core: Alone) -> None:
     assert core.order("mode") == {
         "mode": "mixed",
         "overrides": "",
@@ -68,8 +72,7 @@ def test_mode_is_shown() -> None:
     assert core.orders_given == []
 
 
-def test_mode_is_turned_and_stored_with_who_did_it() -> None:
-    core = loaded()
+def test_mode_is_turned_and_stored_with_who_did_it(core: Alone) -> None:
     answer = core.order("mode", "minimal", "a.*=full", turns=1)
     assert isinstance(answer, dict)
     assert (answer["mode"], answer["overrides"]) == ("minimal", "a.*=full")
@@ -99,31 +102,27 @@ def test_mode_is_turned_and_stored_with_who_did_it() -> None:
     ],
 )
 def test_order_that_is_none_is_refused_and_nothing_changes(
-    order: str, arguments: tuple[str, ...], said: str
+    core: Alone, order: str, arguments: tuple[str, ...], said: str
 ) -> None:
     """P-ORDER-1."""
-    core = loaded()
     code, message = refused(core, order, *arguments)
     assert (code, said in message) == ("ORDER", True)
     assert (core.policies, core.orders_given) == ([], [])
 
 
-def test_mode_minimal_loads_only_what_is_asked_for() -> None:
-    core = loaded()
+def test_mode_minimal_loads_only_what_is_asked_for(core: Alone) -> None:
     core.order("mode", "minimal")
     core.order("invalidate", "d.t")
     core.turn(20)
     assert not core.is_loaded()
     core.ask(Pull(request=4, db="d", table="t", selector=SELECT_BLOCKS, credit=1 << 20))
     core.turn(10)
-    (answer,) = core.replies()
-    assert isinstance(answer, Pulled)
+    answer = core.reply(Pulled)
     assert len(answer.entries) == 2
     assert core.is_loaded()
 
 
-def test_mode_that_withholds_no_more_loads_what_was_left_out() -> None:
-    core = loaded()
+def test_mode_that_withholds_no_more_loads_what_was_left_out(core: Alone) -> None:
     core.order("mode", "mixed", "d.*=minimal")
     core.order("invalidate", "d.t")
     core.order("mode", "mixed", "")
@@ -147,9 +146,8 @@ def test_mode_minimal_stops_what_is_being_loaded_in_the_background() -> None:
 # drivers
 
 
-def test_rules_for_drivers_are_kept_in_the_namespace_with_who_ordered_them() -> None:
+def test_rules_for_drivers_are_kept_in_the_namespace_with_who_ordered_them(core: Alone) -> None:
     """P-RULES-1."""
-    core = loaded()
     version = core.catalog.namespace.version
     assert core.order("drivers") == {}
     assert core.order("drivers", "off", "etl-*", turns=1) == {"etl-*": "off"}
@@ -165,17 +163,8 @@ def test_rules_for_drivers_are_kept_in_the_namespace_with_who_ordered_them() -> 
     assert core.published[-1].entries[0].kind == TOMBSTONE
 
 
-def test_rule_that_holds_already_is_no_transaction() -> None:
-    core = loaded()
-    core.order("drivers", "off")
-    versions = core.catalog.version_log.versions()
-    assert core.order("drivers", "off") == {"*": "off"}
-    assert core.catalog.version_log.versions() == versions
-
-
-def test_rules_are_no_database() -> None:
+def test_rules_are_no_database(core: Alone) -> None:
     """P-RULES-1."""
-    core = loaded()
     before = core.catalog.namespace.databases()
     core.order("drivers", "off")
     assert core.catalog.namespace.databases() == before
@@ -221,57 +210,50 @@ def test_order_for_what_there_is_not_is_refused(words: tuple[str, ...], code: st
 # what goes wrong
 
 
-def test_metastore_that_is_away_is_told_in_time() -> None:
-    core = quiet()
-    core.catalogd.hold(Read)
-    core.ask(REFRESH)
-    core.turn(2)
-    core.wait(STALLED_S_MAX)
-    core.turn(2)
-    (answer,) = core.replies()
-    assert isinstance(answer, Refused)
+def test_metastore_that_is_away_is_told_in_time(still: Alone) -> None:
+    still.catalogd.hold(Read)
+    still.ask(REFRESH)
+    still.turn(2)
+    still.wait(STALLED_S_MAX)
+    still.turn(2)
+    answer = still.reply(Refused)
     assert answer.code == "SOURCE"
     assert answer.retry_ms > 0
-    assert core.catalog.dispatcher.waiting == 0
+    assert still.catalog.dispatcher.waiting == 0
 
 
-def test_listing_that_fails_refuses_the_order() -> None:
-    core = quiet()
-    core.metastore.failures.append(SourceError("down"))
-    code, message = refused(core, "invalidate")
+def test_listing_that_fails_refuses_the_order(still: Alone) -> None:
+    still.metastore.failures.append(SourceError("down"))
+    code, message = refused(still, "invalidate")
     assert code == "SOURCE"
     assert "down" in message
 
 
-def test_order_asked_twice_is_obeyed_once() -> None:
-    core = quiet()
-    core.catalogd.hold(Read)
+def test_order_asked_twice_is_obeyed_once(still: Alone) -> None:
+    still.catalogd.hold(Read)
     for _ in range(2):
-        core.ask(REFRESH)
-    core.turn(2)
-    assert core.catalog.dispatcher.waiting == 1
-    assert len(core.orders_given) == 1
+        still.ask(REFRESH)
+    still.turn(2)
+    assert still.catalog.dispatcher.waiting == 1
+    assert len(still.orders_given) == 1
 
 
-def test_who_left_is_not_answered_and_the_order_is_obeyed() -> None:
-    core = quiet()
-    core.add(core.metastore.get_table("d", "t"), "3")
-    core.ask(REFRESH)
-    core.ask(Bye(reason="done"))
-    core.turn(10)
-    assert core.replies() == []
-    assert core.partitions() == ["ds=1", "ds=2", "ds=3"]
+def test_who_left_is_not_answered_and_the_order_is_obeyed(still: Alone) -> None:
+    still.add(still.metastore.get_table("d", "t"), "3")
+    still.ask(REFRESH)
+    still.ask(Bye(reason="done"))
+    still.turn(10)
+    assert still.replies() == []
+    assert still.partitions() == ["ds=1", "ds=2", "ds=3"]
 
 
-def test_too_many_orders_are_refused_for_a_while() -> None:
-    core = quiet()
-    core.catalogd.hold(Read)
+def test_too_many_orders_are_refused_for_a_while(still: Alone) -> None:
+    still.catalogd.hold(Read)
     for number in range(JOBS_MAX + 1):
         order = Order(request=number, who="ann", order="refresh", arguments=("d.t",))
-        core.ask(order, peer=PEER if number == JOBS_MAX else b"other")
-    core.turn(2)
-    (answer,) = core.replies()
-    assert isinstance(answer, Refused)
+        still.ask(order, peer=PEER if number == JOBS_MAX else b"other")
+    still.turn(2)
+    answer = still.reply(Refused)
     assert (answer.code, answer.retry_ms > 0) == ("BUSY", True)
 
 
@@ -285,8 +267,7 @@ def test_order_before_the_names_are_read_is_refused_but_the_mode_is_shown() -> N
 # invalidate
 
 
-def test_invalidated_table_becomes_a_stub_and_is_loaded_again() -> None:
-    core = loaded()
+def test_invalidated_table_becomes_a_stub_and_is_loaded_again(core: Alone) -> None:
     before = len(core.committed)
     answer = core.order("invalidate", "D.T", turns=1)
     assert answer == {"order": "invalidate", "object": "d.t", "tables": 1, "failed": 0}
@@ -300,34 +281,24 @@ def test_invalidated_table_becomes_a_stub_and_is_loaded_again() -> None:
     assert [(row.order, row.object) for row in core.orders_given] == [("invalidate", "d.t")]
 
 
-def test_invalidated_table_shows_what_no_event_told() -> None:
-    core = quiet()
-    core.add(core.metastore.get_table("d", "t"), "3")
-    core.order("invalidate", "d.t")
-    core.turn(20)
-    assert core.partitions() == ["ds=1", "ds=2", "ds=3"]
-
-
-def test_read_that_began_before_an_invalidation_is_not_published_after_it() -> None:
+def test_read_that_began_before_an_invalidation_is_not_published_after_it(still: Alone) -> None:
     """The load fence."""
-    core = quiet()
-    core.catalogd.hold(Read)
-    core.order("invalidate", "d.t", turns=2)
-    core.catalogd.release()  # has seen two partitions
-    core.add(core.metastore.get_table("d", "t"), "3")
-    core.ask(Order(request=REQUEST, who="ann", order="invalidate", arguments=("d.t",)))
-    core.turn(2)
-    core.catalogd.resume()
-    core.turn(10)
-    assert core.partitions() == ["ds=1", "ds=2", "ds=3"]
+    still.catalogd.hold(Read)
+    still.order("invalidate", "d.t", turns=2)
+    still.catalogd.release()  # has seen two partitions
+    still.add(still.metastore.get_table("d", "t"), "3")
+    still.ask(Order(request=REQUEST, who="ann", order="invalidate", arguments=("d.t",)))
+    still.turn(2)
+    still.catalogd.resume()
+    still.turn(10)
+    assert still.partitions() == ["ds=1", "ds=2", "ds=3"]
 
 
-def test_table_that_is_loading_is_forgotten_too() -> None:
-    core = quiet()
-    core.catalog.loader.begin_chunked_load(("d", "t"), ("ds=1",))
-    core.catalogd.hold(Read)
-    core.order("invalidate", "d.t", turns=1)
-    assert not core.catalog.loader.is_loading(("d", "t"))
+def test_table_that_is_loading_is_forgotten_too(still: Alone) -> None:
+    still.catalog.loader.begin_chunked_load(("d", "t"), ("ds=1",))
+    still.catalogd.hold(Read)
+    still.order("invalidate", "d.t", turns=1)
+    assert not still.catalog.loader.is_loading(("d", "t"))
 
 
 def test_everything_is_invalidated_some_tables_a_turn_and_the_names_are_listed(
@@ -347,23 +318,21 @@ def test_everything_is_invalidated_some_tables_a_turn_and_the_names_are_listed(
     assert "t1" not in core.tables()
 
 
-def test_database_alone_is_invalidated() -> None:
-    core = quiet()
-    core.create_database("e")
-    core.create("e", "t")
-    core.order("refresh")
-    before = len(core.committed)
-    core.order("invalidate", "e")
-    objects = {c.object for one in core.committed[before:] for c in one.changes}
+def test_database_alone_is_invalidated(still: Alone) -> None:
+    still.create_database("e")
+    still.create("e", "t")
+    still.order("refresh")
+    before = len(still.committed)
+    still.order("invalidate", "e")
+    objects = {c.object for one in still.committed[before:] for c in one.changes}
     assert objects == {"e.t"}
 
 
-def test_dropped_database_goes_with_its_tables() -> None:
-    core = quiet()
-    core.metastore.drop_database("d", False, True)
-    assert core.order("invalidate")["failed"] == 0  # type: ignore[index]
-    assert core.catalog.namespace.databases() == ("default",)
-    assert core.catalog.tables.of_database("d") == ()
+def test_dropped_database_goes_with_its_tables(still: Alone) -> None:
+    still.metastore.drop_database("d", False, True)
+    assert still.order("invalidate")["failed"] == 0  # type: ignore[index]
+    assert still.catalog.namespace.databases() == ("default",)
+    assert still.catalog.tables.of_database("d") == ()
 
 
 # refresh
@@ -386,17 +355,16 @@ def test_refreshed_table_is_read_again_before_the_answer(held: type, events: boo
 
 
 @pytest.mark.parametrize("order", ["refresh", "invalidate"])
-def test_refreshed_partition_is_read_alone(order: str) -> None:
+def test_refreshed_partition_is_read_alone(still: Alone, order: str) -> None:
     """Nothing else of its table is forgotten, either."""
-    core = quiet()
-    table = core.metastore.get_table("d", "t")
+    table = still.metastore.get_table("d", "t")
     changed = [part(table, value, note="new") for value in ("1", "2")]
-    core.metastore.alter_partitions("d", "t", changed)
-    reads = len([e for e in core.effects if isinstance(e, Read)])
-    answer = core.order(order, "d.t/ds=1")
+    still.metastore.alter_partitions("d", "t", changed)
+    reads = len([e for e in still.effects if isinstance(e, Read)])
+    answer = still.order(order, "d.t/ds=1")
     assert answer == {"order": order, "object": "d.t/ds=1", "tables": 1, "failed": 0}
-    assert core.is_loaded()
-    (read,) = [e for e in core.effects if isinstance(e, Read)][reads:]
+    assert still.is_loaded()
+    (read,) = [e for e in still.effects if isinstance(e, Read)][reads:]
     assert read.requests[0].names == ("ds=1",)
     assert not read.requests[0].obj
 
@@ -408,14 +376,6 @@ def test_partition_that_is_nowhere_is_no_object_and_changes_nothing(name: str, o
     assert found == ("NO_OBJECT", f"no such object: d.t/{name}")
 
 
-def test_table_that_no_event_told_of_is_found_by_its_name() -> None:
-    core = quiet()
-    core.create_database("new")
-    core.create("new", "x")
-    assert tables_done(core, "refresh", "new.x") == 1
-    assert core.tables("new") == ["x"]
-
-
 # data that has changed
 
 
@@ -423,21 +383,20 @@ def test_table_that_no_event_told_of_is_found_by_its_name() -> None:
     ("named", "noted"), [("d.t", "d.t"), ("D.T/ds=1", "d.t/ds=1"), ("d", "d.t")]
 )
 def test_changed_data_of_what_is_known_raises_its_data_version_and_reads_nothing(
-    named: str, noted: str
+    still: Alone, named: str, noted: str
 ) -> None:
     """P-ORDER-3."""
-    core = quiet()
-    before, reads, commits = entry(core), len(core.reads), len(core.committed)
-    answer = core.order("refresh", named, "data")
+    before, reads, commits = entry(still), len(still.reads), len(still.committed)
+    answer = still.order("refresh", named, "data")
     assert isinstance(answer, dict)
     assert (answer["tables"], answer["failed"]) == (1, 0)
-    (one,) = core.committed[commits:]
+    (one,) = still.committed[commits:]
     assert (one.source, [row.object for row in one.changes]) == (SOURCE_ORDERS, [noted])
-    after = entry(core)
+    after = entry(still)
     assert after.data_version == after.version == before.version + 1
     assert (after.schema_version, after.value) == (before.schema_version, before.value)
-    assert len(core.reads) == reads
-    assert [row.object for row in core.orders_given] == [f"{answer['object']} data"]
+    assert len(still.reads) == reads
+    assert [row.object for row in still.orders_given] == [f"{answer['object']} data"]
 
 
 def test_changed_data_of_a_database_is_that_of_every_table_some_a_turn(
@@ -454,34 +413,32 @@ def test_changed_data_of_a_database_is_that_of_every_table_some_a_turn(
     assert sorted(changed) == sorted(f"d.t{number or ''}" for number in range(7))
 
 
-def test_changed_data_of_what_is_not_known_yet_is_looked_for_first() -> None:
-    core = quiet()
-    core.add(core.metastore.get_table("d", "t"), "3")
-    assert tables_done(core, "refresh", "d.t/ds=3", "data") == 1
-    assert core.partitions() == ["ds=1", "ds=2", "ds=3"]
-    core.create_database("new")
-    core.create("new", "x")
-    assert tables_done(core, "refresh", "new.x", "data") == 1
-    core.add(core.create("new", "y", "ds"), "1")
-    assert core.order("refresh", "new.y/ds=1", "data")["object"] == "new.y"  # type: ignore[index]
-    assert core.partitions("new", "y") == ["ds=1"]
-    core.create_database("newer")
-    assert tables_done(core, "refresh", "newer", "data") == 0
-    assert core.catalog.namespace.databases() == ("d", "default", "new", "newer")
+def test_changed_data_of_what_is_not_known_yet_is_looked_for_first(still: Alone) -> None:
+    still.add(still.metastore.get_table("d", "t"), "3")
+    assert tables_done(still, "refresh", "d.t/ds=3", "data") == 1
+    assert still.partitions() == ["ds=1", "ds=2", "ds=3"]
+    still.create_database("new")
+    still.create("new", "x")
+    assert tables_done(still, "refresh", "new.x", "data") == 1
+    still.add(still.create("new", "y", "ds"), "1")
+    assert still.order("refresh", "new.y/ds=1", "data")["object"] == "new.y"  # type: ignore[index]
+    assert still.partitions("new", "y") == ["ds=1"]
+    still.create_database("newer")
+    assert tables_done(still, "refresh", "newer", "data") == 0
+    assert still.catalog.namespace.databases() == ("d", "default", "new", "newer")
 
 
-def test_refreshed_table_has_other_data_and_a_dropped_one_is_gone() -> None:
-    core = quiet()
-    before = entry(core)
-    assert tables_done(core, "refresh", "d.t") == 1
-    after = entry(core)
+def test_refreshed_table_has_other_data_and_a_dropped_one_is_gone(still: Alone) -> None:
+    before = entry(still)
+    assert tables_done(still, "refresh", "d.t") == 1
+    after = entry(still)
     assert after.data_version == after.version > before.version, "its data may have changed"
     assert after.schema_version == before.schema_version
-    core.metastore.drop_table("d", "t", False)
-    answer = core.order("refresh", "d.t")
+    still.metastore.drop_table("d", "t", False)
+    answer = still.order("refresh", "d.t")
     assert isinstance(answer, Refused)
     assert (answer.code, answer.message) == ("NO_OBJECT", "no such object: d.t")
-    assert core.tables() == []
+    assert still.tables() == []
 
 
 def test_everything_is_refreshed_a_few_tables_at_a_time() -> None:
@@ -497,18 +454,16 @@ def test_everything_is_refreshed_a_few_tables_at_a_time() -> None:
     assert core.catalog.tables.entry(("d", "t3")) == before, "what is as it was is not told"
 
 
-def test_refresh_of_a_database_reads_only_what_is_held() -> None:
-    core = quiet()
-    core.order("mode", "minimal")
-    core.order("invalidate", "d.t")
-    assert tables_done(core, "refresh", "d") == 0
-    assert not core.is_loaded()
+def test_refresh_of_a_database_reads_only_what_is_held(still: Alone) -> None:
+    still.order("mode", "minimal")
+    still.order("invalidate", "d.t")
+    assert tables_done(still, "refresh", "d") == 0
+    assert not still.is_loaded()
 
 
-def test_order_for_a_table_that_cannot_be_read_is_refused_with_the_reason() -> None:
-    core = quiet()
-    core.metastore.unreadable["t"] = "it is corrupt"
-    answer = core.order("refresh", "d.t", turns=60)
+def test_order_for_a_table_that_cannot_be_read_is_refused_with_the_reason(still: Alone) -> None:
+    still.metastore.unreadable["t"] = "it is corrupt"
+    answer = still.order("refresh", "d.t", turns=60)
     assert isinstance(answer, Refused)
     assert answer.code == "SOURCE"
     assert "it is corrupt" in answer.message

@@ -38,19 +38,21 @@ def answered(core: Alone) -> list[tuple[bytes, Message]]:
     return found
 
 
+@pytest.fixture
+def unread() -> Alone:
+    return cold("t")
+
+
 def refused(core: Alone, peer: bytes = b"peer") -> Refused:
     """Take the one refusal of ``peer``."""
-    (answer,) = core.replies(peer)
-    assert isinstance(answer, Refused)
-    return answer
+    return core.reply(Refused, peer)
 
 
 # -- peers take turns
 
 
-def test_one_who_asks_for_a_thousand_delays_another_by_one_of_them() -> None:
+def test_one_who_asks_for_a_thousand_delays_another_by_one_of_them(core: Alone) -> None:
     """P-PULL-13."""
-    core = loaded()
     for request in range(1000):
         core.ask(pull(request), peer=b"greedy")
     core.ask(pull(1), peer=b"modest")
@@ -63,23 +65,8 @@ def test_one_who_asks_for_a_thousand_delays_another_by_one_of_them() -> None:
     assert len(answered(core)) + len(first) == 1001
 
 
-def test_one_who_asks_for_a_hundred_cold_tables_delays_the_load_of_another_by_few() -> None:
-    """P-PULL-13."""
-    core = cold(*(f"t{number:03d}" for number in range(100)), "wanted")
-    core.catalogd.hold(Read)
-    for number in range(100):
-        core.ask(pull(number, f"t{number:03d}"), peer=b"greedy")
-    core.turn()
-    core.ask(pull(1, "wanted"), peer=b"modest")
-    while not core.replies(b"modest"):
-        core.catalogd.release()
-        core.turn()
-    assert core.metastore.calls.count("partitions") <= 50
-
-
-def test_part_of_one_peer_goes_before_a_second_part_of_another() -> None:
+def test_part_of_one_peer_goes_before_a_second_part_of_another(core: Alone) -> None:
     """P-PULL-13, P-CREDIT-3."""
-    core = loaded()
     for request in range(STREAMS_PER_PEER_MAX + 4):
         core.ask(pull(request, credit=0), peer=b"greedy")
     core.turn(4)
@@ -108,19 +95,20 @@ def test_pulls_of_one_peer_take_turns_part_by_part(monkeypatch: pytest.MonkeyPat
 # -- one load
 
 
-def test_hundred_peers_that_ask_for_a_cold_table_cost_one_load_and_are_all_answered() -> None:
+def test_hundred_peers_that_ask_for_a_cold_table_cost_one_load_and_are_all_answered(
+    unread: Alone,
+) -> None:
     """P-PULL-14."""
-    core = cold("t")
     peers = [f"p{number}".encode() for number in range(100)]
     for peer in peers:
-        core.ask(pull(), peer=peer)
-    core.turn(1)
+        unread.ask(pull(), peer=peer)
+    unread.turn(1)
     for peer in peers:
-        core.ask(pull(5, selector=SELECT_TABLE), peer=peer)
-    core.turn(40)
-    calls = Counter(core.metastore.calls)
+        unread.ask(pull(5, selector=SELECT_TABLE), peer=peer)
+    unread.turn(40)
+    calls = Counter(unread.metastore.calls)
     assert (calls["tables"], calls["partition_names"], calls["partitions"]) == (1, 1, 1)
-    found = [(peer, type(message), message.request) for peer, message in answered(core)]
+    found = [(peer, type(message), message.request) for peer, message in answered(unread)]
     assert sorted(found, key=str) == sorted(
         ((peer, Pulled, request) for peer in peers for request in (4, 5)), key=str
     )
@@ -148,17 +136,16 @@ def test_waiting_pulls_over_the_bound_are_refused_with_a_time(
 ) -> None:
     """P-PULL-15."""
     monkeypatch.setattr(pull_server, "WAITING_PER_PEER_MAX", 2)
-    core = cold("t")
+    unread = cold("t")
     for request in range(3):
-        core.ask(pull(request))
-    core.turn(1)
-    answer = refused(core)
+        unread.ask(pull(request))
+    unread.turn(1)
+    answer = refused(unread)
     assert (answer.request, answer.code) == (2, "BUSY")
     assert answer.retry_ms > 0
 
 
-def test_stream_whose_asker_is_silent_makes_room_in_time() -> None:
-    core = loaded()
+def test_stream_whose_asker_is_silent_makes_room_in_time(core: Alone) -> None:
     core.ask(pull(credit=0), peer=b"gone")
     core.ask(pull(credit=0), peer=b"slow")
     core.wait(STALLED_S / 2)
@@ -199,64 +186,65 @@ def test_table_that_no_value_can_hold_is_refused_at_once_with_the_reason(
     assert [type(one) for one in core.replies()] == [Pulled]
 
 
-def test_table_that_cannot_be_read_is_refused_at_once_with_the_reason() -> None:
+def test_table_that_cannot_be_read_is_refused_at_once_with_the_reason(unread: Alone) -> None:
     """P-PULL-16."""
-    core = cold("t")
-    core.metastore.unreadable["t"] = "corrupt"
-    core.ask(pull())
-    core.turn(100)
+    unread.metastore.unreadable["t"] = "corrupt"
+    unread.ask(pull())
+    unread.turn(100)
     for _ in range(2):
-        answer = refused(core)
+        answer = refused(unread)
         assert (answer.code, answer.retry_ms) == ("UNREADABLE", 0)
         assert "corrupt" in answer.message
-        core.ask(pull())
-        core.turn()
-    core.replies()
-    core.metastore.unreadable.clear()
-    core.wait(60.0)  # it is tried now and then
-    core.ask(pull())
-    core.turn()
-    assert [type(one) for one in core.replies()] == [Pulled]
+        unread.ask(pull())
+        unread.turn()
+    unread.replies()
+    unread.metastore.unreadable.clear()
+    unread.wait(60.0)  # it is tried now and then
+    unread.ask(pull())
+    unread.turn()
+    assert [type(one) for one in unread.replies()] == [Pulled]
 
 
-def test_pull_while_the_metastore_is_away_is_refused_at_once_and_loaded_when_it_is_back() -> None:
+def test_pull_while_the_metastore_is_away_is_refused_at_once_and_loaded_when_it_is_back(
+    unread: Alone,
+) -> None:
     """P-PULL-16."""
-    core = cold("t")
-    core.metastore.failures += [SourceError("down")] * 4
-    while not core.catalog.poller.error:
-        core.turn()
-    core.ask(pull())
-    core.turn(1)
-    answer = refused(core)
+    unread.metastore.failures += [SourceError("down")] * 4
+    while not unread.catalog.poller.error:
+        unread.turn()
+    unread.ask(pull())
+    unread.turn(1)
+    answer = refused(unread)
     assert answer.code == "SOURCE"
     assert "down" in answer.message
     assert answer.retry_ms > 0
-    core.turn(80)
-    core.ask(pull())
-    core.turn(1)
-    assert [type(one) for one in core.replies()] == [Pulled]
+    unread.turn(80)
+    unread.ask(pull())
+    unread.turn(1)
+    assert [type(one) for one in unread.replies()] == [Pulled]
 
 
-def test_who_waits_long_hears_how_much_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_long_hears_how_much_is_left(
+    unread: Alone, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """P-PULL-16: also who asks again and again under the same id."""
     monkeypatch.setattr(reading, "WHOLE_PARTITIONS_MAX", 1)
     monkeypatch.setattr(pieces, "PARTITIONS_PER_READ_MAX", 1)
-    core = cold("t")
-    core.add(core.metastore.get_table("d", "t"), *"3456")
-    core.turn(12)
-    core.ask(pull())
-    core.turn(3)
-    core.catalogd.hold(Read, Poll)
+    unread.add(unread.metastore.get_table("d", "t"), *"3456")
+    unread.turn(12)
+    unread.ask(pull())
+    unread.turn(3)
+    unread.catalogd.hold(Read, Poll)
     for _ in range(4):
-        core.ask(pull())
-        core.wait(WAIT_S_MAX / 4)
-        core.turn(1)
-    core.turn(2)
-    answer = refused(core)
+        unread.ask(pull())
+        unread.wait(WAIT_S_MAX / 4)
+        unread.turn(1)
+    unread.turn(2)
+    answer = refused(unread)
     assert answer.code == "LOADING"
     assert answer.retry_ms > 0
     assert "of its partitions are still to be read" in answer.message
-    core.catalogd.resume()
-    core.ask(replace(pull(), request=5))
-    core.turn(20)
-    assert [type(one) for one in core.replies()] == [Pulled]
+    unread.catalogd.resume()
+    unread.ask(replace(pull(), request=5))
+    unread.turn(20)
+    assert [type(one) for one in unread.replies()] == [Pulled]

@@ -55,6 +55,11 @@ class Answers:
         return message
 
 
+@pytest.fixture
+def source() -> Answers:
+    return Answers()
+
+
 def pull(table: str = "t", *, request: int = 1, selector: int = SELECT_BLOCKS, **held: int) -> Pull:
     """Return a pull by someone who holds these blocks, by lower bound, at these versions."""
     keys = tuple((block_key("d", table, lower), version) for lower, version in held.items())
@@ -102,9 +107,8 @@ def named(answers: tuple[Pulled, ...]) -> list[str]:
 # -- what is answered
 
 
-def test_answer_says_of_which_moment_it_is() -> None:
+def test_answer_says_of_which_moment_it_is(source: Answers) -> None:
     """P-PULL-1."""
-    source = Answers()
     answer = source.one(pull())
     number, topic = source.holding.tables.topic_of(T)
     record = source.holding.namespace.find(T)
@@ -129,10 +133,9 @@ def test_answer_says_of_which_moment_it_is() -> None:
     ids=["changed", "dropped", "without its database"],
 )
 def test_parts_are_of_the_moment_in_which_the_answer_began(
-    change: Callable[[Holding], None],
+    source: Answers, change: Callable[[Holding], None]
 ) -> None:
     """P-PULL-1: whatever happens to the table between two parts."""
-    source = Answers()
     large(source)
     expected = source.answer(pull())
     coming = source.parts(pull())
@@ -142,9 +145,8 @@ def test_parts_are_of_the_moment_in_which_the_answer_began(
     assert len({(one.topic_version, one.namespace_version) for one in expected}) == 1
 
 
-def test_table_that_does_not_exist_is_said_to_be_none() -> None:
+def test_table_that_does_not_exist_is_said_to_be_none(source: Answers) -> None:
     """P-PULL-3: as of a version of the namespace, also where content is left over."""
-    source = Answers()
     source.holding.whole(struct(("d", "left")), {}, table=("d", "left"))
     for name in ("none", "left"):
         answer = source.one(pull(name, x=1))
@@ -153,8 +155,7 @@ def test_table_that_does_not_exist_is_said_to_be_none() -> None:
         assert (answer.incarnation, answer.entries, answer.gone) == (0, (), ())
 
 
-def test_stub_is_not_sent_as_if_it_were_the_table() -> None:
-    source = Answers()
+def test_stub_is_not_sent_as_if_it_were_the_table(source: Answers) -> None:
     source.holding.tables.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
     assert source.one(pull()).entries == ()
     assert source.holding.entry().kind != VALUE
@@ -163,29 +164,19 @@ def test_stub_is_not_sent_as_if_it_were_the_table() -> None:
 # -- what can be answered
 
 
-def test_table_is_ready_when_it_is_held_or_does_not_exist() -> None:
-    assert Answers().held() == (True, True)
-    assert Answers().held(("d", "none")) == (True, True)
+def test_table_is_ready_when_it_is_held_or_does_not_exist(source: Answers) -> None:
+    assert source.held() == source.held(("d", "none")) == (True, True)
     assert Answers(held=False).held() == (False, False)
-
-
-def test_content_of_an_earlier_incarnation_is_not_ready() -> None:
-    source = Answers()
-    source.holding.namespace.write({}, {T: "VIEW"}, renewed=[T], source=SOURCE_EVENTS, at_us=NOW_US)
-    assert source.held() == (False, False)
-
-
-def test_table_that_is_loading_is_ready_without_its_partitions() -> None:
-    source = Answers()
     source.holding.whole(KEYED, None)
-    assert source.held() == (True, False)
+    assert source.held() == (True, False), "without its partitions, while they are loaded"
+    source.holding.namespace.write({}, {T: "VIEW"}, renewed=[T], source=SOURCE_EVENTS, at_us=NOW_US)
+    assert source.held() == (False, False), "the content is of an earlier incarnation"
 
 
 # -- what a filter selects
 
 
-def test_filter_brings_only_the_blocks_within_its_reach() -> None:
-    source = Answers()
+def test_filter_brings_only_the_blocks_within_its_reach(source: Answers) -> None:
     days(source)
     everything = blocks_of(source.answer(pull()))
     found = blocks_of(source.answer(filtered("ds = '077'")))
@@ -197,9 +188,8 @@ def test_filter_brings_only_the_blocks_within_its_reach() -> None:
     assert len(some) < len(everything)
 
 
-def test_stale_block_outside_the_filter_is_named_as_gone() -> None:
+def test_stale_block_outside_the_filter_is_named_as_gone(source: Answers) -> None:
     """P-PULL-2: what was held and is not named is of the answer's version."""
-    source = Answers()
     days(source)
     held = [(entry.key, entry.version) for entry in source.one(pull()).entries]
     before = source.one(filtered("ds = '077'", *held))
@@ -227,9 +217,8 @@ def test_filter_on_a_table_that_does_not_exist_is_answered_with_that() -> None:
 # -- conditions
 
 
-def test_page_of_a_table_that_has_changed_says_only_that_it_moved() -> None:
+def test_page_of_a_table_that_has_changed_says_only_that_it_moved(source: Answers) -> None:
     """P-PULL-10."""
-    source = Answers()
     days(source)
     first = source.answer(replace(pull(), bytes_max=1))[-1]
     more = replace(pull(), after=first.cursor, epoch=first.epoch, version=first.topic_version)
@@ -241,9 +230,8 @@ def test_page_of_a_table_that_has_changed_says_only_that_it_moved() -> None:
     assert moved.topic_version == source.holding.tables.topic_of(T)[1].version > more.version
 
 
-def test_condition_is_on_the_table_and_not_on_its_topic() -> None:
+def test_condition_is_on_the_table_and_not_on_its_topic(source: Answers) -> None:
     """P-PULL-10: a change of another table of the topic moves nothing."""
-    source = Answers()
     days(source)
     _, topic = source.holding.tables.topic_of(T)
     still = replace(pull(), epoch=PLACE[0], version=topic.version)
@@ -253,9 +241,8 @@ def test_condition_is_on_the_table_and_not_on_its_topic() -> None:
 
 
 @pytest.mark.parametrize("change", ["epoch", "floor", "incarnation"])
-def test_condition_that_cannot_be_confirmed_counts_as_moved(change: str) -> None:
+def test_condition_that_cannot_be_confirmed_counts_as_moved(source: Answers, change: str) -> None:
     """P-PULL-10."""
-    source = Answers()
     _, topic = source.holding.tables.topic_of(T)
     still = replace(pull(), epoch=PLACE[0], version=topic.version)
     assert not source.one(still).moved
@@ -272,9 +259,8 @@ def test_condition_that_cannot_be_confirmed_counts_as_moved(change: str) -> None
 # -- claims beside
 
 
-def test_every_part_says_which_claims_beside_are_stale_as_of_its_version() -> None:
+def test_every_part_says_which_claims_beside_are_stale_as_of_its_version(source: Answers) -> None:
     """P-PULL-17."""
-    source = Answers()
     days(source)
     mates = ("d", "other"), ("d", "more")
     names = dict.fromkeys(mates, "EXTERNAL_TABLE")
@@ -308,8 +294,7 @@ def pages(source: Answers, ask: Pull) -> list[tuple[Pulled, ...]]:
     return found
 
 
-def test_large_answer_comes_in_parts_that_fit_a_frame() -> None:
-    source = Answers()
+def test_large_answer_comes_in_parts_that_fit_a_frame(source: Answers) -> None:
     large(source)
     answer = source.answer(pull(x=1))
     assert len(answer) > 1

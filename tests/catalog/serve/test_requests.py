@@ -37,9 +37,7 @@ PULL = Pull(request=4, db="d", table="t", selector=SELECT_TABLE, credit=1 << 20)
 
 
 def refused(core: Alone) -> Refused:
-    (answer,) = core.replies()
-    assert isinstance(answer, Refused)
-    return answer
+    return core.reply(Refused)
 
 
 def test_pull_before_the_names_are_read_is_refused_for_a_while() -> None:
@@ -60,9 +58,8 @@ def test_pull_of_a_table_that_never_comes_is_refused_in_time() -> None:
     assert refused(core).code == "LOADING"
 
 
-def test_sync_waits_for_a_poll_that_begins_after_it() -> None:
+def test_sync_waits_for_a_poll_that_begins_after_it(core: Alone) -> None:
     """P-SYNC-1. Given a poll under way, when sync is asked, that poll's answer is not enough."""
-    core = loaded()
     core.catalogd.hold(Poll)
     core.turn(6)
     assert [type(order) for order in core.catalogd.held] == [Poll]
@@ -73,16 +70,14 @@ def test_sync_waits_for_a_poll_that_begins_after_it() -> None:
     assert core.replies() == []
     core.catalogd.resume()
     core.turn(6)
-    (answer,) = core.replies()
-    assert isinstance(answer, Synced)
+    answer = core.reply(Synced)
     assert answer.event_id == core.metastore.current_event_id()
     assert "u" in core.tables()
     assert answer.versions == core.catalog.version_log.versions()
 
 
-def test_sync_is_answered_only_when_its_events_are_published() -> None:
+def test_sync_is_answered_only_when_its_events_are_published(core: Alone) -> None:
     """P-SYNC-1."""
-    core = loaded()
     core.catalogd.hold(Read)
     core.create("d", "u")
     core.ask(Sync(request=9))
@@ -93,24 +88,21 @@ def test_sync_is_answered_only_when_its_events_are_published() -> None:
     assert [type(one) for one in core.replies()] == [Synced]
 
 
-def test_sync_waits_for_events_that_one_poll_could_not_bring() -> None:
+def test_sync_waits_for_events_that_one_poll_could_not_bring(core: Alone) -> None:
     """P-SYNC-1. Given one event more than a poll asks for, it is not answered without that."""
-    core = loaded()
     data = FireEventRequestData(InsertEventRequestData(filesAdded=[]))
     for _ in range(POLL_EVENTS_MAX - core.metastore.current_event_id()):
         core.metastore.fire_listener_event(FireEventRequest(True, data, "d", "t", ["1"]))
     core.create("d", "u")
     core.ask(Sync(request=9))
     core.turn(20)
-    (answer,) = core.replies()
-    assert isinstance(answer, Synced)
+    answer = core.reply(Synced)
     assert answer.event_id == core.metastore.current_event_id()
     assert "u" in core.tables()
 
 
-def test_sync_waits_until_missing_events_are_read_over() -> None:
+def test_sync_waits_until_missing_events_are_read_over(core: Alone) -> None:
     """P-SYNC-1. Given a log that was cleaned, nothing is settled before the names were read."""
-    core = loaded()
     core.turn(150)  # the window settles
     core.create("d", "u")
     core.create("d", "v")
@@ -131,10 +123,10 @@ def test_sync_without_events_is_refused_for_good() -> None:
     core.turn()
     answer = refused(core)
     assert (answer.code, answer.retry_ms) == ("NO_EVENTS", 0)
+    assert not [effect for effect in core.effects if isinstance(effect, Poll)]
 
 
-def test_sync_while_the_metastore_is_away_is_refused_in_time() -> None:
-    core = loaded()
+def test_sync_while_the_metastore_is_away_is_refused_in_time(core: Alone) -> None:
     core.metastore.failures += [SourceError("down")] * 1000
     core.ask(Sync(request=9))
     core.wait(62.0)
@@ -142,9 +134,8 @@ def test_sync_while_the_metastore_is_away_is_refused_in_time() -> None:
     assert (answer.code, "down" in answer.message) == ("SOURCE", True)
 
 
-def test_pull_that_is_asked_again_begins_anew() -> None:
+def test_pull_that_is_asked_again_begins_anew(core: Alone) -> None:
     """P-PULL-4: under credit like a catch-up, and under the same id it begins at its first part."""
-    core = loaded()
     ask = Pull(request=4, db="d", table="t", selector=SELECT_BLOCKS, credit=0)
     for request in range(5, 4 + STREAMS_PER_PEER_MAX):
         core.ask(replace(ask, request=request))
@@ -155,8 +146,7 @@ def test_pull_that_is_asked_again_begins_anew() -> None:
     core.turn(12)
     core.ask(replace(ask, credit=1 << 20))
     core.turn(3)
-    (answer,) = core.replies()
-    assert isinstance(answer, Pulled), "no second stream, of which there would be too many"
+    answer = core.reply(Pulled)
     assert (answer.request, answer.sequence, answer.last) == (4, 0, True)
     assert answer.topic_version == core.topics[answer.topic].version
 
@@ -186,9 +176,8 @@ def compared(core: Alone, version: int, *, epoch: int = EPOCH_0) -> Message:
     return answer
 
 
-def test_claim_of_our_lineage_is_accepted_and_another_costs_an_epoch() -> None:
+def test_claim_of_our_lineage_is_accepted_and_another_costs_an_epoch(core: Alone) -> None:
     """P-START-2 and P-START-3."""
-    core = loaded()
     start, version = core.catalog.position[1], core.topics[table_topic("d", "t", 4)].version
     good = compared(core, version)
     assert isinstance(good, Compared)
@@ -204,8 +193,7 @@ def test_claim_of_our_lineage_is_accepted_and_another_costs_an_epoch() -> None:
     assert {topic.epoch for topic in core.topics.values()} == {EPOCH_0 + 1}
 
 
-def test_inspection_tells_tables_of_facts_and_refuses_others() -> None:
-    core = loaded()
+def test_inspection_tells_tables_of_facts_and_refuses_others(core: Alone) -> None:
     for what in ("status", "topics", "nonsense"):
         core.ask(Inspect(request=3, what=what))
     core.turn()
@@ -218,16 +206,14 @@ def test_inspection_tells_tables_of_facts_and_refuses_others() -> None:
     assert refused.code == "UNKNOWN"
 
 
-def test_message_that_is_none_of_ours_is_refused() -> None:
-    core = loaded()
+def test_message_that_is_none_of_ours_is_refused(core: Alone) -> None:
     core.ask(Join(request=3, positions=()))
     core.ask(Bye(reason="done"))
     core.turn()
     assert refused(core).code == "UNEXPECTED"
 
 
-def test_answers_go_to_who_asked() -> None:
-    core = loaded()
+def test_answers_go_to_who_asked(core: Alone) -> None:
     core.ask(Sync(request=1), peer=b"a")
     core.ask(Sync(request=2), peer=b"b")
     core.turn(6)

@@ -12,14 +12,15 @@ from topicast.topics.wire.messages import SOURCE_EVENTS, Claimed
 EPOCH = 5
 
 
-def holding() -> Holding:
+@pytest.fixture
+def found() -> Holding:
     """Return one that holds ``d.t`` with two partitions."""
-    found = Holding()
-    found.namespace.write(
+    held = Holding()
+    held.namespace.write(
         {"d": b"struct"}, {T: "EXTERNAL_TABLE"}, source=SOURCE_EVENTS, at_us=NOW_US
     )
-    found.whole(struct(T, "ds"), parts("1", "2"))
-    return found
+    held.whole(struct(T, "ds"), parts("1", "2"))
+    return held
 
 
 def claim(found: Holding, *, whole: bool, table: str = "t", back: int = 0) -> Claimed:
@@ -36,9 +37,8 @@ def judged(found: Holding, *claims: Claimed, epoch: int = EPOCH) -> tuple[int, .
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_claim_holds_until_the_table_changes(whole: bool) -> None:
+def test_claim_holds_until_the_table_changes(found: Holding, whole: bool) -> None:
     """P-VALID-1."""
-    found = holding()
     mine = claim(found, whole=whole)
     assert judged(found, mine) == ()
     found.whole(struct(T, "ds", columns=1), parts("1", "2"))
@@ -46,37 +46,29 @@ def test_claim_holds_until_the_table_changes(whole: bool) -> None:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_claim_from_the_future_is_of_a_store_that_was_lost(whole: bool) -> None:
-    found = holding()
+def test_claim_from_the_future_is_of_a_store_that_was_lost(found: Holding, whole: bool) -> None:
     assert judged(found, claim(found, whole=whole, back=-1)) == (0,)
 
 
-def test_changed_partition_ends_what_was_said_of_the_whole_only() -> None:
+@pytest.mark.parametrize("change", [dict(parts("3")), {"ds=1": None}], ids=["added", "dropped"])
+def test_changed_partition_ends_what_was_said_of_the_whole_only(
+    found: Holding, change: dict[str, bytes | None]
+) -> None:
     """P-VALID-1."""
-    found = holding()
     whole, own = claim(found, whole=True), claim(found, whole=False)
-    found.change(dict(parts("3")))
+    found.change(change)
     assert judged(found, own, whole) == (1,)
 
 
-def test_deleted_partition_ends_what_was_said_of_the_whole() -> None:
-    found = holding()
-    mine = claim(found, whole=True)
-    found.change({"ds=1": None})
-    assert judged(found, mine) == (0,)
-
-
-def test_change_of_another_table_ends_nothing() -> None:
-    found = holding()
+def test_change_of_another_table_ends_nothing(found: Holding) -> None:
     mine = claim(found, whole=True)
     for number in range(20):
         found.whole(struct(("d", f"o{number}")), {}, table=("d", f"o{number}"))
     assert judged(found, mine) == ()
 
 
-def test_what_cannot_be_confirmed_is_stale() -> None:
+def test_what_cannot_be_confirmed_is_stale(found: Holding) -> None:
     """P-VALID-1: another epoch, no such table, another incarnation, below the floor."""
-    found = holding()
     mine = claim(found, whole=True)
     assert judged(found, mine, epoch=EPOCH - 1) == (0,)
     assert judged(found, claim(found, whole=False, table="none")) == (0,)
@@ -89,9 +81,10 @@ def test_what_cannot_be_confirmed_is_stale() -> None:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_version_that_is_named_is_the_lowest_that_would_be_true(whole: bool) -> None:
+def test_version_that_is_named_is_the_lowest_that_would_be_true(
+    found: Holding, whole: bool
+) -> None:
     """P-VALID-2."""
-    found = holding()
     mine = claim(found, whole=whole)
     found.whole(struct(T, "ds", columns=1), parts("1", "2"))
     found.change({"ds=1": None, **dict(parts("3"))})
@@ -104,8 +97,7 @@ def test_version_that_is_named_is_the_lowest_that_would_be_true(whole: bool) -> 
     assert named(found, claim(found, whole=whole, table="none")) == ((0, 0),)
 
 
-def test_content_of_another_incarnation_confirms_nothing() -> None:
-    found = holding()
+def test_content_of_another_incarnation_confirms_nothing(found: Holding) -> None:
     found.namespace.write({}, {T: None}, source=SOURCE_EVENTS, at_us=NOW_US)
     found.namespace.write({}, {T: "EXTERNAL_TABLE"}, source=SOURCE_EVENTS, at_us=NOW_US)
     assert named(found, claim(found, whole=False)) == ((0, 0),)

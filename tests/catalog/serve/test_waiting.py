@@ -55,16 +55,6 @@ def test_renewed_request_waits_once_more_as_long() -> None:
     assert ids(machine.expire(NOW + WAIT_S + 1)) == [(b"a", 1)]
 
 
-def test_waiting_requests_are_bounded_for_each_peer_and_in_all() -> None:
-    """P-PULL-15."""
-    machine = pending(requests_max=3, per_peer_max=2)
-    assert [add(machine, b"a", number) for number in (1, 2, 3)] == [True, True, False]
-    assert [add(machine, b"b", number) for number in (1, 2)] == [True, False]
-    assert add(machine, b"a", 2), "a repeated request takes no more room"
-    machine.remove(b"a", 1)
-    assert add(machine, b"c", 1)
-
-
 STEPS = st.one_of(
     st.tuples(st.just("add"), st.sampled_from("abc"), st.integers(1, 4), st.sampled_from("tuv")),
     st.tuples(st.just("remove"), st.sampled_from("abc"), st.integers(1, 4), st.just("")),
@@ -195,28 +185,6 @@ def taken(machine: FairQueue[str]) -> list[tuple[bytes, str]]:
     return found
 
 
-def test_one_of_each_peer_goes_before_a_second_of_any() -> None:
-    """P-PULL-13."""
-    machine = queue()
-    for request in range(4):
-        machine.put(b"a", request, f"{request}")
-    machine.put(b"b", 7, "7")
-    machine.put(b"c", 8, "8")
-    machine.put(b"c", 9, "9")
-    assert len(machine) == 7
-    expected = [
-        (b"a", "0"),
-        (b"b", "7"),
-        (b"c", "8"),
-        (b"a", "1"),
-        (b"c", "9"),
-        (b"a", "2"),
-        (b"a", "3"),
-    ]
-    assert taken(machine) == expected
-    assert len(machine) == 0
-
-
 def test_peer_that_may_not_be_answered_now_delays_no_other() -> None:
     machine = queue()
     machine.put(b"a", 1, "1")
@@ -253,21 +221,12 @@ def test_items_of_cancelled_requests_and_of_peers_that_left_are_not_taken() -> N
     assert taken(machine) == [(b"a", "2")]
 
 
-def test_queues_are_bounded_for_each_peer_and_in_all() -> None:
-    """P-PULL-15."""
-    machine = queue(items_max=3, per_peer_max=2)
-    assert [machine.put(b"a", request, f"{request}") for request in (1, 2, 3)] == [
-        True,
-        True,
-        False,
-    ]
-    assert [machine.put(b"b", request, f"{request}") for request in (1, 2)] == [True, False]
-    assert machine.put(b"a", 2, "2"), "a repeated request takes no more room"
-    machine.remove(b"a", 1)
-    assert machine.put(b"c", 1, "1")
-
-
 A, B = (b"a", 1), (b"b", 1)
+
+
+@pytest.fixture
+def waits() -> EventWaits[None]:
+    return EventWaits[None]()
 
 
 def await_event(
@@ -284,18 +243,8 @@ def published(
     return [(one.peer, one.request) for one in taken]
 
 
-def test_poll_that_began_before_the_request_ends_no_wait() -> None:
+def test_requests_share_the_next_poll(waits: EventWaits[None]) -> None:
     """P-SYNC-1."""
-    waits = EventWaits[None]()
-    await_event(waits, polls_begun=4)
-    assert waits.wants_poll(4)
-    assert published(waits, polled=(4, 1)) == []
-    assert published(waits, polled=(5, 1)) == [A]
-
-
-def test_requests_share_the_next_poll() -> None:
-    """P-SYNC-1."""
-    waits = EventWaits[None]()
     await_event(waits, A)
     await_event(waits, B)
     assert not waits.wants_poll(5), "it has begun"
@@ -305,43 +254,21 @@ def test_requests_share_the_next_poll() -> None:
     assert len(waits) == 1
 
 
-def test_request_waits_until_all_of_its_events_are_published() -> None:
-    """P-SYNC-1."""
-    waits = EventWaits[None]()
-    await_event(waits)
-    assert published(waits, 6, polled=(5, 7)) == []
-    assert published(waits, 7, polled=(5, 7)) == []
-    assert published(waits, 8, polled=(5, 7)) == [A]
-    assert published(waits, polled=(5, 7)) == []
-
-
-def test_later_polls_make_no_request_wait_longer() -> None:
-    waits = EventWaits[None]()
+def test_later_polls_make_no_request_wait_longer(waits: EventWaits[None]) -> None:
     await_event(waits)
     assert published(waits, 7, polled=(5, 7)) == []
     assert published(waits, 8, polled=(6, 8)) == [A]
 
 
-def test_repeated_request_is_taken_once() -> None:
-    waits = EventWaits[None]()
+def test_repeated_request_is_taken_once(waits: EventWaits[None]) -> None:
     await_event(waits, polls_begun=4)
     assert await_event(waits, polls_begun=5)
     assert published(waits) == [A]
     assert len(waits) == 0
 
 
-def test_requests_of_a_peer_that_left_are_not_taken() -> None:
-    waits = EventWaits[None]()
-    await_event(waits, A)
-    await_event(waits, (b"a", 2))
-    await_event(waits, B)
-    waits.remove_peer(b"a")
-    assert published(waits) == [B]
-
-
 @pytest.mark.parametrize("polled", [True, False])
-def test_request_that_waited_too_long_expires(polled: bool) -> None:
-    waits = EventWaits[None]()
+def test_request_that_waited_too_long_expires(waits: EventWaits[None], polled: bool) -> None:
     await_event(waits)
     if polled:
         assert published(waits, 7, polled=(5, 7)) == []

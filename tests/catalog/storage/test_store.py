@@ -1,6 +1,5 @@
 import os
 import random
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topicast.catalog.model.lineage import Claim, Verdict, judge
 from topicast.catalog.model.versions import ChangeKind, ChangeRow, OrderRow, Transaction
 from topicast.catalog.storage import store as store_module
 from topicast.catalog.storage.store import (
@@ -33,16 +31,6 @@ from topicast.topics.topic import NAMESPACE, STUB, Entry, Topic, prefix_tombston
 from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_ORDERS
 
 
-def test_new_store_begins_an_epoch_with_one_start_and_empty_topics(tmp_path: Path) -> None:
-    with opened(tmp_path / "deep" / "state", new_id=99) as store:
-        assert (store.epoch, store.num_topics, store.start) == (NOW_US, 4, 99)
-        assert (store.last_event_id, store.window) == (None, b"")
-        assert [(s.start, s.epoch, list(s.versions)) for s in store.starts] == [
-            (99, NOW_US, [0] * 5)
-        ]
-        assert list(store.load(TOPICS)) == [(topic, 0, 0, []) for topic in TOPICS]
-
-
 def test_what_was_committed_is_there_after_reopening(tmp_path: Path) -> None:
     large = (1 << 64) - 1
     with opened(tmp_path, new_id=large) as store:
@@ -60,19 +48,6 @@ def test_what_was_committed_is_there_after_reopening(tmp_path: Path) -> None:
         assert store.versions == {0: 2, 1: 0, 2: 0, 3: 0, NAMESPACE: 1}
         assert [e.value for e in entries_of(store, 0)] == [b"table", b"block"]
         assert [e.kind for e in entries_of(store, NAMESPACE)] == [STUB]
-
-
-def test_prefix_deletes_the_older_rows_of_its_group_and_no_others(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        keys = (b"a\0b\0", b"a\0b\0\x01p", b"a\0b\0\xff", b"a\0ba\0", b"a\0b\x01\0")
-        commit(store, transaction(0, 1, *(value(key, 1) for key in keys)))
-        again = value(b"a\0b\0", 2, b"recreated")
-        commit(store, transaction(0, 2, again, prefix_tombstone(b"a\0b\0", 2)))
-        topic = loaded(store, 0)
-        assert topic.rows(b"a\0b\0") == (again,)
-        assert topic.get(b"a\0ba\0") == value(b"a\0ba\0", 1)
-        assert topic.get(b"a\0b\x01\0") == value(b"a\0b\x01\0", 1)
-        assert len(entries_of(store, 0)) == 4
 
 
 Operation = tuple[int, str, int, int]
@@ -196,18 +171,6 @@ def test_changes_are_bounded_by_age(tmp_path: Path) -> None:
     assert rows(tmp_path, "SELECT version_after FROM changes") == [(2,)]
 
 
-def test_deleted_entries_do_not_come_back_once_their_tombstones_are_forgotten(
-    tmp_path: Path,
-) -> None:
-    with opened(tmp_path) as store:
-        table, block = value(b"a\0b\0", 1), value(b"a\0c\0\x01p", 1)
-        commit(store, transaction(0, 1, table, block))
-        graves = tombstone(table.key, 2), prefix_tombstone(b"a\0c\0", 2)
-        commit(store, transaction(0, 2, *graves))
-        store.delete_tombstones({0: 2})
-        assert entries_of(store, 0) == []
-
-
 def test_surplus_names_the_floor_below_which_tombstones_are_too_old(tmp_path: Path) -> None:
     late_us = NOW_US + TOMBSTONES_AGE_MAX_US
     with opened(tmp_path) as store:
@@ -259,25 +222,6 @@ def test_only_the_last_starts_are_kept(tmp_path: Path, monkeypatch: pytest.Monke
         with opened(tmp_path, new_id=new_id) as store:
             assert store.starts[-1].start == new_id
     assert [s.start for s in store.starts] == [3, 4, 5]
-
-
-def test_old_copy_restored_is_noticed_even_when_it_has_grown_past_what_was_lost(
-    tmp_path: Path,
-) -> None:
-    folder, copy = tmp_path / "state", tmp_path / "copy"
-    with opened(folder, new_id=1) as store:
-        commit(store, transaction(0, 1, value(b"a\0b\0", 1)))
-    shutil.copytree(folder, copy)
-    with opened(folder, new_id=2) as store:
-        commit(store, transaction(0, 2, value(b"a\0b\0", 2, b"lost")))
-        claim = Claim(epoch=store.epoch, start=2, versions=store.versions)
-        assert judge(store.starts, store.versions, claim=claim) is Verdict.ACCEPTED
-    shutil.rmtree(folder)
-    shutil.copytree(copy, folder)
-    with opened(folder, new_id=3) as store:
-        commit(store, transaction(0, 2, value(b"a\0b\0", 2, b"other")))
-        commit(store, transaction(0, 3, value(b"a\0b\0", 3, b"later")))
-        assert judge(store.starts, store.versions, claim=claim) is Verdict.AHEAD
 
 
 CHILD = """
