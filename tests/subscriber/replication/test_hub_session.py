@@ -1,4 +1,4 @@
-"""Barriers: what is subscribed to is fenced in turn, however fast more of it comes."""
+"""Barriers: subscriptions are fenced in turn, however fast more of them come."""
 
 from collections.abc import Callable
 from itertools import count
@@ -41,7 +41,7 @@ def welcomed() -> HubSession:
 
 
 def barriers(effects: tuple[Effect, ...]) -> list[bytes]:
-    """Return the nonces of the barriers that are asked for."""
+    """Return the nonces of the barriers that are requested."""
     prefixes = [one.prefix for one in effects if isinstance(one, Subscribe)]
     return [
         prefix.removeprefix(BARRIER_PREFIX)
@@ -61,7 +61,7 @@ def begin() -> tuple[HubSession, Callable[[bytes, float], list[bytes]], bytes]:
     return one, answer, nonce
 
 
-def test_what_comes_while_a_barrier_is_under_way_does_not_hold_it_up() -> None:
+def test_subscriptions_that_come_while_a_barrier_is_under_way_do_not_delay_it() -> None:
     one, answer, nonce = begin()
     assert barriers(one.subscribe([A, B], now=0.1)) == []
     assert barriers(one.subscribe([A, B, C], now=0.2)) == []
@@ -71,7 +71,7 @@ def test_what_comes_while_a_barrier_is_under_way_does_not_hold_it_up() -> None:
     assert [one.fenced(account) for account in (A, B, C)] == [True, True, True]
 
 
-def test_what_is_dropped_before_its_barrier_needs_none() -> None:
+def test_subscription_that_is_dropped_before_its_barrier_needs_none() -> None:
     one, answer, nonce = begin()
     one.subscribe([A, B], now=0.1)
     one.subscribe([A], now=0.2)
@@ -80,7 +80,7 @@ def test_what_is_dropped_before_its_barrier_needs_none() -> None:
     assert one.deadline is None or one.deadline > 0.3
 
 
-def test_barrier_that_is_lost_is_asked_for_again_with_all_that_waits() -> None:
+def test_lost_barrier_is_requested_again_with_all_that_waits() -> None:
     one, answer, nonce = begin()
     one.subscribe([A, B], now=0.1)
     again = one.tick(now=BARRIER_AGAIN_S)

@@ -38,7 +38,7 @@ def put(view: View, topic: int, entries: Sequence[Entry]) -> None:
     view.check()
 
 
-class Shown:
+class PublishedView:
     """A view of everything that is published, and of its changes."""
 
     def __init__(self, *, heads_max: int = HEADS_MAX) -> None:
@@ -70,8 +70,8 @@ class Shown:
 
 
 @pytest.fixture
-def shown() -> Shown:
-    return Shown()
+def made() -> PublishedView:
+    return PublishedView()
 
 
 def rules(version: int, *named: Rule) -> Entry:
@@ -81,24 +81,24 @@ def rules(version: int, *named: Rule) -> Entry:
     return Entry(rules_key(), version, version, version, len(value), value)
 
 
-def test_open_view_answers_names_tables_and_partitions(shown: Shown) -> None:
-    view = shown.view
+def test_open_view_answers_names_tables_and_partitions(made: PublishedView) -> None:
+    view = made.view
     assert view.databases() == ("default", "shop")
     database = view.database("shop")
     assert database is not None
     assert (database.name, database.location) == ("shop", "file:/w/shop")
     assert view.tables("shop") == NAMES
-    content = shown.table("sales")
+    content = made.table("sales")
     assert content.head_of("shop", "sales").table.full_name == "shop.sales"
     assert view.partitions("shop", "sales") is content
     assert len(content) == 5
 
 
-def test_namespace_alone_says_that_a_table_does_not_exist(shown: Shown) -> None:
-    view = shown.view
-    shown.shop.drop("shop.orders")
-    shown.update(NAMESPACE)
-    assert ORDERS in view.groups(shown.topic("orders")), "its content is still here"
+def test_namespace_alone_says_that_a_table_does_not_exist(made: PublishedView) -> None:
+    view = made.view
+    made.shop.drop("shop.orders")
+    made.update(NAMESPACE)
+    assert ORDERS in view.groups(made.topic("orders")), "its content is still here"
     for read in (view.table, view.partitions):
         for db, table in (("shop", "orders"), ("shop", "nothing"), ("nowhere", "orders")):
             with pytest.raises(NoSuchObject, match=rf"{db}\.{table}"):
@@ -106,14 +106,14 @@ def test_namespace_alone_says_that_a_table_does_not_exist(shown: Shown) -> None:
     for names in (view.tables, view.database):
         with pytest.raises(NoSuchObject, match="nowhere"):
             names("nowhere")
-    view.close(shown.topic("orderz"))
+    view.close(made.topic("orderz"))
     with pytest.raises(NoSuchObject):
         view.table("shop", "orderz")
 
 
-def test_rules_are_answered_as_last_known_and_are_no_name(shown: Shown) -> None:
+def test_rules_are_answered_as_last_known_and_are_no_name(made: PublishedView) -> None:
     """P-RULES-1, P-RULES-3."""
-    view = shown.view
+    view = made.view
     assert view.rules() == ()
     put(view, NAMESPACE, [rules(100, Rule("a", OFF))])
     assert view.rules() == (Rule("a", OFF),)
@@ -125,9 +125,9 @@ def test_rules_are_answered_as_last_known_and_are_no_name(shown: Shown) -> None:
     assert view.rules() == ()
 
 
-def test_rules_that_cannot_be_read_leave_those_that_were(shown: Shown) -> None:
+def test_rules_that_cannot_be_read_leave_those_that_were(made: PublishedView) -> None:
     """P-RULES-4."""
-    view = shown.view
+    view = made.view
     put(view, NAMESPACE, [rules(100, Rule("a", OFF))])
     view.rules()
     put(view, NAMESPACE, [replace_entry(rules(101, Rule("a", OFF)), value=b"newer")])
@@ -140,15 +140,15 @@ def replace_entry(entry: Entry, *, value: bytes, version: int = 0) -> Entry:
     return entry._replace(value=value, size=len(value), version=version or entry.version)
 
 
-def test_closed_topic_is_not_answered_from_memory(shown: Shown) -> None:
-    shown.view.close(shown.topic("orders"))
-    assert shown.view.table("shop", "orders") is None
-    shown.view.open(shown.topic("orders"))
-    assert shown.view.table("shop", "orders") is not None
+def test_closed_topic_is_not_answered_from_memory(made: PublishedView) -> None:
+    made.view.close(made.topic("orders"))
+    assert made.view.table("shop", "orders") is None
+    made.view.open(made.topic("orders"))
+    assert made.view.table("shop", "orders") is not None
 
 
-def test_closed_namespace_answers_nothing(shown: Shown) -> None:
-    view = shown.view
+def test_closed_namespace_answers_nothing(made: PublishedView) -> None:
+    view = made.view
     view.close(NAMESPACE)
     assert view.databases() is view.database("shop") is view.tables("shop") is None
     assert view.table("shop", "orders") is view.table("shop", "nothing") is None
@@ -156,28 +156,30 @@ def test_closed_namespace_answers_nothing(shown: Shown) -> None:
     view.close(99)  # never followed
 
 
-def test_content_of_another_incarnation_is_not_answered(shown: Shown) -> None:
-    assert shown.table("orders")  # and is known to be of the old one
-    shown.shop.drop("shop.orders")
-    shown.shop.create("shop.orders")
-    for delta in sorted(shown.published.deltas(), key=lambda delta: delta.topic != NAMESPACE):
-        put(shown.view, delta.topic, delta.entries)
-        answered = shown.view.table("shop", "orders") is not None
+def test_content_of_another_incarnation_is_not_answered(made: PublishedView) -> None:
+    assert made.table("orders")  # and is known to be of the old one
+    made.shop.drop("shop.orders")
+    made.shop.create("shop.orders")
+    for delta in sorted(made.published.deltas(), key=lambda delta: delta.topic != NAMESPACE):
+        put(made.view, delta.topic, delta.entries)
+        answered = made.view.table("shop", "orders") is not None
         assert answered is (delta.topic != NAMESPACE)
 
 
-def test_loading_table_is_answered_but_not_its_partitions(shown: Shown) -> None:
-    entry = shown.entry(SALES)
+def test_loading_table_is_answered_but_not_its_partitions(made: PublishedView) -> None:
+    entry = made.entry(SALES)
     assert entry.value is not None
     loading = encode_table_value(replace(decode_table_value(entry.value), partitions=LOADING))
-    put(shown.view, shown.topic("sales"), [replace_entry(entry, value=loading, version=99)])
-    assert shown.table("sales")
-    assert shown.view.partitions("shop", "sales") is None
+    put(made.view, made.topic("sales"), [replace_entry(entry, value=loading, version=99)])
+    assert made.table("sales")
+    assert made.view.partitions("shop", "sales") is None
 
 
 @pytest.mark.parametrize("key", [SALES, block_key("shop", "sales", "")], ids=["table", "block"])
-def test_stub_sends_the_reader_to_a_pull_until_the_value_comes(shown: Shown, key: bytes) -> None:
-    view, topic, entry = shown.view, shown.topic("sales"), shown.entry(key)
+def test_stub_sends_the_reader_to_a_pull_until_the_value_comes(
+    made: PublishedView, key: bytes
+) -> None:
+    view, topic, entry = made.view, made.topic("sales"), made.entry(key)
     put(view, topic, [stub(entry._replace(version=98))])
     assert (view.table("shop", "sales") is None) is (key == SALES)
     assert view.partitions("shop", "sales") is None
@@ -185,21 +187,21 @@ def test_stub_sends_the_reader_to_a_pull_until_the_value_comes(shown: Shown, key
     assert view.partitions("shop", "sales") is not None
 
 
-def test_table_whose_own_entry_is_not_here_is_not_answered(shown: Shown) -> None:
-    put(shown.view, shown.topic("sales"), [tombstone(SALES, 99)])
-    put(shown.view, shown.topic("orders"), [prefix_tombstone(ORDERS, 99)])
-    assert shown.view.table("shop", "sales") is shown.view.table("shop", "orders") is None
+def test_table_whose_own_entry_is_not_here_is_not_answered(made: PublishedView) -> None:
+    put(made.view, made.topic("sales"), [tombstone(SALES, 99)])
+    put(made.view, made.topic("orders"), [prefix_tombstone(ORDERS, 99)])
+    assert made.view.table("shop", "sales") is made.view.table("shop", "orders") is None
 
 
-def test_names_block_without_a_value_is_a_protocol_error(shown: Shown) -> None:
-    put(shown.view, NAMESPACE, [Entry(names_key("shop", ""), 99, 99, 99, 5, None, STUB)])
+def test_names_block_without_a_value_is_a_protocol_error(made: PublishedView) -> None:
+    put(made.view, NAMESPACE, [Entry(names_key("shop", ""), 99, 99, 99, 5, None, STUB)])
     with pytest.raises(WireError):
-        shown.view.tables("shop")
+        made.view.tables("shop")
 
 
-def test_prefix_drops_a_table_whatever_its_size_and_frees_its_bytes(shown: Shown) -> None:
-    view, content = shown.view, shown.table("sales")
-    before, topic = view.held_bytes, shown.topic("sales")
+def test_prefix_drops_a_table_whatever_its_size_and_frees_its_bytes(made: PublishedView) -> None:
+    view, content = made.view, made.table("sales")
+    before, topic = view.held_bytes, made.topic("sales")
     put(view, topic, [prefix_tombstone(SALES, min(entry.version for entry in content.entries()))])
     left = view.groups(topic)[SALES]
     assert list(left.entries()) == list(content.entries()), "a late one leaves what is newer"
@@ -209,66 +211,66 @@ def test_prefix_drops_a_table_whatever_its_size_and_frees_its_bytes(shown: Shown
     assert len(content) == 5, "a reader keeps what it began with"
 
 
-def test_discarded_topic_frees_all_its_bytes_and_keeps_its_hits(shown: Shown) -> None:
-    view, topic = shown.view, shown.topic("orders")
+def test_discarded_topic_frees_all_its_bytes_and_keeps_its_hits(made: PublishedView) -> None:
+    view, topic = made.view, made.topic("orders")
     for _ in range(3):
         view.table("shop", "orders")
     view.discard(topic)
     assert (view.groups(topic), view.hits(topic)) == ({}, 3)
     view.open(topic)
     assert view.table("shop", "orders") is None
-    for one in shown.published.topics:
+    for one in made.published.topics:
         view.discard(one)
     assert (view.held_bytes, view.databases(), view.hits_all) == (0, None, 3)
 
 
-def test_table_is_decoded_once_until_its_own_entry_changes(shown: Shown) -> None:
-    first = shown.table("sales")
+def test_table_is_decoded_once_until_its_own_entry_changes(made: PublishedView) -> None:
+    first = made.table("sales")
     head = first.head(SALES)
     assert first.head(SALES) is head
     (block,) = (entry for entry in first.entries() if entry.key == block_key("shop", "sales", ""))
-    put(shown.view, shown.topic("sales"), [block._replace(version=98)])
-    assert shown.table("sales") is not first
-    assert shown.table("sales").head(SALES) is head
-    shown.shop.reshape("shop.sales", ("id", "more"))
-    shown.update()
-    assert shown.table("sales").head(SALES) is not head
+    put(made.view, made.topic("sales"), [block._replace(version=98)])
+    assert made.table("sales") is not first
+    assert made.table("sales").head(SALES) is head
+    made.shop.reshape("shop.sales", ("id", "more"))
+    made.update()
+    assert made.table("sales").head(SALES) is not head
 
 
 def test_decoded_tables_are_few() -> None:
-    shown = Shown(heads_max=2)
-    old = ref(shown.table("orders"))
-    contents = [shown.table(name) for name in ("orders", "items", "people")]
+    made = PublishedView(heads_max=2)
+    old = ref(made.table("orders"))
+    contents = [made.table(name) for name in ("orders", "items", "people")]
     assert [content.decoded_bytes > 0 for content in contents] == [False, True, True]
     assert contents[0].names_block is None
-    assert shown.table("orders") is contents[0]
+    assert made.table("orders") is contents[0]
     contents.clear()
-    shown.shop.reshape("shop.orders", ("a", "b"))
-    shown.update()
+    made.shop.reshape("shop.orders", ("a", "b"))
+    made.update()
     assert old() is None, "what was replaced is not kept for its decoded table"
 
 
 def test_decoded_table_that_a_change_inherits_is_counted() -> None:
-    shown = Shown(heads_max=1)
+    made = PublishedView(heads_max=1)
     for name in ("sales", "orders"):
-        assert shown.table(name)
+        assert made.table(name)
         block = Entry(block_key("shop", name, "z"), 98, 98, 98, 1, b"v")
-        put(shown.view, shown.topic(name), [block])
-    contents = [c for place in shown.view.topics.values() for c in place.groups.values()]
+        put(made.view, made.topic(name), [block])
+    contents = [c for place in made.view.topics.values() for c in place.groups.values()]
     assert sum(content.decoded_bytes > 0 for content in contents) == 1
 
 
 def test_wide_decoded_table_takes_the_place_of_several() -> None:
-    shown = Shown(heads_max=8)
-    shown.shop.reshape("shop.orders", [f"column_{number}" for number in range(200)])
-    shown.update()
+    made = PublishedView(heads_max=8)
+    made.shop.reshape("shop.orders", [f"column_{number}" for number in range(200)])
+    made.update()
     for name in ("items", "people"):
-        shown.table(name)
-    wide = shown.table("orders")
+        made.table(name)
+    wide = made.table("orders")
     for name in ("stock", "visits"):
-        shown.table(name)
+        made.table(name)
     assert wide.decoded_bytes == 42_000, "six of eight places"
-    shown.table("sales")
+    made.table("sales")
     assert wide.decoded_bytes == 0
 
 
@@ -276,12 +278,12 @@ def test_decoded_tables_take_a_small_share_of_the_budget() -> None:
     assert [heads_within(size) for size in (1, 8 << 20, 1 << 40)] == [1, 128, HEADS_MAX]
 
 
-def test_reader_that_meets_a_swap_in_the_middle_is_sent_to_a_pull(shown: Shown) -> None:
+def test_reader_that_meets_a_swap_in_the_middle_is_sent_to_a_pull(made: PublishedView) -> None:
     """The topic is closed and opened again while a reader is between its two looks."""
-    view = shown.view
+    view = made.view
 
     class Meddling(dict[bytes, TableSnapshot]):
-        topic = shown.topic("orders")
+        topic = made.topic("orders")
 
         def get(self, key: bytes, default: TableSnapshot | None = None) -> TableSnapshot | None:  # type: ignore[override]  # narrower on purpose
             found = super().get(key, default)
@@ -289,7 +291,7 @@ def test_reader_that_meets_a_swap_in_the_middle_is_sent_to_a_pull(shown: Shown) 
             view.open(self.topic)
             return found
 
-    held = view.topics[shown.topic("orders")]
+    held = view.topics[made.topic("orders")]
     held.groups = Meddling(held.groups)
     assert view.table("shop", "orders") is None
     namespace = view.topics[NAMESPACE]
