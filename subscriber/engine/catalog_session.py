@@ -26,9 +26,8 @@ from ...topics.wire.messages import (
 )
 from ..fetch.fetcher import Fetch, Fetcher, Result, TableRequest, Whole
 from ..fetch.revalidation import claims_about_mates, confirm
-from ..protocol.channels import Channel
-from ..protocol.effects import ConnectCatalog, Effects, Send
 from ..protocol.pending import DONE, Done, Started, Wait
+from ..protocol.shell import Channel, ConnectCatalog, Effects, Send
 from ..replication.lineage import Lineage
 from ..replication.subscriptions import Subscriptions
 from ..store.read_floor import ReadFloor

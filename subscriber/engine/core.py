@@ -38,10 +38,8 @@ from ..placement.controller import PlacementController
 from ..placement.planner import Planner
 from ..placement.prefetch import Prefetcher
 from ..placement.priorities import Priorities
-from ..protocol.channels import Channel
-from ..protocol.effects import Effects, Send
-from ..protocol.facts import Fact, Leave, Received, Tick, Undecodable, Watching
 from ..protocol.pending import DONE, Command, Done, PendingRequests, Started, Wait
+from ..protocol.shell import Channel, Effects, Leave, Received, Send, Tick, Undecodable, Watching
 from ..protocol.status import Stats, TopicInfo
 from ..replication.hub_session import HubSession
 from ..replication.lineage import Lineage
@@ -55,6 +53,8 @@ from .catalog_session import CatalogSession
 from .driver import Driver, Facts
 from .introspection import Introspection
 from .write_outbox import Outbox
+
+Fact = Received | Undecodable | Tick | Command[object] | Watching | Leave
 
 
 class Core:

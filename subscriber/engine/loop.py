@@ -20,23 +20,27 @@ from ...topics.errors import LinkError, NotReady, UsageError, WireError
 from ...topics.link import Inbox, Link
 from ...topics.link import Received as Frame
 from ...topics.wire import decode, encode
-from ..protocol.channels import Channel
-from ..protocol.effects import (
+from ..protocol.pending import Command, Operation
+from ..protocol.shell import (
     Caller,
+    Channel,
     Complete,
     ConnectCatalog,
     ConnectData,
     ConnectHub,
     Effect,
+    Leave,
     Notify,
     PinsNotHeld,
+    Received,
     Send,
     Subscribe,
+    Tick,
+    Undecodable,
     Unsubscribe,
+    Watching,
 )
-from ..protocol.facts import Fact, Leave, Received, Tick, Undecodable, Watching
-from ..protocol.pending import Command, Operation
-from .core import Core
+from .core import Core, Fact
 from .watch import Watch, Watches
 
 POLL_S_MAX: Final = 1.0

@@ -8,7 +8,7 @@ from typing import Final
 from weakref import ref
 
 from ...topics.errors import StaleMetadata
-from ..protocol.status import DATA_CHANGED, SCHEMA, Change
+from ..protocol.shell import DATA_CHANGED, SCHEMA, Change
 
 WAITING_MAX: Final = 100_000  # objects: every table of a large metastore once
 ALL: Final = "*"

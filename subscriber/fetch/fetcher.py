@@ -35,8 +35,7 @@ from ...topics.topic import Entry
 from ...topics.wire.messages import Cancel, Claimed, Credit, Pull, Pulled, Refused
 from ...topics.wire.refusal import Refusal
 from ...topics.wire.selector import sendable
-from ..protocol.channels import Channel
-from ..protocol.effects import Effect, Effects, Send
+from ..protocol.shell import Channel, Effect, Effects, Send
 from ..store.table_snapshot import NO_SELECTIONS, Selections, TableSnapshot, snapshot_of
 from .fence import InvalidationFence
 from .latency import LatencyEstimate

@@ -16,18 +16,9 @@ from typing import Final
 
 from ...topics.errors import TopicastError
 from ...topics.objects.names import table_key
-from ...topics.topic import (
-    FULL,
-    MINIMAL,
-    MINIMAL_BYTES,
-    NAMESPACE,
-    NONE,
-    accounted_bytes,
-    table_topic,
-    topic_ids,
-)
-from ..protocol.effects import Effects
+from ...topics.sharding import NAMESPACE, table_topic, topic_ids
 from ..protocol.pending import DONE, Done, Started, Wait
+from ..protocol.shell import Effects
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
 from ..store.resident_set import ResidentSet

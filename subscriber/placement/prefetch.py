@@ -27,8 +27,8 @@ from ...topics.objects.names import parse_table_key, table_key, table_name
 from ...topics.objects.selector import ALL, TABLE_ONLY, Selector
 from ...topics.topic import NAMESPACE, NONE, table_topic
 from ..fetch.fetcher import Fetch, Result, TableRequest
-from ..protocol.effects import Effects, PinsNotHeld
 from ..protocol.pending import DONE, Done, Wait
+from ..protocol.shell import Effects, PinsNotHeld
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
 from ..store.resident_set import ResidentSet

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from ...topics.errors import NotReady, TopicastError
-from .effects import Complete, Effects
+from .shell import Complete, Effects
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -1,31 +1,6 @@
-"""What a subscriber returns about itself and its topics: changes, levels, counters."""
+"""What a subscriber returns about itself and its topics: levels, and counters."""
 
 from dataclasses import dataclass
-from typing import Final
-
-CREATED: Final = "created"
-SCHEMA: Final = "schema"
-DATA_CHANGED: Final = "data"
-DROPPED: Final = "dropped"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """A change of the object ``object``, which is ``db`` or ``db.table``.
-
-    ``kind`` is created, schema, data or dropped. ``version`` is the version of the topic that
-    brought the change: the namespace for objects that came or went. ``validate`` takes an
-    object's own version. ``origin`` is where catalogd saw it first: events, reports, reconcile,
-    orders; catch-up where that is lost. ``files``: whether its files may read differently; else
-    partitions came or went. ``overwritten``: files that it had are known to be gone.
-    """
-
-    object: str
-    kind: str
-    version: int
-    origin: str
-    files: bool = True
-    overwritten: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

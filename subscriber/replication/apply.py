@@ -11,8 +11,7 @@ from ...topics.follower import LIVE, Apply, CaughtUp, File, Follower, Reset
 from ...topics.topic import FULL, NAMESPACE, Entry, group_of, stub
 from ...topics.wire.messages import Chunk, Delta
 from ..fetch.fence import InvalidationFence
-from ..protocol.effects import Effect, Notify
-from ..protocol.status import Change
+from ..protocol.shell import Change, Effect, Notify
 from ..store.change_feed import ChangeFeed
 from ..store.memory_budget import Account
 from ..store.pin_policy import PinPolicy

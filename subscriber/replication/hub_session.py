@@ -39,8 +39,7 @@ from ...topics.wire.messages import (
     Position,
     Welcome,
 )
-from ..protocol.channels import Channel
-from ..protocol.effects import ConnectData, ConnectHub, Effect, Send, Subscribe, Unsubscribe
+from ..protocol.shell import Channel, ConnectData, ConnectHub, Effect, Send, Subscribe, Unsubscribe
 from ..store.memory_budget import Account
 
 HEARTBEATS_MISSED: Final = 4

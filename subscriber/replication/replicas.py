@@ -16,8 +16,7 @@ from ...topics.replica_set import Abandoned, Account, ReplicaSet, Step
 from ...topics.topic import FULL, MINIMAL, NAMESPACE, NONE
 from ...topics.wire.messages import Cancel, Chunk, Delta, Heartbeat, Position, Refused
 from ..fetch.fence import InvalidationFence
-from ..protocol.channels import Channel
-from ..protocol.effects import Effect, Send
+from ..protocol.shell import Channel, Effect, Send
 from ..store.change_feed import ChangeFeed
 from ..store.memory_budget import Budget
 from ..store.pin_policy import PinPolicy

@@ -25,8 +25,7 @@ from ...topics.wire.messages import (
     Welcome,
 )
 from ...topics.wire.refusal import Refusal
-from ..protocol.channels import Channel
-from ..protocol.effects import Effect, Send
+from ..protocol.shell import Channel, Effect, Send
 from ..store.memory_budget import Account
 from .hub_session import HubSession
 from .lineage import Lineage

@@ -33,7 +33,7 @@ from ...topics.wire.messages import (
     Chunk,
     Delta,
 )
-from ..protocol.status import CREATED, DATA_CHANGED, DROPPED, SCHEMA, Change
+from ..protocol.shell import CREATED, DATA_CHANGED, DROPPED, SCHEMA, Change
 from .table_snapshot import NOTHING, Swap, TableSnapshot, differing
 from .view import View
 

@@ -10,8 +10,9 @@ from typing import TypeVar
 
 from topicast.catalog.publish.modes import MODE_DEFAULT, Mode
 from topicast.subscriber.client.subscriber import Subscriber
-from topicast.subscriber.protocol import facts
-from topicast.subscriber.protocol.status import Change, Stats, TopicInfo
+from topicast.subscriber.protocol import shell
+from topicast.subscriber.protocol.shell import Change
+from topicast.subscriber.protocol.status import Stats, TopicInfo
 from topicast.tests.cluster.cluster import Cluster, Order, Way
 from topicast.tests.cluster.reader import ReaderProcess, Setup
 from topicast.tests.cluster.shop import Shop
@@ -138,7 +139,7 @@ class Shopping:
 
     def watch(self) -> None:
         """Have changes collected from now on."""
-        self.reader.hear(facts.Watching(on=True))
+        self.reader.hear(shell.Watching(on=True))
         self.take_changes()
 
     def take_changes(self) -> list[tuple[str, str, str]]:

@@ -20,7 +20,7 @@ from topicast.statestore.ingest import Broadcast, Ingest, Output
 from topicast.subscriber.engine.catalog_session import CatalogSession
 from topicast.subscriber.fetch.fence import InvalidationFence
 from topicast.subscriber.fetch.fetcher import Fetcher, Whole
-from topicast.subscriber.protocol.effects import Effect
+from topicast.subscriber.protocol.shell import Effect
 from topicast.subscriber.replication.lineage import Lineage, Start
 from topicast.subscriber.replication.replicas import TopicReplicas
 from topicast.subscriber.replication.topic_replica import TopicReplica

@@ -11,12 +11,12 @@ from functools import partial
 from itertools import count
 
 from topicast.statestore.stub_deltas import minimal
-from topicast.subscriber.engine.core import Core
+from topicast.subscriber.engine.core import Core, Fact
 from topicast.subscriber.fetch.fetcher import TableRequest
-from topicast.subscriber.protocol import effects, facts
-from topicast.subscriber.protocol.channels import Channel
+from topicast.subscriber.protocol import shell
 from topicast.subscriber.protocol.pending import Command, Done
-from topicast.subscriber.protocol.status import Change, Stats, TopicInfo
+from topicast.subscriber.protocol.shell import Change, Channel
+from topicast.subscriber.protocol.status import Stats, TopicInfo
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.subscriber.desk import pulled, serve
 from topicast.tests.subscriber.source import Catalog, shop
@@ -89,7 +89,7 @@ class World:
         self.errors: dict[int, Exception] = {}
         self.settled: list[int] = []  # asks, in the order in which they were answered or failed
         self.changes: list[Change] = []
-        self.warnings: list[effects.PinsNotHeld] = []
+        self.warnings: list[shell.PinsNotHeld] = []
         self.sizes: dict[int, int] = {}  # what Joined says instead of the truth
         self.deaf: set[str] = set()  # channels whose requests nobody answers
         self.held_back: Callable[[str, Message], bool] = lambda channel, message: False
@@ -104,7 +104,7 @@ class World:
         self._numbers: dict[Command[object], int] = {}
         self._sender = Sender()
         self._inbox: deque[tuple[str, Message]] = deque()
-        self.handle(facts.Tick())
+        self.handle(shell.Tick())
 
     # What a test does
 
@@ -173,9 +173,9 @@ class World:
                 if self.held_back(channel, message):
                     self.kept.append((channel, message))
                     continue
-                self.handle(facts.Received(channel, decode(encode(message))))
+                self.handle(shell.Received(channel, decode(encode(message))))
             elif self.member.deadline <= self.now:
-                self.handle(facts.Tick())
+                self.handle(shell.Tick())
             else:
                 sends = self._sender.turn(1 << 20)
                 self._inbox.extend((Channel.BULK, send.message) for send in sends)
@@ -227,43 +227,43 @@ class World:
 
     # What the world does
 
-    def handle(self, fact: facts.Fact) -> None:
+    def handle(self, fact: Fact) -> None:
         for effect in self.member.handle(fact, now=self.now):
             self._perform(effect)
         self.member.check()
         assert self.member.view.held_bytes <= self.member._subscriptions.replicas.budget.limit_bytes
 
-    def _perform(self, effect: effects.Effect) -> None:  # noqa: C901 - one branch an effect
+    def _perform(self, effect: shell.Effect) -> None:  # noqa: C901 - one branch an effect
         match effect:
-            case effects.Send(channel=channel, message=message):
+            case shell.Send(channel=channel, message=message):
                 self.sent.append((channel, message))
                 if channel not in self.deaf:
                     self._receive(channel, decode(encode(message)))
-            case effects.Subscribe(prefix=prefix):
+            case shell.Subscribe(prefix=prefix):
                 assert prefix not in self.prefixes
                 self.prefixes.add(prefix)
                 if prefix[:4] == BARRIER_LEAD and self.hub not in self.dead:
                     self.say(Channel.DATA, Barrier(nonce=prefix[4:]))
-            case effects.Unsubscribe(prefix=prefix):
+            case shell.Unsubscribe(prefix=prefix):
                 self.prefixes.remove(prefix)
-            case effects.ConnectHub(index=index):
+            case shell.ConnectHub(index=index):
                 self.hub = index
                 self.prefixes.clear()
                 self._sender = Sender()
-            case effects.ConnectData():
+            case shell.ConnectData():
                 self.prefixes.clear()
-            case effects.ConnectCatalog(address=address):
+            case shell.ConnectCatalog(address=address):
                 self.catalog_at = address
-            case effects.Complete(command=command):
+            case shell.Complete(command=command):
                 number = self._numbers.pop(command)
                 self.settled.append(number)
                 if isinstance(command.outcome, Done):
                     self.answers[number] = command.outcome.result
                 else:
                     self.errors[number] = command.outcome
-            case effects.Notify(changes=changes):
+            case shell.Notify(changes=changes):
                 self.changes += changes
-            case effects.PinsNotHeld():
+            case shell.PinsNotHeld():
                 self.warnings.append(effect)
 
     def _receive(self, channel: str, message: Message) -> None:

@@ -20,16 +20,17 @@ from topicast.subscriber.engine.loop import (
     TURN_S,
     EngineLoop,
 )
-from topicast.subscriber.protocol.channels import Channel
-from topicast.subscriber.protocol.effects import (
+from topicast.subscriber.protocol.pending import DONE, Command, Started
+from topicast.subscriber.protocol.shell import (
+    Change,
+    Channel,
     ConnectCatalog,
     Notify,
     PinsNotHeld,
     Send,
     Subscribe,
 )
-from topicast.subscriber.protocol.pending import DONE, Command, Started
-from topicast.subscriber.protocol.status import Change, Stats
+from topicast.subscriber.protocol.status import Stats
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.waiting import in_thread, until
 from topicast.topics.errors import NotReady, SourceError, UsageError

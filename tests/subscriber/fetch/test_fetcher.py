@@ -18,7 +18,7 @@ from topicast.subscriber.fetch.fetcher import (
     TableRequest,
     Whole,
 )
-from topicast.subscriber.protocol.effects import Effects, Send
+from topicast.subscriber.protocol.shell import Effects, Send
 from topicast.subscriber.store.table_snapshot import NO_SELECTIONS, TableSnapshot, snapshot_of
 from topicast.tests.cluster.service import CatalogService
 from topicast.topics.errors import NotReady, OverBudget

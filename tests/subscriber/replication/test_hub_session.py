@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from itertools import count
 
-from topicast.subscriber.protocol.effects import Effect, Subscribe, Unsubscribe
+from topicast.subscriber.protocol.shell import Effect, Subscribe, Unsubscribe
 from topicast.subscriber.replication.hub_session import BARRIER_AGAIN_S, HubSession
 from topicast.topics.topic import MINIMAL
 from topicast.topics.wire.header import BARRIER_PREFIX

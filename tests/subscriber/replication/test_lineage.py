@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.subscriber.protocol import facts
-from topicast.subscriber.protocol.channels import Channel
-from topicast.subscriber.protocol.effects import ConnectCatalog
+from topicast.subscriber.protocol import shell
+from topicast.subscriber.protocol.shell import Channel, ConnectCatalog
 from topicast.subscriber.replication.lineage import AGAIN_S, Lineage
 from topicast.subscriber.replication.topic_replica import TopicReplica
 from topicast.tests.cluster.cluster import Order
@@ -103,7 +102,7 @@ def test_late_frames_of_an_old_start_are_refused() -> None:
     version = published(shopping, old.topic)
     entry = old.entries[0]._replace(version=version + 1)
     newer = replace(old, from_version=version, to_version=version + 1, entries=(entry,))
-    shopping.reader.hear(facts.Received(Channel.DATA, newer))
+    shopping.reader.hear(shell.Received(Channel.DATA, newer))
     shopping.pass_time(1)
     assert len(shopping.messages(Compare)) == 1
     assert shopping.topics()[old.topic].version == version
@@ -119,7 +118,7 @@ def test_chunks_of_a_start_that_is_not_accepted_are_not_applied() -> None:
     start = shopping.cluster.catalogd.store.starts[-1].start
     shopping.alter(Chunk, lambda chunk: replace(chunk, start=start))
     for held in shopping.messages(Chunk, sender=HUB)[-1:]:
-        shopping.reader.hear(facts.Received(Channel.BULK, replace(held, start=start)))
+        shopping.reader.hear(shell.Received(Channel.BULK, replace(held, start=start)))
     assert shopping.memory("shop.orders") is None
     assert shopping.messages(Compare)
     shopping.release()
@@ -212,7 +211,7 @@ def test_catalogd_that_moves_is_followed() -> None:
     heartbeat = shopping.messages(Heartbeat, sender=HUB)[-1]
     moved = replace(heartbeat, catalog_address="tcp://elsewhere:26000")
     effects = shopping.reader.member.handle(
-        facts.Received(Channel.DATA, moved), now=shopping.cluster.now
+        shell.Received(Channel.DATA, moved), now=shopping.cluster.now
     )
     assert ConnectCatalog("tcp://elsewhere:26000") in effects
 

@@ -8,9 +8,8 @@ import pytest
 
 from topicast.subscriber.fetch.fence import InvalidationFence
 from topicast.subscriber.placement.priorities import Priorities
-from topicast.subscriber.protocol import facts
-from topicast.subscriber.protocol.effects import Notify
-from topicast.subscriber.protocol.status import Change
+from topicast.subscriber.protocol import shell
+from topicast.subscriber.protocol.shell import Change, Notify
 from topicast.subscriber.replication.apply import StepApplier
 from topicast.subscriber.store.change_feed import ChangeFeed
 from topicast.subscriber.store.memory_budget import Budget
@@ -86,7 +85,7 @@ def test_watcher_is_notified_of_what_was_created_changed_and_dropped() -> None:
         (lambda shop: shop.drop(name), (name, "dropped", "events")),
     ):
         assert seen_after(shopping, act) == [change]
-    shopping.reader.hear(facts.Watching(on=False))
+    shopping.reader.hear(shell.Watching(on=False))
     assert seen_after(shopping, lambda shop: shop.create(name)) == []
 
 
