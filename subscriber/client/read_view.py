@@ -14,9 +14,8 @@ from ...topics.errors import NotReady, StaleMetadata, UsageError
 from ...topics.objects.names import parse_table_name, table_name
 from ...topics.objects.selector import ALL, by_filter
 from ...topics.objects.tables import Partition, Table
-from ...topics.objects.versions import Version
+from ...topics.objects.versions import Version, epoch_of
 from ...topics.wire.messages import Claimed
-from ..protocol.versions import claims_of
 from ..store.table_snapshot import TableSnapshot
 
 TABLES_MAX: Final = 1000  # of one read view
@@ -116,3 +115,24 @@ def stale_of(tables: Mapping[Name, VersionedTable], validate: Validate) -> tuple
     names = tuple(tables)
     claims = claims_of(((name, tables[name].version) for name in names), whole=True)
     return tuple(names[place] for place in validate(*claims) if place < len(names))
+
+
+def claims_of(
+    known: Iterable[tuple[tuple[str, str], int]], *, whole: bool
+) -> tuple[int, tuple[Claimed, ...]]:
+    """Return what to ask about the tables ``known``, by name and version, and in which epoch.
+
+    It is the newest of their epochs: what is of another is true no more, and asked as of version
+    0, at which nothing is, to learn the version that it has now.
+    """
+    versions = tuple(known)
+    epoch = max((epoch_of(version) for _, version in versions), default=0)
+    return epoch, tuple(
+        Claimed(
+            db=db,
+            table=table,
+            version=int(version) if epoch_of(version) == epoch else 0,
+            whole=whole,
+        )
+        for (db, table), version in versions
+    )

@@ -1,7 +1,7 @@
 """What an application holds. Reads go to the view, without a lock or another thread.
 
-table() ──▶ view: open, of this incarnation? ──yes──▶ answered here
-                  └──no──▶ the background thread: memory by now, else a pull
+table() ──▶ Reader ──▶ view: open, of this incarnation? ──yes──▶ answered here
+                             └──no──▶ the background thread: memory by now, else a pull
 """
 
 import os
@@ -9,31 +9,197 @@ import secrets
 import socket
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Protocol, Self, TypeAlias, TypeVar
 
-from ...topics.errors import UsageError
+from ...topics.entries import FULL, LEVELS, NONE
+from ...topics.errors import LinkError, UsageError
 from ...topics.link import Link
+from ...topics.objects.listing import decode_listing
 from ...topics.objects.names import parse_table_name, table_name
+from ...topics.objects.selector import ALL, TABLE_ONLY, Selector, by_filter, by_names, by_values
 from ...topics.objects.tables import Database, Partition, Table
 from ...topics.objects.versions import Version
-from ...topics.topic import FULL, LEVELS, NONE
-from ..config import TIMEOUT_S, settings_of
+from ...topics.wire.messages import Claimed
+from ..config import TIMEOUT_S, Settings, settings_of
 from ..engine.core import Core
 from ..engine.driver import Driver, Facts
 from ..engine.loop import EngineLoop
 from ..engine.watch import Watch
 from ..engine.write_outbox import Outbox
+from ..fetch.fetcher import Result, TableRequest
+from ..protocol.pending import Operation
 from ..protocol.status import Stats, TopicInfo
-from ..protocol.versions import claims_of
-from .partitions import Values, partition_names, partitions
-from .read_view import ReadView, names_of, open_read_view
-from .reader import Reader
+from ..store.table_snapshot import TableSnapshot
+from ..store.view import View
+from .read_view import ReadView, VersionedTable, claims_of, names_of, open_read_view
 from .write_reports import WriteIntent, report_write
 
 FLUSH_S: Final = 2.0  # for writes to be told, when it is closed
+
+
+T = TypeVar("T")
+Values: TypeAlias = Mapping[str, object] | Sequence[object]
+"""Of partition columns: some, by name, or the first ones, in order; "" is any."""
+
+
+class Engine(Protocol):
+    """What runs the core: a thread, or the simulator."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it runs, in this process."""
+
+    def call(self, operation: Operation[T], *, timeout_s: float) -> T:
+        """Run an operation of the core, and return its result."""
+
+    def watch(self, pattern: str, *, timeout_s: float) -> Watch:
+        """Return a new watch, which sees everything from now on."""
+
+
+class Reader:
+    """For any thread; ``engine`` is None before ``open``."""
+
+    def __init__(self, core: Core, settings: Settings) -> None:
+        self.engine: Engine | None = None
+        self.core = core
+        self.settings = settings
+        self._reads = core.placement.reads
+        self._pid = os.getpid()
+
+    def running(self) -> Engine:
+        """Return the engine.
+
+        Raises:
+            UsageError: it does not run, or not in this process.
+        """
+        if self._pid != os.getpid():
+            raise UsageError("this subscriber belongs to the process that made it: make another")
+        if self.engine is None or not self.engine.running:
+            raise UsageError("the subscriber is not open: use it in a with statement")
+        return self.engine
+
+    def view(self) -> View:
+        """Return what is held.
+
+        Raises:
+            LinkError: it is older than the application allows.
+        """
+        self.running()
+        view = self.core.view
+        if self.settings.max_staleness_s is not None and time.monotonic() > view.fresh_until:
+            limit = self.settings.max_staleness_s
+            raise LinkError(f"catalogd was silent for more than {limit} s (max_staleness_s)")
+        return view
+
+    def call(self, operation: Operation[T], *, timeout_s: float | None = None) -> T:
+        """Run an operation of the core in the engine, and return its result."""
+        limit_s = self.settings.timeout_s if timeout_s is None else timeout_s
+        return self.running().call(operation, timeout_s=limit_s)
+
+    def table(self, db: str, table: str) -> TableSnapshot:
+        """Get a table's own entry, from memory or from catalogd."""
+        self._reads.append((db, table, False))
+        content = self.view().table(db, table)
+        return self._pull(db, table, TABLE_ONLY) if content is None else content
+
+    def select(self, request: TableRequest) -> Result:
+        """Get partitions from memory or from catalogd, which may send listings of names instead."""
+        self._reads.append((request.db, request.table, True))
+        held = self.view().partitions(request.db, request.table, request.selector)
+        return held if held is not None else self.call(partial(self.core.read, request))
+
+    def versioned(self, name: tuple[str, str]) -> VersionedTable:
+        """Get a table whole, and the version up to which that is known to be current."""
+        view = self.view()
+        epoch, reached = view.reached(*name)
+        snapshot = view.partitions(*name)
+        if snapshot is None:
+            snapshot = self._pull(*name, ALL)
+        number = max(snapshot.as_of, snapshot.version, reached if epoch == snapshot.epoch else 0)
+        return VersionedTable(snapshot, Version(number, snapshot.epoch))
+
+    def validate(self, epoch: int, claims: tuple[Claimed, ...]) -> Mapping[int, Version]:
+        """Return the positions of the stale ``claims``, and the versions of their tables now."""
+        return self.call(partial(self.core.validate, epoch, claims))
+
+    def names(self, read: Callable[[View], T | None]) -> T:
+        """Read the namespace, as soon as it answers."""
+        give_up_at = time.monotonic() + self.settings.timeout_s
+        while (found := read(self.view())) is None:
+            self.call(self.core.namespace, timeout_s=give_up_at - time.monotonic())
+        return found
+
+    def partitions(
+        self,
+        name: str,
+        text: str | None,
+        *,
+        names: Iterable[str] | None = None,
+        values: Values | None = None,
+    ) -> tuple[Partition, ...]:
+        """Return the partitions of ``name`` that are selected.
+
+        Raises:
+            UsageError: they are selected in two ways, or in one that is not for this table.
+        """
+        db, table = parse_table_name(name)
+        selector = self._selector((db, table), text, names=names, values=values)
+        found = self.select(TableRequest(db, table, selector))
+        assert isinstance(found, TableSnapshot)
+        return found.partitions(db, table, selector)
+
+    def partition_names(
+        self, name: str, text: str | None, *, values: Values | None = None
+    ) -> tuple[str, ...]:
+        """Return the names of the partitions of ``name`` that are selected; errors as there."""
+        db, table = parse_table_name(name)
+        selector = self._selector((db, table), text, values=values)
+        found = self.select(TableRequest(db, table, selector, names_only=True))
+        if isinstance(found, TableSnapshot):
+            return found.partition_names(db, table, selector)
+        return tuple([one for listing in found for one in decode_listing(listing)])
+
+    def _pull(self, db: str, table: str, selector: Selector) -> TableSnapshot:
+        snapshot = self.call(partial(self.core.read, TableRequest(db, table, selector)))
+        assert isinstance(snapshot, TableSnapshot)
+        return snapshot
+
+    def _selector(
+        self,
+        name: tuple[str, str],
+        text: str | None,
+        *,
+        names: Iterable[str] | None = None,
+        values: Values | None = None,
+    ) -> Selector:
+        if sum(way is not None for way in (text, names, values)) > 1:
+            raise UsageError(
+                "partitions are selected by filter, by names or by values, not by two of them"
+            )
+        if text is not None:
+            return by_filter(text)
+        if names is not None:
+            return by_names(names)
+        return ALL if values is None else by_values(self._in_order(name, values))
+
+    def _in_order(self, name: tuple[str, str], values: Values) -> Sequence[str]:
+        """Return the first values, in the order of the table's partition columns."""
+        if isinstance(values, str):
+            raise UsageError(f"values are several, or by column: ({values!r},)")
+        if not isinstance(values, Mapping):
+            return [str(value) for value in values]
+        keys = self.table(*name).head_of(*name).table.partition_keys
+        by_key = {key.lower(): str(value) for key, value in values.items()}
+        strange = [key for key in by_key if key not in keys]
+        if strange:
+            known = ", ".join(keys) or "none"
+            raise UsageError(
+                f"no partition column {strange[0]!r} in {table_name(*name)}; there are: {known}"
+            )
+        return [by_key.get(key, "") for key in keys]
 
 
 class Subscriber:
@@ -217,7 +383,7 @@ class Subscriber:
             UsageError: ``filter``, ``names`` or ``values`` are none, or not for this table.
             LinkError, SourceError: as ``table``.
         """
-        return partitions(self._reader, name, filter, names=names, values=values)
+        return self._reader.partitions(name, filter, names=names, values=values)
 
     def partition_names(
         self,
@@ -233,7 +399,7 @@ class Subscriber:
         Raises:
             NoSuchObject, UsageError, LinkError, SourceError: as ``partitions``.
         """
-        return partition_names(self._reader, name, filter, values=values)
+        return self._reader.partition_names(name, filter, values=values)
 
     def sync(self, timeout_s: float | None = None) -> None:
         """Return once everything that HMS had committed before the call is visible here.

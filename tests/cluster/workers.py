@@ -7,8 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from topicast.subscriber.client.reader import Reader
-from topicast.subscriber.client.subscriber import Subscriber
+from topicast.subscriber.client.subscriber import Reader, Subscriber
 from topicast.subscriber.config import Settings
 from topicast.subscriber.protocol.pending import Command, Operation
 

@@ -14,7 +14,7 @@ from topicast.catalog.publish import publisher
 from topicast.catalog.serve import answers
 from topicast.statestore import stub_deltas as derived
 from topicast.subscriber.client import read_view as subscriber_reading
-from topicast.subscriber.client import reader, subscriber
+from topicast.subscriber.client import subscriber
 from topicast.subscriber.engine import write_outbox as outbox
 from topicast.subscriber.fetch import fetcher as subscriber_pulls
 from topicast.subscriber.placement import controller, planner, prefetch, usage
@@ -72,7 +72,7 @@ READERS = (checkers, tables, locations)
 def small(clock: Callable[[], float]) -> Iterator[None]:
     """Run with SIZES and TIMES, and let those who wait look at ``clock``."""
     with ExitStack() as stack:
-        for waiting in (reader, subscriber, subscriber_reading):
+        for waiting in (subscriber, subscriber_reading):
             stack.enter_context(patch.object(waiting, "time", SimpleNamespace(monotonic=clock)))
         for module, name, size in (*SIZES, *TIMES):
             stack.enter_context(patch.object(module, name, size))

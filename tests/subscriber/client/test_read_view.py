@@ -7,8 +7,7 @@ import pickle
 import pytest
 
 from topicast.subscriber import Subscriber, Version
-from topicast.subscriber.client.read_view import TABLES_MAX, names_of
-from topicast.subscriber.protocol.versions import claims_of
+from topicast.subscriber.client.read_view import TABLES_MAX, claims_of, names_of
 from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.cluster.store import SimStore

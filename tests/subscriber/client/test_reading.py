@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.subscriber.client.partitions import Values
+from topicast.subscriber.client.subscriber import Values
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.errors import NoSuchObject, NotReady, OverBudget, UsageError
