@@ -24,8 +24,7 @@ from ...topics.wire.messages import (
     Validate,
     Validated,
 )
-from ..fetch.fetcher import Fetch, Fetcher, Result, TableRequest, Whole
-from ..fetch.revalidation import claims_about_mates, confirm
+from ..fetch.fetcher import Fetch, Fetcher, Result, TableRequest, Whole, claims_about_mates, confirm
 from ..protocol.pending import DONE, Done, Started, Wait
 from ..protocol.shell import Channel, ConnectCatalog, Effects, Send
 from ..replication.lineage import Lineage

@@ -1,18 +1,27 @@
 """Fetches tables from catalogd: one pull of a selection however many wait for it.
 
-    ask ──Pull──▶ parts, under credit ──last──▶ fence ──▶ answered
+  fetch ──Pull──▶ parts, under credit ──last──▶ fence ──▶ answered
             ▲        │                └─cursor: the next page, if nothing of the table has moved
-            └────────┴── of two versions, out of order, or older than what was shown: pulled again
+            └────────┴── of two versions, out of order, or older than an answer: pulled again
 
-A pull names what is held already, and only what differs comes. Load fence: what was asked for
-before something newer was shown, or heard of, is not answered after it. The parent says whether
-a whole reply is fit to be shown; nothing of it is kept here.
+A pull names what is held already, and only what differs comes. Fence: what catalogd read before an
+invalidation is not returned after it. The parent decides whether a whole reply may be returned;
+nothing of it is kept here.
+
+Revalidation: a pull of one table confirms others of its topic that are held.
+
+    pull of b ──"is a unchanged since 15?"──▶ catalogd ──b as of 18, a unchanged──▶ a is as of 18
+
+While the hub is behind, memory answers only with what is as new as the newest reply of the topic. A
+reply without the others would so keep them all from use, and the next pull this one. At full a pull
+claims the tables in use, and its own table: once pulled, it answers from memory again.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from heapq import nlargest
+from itertools import chain, islice
 from math import inf
 from operator import itemgetter
 from typing import Final, NamedTuple
@@ -28,7 +37,7 @@ from ...topics.errors import (
     TopicastError,
     UsageError,
 )
-from ...topics.objects.names import table_key, table_name
+from ...topics.objects.names import parse_table_key, table_key, table_name
 from ...topics.objects.selector import Selector, SelectorKind
 from ...topics.requests import RETRY_S, Requests
 from ...topics.topic import Entry
@@ -37,9 +46,8 @@ from ...topics.wire.refusal import Refusal
 from ...topics.wire.selector import sendable
 from ..protocol.shell import Channel, Effect, Effects, Send
 from ..store.table_snapshot import NO_SELECTIONS, Selections, TableSnapshot, snapshot_of
-from .fence import InvalidationFence
+from ..store.view import TopicView
 from .latency import LatencyEstimate
-from .revalidation import confirmed_claims
 
 PULLS_MAX: Final = 16  # at once: as many streams as catalogd gives one peer; others wait
 WAITING_MAX: Final = 1000  # asks; beyond, the application is told to come again
@@ -51,6 +59,9 @@ HELD_COST: Final = 16  # of one, beside its key
 
 SELECTIONS_MAX: Final = 64  # remembered of one table, the newest
 SELECTION_LENGTH_MAX: Final = 4096  # characters of one that is remembered
+
+CLAIMS_MAX: Final = 16  # claims in one pull, of what is the newest: 0.8 KB, 0.1 ms at catalogd
+LOOKED_AT_MAX: Final = 10_000  # tables held at full, for those in use: at most 0.5 ms
 
 Result = TableSnapshot | tuple[bytes, ...]  # what was pulled, or listings of names
 Base = Callable[[str, str], tuple[int, int, TableSnapshot | None, tuple[Claimed, ...]]]
@@ -77,6 +88,61 @@ class Fetch:
     background: bool = False
     bytes_max: float = inf
     outcome: Result | TopicastError | None = None
+
+
+@dataclass(slots=True)
+class _Fenced:
+    topic: int
+    pulls: int = 0  # open ones
+    minimum: int = 0  # topic version; a reply that is older is not shown
+
+
+class InvalidationFence:
+    """The newest invalidation of each table that is being pulled, and of no other.
+
+    The replicas report invalidations while the fetcher begins and ends pulls.
+    """
+
+    def __init__(self) -> None:
+        self._pulled: dict[bytes, _Fenced] = {}  # by group
+
+    def begin(self, topic: int, group: bytes) -> None:
+        """A pull of ``group`` begins."""
+        self._pulled.setdefault(group, _Fenced(topic)).pulls += 1
+
+    def end(self, group: bytes) -> None:
+        """A pull of ``group`` has ended."""
+        pulled = self._pulled[group]
+        pulled.pulls -= 1
+        if not pulled.pulls:
+            del self._pulled[group]
+
+    def invalidate(self, group: bytes, version: int) -> None:
+        """A stub of ``group`` was applied."""
+        pulled = self._pulled.get(group)
+        if pulled is not None:
+            pulled.minimum = max(pulled.minimum, version)
+
+    def invalidate_all(self, topic: int, version: int) -> None:
+        """Everything of ``topic`` up to ``version`` may have changed."""
+        for pulled in self._of(topic):
+            pulled.minimum = max(pulled.minimum, version)
+
+    def new_epoch(self, topic: int) -> None:
+        """``topic`` is of another epoch: versions of the one before mean nothing."""
+        for pulled in self._of(topic):
+            pulled.minimum = 0
+
+    def minimum(self, group: bytes) -> int:
+        """Return the topic version below which a reply about ``group`` is too old."""
+        pulled = self._pulled.get(group)
+        return 0 if pulled is None else pulled.minimum
+
+    def __len__(self) -> int:
+        return len(self._pulled)
+
+    def _of(self, topic: int) -> list[_Fenced]:
+        return [pulled for pulled in self._pulled.values() if pulled.topic == topic]
 
 
 @dataclass(slots=True)
@@ -393,3 +459,51 @@ def _selections(pull: _Pull, at: int) -> Selections:
     news = {selector.unparsed(): at} if selector.length <= SELECTION_LENGTH_MAX else {}
     selections = {**(before or {}), **news}
     return dict(sorted(selections.items(), key=itemgetter(1))[-SELECTIONS_MAX:])
+
+
+def claims_about_mates(held: TopicView, group: bytes, *, reached: int) -> tuple[Claimed, ...]:
+    """Return the claims of a pull of ``group``, whose topic has ``reached`` a version."""
+    pulled = held.groups if held.pulled is None else held.pulled.groups
+    mates = [(other, content) for other, content in pulled.items() if other != group]
+    if held.pulled is not None:
+        mates += _in_use(held, group)
+    known = [
+        (other == group, max(content.as_of, reached), other, not _is_head(content))
+        for other, content in mates
+    ]
+    claims = []
+    for _, version, other, whole in nlargest(CLAIMS_MAX, known):
+        name = parse_table_key(other)
+        claims.append(Claimed(db=name.db, table=name.table, version=version, whole=whole))
+    return tuple(claims)
+
+
+def confirmed_claims(claims: Sequence[Claimed], last: Pulled) -> tuple[Claimed, ...]:
+    """Return which of the ``claims`` are true, as the ``last`` part of a reply says."""
+    stale = set(last.stale)
+    return tuple([claim for index, claim in enumerate(claims) if index not in stale])
+
+
+def confirm(held: TopicView, claims: Iterable[Claimed], *, at: int, reached: int) -> None:
+    """Raise what is held to topic version ``at``, as of which ``claims`` are true."""
+    for claim in claims:
+        content = held.content(table_key(claim.db, claim.table))
+        if content is None or claim.version > max(content.as_of, reached):
+            continue  # it was replaced by an older one
+        if claim.whole or _is_head(content):
+            content.as_of = max(content.as_of, at)
+
+
+def _in_use(held: TopicView, group: bytes) -> list[tuple[bytes, TableSnapshot]]:
+    """Return what is held at full with its values and was read; ``group`` in any case."""
+    first = islice(held.groups.items(), LOOKED_AT_MAX)
+    found = [(other, content) for other, content in first if content.used and not content.stubs]
+    own = held.groups.get(group)
+    if own is None or own.stubs or (group, own) in found:
+        return found
+    return [*found, (group, own)]
+
+
+def _is_head(content: TableSnapshot) -> bool:
+    """Return whether only a table's own entry is held."""
+    return content.selections is not None and not content.selections

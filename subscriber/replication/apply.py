@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from ...topics.follower import LIVE, Apply, CaughtUp, File, Follower, Reset
 from ...topics.topic import FULL, NAMESPACE, Entry, group_of, stub
 from ...topics.wire.messages import Chunk, Delta
-from ..fetch.fence import InvalidationFence
+from ..fetch.fetcher import InvalidationFence
 from ..protocol.shell import Change, Effect, Notify
 from ..store.change_feed import ChangeFeed
 from ..store.memory_budget import Account

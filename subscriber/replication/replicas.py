@@ -15,7 +15,7 @@ from ...topics.follower import LIVE, Apply, Fact, Follower, PeerAt, StreamLost, 
 from ...topics.replica_set import Abandoned, Account, ReplicaSet, Step
 from ...topics.topic import FULL, MINIMAL, NAMESPACE, NONE
 from ...topics.wire.messages import Cancel, Chunk, Delta, Heartbeat, Position, Refused
-from ..fetch.fence import InvalidationFence
+from ..fetch.fetcher import InvalidationFence
 from ..protocol.shell import Channel, Effect, Send
 from ..store.change_feed import ChangeFeed
 from ..store.memory_budget import Budget

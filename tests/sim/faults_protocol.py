@@ -18,8 +18,7 @@ from topicast.catalog.publish.modes import Remainder
 from topicast.catalog.serve.answers import Selection, select
 from topicast.statestore.ingest import Broadcast, Ingest, Output
 from topicast.subscriber.engine.catalog_session import CatalogSession
-from topicast.subscriber.fetch.fence import InvalidationFence
-from topicast.subscriber.fetch.fetcher import Fetcher, Whole
+from topicast.subscriber.fetch.fetcher import Fetcher, InvalidationFence, Whole
 from topicast.subscriber.protocol.shell import Effect
 from topicast.subscriber.replication.lineage import Lineage, Start
 from topicast.subscriber.replication.replicas import TopicReplicas

@@ -7,13 +7,13 @@ from math import inf
 import pytest
 
 from topicast.subscriber.fetch import fetcher as pulls
-from topicast.subscriber.fetch.fence import InvalidationFence
 from topicast.subscriber.fetch.fetcher import (
     PULLS_MAX,
     WAITING_MAX,
     Base,
     Fetch,
     Fetcher,
+    InvalidationFence,
     Result,
     TableRequest,
     Whole,

@@ -6,7 +6,7 @@ from weakref import ref
 
 import pytest
 
-from topicast.subscriber.fetch.fence import InvalidationFence
+from topicast.subscriber.fetch.fetcher import InvalidationFence
 from topicast.subscriber.placement.priorities import Priorities
 from topicast.subscriber.protocol import shell
 from topicast.subscriber.protocol.shell import Change, Notify
