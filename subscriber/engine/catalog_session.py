@@ -29,9 +29,8 @@ from ..protocol.pending import DONE, Done, Started, Wait
 from ..protocol.shell import Channel, ConnectCatalog, Effects, Send
 from ..replication.lineage import Lineage
 from ..replication.subscriptions import Subscriptions
-from ..store.read_floor import ReadFloor
 from ..store.table_snapshot import TableSnapshot, with_own_entry
-from ..store.view import TopicView
+from ..store.view import ReadFloor, TopicView
 from .write_outbox import Outbox
 from .write_sender import WriteSender
 

@@ -45,10 +45,9 @@ from ..replication.hub_session import HubSession
 from ..replication.lineage import Lineage
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
-from ..store.memory_budget import Budget
 from ..store.pin_rules import PinRules
-from ..store.read_floor import ReadFloor
-from ..store.view import View, heads_within
+from ..store.resident_set import Budget
+from ..store.view import ReadFloor, View, heads_within
 from .catalog_session import CatalogSession
 from .driver import Driver, Facts
 from .introspection import Introspection

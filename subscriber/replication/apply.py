@@ -13,12 +13,9 @@ from ...topics.wire.messages import Chunk, Delta
 from ..fetch.fetcher import InvalidationFence
 from ..protocol.shell import Change, Effect, Notify
 from ..store.change_feed import ChangeFeed
-from ..store.memory_budget import Account
-from ..store.pin_policy import PinPolicy
-from ..store.read_floor import ReadFloor
-from ..store.resident_set import ResidentSet
+from ..store.resident_set import Account, PinPolicy, ResidentSet
 from ..store.table_snapshot import Swap
-from ..store.view import TopicView
+from ..store.view import ReadFloor, TopicView
 
 Step = Apply | Reset | File | CaughtUp
 

@@ -40,7 +40,7 @@ from ...topics.wire.messages import (
     Welcome,
 )
 from ..protocol.shell import Channel, ConnectData, ConnectHub, Effect, Send, Subscribe, Unsubscribe
-from ..store.memory_budget import Account
+from ..store.resident_set import Account
 
 HEARTBEATS_MISSED: Final = 4
 HEARTBEAT_S: Final = 0.25  # until the welcome says it

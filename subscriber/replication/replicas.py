@@ -18,12 +18,9 @@ from ...topics.wire.messages import Cancel, Chunk, Delta, Heartbeat, Position, R
 from ..fetch.fetcher import InvalidationFence
 from ..protocol.shell import Channel, Effect, Send
 from ..store.change_feed import ChangeFeed
-from ..store.memory_budget import Budget
-from ..store.pin_policy import PinPolicy
-from ..store.read_floor import ReadFloor
-from ..store.resident_set import ResidentSet
+from ..store.resident_set import Budget, PinPolicy, ResidentSet
 from ..store.table_snapshot import TableSnapshot
-from ..store.view import TopicView, View, full_topic_view
+from ..store.view import ReadFloor, TopicView, View, full_topic_view
 from .apply import StepApplier
 from .hub_session import HubSession
 from .topic_replica import TopicReplica

@@ -26,7 +26,7 @@ from ...topics.wire.messages import (
 )
 from ...topics.wire.refusal import Refusal
 from ..protocol.shell import Channel, Effect, Send
-from ..store.memory_budget import Account
+from ..store.resident_set import Account
 from .hub_session import HubSession
 from .lineage import Lineage
 from .replicas import TopicReplicas

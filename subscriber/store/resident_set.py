@@ -8,18 +8,128 @@ Nothing is installed that does not fit. Pinned tables come before levels, in the
 they were pinned: none is evicted for another one.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol
 
 from ...topics.topic import FULL, MINIMAL, MINIMAL_BYTES, NAMESPACE, Entry
 from .eviction import EVEN_BYTES, EvictionOrder, Key
-from .memory_budget import Account, Budget
-from .pin_policy import PinPolicy
 from .table_snapshot import Swap, TableSnapshot
 from .view import TopicView, View, prepare
 
 LARGE_SHARE: Final = 0.125  # of the room for what is pulled: a table beyond has to be worth it
 PINNED_SHARE: Final = 0.9  # of what the namespace leaves; the rest is for it to grow, and for use
+
+Account = tuple[int, int]  # topic, level
+
+
+class PinPolicy(Protocol):
+    """Which tables are kept, which never, and which is worth more; ``group`` is a table's key.
+
+    Placement implements it: it has the pins, the bans and the read rates, and is built before.
+    """
+
+    @property
+    def has_bans(self) -> bool:
+        """Whether any table may be banned: otherwise no entry has to be looked at."""
+
+    def banned(self, group: bytes) -> bool:
+        """Tell whether a table is never held."""
+
+    def pinned(self, group: bytes) -> bool:
+        """Tell whether a table is held whatever its use."""
+
+    def may_evict(self, victim: bytes, newcomer: bytes) -> bool:
+        """Tell whether a pulled table may be evicted in favour of ``newcomer``."""
+
+    def read_rate(self, group: bytes) -> float:
+        """Return how often in a second a table is read."""
+
+    def newcomer_rate(self, group: bytes) -> float:
+        """Return the read rate of a table that was just pulled: at least that of a first read."""
+
+    def on_entry_changed(self, topic: int, entry: Entry) -> None:
+        """Take note of a change which is about to be applied."""
+
+    def on_names_changed(self, swaps: Sequence[Swap]) -> None:
+        """Take note of what a change of the namespace has created and dropped."""
+
+    def on_names_discarded(self) -> Sequence[Key]:
+        """Take note that all names come anew; return the tables that are pinned no more."""
+
+
+class Budget:
+    """The bytes that a subscriber may hold, by topic and level: held, and reserved.
+
+        committed == sum over accounts of max(held, reserved) <= limit, as far as reservations go
+
+    At minimal an account is what was pulled of a topic, at full all of it. A catch-up reserves
+    before it is requested, so that there is room for what is in flight; what goes beyond a
+    reservation (deltas) is checked before it is installed.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.held_bytes = 0  # sum of ``_held``
+        self._committed = 0  # bytes; sum over accounts of the larger of held and reserved
+        self._held: dict[Account, int] = {}
+        self._reserved: dict[Account, int] = {}
+
+    @property
+    def free_bytes(self) -> int:
+        """What is neither held nor reserved."""
+        return self.limit_bytes - self._committed
+
+    def held(self, account: Account) -> int:
+        """The bytes held of ``account``."""
+        return self._held.get(account, 0)
+
+    def committed(self, account: Account) -> int:
+        """The bytes held of ``account``, or reserved for it if that is more."""
+        return max(self._held.get(account, 0), self._reserved.get(account, 0))
+
+    def unfilled(self, account: Account) -> int:
+        """The reserved bytes of ``account`` that are not held yet."""
+        return max(self._reserved.get(account, 0) - self._held.get(account, 0), 0)
+
+    def hold(self, account: Account, growth: int) -> None:
+        """Count ``growth`` bytes more, or fewer, as held."""
+        self._committed -= self.committed(account)
+        self._held[account] = self._held.get(account, 0) + growth
+        self.held_bytes += growth
+        self._committed += self.committed(account)
+
+    def reserve(self, account: Account, size: int) -> None:
+        """Reserve ``size`` bytes for ``account``, what it holds included; 0 ends it."""
+        self._committed -= self.committed(account)
+        self._reserved[account] = size
+        self._committed += self.committed(account)
+
+    def release(self, account: Account) -> None:
+        """Discard ``account``: nothing of it is held or reserved."""
+        self._committed -= self.committed(account)
+        self.held_bytes -= self._held.pop(account, 0)
+        self._reserved.pop(account, None)
+
+    def fits(self, account: Account, growth: int) -> bool:
+        """Tell whether ``account`` may hold ``growth`` bytes more."""
+        more = max(self.held(account) + growth - self.committed(account), 0)
+        return growth <= 0 or more <= self.free_bytes
+
+    def largest(self, level: int, *, but: int) -> int | None:
+        """Return the topic that has most committed at ``level``, other than ``but``, if any."""
+        accounts = {**self._held, **self._reserved}
+        sizes = {t: self.committed((t, at)) for t, at in sorted(accounts) if at == level}
+        sizes.pop(but, None)
+        held = [topic for topic, size in sizes.items() if size]
+        return max(held, key=sizes.__getitem__, default=None)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        accounts = {**self._held, **self._reserved}
+        assert self._committed == sum(map(self.committed, accounts))
+        assert self.held_bytes == sum(self._held.values())
+        assert all(held >= 0 for held in self._held.values())
+        assert self.held_bytes <= self.limit_bytes
 
 
 class ResidentSet:

@@ -36,6 +36,8 @@ HEADS_MAX: Final = 1024  # slots for decoded tables, kept beside the budget,
 SLOT_BYTES: Final = 8192  # each of so many bytes: a wide table takes more than one,
 HEADS_SHARE: Final = 0.125  # and all no more than this share of the budget
 
+Position = tuple[int, int]  # epoch, version
+
 
 @dataclass(slots=True)
 class TopicView:
@@ -320,6 +322,45 @@ class View:
                 oldest = self._heads.popleft()()
                 if oldest is not None:
                     oldest.discard_head()
+
+
+class ReadFloor:
+    """The newest position of each topic from which anything was ever answered; it only rises.
+
+    Memory and pulls answer only at or above it, so no answer is older than one before it. It
+    survives a drop of the topic, and is what catalogd compares at its next start.
+    """
+
+    def __init__(self) -> None:
+        self._bounds: dict[int, Position] = {}  # by topic
+        self._seen: set[int] = set()  # topics of which a reader may know something
+
+    def of(self, topic: int) -> Position:
+        """Return the lower bound of ``topic``."""
+        return self._bounds.get(topic, (0, 0))
+
+    def answered(self, topic: int, position: Position) -> None:
+        """Something of ``topic`` is answered as of ``position``."""
+        self.mark_seen(topic)
+        self.raise_to(topic, position)
+
+    def raise_to(self, topic: int, position: Position) -> None:
+        """Raise the floor of ``topic`` to ``position``, if it is lower."""
+        if position > self.of(topic):
+            self._bounds[topic] = position
+
+    def mark_seen(self, topic: int) -> None:
+        """Note that a reader may know something of ``topic``."""
+        self._seen.add(topic)
+
+    def was_seen(self, topic: int) -> bool:
+        """Return whether a reader may know something of ``topic``."""
+        return topic in self._seen
+
+    def versions(self, epoch: int) -> tuple[tuple[int, int], ...]:
+        """Return (topic, version) of every floor in ``epoch``, sorted."""
+        bounds = sorted(self._bounds.items())
+        return tuple((topic, at[1]) for topic, at in bounds if at[0] == epoch)
 
 
 def heads_within(budget_bytes: int) -> int:

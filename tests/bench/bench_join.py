@@ -24,7 +24,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
-from topicast.subscriber.store.memory_budget import Account, Budget
+from topicast.subscriber.store.resident_set import Account, Budget
 from topicast.tests.bench.bench_representation import KEYS
 from topicast.tests.bench.catalogd import DB, NUM_TOPICS, BenchCatalogd
 from topicast.tests.bench.metastores import create_large

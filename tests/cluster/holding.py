@@ -7,7 +7,7 @@ from topicast.subscriber.engine.core import Core
 from topicast.subscriber.fetch.latency import LatencyEstimate
 from topicast.subscriber.placement.planner import Plan, Planner, Situation
 from topicast.subscriber.replication.replicas import TopicReplicas
-from topicast.subscriber.store.memory_budget import Account, Budget
+from topicast.subscriber.store.resident_set import Account, Budget
 from topicast.tests.cluster.violation import Violation
 from topicast.topics.topic import FULL, MINIMAL, MINIMAL_BYTES
 

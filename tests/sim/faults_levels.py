@@ -17,8 +17,7 @@ from topicast.subscriber.placement.planner import Plan, Planner
 from topicast.subscriber.replication.replicas import TopicReplicas
 from topicast.subscriber.replication.subscriptions import Subscriptions
 from topicast.subscriber.store.change_feed import ChangeFeed
-from topicast.subscriber.store.memory_budget import Account, Budget
-from topicast.subscriber.store.resident_set import ResidentSet
+from topicast.subscriber.store.resident_set import Account, Budget, ResidentSet
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.subscriber.store.view import TopicView, View
 from topicast.tests.sim.fault import BY_SEED, Fault

@@ -23,10 +23,9 @@ from topicast.subscriber.protocol.shell import Effect
 from topicast.subscriber.replication.lineage import Lineage, Start
 from topicast.subscriber.replication.replicas import TopicReplicas
 from topicast.subscriber.replication.topic_replica import TopicReplica
-from topicast.subscriber.store.read_floor import NEVER, Position, ReadFloor
 from topicast.subscriber.store.resident_set import ResidentSet
 from topicast.subscriber.store.table_snapshot import TableSnapshot
-from topicast.subscriber.store.view import View
+from topicast.subscriber.store.view import NEVER, Position, ReadFloor, View
 from topicast.tests.sim.fault import BY_SEED, Fault
 from topicast.topics.bulk import Part, chunks
 from topicast.topics.follower import LIVE, Apply, Fact, File, Follower, PeerAt

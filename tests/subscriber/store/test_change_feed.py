@@ -12,12 +12,10 @@ from topicast.subscriber.protocol import shell
 from topicast.subscriber.protocol.shell import Change, Notify
 from topicast.subscriber.replication.apply import StepApplier
 from topicast.subscriber.store.change_feed import ChangeFeed
-from topicast.subscriber.store.memory_budget import Budget
 from topicast.subscriber.store.pin_rules import PinRules
-from topicast.subscriber.store.read_floor import ReadFloor
-from topicast.subscriber.store.resident_set import ResidentSet
+from topicast.subscriber.store.resident_set import Budget, ResidentSet
 from topicast.subscriber.store.table_snapshot import Swap, TableSnapshot
-from topicast.subscriber.store.view import TopicView, View, prepare
+from topicast.subscriber.store.view import ReadFloor, TopicView, View, prepare
 from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
