@@ -25,7 +25,7 @@ from ...topics.objects.versions import Version
 from ...topics.wire.messages import Claimed
 from ..config import TIMEOUT_S, Settings, settings_of
 from ..engine.core import Core
-from ..engine.driver import Driver, Facts
+from ..engine.introspection import Driver, Facts
 from ..engine.loop import EngineLoop
 from ..engine.watch import Watch
 from ..engine.write_outbox import Outbox

@@ -31,8 +31,7 @@ from ..replication.lineage import Lineage
 from ..replication.subscriptions import Subscriptions
 from ..store.table_snapshot import TableSnapshot, with_own_entry
 from ..store.view import ReadFloor, TopicView
-from .write_outbox import Outbox
-from .write_sender import WriteSender
+from .write_outbox import Outbox, WriteSender
 
 
 class CatalogSession:

@@ -49,8 +49,7 @@ from ..store.pin_rules import PinRules
 from ..store.resident_set import Budget
 from ..store.view import ReadFloor, View, heads_within
 from .catalog_session import CatalogSession
-from .driver import Driver, Facts
-from .introspection import Introspection
+from .introspection import Driver, Facts, Introspection
 from .write_outbox import Outbox
 
 Fact = Received | Undecodable | Tick | Command[object] | Watching | Leave

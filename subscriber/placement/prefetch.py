@@ -34,8 +34,7 @@ from ..replication.subscriptions import Subscriptions
 from ..store.resident_set import ResidentSet
 from ..store.table_snapshot import TableSnapshot
 from .controller import PlacementController
-from .pins import Pin
-from .priorities import FILTERS_MAX, Priorities, Wants
+from .priorities import FILTERS_MAX, Pin, Priorities, Wants
 from .usage import HOT_PER_S
 
 OUTSTANDING_MAX: Final = 4  # of the 16 pulls that a subscriber may have under way

@@ -4,21 +4,183 @@ It holds the pins and bans, the usage, and which pinned or read tables were hit 
 built before the replicas, which report to it, and before the prefetcher, which takes the hits.
 """
 
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
+from ...topics.entries import MINIMAL_BYTES, PREFIX, Entry, group_of, value_of
+from ...topics.objects.names import NamesKey, parse_namespace_key, table_key
 from ...topics.objects.selector import ALL, TABLE_ONLY, Selector, SelectorKind
-from ...topics.topic import PREFIX, Entry, group_of
+from ...topics.objects.values import decode_names
+from ...topics.sharding import table_topic
 from ..store.eviction import Key
 from ..store.pin_rules import PinRules
-from ..store.table_snapshot import Swap, TableSnapshot
+from ..store.table_snapshot import NOTHING, Swap, TableSnapshot, differing
 from ..store.view import View
-from .pins import Pins
 from .usage import ONCE_PER_S, UsageTracker
 
+PINS_MAX: Final = 10_000  # tables, each of 500 bytes outside the budget
+SCAN_MAX: Final = 16  # blocks of 64 names in a turn: 1 ms
 FILTERS_MAX: Final = 4  # of one table, the newest
 
 Wants = tuple[Selector, ...]
+
+
+@dataclass(slots=True)
+class Pin:
+    """One pinned table; the prefetcher sets its size, and when to retry."""
+
+    db: str
+    table: str
+    topic: int
+    size: int = 0  # bytes when it was last pulled or held; 0 before that
+    retry_at: float = 0.0
+
+
+class Pins:
+    """Pinned tables: those that exist by the namespace and are pinned by the rules.
+
+        names created ──▶ scanned, a few blocks a turn ──pinned by name or pattern──▶ known
+        known ──name dropped | unpinned──▶ removed         ──does not fit──▶ known and not held
+
+    A pinned table does not evict another one, so the first ones are kept; those without room are
+    answered by pulls, counted, and tried again once there is room.
+    Invariant: each known table exists, as far as the namespace was scanned, and is pinned.
+    """
+
+    def __init__(self, rules: PinRules, view: View) -> None:
+        self.rules = rules
+        self.known: dict[bytes, Pin] = {}  # at most PINS_MAX, in the order in which they were found
+        self.not_held: dict[bytes, int] = {}  # of ``known``, those without room: their bytes
+        self._beyond_max = 0  # pinned tables beyond PINS_MAX
+        self._view = view
+        self._new: list[bytes] = []  # known since the last ``take_new``
+        self._moved: list[Key] = []  # pinned or unpinned since the last ``take_moved``
+        # database, names before, names after: of blocks that changed and were not scanned yet
+        self._unscanned: deque[tuple[str, Sequence[Entry], Sequence[Entry]]] = deque()
+
+    @property
+    def scanning(self) -> bool:
+        """Whether names wait to be scanned."""
+        return bool(self._unscanned)
+
+    @property
+    def count(self) -> int:
+        """How many tables are pinned."""
+        return len(self.known) + self._beyond_max
+
+    @property
+    def not_held_count(self) -> int:
+        """How many pinned tables are not held for want of room."""
+        return self._beyond_max + len(self.not_held)
+
+    @property
+    def needed_bytes(self) -> int:
+        """How many bytes all pinned tables take, as far as it is known."""
+        return sum(pin.size for pin in self.known.values())
+
+    def on_names_changed(self, swaps: Sequence[Swap]) -> None:
+        """Have the names that were created or dropped scanned."""
+        if not self.rules.has_pins:
+            return
+        for swap in swaps:
+            key = parse_namespace_key(swap.group)
+            if not isinstance(key, NamesKey):
+                continue
+            old, new = differing(swap.before or NOTHING, swap.after or NOTHING)
+            if old:  # a name that moves from block to block is neither dropped nor created
+                self._unscanned.append((key.db, old, new))
+            else:
+                self._unscanned.extend((key.db, (), (entry,)) for entry in new)
+
+    def on_names_discarded(self) -> None:
+        """Remove all tables: all names come anew."""
+        self._unscanned.clear()
+        self._beyond_max = 0
+        for group in list(self.known):
+            self._remove(group)
+
+    def scan(self) -> None:
+        """Scan some of the names that wait."""
+        blocks = 0
+        while self._unscanned and blocks < SCAN_MAX:
+            db, old, new = self._unscanned.popleft()
+            blocks += len(old) + len(new)
+            created = _names(new)
+            for table in _names(old):
+                if table not in created:
+                    self._remove(table_key(db, table))
+            for table in created:
+                if self.rules.pinned(db, table):
+                    self._add(db, table)
+
+    def pin(self, db: str, table: str) -> None:
+        """Pin a table that exists."""
+        self.rules.pin(db, table)
+        self._add(db, table)
+
+    def unpin(self, db: str, table: str) -> None:
+        """Leave a table to its use."""
+        self.rules.unpin(db, table)
+        self._remove(table_key(db, table))
+
+    def missing_bytes(self, held: Mapping[Key, int], *, room: int) -> Counter[int]:
+        """Return the bytes that pinned tables will take in each topic beyond those ``held``.
+
+        In the order of ``known``, as far as they fit ``room``. Cost: O(pinned tables).
+        """
+        sizes: Counter[int] = Counter()
+        followed = {topic for topic, _ in held}
+        for group, pin in self.known.items():
+            more = pin.size - held.get((pin.topic, group), 0)
+            needed = more + (0 if pin.topic in followed else MINIMAL_BYTES)
+            if more > 0 and needed <= room:
+                followed.add(pin.topic)
+                sizes[pin.topic] += more
+                room -= needed
+        return sizes
+
+    def take_new(self) -> list[bytes]:
+        """Return the tables that became known since the last call."""
+        new, self._new = self._new, []
+        return new
+
+    def take_moved(self) -> list[Key]:
+        """Return the tables that were pinned or unpinned since the last call."""
+        moved, self._moved = self._moved, []
+        return moved
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert len(self.known) <= PINS_MAX
+        assert self.not_held.keys() <= self.known.keys()
+        for group, pin in self.known.items():
+            assert group == table_key(pin.db, pin.table)
+            assert self.rules.pinned(pin.db, pin.table), group
+
+    def _add(self, db: str, table: str) -> None:
+        group = table_key(db, table)
+        if group in self.known:
+            return
+        if len(self.known) >= PINS_MAX:
+            self._beyond_max += 1
+            return
+        topic = table_topic(db, table, self._view.num_topics)
+        self.known[group] = Pin(db, table, topic)
+        self._new.append(group)
+        self._moved.append((topic, group))
+
+    def _remove(self, group: bytes) -> None:
+        pin = self.known.pop(group, None)
+        self.not_held.pop(group, None)
+        if pin is not None:
+            self._moved.append((pin.topic, group))
+
+
+def _names(blocks: Sequence[Entry]) -> dict[str, None]:
+    """Return the tables named in ``blocks``, in their order."""
+    return {one.name: None for entry in blocks for one in decode_names(value_of(entry))}
 
 
 class Priorities:

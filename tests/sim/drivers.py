@@ -5,7 +5,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from topicast.subscriber.client.write_reports import WriteIntent, report_write
-from topicast.subscriber.engine.write_sender import WriteSender
+from topicast.subscriber.engine.write_outbox import WriteSender
 from topicast.tests.cluster.hub import TICK_S
 from topicast.tests.cluster.metastore import DBS, NAMES, PARTS, TableId
 from topicast.tests.cluster.reports import SimulatedOutbox

@@ -8,8 +8,7 @@ from topicast.catalog.core import Catalog, Commit, Publish
 from topicast.catalog.ingest.reports import Reports, is_path
 from topicast.catalog.model.tables import Tables
 from topicast.catalog.model.versions import VersionLog, WriteRow
-from topicast.subscriber.engine.write_outbox import Outbox
-from topicast.subscriber.engine.write_sender import WriteSender
+from topicast.subscriber.engine.write_outbox import Outbox, WriteSender
 from topicast.tests.sim.fault import BY_SEED, Fault
 from topicast.topics.objects.names import parse_table_name
 from topicast.topics.topic import Entry, group_of

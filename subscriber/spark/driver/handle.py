@@ -17,7 +17,7 @@ from typing import Final, Self
 
 from ....topics.errors import ConfigError, NotReady
 from ...client.subscriber import Subscriber
-from ...engine.driver import Facts
+from ...engine.introspection import Facts
 from ...engine.write_outbox import Outbox
 from ..config import Arguments, SparkSettings, control_of, settings_of
 from ..guard import Guard

@@ -7,8 +7,7 @@ from itertools import count
 
 import pytest
 
-from topicast.subscriber.engine.write_outbox import RENEW_S, Outbox
-from topicast.subscriber.engine.write_sender import WriteSender
+from topicast.subscriber.engine.write_outbox import RENEW_S, Outbox, WriteSender
 from topicast.topics.errors import UsageError
 from topicast.topics.requests import RETRY_S
 from topicast.topics.wire.messages import (

@@ -7,7 +7,7 @@ import pytest
 from topicast.subscriber.protocol import shell
 from topicast.subscriber.protocol.shell import Channel, ConnectCatalog
 from topicast.subscriber.replication.lineage import AGAIN_S, Lineage
-from topicast.subscriber.replication.topic_replica import TopicReplica
+from topicast.subscriber.replication.replicas import TopicReplica
 from topicast.tests.cluster.cluster import Order
 from topicast.tests.cluster.shop import NAMES
 from topicast.tests.cluster.shopping import Shopping
