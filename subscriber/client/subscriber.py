@@ -14,14 +14,14 @@ from functools import partial
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeAlias, TypeVar
 
-from ...topics.entries import FULL, LEVELS, NONE
 from ...topics.errors import LinkError, UsageError
 from ...topics.link import Link
-from ...topics.objects.listing import decode_listing
 from ...topics.objects.names import parse_table_name, table_name
 from ...topics.objects.selector import ALL, TABLE_ONLY, Selector, by_filter, by_names, by_values
 from ...topics.objects.tables import Database, Partition, Table
+from ...topics.objects.values import decode_listing
 from ...topics.objects.versions import Version
+from ...topics.topic import FULL, LEVELS, NONE
 from ...topics.wire.messages import Claimed
 from ..config import TIMEOUT_S, Settings, settings_of
 from ..engine.core import Core

@@ -27,7 +27,8 @@ from ...topics.wire.messages import (
 from ..fetch.fetcher import Fetch, Fetcher, Result, TableRequest, Whole, claims_about_mates, confirm
 from ..protocol.pending import DONE, Done, Started, Wait
 from ..protocol.shell import Channel, ConnectCatalog, Effects, Send
-from ..replication.lineage import Lineage
+from ..replication.lineage import NO_START, Lineage
+from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
 from ..store.table_snapshot import TableSnapshot, with_own_entry
 from ..store.view import ReadFloor, TopicView
@@ -51,25 +52,26 @@ class CatalogSession:
         self.fetcher = Fetcher(next_id, base=self._base, fence=replicas.fence, name=name)
         self.reports = WriteSender(outbox, next_id)
         self._subscriptions = subscriptions
+        self._replicas = replicas
         self._lineage = lineage
         self._read_floor = read_floor
         self._next_id = next_id
         self._syncs: Requests[_SyncWait] = Requests(next_id)
         self._validations: Requests[_ValidateWait] = Requests(next_id)
-        self._address = ""  # of catalogd; empty: not known yet
+        self.address = ""  # of catalogd; empty: not known yet
 
     @property
     def deadline(self) -> float | None:
         """The time at which ``tick`` has work to do."""
         times = [self.fetcher.deadline]
-        if self._address:
+        if self.address:
             times += [self._syncs.deadline, self._validations.deadline]
-            times += [self._lineage.deadline, self.reports.deadline]
+            times += [self._lineage.compare_at, self.reports.deadline]
         return min((at for at in times if at is not None), default=None)
 
     def sync(self, *, now: float) -> Started[None]:
         """Wait until everything that HMS has committed by now is visible here."""
-        wait = _SyncWait(self, self._subscriptions)
+        wait = _SyncWait(self, self._subscriptions, self._replicas)
         self._syncs.open(wait, now=now)
         return wait, self.tick(now=now)
 
@@ -103,7 +105,7 @@ class CatalogSession:
 
     def unanswered(self, fetch: Fetch) -> str:
         """Say why a fetch has no outcome yet."""
-        why = self.fetcher.refusal(fetch) if self._address else ": its address is not known yet"
+        why = self.fetcher.refusal(fetch) if self.address else ": its address is not known yet"
         name = table_name(fetch.request.db, fetch.request.table)
         return f"no answer from catalogd for {name}{why}"
 
@@ -116,13 +118,13 @@ class CatalogSession:
         """After each fact: go where catalogd is, and compare starts if that is due."""
         effects: Effects = ()
         address = self._subscriptions.catalog_address
-        if address != self._address:
-            self._address = address
+        if address != self.address:
+            self.address = address
             self._hasten(now)
             effects = (ConnectCatalog(address),)
-        due_at = self._lineage.deadline
-        if self._address and due_at is not None and now >= due_at:
-            versions = self._subscriptions.replicas.versions(self._lineage.accepted[0])
+        due_at = self._lineage.compare_at
+        if self.address and due_at is not None and now >= due_at:
+            versions = self._replicas.versions(self._lineage.accepted[0])
             compare = self._lineage.due(self._next_id(), versions, now=now)
             effects += (Send(Channel.SERVICE, compare),)
         return effects
@@ -136,7 +138,7 @@ class CatalogSession:
 
     def on_synced(self, synced: Synced, *, now: float) -> Effects:
         """Nothing older than these versions is shown from now on, of whatever topic."""
-        if not self._subscriptions.accepts(synced.epoch, synced.start, now=now):
+        if not self._accepts(synced.epoch, synced.start, now=now):
             return ()
         order = topic_ids(self._subscriptions.num_topics)
         wait = self._syncs.close(synced.request)
@@ -145,12 +147,12 @@ class CatalogSession:
         wait.positions = {t: (synced.epoch, v) for t, v in zip(order, synced.versions, strict=True)}
         for topic, position in wait.positions.items():
             self._read_floor.raise_to(topic, position)
-            self._subscriptions.replicas.update_access(topic)
+            self._replicas.update_access(topic)
         return ()
 
     def on_validated(self, validated: Validated, *, now: float) -> Effects:
         """Learn which claims are stale; a start that is not accepted yet is asked again."""
-        if not self._subscriptions.accepts(validated.epoch, validated.start, now=now):
+        if not self._accepts(validated.epoch, validated.start, now=now):
             return ()
         wait = self._validations.close(validated.request)
         if wait is not None:
@@ -160,7 +162,7 @@ class CatalogSession:
 
     def on_pulled(self, part: Pulled, *, now: float) -> Effects:
         """Show a whole reply if nothing newer was shown, else pull again."""
-        if not self._subscriptions.accepts(part.epoch, part.start, now=now):
+        if not self._accepts(part.epoch, part.start, now=now):
             return ()  # repeated once catalogd's start is accepted
         whole, effects = self.fetcher.part(part, now=now)
         if whole is None:
@@ -174,8 +176,7 @@ class CatalogSession:
         gone = NoSuchObject(table_name(*name))
         result = whole.result if part.found else gone
         if part.found:
-            replicas = self._subscriptions.replicas
-            replicas.change_feed.on_pulled(*name, replicas.view)
+            self._replicas.on_pulled(*name)
         if isinstance(result, TableSnapshot):
             self._keep(whole, result)
         return self._sent(effects + self.fetcher.answer(part.request, result, now=now))
@@ -195,7 +196,7 @@ class CatalogSession:
     def tick(self, *, now: float) -> Effects:
         """Send what is due, first or again."""
         effects = self._sent(self.fetcher.due(now))
-        if not self._address:
+        if not self.address:
             return effects
         due: list[Message] = [
             *(Sync(request=request) for request, _ in self._syncs.due(now)),
@@ -208,6 +209,11 @@ class CatalogSession:
         """Assert every invariant."""
         self.fetcher.check()
 
+    def _accepts(self, epoch: int, start: int, *, now: float) -> bool:
+        """Tell whether what comes from a start of catalogd may be used."""
+        known = (epoch, start) == self._lineage.accepted != NO_START
+        return known or self._subscriptions.accepts(epoch, start, now=now)
+
     def _stale(self, whole: Whole, name: tuple[str, str]) -> bool:
         part = whole.last
         topic = table_topic(*name, self._subscriptions.num_topics)
@@ -219,9 +225,9 @@ class CatalogSession:
             return True
         if namespace_place < self._read_floor.of(NAMESPACE):
             return True
-        if not self._subscriptions.replicas.is_at(NAMESPACE, namespace_place):
+        if not self._replicas.is_at(NAMESPACE, namespace_place):
             return False
-        record = self._subscriptions.replicas.view.record(*name)
+        record = self._replicas.view.record(*name)
         incarnation = record.incarnation if record is not None else 0
         return (record is not None) != part.found or incarnation != part.incarnation
 
@@ -243,12 +249,12 @@ class CatalogSession:
         return topic, epoch, held.content(group), beside
 
     def _held(self, topic: int, epoch: int) -> TopicView | None:
-        held = self._subscriptions.replicas.view.topics.get(topic)
+        held = self._replicas.view.topics.get(topic)
         return None if held is None or held.epoch != epoch else held
 
     def _reached(self, topic: int, epoch: int) -> int:
         """Return the version of ``epoch`` up to which changes of ``topic`` are in what is held."""
-        return self._subscriptions.replicas.live_version(topic, epoch)
+        return self._replicas.live_version(topic, epoch)
 
     def _confirm(self, whole: Whole) -> None:
         """Let what was held before be as new as a reply that says that it has not changed."""
@@ -262,17 +268,17 @@ class CatalogSession:
         part, key = whole.last, table_key(whole.db, whole.table)
         if whole.selector.kind == SelectorKind.TABLE:
             head = content.entry(key)
-            held = self._subscriptions.replicas.view.pulled(part.topic)
+            held = self._replicas.view.pulled(part.topic)
             if head is None:
                 return
             same = held is not None and held.epoch == part.epoch
             base = held.groups.get(key) if held is not None and same else None
             content = with_own_entry(base, head, as_of=part.topic_version, epoch=part.epoch)
-        self._subscriptions.replicas.keep(part.topic, key, content, epoch=part.epoch)
+        self._replicas.keep(part.topic, key, content, epoch=part.epoch)
 
     def _show(self, topic: int, place: tuple[int, int]) -> None:
         self._read_floor.answered(topic, place)
-        self._subscriptions.replicas.update_access(topic)
+        self._replicas.update_access(topic)
 
     def _hasten(self, now: float) -> None:
         self.fetcher.hasten(now=now)
@@ -282,7 +288,7 @@ class CatalogSession:
 
     def _sent(self, effects: Effects) -> Effects:
         """Leave out what cannot be sent while there is no address; it is repeated then."""
-        if self._address:
+        if self.address:
             return effects
         return tuple(effect for effect in effects if not isinstance(effect, Send))
 
@@ -290,10 +296,13 @@ class CatalogSession:
 class _SyncWait(Wait[None]):
     """Until each followed topic has reached the position that catalogd's answer names."""
 
-    def __init__(self, session: CatalogSession, subscriptions: Subscriptions) -> None:
+    def __init__(
+        self, session: CatalogSession, subscriptions: Subscriptions, replicas: TopicReplicas
+    ) -> None:
         self.positions: dict[int, tuple[int, int]] | None = None  # None: not answered yet
         self._session = session
         self._subscriptions = subscriptions
+        self._replicas = replicas
 
     def poll(self) -> Done[None] | None:
         return DONE if self.positions is not None and not self._behind() else None
@@ -309,7 +318,7 @@ class _SyncWait(Wait[None]):
         return ()
 
     def _behind(self) -> list[int]:
-        positions, replicas = self.positions or {}, self._subscriptions.replicas
+        positions, replicas = self.positions or {}, self._replicas
         reached = replicas.reached
         return [t for t in replicas.topics if not reached(t, positions.get(t, (0, 0)))]
 

@@ -1,6 +1,6 @@
 """The core of a subscriber: a pure state machine that composes those of its rooms.
 
-    Received ──▶ subscriptions: accepted start? ──▶ replicas: position, budget ──▶ view ──▶ readers
+    Received ──▶ of the accepted start? ──▶ replicas: position, budget ──▶ view ──▶ readers
     Command  ──▶ memory, else catalogd ──▶ at or above the read floor? ──▶ Complete
 
 Invariant: each answer is at or above all answers before it, topic by topic. Memory answers only
@@ -9,10 +9,11 @@ for topics that are open, and only with pulls that passed the read floor.
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, count
+from math import inf
 from typing import Self, assert_never
 
 from ...topics.objects.versions import Version
-from ...topics.topic import MINIMAL_BYTES, NAMESPACE
+from ...topics.topic import LEVELS, MINIMAL_BYTES, NAMESPACE, topic_ids
 from ...topics.wire.messages import (
     Barrier,
     Bye,
@@ -42,14 +43,14 @@ from ..protocol.pending import DONE, Command, Done, PendingRequests, Started, Wa
 from ..protocol.shell import Channel, Effects, Leave, Received, Send, Tick, Undecodable, Watching
 from ..protocol.status import Stats, TopicInfo
 from ..replication.hub_session import HubSession
-from ..replication.lineage import Lineage
+from ..replication.lineage import NO_START, Lineage
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
 from ..store.pin_rules import PinRules
 from ..store.resident_set import Budget
 from ..store.view import ReadFloor, View, heads_within
 from .catalog_session import CatalogSession
-from .introspection import Driver, Facts, Introspection
+from .introspection import Driver, Facts, inspected
 from .write_outbox import Outbox
 
 Fact = Received | Undecodable | Tick | Command[object] | Watching | Leave
@@ -99,24 +100,26 @@ class Core:
         self.driver = Driver(self.view, driver_facts)
         self.outbox = outbox if outbox is not None else Outbox(driver=registration, metastore="")
         self._max_staleness_s = max_staleness_s
+        self._misses = 0  # reads that memory did not answer
+        self._wire_errors = 0  # frames that are no message
         self._pending = PendingRequests()
-        lineage, read_floor = Lineage(), ReadFloor()
-        priorities = Priorities(PinRules(always, never), self.view, automatic=automatic)
+        self._lineage = lineage = Lineage()
+        read_floor = ReadFloor()
+        self._priorities = Priorities(PinRules(always, never), self.view, automatic=automatic)
+        priorities = self._priorities
         session = HubSession(
             hubs, name=name, registration=registration, next_id=ids.__next__, new_nonce=new_id
         )
+        self._replicas = replicas = TopicReplicas(
+            self.view,
+            new_budget(budget_bytes),
+            priorities,
+            session=session,
+            read_floor=read_floor,
+            next_id=ids.__next__,
+        )
         self._subscriptions = Subscriptions(
-            session,
-            replicas=TopicReplicas(
-                self.view,
-                new_budget(budget_bytes),
-                priorities,
-                session=session,
-                read_floor=read_floor,
-                next_id=ids.__next__,
-            ),
-            lineage=lineage,
-            automatic=automatic,
+            session, replicas=replicas, lineage=lineage, automatic=automatic
         )
         self._catalog = CatalogSession(
             self._subscriptions,
@@ -126,7 +129,6 @@ class Core:
             outbox=self.outbox,
             name=name,
         )
-        replicas = self._subscriptions.replicas
         self.placement = PlacementController(
             self._subscriptions,
             priorities,
@@ -142,13 +144,6 @@ class Core:
             resident_set=replicas.resident_set,
             placement=self.placement,
             client=self._catalog,
-        )
-        self._introspection = Introspection(
-            self._subscriptions,
-            self._catalog,
-            placement=self.placement,
-            prefetcher=self.prefetcher,
-            driver=self.driver,
         )
         self._handlers = self._by_message()
 
@@ -183,7 +178,7 @@ class Core:
     @property
     def watched(self) -> bool:
         """Whether changes are collected for watches."""
-        return self._subscriptions.replicas.change_feed.enabled
+        return self._replicas.change_feed.enabled
 
     @property
     def deadline(self) -> float:
@@ -199,12 +194,18 @@ class Core:
     def handle_all(self, facts: Iterable[Fact], *, now: float) -> Effects:
         """Decide what ``facts``, which came at once, mean; what they lead to is settled once."""
         effects = tuple(chain.from_iterable([self._decide(fact, now) for fact in facts]))
-        effects += self._subscriptions.settle(now=now)
-        effects += self._catalog.settle(now=now)
-        effects += self.prefetcher.settle(now=now)
-        effects += self._pending.settle(now=now)
+        subscriptions, catalog = self._subscriptions, self._catalog
+        if subscriptions.unsettled or self._replicas.unsettled:
+            effects += subscriptions.settle(now=now)
+        moved = subscriptions.catalog_address != catalog.address
+        if moved or self._lineage.compare_at is not None:
+            effects += catalog.settle(now=now)
+        if self._priorities.unsettled:
+            effects += self.prefetcher.settle(now=now)
+        if self._pending.commands:
+            effects += self._pending.settle(now=now)
         # Changes before the answers that rest on them
-        return self._subscriptions.replicas.take_changes() + effects
+        return self._replicas.take_changes() + effects
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -216,18 +217,18 @@ class Core:
 
     def ready(self, _now: float) -> Started[None]:
         """Wait until the namespace and the initial topics are live."""
-        return _ReadyWait(self._subscriptions), ()
+        return _ReadyWait(self._subscriptions, self._replicas), ()
 
     def namespace(self, _now: float) -> Started[None]:
         """Wait until memory answers for the namespace."""
-        return _NamespaceWait(self._subscriptions), ()
+        return _NamespaceWait(self._subscriptions, self._replicas), ()
 
     def read(self, request: TableRequest, now: float) -> Started[Result]:
         """Get a table from memory, or from catalogd."""
         held = self.view.partitions(request.db, request.table, request.selector)
         if held is not None:
             return Done(held), ()
-        self._introspection.misses += 1
+        self._misses += 1
         effects = self.placement.on_first_read(request.db, request.table, now=now)
         wait, sent = self._catalog.fetch(request, now=now)
         return wait, effects + sent
@@ -261,17 +262,17 @@ class Core:
 
     def topics(self, now: float) -> Started[tuple[TopicInfo, ...]]:
         """Get each topic: how it is followed, and what it costs."""
-        return Done(self._introspection.topics(now=now)), ()
+        return Done(self._topics(now)), ()
 
     def stats(self, now: float) -> Started[Stats]:
         """Get counters, and the state of the budget."""
-        return Done(self._introspection.stats(now=now)), ()
+        return Done(self._stats(now)), ()
 
     def _by_message(self) -> dict[tuple[Channel, type[Message]], Callable[..., Effects]]:
         """Return who handles a message, by its channel and its type."""
         subscriptions, catalog = self._subscriptions, self._catalog
         return {
-            (Channel.DATA, Delta): subscriptions.on_delta,
+            (Channel.DATA, Delta): self._on_delta,
             (Channel.DATA, Heartbeat): self._on_heartbeat,
             (Channel.DATA, Barrier): subscriptions.on_barrier,
             (Channel.BULK, Chunk): subscriptions.on_chunk,
@@ -298,18 +299,24 @@ class Core:
             case Command():
                 return self._pending.start(fact, now=now)
             case Tick():
+                self._priorities.advance(now=now)
                 effects = self._subscriptions.tick(now=now) + self._catalog.tick(now=now)
                 return effects + self.placement.tick(now=now)
             case Undecodable():
-                self._introspection.wire_errors += 1
+                self._wire_errors += 1
                 return ()
             case Watching(on=on):
-                self._subscriptions.replicas.change_feed.enabled = on
+                self._replicas.change_feed.enabled = on
                 return self.placement.watch_all(on=on, now=now)
             case Leave():
                 return (Send(Channel.CONTROL, Bye(reason="closed")),)
             case _:
                 assert_never(fact)
+
+    def _on_delta(self, delta: Delta, *, now: float) -> Effects:
+        if (delta.epoch, delta.start) == self._lineage.accepted != NO_START:
+            return self._replicas.on_delta(delta, now=now)  # as a rule: the hot path
+        return self._subscriptions.on_delta(delta, now=now)
 
     def _on_heartbeat(self, heartbeat: Heartbeat, *, now: float) -> Effects:
         effects = self._subscriptions.on_heartbeat(heartbeat, now=now)
@@ -319,14 +326,62 @@ class Core:
         return effects
 
     def _on_inspect(self, inspect: Inspect, *, now: float) -> Effects:
-        return (Send(Channel.CONTROL, self._introspection.answer(inspect, now=now)),)
+        topics, stats, driver = self._topics(now), self._stats(now), self.driver.facts()
+        answer = inspected(inspect, topics=topics, stats=stats, driver=driver)
+        return (Send(Channel.CONTROL, answer),)
+
+    def _topics(self, now: float) -> tuple[TopicInfo, ...]:
+        replicas, sizes = self._replicas, self._subscriptions.sizes
+        return tuple(
+            TopicInfo(
+                id=topic,
+                level=LEVELS[replicas.level(topic)],
+                version=replicas.version(topic),
+                bytes=replicas.held_bytes(topic),
+                hits=self.view.hits(topic),
+                lag_s=replicas.lag_s(topic, now=now),
+                full_bytes=sizes.get(topic, 0),
+                why=self.placement.reason(topic),
+            )
+            for topic in topic_ids(self._subscriptions.num_topics)
+        )
+
+    def _stats(self, now: float) -> Stats:
+        subscriptions, resident_set = self._subscriptions, self._replicas.resident_set
+        budget, fetcher = self._replicas.budget, self._catalog.fetcher
+        pins, outbox = self._priorities.pins, self.outbox
+        alive_at = subscriptions.catalog_heard_at
+        return Stats(
+            budget_bytes=budget.limit_bytes,
+            held_bytes=budget.held_bytes,
+            hits=self.view.hits_all,
+            misses=self._misses,
+            pulls=fetcher.sent,
+            evictions=subscriptions.evictions + resident_set.evicted,
+            pulls_not_kept=resident_set.oversize,
+            stale_replies=fetcher.stale_rejected,
+            prefetches=self.prefetcher.pulls,
+            pinned_tables=pins.count,
+            pinned_not_held=pins.not_held_count,
+            catch_ups=self._replicas.catch_ups,
+            wire_errors=self._wire_errors,
+            writes_acknowledged=outbox.acknowledged,
+            writes_pending=outbox.pending,
+            writes_unknown_table=outbox.unknown,
+            writes_discarded=outbox.discarded,
+            writes_delay_reason=outbox.delay,
+            staleness_s=inf if alive_at is None else max(now - alive_at, 0.0),
+            hub=subscriptions.hub_address,
+            ready=subscriptions.ready(),
+        )
 
 
 class _NamespaceWait(Wait[None]):
     """Until memory answers for the namespace."""
 
-    def __init__(self, subscriptions: Subscriptions) -> None:
+    def __init__(self, subscriptions: Subscriptions, replicas: TopicReplicas) -> None:
         self._subscriptions = subscriptions
+        self._replicas = replicas
 
     def poll(self) -> Done[None] | None:
         error = self._subscriptions.namespace_failure()
@@ -338,7 +393,7 @@ class _NamespaceWait(Wait[None]):
         return self._subscriptions.missing()
 
     def _is_ready(self) -> bool:
-        return self._subscriptions.replicas.is_settled(NAMESPACE)
+        return self._replicas.is_settled(NAMESPACE)
 
 
 class _ReadyWait(_NamespaceWait):

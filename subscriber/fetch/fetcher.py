@@ -104,14 +104,17 @@ class InvalidationFence:
     """
 
     def __init__(self) -> None:
+        self.pulls = 0  # open ones: without any there is nothing to invalidate
         self._pulled: dict[bytes, _Fenced] = {}  # by group
 
     def begin(self, topic: int, group: bytes) -> None:
         """A pull of ``group`` begins."""
+        self.pulls += 1
         self._pulled.setdefault(group, _Fenced(topic)).pulls += 1
 
     def end(self, group: bytes) -> None:
         """A pull of ``group`` has ended."""
+        self.pulls -= 1
         pulled = self._pulled[group]
         pulled.pulls -= 1
         if not pulled.pulls:
@@ -137,9 +140,6 @@ class InvalidationFence:
         """Return the topic version below which a reply about ``group`` is too old."""
         pulled = self._pulled.get(group)
         return 0 if pulled is None else pulled.minimum
-
-    def __len__(self) -> int:
-        return len(self._pulled)
 
     def _of(self, topic: int) -> list[_Fenced]:
         return [pulled for pulled in self._pulled.values() if pulled.topic == topic]
@@ -325,7 +325,7 @@ class Fetcher:
         """Assert every invariant."""
         assert len(self._running) <= PULLS_MAX
         assert len(self._queue) <= WAITING_MAX
-        assert len(self._requests) == len(self._running) >= len(self.fence)
+        assert len(self._requests) == len(self._running) == self.fence.pulls
         for wanted, request in self._running.items():
             pull = self._requests.get(request)
             assert pull is not None

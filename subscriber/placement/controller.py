@@ -16,7 +16,16 @@ from typing import Final
 
 from ...topics.errors import TopicastError
 from ...topics.objects.names import table_key
-from ...topics.sharding import NAMESPACE, table_topic, topic_ids
+from ...topics.topic import (
+    FULL,
+    MINIMAL,
+    MINIMAL_BYTES,
+    NAMESPACE,
+    NONE,
+    accounted_bytes,
+    table_topic,
+    topic_ids,
+)
 from ..protocol.pending import DONE, Done, Started, Wait
 from ..protocol.shell import Effects
 from ..replication.replicas import TopicReplicas
@@ -191,7 +200,7 @@ class PlacementController:
             if self._priorities.banned(group):
                 continue
             size = self._needed_bytes(topic, group, whole=whole)
-            self.usage.read(topic, group, size=size, now=now, times=times)
+            self._priorities.on_read(topic, group, size=size, now=now, times=times)
 
     def _needed_bytes(self, topic: int, group: bytes, *, whole: bool) -> int:
         """Return the bytes that a read of a table needs, as far as they are known here."""

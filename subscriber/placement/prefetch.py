@@ -138,7 +138,7 @@ class Prefetcher:
         if self._placement.is_dropped_by_hand(topic):
             text = f"{name} is in topic {topic}, which was dropped by hand: join it first"
             raise UsageError(text)
-        self.pins.pin(db, table)
+        self._priorities.pin(db, table)
         self._move_pins()
         return _PinWait(self, db, table)
 
@@ -169,7 +169,7 @@ class Prefetcher:
 
     def unpin(self, db: str, table: str) -> None:
         """Leave a table to its use."""
-        self.pins.unpin(db, table)
+        self._priorities.unpin(db, table)
         self._move_pins()
 
     def settle(self, *, now: float) -> Effects:
@@ -178,7 +178,7 @@ class Prefetcher:
         self._priorities.advance(now=now)
         effects = self._take_outcomes()
         if self.pins.scanning:
-            self.pins.scan()
+            self._priorities.scan()
             self._move_pins()
         for group in self.pins.take_new():
             self._schedule_pin(group)
@@ -189,7 +189,10 @@ class Prefetcher:
             self._due.append(heappop(self._later)[1])
         if self._due:
             effects += self._start()
-        return effects + self._report_not_held()
+        effects += self._report_not_held()
+        pins = self.pins
+        self._priorities.unsettled = bool(self._jobs or self._runs or pins.known or pins.scanning)
+        return effects
 
     def check(self) -> None:
         """Assert every invariant."""

@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ...topics.entries import MINIMAL_BYTES, PREFIX, Entry, group_of, value_of
 from ...topics.objects.names import NamesKey, parse_namespace_key, table_key
 from ...topics.objects.selector import ALL, TABLE_ONLY, Selector, SelectorKind
 from ...topics.objects.values import decode_names
-from ...topics.sharding import table_topic
+from ...topics.topic import MINIMAL_BYTES, PREFIX, Entry, group_of, table_topic, value_of
 from ..store.eviction import Key
 from ..store.pin_rules import PinRules
 from ..store.table_snapshot import NOTHING, Swap, TableSnapshot, differing
@@ -187,6 +186,9 @@ class Priorities:
     """Implements PinPolicy. ``automatic``: reads and changes are counted."""
 
     def __init__(self, rules: PinRules, view: View, *, automatic: bool) -> None:
+        self.has_bans = rules.has_bans  # whether any table may be banned
+        self.counts_changes = False  # whether any table was pinned or read: then changes count
+        self.unsettled = True  # the prefetcher has something to settle; it ends that
         self.pins = Pins(rules, view)
         self.usage = UsageTracker()
         self._automatic = automatic
@@ -195,11 +197,6 @@ class Priorities:
         # pinned or read tables that changes hit: their topic, and what was held of them before
         self._hit: dict[bytes, tuple[int, Wants]] = {}
         self._prefetching: dict[bytes, bool] = {}  # tables being prefetched: whether as a pin
-
-    @property
-    def has_bans(self) -> bool:
-        """Whether any table may be banned."""
-        return self.pins.rules.has_bans
 
     def banned(self, group: bytes) -> bool:
         """Tell whether a table is never held."""
@@ -225,8 +222,6 @@ class Priorities:
 
     def on_entry_changed(self, topic: int, entry: Entry) -> None:
         """Count the change, and note the table for the prefetcher if it is pinned or read."""
-        if not self.pins.known and not len(self.usage):
-            return  # nothing of it is noted anywhere
         if self._automatic:
             if entry.kind == PREFIX:
                 self.usage.on_dropped(entry.key)
@@ -240,15 +235,38 @@ class Priorities:
         content = held.groups.get(group) if held is not None else None
         if pinned or content is not None:
             self._hit[group] = topic, _wants(None if pinned else content)
+            self.unsettled = True
 
     def on_names_changed(self, swaps: Sequence[Swap]) -> None:
         """Have the names that came or went looked at."""
         self.pins.on_names_changed(swaps)
+        self.unsettled = self.unsettled or self.pins.scanning
 
     def on_names_discarded(self) -> Sequence[Key]:
         """Know no pinned table any more: all names come anew."""
         self.pins.on_names_discarded()
+        self.unsettled = True
         return self.pins.take_moved()
+
+    def on_read(self, topic: int, group: bytes, *, size: int, now: float, times: int) -> None:
+        """Count ``times`` reads of a table, as the usage does."""
+        self.usage.read(topic, group, size=size, now=now, times=times)
+        self.counts_changes = True
+
+    def pin(self, db: str, table: str) -> None:
+        """Pin a table that exists."""
+        self.pins.pin(db, table)
+        self.counts_changes = self.unsettled = True
+
+    def unpin(self, db: str, table: str) -> None:
+        """Leave a table to its use."""
+        self.pins.unpin(db, table)
+        self.unsettled = True
+
+    def scan(self) -> None:
+        """Scan some of the names that wait for pins."""
+        self.pins.scan()
+        self.counts_changes = self.counts_changes or bool(self.pins.known)
 
     def advance(self, *, now: float) -> None:
         """Return read rates as of ``now`` from now on."""

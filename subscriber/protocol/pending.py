@@ -132,26 +132,24 @@ class PendingRequests:
     """The commands that wait, oldest first."""
 
     def __init__(self) -> None:
-        self._commands: list[Command[object]] = []
+        self.commands: list[Command[object]] = []  # none of them completed
 
     @property
     def deadline(self) -> float | None:
         """The time at which the next command times out."""
-        return min((one.deadline for one in self._commands), default=None)
+        return min((one.deadline for one in self.commands), default=None)
 
     def start(self, command: Command[object], *, now: float) -> Effects:
         """Begin ``command``, and keep it until it is completed."""
         effects = command.start(now=now)
         if command.outcome is None:
-            self._commands.append(command)
+            self.commands.append(command)
         return effects
 
     def settle(self, *, now: float) -> Effects:
         """Complete the commands whose wait, or time, is over."""
-        if not self._commands:
-            return ()
         effects: Effects = ()
-        for command in self._commands:
+        for command in self.commands:
             effects += command.settle(now=now)
-        self._commands = [one for one in self._commands if one.outcome is None]
+        self.commands = [one for one in self.commands if one.outcome is None]
         return effects

@@ -171,3 +171,4 @@ Effect = (
     | PinsNotHeld
 )
 Effects = tuple[Effect, ...]
+NO_EFFECTS: Final[Effects] = ()

@@ -19,28 +19,24 @@ AGAIN_S: Final = 0.5  # between two comparisons: catalogd may still be minting i
 AGAIN_S_MAX: Final = 4.0
 
 Start = tuple[int, int]  # epoch, start id
+NO_START: Final[Start] = (0, 0)
 
 
 class Lineage:
     """The accepted start, and the comparison with another one."""
 
     def __init__(self) -> None:
-        self.accepted: Start = (0, 0)
+        self.accepted: Start = NO_START
         self._foreign: Start | None = None  # seen since, not accepted
         self._past: deque[Start] = deque(maxlen=PAST_MAX)  # accepted before
-        self._compare_at: float | None = None  # seconds: of the next comparison, if one is due
+        self.compare_at: float | None = None  # seconds: of the next comparison, if one is due
         self._pause_s = AGAIN_S  # before the one after that
         self._request = 0  # the id of the last one
-
-    @property
-    def deadline(self) -> float | None:
-        """The time at which a comparison is due."""
-        return self._compare_at
 
     def accepts(self, start: Start, *, holds: bool, now: float) -> bool:
         """Tell whether what comes from ``start`` is accepted; ``holds``: anything to compare."""
         if start == self.accepted:
-            return start != (0, 0)
+            return start != NO_START
         if 0 in start or start in self._past:
             return False
         if not holds and start[0] > self.accepted[0]:
@@ -49,15 +45,15 @@ class Lineage:
         if start != self._foreign:
             self._foreign = start
             self._pause_s = AGAIN_S
-            self._compare_at = now
-        elif self._compare_at is None:
-            self._compare_at = now + self._pause_s
+            self.compare_at = now
+        elif self.compare_at is None:
+            self.compare_at = now + self._pause_s
         return False
 
     def due(self, request: int, versions: tuple[tuple[int, int], ...], *, now: float) -> Compare:
         """Return the comparison to send now, as ``request``."""
         self._request = request
-        self._compare_at = now + self._pause_s
+        self.compare_at = now + self._pause_s
         self._pause_s = min(2 * self._pause_s, AGAIN_S_MAX)
         epoch, start = self.accepted
         return Compare(request=request, epoch=epoch, start=start, versions=versions)
@@ -66,7 +62,7 @@ class Lineage:
         """Take catalogd's answer; True if another start is accepted now."""
         if answer.request != self._request:
             return False
-        self._compare_at = None  # if the other start is seen again, it is compared again
+        self.compare_at = None  # if the other start is seen again, it is compared again
         start = (answer.epoch, answer.start)
         newer = answer.epoch > self.accepted[0]  # a new epoch is a snapshot: nothing to compare
         ours = answer.accepted and answer.epoch == self.accepted[0]
@@ -76,9 +72,9 @@ class Lineage:
         return True
 
     def _accept(self, start: Start) -> None:
-        if self.accepted != (0, 0):
+        if self.accepted != NO_START:
             self._past.append(self.accepted)
         self.accepted = start
         self._foreign = None
-        self._compare_at = None
+        self.compare_at = None
         self._pause_s = AGAIN_S

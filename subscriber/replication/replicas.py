@@ -1,30 +1,55 @@
 """The replicas of all followed topics: their catch-ups, their bytes, and which may be read.
 
-A topic is open to readers while its follower is LIVE, of one epoch with the namespace, and has
-reached its read floor; LIVE below that, only what was pulled at or above the floor is read.
+    none ──▶ minimal ──raise──▶ full comes, minimal stays live ──caught up──▶ full
+      ▲         ▲──lower: full's content goes at once, full stays live until minimal is ──┘
+      └─drop────┴───────────────────────────────────────────────────────────────────────┘
+
+    full     entries are put in place; stubs among them end what was pulled, for its values are
+             withheld; watches are notified of what differs
+    minimal  stubs end what was pulled, and watches are notified of them; an invalidate-all marker
+             counts as a stub for every table
+
+A follower is LIVE, or BEHIND until it has a position (minimal) or is caught up (full). A level
+takes over only at or above the position of the one that it replaces. A topic is open to readers
+while its follower is LIVE, of one epoch with the namespace, and has reached its read floor; LIVE
+below that, only what was pulled at or above the floor is read.
 Invariant: the bytes held never exceed the budget; room is made first, by evicting what was pulled,
 then by lowering the largest topics. The namespace is never lowered for another.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Final
 
 from ...topics.bulk import CREDIT_DEFAULT, REFUSAL_COST, STUBS_BYTES_MAX, chunk_cost
 from ...topics.errors import OverBudget
-from ...topics.follower import LIVE, Apply, Fact, Follower, PeerAt, StreamLost, Tick, Want
+from ...topics.follower import (
+    LIVE,
+    Apply,
+    CaughtUp,
+    Fact,
+    File,
+    Follower,
+    PeerAt,
+    Reset,
+    StreamLost,
+    Tick,
+    Want,
+)
 from ...topics.replica_set import Abandoned, Account, ReplicaSet, Step
-from ...topics.topic import FULL, MINIMAL, NAMESPACE, NONE
+from ...topics.topic import FULL, MINIMAL, NAMESPACE, NONE, Entry, group_of, stub
 from ...topics.wire.messages import Cancel, Chunk, Delta, Heartbeat, Position, Refused
 from ..fetch.fetcher import InvalidationFence
-from ..protocol.shell import Channel, Effect, Send
+from ..protocol.shell import NO_EFFECTS, Change, Channel, Effect, Effects, Notify, Send
 from ..store.change_feed import ChangeFeed
-from ..store.resident_set import Budget, PinPolicy, ResidentSet
-from ..store.table_snapshot import TableSnapshot
+from ..store.resident_set import Budget, NoRoom, PinPolicy, ResidentSet
+from ..store.table_snapshot import Swap, TableSnapshot
 from ..store.view import ReadFloor, TopicView, View, full_topic_view
-from .apply import StepApplier
 from .hub_session import HubSession
+
+CREDIT_STEP: Final = CREDIT_DEFAULT // 8  # a Credit for less is not worth its frame
+POSITION_STREAM: Final = -1  # the stream of a catch-up that no hub sends
 
 
 @dataclass(slots=True, eq=False)
@@ -59,7 +84,7 @@ class TopicReplica:
             yield self.coming
 
     def step(self, delta: Delta) -> bool:
-        """Move over a delta that just follows, and tell whether it did.
+        """Move over a delta that just follows, and return whether it did.
 
         The hot path of a subscriber that follows everything: such a delta changes nothing else.
         """
@@ -111,10 +136,6 @@ class TopicReplica:
         )
 
 
-CREDIT_STEP: Final = CREDIT_DEFAULT // 8  # a Credit for less is not worth its frame
-POSITION_STREAM: Final = -1  # the stream of a catch-up that no hub sends
-
-
 class TopicReplicas:
     """The followed topics by number, and what they share."""
 
@@ -137,16 +158,11 @@ class TopicReplicas:
         self.over: OverBudget | None = None  # why the namespace could not be held
         self._evicted: list[tuple[int, int]] = []  # (topic, bytes needed): lowered to make room
         self._changed = False  # accounts came or went since ``take_changed``
+        self.unsettled = False  # ``take_evicted``, ``take_changed`` or ``request`` has something
+        self._changes: list[Change] = []  # for watches, since ``take_changes``
         self._policy = policy
         self._read_floor = read_floor
         self._next_id = next_id
-        self._applier = StepApplier(
-            self.resident_set,
-            policy,
-            fence=self.fence,
-            read_floor=read_floor,
-            change_feed=self.change_feed,
-        )
         self._topics: dict[int, TopicReplica] = {}  # the latest to change its level last
         self._set = ReplicaSet(session, self, next_id=next_id, credit_step=CREDIT_STEP)
 
@@ -278,9 +294,9 @@ class TopicReplicas:
         replica.loading = True
         self.budget.reserve((topic, FULL), reserve_bytes)
         self.update_access(topic)
-        self._changed = True
+        self._changed = self.unsettled = True
 
-    def lower(self, topic: int, *, now: float) -> tuple[Effect, ...]:
+    def lower(self, topic: int, *, now: float) -> Effects:
         """Follow ``topic`` at minimal, whatever the level was; what was held is freed at once."""
         if self.target_level(topic) == MINIMAL:
             return ()
@@ -301,10 +317,10 @@ class TopicReplicas:
         self.change_feed.discard(topic)
         self.resident_set.begin_minimal(topic)
         self.update_access(topic)
-        self._changed = True
+        self._changed = self.unsettled = True
         return effects
 
-    def drop(self, topic: int) -> tuple[Effect, ...]:
+    def drop(self, topic: int) -> Effects:
         """Follow ``topic`` no more; what was read of it stays a lower bound."""
         replica = self._topics[topic]
         if replica.is_live:
@@ -325,7 +341,7 @@ class TopicReplicas:
             topic for topic, level in self._set.behind if level == MINIMAL and self._is_new(topic)
         )
 
-    def set_position(self, topic: int, at: tuple[int, int], *, now: float) -> tuple[Effect, ...]:
+    def set_position(self, topic: int, at: tuple[int, int], *, now: float) -> Effects:
         """Let ``topic`` follow at minimal from the hub's position: what came before is stale."""
         account = (topic, MINIMAL)
         follower = self._set.get(account)
@@ -337,18 +353,25 @@ class TopicReplicas:
 
     # Facts
 
-    def on_delta(self, delta: Delta, *, now: float) -> tuple[Effect, ...]:
-        """Take a delta of an accepted start."""
-        account = (delta.topic, delta.level)
-        replica = self._topics.get(delta.topic)
+    def on_delta(self, delta: Delta, *, now: float) -> Effects:
+        """Apply a delta of an accepted start."""
+        topic = delta.topic
+        replica = self._topics.get(topic)
         if replica is None or not replica.step(delta):
-            return self._feed(account, delta, now=now)
-        effects = self._apply(replica, account, Apply(delta))
-        if not self.view.advance(delta.topic, (delta.epoch, delta.to_version)):
-            self.update_access(delta.topic)
+            return self._feed((topic, delta.level), delta, now=now)
+        held, effects = self.view.topics[topic], NO_EFFECTS
+        if delta.level == MINIMAL:
+            self._apply_stubs(delta, held, live=True)
+        else:
+            effects = self._apply_delta(delta, held, live=True)
+            held = self.view.topics.get(topic, held)
+        if held.opening is not None:
+            held.reached = (delta.epoch, delta.to_version)
+        else:
+            self.update_access(topic)
         return effects
 
-    def on_chunk(self, chunk: Chunk, *, now: float) -> tuple[Effect, ...]:
+    def on_chunk(self, chunk: Chunk, *, now: float) -> Effects:
         """Take a part of a catch-up of an accepted start."""
         account = (chunk.topic, chunk.level)
         if not self._set.received(chunk.stream, account, now=now):
@@ -356,23 +379,21 @@ class TopicReplicas:
         effects = self._feed(account, chunk, now=now)
         return effects + self._processed(chunk.stream, chunk_cost(chunk))
 
-    def on_foreign_chunk(self, chunk: Chunk) -> tuple[Effect, ...]:
+    def on_foreign_chunk(self, chunk: Chunk) -> Effects:
         """Drop a part of a start that is not accepted: give its stream back its credit only."""
         return self._processed(chunk.stream, chunk_cost(chunk))
 
-    def on_refused(self, refused: Refused, *, now: float) -> tuple[Effect, ...]:
+    def on_refused(self, refused: Refused, *, now: float) -> Effects:
         """The hub does not answer a stream, or one topic of it, now."""
-        effects: tuple[Effect, ...] = ()
+        effects: Effects = ()
         for account in self._set.served_by(refused.request):
             if refused.topic in (-1, account[0]):
                 effects += self._feed(account, refused, now=now)
         return effects + self._processed(refused.request, REFUSAL_COST)
 
-    def on_heartbeat(
-        self, heartbeat: Heartbeat, order: Iterable[int], *, now: float
-    ) -> tuple[Effect, ...]:
+    def on_heartbeat(self, heartbeat: Heartbeat, order: Iterable[int], *, now: float) -> Effects:
         """Compare positions with the heartbeat of an accepted start, its topics in ``order``."""
-        effects: tuple[Effect, ...] = ()
+        effects: Effects = ()
         for topic, version in zip(order, heartbeat.versions, strict=False):
             replica = self._topics.get(topic)
             for follower in list(replica.followers()) if replica is not None else ():
@@ -383,22 +404,23 @@ class TopicReplicas:
                     replica.current_at = now
         return effects
 
-    def tick(self, *, now: float) -> tuple[Effect, ...]:
+    def tick(self, *, now: float) -> Effects:
         """Let followers that are behind request a catch-up, first or again."""
-        effects: tuple[Effect, ...] = ()
+        effects: Effects = ()
         for account in self._set.overdue(now=now):
             effects += self._feed(account, Tick(), now=now)
         return effects
 
-    def lose_streams(self, *, now: float) -> tuple[Effect, ...]:
+    def lose_streams(self, *, now: float) -> Effects:
         """Request anew what is under way: the hub, or the accepted start, is another one."""
-        effects: tuple[Effect, ...] = ()
+        effects: Effects = ()
         for account in self._set.lose_streams():
             effects += self._feed(account, StreamLost(), now=now)
         return effects
 
-    def request(self, *, now: float) -> tuple[Effect, ...]:
+    def request(self, *, now: float) -> Effects:
         """Return one request for all that is wanted, the namespace and small topics first."""
+        self.unsettled = False
         order = sorted(
             self._set.wanted, key=lambda a: (a[0] != NAMESPACE, self.expected_bytes(a), a)
         )
@@ -421,9 +443,12 @@ class TopicReplicas:
         changed, self._changed = self._changed, False
         return changed
 
-    def take_changes(self) -> tuple[Effect, ...]:
-        """Return what readers are to be notified of: all that has changed since the last call."""
-        return self._applier.take_changes()
+    def take_changes(self) -> Effects:
+        """Return what watches are to be notified of: all that has changed since the last call."""
+        if not self._changes:
+            return ()
+        changes, self._changes = tuple(self._changes), []
+        return (Notify(changes),)
 
     def keep(self, topic: int, group: bytes, content: TableSnapshot, *, epoch: int) -> None:
         """Keep what was pulled, where stubs say when it is stale, if it fits."""
@@ -435,6 +460,11 @@ class TopicReplicas:
         if held.epoch == epoch and content.as_of >= held.invalidated_to:
             self.resident_set.keep(topic, group, content)
             self.update_access(topic)
+
+    def on_pulled(self, db: str, table: str) -> None:
+        """A pull has found a table; its name, or its content, may be received only later."""
+        if self.change_feed.enabled:
+            self.change_feed.on_pulled(db, table, self.view)
 
     def update_access(self, topic: int) -> None:
         """Open ``topic`` to readers, or close it, by its position and its read floor."""
@@ -488,7 +518,7 @@ class TopicReplicas:
         epochs = (replica.current.epoch, namespace.current.epoch, held.epoch)
         return floor if all(epoch == floor[0] for epoch in epochs) else None
 
-    def _feed(self, account: Account, fact: Fact, *, now: float) -> tuple[Effect, ...]:
+    def _feed(self, account: Account, fact: Fact, *, now: float) -> Effects:
         follower, replica = self._set.get(account), self._topics.get(account[0])
         if follower is None or replica is None:
             return ()
@@ -506,29 +536,137 @@ class TopicReplicas:
             self.update_access(other)
         return tuple(effects)
 
-    def _apply(self, replica: TopicReplica, account: Account, step: Step) -> tuple[Effect, ...]:
+    def _apply(self, replica: TopicReplica, account: Account, step: Step) -> Effects:
         topic, level = account
-        live = replica.current.level == level
+        live = replica.current.level == level  # readers see the content that is changed
         if isinstance(step, Abandoned):
             return (Send(Channel.BULK, Cancel(stream=step.stream)),)
         if isinstance(step, Want):
+            self.unsettled = True
             if live:
                 self.view.close(topic)
             return ()
         held = self.view.topics[topic] if live or level == MINIMAL else _staged(replica)
-        if level == MINIMAL:
-            self._applier.apply_minimal(step, held, live=live)
+        if level == FULL:
+            return self._apply_at_full(step, held, replica, live=live)
+        if isinstance(step, File):
+            self._apply_stubs(step.chunk, held, live=live)
+            self._read_floor.mark_seen(topic)
+        elif isinstance(step, Apply):
+            self._apply_stubs(step.delta, held, live=live)
+        return ()
+
+    def _apply_stubs(self, message: Delta | Chunk, held: TopicView, *, live: bool) -> None:
+        """Apply the stubs of a delta or chunk at minimal to what was pulled."""
+        topic, entries, version = message.topic, message.entries, message.to_version
+        if self._policy.counts_changes:
+            self._report_entries(topic, entries)
+        if message.invalidate_all:
+            self._invalidate_all(topic, message.epoch, version)
+        if self.fence.pulls:
+            for entry in entries:
+                self.fence.invalidate(group_of(entry.key), entry.version)
+        if held.groups:
+            self.resident_set.apply_to_pulled(topic, held, entries)
+        if live and self.change_feed.enabled:
+            self._changes += self._stubbed(message)
+
+    def _stubbed(self, message: Delta | Chunk) -> tuple[Change, ...]:
+        """Return what a delta or chunk at minimal says has changed, if something was known."""
+        if isinstance(message, Delta):
+            if not message.invalidate_all:
+                return self.change_feed.stubbed(message)
+        elif not message.invalidate_all:
+            return self.change_feed.missed(message)
+        elif not message.from_version and not self._read_floor.was_seen(message.topic):
             return ()
-        effects: list[Effect] = []
+        return self.change_feed.gap(message.topic, message.to_version, self.view)
 
-        def make_room(growth: int) -> bool:
-            effects.extend(self._make_room(topic, growth))
-            return self._content_at_full(topic) is held
+    def _apply_at_full(
+        self, step: Step, held: TopicView, replica: TopicReplica, *, live: bool
+    ) -> Effects:
+        """Apply a step of a follower at full; what it brings is no change while it loads."""
+        match step:
+            case Reset(topic=topic, epoch=epoch):
+                self._reset(topic, held, live=live)
+                held.epoch = epoch
+            case File(chunk=chunk):
+                swaps, effects = self._put(chunk.topic, held, chunk.entries)
+                if live:
+                    self._read_floor.answered(chunk.topic, (chunk.epoch, chunk.to_version))
+                    if not replica.loading:
+                        self.change_feed.on_chunk(chunk.topic, swaps)
+                return effects
+            case CaughtUp(chunk=chunk, from_version=before):
+                self.resident_set.end_reservation((chunk.topic, FULL))
+                if live:
+                    self._on_caught_up(chunk, held, before=before)
+            case Apply(delta=delta):
+                return self._apply_delta(delta, held, live=live)
+            case _:
+                raise AssertionError(step)  # it has nothing to apply
+        return ()
 
-        self._applier.apply_full(
-            step, held, live=live, loading=replica.loading, make_room=make_room
-        )
-        return tuple(effects)
+    def _on_caught_up(self, chunk: Chunk, held: TopicView, *, before: int) -> None:
+        topic, version = chunk.topic, chunk.to_version
+        self._read_floor.answered(topic, (chunk.epoch, max(version, before)))
+        self._changes += self.change_feed.on_caught_up(topic, version, held.groups)
+        if topic == NAMESPACE:
+            self._changes += self.change_feed.on_names_caught_up(version, self.view)
+
+    def _apply_delta(self, delta: Delta, held: TopicView, *, live: bool) -> Effects:
+        """Apply a delta with values; of a topic that is being lowered nothing is held any more."""
+        topic, feed = delta.topic, self.change_feed
+        if self._policy.counts_changes:
+            self._report_entries(topic, delta.entries)
+        changes: tuple[Change, ...] = ()
+        effects = NO_EFFECTS
+        if held.pulled_only:
+            self.resident_set.apply_to_pulled(topic, held, delta.entries)
+            changes = feed.stubbed(delta) if feed.enabled else ()
+        else:
+            swaps, effects = self._put(topic, held, delta.entries)
+            changes = feed.applied(delta, swaps) if feed.enabled else ()
+        if live:
+            self._read_floor.answered(topic, (delta.epoch, delta.to_version))
+            self._changes += changes
+        return effects
+
+    def _put(
+        self, topic: int, held: TopicView, entries: Sequence[Entry]
+    ) -> tuple[Sequence[Swap], Effects]:
+        """Put entries in place, of a banned table without their values; lower topics for room."""
+        if topic != NAMESPACE and self._policy.has_bans:
+            banned = self._policy.banned
+            entries = [stub(one) if banned(group_of(one.key)) else one for one in entries]
+        effects = NO_EFFECTS
+        while isinstance(swaps := self.resident_set.apply((topic, FULL), held, entries), NoRoom):
+            effects += self._make_room(topic, swaps.growth)
+            if self._content_at_full(topic) is not held:
+                swaps = []
+                break
+        if topic == NAMESPACE:
+            self._policy.on_names_changed(swaps)
+        return swaps, effects
+
+    def _reset(self, topic: int, held: TopicView, *, live: bool) -> None:
+        if live:
+            known = self._read_floor.was_seen(topic)
+            self.change_feed.on_snapshot(topic, held.groups, known=known)
+        self.resident_set.begin_snapshot((topic, FULL), held)
+        if topic == NAMESPACE:
+            for unpinned in self._policy.on_names_discarded():
+                self.resident_set.repin(*unpinned)
+
+    def _report_entries(self, topic: int, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            self._policy.on_entry_changed(topic, entry)
+
+    def _invalidate_all(self, topic: int, epoch: int, version: int) -> None:
+        if self.view.topics[topic].epoch != epoch:
+            self.fence.new_epoch(topic)
+        self.fence.invalidate_all(topic, version)
+        self.resident_set.invalidate_all(topic, epoch, version)
 
     def _content_at_full(self, topic: int) -> TopicView | None:
         """Return what entries at full are put into: the staged content, else what is read."""
@@ -545,19 +683,22 @@ class TopicReplicas:
         withheld = content is not None and content.stubs > 0
         return held.pulled_only or (withheld and self._topics[topic].is_live)
 
-    def _take_over(self, replica: TopicReplica) -> tuple[Effect, ...]:
+    def _take_over(self, replica: TopicReplica) -> Effects:
         """Let the coming follower replace the current one, once it may."""
-        old, new = replica.current, replica.coming
+        new = replica.coming
         if new is None or not replica.may_take_over():
             return ()
         if new.level == FULL:
             self._read_floor.answered(replica.topic, (new.epoch, new.version))
             self.resident_set.begin_full(replica.topic, _staged(replica))
             replica.staged = None
-        self._applier.level_changed(old, new)
+        if new.state is LIVE:
+            old_at, new_at = replica.position, (new.epoch, new.version)
+            feed = self.change_feed
+            self._changes += feed.on_level_changed(new.topic, self.view, old=old_at, new=new_at)
         return self._succeed(replica)
 
-    def _succeed(self, replica: TopicReplica) -> tuple[Effect, ...]:
+    def _succeed(self, replica: TopicReplica) -> Effects:
         """Let the coming follower of a topic be its only one."""
         old, new = replica.current, replica.coming
         assert new is not None
@@ -568,7 +709,7 @@ class TopicReplicas:
         self._topics[replica.topic] = self._topics.pop(replica.topic)
         return effects
 
-    def _stop_coming(self, replica: TopicReplica) -> tuple[Effect, ...]:
+    def _stop_coming(self, replica: TopicReplica) -> Effects:
         """End a change of level; what it has brought is discarded."""
         coming = replica.coming
         if coming is None:
@@ -580,13 +721,13 @@ class TopicReplicas:
         replica.loading = replica.loading and coming.level != FULL
         return self._stop(coming)
 
-    def _stop(self, follower: Follower) -> tuple[Effect, ...]:
+    def _stop(self, follower: Follower) -> Effects:
         """Follow no longer by ``follower``; what it held stays."""
-        self._changed = True
+        self._changed = self.unsettled = True
         abandoned = self._set.stop((follower.topic, follower.level))
         return tuple(Send(Channel.BULK, Cancel(stream=stream)) for stream in abandoned)
 
-    def _make_room(self, topic: int, growth: int) -> tuple[Effect, ...]:
+    def _make_room(self, topic: int, growth: int) -> Effects:
         """Lower the largest topic; one that is only being joined gives way itself."""
         needed = self.budget.held((topic, FULL)) + growth
         victim = self.budget.largest(FULL, but=NAMESPACE)
@@ -600,10 +741,11 @@ class TopicReplicas:
         elif victim != topic:
             needed = self.budget.held((victim, FULL))
         self._evicted.append((victim, needed))
+        self.unsettled = True
         replica = self._topics[victim]
         return self.drop(victim) if replica.coming is None else self._stop_coming(replica)
 
-    def _processed(self, stream: int, cost: int) -> tuple[Effect, ...]:
+    def _processed(self, stream: int, cost: int) -> Effects:
         credit = self._set.processed(stream, cost)
         return () if credit is None else (Send(Channel.BULK, credit),)
 

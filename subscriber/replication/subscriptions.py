@@ -54,6 +54,7 @@ class Subscriptions:
         self.outgrown: list[int] = []  # topics lowered, or not raised, for want of room
         self.planned: frozenset[int] | None = None  # what the start has to wait for
         self.evictions = 0  # topics lowered to make room, since the start
+        self.unsettled = False  # the hub has answered a join since ``settle``
         self.catalog_address = ""  # empty: not known yet
         self.catalog_heard_at: float | None = None  # seconds: catalogd's last sign of life
         self._session = session
@@ -191,7 +192,7 @@ class Subscriptions:
         if self.planned is None:
             self.planned = frozenset(self.replicas.topics)
         surplus = [topic for topic in states if topic not in self.replicas]
-        self._registered, self._subscribed = True, False
+        self._registered, self._subscribed, self.unsettled = True, False, True
         return effects + (self._session.drop(surplus) if surplus else ())
 
     def on_barrier(self, barrier: Barrier, *, now: float) -> tuple[Effect, ...]:
@@ -245,7 +246,8 @@ class Subscriptions:
         return effects
 
     def settle(self, *, now: float) -> tuple[Effect, ...]:
-        """After each fact: report evictions to the hub, and request what is wanted."""
+        """After facts: report evictions to the hub, and request what is wanted."""
+        self.unsettled = False
         effects: tuple[Effect, ...] = ()
         for topic, needed_bytes in self.replicas.take_evicted():
             self._raising.pop(topic, None)

@@ -106,6 +106,15 @@ class ChangeFeed:
             for name in names
         )
 
+    def on_level_changed(
+        self, topic: int, view: View, *, old: tuple[int, int], new: tuple[int, int]
+    ) -> tuple[Change, ...]:
+        """Return what may have changed between the ``old`` position of a topic and its ``new`` one.
+
+        They are those of a level and of its successor, each an epoch and a version.
+        """
+        return self.gap(topic, new[1], view) if new > old else ()
+
     def on_snapshot(
         self, topic: int, groups: Mapping[bytes, TableSnapshot], *, known: bool = False
     ) -> None:

@@ -8,7 +8,8 @@ Nothing is installed that does not fit. Pinned tables come before levels, in the
 they were pinned: none is evicted for another one.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ...topics.topic import FULL, MINIMAL, MINIMAL_BYTES, NAMESPACE, Entry
@@ -22,15 +23,21 @@ PINNED_SHARE: Final = 0.9  # of what the namespace leaves; the rest is for it to
 Account = tuple[int, int]  # topic, level
 
 
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """Nothing was applied: another topic has to be lowered for ``growth`` more bytes."""
+
+    growth: int
+
+
 class PinPolicy(Protocol):
     """Which tables are kept, which never, and which is worth more; ``group`` is a table's key.
 
     Placement implements it: it has the pins, the bans and the read rates, and is built before.
     """
 
-    @property
-    def has_bans(self) -> bool:
-        """Whether any table may be banned: otherwise no entry has to be looked at."""
+    has_bans: bool  # whether any table may be banned: otherwise no entry has to be looked at
+    counts_changes: bool  # whether ``on_entry_changed`` has anything to note
 
     def banned(self, group: bytes) -> bool:
         """Tell whether a table is never held."""
@@ -230,23 +237,17 @@ class ResidentSet:
         held.held_bytes = 0
 
     def apply(
-        self,
-        account: Account,
-        held: TopicView,
-        entries: Iterable[Entry],
-        *,
-        make_room: Callable[[int], bool],
-    ) -> list[Swap]:
-        """Apply ``entries`` to ``held``; ``make_room`` lowers a topic, or returns False."""
+        self, account: Account, held: TopicView, entries: Iterable[Entry]
+    ) -> list[Swap] | NoRoom:
+        """Apply ``entries`` to ``held``, if they fit once pulled tables are evicted."""
         entries = tuple(entries)
         if held.pulled is not None and held.pulled.groups:
             self.apply_to_pulled(account[0], held.pulled, entries)
         swaps, growth = prepare(held, entries)
         while not self.budget.fits(account, growth):
-            if self.fits(account, growth):  # the evicted may be of this very topic
-                swaps, growth = prepare(held, entries)
-            elif not make_room(growth):
-                return []
+            if not self.fits(account, growth):
+                return NoRoom(growth)
+            swaps, growth = prepare(held, entries)  # the evicted may be of this very topic
         self.view.install(held, swaps, growth)
         self.budget.hold(account, growth)
         pulled = held.pulled.groups if held.pulled is not None else {}

@@ -37,6 +37,7 @@ SLOT_BYTES: Final = 8192  # each of so many bytes: a wide table takes more than 
 HEADS_SHARE: Final = 0.125  # and all no more than this share of the budget
 
 Position = tuple[int, int]  # epoch, version
+NEVER: Final[Position] = (0, 0)
 
 
 @dataclass(slots=True)
@@ -337,7 +338,7 @@ class ReadFloor:
 
     def of(self, topic: int) -> Position:
         """Return the lower bound of ``topic``."""
-        return self._bounds.get(topic, (0, 0))
+        return self._bounds.get(topic, NEVER)
 
     def answered(self, topic: int, position: Position) -> None:
         """Something of ``topic`` is answered as of ``position``."""

@@ -6,11 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from topicast.subscriber.engine.core import Core
-from topicast.subscriber.engine.driver import Facts
-from topicast.subscriber.protocol import effects, facts
-from topicast.subscriber.protocol.channels import Channel
+from topicast.subscriber.engine.introspection import Facts
+from topicast.subscriber.protocol import shell
 from topicast.subscriber.protocol.pending import Command, Operation
-from topicast.subscriber.protocol.status import Change
+from topicast.subscriber.protocol.shell import Change, Channel
 from topicast.tests.cluster.holding import CheckedBudget, CheckedPlanner, check_credit
 from topicast.tests.cluster.hub import TICK_S, HubProcess
 from topicast.tests.cluster.reports import SimulatedOutbox
@@ -49,7 +48,7 @@ class ReaderProcess:
         self.answered: Callable[[Command[object]], None] = lambda _: None
         self.steps: list[Callable[[Core], None]] = []  # called after each fact
         self.changed: list[Callable[[tuple[Change, ...]], None]] = []
-        self.pins_not_held: list[effects.PinsNotHeld] = []
+        self.pins_not_held: list[shell.PinsNotHeld] = []
         self.hub = -1
         self.lines = {"hub": 0, "data": 0, "catalog": 0}
         self.data = -1
@@ -63,7 +62,7 @@ class ReaderProcess:
             noted=self._note,
             wait=self._wait_in_thread,
         )
-        outbox.attach(lambda: self.hear(facts.Tick()))
+        outbox.attach(lambda: self.hear(shell.Tick()))
         self.member = Core(
             order,
             budget_bytes=setup.budget_bytes,
@@ -82,7 +81,7 @@ class ReaderProcess:
         self.workers: list[Worker] = []
         self.noted: Callable[[bytes, Write], None] = lambda _driver, _write: None
         if setup.watching:
-            world.at(0.0, lambda: self.hear(facts.Watching(on=True)))
+            world.at(0.0, lambda: self.hear(shell.Watching(on=True)))
         world.clients[b"s/%d" % number] = self
         world.at(0.0, self._tick)
 
@@ -114,40 +113,40 @@ class ReaderProcess:
         self.world.check(self.member)
 
     def _tick(self) -> None:
-        self.hear(facts.Tick())
+        self.hear(shell.Tick())
         self.world.at(TICK_S, self._tick)
 
     def _perform(self, effect: object) -> None:
         match effect:
-            case effects.Send(channel=channel, message=message):
+            case shell.Send(channel=channel, message=message):
                 self._look(message)
                 self._send(channel, self.world.frames.write(message))
-            case effects.Subscribe(prefix=prefix):
+            case shell.Subscribe(prefix=prefix):
                 self.prefixes[prefix] = None
                 self._subscribe(b"\1" + prefix)
-            case effects.Unsubscribe(prefix=prefix):
+            case shell.Unsubscribe(prefix=prefix):
                 self.prefixes.pop(prefix, None)
                 self._subscribe(b"\0" + prefix)
-            case effects.ConnectHub(index=index):
+            case shell.ConnectHub(index=index):
                 self.lines["hub"] += 1
                 self.lines["data"] += 1
                 self.hub = int(self.order[index].removeprefix("hub-"))
                 self.data, self.prefixes = -1, {}
-            case effects.ConnectData(address=address):
+            case shell.ConnectData(address=address):
                 self.lines["data"] += 1
                 self.data, self.prefixes = int(address.removeprefix("data-")), {}
-            case effects.ConnectCatalog():
+            case shell.ConnectCatalog():
                 self.lines["catalog"] += 1
-            case effects.Complete(command=command):
+            case shell.Complete(command=command):
                 command.release()
                 self._hand_over(command)
-            case effects.Notify() | effects.PinsNotHeld():
+            case shell.Notify() | shell.PinsNotHeld():
                 self._report(effect)
             case _:
                 pass
 
-    def _report(self, effect: effects.Notify | effects.PinsNotHeld) -> None:
-        if isinstance(effect, effects.PinsNotHeld):
+    def _report(self, effect: shell.Notify | shell.PinsNotHeld) -> None:
+        if isinstance(effect, shell.PinsNotHeld):
             self.pins_not_held.append(effect)
             return
         for changed in self.changed:
@@ -212,7 +211,7 @@ class ReaderProcess:
             self._heard(channel, frame)
 
     def _heard(self, channel: str, frame: bytes) -> None:
-        fact = facts.Received(channel, self.world.frames.read(frame))
+        fact = shell.Received(channel, self.world.frames.read(frame))
         if self.slow:
             self.world.at(self.slow, lambda: self.hear(fact))
         else:

@@ -171,4 +171,4 @@ def _joins(member: Core) -> bool:
 
 
 def _pulls(member: Core) -> bool:
-    return len(member._catalog.fetcher.fence) > 0
+    return member._catalog.fetcher.fence.pulls > 0

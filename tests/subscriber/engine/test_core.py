@@ -7,9 +7,9 @@ from math import inf
 import pytest
 
 from topicast.subscriber.fetch.fetcher import TableRequest
-from topicast.subscriber.protocol import effects, facts
-from topicast.subscriber.protocol.channels import Channel
+from topicast.subscriber.protocol import shell
 from topicast.subscriber.protocol.pending import Command
+from topicast.subscriber.protocol.shell import Channel
 from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.errors import NotReady, UsageError
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON
@@ -45,14 +45,14 @@ def test_age_grows_while_catalogd_is_silent_and_bounds_what_memory_answers() -> 
 
 
 def test_undecodable_frames_are_counted_and_messages_of_no_use_ignored(shopping: Shopping) -> None:
-    shopping.reader.hear(facts.Undecodable())
+    shopping.reader.hear(shell.Undecodable())
     refused = Refused(request=1, code="TOPIC", message="x", retry_ms=0)
     for channel, message in (
         (Channel.CONTROL, Dropped(request=1)),
         (Channel.DATA, Dropped(request=1)),
         (Channel.CONTROL, refused),
     ):
-        shopping.reader.hear(facts.Received(channel, message))
+        shopping.reader.hear(shell.Received(channel, message))
     assert shopping.stats().wire_errors == 1
     assert shopping.columns("shop.orders") == ("id",)
 
@@ -65,18 +65,18 @@ def test_changes_that_came_at_once_are_notified_at_once_and_before_an_answer() -
     shopping.settle()
     core, now = shopping.reader.member, shopping.cluster.now
     deltas = [one for one in shopping.messages(Delta, sender="hub-0") if one.entries][-2:]
-    received = [facts.Received(Channel.DATA, delta) for delta in deltas]
+    received = [shell.Received(Channel.DATA, delta) for delta in deltas]
     read = Command(partial(core.read, TableRequest("shop", "sales", TABLE_ONLY)), deadline=now + 1)
     changes, answer, *_ = core.handle_all([read, *received], now=now)
-    assert isinstance(changes, effects.Notify)
+    assert isinstance(changes, shell.Notify)
     assert {change.object for change in changes.changes} == {"shop.orders", "shop.sales"}
-    assert answer == effects.Complete(read)
-    later = core.handle(facts.Tick(), now=now)
-    assert not any(isinstance(one, effects.Notify) for one in later)
+    assert answer == shell.Complete(read)
+    later = core.handle(shell.Tick(), now=now)
+    assert not any(isinstance(one, shell.Notify) for one in later)
 
 
 def test_subscriber_that_leaves_says_goodbye(shopping: Shopping) -> None:
-    shopping.reader.hear(facts.Leave())
+    shopping.reader.hear(shell.Leave())
     shopping.pass_time(0.1)
     assert shopping.messages(Bye)
 
@@ -122,7 +122,7 @@ def test_topics_have_their_version_and_the_bytes_that_are_held(shopping: Shoppin
 
 def inspected(shopping: Shopping, what: str) -> Inspected | Refused:
     """Return what the subscriber answers to an operator, through its hub."""
-    shopping.reader.hear(facts.Received(Channel.CONTROL, Inspect(request=5, what=what)))
+    shopping.reader.hear(shell.Received(Channel.CONTROL, Inspect(request=5, what=what)))
     answers = [m for _, m in shopping.sent if isinstance(m, Inspected | Refused)]
     assert decode(encode(answers[-1])) == answers[-1]
     return answers[-1]

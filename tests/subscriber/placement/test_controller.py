@@ -16,8 +16,8 @@ from topicast.subscriber.placement.controller import (
 )
 from topicast.subscriber.placement.controller import NAMES as NAMES_HELD
 from topicast.subscriber.placement.planner import DWELL_S
-from topicast.subscriber.protocol import facts
-from topicast.subscriber.protocol.channels import Channel
+from topicast.subscriber.protocol import shell
+from topicast.subscriber.protocol.shell import Channel
 from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
@@ -193,7 +193,7 @@ def test_plan_is_dropped_when_the_names_are_behind_by_then() -> None:
     placement.tick(now=now)
     heartbeat = shopping.messages(Heartbeat, sender="hub-0")[-1]
     newer = replace(heartbeat, versions=tuple(version + 1 for version in heartbeat.versions))
-    shopping.reader.hear(facts.Received(Channel.DATA, newer))
+    shopping.reader.hear(shell.Received(Channel.DATA, newer))
     assert placement.tick(now=now) == ()
     assert placement.reason(0) == UNPLANNED
 

@@ -270,7 +270,7 @@ def test_late_frame_of_a_lower_epoch_is_no_first_contact() -> None:
     lineage = Lineage()
     assert lineage.accepts((5, 1), holds=False, now=0.0)
     assert not lineage.accepts((4, 9), holds=False, now=1.0)
-    assert (lineage.accepted, lineage.deadline) == ((5, 1), 1.0)
+    assert (lineage.accepted, lineage.compare_at) == ((5, 1), 1.0)
 
 
 def test_another_start_of_the_epoch_is_compared_even_if_nothing_is_held() -> None:

@@ -306,7 +306,7 @@ def test_only_hub_that_was_away_is_greeted_again_and_kept() -> None:
     assert shopping.stats().staleness_s <= 0.5
     assert len(shopping.messages(Join)) == joins + 1
     again = shopping.messages(Welcome, sender=HUB)[-1]  # to a Hello that was sent twice
-    shopping.reader.hear(facts.Received(Channel.CONTROL, again))
+    shopping.reader.hear(shell.Received(Channel.CONTROL, again))
     assert len(shopping.messages(Join)) == joins + 1
 
 
@@ -497,6 +497,6 @@ def test_deadline_is_the_next_time_at_which_there_is_work() -> None:
     for _ in range(200):
         shopping.pass_time(0.01)
         if shopping.cluster.now < member.deadline:
-            assert member.handle(facts.Tick(), now=shopping.cluster.now) == ()
+            assert member.handle(shell.Tick(), now=shopping.cluster.now) == ()
             idle += 1
     assert idle > 100

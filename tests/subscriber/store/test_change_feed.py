@@ -6,24 +6,18 @@ from weakref import ref
 
 import pytest
 
-from topicast.subscriber.fetch.fetcher import InvalidationFence
-from topicast.subscriber.placement.priorities import Priorities
 from topicast.subscriber.protocol import shell
-from topicast.subscriber.protocol.shell import Change, Notify
-from topicast.subscriber.replication.apply import StepApplier
+from topicast.subscriber.protocol.shell import Change
 from topicast.subscriber.store.change_feed import ChangeFeed
-from topicast.subscriber.store.pin_rules import PinRules
-from topicast.subscriber.store.resident_set import Budget, ResidentSet
 from topicast.subscriber.store.table_snapshot import Swap, TableSnapshot
-from topicast.subscriber.store.view import ReadFloor, TopicView, View, prepare
+from topicast.subscriber.store.view import TopicView, View, prepare
 from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.cluster.store import SimStore
-from topicast.topics.follower import LIVE, Follower
 from topicast.topics.objects.names import database_key, rules_key, table_key
 from topicast.topics.objects.rules import OFF, Rule, encode_rules
-from topicast.topics.topic import FULL, MINIMAL, NAMESPACE, STUB, Entry, stub, tombstone
+from topicast.topics.topic import FULL, NAMESPACE, STUB, Entry, stub, tombstone
 from topicast.topics.wire.messages import (
     SOURCE_EVENTS,
     SOURCE_LOAD,
@@ -339,30 +333,15 @@ def test_table_that_was_pulled_while_its_topic_was_behind_is_reported_after_the_
 
 
 def test_level_that_goes_live_above_the_one_before_it_is_a_gap(fed: Fed) -> None:
-    policy = Priorities(PinRules(), fed.view, automatic=False)
-    applier = StepApplier(
-        ResidentSet(fed.view, Budget(1 << 20), policy),
-        policy,
-        fence=InvalidationFence(),
-        read_floor=ReadFloor(),
-        change_feed=fed.feed,
-    )
-    old = Follower(fed.topic, MINIMAL, epoch=10, version=5)
-    new = Follower(fed.topic, FULL, epoch=10)
+    def changes(position: tuple[int, int]) -> list[tuple[str, int]]:
+        found = fed.feed.on_level_changed(fed.topic, fed.view, old=(10, 5), new=position)
+        return [(change.object, change.version) for change in found]
 
-    def changes() -> list[tuple[str, int]]:
-        applier.level_changed(old, new)
-        notified = [one for one in applier.take_changes() if isinstance(one, Notify)]
-        return [(change.object, change.version) for one in notified for change in one.changes]
-
-    assert changes() == [], "it has no position yet"
-    new.state, new.version = LIVE, 5
-    assert changes() == []
-    for epoch, version in ((10, 6), (11, 1)):  # catalogd lost its store: versions begin anew
-        new.epoch, new.version = epoch, version
-        assert changes() == [("shop.sales", version), ("shop.stock", version)]
+    assert changes((10, 5)) == []
+    for position in ((10, 6), (11, 1)):  # catalogd lost its store: versions begin anew
+        assert changes(position) == [("shop.sales", position[1]), ("shop.stock", position[1])]
     fed.feed.enabled = False
-    assert changes() == []
+    assert changes((10, 6)) == []
 
 
 def test_snapshot_of_a_table_topic_keeps_no_second_copy() -> None:

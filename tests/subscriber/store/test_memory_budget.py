@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from topicast.catalog.ingest.poller import WindowState, pack_state
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage.store import Store
-from topicast.subscriber.store.memory_budget import Account, Budget
+from topicast.subscriber.store.resident_set import Account, Budget
 from topicast.tests.bench.stores import Rows, names_of
 from topicast.tests.cluster.served import served
 from topicast.tests.subscriber.cycles import TOPICS
