@@ -15,7 +15,7 @@ from topicast.topics.topic import NAMESPACE, VALUE, group_of
 from topicast.topics.wire.messages import Claimed
 
 if TYPE_CHECKING:
-    from topicast.tests.cluster.processes import CatalogProcess
+    from topicast.tests.cluster.catalogd import CatalogProcess
 
 Key = tuple[int, bytes]  # epoch, of a table's own entry or of its group
 
