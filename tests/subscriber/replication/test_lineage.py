@@ -240,8 +240,8 @@ def test_answer_to_an_earlier_comparison_is_ignored() -> None:
     assert not lineage.on_compared(refused)
     assert lineage.accepted == (10, 1)
     assert not lineage.accepts((10, 2), holds=True, now=9.0)
-    assert lineage.deadline is not None
-    assert lineage.deadline > 9.0, "it is compared again after a pause"
+    assert lineage.compare_at is not None
+    assert lineage.compare_at > 9.0, "it is compared again after a pause"
     assert lineage.on_compared(replace(answer, request=2))
     assert lineage.accepted == (10, 2)
 
