@@ -1,5 +1,6 @@
 """The documents hold what the program holds: rules are tested, tables are those of the code."""
 
+import ast
 import dataclasses
 import re
 from importlib import import_module
@@ -111,3 +112,46 @@ def test_codes_of_refusals_are_those_that_are_written_down_and_each_is_used() ->
     paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
     source = "".join(path.read_text(encoding="utf-8") for path in paths)
     assert not [code for code in Refusal if f"Refusal.{code}" not in source]
+
+
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+MAP_BEGIN, MAP_END = "<!-- map: begin -->\n", "<!-- map: end -->\n"
+FILE_NAMED = re.compile(r"`((?:topics|statestore|catalog|subscriber|cli|tests)/[\w/]*(?:\.py|/))`")
+
+
+def _first_line(path: Path) -> str:
+    return (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").partition("\n")[0]
+
+
+def _map() -> str:
+    """Return the map: each folder with what it is, and each of its files in one line."""
+    lines = []
+    for package in sorted(ROOT.glob("*/**/__init__.py")):
+        folder = package.parent.relative_to(ROOT)
+        if folder.parts[0] not in FOLDERS:
+            continue
+        lines += [f"**`{folder}/`**: {_first_line(package)}", "", "| file | |", "|---|---|"]
+        files = sorted(path for path in package.parent.glob("*.py") if path != package)
+        lines += [f"| `{path.stem}` | {_first_line(path)} |" for path in files]
+        if not files:
+            del lines[-2:]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def test_map_of_the_architecture_names_every_file(pytestconfig: pytest.Config) -> None:
+    """--rewrite writes it anew from the first lines of the files."""
+    text = ARCHITECTURE.read_text("utf-8")
+    before, _, rest = text.partition(MAP_BEGIN)
+    _, _, after = rest.partition(MAP_END)
+    made = f"{before}{MAP_BEGIN}{_map()}{MAP_END}{after}"
+    if pytestconfig.getoption("--rewrite"):
+        ARCHITECTURE.write_text(made, "utf-8")
+        return
+    assert text == made, "make test ARGS='tests/test_docs.py --rewrite'"
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md", "README.md"])
+def test_files_that_a_page_names_exist(page: str) -> None:
+    named = FILE_NAMED.findall((ROOT / page).read_text("utf-8"))
+    assert [name for name in named if not (ROOT / name).exists()] == []

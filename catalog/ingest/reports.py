@@ -95,8 +95,8 @@ class Reports:
         return sum(len(driver.open) for driver in self._drivers.values())
 
     def counts(self) -> dict[str, int]:
-        """Return what happened since the start, and how many intents are open."""
-        return asdict(self.tally) | {"intents": self.intents}
+        """Return what happened since the start, the open intents, and the drivers that reported."""
+        return asdict(self.tally) | {"intents": self.intents, "drivers": len(self._drivers)}
 
     def names_path(self, report: Report) -> bool:
         """Return whether ``report`` names an object by its path, which ``find_locations`` finds."""

@@ -59,6 +59,7 @@ CATALOGD: Final[Table] = {
     "tables_to_load": (GAUGE, "Tables that wait to be read from the metastore"),
     "waiting_requests": (GAUGE, "Pulls, syncs, orders and reports that wait for the metastore"),
     "intents": (GAUGE, "Writes that drivers have begun and not ended"),
+    "drivers": (GAUGE, "Drivers whose reports of writes are remembered"),
     "entries": (GAUGE, "Entries held, in all topics"),
     "held_bytes": (GAUGE, "Bytes held, in all topics"),
     "events": (COUNTER, "HMS events that were seen"),

@@ -191,6 +191,7 @@ def test_intent_changes_nothing_until_it_is_written(stand: Stand) -> None:
     assert stand.tell(write(1, INTENT)) == (Verdict(number=1, topic=0, version=0),)
     assert stand.written() == ()
     assert stand.reports.intents == 1
+    assert stand.reports.counts()["drivers"] == 1
     stand.tell(write(1))
     assert len(stand.written()) == 1
     assert stand.reports.intents == 0
