@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 SPARK = "tests/spark/"
 NOT_UNITS = tuple(
-    ROOT / "tests" / folder for folder in ("spark", "integration", "bench", "catalog/metastore")
+    ROOT / "tests" / name
+    for name in (
+        *("spark", "integration", "bench", "catalog/metastore", "test_walks.py"),
+        *("cli/quickstart/test_comparison.py", "cli/quickstart/test_class_archive.py"),
+        "cli/commands/test_local.py",
+    )
 )
 REAL_FIXTURES = {"hive", "real_place"}  # fixtures that start a metastore
 
@@ -89,6 +94,9 @@ def _is_unit(item: pytest.Item) -> bool:
     """Tell whether a test needs no metastore, no Spark, and none of the daemons' processes."""
     if item.get_closest_marker("real") or item.get_closest_marker("thorough"):
         return False
+    parameters = getattr(item, "callspec", None)
+    if parameters is not None and "real" in parameters.params.values():
+        return False  # of the port: the same behaviour on the real metastore
     return not REAL_FIXTURES & set(getattr(item, "fixturenames", ()))
 
 

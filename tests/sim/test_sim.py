@@ -57,6 +57,7 @@ def _simulated() -> Counter[str]:
     return counts
 
 
+@pytest.mark.thorough
 @pytest.mark.alone
 @pytest.mark.timeout(SECONDS_MAX + 60)
 @pytest.mark.skipif(bool(os.environ.get("SIM_SEED")), reason="one seed is replayed")
