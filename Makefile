@@ -32,7 +32,7 @@ run: $(STAMP)  ## start the whole stack and a demonstration; ARGS=--once ends by
 test: $(STAMP)  ## run the whole suite; ARGS="tests/topics -k settings" runs a part
 	@$(BIN)/python -m pytest --numprocesses=2 $(ARGS)
 
-unit: $(or $(wildcard $(STAMP)),$(UNIT_STAMP))  ## run what needs no metastore and no Spark, in a minute; sets up without PySpark
+unit: $(or $(wildcard $(STAMP)),$(UNIT_STAMP))  ## run what needs no metastore and no Spark; sets up without PySpark
 	@$(BIN)/python -m pytest --unit --numprocesses=2 $(ARGS)
 
 check: lint types test  ## everything that must pass before a merge
