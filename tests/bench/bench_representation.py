@@ -220,8 +220,8 @@ def time_the_choice(table: list[tuple[str, bytes]]) -> None:
     template = Templates(edited.templates, LOCATION).template(0)
     reader = PartitionReader(edited.templates)
     name, data = table[3]
-    holes = records[3].holes
-    other = {name: template.fill((*holes[:2], 99, *holes[3:]), name)}
+    slots = records[3].slots
+    other = {name: template.fill((*slots[:2], 99, *slots[3:]), name)}
     say(
         "representation",
         "the choice",
@@ -229,7 +229,7 @@ def time_the_choice(table: list[tuple[str, bytes]]) -> None:
         template_bytes=len(template.skeleton),
         block_bytes=len(value),
         match_us=best_us(lambda: template.match(data, name), calls=2000),
-        fill_us=best_us(lambda: template.fill(holes, name), calls=2000),
+        fill_us=best_us(lambda: template.fill(slots, name), calls=2000),
         encode_block_us=best_us(lambda: encode_block(records, 1), calls=500),
         decode_names_us=best_us(lambda: decode_block(value, 1).names, calls=500),
         decode_records_us=best_us(lambda: decode_block(value, 1).records(), calls=500),
