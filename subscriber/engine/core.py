@@ -142,7 +142,7 @@ class Core:
             priorities,
             replicas=replicas,
             resident_set=replicas.resident_set,
-            placement=self.placement,
+            levels=self.placement,
             client=self._catalog,
         )
         self._handlers = self._by_message()

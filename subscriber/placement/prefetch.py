@@ -33,7 +33,6 @@ from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
 from ..store.resident_set import ResidentSet
 from ..store.table_snapshot import TableSnapshot
-from .controller import PlacementController
 from .priorities import FILTERS_MAX, Pin, Priorities, Wants
 from .usage import HOT_PER_S
 
@@ -55,6 +54,16 @@ class PullClient(Protocol):
 
     def detach(self, fetch: Fetch, *, now: float) -> Effects:
         """Go on with a pull for its other callers only."""
+
+
+class TopicLevels(Protocol):
+    """The levels of topics, as far as pinned tables need them."""
+
+    def is_dropped_by_hand(self, topic: int) -> bool:
+        """Tell whether the application has dropped ``topic``: then it is not followed again."""
+
+    def follow_pinned(self, topic: int, *, now: float) -> Effects:
+        """Follow ``topic`` at minimal if it is not followed, and there is room for that."""
 
 
 @dataclass(slots=True)
@@ -86,7 +95,7 @@ class Prefetcher:
         *,
         replicas: TopicReplicas,
         resident_set: ResidentSet,
-        placement: PlacementController,
+        levels: TopicLevels,
         client: PullClient,
     ) -> None:
         self.pins = priorities.pins
@@ -96,7 +105,7 @@ class Prefetcher:
         self._resident_set = resident_set
         self._view = resident_set.view
         self._priorities = priorities
-        self._placement = placement
+        self._levels = levels
         self._client = client
         self._jobs: dict[bytes, _Job] = {}  # scheduled, each in one of the next two
         self._later: list[tuple[float, bytes]] = []  # a heap, by due time
@@ -135,7 +144,7 @@ class Prefetcher:
         name, topic = table_name(db, table), table_topic(db, table, self._subscriptions.num_topics)
         if self._view.record(db, table) is None:
             raise NoSuchObject(name)
-        if self._placement.is_dropped_by_hand(topic):
+        if self._levels.is_dropped_by_hand(topic):
             text = f"{name} is in topic {topic}, which was dropped by hand: join it first"
             raise UsageError(text)
         self._priorities.pin(db, table)
@@ -272,7 +281,7 @@ class Prefetcher:
         if job.pinned:
             if pin is None or self._is_held(pin, group):
                 return ()
-            effects = self._placement.follow_pinned(job.topic, now=self._now)
+            effects = self._levels.follow_pinned(job.topic, now=self._now)
             if self._replicas.level(job.topic) == NONE:  # the sweep comes back to it
                 pin.retry_at = self._now + INTERVAL_S
                 return effects

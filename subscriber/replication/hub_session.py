@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
+from ...topics.replica_set import Account
 from ...topics.requests import Requests
 from ...topics.wire.header import (
     FEATURES,
@@ -40,7 +41,6 @@ from ...topics.wire.messages import (
     Welcome,
 )
 from ..protocol.shell import Channel, ConnectData, ConnectHub, Effect, Send, Subscribe, Unsubscribe
-from ..store.resident_set import Account
 
 HEARTBEATS_MISSED: Final = 4
 HEARTBEAT_S: Final = 0.25  # until the welcome says it

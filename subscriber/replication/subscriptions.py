@@ -10,6 +10,7 @@ from typing import Final
 
 from ...topics.errors import OverBudget, TopicastError, UsageError
 from ...topics.offers import ALL_OFFERED
+from ...topics.replica_set import Account
 from ...topics.topic import FULL, MINIMAL, MINIMAL_BYTES, NAMESPACE, NONE, is_topic, topic_ids
 from ...topics.wire.messages import (
     DENIED,
@@ -26,7 +27,6 @@ from ...topics.wire.messages import (
 )
 from ...topics.wire.refusal import Refusal
 from ..protocol.shell import Channel, Effect, Send
-from ..store.resident_set import Account
 from .hub_session import HubSession
 from .lineage import Lineage
 from .replicas import TopicReplicas

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from ...topics.replica_set import Account
 from ...topics.topic import FULL, MINIMAL, MINIMAL_BYTES, NAMESPACE, Entry
 from .eviction import EVEN_BYTES, EvictionOrder, Key
 from .table_snapshot import Swap, TableSnapshot
@@ -19,8 +20,6 @@ from .view import TopicView, View, prepare
 
 LARGE_SHARE: Final = 0.125  # of the room for what is pulled: a table beyond has to be worth it
 PINNED_SHARE: Final = 0.9  # of what the namespace leaves; the rest is for it to grow, and for use
-
-Account = tuple[int, int]  # topic, level
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
-from topicast.subscriber.store.resident_set import Account, Budget
+from topicast.subscriber.store.resident_set import Budget
 from topicast.tests.bench.bench_representation import KEYS
 from topicast.tests.bench.catalogd import DB, NUM_TOPICS, BenchCatalogd
 from topicast.tests.bench.metastores import create_large
@@ -35,6 +35,7 @@ from topicast.tests.subscriber.source import Catalog
 from topicast.tests.subscriber.structs import table_struct
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.values import COMPLETE, TableValue, encode_table_value
+from topicast.topics.replica_set import Account
 
 PARTITIONS: Final = 100_000
 JOINS: Final = 100

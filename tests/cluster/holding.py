@@ -7,8 +7,9 @@ from topicast.subscriber.engine.core import Core
 from topicast.subscriber.fetch.latency import LatencyEstimate
 from topicast.subscriber.placement.planner import Plan, Planner, Situation
 from topicast.subscriber.replication.replicas import TopicReplicas
-from topicast.subscriber.store.resident_set import Account, Budget
+from topicast.subscriber.store.resident_set import Budget
 from topicast.tests.cluster.violation import Violation
+from topicast.topics.replica_set import Account
 from topicast.topics.topic import FULL, MINIMAL, MINIMAL_BYTES
 
 

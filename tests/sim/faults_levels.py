@@ -17,14 +17,14 @@ from topicast.subscriber.placement.planner import Plan, Planner
 from topicast.subscriber.replication.replicas import TopicReplicas
 from topicast.subscriber.replication.subscriptions import Subscriptions
 from topicast.subscriber.store.change_feed import ChangeFeed
-from topicast.subscriber.store.resident_set import Account, Budget, ResidentSet
+from topicast.subscriber.store.resident_set import Budget, ResidentSet
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.subscriber.store.view import TopicView, View
 from topicast.tests.sim.fault import BY_SEED, Fault
 from topicast.tests.sim.faults_protocol import Unchecked
 from topicast.topics.errors import NoSuchObject
 from topicast.topics.objects.versions import Version
-from topicast.topics.replica_set import ReplicaSet, Unlimited
+from topicast.topics.replica_set import Account, ReplicaSet, Unlimited
 from topicast.topics.topic import FULL, MINIMAL, Entry
 from topicast.topics.wire.messages import Chunk, Claimed, Delta, Pulled
 

@@ -27,8 +27,15 @@ from topicast.subscriber.placement.planner import (
     Situation,
 )
 from topicast.subscriber.placement.usage import TopicUsage
-from topicast.tests.subscriber.situations import KB, perform, rigid_bytes, topic, use, worth
-from topicast.tests.subscriber.traces import ALL, MINIMAL_BYTES, TRACES, Driver, sizes
+from topicast.tests.subscriber.placement.situations import (
+    KB,
+    perform,
+    rigid_bytes,
+    topic,
+    use,
+    worth,
+)
+from topicast.tests.subscriber.placement.traces import ALL, MINIMAL_BYTES, TRACES, Driver, sizes
 from topicast.topics.topic import FULL, MINIMAL, NONE
 
 NOW = 10_000.0

@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from topicast.catalog.ingest.poller import WindowState, pack_state
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage.store import Store
-from topicast.subscriber.store.resident_set import Account, Budget
+from topicast.subscriber.store.resident_set import Budget
 from topicast.tests.bench.stores import Rows, names_of
 from topicast.tests.cluster.served import served
-from topicast.tests.subscriber.cycles import TOPICS
+from topicast.tests.subscriber.store.cycles import TOPICS
 from topicast.tests.subscriber.structs import table_struct
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.values import COMPLETE, TableValue, encode_table_value
+from topicast.topics.replica_set import Account
 from topicast.topics.topic import FULL, MINIMAL, NAMESPACE, Entry, table_topic
 
 
@@ -154,7 +155,7 @@ def test_process_takes_what_is_accounted_and_no_more_after_a_hundred_joins_and_d
 ) -> None:
     fill(tmp_path)
     with served(tmp_path, num_topics=TOPICS) as running:
-        process = "topicast.tests.subscriber.cycles"
+        process = "topicast.tests.subscriber.store.cycles"
         done = subprocess.run(
             [*PYTHON, process, running.address, str(BUDGET), str(CYCLES)],
             capture_output=True,

@@ -1,6 +1,7 @@
 """A process of its own that joins and drops topics again and again, and prints its memory use.
 
-Run: python -m topicast.tests.subscriber.cycles HUB BUDGET_BYTES CYCLES. It prints one JSON line.
+Run: python -m topicast.tests.subscriber.store.cycles HUB BUDGET_BYTES CYCLES.
+It prints one JSON line.
 """
 
 import gc
