@@ -36,8 +36,7 @@ from .metastore.port import (
     ReadNames,
 )
 from .model.lineage import Claim, StartRecord, Verdict, judge
-from .model.namespace import Namespace
-from .model.tables import Tables
+from .model.tables import Namespace, Tables
 from .model.versions import OrderRow, Transaction, VersionLog, WriteId, WriteRow
 from .publish.backfill import Backfill
 from .publish.modes import POLICY_DEFAULT, Mode, Policy, overrides_text

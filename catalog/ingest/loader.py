@@ -27,8 +27,7 @@ from ..metastore.port import (
     TableRead,
     TableRequest,
 )
-from ..model.namespace import Namespace
-from ..model.tables import Tables, read_struct
+from ..model.tables import Namespace, Tables, read_struct
 from .chunked_load import ChunkedLoad, PublishPartitions
 
 NEVER: Final = 1 << 62  # the arrival number of what no event has caused

@@ -28,8 +28,7 @@ from ...topics.wire.messages import (
     Verdict,
     Write,
 )
-from ..model.namespace import Namespace
-from ..model.tables import Tables
+from ..model.tables import Namespace, Tables
 from ..model.versions import WriteId, WriteRow
 from .locations import Locations
 

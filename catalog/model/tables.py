@@ -1,45 +1,264 @@
-"""Tables: what catalogd holds of tables and partitions, as entries of the table topics.
+"""What catalogd holds of databases, tables and partitions, as entries of the version log's topics.
+
+    namespace topic   d NUL db NUL          the database's Thrift struct
+                      n NUL db NUL lower    up to 64 names with type and incarnation
+                      c NUL drivers NUL     the operators' rules for drivers, no name
+    a table's topic   its own entry, and its blocks of partitions
 
     nothing or LOADING ──whole──▶ COMPLETE | ABSENT ──partitions, object──▶ …  ──gone──▶ nothing
 
-Every write is one transaction of one topic; a table and its partitions have one version.
+Every write is one transaction of one topic; a table and its partitions have one version. A table's
+incarnation is the version at which its name appeared, so a drop and a create within one second, or
+within one transaction, are told apart.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
 from ...topics.errors import UsageError, WireError
 from ...topics.objects.blocks import decode_block, edit_partitions
-from ...topics.objects.names import TableId, block_key, table_key
+from ...topics.objects.edits import Leaves
+from ...topics.objects.names import (
+    DatabaseKey,
+    TableId,
+    block_key,
+    database_key,
+    names_group,
+    names_key,
+    parse_namespace_key,
+    rules_key,
+    table_key,
+)
+from ...topics.objects.rules import Rule, decode_rules, encode_rules
 from ...topics.objects.tables import Column, Table, read_table
 from ...topics.objects.values import (
     ABSENT,
     COMPLETE,
     LOADING,
+    NameRecord,
     TableValue,
+    decode_names,
     decode_table_value,
+    edit_names,
+    encode_database_value,
     encode_table_value,
 )
 from ...topics.topic import (
     NAMESPACE,
     STUB,
+    TOMBSTONE,
     VALUE,
     Entry,
     Topic,
     entry_of,
     prefix_tombstone,
     table_topic,
+    tombstone,
 )
 from ...topics.wire.header import VALUE_BYTES_MAX
-from ...topics.wire.messages import SOURCE_LOAD
-from .versions import ChangeKind, ChangeRow, GroupLeaves, VersionLog
+from ...topics.wire.messages import SOURCE_LOAD, SOURCE_ORDERS
+from .versions import ChangeKind, ChangeRow, VersionLog
 
 PARTITIONS_NAMED_MAX: Final = 100  # in the history, of one write
 SPARK_SCHEMA: Final = "spark.sql.sources."  # for csv and json, HMS has only one column, col
 LEAVES_MAX: Final = 4096  # tables whose lower bounds are kept sorted between two changes
 
-_decoded = lru_cache(maxsize=4096)(decode_table_value)
+_names_of = lru_cache(maxsize=4096)(decode_names)
+_value_of = lru_cache(maxsize=4096)(decode_table_value)
+
+
+class GroupLeaves(Leaves):
+    """The blocks of one group of one topic, by their lower bounds."""
+
+    def __init__(self, topic: Topic, group: bytes, blocks: bytes) -> None:
+        """``blocks`` is what the keys of the group's blocks begin with."""
+        self._topic = topic
+        self._blocks = blocks
+        keys = (entry.key for entry in topic.rows(group))
+        start = len(blocks)
+        self.bounds = sorted(key[start:].decode() for key in keys if key.startswith(blocks))
+
+    def floor(self, name: str) -> str | None:
+        """Return the largest bound at or below ``name``; None if there are no blocks."""
+        at = bisect_right(self.bounds, name)
+        return self.bounds[at - 1] if at else None
+
+    def after(self, lower: str) -> str | None:
+        """Return the smallest bound above ``lower``; None if there is none."""
+        at = bisect_right(self.bounds, lower)
+        return self.bounds[at] if at < len(self.bounds) else None
+
+    def read(self, lower: str) -> tuple[int, bytes]:
+        """Return version and value of the block at the bound ``lower``."""
+        entry = self._topic.get(self._blocks + lower.encode())
+        assert entry is not None, lower
+        assert entry.value is not None, lower
+        return entry.version, entry.value
+
+    def apply(self, entries: Iterable[Entry]) -> None:
+        """Keep up with ``entries``, which were written to the topic."""
+        start = len(self._blocks)
+        for entry in entries:
+            if not entry.key.startswith(self._blocks):
+                continue
+            lower = entry.key[start:].decode()
+            at = bisect_left(self.bounds, lower)
+            known = at < len(self.bounds) and self.bounds[at] == lower
+            if entry.kind == TOMBSTONE:
+                if known:
+                    del self.bounds[at]
+            elif not known:
+                insort(self.bounds, lower)
+
+
+class Namespace:
+    """The databases and names of one catalogd; their entries are in the version log's topic."""
+
+    def __init__(self, version_log: VersionLog) -> None:
+        self._version_log = version_log
+        self._topic = version_log.topics[NAMESPACE]
+        self._leaves: dict[str, GroupLeaves] = {}  # by database, of those that were looked at
+
+    @property
+    def version(self) -> int:
+        """The namespace topic's version."""
+        return self._topic.version
+
+    def databases(self) -> tuple[str, ...]:
+        """Return the names of all databases."""
+        keys = map(parse_namespace_key, self._topic.group_ids())
+        return tuple(sorted(key.db for key in keys if isinstance(key, DatabaseKey)))
+
+    def has_database(self, db: str) -> bool:
+        """Return whether there is a database ``db``."""
+        return self._topic.get(database_key(db)) is not None
+
+    def tables(self, db: str) -> Iterator[NameRecord]:
+        """Yield the tables of ``db``, sorted by name."""
+        leaves = self._of(db)
+        for lower in tuple(leaves.bounds):
+            yield from _names_of(leaves.read(lower)[1])
+
+    def find(self, table: TableId) -> NameRecord | None:
+        """Return the record of ``table``; None if it does not exist."""
+        leaves = self._of(table[0])
+        lower = leaves.floor(table[1])
+        if lower is None:
+            return None
+        records = _names_of(leaves.read(lower)[1])
+        return next((record for record in records if record.name == table[1]), None)
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Return the operators' rules for drivers, the newest last."""
+        entry = self._topic.get(rules_key())
+        return decode_rules(entry.value) if entry is not None and entry.value is not None else ()
+
+    def set_rules(self, rules: Sequence[Rule], *, at_us: int) -> None:
+        """Replace the rules for drivers."""
+        if tuple(rules) == self.rules():
+            return
+
+        def build(version: int) -> list[Entry]:
+            return [entry_of(rules_key(), version, encode_rules(rules) if rules else None)]
+
+        self._version_log.write(NAMESPACE, build, source=SOURCE_ORDERS, at_us=at_us)
+
+    def write(
+        self,
+        databases: Mapping[str, bytes | None],
+        tables: Mapping[TableId, str | None],
+        *,
+        renewed: Sequence[TableId] = (),
+        source: int,
+        at_us: int,
+    ) -> None:
+        """Create, change and drop databases and names in one transaction.
+
+        Args:
+            databases: By name, the Thrift struct; None drops it with all its tables.
+            tables: By (db, table), the type; None drops it.
+            renewed: Those of ``tables`` that are another incarnation than the one known.
+            source: SOURCE_* of the wire.
+            at_us: Now.
+        """
+        rows: list[ChangeRow] = []
+
+        def build(version: int) -> list[Entry]:
+            entries: list[Entry] = []
+            for db, thrift in databases.items():
+                entries += self._database(db, thrift, version, rows=rows)
+            by_db: dict[str, dict[str, str | None]] = {}
+            for (db, table), kind in tables.items():
+                if databases.get(db, b"") is not None:
+                    by_db.setdefault(db, {})[table] = kind
+            for db, changes in by_db.items():
+                entries += self._names(db, changes, version, rows=rows, renewed=renewed)
+            return entries
+
+        # ``rows`` is filled by ``build`` before the transaction is made of both
+        self._version_log.write(NAMESPACE, build, source=source, at_us=at_us, changes=rows)
+
+    def _database(
+        self, db: str, thrift: bytes | None, version: int, *, rows: list[ChangeRow]
+    ) -> list[Entry]:
+        key = database_key(db)
+        have = self._topic.get(key)
+        before = have.version if have else 0
+        if thrift is None:
+            names = [record.name for record in self.tables(db)]
+            rows += [_row(f"{db}.{n}", ChangeKind.DROPPED, before) for n in names]
+            if names:
+                self._leaves.pop(db, None)
+            if have is None and not names:
+                return []
+            rows.append(_row(db, ChangeKind.DROPPED, before))
+            gone = [tombstone(key, version)] if have else []
+            return [*gone, *([prefix_tombstone(names_group(db), version)] if names else [])]
+        value = encode_database_value(thrift)
+        if have is not None and have.value == value:
+            return []
+        rows.append(_row(db, ChangeKind.SCHEMA if have else ChangeKind.CREATED, before))
+        return [entry_of(key, version, value)]
+
+    def _names(
+        self,
+        db: str,
+        changes: Mapping[str, str | None],
+        version: int,
+        *,
+        rows: list[ChangeRow],
+        renewed: Sequence[TableId],
+    ) -> list[Entry]:
+        leaves = self._of(db)
+        wanted: dict[str, NameRecord | None] = {}
+        for name, kind in changes.items():
+            have = self.find((db, name))
+            same = None if (db, name) in renewed else have  # the record of this incarnation
+            if same is not None and kind in ("", same.type):
+                continue
+            born = version if same is None else same.incarnation
+            wanted[name] = None if kind is None else NameRecord(name, kind, born, version)
+            before = have.version if have else 0
+            if have is not None and (kind is None or same is None):
+                rows.append(_row(f"{db}.{name}", ChangeKind.DROPPED, before))
+            if kind is not None and same is None:
+                rows.append(_row(f"{db}.{name}", ChangeKind.CREATED, before))
+        if not wanted:
+            return []
+        blocks = edit_names(leaves, wanted).blocks
+        entries = [entry_of(names_key(db, lower), version, value) for lower, value in blocks]
+        leaves.apply(entries)
+        return entries
+
+    def _of(self, db: str) -> GroupLeaves:
+        leaves = self._leaves.get(db)
+        if leaves is None:
+            group = names_group(db)
+            leaves = self._leaves[db] = GroupLeaves(self._topic, group, group)
+        return leaves
 
 
 class Tables:
@@ -64,7 +283,7 @@ class Tables:
     def value(self, table: TableId) -> TableValue | None:
         """Return what is held of ``table`` itself; None if it is nothing or a stub."""
         entry = self.entry(table)
-        return _decoded(entry.value) if entry is not None and entry.value is not None else None
+        return _value_of(entry.value) if entry is not None and entry.value is not None else None
 
     def partition_columns(self, table: TableId) -> tuple[Column, ...]:
         """Return the partition columns of ``table``; none if nothing is held of it."""
@@ -111,34 +330,24 @@ class Tables:
 
         What stays the same is not written again, unless the incarnation is another.
         """
-        number, topic = self.topic_of(table)
         old = self.value(table)
-        fresh = old is None or old.incarnation != incarnation or partitions is None
-        row = self._row(table, old, thrift, source=source)
-
-        def build(version: int) -> list[Entry]:
-            entries: list[Entry] = []
-            if fresh:
-                if topic.rows(table_key(*table)):
-                    entries.append(prefix_tombstone(table_key(*table), version))
-                self._leaves.pop(table, None)
-            templates: tuple[bytes, ...] = () if fresh or old is None else old.templates
-            changes: dict[str, bytes | None] = dict(partitions or {})
-            if not fresh:
-                changes |= dict.fromkeys(self._names(table).difference(changes))
-            blocks, templates = self._blocks(
-                table, thrift, changes, templates=templates, version=version, empty=fresh
-            )
-            state = (
-                LOADING if partitions is None else (COMPLETE if _partitioned(thrift) else ABSENT)
-            )
-            value = TableValue(
-                incarnation=incarnation, partitions=state, thrift=thrift, templates=templates
-            )
-            entries += self._table(table, value, version, data=data, anew=fresh)
-            return entries + blocks
-
-        self._write(number, table, build, source=source, at_us=at_us, row=row)
+        anew = old is None or old.incarnation != incarnation or partitions is None
+        value = TableValue(
+            incarnation=incarnation,
+            partitions=_state(thrift, known=partitions is not None),
+            thrift=thrift,
+            templates=() if anew or old is None else old.templates,
+        )
+        self._write(
+            table,
+            value,
+            partitions or {},
+            whole=True,
+            anew=anew,
+            data=data,
+            source=source,
+            at_us=at_us,
+        )
 
     def write_partitions(
         self,
@@ -156,29 +365,18 @@ class Tables:
         ``thrift`` replaces the table's own struct in the same transaction; ``complete`` ends
         its LOADING.
         """
-        number, _ = self.topic_of(table)
         old = self.value(table)
         if old is None:
             return
         alone = changes and thrift is None and not complete
         if alone and not any(c or self.has_partition(table, n) for n, c in changes.items()):
             return  # they are nowhere, and were not
-        struct = old.thrift if thrift is None else thrift
-        row = self._row(table, old, struct, source=source, data=bool(changes))
-
-        def build(version: int) -> list[Entry]:
-            blocks, templates = self._blocks(
-                table, struct, changes, templates=old.templates, version=version, empty=False
-            )
-            value = TableValue(
-                incarnation=old.incarnation,
-                partitions=COMPLETE if complete else old.partitions,
-                thrift=struct,
-                templates=templates,
-            )
-            return self._table(table, value, version, data=data, anew=False) + blocks
-
-        self._write(number, table, build, source=source, at_us=at_us, row=row)
+        value = replace(
+            old,
+            partitions=COMPLETE if complete else old.partitions,
+            thrift=old.thrift if thrift is None else thrift,
+        )
+        self._write(table, value, changes, data=data, source=source, at_us=at_us)
 
     def raise_data(
         self, table: TableId, *, partitions: Sequence[str], source: int, at_us: int
@@ -189,21 +387,16 @@ class Tables:
         are for the history. Returns topic and version.
         """
         number, topic = self.topic_of(table)
-        key = table_key(*table)
+        have = self.entry(table)
 
         def build(version: int) -> list[Entry]:
-            have = topic.get(key)
             if have is None:
-                return [Entry(key, version, version, version, 0, None, STUB)]
+                return [Entry(table_key(*table), version, version, version, 0, None, STUB)]
             return [have._replace(version=version, data_version=version)]
 
-        have = topic.get(key)
         before = have.version if have is not None else 0
-        of = [f"/{one}" for one in partitions[:PARTITIONS_NAMED_MAX]] or [""]
-        rows = [
-            ChangeRow(object=".".join(table) + one, kind=ChangeKind.DATA, before=before)
-            for one in of
-        ]
+        named = [f"/{one}" for one in partitions[:PARTITIONS_NAMED_MAX]] or [""]
+        rows = [_row(".".join(table) + one, ChangeKind.DATA, before) for one in named]
         self._version_log.write(number, build, source=source, at_us=at_us, changes=rows)
         return number, topic.version
 
@@ -232,22 +425,50 @@ class Tables:
             left = Entry(group, version, version, version, have.size, None, STUB)
             return [prefix_tombstone(group, version), left]
 
-        row = ChangeRow(object=".".join(table), kind=ChangeKind.UNLOADED, before=0)
-        self._version_log.write(number, build, source=source, at_us=at_us, changes=[row])
+        rows = [_row(".".join(table), ChangeKind.UNLOADED, 0)]
+        self._version_log.write(number, build, source=source, at_us=at_us, changes=rows)
 
     def _write(
         self,
-        number: int,
         table: TableId,
-        build: Callable[[int], list[Entry]],
+        value: TableValue,
+        partitions: Mapping[str, bytes | None],
         *,
+        whole: bool = False,
+        anew: bool = False,
+        data: bool,
         source: int,
         at_us: int,
-        row: ChangeRow,
     ) -> None:
+        """Write ``value`` and ``partitions`` in one transaction; withdraw what fits no value.
+
+        ``whole``: the table has no other partitions. ``anew``: nothing stays of what was held.
+        """
+        number, topic = self.topic_of(table)
+        have, old = self.entry(table), self.value(table)
+        kind = ChangeKind.SCHEMA
+        if old is None or source == SOURCE_LOAD:
+            kind = ChangeKind.LOADED
+        elif old.thrift == value.thrift or (partitions and not whole):
+            kind = ChangeKind.DATA
+        rows = [_row(".".join(table), kind, have.version if have else 0)]
+
+        def build(version: int) -> list[Entry]:
+            changes = dict(partitions)
+            entries: list[Entry] = []
+            if anew:
+                if topic.rows(table_key(*table)):
+                    entries.append(prefix_tombstone(table_key(*table), version))
+                self._leaves.pop(table, None)
+            elif whole:
+                changes |= dict.fromkeys(self._names(table).difference(changes))
+            blocks, templates = self._blocks(table, value, changes, version=version, empty=anew)
+            own = replace(value, templates=templates)
+            return [*entries, *self._own(table, own, version, data=data, anew=anew), *blocks]
+
         try:
             entries = self._version_log.write(
-                number, build, source=source, at_us=at_us, changes=[row]
+                number, build, source=source, at_us=at_us, changes=rows
             )
         except (UsageError, WireError) as exc:  # a pull of it is refused with the reason
             self.unfit += 1
@@ -259,24 +480,7 @@ class Tables:
         if leaves is not None:
             leaves.apply(entries)
 
-    def _row(
-        self,
-        table: TableId,
-        old: TableValue | None,
-        thrift: bytes,
-        *,
-        source: int,
-        data: bool = False,
-    ) -> ChangeRow:
-        entry = self.entry(table)
-        if old is None or source == SOURCE_LOAD:
-            kind = ChangeKind.LOADED
-        else:
-            same = old.thrift == thrift or data
-            kind = ChangeKind.DATA if same else ChangeKind.SCHEMA
-        return ChangeRow(object=".".join(table), kind=kind, before=entry.version if entry else 0)
-
-    def _table(
+    def _own(
         self, table: TableId, value: TableValue, version: int, *, data: bool, anew: bool
     ) -> list[Entry]:
         key = table_key(*table)
@@ -286,7 +490,7 @@ class Tables:
             return []
         schema = version
         if have is not None and have.value is not None:
-            old = _decoded(have.value)
+            old = _value_of(have.value)
             schema = have.schema_version if _same_schema(old.thrift, value.thrift) else version
         changed = version if data or have is None else have.data_version
         return [Entry(key, version, schema, changed, len(encoded), encoded)]
@@ -294,26 +498,25 @@ class Tables:
     def _blocks(
         self,
         table: TableId,
-        thrift: bytes,
+        value: TableValue,
         changes: Mapping[str, bytes | None],
         *,
-        templates: tuple[bytes, ...],
         version: int,
         empty: bool,
     ) -> tuple[list[Entry], tuple[bytes, ...]]:
+        """Return the blocks that ``changes`` touch, and the templates that they need."""
         if not changes:
-            return [], templates
-        leaves = GroupLeaves(Topic(), b"", b"") if empty else self._of(table)
+            return [], value.templates
         edited = edit_partitions(
-            leaves,
+            GroupLeaves(Topic(), b"", b"") if empty else self._of(table),
             changes,
-            templates=templates,
-            location=read_struct(thrift).location,
+            templates=value.templates,
+            location=read_struct(value.thrift).location,
             version=version,
         )
         entries = [
-            entry_of(block_key(*table, lower), version, value and _bounded(value))
-            for lower, value in edited.blocks
+            entry_of(block_key(*table, lower), version, block and _bounded(block))
+            for lower, block in edited.blocks
         ]
         return entries, edited.templates
 
@@ -359,5 +562,12 @@ def _bounded(value: bytes) -> bytes:
     return value
 
 
-def _partitioned(thrift: bytes) -> bool:
-    return bool(read_struct(thrift).partition_columns)
+def _state(thrift: bytes, *, known: bool) -> int:
+    """Return the state of a table's partitions, which are ``known`` or are to be loaded."""
+    if not known:
+        return LOADING
+    return COMPLETE if read_struct(thrift).partition_columns else ABSENT
+
+
+def _row(name: str, kind: ChangeKind, before: int) -> ChangeRow:
+    return ChangeRow(object=name, kind=kind, before=before)

@@ -21,8 +21,7 @@ from ...topics.offers import offered_names
 from ...topics.wire.messages import SOURCE_ORDERS, Inspected, Message, Order, OrderKind, Refused
 from ...topics.wire.refusal import Refusal
 from ..metastore.port import Dirty, DirtyDatabase, DirtyPartitions, DirtyTable
-from ..model.namespace import Namespace
-from ..model.tables import Tables
+from ..model.tables import Namespace, Tables
 from ..model.versions import OrderRow
 from ..publish.backfill import Backfill
 from ..publish.modes import overrides_text, parse_mode

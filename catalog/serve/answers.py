@@ -22,8 +22,7 @@ from ...topics.wire.codec import row_bytes
 from ...topics.wire.header import CHUNK_BYTES_MAX
 from ...topics.wire.messages import Claimed, Pull, Pulled
 from ...topics.wire.selector import selector_of
-from ..model.namespace import Namespace
-from ..model.tables import Tables
+from ..model.tables import Namespace, Tables
 
 LOOKED_MAX: Final = 32  # blocks read for one part: 30 µs each, of a turn's 2 ms
 

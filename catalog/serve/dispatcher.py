@@ -31,8 +31,7 @@ from ...topics.wire.messages import (
 )
 from ...topics.wire.refusal import Refusal
 from ..model.lineage import Claim
-from ..model.namespace import Namespace
-from ..model.tables import Tables
+from ..model.tables import Namespace, Tables
 from ..model.versions import VersionLog
 from .admin import AdminOrders
 from .answers import stale_claims

@@ -15,8 +15,7 @@ from ...topics.objects.names import TableId, table_name
 from ...topics.objects.values import LOADING
 from ...topics.wire.messages import SELECT_TABLE, Pull, Pulled, Refused
 from ...topics.wire.refusal import Refusal
-from ..model.namespace import Namespace
-from ..model.tables import Tables
+from ..model.tables import Namespace, Tables
 from .answers import answer
 from .pending import FairQueue, Pending, PendingRequests
 from .port import Loader, Poller, Reply, RequestCounts

@@ -5,8 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from topicast.catalog.core import Catalog
-from topicast.catalog.model.namespace import Namespace
-from topicast.catalog.model.tables import Tables
+from topicast.catalog.model.tables import Namespace, Tables
 from topicast.catalog.publish.modes import Mode, withhold
 from topicast.catalog.serve.answers import stale_claims
 from topicast.statestore.stub_deltas import brought

@@ -12,8 +12,7 @@ from typing import Any
 from topicast.catalog.core import Catalog, MintEpoch
 from topicast.catalog.core import Effect as CatalogEffect
 from topicast.catalog.ingest.loader import InFlightRead, Loader
-from topicast.catalog.model.namespace import Namespace
-from topicast.catalog.model.tables import Tables
+from topicast.catalog.model.tables import Namespace, Tables
 from topicast.catalog.publish.modes import Remainder
 from topicast.catalog.serve.answers import Selection, select
 from topicast.statestore.ingest import Broadcast, Ingest, Output

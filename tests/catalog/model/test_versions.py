@@ -3,13 +3,8 @@
 import pytest
 
 from topicast.catalog.model.lineage import EPOCH_MAX, Claim, StartRecord, Verdict, by_topic, judge
-from topicast.catalog.model.versions import (
-    ChangeKind,
-    ChangeRow,
-    GroupLeaves,
-    Transaction,
-    VersionLog,
-)
+from topicast.catalog.model.tables import GroupLeaves
+from topicast.catalog.model.versions import ChangeKind, ChangeRow, Transaction, VersionLog
 from topicast.topics.errors import WireError
 from topicast.topics.topic import NAMESPACE, Entry, Topic, prefix_tombstone, tombstone
 
