@@ -21,7 +21,6 @@ from ...topics.topic import VALUE, Entry, Topic
 from ...topics.wire.codec import row_bytes
 from ...topics.wire.header import CHUNK_BYTES_MAX
 from ...topics.wire.messages import Claimed, Pull, Pulled
-from ...topics.wire.selector import selector_of
 from ..model.tables import Namespace, Tables
 
 LOOKED_MAX: Final = 32  # blocks read for one part: 30 µs each, of a turn's 2 ms
@@ -113,7 +112,7 @@ def select(tables: Tables, pull: Pull) -> Selection:
     own = topic.get(group)
     if own is None or own.kind != VALUE:
         return Selection((), gone=tuple(key for key, _ in pull.held))
-    selector, columns = selector_of(pull), tables.partition_columns(table)
+    selector, columns = pull.selection, tables.partition_columns(table)
     bounds = () if selector.kind == SelectorKind.TABLE else tables.bounds(table)
     matches, ranges = selector.matches(columns), selector.ranges(columns)
     unsure = matches is not None and ranges is None

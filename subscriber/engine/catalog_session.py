@@ -173,8 +173,7 @@ class CatalogSession:
         self._confirm(whole)
         self._show(part.topic, (part.epoch, part.topic_version))
         self._show(NAMESPACE, (part.epoch, part.namespace_version))
-        gone = NoSuchObject(table_name(*name))
-        result = whole.result if part.found else gone
+        result = whole.result if part.found else NoSuchObject(table_name(*name))
         if part.found:
             self._replicas.on_pulled(*name)
         if isinstance(result, TableSnapshot):

@@ -38,12 +38,12 @@ from ...topics.errors import (
     UsageError,
 )
 from ...topics.objects.names import parse_table_key, table_key, table_name
-from ...topics.objects.selector import Selector, SelectorKind
+from ...topics.objects.selector import ALL, Selector, SelectorKind
 from ...topics.requests import RETRY_S, Requests
 from ...topics.topic import Entry
+from ...topics.wire.fields import TEXT_MAX
 from ...topics.wire.messages import Cancel, Claimed, Credit, Pull, Pulled, Refused
 from ...topics.wire.refusal import Refusal
-from ...topics.wire.selector import sendable
 from ..protocol.shell import Channel, Effect, Effects, Send
 from ..store.table_snapshot import NO_SELECTIONS, Selections, TableSnapshot, snapshot_of
 from ..store.view import TopicView
@@ -54,6 +54,7 @@ WAITING_MAX: Final = 1000  # asks; beyond, the application is told to come again
 STALE_AGAIN_S: Final = 0.02  # what was shown is on its way to catalogd's other thread
 SPREAD: Final = 0.5  # what was refused to many at once comes again within so much more of its time
 
+NAMES_BYTES_MAX: Final = 256 << 10  # of the partitions that one pull names, in characters
 HELD_BYTES_MAX: Final = 256 << 10  # of the keys that one pull names; the rest comes again
 HELD_COST: Final = 16  # of one, beside its key
 
@@ -388,11 +389,12 @@ class Fetcher:
 
 
 def _sendable(request: TableRequest) -> TableRequest:
-    """Return what to pull: all blocks if the selector is too long to send."""
-    selector = sendable(request.selector)
-    if selector is request.selector:
+    """Return what to pull: all blocks if the selector is too long for a message."""
+    names = request.selector.names + request.selector.values
+    longest = max(map(len, (*names, request.selector.filter)))
+    if longest <= TEXT_MAX and sum(map(len, names)) + 3 * len(names) <= NAMES_BYTES_MAX:
         return request
-    return TableRequest(request.db, request.table, selector)
+    return TableRequest(request.db, request.table, ALL)
 
 
 def _end(pull: _Pull, outcome: Result | TopicastError) -> None:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Annotated, Final
 
-from ..objects.selector import SelectorKind
+from ..errors import UsageError
+from ..objects.selector import Selector, SelectorKind, by_filter
 from ..offers import ALL_OFFERED
 from ..topic import Entry
 from .fields import (
@@ -453,6 +454,21 @@ class Pull:
     epoch: U64 = 0
     version: U64 = 0
     claims: tuple[Claimed, ...] = ()
+
+    @property
+    def selection(self) -> Selector:
+        """The selector that the fields of the message make up.
+
+        Raises:
+            UsageError: its kind is not known here, or its filter is none.
+        """
+        if self.selector == SelectorKind.FILTER:
+            return by_filter(self.filter)
+        try:
+            kind = SelectorKind(self.selector)
+        except ValueError:
+            raise UsageError(f"no selector {self.selector}") from None
+        return Selector(kind, names=tuple(sorted(set(self.names))), values=self.values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ import pytest
 
 from topicast.subscriber.fetch import fetcher as pulls
 from topicast.subscriber.fetch.fetcher import (
+    NAMES_BYTES_MAX,
     PULLS_MAX,
     WAITING_MAX,
     Base,
@@ -24,10 +25,20 @@ from topicast.tests.cluster.service import CatalogService
 from topicast.topics.errors import NotReady, OverBudget
 from topicast.topics.objects.blocks import decode_block
 from topicast.topics.objects.names import table_key
-from topicast.topics.objects.selector import ALL, TABLE_ONLY, Selector, by_names
+from topicast.topics.objects.selector import (
+    ALL,
+    TABLE_ONLY,
+    Selector,
+    by_filter,
+    by_names,
+    by_values,
+)
 from topicast.topics.objects.values import decode_listing, encode_listing
 from topicast.topics.requests import RETRY_S
+from topicast.topics.wire.fields import TEXT_MAX
 from topicast.topics.wire.messages import Cancel, Pull, Pulled, Refused
+
+LONG = "x" * (TEXT_MAX + 1)
 
 
 def nothing_held(_db: str, _table: str) -> tuple[int, int, None, tuple[()]]:
@@ -90,6 +101,32 @@ def test_running_pulls_are_bounded_and_the_others_follow(service: CatalogService
     assert [one.outcome is not None for one in fetches] == [True] + [False] * (PULLS_MAX + 1)
     assert [pull.table for pull in sent(effects)] == [f"t{PULLS_MAX}"]
     machine.check()
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [TABLE_ONLY, ALL, by_filter("ds = '1'"), by_names(("ds=2", "ds=1")), by_values(("1", "", "2"))],
+    ids=lambda selector: selector.kind.name,
+)
+def test_pull_brings_its_selector(selector: Selector) -> None:
+    (pull,) = sent(fetcher().begin(sales(selector), now=0.0))
+    assert pull.selection == selector
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        by_filter(f"ds = '{LONG}'"),
+        by_names(tuple(f"ds={number:05d}" for number in range(NAMES_BYTES_MAX // 10))),
+        by_names((f"ds={LONG}",)),
+        by_values((LONG,)),
+    ],
+    ids=["filter", "names", "name", "value"],
+)
+def test_what_is_too_long_for_a_message_brings_all_blocks(selector: Selector) -> None:
+    """P-LIM-6."""
+    (pull,) = sent(fetcher().begin(sales(selector), now=0.0))
+    assert pull.selection == ALL
 
 
 def test_fetches_that_wait_are_bounded_and_the_next_one_fails() -> None:
