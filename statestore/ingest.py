@@ -29,9 +29,8 @@ from ..topics.follower import (
     Tick,
     Want,
 )
-from ..topics.offers import ALL_OFFERED
 from ..topics.replica_set import Abandoned, ReplicaSet, Step, Unlimited
-from ..topics.topic import FULL, NONE, Entry, Topic, check_num_topics, topic_ids
+from ..topics.topic import ALL_OFFERED, FULL, NONE, Entry, Topic, check_num_topics, topic_ids
 from ..topics.wire.codec import delta_of, encode, read_entries, read_header
 from ..topics.wire.header import HEADER_BYTES
 from ..topics.wire.messages import (

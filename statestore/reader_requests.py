@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ..topics.bulk import Sender, chunks
-from ..topics.offers import offered
-from ..topics.topic import FULL
+from ..topics.topic import FULL, offered
 from ..topics.wire.messages import (
     BEHIND,
     CURRENT,

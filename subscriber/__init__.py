@@ -3,7 +3,7 @@
 Imports `topics` only; a driver loads nothing else of ours.
 """
 
-from ..topics.objects.versions import Version
+from ..topics.topic import Version
 from .client.subscriber import Subscriber
 from .engine.watch import Watch
 from .protocol.shell import Change

@@ -1,4 +1,4 @@
-"""A topic: its number, its entries, and the versioned map that returns what changed since.
+"""A topic: its number, levels, versions, entries, and the map that returns what changed since.
 
 Every process computes the same topic from a table's name: CRC-32 of the UTF-8 of ``db.table``,
 scaled to ``num_topics``. Test vectors: ``tests/vectors/sharding_v1.json``.
@@ -91,6 +91,44 @@ NONE: Final = Level.NONE
 MINIMAL: Final = Level.MINIMAL
 FULL: Final = Level.FULL
 LEVELS: Final = tuple(level.name.lower() for level in Level)  # their names, by number
+
+ALL_OFFERED: Final = MINIMAL | FULL
+"""The levels of a topic that a reader may join, as one byte: each level is its own bit."""
+
+
+def offered(offers: int, topic: int, level: int) -> bool:
+    """Return whether ``topic`` may be joined at ``level``; the namespace always may at FULL."""
+    return bool(offers & level) or (topic == NAMESPACE and level == FULL)
+
+
+def offered_names(offers: int) -> str:
+    """Return the names of the levels that ``offers`` lets a reader choose from."""
+    return ", ".join(LEVELS[level] for level in Level if not level or offers & level)
+
+
+class Version(int):
+    """A version of a topic, and the ``epoch`` that it counts in, as applications keep it.
+
+    An epoch is one life of catalogd's store. Versions of two epochs are not comparable; only
+    ``validate`` tells whether one is still current.
+    """
+
+    epoch: int
+
+    def __new__(cls, number: int, epoch: int) -> "Version":
+        """Return version ``number`` of ``epoch``."""
+        version = super().__new__(cls, number)
+        version.epoch = epoch
+        return version
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Version, (int(self), self.epoch)
+
+
+def epoch_of(version: int) -> int:
+    """Return the epoch that ``version`` counts in; 0 of a number alone, which no epoch is."""
+    return version.epoch if isinstance(version, Version) else 0
+
 
 MINIMAL_BYTES: Final = 64  # what following a topic at level minimal is accounted for
 

@@ -19,7 +19,6 @@ from functools import lru_cache
 from typing import Final
 
 from ...topics.errors import UsageError, WireError
-from ...topics.objects.blocks import decode_block, edit_partitions
 from ...topics.objects.edits import Leaves
 from ...topics.objects.names import (
     DatabaseKey,
@@ -40,9 +39,11 @@ from ...topics.objects.values import (
     LOADING,
     NameRecord,
     TableValue,
+    decode_block,
     decode_names,
     decode_table_value,
     edit_names,
+    edit_partitions,
     encode_database_value,
     encode_table_value,
 )

@@ -19,8 +19,7 @@ from typing import Final
 
 from ...topics.errors import ConfigError
 from ...topics.objects.names import TableId, table_of
-from ...topics.offers import ALL_OFFERED
-from ...topics.topic import FULL, MINIMAL, NAMESPACE, Entry, stub
+from ...topics.topic import ALL_OFFERED, FULL, MINIMAL, NAMESPACE, Entry, stub
 
 FULL_MODE: Final = "full"
 MIXED_MODE: Final = "mixed"

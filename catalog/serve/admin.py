@@ -17,7 +17,7 @@ from typing import Final
 from ...topics.errors import ConfigError, NoSuchObject, UsageError
 from ...topics.objects.names import TableId, check_partition_name, database_key, parse_table_name
 from ...topics.objects.rules import rule_of, with_rule
-from ...topics.offers import offered_names
+from ...topics.topic import offered_names
 from ...topics.wire.messages import SOURCE_ORDERS, Inspected, Message, Order, OrderKind, Refused
 from ...topics.wire.refusal import Refusal
 from ..metastore.port import Dirty, DirtyDatabase, DirtyPartitions, DirtyTable

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ...topics.bulk import Part, pulled_cost
-from ...topics.objects.blocks import decode_block
 from ...topics.objects.names import block_lead, table_key
 from ...topics.objects.selector import KeyRange, Matches, SelectorKind
-from ...topics.objects.values import encode_listing
+from ...topics.objects.values import decode_block, encode_listing
 from ...topics.topic import VALUE, Entry, Topic
 from ...topics.wire.codec import row_bytes
 from ...topics.wire.header import CHUNK_BYTES_MAX

@@ -10,8 +10,8 @@ import click
 from ...subscriber import Subscriber
 from ...topics.errors import LinkError, NotReady
 from ...topics.objects.tables import Column, Database, Table
-from ...topics.offers import offered_names
 from ...topics.settings import parse_addresses
+from ...topics.topic import offered_names
 from ..flags import budget_option, settings, statestores_option, timeout_option
 from ..operator import Facts, Operator, at_each
 from ..output import DONE, EXIT_CODES, Output, complain, exit_code, output_option

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ...topics.link import LinkCounts
-from ...topics.offers import offered_names
+from ...topics.topic import offered_names
 from . import health, metrics
 from .server import Facts, Sources
 

@@ -14,7 +14,7 @@ from ...topics.errors import NotReady, StaleMetadata, UsageError
 from ...topics.objects.names import parse_table_name, table_name
 from ...topics.objects.selector import ALL, by_filter
 from ...topics.objects.tables import Partition, Table
-from ...topics.objects.versions import Version, epoch_of
+from ...topics.topic import Version, epoch_of
 from ...topics.wire.messages import Claimed
 from ..store.table_snapshot import TableSnapshot
 

@@ -20,8 +20,7 @@ from ...topics.objects.names import parse_table_name, table_name
 from ...topics.objects.selector import ALL, TABLE_ONLY, Selector, by_filter, by_names, by_values
 from ...topics.objects.tables import Database, Partition, Table
 from ...topics.objects.values import decode_listing
-from ...topics.objects.versions import Version
-from ...topics.topic import FULL, LEVELS, NONE
+from ...topics.topic import FULL, LEVELS, NONE, Version
 from ...topics.wire.messages import Claimed
 from ..config import TIMEOUT_S, Settings, settings_of
 from ..engine.core import Core

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from ...topics.errors import NoSuchObject, TopicastError
 from ...topics.objects.names import table_key, table_name
 from ...topics.objects.selector import SelectorKind
-from ...topics.objects.versions import Version
 from ...topics.requests import RETRY_S, Requests
-from ...topics.topic import NAMESPACE, table_topic, topic_ids
+from ...topics.topic import NAMESPACE, Version, table_topic, topic_ids
 from ...topics.wire.messages import (
     Claimed,
     Compared,

@@ -12,8 +12,7 @@ from itertools import chain, count
 from math import inf
 from typing import Self, assert_never
 
-from ...topics.objects.versions import Version
-from ...topics.topic import LEVELS, MINIMAL_BYTES, NAMESPACE, topic_ids
+from ...topics.topic import LEVELS, MINIMAL_BYTES, NAMESPACE, Version, topic_ids
 from ...topics.wire.messages import (
     Barrier,
     Bye,

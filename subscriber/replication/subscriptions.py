@@ -9,9 +9,17 @@ from math import inf
 from typing import Final
 
 from ...topics.errors import OverBudget, TopicastError, UsageError
-from ...topics.offers import ALL_OFFERED
 from ...topics.replica_set import Account
-from ...topics.topic import FULL, MINIMAL, MINIMAL_BYTES, NAMESPACE, NONE, is_topic, topic_ids
+from ...topics.topic import (
+    ALL_OFFERED,
+    FULL,
+    MINIMAL,
+    MINIMAL_BYTES,
+    NAMESPACE,
+    NONE,
+    is_topic,
+    topic_ids,
+)
 from ...topics.wire.messages import (
     DENIED,
     Barrier,

@@ -24,18 +24,17 @@ from types import MappingProxyType
 from typing import Final
 
 from ...topics.errors import NotReady
-from ...topics.objects.blocks import decode_block
 from ...topics.objects.names import block_lead, table_key
 from ...topics.objects.selector import ALL, KeyRange, Selector
 from ...topics.objects.tables import Partition, PartitionReader, Table, read_table
-from ...topics.objects.values import ABSENT, COMPLETE, decode_table_value
-from ...topics.objects.versions import Version
+from ...topics.objects.values import ABSENT, COMPLETE, decode_block, decode_table_value
 from ...topics.topic import (
     PREFIX,
     STUB,
     TOMBSTONE,
     VALUE,
     Entry,
+    Version,
     accounted_bytes,
     group_of,
     tombstone,

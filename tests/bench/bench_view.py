@@ -27,11 +27,10 @@ from topicast.tests.bench.report import beside, best_s, best_us, say, target
 from topicast.tests.subscriber.source import Catalog
 from topicast.tests.subscriber.structs import table_struct
 from topicast.topics.bulk import chunks
-from topicast.topics.objects.blocks import edit_partitions
 from topicast.topics.objects.names import block_key, parse_table_name, table_key
 from topicast.topics.objects.selector import by_filter
 from topicast.topics.objects.tables import Partition
-from topicast.topics.objects.values import COMPLETE, TableValue, encode_table_value
+from topicast.topics.objects.values import COMPLETE, TableValue, edit_partitions, encode_table_value
 from topicast.topics.topic import ENTRY_OVERHEAD_BYTES, FULL, Entry, accounted_bytes
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.messages import Chunk, Wanted

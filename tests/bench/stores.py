@@ -10,7 +10,6 @@ from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage.store import Store
 from topicast.tests.bench.bench_representation import KEYS, LOCATION, NoBlocks, structs
 from topicast.tests.subscriber.structs import database_struct, table_struct
-from topicast.topics.objects.blocks import edit_partitions
 from topicast.topics.objects.names import block_key, database_key, names_key, table_key
 from topicast.topics.objects.values import (
     ABSENT,
@@ -18,6 +17,7 @@ from topicast.topics.objects.values import (
     NAMES_MAX,
     NameRecord,
     TableValue,
+    edit_partitions,
     encode_database_value,
     encode_names,
     encode_table_value,

@@ -3,8 +3,8 @@
 from topicast.catalog.model.tables import Namespace, Tables
 from topicast.catalog.model.versions import Transaction, VersionLog
 from topicast.tests.cluster.fake_metastore import make_partition, make_table, thrift_bytes
-from topicast.topics.objects.blocks import decode_block
 from topicast.topics.objects.names import TableId, table_key
+from topicast.topics.objects.values import decode_block
 from topicast.topics.topic import Entry, Topic, topic_ids
 from topicast.topics.wire.messages import SOURCE_EVENTS
 

@@ -11,8 +11,8 @@ from topicast.catalog.publish.modes import Policy
 from topicast.catalog.serve.port import Reply
 from topicast.tests.cluster.cluster import Cluster
 from topicast.tests.cluster.fake_metastore import FakeMetastore, make_partition, make_table
-from topicast.topics.objects.blocks import decode_block
 from topicast.topics.objects.names import table_key
+from topicast.topics.objects.values import decode_block
 from topicast.topics.topic import Topic
 from topicast.topics.wire.messages import Inspected, Message, Order, Refused
 

@@ -18,9 +18,8 @@ from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.dam import Dam
 from topicast.tests.integration.looking import Looker
 from topicast.tests.waiting import until
-from topicast.topics.offers import offered_names
 from topicast.topics.settings import parse_addresses
-from topicast.topics.topic import table_topic
+from topicast.topics.topic import offered_names, table_topic
 
 DAYS = 160
 NOTE_BYTES = 3000  # of each partition, and hardly compressed: the topic takes 300 KB

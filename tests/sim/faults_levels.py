@@ -22,9 +22,8 @@ from topicast.subscriber.store.view import TopicView, View
 from topicast.tests.sim.fault import BY_SEED, Fault
 from topicast.tests.sim.faults_protocol import Unchecked
 from topicast.topics.errors import NoSuchObject
-from topicast.topics.objects.versions import Version
 from topicast.topics.replica_set import Account, ReplicaSet, Unlimited
-from topicast.topics.topic import FULL, MINIMAL, Entry
+from topicast.topics.topic import FULL, MINIMAL, Entry, Version
 from topicast.topics.wire.messages import Chunk, Claimed, Delta, Pulled
 
 

@@ -13,8 +13,7 @@ from topicast.tests.sim.checkers import Asked, Moments
 from topicast.tests.sim.drivers import what
 from topicast.tests.sim.verdicts import Commits, Verdicts
 from topicast.topics.errors import LinkError, NoSuchObject, SourceError, StaleMetadata, UsageError
-from topicast.topics.objects.versions import Version
-from topicast.topics.topic import NAMESPACE
+from topicast.topics.topic import NAMESPACE, Version
 from topicast.topics.wire.messages import Claimed
 
 TABLES_MAX = 3

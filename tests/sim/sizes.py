@@ -21,8 +21,8 @@ from topicast.subscriber.placement import controller, planner, prefetch, usage
 from topicast.subscriber.replication import replicas
 from topicast.tests.sim import checkers
 from topicast.topics import bulk, replica_set
-from topicast.topics.objects.blocks import PartitionKind
 from topicast.topics.objects.tables import read_table
+from topicast.topics.objects.values import PartitionKind
 
 # A row of a table is about 180 bytes, of a block 80, of names 60, a stub 40.
 SIZES = (

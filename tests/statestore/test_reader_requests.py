@@ -14,8 +14,7 @@ from topicast.tests.statestore.hub_driver import (
 )
 from topicast.topics.bulk import chunk_cost
 from topicast.topics.follower import LIVE, Follower, Tick
-from topicast.topics.offers import ALL_OFFERED
-from topicast.topics.topic import FULL, MINIMAL, NAMESPACE, NONE, tombstone
+from topicast.topics.topic import ALL_OFFERED, FULL, MINIMAL, NAMESPACE, NONE, tombstone
 from topicast.topics.wire.messages import (
     BEHIND,
     CURRENT,

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from topicast.tests.subscriber.structs import database_struct, partition_struct, table_struct
-from topicast.topics.objects.blocks import edit_partitions
 from topicast.topics.objects.names import (
     block_key,
     database_key,
@@ -18,6 +17,7 @@ from topicast.topics.objects.values import (
     NameRecord,
     TableValue,
     decode_table_value,
+    edit_partitions,
     encode_database_value,
     encode_names,
     encode_table_value,

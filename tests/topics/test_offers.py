@@ -1,7 +1,14 @@
 import pytest
 
-from topicast.topics.offers import ALL_OFFERED, offered, offered_names
-from topicast.topics.topic import FULL, MINIMAL, NAMESPACE, NONE
+from topicast.topics.topic import (
+    ALL_OFFERED,
+    FULL,
+    MINIMAL,
+    NAMESPACE,
+    NONE,
+    offered,
+    offered_names,
+)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Final, TypeAlias, TypeVar
 
 from ..errors import WireError
-from .blocks import PartitionRecord
 from .names import partition_keys, partition_name, table_name
 from .templates import RAW, SlotValues, Template, Templates, slot_text, template_of
 from .thrift import (
@@ -26,6 +25,7 @@ from .thrift import (
     read_text_map,
     read_texts,
 )
+from .values import PartitionRecord
 
 Parameters: TypeAlias = Mapping[str, str]
 _T = TypeVar("_T")

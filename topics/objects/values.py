@@ -1,37 +1,50 @@
-"""Values: what entries hold, as bytes and back: documents, their columns, and three kinds of them.
+"""Values: what entries hold, as bytes and back.
 
     value == [0x00] + msgpack          value == [0x01] + zstd(msgpack)
 
     table       pack([incarnation, partitions, Thrift struct, [template, …]])
     database    pack([Thrift struct])
-    names       pack([names, [types], incarnations, versions])
+    names       pack([names, [types], incarnations, versions])     a block of tables' names
+    partitions  pack([names, ages, numbers, groups])               a block of a table's partitions
 
-A table's incarnation is the version of the namespace topic at which its name appeared; it
-stands in the block of names and in the table's value, and content is answered only where the
-two agree. ``unpack``, every ``read`` and every ``decode`` is total: bytes in, a value or WireError
-out, in memory in proportion to DOCUMENT_BYTES_MAX at most. Blocks of partitions are in ``blocks``.
+A table's incarnation is the version of the namespace topic at which its name appeared. Content is
+answered only where it is the same in the block of names and in the table's value.
+
+Names are sorted, with a NUL between them. The other parts of a block are columns: one item for each
+record, or the one value on which all records agree. ``ages`` are how many versions before the
+block's own each partition last changed, ``numbers`` which of the table's templates it has (RAW:
+none). ``groups`` holds, by ascending number, a column for each slot of the partitions with that
+number. What depends on the templates is checked when a record is joined with its template.
+Source: docs/design/0002-representation.md.
+
+``unpack`` and every ``decode`` is total: bytes in, a value or WireError out, in memory in
+proportion to DOCUMENT_BYTES_MAX at most.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, repeat
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgpack
 import zstandard
 
 from ..errors import UsageError, WireError
 from .edits import Edited, Leaves, edit
-from .templates import TEMPLATES_MAX
+from .names import check_partition_name
+from .templates import RAW, TEMPLATES_MAX, SlotValues, Templates
 
 ABSENT: Final = 0  # the partitions of a table: none are here
 LOADING: Final = 1  # some are here; never answered from
 COMPLETE: Final = 2  # all are here
 
+RECORDS_MAX: Final = (
+    32  # partitions of a block: 8 cost twice the memory, 128 three times the rewrite
+)
 NAMES_MAX: Final = 64  # of a block of names: about 1 KB
 
 DOCUMENT_BYTES_MAX: Final = 16 << 20  # one table of 10,000 columns is 1 MB; 16 bounds a bomb
-ITEMS_MAX: Final = 1100  # of any list: a block's columns (templates.HOLES_MAX) are the longest
+ITEMS_MAX: Final = 1100  # of any list: a block's columns (templates.SLOTS_MAX) are the longest
 
 _PLAIN: Final = b"\x00"
 _ZSTD: Final = b"\x01"
@@ -312,3 +325,177 @@ class NamesKind:
         assert name == change.name
         same = old is not None and (old.type, old.incarnation) == (change.type, change.incarnation)
         return old if old is not None and same else change
+
+
+class PartitionRecord(NamedTuple):
+    """One partition in a block; ``templates.join`` makes its Thrift struct of it.
+
+    A NamedTuple, for a block's worth of them is built at each edit and each read.
+    """
+
+    name: str
+    version: int
+    template: int
+    slots: SlotValues
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionBlock:
+    """A decoded block: the names at once, the records when they are asked for."""
+
+    names: tuple[str, ...]
+    _version: int
+    _ages: tuple[int, ...]
+    _numbers: tuple[int, ...]
+    _groups: tuple[tuple[int, list[object]], ...]
+
+    def records(self) -> list[PartitionRecord]:
+        """Return the block's records, sorted by name.
+
+        Raises:
+            WireError: a column is not as long as its group, or holds what fills no slot.
+        """
+        filling = {
+            number: _rows(columns, self._numbers.count(number)) for number, columns in self._groups
+        }
+        slots = [next(filling[number]) for number in self._numbers]
+        versions = [self._version - age for age in self._ages]
+        rows = zip(self.names, versions, self._numbers, slots, strict=True)
+        return list(map(PartitionRecord._make, rows))
+
+
+@dataclass(frozen=True, slots=True)
+class EditedPartitions:
+    """Changed blocks by bound (None: removed), the names changed, and all templates, by number."""
+
+    blocks: tuple[tuple[str, bytes | None], ...]
+    names: tuple[str, ...]
+    templates: tuple[bytes, ...]
+
+
+def encode_block(records: Sequence[PartitionRecord], version: int) -> bytes:
+    """Return the value of the block of ``records``, sorted by name, that gets ``version``.
+
+    Raises:
+        UsageError: it is too large for a value.
+    """
+    assert len(records) <= RECORDS_MAX
+    groups: dict[int, list[SlotValues]] = {}
+    for record in records:
+        groups.setdefault(record.template, []).append(record.slots)
+    return pack(
+        [
+            write_names([record.name for record in records]),
+            column([version - record.version for record in records]),
+            column([record.template for record in records]),
+            [
+                [column(filling) for filling in zip(*groups[number], strict=True)]
+                for number in sorted(groups)
+            ],
+        ]
+    )
+
+
+def decode_block(value: bytes, version: int) -> PartitionBlock:
+    """Read the block that has ``version``.
+
+    Raises:
+        WireError: ``value`` is no block of partitions.
+    """
+    document = unpack(value)
+    if type(document) is not list or len(document) != 4:
+        raise WireError("a block of partitions has four parts")
+    names = read_names(document[0], records_max=RECORDS_MAX)
+    ages = read_ints(document[1], len(names))
+    numbers = read_ints(document[2], len(names), least=RAW)
+    groups = document[3]
+    present = sorted(set(numbers))
+    if type(groups) is not list or [type(group) for group in groups] != [list] * len(present):
+        raise WireError("a block of partitions has one group of columns for each template")
+    return PartitionBlock(names, version, ages, numbers, tuple(zip(present, groups, strict=True)))
+
+
+def restamp_block(value: bytes, old: int, new: int) -> bytes:
+    """Return the block of version ``old`` with version ``new``; its records keep their versions.
+
+    Raises:
+        WireError: ``value`` is no block of partitions.
+        UsageError: it becomes too large for a value.
+    """
+    assert new >= old
+    names = decode_block(value, old).names
+    parts = unpack(value)
+    assert type(parts) is list
+    parts[1] = column([age + new - old for age in read_ints(parts[1], len(names))])
+    return pack(parts)
+
+
+def edit_partitions(
+    leaves: Leaves,
+    changes: Mapping[str, bytes | None],
+    *,
+    templates: Sequence[bytes],
+    location: str,
+    version: int,
+) -> EditedPartitions:
+    """Change partitions of a table that has ``templates`` and lies at ``location``.
+
+    Args:
+        leaves: The table's blocks as they are.
+        changes: By partition name, its Thrift struct; None deletes.
+        templates: As they stand in the table's value.
+        location: The table's own; empty if it has none.
+        version: Of the transaction: of every changed block and record.
+
+    Returns:
+        What is to be written with ``version``. The templates are those given, and new ones
+        after them. A struct that is what it was changes nothing and keeps its version.
+
+    Raises:
+        UsageError: a name is not a partition's, or one struct is too large for a value.
+        WireError: a struct is not one, or a stored block is damaged.
+
+    Cost: O(touched blocks + changes + templates).
+    """
+    for name in changes:
+        check_partition_name(name)
+    kind = PartitionKind(Templates(templates, location), version)
+    edited = edit(leaves, changes, kind)
+    return EditedPartitions(edited.blocks, edited.names, tuple(kind.templates.skeletons))
+
+
+class PartitionKind:
+    """Blocks of partitions, as an edit to ``version`` sees them."""
+
+    records_max = RECORDS_MAX
+
+    def __init__(self, templates: Templates, version: int) -> None:
+        self.templates = templates
+        self._version = version
+        self._likely = RAW
+
+    def decode(self, value: bytes, version: int) -> list[PartitionRecord]:
+        """Return the records of a block, sorted by name."""
+        return decode_block(value, version).records()
+
+    def encode(self, records: Sequence[PartitionRecord]) -> bytes:
+        """Return the value of a block of ``records``."""
+        return encode_block(records, self._version)
+
+    def merge(self, name: str, old: PartitionRecord | None, change: bytes) -> PartitionRecord:
+        """Return the record ``name`` with the Thrift struct ``change``; ``old`` if it had that."""
+        likely = self._likely if old is None else old.template
+        number, slots = self.templates.split(change, name, likely=likely)
+        self._likely = number
+        if old is not None:
+            if number == old.template and slots == old.slots:
+                return old
+            if self.templates.join(old.template, old.slots, name) == change:
+                return old  # a template that came later says the same
+        return PartitionRecord(name, self._version, number, slots)
+
+
+def _rows(columns: list[object], count: int) -> Iterator[SlotValues]:
+    if not columns:
+        return repeat((), count)
+    return zip(*[read_column(found, count) for found in columns], strict=True)

@@ -12,8 +12,8 @@ from zlib import crc32
 import msgpack
 
 from ..errors import VersionMismatch, WireError
-from ..offers import ALL_OFFERED
 from ..topic import (
+    ALL_OFFERED,
     FULL,
     HEARTBEAT,
     KEY_BYTES_MAX,

@@ -16,8 +16,7 @@ from typing import Annotated, Final
 
 from ..errors import UsageError
 from ..objects.selector import Selector, SelectorKind, by_filter
-from ..offers import ALL_OFFERED
-from ..topic import Entry
+from ..topic import ALL_OFFERED, Entry
 from .fields import (
     U8,
     U16,
@@ -185,7 +184,7 @@ class Heartbeat:
 
     Empty ``versions``: the hub is being seeded. ``sizes`` (bytes at FULL) are sent now and then.
     ``watermark``: HMS event id up to which catalogd is complete. ``age_ms``: since catalogd's last
-    message. ``offers``: the levels that may be joined, as topics/offers.py reads them.
+    message. ``offers``: the levels that may be joined, as ``topic.offered`` reads them.
     """
 
     hub: int

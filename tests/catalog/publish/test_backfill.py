@@ -4,8 +4,8 @@ from topicast.catalog.model.versions import Transaction, VersionLog
 from topicast.catalog.publish.backfill import PAUSE_S, STEP_BYTES_MAX, STEP_ENTRIES_MAX, Backfill
 from topicast.catalog.publish.modes import Mode, Policy, pack_policy, parse_mode, unpack_policy
 from topicast.tests.cluster.alone import Alone
-from topicast.topics.objects.blocks import decode_block
 from topicast.topics.objects.names import block_key, table_key
+from topicast.topics.objects.values import decode_block
 from topicast.topics.topic import Entry, Topic
 from topicast.topics.wire.codec import row_bytes
 from topicast.topics.wire.header import DELTA_BYTES_MAX

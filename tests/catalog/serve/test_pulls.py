@@ -11,9 +11,8 @@ from topicast.catalog.serve.answers import answer
 from topicast.catalog.serve.pull_server import held
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.topics.bulk import Part, pulled_cost
-from topicast.topics.objects.blocks import decode_block
 from topicast.topics.objects.names import TableId, block_key, table_key
-from topicast.topics.objects.values import decode_listing
+from topicast.topics.objects.values import decode_block, decode_listing
 from topicast.topics.topic import VALUE
 from topicast.topics.wire.codec import row_bytes
 from topicast.topics.wire.header import CHUNK_BYTES_MAX

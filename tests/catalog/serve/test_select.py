@@ -10,8 +10,8 @@ from topicast.catalog.serve.answers import Selection, select
 from topicast.tests.catalog.holding import Holding, T, struct
 from topicast.tests.cluster.fake_metastore import make_partition, make_table, thrift_bytes
 from topicast.topics.errors import UsageError
-from topicast.topics.objects.filters import parse
 from topicast.topics.objects.names import block_key, partition_name, partition_values, table_key
+from topicast.topics.objects.selector import parse
 from topicast.topics.objects.tables import Column
 from topicast.topics.wire.messages import (
     SELECT_BLOCKS,

@@ -12,7 +12,7 @@ from topicast.tests.cluster.catalogd import EPOCH_0
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.cluster.store import SimStore
 from topicast.topics.errors import NoSuchObject, NotReady, StaleMetadata, UsageError
-from topicast.topics.objects.versions import epoch_of
+from topicast.topics.topic import epoch_of
 from topicast.topics.wire.messages import Pull, Validate
 
 ORDERS, ITEMS, SALES = ("shop", "orders"), ("shop", "items"), ("shop", "sales")

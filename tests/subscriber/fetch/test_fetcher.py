@@ -23,7 +23,6 @@ from topicast.subscriber.protocol.shell import Effects, Send
 from topicast.subscriber.store.table_snapshot import NO_SELECTIONS, TableSnapshot, snapshot_of
 from topicast.tests.cluster.service import CatalogService
 from topicast.topics.errors import NotReady, OverBudget
-from topicast.topics.objects.blocks import decode_block
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.selector import (
     ALL,
@@ -33,7 +32,7 @@ from topicast.topics.objects.selector import (
     by_names,
     by_values,
 )
-from topicast.topics.objects.values import decode_listing, encode_listing
+from topicast.topics.objects.values import decode_block, decode_listing, encode_listing
 from topicast.topics.requests import RETRY_S
 from topicast.topics.wire.fields import TEXT_MAX
 from topicast.topics.wire.messages import Cancel, Pull, Pulled, Refused

@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 from topicast.tests.topics.objects.leaves import MemoryLeaves
 from topicast.tests.topics.objects.structs import BASE, partition
 from topicast.topics.errors import UsageError, WireError
-from topicast.topics.objects import blocks, edits
-from topicast.topics.objects.blocks import PartitionKind, PartitionRecord
+from topicast.topics.objects import edits
+from topicast.topics.objects import values as blocks
 from topicast.topics.objects.templates import RAW, Templates
-from topicast.topics.objects.values import pack
+from topicast.topics.objects.values import PartitionKind, PartitionRecord, pack
 
 RECORDS = (
     PartitionRecord("ds=1", 5, 0, (17, b"text", (b"a", b""))),

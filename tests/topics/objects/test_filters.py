@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.topics.errors import UsageError
-from topicast.topics.objects import filters
+from topicast.topics.objects import selector as filters
 from topicast.topics.objects.names import NULL_PARTITION
 from topicast.topics.objects.tables import Column
 

@@ -5,9 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from topicast.topics.errors import UsageError
-from topicast.topics.objects.filters import parse
 from topicast.topics.objects.names import partition_name, partition_values
-from topicast.topics.objects.selector import KeyRange, ranges_of_filter, ranges_of_values
+from topicast.topics.objects.selector import KeyRange, parse, ranges_of_filter, ranges_of_values
 from topicast.topics.objects.tables import Column
 
 DS, HOUR, REGION = Column("ds", "string", ""), Column("hour", "int", ""), Column("r", "string", "")
