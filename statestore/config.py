@@ -10,6 +10,11 @@ PORT_DEFAULT: Final = 24_000
 PORT_MAX: Final = 65_534  # data goes out on the next one
 HEARTBEAT_MS_MIN: Final = 10  # below, heartbeats are most of the traffic
 HEARTBEAT_MS_MAX: Final = 60_000
+BOUNDS: Final = {  # of each setting that is a number: the lowest and the highest value
+    "state_store_port": (0, PORT_MAX),
+    "statestore_heartbeat_frequency_ms": (HEARTBEAT_MS_MIN, HEARTBEAT_MS_MAX),
+    "statestore_max_missed_heartbeats": (2, 100_000),
+}
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
@@ -27,26 +32,17 @@ class StatestoredConfig:
     statestore_max_missed_heartbeats: int = MISSED_MAX
 
     def __post_init__(self) -> None:
-        """Check what no single type says."""
+        """Check values and their bounds."""
         if self.state_store_host not in LOOPBACK:
             raise ConfigError(
                 "state_store_host",
                 self.state_store_host,
                 "without keys only loopback is served: 127.0.0.1, localhost or ::1",
             )
-        _check("state_store_port", self.state_store_port, low=0, high=PORT_MAX)
-        _check(
-            "statestore_heartbeat_frequency_ms",
-            self.statestore_heartbeat_frequency_ms,
-            low=HEARTBEAT_MS_MIN,
-            high=HEARTBEAT_MS_MAX,
-        )
-        _check(
-            "statestore_max_missed_heartbeats",
-            self.statestore_max_missed_heartbeats,
-            low=2,
-            high=100_000,
-        )
+        for setting, (low, high) in BOUNDS.items():
+            value = getattr(self, setting)
+            if not low <= value <= high:
+                raise ConfigError(setting, value, f"from {low} to {high}")
 
     @property
     def request_address(self) -> str:
@@ -60,13 +56,5 @@ class StatestoredConfig:
         return f"tcp://{self._host()}:{port}"
 
     def _host(self) -> str:
-        return (
-            f"[{self.state_store_host}]"
-            if ":" in self.state_store_host
-            else (self.state_store_host)
-        )
-
-
-def _check(setting: str, value: int, *, low: int, high: int) -> None:
-    if not low <= value <= high:
-        raise ConfigError(setting, value, f"from {low} to {high}")
+        host = self.state_store_host
+        return f"[{host}]" if ":" in host else host

@@ -8,7 +8,7 @@ Rules: docs/protocol.md.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ..topics.bulk import Send, Sender
@@ -39,10 +39,9 @@ from ..topics.wire.messages import (
     Welcome,
 )
 from ..topics.wire.refusal import Refusal, refuse, refuse_frame
-from .facts import Fact, MessageReceived, Put, Subscription, Tick, Undecodable, Unreachable
 from .heartbeat_timer import HeartbeatTimer
 from .ingest import Broadcast, Ingest, Output
-from .introspection import Introspection, inspected
+from .introspection import Introspection
 from .membership import MEMBERS_MAX, Member, Membership
 from .reader_requests import ReaderRequests
 from .status import Counts, HubStatus, problem_of, subscriber_statuses, topic_statuses
@@ -56,6 +55,45 @@ WATCH_S: Final = 0.05  # between two looks at deadlines: below what liveness tak
 FULL_MS: Final = 5000  # before a peer that found no room says Hello again
 NOT_ANNOUNCED: Final = "this start is not followed here: let what the hub has be judged, announce"
 
+
+@dataclass(frozen=True, slots=True)
+class MessageReceived:
+    """``peer``, a connection to the ROUTER, sent ``message``, which is no delta: see ``put``."""
+
+    peer: bytes
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A reader subscribed (``b"\\x01"`` and a prefix), or the last one unsubscribed a prefix."""
+
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Undecodable:
+    """``peer`` sent bytes that are no message."""
+
+    peer: bytes
+    error: WireError
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """A message to ``peer`` was not sent: it has disconnected, or its queue is full."""
+
+    peer: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A turn ends, at ``wall_us`` since 1970: what was collected in it is sent."""
+
+    wall_us: int
+
+
+Fact = MessageReceived | Subscription | Undecodable | Unreachable | Tick
 Effect = Send | Broadcast
 
 
@@ -86,10 +124,11 @@ class Hub:
         self._readers = ReaderRequests(
             self.ingest, self._membership, sender=self._sender, stamp=self._stamp
         )
-        self._introspection = Introspection(self.ingest, self._membership)
+        self._introspection = Introspection(
+            self.ingest, self._membership, status=lambda: self.status(now=self._now)
+        )
         self._refusal_limiter = RefusalLimiter()
-        self._publisher: Member | None = None  # whose start was announced last
-        self._publisher_bulk = b""  # the publisher's bulk connection; empty while it has none
+        self._publisher: Member | None = None  # the one that announced its start last
         self._deferred: tuple[Effect, ...] = ()  # what puts decided; the turn's end returns it
         self._started_at: float | None = None  # the first Tick
         self._now = 0.0
@@ -114,8 +153,6 @@ class Hub:
         match fact:
             case MessageReceived(peer=peer, message=message):
                 return self._on_message(peer, message)
-            case Put(peer=peer, frame=frame):
-                return (*map(Broadcast, self.put(peer, frame, now=now)), *self._take_deferred())
             case Subscription(frame=frame):
                 self._heartbeat_timer.on_subscription(frame, now=now)
                 barrier = self._subscriptions.take(frame)
@@ -135,11 +172,9 @@ class Hub:
         What else it decides (acknowledgement, refusal, catch-up) is returned by the next Tick.
         """
         self._now = now
-        if peer != self._publisher_bulk:
-            self._deferred += self._on_stray_put(peer)
-            return ()
         try:
-            frames = self.ingest.put(frame, now=now)
+            leads = peer == self._publisher_peer(Channel.BULK)
+            frames = self.ingest.put(frame, now=now) if leads else self._stray_fault(peer)
         except WireError as error:
             self._deferred += self._on_undecodable(peer, error)
             return ()
@@ -188,39 +223,49 @@ class Hub:
         """Assert every invariant."""
         self.ingest.check()
         self._membership.check()
-        assert self._publisher_bulk == self._publisher_peer(Channel.BULK)
         assert self._publisher is None or self._publisher.role == Role.PUBLISHER
 
     def _on_message(self, peer: bytes, message: Message) -> tuple[Effect, ...]:
         if isinstance(message, Hello):
             return self._on_hello(peer, message)
-        found = self._membership.find(peer)
-        if found is not None:
-            self._membership.mark_alive(found[0], now=self._now)
+        sender = self._member_or_fault(peer, type(message))
+        if isinstance(sender, Member):
+            return self._obey(sender, peer, message)
         if isinstance(message, Refused):  # is never answered: two refusals would go on for ever
-            return self._on_refused(found[0], message) if found is not None else ()
+            return ()
+        return self._refuse(peer, sender, of=message)
+
+    def _member_or_fault(self, peer: bytes, kind: type[Message]) -> Member | Refused:
+        """Return the member that sent a message of ``kind``, or why it may not on ``peer``."""
+        found = self._membership.find(peer)
         if found is None:
             text = "this hub does not know the connection: say hello first"
-            return self._refuse(peer, refuse(Refusal.HELLO, text), of=message)
+            return refuse(Refusal.HELLO, text)
         member, channel = found
-        fault = role_fault(message, role=member.role, channel=channel)
-        if fault is not None:
-            return self._refuse(peer, fault, of=message)
-        return self._obey(member, peer, message)
+        self._membership.mark_alive(member, now=self._now)
+        return role_fault(kind, role=member.role, channel=channel) or member
+
+    def _stray_fault(self, peer: bytes) -> Refused:
+        """Return why a delta is refused that does not come from the publisher that leads."""
+        sender = self._member_or_fault(peer, Delta)
+        return sender if isinstance(sender, Refused) else refuse(Refusal.START, NOT_ANNOUNCED)
 
     def _obey(self, member: Member, peer: bytes, message: Message) -> tuple[Effect, ...]:
         match message:
             case Announce():
                 return self._on_announce(member, peer, message)
-            case Heartbeat() | Chunk() | Delta():
+            case Heartbeat() | Chunk():
                 return self._on_published(member, peer, message)
             case Join() | Drop() | Status() | CatchUp() | Credit() | Cancel():
                 self.counts.catch_ups += isinstance(message, CatchUp)
                 return self._reply(peer, self._readers.answer(member, peer, message), of=message)
             case Inspect():
-                return self._on_inspect(peer, message)
+                to, answer = self._introspection.inspect(peer, message)
+                return self._reply(to, answer, of=message)
             case Inspected():
                 return self._introspection.on_answer(member, message)
+            case Refused():
+                return self._on_refused(member, message)
             case _:
                 assert isinstance(message, Bye)
                 return self._on_bye(member)
@@ -235,7 +280,6 @@ class Hub:
             text = f"{len(self._membership)} members are here, and no more may come"
             return self._refuse(peer, refuse(Refusal.FULL, text, retry_ms=FULL_MS), of=hello)
         self.counts.hellos += 1
-        self._find_publisher_bulk()
         welcome = Send(peer, self._welcome(hello))
         if member.role != Role.PUBLISHER or hello.channel != Channel.CONTROL:
             if member is self._publisher and known is None:
@@ -255,45 +299,20 @@ class Hub:
         if ingest.epoch != epoch:
             self._membership.drop_everything()
         self._publisher = member
-        self._find_publisher_bulk()
         if not old or old == peer:
             return ()
         text = f"start {announce.start} of epoch {announce.epoch} was announced after yours"
         return self._refuse(old, refuse(Refusal.START, text))
 
     def _on_published(
-        self, member: Member, peer: bytes, message: Heartbeat | Chunk | Delta
+        self, member: Member, peer: bytes, message: Heartbeat | Chunk
     ) -> tuple[Effect, ...]:
         if member is not self._publisher:
             return self._refuse(peer, refuse(Refusal.START, NOT_ANNOUNCED), of=message)
         if isinstance(message, Heartbeat):
             return self._reply(peer, self.ingest.heartbeat(message, now=self._now), of=message)
-        if isinstance(message, Chunk):
-            self.counts.chunks += 1
-            return self._perform(self.ingest.chunk(message, now=self._now))
-        return self.handle(Put(peer, encode(message)), now=self._now)
-
-    def _on_stray_put(self, peer: bytes) -> tuple[Effect, ...]:
-        found = self._membership.find(peer)
-        if found is None:
-            text = "say hello and announce before a delta"
-            return self._refuse(peer, refuse(Refusal.HELLO, text))
-        member, channel = found
-        self._membership.mark_alive(member, now=self._now)
-        if member.role != Role.PUBLISHER or channel != Channel.BULK:
-            text = "deltas come from a publisher, on bulk"
-            return self._refuse(peer, refuse(Refusal.ROLE, text))
-        return self._refuse(peer, refuse(Refusal.START, NOT_ANNOUNCED))
-
-    def _on_inspect(self, peer: bytes, inspect: Inspect) -> tuple[Effect, ...]:
-        what, _, registration = inspect.what.partition("@")
-        if not registration:
-            answer = inspected(self.status(now=self._now), replace(inspect, what=what))
-            return self._reply(peer, answer, of=inspect)
-        to, message = self._introspection.ask_member(
-            peer, replace(inspect, what=what), registration=registration
-        )
-        return self._reply(to, message, of=inspect)
+        self.counts.chunks += 1
+        return self._perform(self.ingest.chunk(message, now=self._now))
 
     def _on_refused(self, member: Member, refused: Refused) -> tuple[Effect, ...]:
         if member is self._publisher:
@@ -303,7 +322,6 @@ class Hub:
     def _on_bye(self, member: Member) -> tuple[Effect, ...]:
         self._end_streams(member)
         self._membership.remove(member)
-        self._find_publisher_bulk()
         return ()
 
     def _on_undecodable(self, peer: bytes, error: WireError) -> tuple[Effect, ...]:
@@ -332,7 +350,6 @@ class Hub:
         for member in self._membership.expire(now=self._now):
             self.counts.lost += 1
             self._end_streams(member)
-        self._find_publisher_bulk()
         self.ingest.settle(now=self._now)
         self.ingest.retry_overdue(now=self._now)
 
@@ -383,12 +400,12 @@ class Hub:
                 self.counts.broadcasts += 1
                 effects.append(output)
                 continue
-            if isinstance(output.message, Refused):
-                self._count(output.message)
-            control = isinstance(output.message, Filed)
+            if isinstance(output, Refused):
+                self._count(output)
+            control = isinstance(output, Filed)  # the others are about streams
             peer = self._publisher_peer(Channel.CONTROL if control else Channel.BULK)
             if peer:
-                effects.append(Send(peer, output.message))
+                effects.append(Send(peer, output))
         return tuple(effects)
 
     def _reply(self, peer: bytes, answer: Message | None, *, of: Message) -> tuple[Effect, ...]:
@@ -420,9 +437,6 @@ class Hub:
     def _end_streams(self, member: Member) -> None:
         for peer in member.peers.values():
             self._sender.remove_peer(peer)
-
-    def _find_publisher_bulk(self) -> None:
-        self._publisher_bulk = self._publisher_peer(Channel.BULK)
 
     def _publisher_peer(self, channel: Channel) -> bytes:
         return self._publisher.peers.get(channel, b"") if self._publisher else b""

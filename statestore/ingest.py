@@ -61,13 +61,7 @@ class Broadcast:
     frame: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ToPublisher:
-    """Send ``message`` to the publisher: about streams on bulk, else on control."""
-
-    message: CatchUp | Credit | Cancel | Filed | Refused
-
-
+ToPublisher = CatchUp | Credit | Cancel | Filed | Refused
 Output = Broadcast | ToPublisher
 
 
@@ -178,17 +172,16 @@ class Ingest:
         self._replicas.received(chunk.stream, (chunk.topic, FULL), now=now)
         granted = self._replicas.processed(chunk.stream, chunk_cost(chunk))
         if granted is None:
-            return (ToPublisher(Cancel(stream=chunk.stream)),)
-        credit = ToPublisher(granted)
+            return (Cancel(stream=chunk.stream),)
         slot = self.slots.get(chunk.topic)
         if slot is None or (chunk.epoch, chunk.start) != (self.epoch, self.start):
             fault = self._stranger((chunk.epoch, chunk.start), chunk.topic)
-            return credit, ToPublisher(replace(fault, request=chunk.stream))
+            return granted, replace(fault, request=chunk.stream)
         broken = chunk_fault(chunk)
         if broken is not None:
             refusal = replace(broken, request=chunk.stream)
-            return credit, ToPublisher(refusal), *self._feed(slot, refusal, now)
-        return credit, *self._feed(slot, chunk, now)
+            return granted, refusal, *self._feed(slot, refusal, now)
+        return granted, *self._feed(slot, chunk, now)
 
     def refused(self, message: Refused, *, now: float) -> None:
         """Take the publisher's refusal of a stream, or of one topic in it."""
@@ -246,18 +239,18 @@ class Ingest:
         for topic, _ in self._replicas.overdue(now=now):
             self._feed(self.slots[topic], Tick(), now)
 
-    def acknowledge(self) -> tuple[ToPublisher, ...]:
+    def acknowledge(self) -> tuple[Filed, ...]:
         """Report to the publisher what was filed since the last call."""
         if not self._unacknowledged:
             return ()
         versions = tuple(self._unacknowledged.items())
         self._unacknowledged = {}
-        return (ToPublisher(Filed(epoch=self.epoch, start=self.start, versions=versions)),)
+        return (Filed(epoch=self.epoch, start=self.start, versions=versions),)
 
-    def request(self, *, now: float) -> tuple[ToPublisher, ...]:
+    def request(self, *, now: float) -> tuple[CatchUp, ...]:
         """Request everything that is wanted of the publisher, in one stream."""
         request = self._replicas.request(self._replicas.wanted, now=now)
-        return () if request is None else (ToPublisher(request),)
+        return () if request is None else (request,)
 
     def find(self, wanted: Wanted) -> Topic | Refused:
         """Return the topic that a reader may be caught up from, or why there is none."""
@@ -315,18 +308,15 @@ class Ingest:
         self._unseeded = len(self.slots)
 
     def _feed(self, slot: Slot, fact: Fact, now: float) -> tuple[Broadcast, ...]:
-        frames: tuple[Broadcast, ...] = ()
-        for step in self._replicas.feed((slot.follower.topic, FULL), fact, now=now):
-            frames += self._apply(slot, step)
-        return frames
+        steps = self._replicas.feed((slot.follower.topic, FULL), fact, now=now)
+        return tuple(frame for step in steps for frame in self._apply(slot, step))
 
     def _apply(self, slot: Slot, step: Step) -> tuple[Broadcast, ...]:
-        frames: tuple[Broadcast, ...] = ()
         match step:
             case Apply(delta=delta):
                 self._file(slot, delta.entries, delta.to_version)
                 slot.topic.raise_floor(delta.floor)
-                frames += self._forward(delta)
+                return self._forward(delta)
             case Reset(epoch=epoch):
                 slot.topic.reset(epoch)
                 slot.filed = slot.stub_bytes = 0
@@ -335,12 +325,12 @@ class Ingest:
                 slot.filed = max(slot.filed, chunk.resume_version)
                 slot.stub_bytes += stub_bytes(chunk.entries)
             case CaughtUp(chunk=chunk, from_version=from_version):
-                frames += self._caught_up(slot, chunk, from_version)
+                return self._caught_up(slot, chunk, from_version)
             case Want() | Abandoned():
                 pass  # requested at the end of the turn; cancelled if anything still comes
             case _:
                 assert_never(step)
-        return frames
+        return ()
 
     def _file(self, slot: Slot, entries: tuple[Entry, ...], to_version: int) -> None:
         slot.topic.file(entries)

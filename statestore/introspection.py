@@ -6,6 +6,7 @@
 A reader explains its decisions only on request, so that they cost nothing otherwise.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -35,21 +36,25 @@ class _Forwarded:
 class Introspection:
     """Answers from what the hub knows, and forwards to readers what only they know."""
 
-    def __init__(self, ingest: Ingest, membership: Membership) -> None:
+    def __init__(
+        self, ingest: Ingest, membership: Membership, *, status: Callable[[], HubStatus]
+    ) -> None:
         self._ingest = ingest
         self._membership = membership
+        self._status = status
         self._waiting: dict[int, _Forwarded] = {}
         """By the request id that the hub uses with readers, the oldest first."""
         self._last_id = 0
 
-    def ask_member(
-        self, peer: bytes, inspect: Inspect, *, registration: str
-    ) -> tuple[bytes, Inspect | Inspected | Refused]:
-        """Return who is sent what: the answer to ``peer``, or the request to the reader."""
+    def inspect(self, peer: bytes, inspect: Inspect) -> tuple[bytes, Inspect | Inspected | Refused]:
+        """Return a peer and the message for it: the answer to ``peer``, or a reader's request."""
+        what, _, registration = inspect.what.partition("@")
+        if not registration:
+            return peer, self._table(what, inspect.request)
         member = next((m for m in self._membership if m.registration.hex() == registration), None)
         if member is None:
             return peer, refuse(Refusal.INSPECT, f"no member has the registration {registration}")
-        if inspect.what == JOINED:
+        if what == JOINED:
             return peer, self._positions(member, inspect.request)
         to = member.peers.get(CONTROL_CHANNEL, b"")
         if member.role != READER or member.state == LOST or not to:
@@ -58,7 +63,7 @@ class Introspection:
         self._waiting[self._last_id] = _Forwarded(peer, inspect.request, member.registration)
         while len(self._waiting) > WAITING_MAX:
             del self._waiting[next(iter(self._waiting))]
-        return to, replace(inspect, request=self._last_id)
+        return to, replace(inspect, what=what, request=self._last_id)
 
     def on_answer(self, member: Member, answer: Inspected | Refused) -> tuple[Send, ...]:
         """Forward a reader's answer to the operator that waits for it; drop any other."""
@@ -68,6 +73,12 @@ class Introspection:
         del self._waiting[answer.request]
         return (Send(found.peer, replace(answer, request=found.request)),)
 
+    def _table(self, what: str, request: int) -> Inspected | Refused:
+        found = table(self._status(), what)
+        if found is None:
+            return refuse(Refusal.INSPECT, f"no table {what!r}: {', '.join(TABLES)}")
+        return Inspected(request=request, columns=found[0], rows=found[1])
+
     def _positions(self, member: Member, request: int) -> Inspected:
         rows = tuple(
             (one.topic, LEVELS[one.level], one.version, lag_versions(self._ingest, one))
@@ -75,11 +86,3 @@ class Introspection:
         )
         columns = ("topic", "level", "version", "lag_versions")
         return Inspected(request=request, columns=columns, rows=rows)
-
-
-def inspected(status: HubStatus, inspect: Inspect) -> Inspected | Refused:
-    """Return the table of the hub that ``inspect`` names."""
-    found = table(status, inspect.what)
-    if found is None:
-        return refuse(Refusal.INSPECT, f"no table {inspect.what!r}: {', '.join(TABLES)}")
-    return Inspected(request=inspect.request, columns=found[0], rows=found[1])

@@ -7,11 +7,12 @@ A member is one registration with at most one connection per channel.
 Invariant: each connection belongs to exactly the member that names it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..topics.liveness import LIVE, LOST, LOST_S, SUSPECT_S, Liveness, LivenessState
+from ..topics.liveness import LIVE, LOST, Liveness, LivenessState
 from ..topics.topic import NONE
 from ..topics.wire.messages import Channel, Have, Hello, Position, Role, Status
 
@@ -46,19 +47,13 @@ class Member:
 class Membership:
     """Every member that said Hello and is not gone."""
 
-    def __init__(
-        self,
-        *,
-        members_max: int = MEMBERS_MAX,
-        suspect_s: float = SUSPECT_S,
-        lost_s: float = LOST_S,
-    ) -> None:
+    def __init__(self, *, members_max: int, suspect_s: float, lost_s: float) -> None:
         self._members_max = members_max
         self._suspect_s = suspect_s
         self._lost_s = lost_s
         self._members: dict[bytes, Member] = {}  # by registration
         self._connections: dict[bytes, tuple[Member, Channel]] = {}  # by peer
-        self._followers: dict[tuple[int, int], int] = {}
+        self._followers: Counter[tuple[int, int]] = Counter()
         """By topic and level: how many members that are not LOST have joined it."""
 
     def __len__(self) -> int:
@@ -73,7 +68,7 @@ class Membership:
 
     def followers(self, topic: int, level: int) -> int:
         """Return how many members that are not LOST follow ``topic`` at ``level``."""
-        return self._followers.get((topic, level), 0)
+        return self._followers[topic, level]
 
     def register(self, peer: bytes, hello: Hello, *, now: float) -> Member | None:
         """Return the member of ``hello``; a repeated Hello changes nothing. None: no room.
@@ -171,14 +166,14 @@ class Membership:
             assert self._members[member.registration] is member
         named = [peer for member in self._members.values() for peer in member.peers.values()]
         assert sorted(named) == sorted(self._connections)
-        counted: dict[tuple[int, int], int] = {}
         for member in self._members.values():
-            for topic, position in member.joined.items():
-                assert topic == position.topic
-                if member.state != LOST:
-                    key = (topic, position.level)
-                    counted[key] = counted.get(key, 0) + 1
-        assert counted == {key: count for key, count in self._followers.items() if count}
+            assert all(topic == position.topic for topic, position in member.joined.items())
+        assert self._followers == Counter(
+            (position.topic, position.level)
+            for member in self._members.values()
+            if member.state != LOST
+            for position in member.joined.values()
+        )
 
     def _admit(self, hello: Hello, role: Role, *, now: float) -> Member | None:
         if len(self._members) >= self._members_max:
@@ -197,12 +192,10 @@ class Membership:
         return member
 
     def _disconnect(self, peer: bytes) -> None:
-        found = self._connections.pop(peer, None)
-        if found is not None:
-            member, channel = found
+        if peer in self._connections:
+            member, channel = self._connections.pop(peer)
             del member.peers[channel]
 
     def _count(self, positions: Iterable[Position], change: int) -> None:
         for position in positions:
-            key = (position.topic, position.level)
-            self._followers[key] = self._followers.get(key, 0) + change
+            self._followers[position.topic, position.level] += change

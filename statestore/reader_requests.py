@@ -81,7 +81,7 @@ class ReaderRequests:
         if fault is not None:
             return fault
         states = tuple(
-            topic_state(ingest, one, joined=member.follows(one.topic, one.level))
+            _topic_state(ingest, one, joined=member.follows(one.topic, one.level))
             for one in join.positions
         )
         answered = zip(join.positions, states, strict=True)
@@ -116,11 +116,11 @@ class ReaderRequests:
         return refuse(Refusal.TOO_MANY, f"{asked} topics at once, and there are {topics}")
 
 
-def topic_state(ingest: Ingest, position: Position, *, joined: bool = False) -> TopicState:
-    """Return the answer to one position of a Join.
+def _topic_state(ingest: Ingest, position: Position, *, joined: bool) -> TopicState:
+    """Return the answer to one position of a Join; a reader that is ahead of the hub is current.
 
     ``joined``: the reader follows the topic at that level already, and may keep it though the
-    level is not offered any more. A reader that is ahead of the hub is current.
+    level is not offered any more.
     """
     slot = ingest.slots.get(position.topic)
     allowed = joined or offered(ingest.offers, position.topic, position.level)

@@ -16,8 +16,16 @@ from ..topics.link import Link, LinkCounts, Received
 from ..topics.wire.codec import decode, encode
 from ..topics.wire.header import DELTA_KIND
 from .config import StatestoredConfig
-from .facts import Fact, MessageReceived, Subscription, Tick, Undecodable, Unreachable
-from .hub import Effect, Hub
+from .hub import (
+    Effect,
+    Fact,
+    Hub,
+    MessageReceived,
+    Subscription,
+    Tick,
+    Undecodable,
+    Unreachable,
+)
 from .ingest import Broadcast
 from .status import HubStatus
 

@@ -4,13 +4,13 @@
 HubStatus.
 """
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, astuple, dataclass, field, fields
 from typing import Final
 
 from ..topics.liveness import LIVE, SUSPECT_S
 from ..topics.topic import FULL, MINIMAL, MINIMAL_BYTES
 from .ingest import Ingest
-from .membership import Member, Membership
+from .membership import Membership
 
 TABLES: Final = ("status", "topics", "subscribers")
 
@@ -135,36 +135,34 @@ def topic_statuses(ingest: Ingest, membership: Membership) -> tuple[TopicStatus,
 
 def subscriber_statuses(membership: Membership, *, now: float) -> tuple[SubscriberStatus, ...]:
     """Return the status of every member."""
-    return tuple(_subscriber(member, now) for member in membership)
+    return tuple(
+        SubscriberStatus(
+            name=member.name,
+            registration=member.registration.hex(),
+            role=member.role.name.lower(),
+            state=member.state,
+            topics=len(member.joined),
+            lag_versions=member.lag_versions,
+            lag_s=round(member.lag_us / 1e6 + silent_s, 3),
+            held_bytes=member.held_bytes,
+            budget_bytes=member.budget_bytes,
+        )
+        for member in membership
+        for silent_s in [0.0 if member.state == LIVE else now - member.seen_at]
+    )
 
 
 def table(status: HubStatus, what: str) -> tuple[tuple[str, ...], Rows] | None:
     """Return columns and rows of the table ``what``; None if there is none of that name."""
     match what:
         case "status":
-            facts = _facts(status)
-            return ("name", "value"), tuple(facts.items())
+            return ("name", "value"), tuple(_facts(status).items())
         case "topics":
-            return _columns(TopicStatus), tuple(_cells(one) for one in status.topics)
+            return _columns(TopicStatus), tuple(map(astuple, status.topics))
         case "subscribers":
-            return _columns(SubscriberStatus), tuple(_cells(one) for one in status.subscribers)
+            return _columns(SubscriberStatus), tuple(map(astuple, status.subscribers))
         case _:
             return None
-
-
-def _subscriber(member: Member, now: float) -> SubscriberStatus:
-    silent_s = 0.0 if member.state == LIVE else now - member.seen_at
-    return SubscriberStatus(
-        name=member.name,
-        registration=member.registration.hex(),
-        role=member.role.name.lower(),
-        state=member.state,
-        topics=len(member.joined),
-        lag_versions=member.lag_versions,
-        lag_s=round(member.lag_us / 1e6 + silent_s, 3),
-        held_bytes=member.held_bytes,
-        budget_bytes=member.budget_bytes,
-    )
 
 
 def _facts(status: HubStatus) -> dict[str, Cell]:
@@ -183,7 +181,3 @@ def _facts(status: HubStatus) -> dict[str, Cell]:
 
 def _columns(cls: type) -> tuple[str, ...]:
     return tuple(f.name for f in fields(cls))
-
-
-def _cells(record: TopicStatus | SubscriberStatus) -> tuple[Cell, ...]:
-    return tuple(getattr(record, f.name) for f in fields(record))

@@ -37,38 +37,22 @@ AGAIN_MS: Final = 1000  # before a publisher is asked again for what was refused
 REFUSAL_EVERY_S: Final = 1.0  # one a peer for what names no request: rubbish comes in floods
 LIMITED_PEERS_MAX: Final = 1024  # peers that the limiter remembers
 
-_ANY_ROLE: Final = frozenset(Role)
-_ANY_CHANNEL: Final = frozenset(Channel)
-_READER: Final = frozenset({Role.READER})
-_PUBLISHER: Final = frozenset({Role.PUBLISHER})
-_CONTROL: Final = frozenset({Channel.CONTROL})
-_BULK: Final = frozenset({Channel.BULK})
-
-_ALLOWED: Final[dict[type, tuple[frozenset[Role], frozenset[Channel]]]] = {
-    Join: (_READER, _CONTROL),
-    Drop: (_READER, _CONTROL),
-    Status: (_ANY_ROLE, _CONTROL),
-    Inspect: (_ANY_ROLE, _CONTROL),
-    Inspected: (_READER, _CONTROL),
-    Bye: (_ANY_ROLE, _ANY_CHANNEL),
-    Refused: (_ANY_ROLE, _ANY_CHANNEL),
-    CatchUp: (_READER, _BULK),
-    Credit: (_READER, _BULK),
-    Cancel: (_READER, _BULK),
-    Announce: (_PUBLISHER, _CONTROL),
-    Heartbeat: (_PUBLISHER, _CONTROL),
-    Chunk: (_PUBLISHER, _BULK),
-    Delta: (_PUBLISHER, _BULK),
+_EVERYWHERE: Final = (Bye, Refused)
+_ALLOWED: Final[dict[tuple[Role, Channel], tuple[type[Message], ...]]] = {
+    (Role.READER, Channel.CONTROL): (Join, Drop, Status, Inspect, Inspected),
+    (Role.READER, Channel.BULK): (CatchUp, Credit, Cancel),
+    (Role.PUBLISHER, Channel.CONTROL): (Announce, Heartbeat, Status, Inspect),
+    (Role.PUBLISHER, Channel.BULK): (Chunk, Delta),
+    (Role.OPERATOR, Channel.CONTROL): (Status, Inspect),
 }
 
 
-def role_fault(message: Message, *, role: Role, channel: Channel) -> Refused | None:
-    """Return why a peer in ``role`` may not send ``message`` on ``channel``; None if it may."""
-    roles, channels = _ALLOWED.get(type(message), (frozenset(), frozenset()))
-    if role in roles and channel in channels:
+def role_fault(kind: type[Message], *, role: Role, channel: Channel) -> Refused | None:
+    """Return why a peer in ``role`` may not send a ``kind`` on ``channel``; None if it may."""
+    if kind in _EVERYWHERE or kind in _ALLOWED.get((role, channel), ()):
         return None
     sender = f"a {role.name.lower()} on {channel.name.lower()}"
-    return refuse(Refusal.ROLE, f"{type(message).__name__} is not understood from {sender}")
+    return refuse(Refusal.ROLE, f"{kind.__name__} is not understood from {sender}")
 
 
 def hello_fault(hello: Hello) -> Refused | None:

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from topicast.statestore import facts as hub_facts
-from topicast.statestore.hub import Hub
+from topicast.statestore.hub import Fact, Hub, MessageReceived, Subscription, Tick
 from topicast.statestore.ingest import Broadcast
 from topicast.topics.wire.header import DELTA_KIND
 
@@ -48,23 +47,18 @@ class HubProcess:
 
     def _tick(self, life: int) -> None:
         if self.alive and life == self.life:
-            self._perform(self.hub.handle(hub_facts.Tick(self.world.now_us), now=self.world.now))
+            self._handle(Tick(self.world.now_us))
             self.world.at(TICK_S, lambda: self._tick(life))
 
     def take(self, place: bytes, frame: bytes) -> None:
         """Take a frame of the connection ``place``, which names the life that it was made to."""
         if not self.alive or not place.endswith(b"/%d" % self.life):
             return
-        now = self.world.now
         if frame[4] == DELTA_KIND:
-            self._perform(self.hub.handle(hub_facts.Put(place, frame), now=now))
+            self._perform(map(Broadcast, self.hub.put(place, frame, now=self.world.now)))
         else:
-            self._perform(
-                self.hub.handle(
-                    hub_facts.MessageReceived(place, self.world.frames.read(frame)), now=now
-                )
-            )
-        self._perform(self.hub.handle(hub_facts.Tick(self.world.now_us), now=now))
+            self._handle(MessageReceived(place, self.world.frames.read(frame)))
+        self._handle(Tick(self.world.now_us))
         self.world.check(self.hub)
 
     def subscribe(self, place: bytes, frame: bytes) -> None:
@@ -75,7 +69,10 @@ class HubProcess:
             of_one[frame[1:]] = None
         else:
             of_one.pop(frame[1:], None)
-        self._perform(self.hub.handle(hub_facts.Subscription(frame), now=self.world.now))
+        self._handle(Subscription(frame))
+
+    def _handle(self, fact: Fact) -> None:
+        self._perform(self.hub.handle(fact, now=self.world.now))
 
     def _perform(self, effects: Iterable[object]) -> None:
         for effect in (*effects, *self.hub.turn(1 << 20)):

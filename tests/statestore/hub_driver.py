@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from itertools import count
 
-from topicast.statestore.facts import Fact, MessageReceived, Put, Subscription, Tick
-from topicast.statestore.hub import Hub
+from topicast.statestore.hub import Fact, Hub, MessageReceived, Subscription, Tick
 from topicast.statestore.ingest import Broadcast
 from topicast.statestore.status import HubStatus
 from topicast.topics.bulk import Sender, chunks
@@ -190,8 +189,10 @@ class HubDriver:
     def receive(self, peer: bytes, *messages: Message) -> list[Message]:
         return [one for message in messages for one in self.handle(MessageReceived(peer, message))]
 
-    def put(self, delta: Delta, peer: bytes = BULK) -> list[Message]:
-        return self.handle(Put(peer, encode(delta)))
+    def put(self, delta: Delta, peer: bytes = BULK) -> None:
+        """Put a delta; what the hub sends besides frames comes of the next tick."""
+        self.frames += self.hub.put(peer, encode(delta), now=self.now)
+        self.hub.check()
 
     def tick(self, after_s: float = 0.0) -> list[Message]:
         self.now += after_s

@@ -2,8 +2,8 @@
 
 import pytest
 
-from topicast.statestore.facts import Subscription
 from topicast.statestore.heartbeat_timer import SOON_S, HeartbeatTimer
+from topicast.statestore.hub import Subscription
 from topicast.tests.statestore.hub_driver import HubDriver
 from topicast.topics.topic import FULL
 from topicast.topics.wire import decode

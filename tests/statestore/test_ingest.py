@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.statestore.facts import Put, Subscription
+from topicast.statestore.hub import Subscription
 from topicast.statestore.ingest import BELIEVED_S, QUIET_S
 from topicast.tests.statestore.hub_driver import (
     BULK,
@@ -57,14 +57,14 @@ def test_delta_that_follows_is_forwarded_as_the_same_frame_filed_and_acknowledge
     """P-DATA-2."""
     driver, publisher = seeded()
     delta = publisher.change(1)
-    assert driver.put(delta) == []
+    driver.put(delta)
     assert driver.frames == [encode(delta)]
     assert contents(driver.topic(1)) == contents(publisher.topics[1])
     assert driver.tick() == [Filed(epoch=10, start=5, versions=((1, 1),))]
     assert driver.tick() == []
     driver.frames.clear()
-    assert driver.put(delta) == [], "a doubled delta is acknowledged again, and not forwarded"
-    assert driver.frames == []
+    driver.put(delta)
+    assert driver.frames == [], "a doubled delta is acknowledged again, and not forwarded"
     assert driver.tick() == [Filed(epoch=10, start=5, versions=((1, 1),))]
 
 
@@ -317,7 +317,8 @@ def test_delta_that_breaks_a_rule_is_refused_counted_and_changes_nothing(
 ) -> None:
     driver, publisher = seeded()
     delta = publisher.change(1)
-    assert codes(driver.put(replace(delta, **change))) == [code]
+    driver.put(replace(delta, **change))
+    assert codes(driver.tick()) == [code]
     assert driver.hub.counts.refused == {code: 1}
     assert driver.deltas() == []
     assert driver.topic(1).version == 0
@@ -330,8 +331,9 @@ def test_malformed_body_under_a_right_checksum_is_refused_and_not_forwarded() ->
     driver, publisher = seeded()
     delta = publisher.change(1)
     broken = replace(delta, entries=(delta.entries[0]._replace(key=b"no nul"),))
-    assert codes(driver.handle(Put(BULK, encode(broken)))) == ["WIRE"]
+    driver.put(broken)
     assert driver.frames == []
+    assert codes(driver.tick()) == ["WIRE"]
     assert driver.hub.counts.undecodable == 1
 
 
