@@ -11,7 +11,7 @@ from math import isinf
 
 from ...topics.objects.rules import state_of
 from ...topics.topic import LEVELS, MINIMAL
-from ...topics.wire.fields import TEXT_MAX
+from ...topics.wire.codec import TEXT_MAX
 from ...topics.wire.messages import Inspect, Inspected, Refused
 from ...topics.wire.refusal import Refusal
 from ..protocol.status import Stats, TopicInfo

@@ -41,7 +41,7 @@ from ...topics.objects.names import parse_table_key, table_key, table_name
 from ...topics.objects.selector import ALL, Selector, SelectorKind
 from ...topics.requests import RETRY_S, Requests
 from ...topics.topic import Entry
-from ...topics.wire.fields import TEXT_MAX
+from ...topics.wire.codec import TEXT_MAX
 from ...topics.wire.messages import Cancel, Claimed, Credit, Pull, Pulled, Refused
 from ...topics.wire.refusal import Refusal
 from ..protocol.shell import Channel, Effect, Effects, Send

@@ -7,28 +7,37 @@
     catalog (DEALER <-> catalogd)     Pull  Pulled  Sync  Synced  Compare  Compared  Inspect …
 
 Authority: docs/protocol.md. Times are microseconds since 1970, sizes bytes; the types of fields
-have their bounds (``fields``).
+have their bounds.
 """
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from ..errors import UsageError
 from ..objects.selector import Selector, SelectorKind, by_filter
-from ..topic import ALL_OFFERED, Entry
-from .fields import (
-    U8,
-    U16,
-    U64,
-    Cell,
-    Content,
-    Key,
-    LevelNumber,
-    Registration,
-    TopicOrNone,
-    by_topic,
-)
+from ..topic import ALL_OFFERED, FULL, KEY_BYTES_MAX, NONE, Entry
+from .header import VALUE_BYTES_MAX
+
+
+class Bounds(NamedTuple):
+    """The least and the largest value of an integer, or length of bytes."""
+
+    least: int
+    most: int
+
+
+BY_TOPIC: Final = "by topic"  # marks records that begin with a topic: they are written in columns
+
+U8 = Annotated[int, Bounds(0, 255)]
+U16 = Annotated[int, Bounds(0, 65_535)]
+U64 = Annotated[int, Bounds(0, (1 << 64) - 1)]
+TopicOrNone = Annotated[int, Bounds(-1, 65_535)]  # -1: of no topic
+LevelNumber = Annotated[int, Bounds(NONE, FULL)]
+Registration = Annotated[bytes, Bounds(16, 16)]
+Key = Annotated[bytes, Bounds(0, KEY_BYTES_MAX)]
+Content = Annotated[bytes, Bounds(0, VALUE_BYTES_MAX)]
+Cell: TypeAlias = str | int | float | bool | None
 
 
 class Role(IntEnum):
@@ -268,7 +277,7 @@ class Join:
     """Raise topics to levels; always answered in full, also for what is joined already."""
 
     request: U64
-    positions: Annotated[tuple[Position, ...], by_topic(Position)]
+    positions: Annotated[tuple[Position, ...], BY_TOPIC]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,7 +298,7 @@ class Joined:
     request: U64
     epoch: U64
     start: U64
-    topics: Annotated[tuple[TopicState, ...], by_topic(TopicState)]
+    topics: Annotated[tuple[TopicState, ...], BY_TOPIC]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,7 +320,7 @@ class Dropped:
 class Status:
     """A reader's report once a second, also its sign of life."""
 
-    positions: Annotated[tuple[Position, ...], by_topic(Position)]
+    positions: Annotated[tuple[Position, ...], BY_TOPIC]
     lag_us: U64
     held_bytes: U64
     budget_bytes: U64

@@ -34,7 +34,7 @@ from topicast.topics.objects.selector import (
 )
 from topicast.topics.objects.values import decode_block, decode_listing, encode_listing
 from topicast.topics.requests import RETRY_S
-from topicast.topics.wire.fields import TEXT_MAX
+from topicast.topics.wire.codec import TEXT_MAX
 from topicast.topics.wire.messages import Cancel, Pull, Pulled, Refused
 
 LONG = "x" * (TEXT_MAX + 1)

@@ -11,8 +11,7 @@ from topicast.topics.topic import KEY_BYTES_MAX
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire import header as h
 from topicast.topics.wire import messages as m
-from topicast.topics.wire.codec import SHAPES
-from topicast.topics.wire.fields import LIST_MAX, ROWS_MAX, TEXT_MAX
+from topicast.topics.wire.codec import LIST_MAX, ROWS_MAX, SHAPES, TEXT_MAX
 
 KEY = b"a\0b\0"
 FIELDS: dict[type, list[Any]] = {
