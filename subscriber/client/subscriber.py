@@ -28,8 +28,8 @@ from ..engine.introspection import Driver, Facts
 from ..engine.loop import EngineLoop
 from ..engine.watch import Watch
 from ..engine.write_outbox import Outbox
-from ..fetch.fetcher import Result, TableRequest
-from ..protocol.pending import Operation
+from ..fetcher import Result, TableRequest
+from ..protocol.shell import Operation
 from ..protocol.status import Stats, TopicInfo
 from ..store.table_snapshot import TableSnapshot
 from ..store.view import View

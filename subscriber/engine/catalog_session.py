@@ -23,9 +23,8 @@ from ...topics.wire.messages import (
     Validate,
     Validated,
 )
-from ..fetch.fetcher import Fetch, Fetcher, Result, TableRequest, Whole, claims_about_mates, confirm
-from ..protocol.pending import DONE, Done, Started, Wait
-from ..protocol.shell import Channel, ConnectCatalog, Effects, Send
+from ..fetcher import Fetch, Fetcher, Result, TableRequest, Whole, claims_about_mates, confirm
+from ..protocol.shell import DONE, Channel, ConnectCatalog, Done, Effects, Send, Started, Wait
 from ..replication.lineage import NO_START, Lineage
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions

@@ -32,14 +32,27 @@ from ...topics.wire.messages import (
     Welcome,
 )
 from ..config import Settings
-from ..fetch.fetcher import Result, TableRequest
-from ..fetch.latency import LatencyEstimate
+from ..fetcher import LatencyEstimate, Result, TableRequest
 from ..placement.controller import PlacementController
 from ..placement.planner import Planner
 from ..placement.prefetch import Prefetcher
 from ..placement.priorities import Priorities
-from ..protocol.pending import DONE, Command, Done, PendingRequests, Started, Wait
-from ..protocol.shell import Channel, Effects, Leave, Received, Send, Tick, Undecodable, Watching
+from ..protocol.shell import (
+    DONE,
+    Channel,
+    Command,
+    Done,
+    Effects,
+    Leave,
+    PendingRequests,
+    Received,
+    Send,
+    Started,
+    Tick,
+    Undecodable,
+    Wait,
+    Watching,
+)
 from ..protocol.status import Stats, TopicInfo
 from ..replication.hub_session import HubSession
 from ..replication.lineage import NO_START, Lineage

@@ -20,10 +20,9 @@ from ...topics.errors import LinkError, NotReady, UsageError, WireError
 from ...topics.link import Inbox, Link
 from ...topics.link import Received as Frame
 from ...topics.wire import decode, encode
-from ..protocol.pending import Command, Operation
 from ..protocol.shell import (
-    Caller,
     Channel,
+    Command,
     Complete,
     ConnectCatalog,
     ConnectData,
@@ -31,6 +30,7 @@ from ..protocol.shell import (
     Effect,
     Leave,
     Notify,
+    Operation,
     PinsNotHeld,
     Received,
     Send,
@@ -74,7 +74,7 @@ class EngineLoop:
         self._clock = clock
         self._pid = os.getpid()
         self._inbox: Inbox[Fact] = Inbox(link.wake)
-        self._commands: set[Caller] = set()  # not completed yet
+        self._commands: set[Command[object]] = set()  # not completed yet
         self._connected: set[Channel] = set()
         # One a turn: a delta waits for one, not for all; bounded by the credit that was granted
         self._large: deque[tuple[Channel, bytes]] = deque()

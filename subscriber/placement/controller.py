@@ -26,8 +26,7 @@ from ...topics.topic import (
     table_topic,
     topic_ids,
 )
-from ..protocol.pending import DONE, Done, Started, Wait
-from ..protocol.shell import Effects
+from ..protocol.shell import DONE, Done, Effects, Started, Wait
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
 from ..store.resident_set import ResidentSet

@@ -26,9 +26,8 @@ from ...topics.errors import (
 from ...topics.objects.names import parse_table_key, table_key, table_name
 from ...topics.objects.selector import ALL, TABLE_ONLY, Selector
 from ...topics.topic import NAMESPACE, NONE, table_topic
-from ..fetch.fetcher import Fetch, Result, TableRequest
-from ..protocol.pending import DONE, Done, Wait
-from ..protocol.shell import Effects, PinsNotHeld
+from ..fetcher import Fetch, Result, TableRequest
+from ..protocol.shell import DONE, Done, Effects, PinsNotHeld, Wait
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
 from ..store.resident_set import ResidentSet

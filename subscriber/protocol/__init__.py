@@ -1,1 +1,1 @@
-"""What the rooms of a subscriber say to each other: facts, effects, versions, pending calls."""
+"""What the rooms of a subscriber say to each other: facts, effects, commands."""

@@ -40,7 +40,7 @@ from ...topics.follower import (
 from ...topics.replica_set import Abandoned, Account, ReplicaSet, Step
 from ...topics.topic import FULL, MINIMAL, NAMESPACE, NONE, Entry, group_of, stub
 from ...topics.wire.messages import Cancel, Chunk, Delta, Heartbeat, Position, Refused
-from ..fetch.fetcher import InvalidationFence
+from ..fetcher import InvalidationFence
 from ..protocol.shell import NO_EFFECTS, Change, Channel, Effect, Effects, Notify, Send
 from ..store.change_feed import ChangeFeed
 from ..store.resident_set import Budget, NoRoom, PinPolicy, ResidentSet

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Final, TypeVar
 
 from topicast.catalog.ingest.poller import WindowState
-from topicast.subscriber.fetch.fetcher import TableRequest
-from topicast.subscriber.protocol.pending import Done, Operation
+from topicast.subscriber.fetcher import TableRequest
+from topicast.subscriber.protocol.shell import Done, Operation
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.bench.bench_representation import KEYS
 from topicast.tests.bench.stores import COLUMNS, blocks_of, names_of, table_of

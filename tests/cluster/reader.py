@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.engine.introspection import Facts
 from topicast.subscriber.protocol import shell
-from topicast.subscriber.protocol.pending import Command, Operation
-from topicast.subscriber.protocol.shell import Change, Channel
+from topicast.subscriber.protocol.shell import Change, Channel, Command, Operation
 from topicast.tests.cluster.holding import CheckedBudget, CheckedPlanner, check_credit
 from topicast.tests.cluster.hub import TICK_S, HubProcess
 from topicast.tests.cluster.reports import SimulatedOutbox

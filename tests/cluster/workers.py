@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from topicast.subscriber.client.subscriber import Reader, Subscriber
 from topicast.subscriber.config import Settings
-from topicast.subscriber.protocol.pending import Command, Operation
+from topicast.subscriber.protocol.shell import Command, Operation
 
 if TYPE_CHECKING:
     from topicast.tests.cluster.reader import ReaderProcess

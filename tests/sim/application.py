@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from topicast.subscriber.fetch.fetcher import TableRequest
-from topicast.subscriber.protocol.pending import Command, Done, Operation
+from topicast.subscriber.fetcher import TableRequest
+from topicast.subscriber.protocol.shell import Command, Done, Operation
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.cluster.metastore import PARTS, State, TableId
 from topicast.tests.cluster.reader import ReaderProcess

@@ -6,7 +6,7 @@ from random import Random
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.publish.modes import POLICY_DEFAULT
 from topicast.subscriber.engine.core import Core
-from topicast.subscriber.protocol.pending import Command
+from topicast.subscriber.protocol.shell import Command
 from topicast.tests.cluster.holding import count_held
 from topicast.tests.cluster.metastore import TableId
 from topicast.tests.cluster.reader import ReaderProcess, Setup

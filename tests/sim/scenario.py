@@ -16,8 +16,7 @@ from collections.abc import Callable
 from topicast.catalog.publish.modes import overrides_text, parse_mode
 from topicast.subscriber.client.read_view import ReadView
 from topicast.subscriber.client.subscriber import Subscriber
-from topicast.subscriber.protocol.pending import Command, Done
-from topicast.subscriber.protocol.shell import Watching
+from topicast.subscriber.protocol.shell import Command, Done, Watching
 from topicast.tests.cluster.catalogd import EPOCH_0, CatalogProcess
 from topicast.tests.cluster.cluster import Order as NetworkOrder
 from topicast.tests.cluster.cluster import Steady

@@ -13,10 +13,10 @@ from topicast.catalog.model import tables
 from topicast.catalog.publish import publisher
 from topicast.catalog.serve import answers
 from topicast.statestore import stub_deltas as derived
+from topicast.subscriber import fetcher as subscriber_pulls
 from topicast.subscriber.client import read_view as subscriber_reading
 from topicast.subscriber.client import subscriber
 from topicast.subscriber.engine import write_outbox as outbox
-from topicast.subscriber.fetch import fetcher as subscriber_pulls
 from topicast.subscriber.placement import controller, planner, prefetch, usage
 from topicast.subscriber.replication import replicas
 from topicast.tests.sim import checkers

@@ -6,10 +6,9 @@ from math import inf
 
 import pytest
 
-from topicast.subscriber.fetch.fetcher import TableRequest
+from topicast.subscriber.fetcher import TableRequest
 from topicast.subscriber.protocol import shell
-from topicast.subscriber.protocol.pending import Command
-from topicast.subscriber.protocol.shell import Channel
+from topicast.subscriber.protocol.shell import Channel, Command
 from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.errors import NotReady, UsageError
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON

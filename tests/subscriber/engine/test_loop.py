@@ -20,14 +20,16 @@ from topicast.subscriber.engine.loop import (
     TURN_S,
     EngineLoop,
 )
-from topicast.subscriber.protocol.pending import DONE, Command, Started
 from topicast.subscriber.protocol.shell import (
+    DONE,
     Change,
     Channel,
+    Command,
     ConnectCatalog,
     Notify,
     PinsNotHeld,
     Send,
+    Started,
     Subscribe,
 )
 from topicast.subscriber.protocol.status import Stats

@@ -6,8 +6,8 @@ from math import inf
 
 import pytest
 
-from topicast.subscriber.fetch import fetcher as pulls
-from topicast.subscriber.fetch.fetcher import (
+from topicast.subscriber import fetcher as pulls
+from topicast.subscriber.fetcher import (
     NAMES_BYTES_MAX,
     PULLS_MAX,
     WAITING_MAX,

@@ -27,8 +27,8 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from ...topics.bulk import CREDIT_DEFAULT, pulled_cost
-from ...topics.errors import (
+from ..topics.bulk import CREDIT_DEFAULT, pulled_cost
+from ..topics.errors import (
     LinkError,
     NotReady,
     OverBudget,
@@ -37,17 +37,16 @@ from ...topics.errors import (
     TopicastError,
     UsageError,
 )
-from ...topics.objects.names import parse_table_key, table_key, table_name
-from ...topics.objects.selector import ALL, Selector, SelectorKind
-from ...topics.requests import RETRY_S, Requests
-from ...topics.topic import Entry
-from ...topics.wire.codec import TEXT_MAX
-from ...topics.wire.messages import Cancel, Claimed, Credit, Pull, Pulled, Refused
-from ...topics.wire.refusal import Refusal
-from ..protocol.shell import Channel, Effect, Effects, Send
-from ..store.table_snapshot import NO_SELECTIONS, Selections, TableSnapshot, snapshot_of
-from ..store.view import TopicView
-from .latency import LatencyEstimate
+from ..topics.objects.names import parse_table_key, table_key, table_name
+from ..topics.objects.selector import ALL, Selector, SelectorKind
+from ..topics.requests import RETRY_S, Requests
+from ..topics.topic import Entry
+from ..topics.wire.codec import TEXT_MAX
+from ..topics.wire.messages import Cancel, Claimed, Credit, Pull, Pulled, Refused
+from ..topics.wire.refusal import Refusal
+from .protocol.shell import Channel, Effect, Effects, Send
+from .store.table_snapshot import NO_SELECTIONS, Selections, TableSnapshot, snapshot_of
+from .store.view import TopicView
 
 PULLS_MAX: Final = 16  # at once: as many streams as catalogd gives one peer; others wait
 WAITING_MAX: Final = 1000  # asks; beyond, the application is told to come again
@@ -60,6 +59,15 @@ HELD_COST: Final = 16  # of one, beside its key
 
 SELECTIONS_MAX: Final = 64  # remembered of one table, the newest
 SELECTION_LENGTH_MAX: Final = 4096  # characters of one that is remembered
+
+ROUND_TRIP_S: Final = 0.002  # as long as no pull was measured
+BYTES_PER_S: Final = 50e6
+ROUND_TRIP_S_MIN, ROUND_TRIP_S_MAX = 1e-4, 1.0  # no network is nearer, or farther away
+BYTES_PER_S_MIN, BYTES_PER_S_MAX = 1e6, 1e9
+SMALL_BYTES: Final = 16 << 10  # replies that take no time beside the round trip
+LARGE_BYTES: Final = 256 << 10  # replies that do
+NEWS_SHARE: Final = 0.1
+FAR: Final = 4.0
 
 CLAIMS_MAX: Final = 16  # claims in one pull, of what is the newest: 0.8 KB, 0.1 ms at catalogd
 LOOKED_AT_MAX: Final = 10_000  # tables held at full, for those in use: at most 0.5 ms
@@ -144,6 +152,37 @@ class InvalidationFence:
 
     def _of(self, topic: int) -> list[_Fenced]:
         return [pulled for pulled in self._pulled.values() if pulled.topic == topic]
+
+
+class LatencyEstimate:
+    """An estimate of how long a pull takes, as measured: a round trip, and time for its bytes.
+
+    Small replies measure the round trip, large ones the rate. A single slow pull says little, a
+    hundred of them are the truth: so a measurement counts a tenth, and at most FAR times the
+    estimate before it.
+    """
+
+    def __init__(self) -> None:
+        self.round_trip_s = ROUND_TRIP_S
+        self.bytes_per_s = BYTES_PER_S
+
+    def note(self, size: int, took_s: float) -> None:
+        """Take the measurement of a pull of ``size`` bytes; 0 seconds is none."""
+        if took_s > 0 and size <= SMALL_BYTES:
+            moved = _moved(self.round_trip_s, took_s)
+            self.round_trip_s = min(max(moved, ROUND_TRIP_S_MIN), ROUND_TRIP_S_MAX)
+        elif took_s > self.round_trip_s and size >= LARGE_BYTES:
+            moved = _moved(self.bytes_per_s, size / (took_s - self.round_trip_s))
+            self.bytes_per_s = min(max(moved, BYTES_PER_S_MIN), BYTES_PER_S_MAX)
+
+    def waiting_s(self, pulls: float, pulled_bytes: float) -> float:
+        """Return how long so many pulls, with so many bytes in all, take."""
+        return pulls * self.round_trip_s + pulled_bytes / self.bytes_per_s
+
+
+def _moved(known: float, measured: float) -> float:
+    near = min(max(measured, known / FAR), known * FAR)
+    return known + NEWS_SHARE * (near - known)
 
 
 @dataclass(slots=True)

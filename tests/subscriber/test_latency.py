@@ -2,7 +2,7 @@
 
 import pytest
 
-from topicast.subscriber.fetch.latency import (
+from topicast.subscriber.fetcher import (
     BYTES_PER_S,
     BYTES_PER_S_MAX,
     BYTES_PER_S_MIN,

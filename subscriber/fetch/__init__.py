@@ -1,1 +1,0 @@
-"""Pulls from catalogd: single flight, invalidation fence, revalidation, latency."""
