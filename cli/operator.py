@@ -108,7 +108,7 @@ class Operator:
             except NotReady as error:
                 raise LinkError(f"catalogd at {where} does not answer: is it running?") from error
 
-    def order(self, order: str, arguments: tuple[str, ...], *, who: str) -> Facts:
+    def order(self, order: str, arguments: tuple[str, ...], *, sender: str) -> Facts:
         """Give catalogd an order; return its answer once the order has been carried out.
 
         Raises:
@@ -120,7 +120,7 @@ class Operator:
         """
         with self._catalog() as where:
             self._request += 1
-            message = Order(request=self._request, who=who, order=order, arguments=arguments)
+            message = Order(request=self._request, sender=sender, order=order, arguments=arguments)
             self._send(CATALOG, message)
             return _facts(self._receive(CATALOG, Inspected, where))
 

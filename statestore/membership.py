@@ -98,7 +98,7 @@ class Membership:
     def mark_alive(self, member: Member, *, now: float) -> None:
         """Count a sign of life; a member that was LOST follows again what it had joined."""
         member.seen_at = now
-        member.liveness.heard(now)
+        member.liveness.on_message(now)
         if member.state == LOST:
             self._count(member.joined.values(), 1)
         member.state = LIVE

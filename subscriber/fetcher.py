@@ -236,7 +236,7 @@ class Fetcher:
     ) -> None:
         """``name`` parts this subscriber's moments of asking again from those of others."""
         self.sent = 0
-        self.stale_rejected = 0
+        self.stale_replies = 0
         self.latency = LatencyEstimate()
         self.fence = fence
         self._base = base
@@ -309,7 +309,7 @@ class Fetcher:
     def again(self, part: Pulled, *, now: float) -> Effects:
         """Do not show this reply: pull once more, after a moment, if anybody waits for it."""
         pull = self._close(part.request)
-        self.stale_rejected += 1
+        self.stale_replies += 1
         cancel = () if part.last else (Send(Channel.PULLS, Cancel(stream=part.request)),)
         if all(fetch.background for fetch in pull.fetches):
             _end(pull, StaleMetadata(f"{table_name(*pull.wanted[:2])} has changed meanwhile"))
@@ -343,7 +343,7 @@ class Fetcher:
             error = SourceError(refused.message)
         return self.answer(refused.request, error, now=now)
 
-    def hasten(self, *, now: float) -> None:
+    def retry_now(self, *, now: float) -> None:
         """catalogd is another one, or may be asked again: repeat everything."""
         self._requests.retry_now(now=now)
 

@@ -1,6 +1,6 @@
 """Liveness: whether a peer is alive, by the time of its last message, as a pure state machine.
 
-    LIVE ──suspect_s silent──▶ SUSPECT ──lost_s silent──▶ LOST      heard: back to LIVE
+    LIVE ──suspect_s silent──▶ SUSPECT ──lost_s silent──▶ LOST      message: back to LIVE
 
 A process that stalled past a deadline cannot tell the peer's silence from its own: it moves the
 deadline by the length of the stall, once, so that it first reads what waits in the socket.
@@ -42,9 +42,9 @@ class Liveness:
         assert 0 < suspect_s < lost_s
         self._suspect_s = suspect_s
         self._lost_s = lost_s
-        self.heard(now)
+        self.on_message(now)
 
-    def heard(self, now: float) -> None:
+    def on_message(self, now: float) -> None:
         """Count any message of the peer as a sign of life."""
         self._state: LivenessState = LIVE
         self._excused = False

@@ -41,7 +41,7 @@ class ChangeRow:
 class OrderRow:
     """A line of the history: an operator's order. ``object``: what it is for, or the new mode."""
 
-    who: str
+    sender: str
     order: str
     object: str
     at_us: int

@@ -301,7 +301,7 @@ class Publisher:
             case _ if self.state == State.WAITING:
                 return ()  # of connections that were given up
             case Received(channel=channel, message=message):
-                self._liveness[channel].heard(now)
+                self._liveness[channel].on_message(now)
                 self._probed.discard(channel)
                 return self._on_message(channel, message, now)
             case Undecodable(reason=reason):

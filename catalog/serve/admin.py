@@ -288,7 +288,9 @@ class AdminOrders:
         """Hand over the orders that were given, for the history."""
         given, self._given = self._given, []
         return tuple(
-            OrderRow(who=who, order=name, object=of, at_us=at_us) for who, name, of in given
+            OrderRow(sender=by, order=name, object=of, at_us=at_us)
+            for by, name, of in given
+            for sender, name, of in given
         )
 
     def answers(self) -> list[tuple[bytes, Message]]:
@@ -312,7 +314,7 @@ class AdminOrders:
             mode = parse_mode(name, more[0] if more else overrides_text(mode))
             self._core.change_mode(mode)
             overrides = overrides_text(mode)
-            self._given.append((order.who, OrderKind.MODE, f"{name} {overrides}".strip()))
+            self._given.append((order.sender, OrderKind.MODE, f"{name} {overrides}".strip()))
         facts: dict[str, str | int] = {
             "mode": mode.name,
             "overrides": overrides_text(mode),
@@ -329,7 +331,7 @@ class AdminOrders:
             rule = rule_of(*order.arguments)
             rules = with_rule(rules, rule)
             self._namespace.set_rules(rules, at_us=at_us)
-            self._given.append((order.who, OrderKind.DRIVERS, f"{rule.state} {rule.pattern}"))
+            self._given.append((order.sender, OrderKind.DRIVERS, f"{rule.state} {rule.pattern}"))
         self._answer(peer, order.request, {one.pattern: one.state for one in rules})
 
     def _begin(self, peer: bytes, order: Order, kind: OrderKind, *, now: float) -> None:
@@ -350,7 +352,7 @@ class AdminOrders:
         )
         self._open[job.number] = job
         self._callers.add(peer, order.request, key=job.number, value=None, now=now)
-        self._given.append((order.who, kind, f"{job.object} {DATA}" if job.data else job.object))
+        self._given.append((order.sender, kind, f"{job.object} {DATA}" if job.data else job.object))
         if table:
             job.tables, job.found = deque([(db, table)]), frozenset([(db, table)])
         elif job.data and self._namespace.has_database(db):

@@ -486,7 +486,7 @@ class Store:
         rows: list[Row] = []
         for order in orders:
             end += len(order.object.encode()) + len(order.order) + CHANGE_OVERHEAD_BYTES
-            fields = (SOURCE_ORDERS, -1, order.object, order.order, 0, 0, *events, order.who)
+            fields = (SOURCE_ORDERS, -1, order.object, order.order, 0, 0, *events, order.sender)
             rows.append((end, order.at_us, *fields))
         for one in transactions:
             for change in one.changes:

@@ -99,7 +99,7 @@ def ordered(order: str, arguments: tuple[str, ...], *, statestores: str, timeout
     """Give catalogd an order in the name of the current user; return its answer."""
     addresses = parse_addresses(statestores, setting="statestores")
     with Operator(addresses, timeout_s=timeout_s) as visit:
-        return visit.order(order, arguments, who=f"{getpass.getuser()}@{socket.gethostname()}")
+        return visit.order(order, arguments, sender=f"{getpass.getuser()}@{socket.gethostname()}")
 
 
 def _carry_out(order: str, name: str | None, output: str, *more: str, **where: Any) -> int:

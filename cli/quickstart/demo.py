@@ -260,7 +260,7 @@ class Demo:
 
     def _order(self, *words: str) -> None:
         with Operator(parse_addresses(self.statestores), timeout_s=STEP_TIMEOUT_S) as visit:
-            visit.order(words[0], words[1:], who="quickstart")
+            visit.order(words[0], words[1:], sender="quickstart")
 
     def _bytes_at_full(self) -> int:
         """Return the bytes of all topics at level full, from the hub."""

@@ -118,7 +118,7 @@ class CatalogSession:
         address = self._subscriptions.catalog_address
         if address != self.address:
             self.address = address
-            self._hasten(now)
+            self._retry_now(now)
             effects = (ConnectCatalog(address),)
         due_at = self._lineage.compare_at
         if self.address and due_at is not None and now >= due_at:
@@ -131,7 +131,7 @@ class CatalogSession:
         """Accept the start that catalogd confirms, and ask again for what was refused of it."""
         if not self._lineage.on_compared(compared):
             return ()
-        self._hasten(now)
+        self._retry_now(now)
         return self._subscriptions.on_accepted(now=now)
 
     def on_synced(self, synced: Synced, *, now: float) -> Effects:
@@ -171,12 +171,12 @@ class CatalogSession:
         self._confirm(whole)
         self._show(part.topic, (part.epoch, part.topic_version))
         self._show(NAMESPACE, (part.epoch, part.namespace_version))
-        result = whole.result if part.found else NoSuchObject(table_name(*name))
+        outcome = whole.result if part.found else NoSuchObject(table_name(*name))
         if part.found:
             self._replicas.on_pulled(*name)
-        if isinstance(result, TableSnapshot):
-            self._keep(whole, result)
-        return self._sent(effects + self.fetcher.answer(part.request, result, now=now))
+        if isinstance(outcome, TableSnapshot):
+            self._keep(whole, outcome)
+        return self._sent(effects + self.fetcher.answer(part.request, outcome, now=now))
 
     def on_pull_refused(self, refused: Refused, *, now: float) -> Effects:
         """A pull is not answered now, or never."""
@@ -277,11 +277,11 @@ class CatalogSession:
         self._read_floor.answered(topic, place)
         self._replicas.update_access(topic)
 
-    def _hasten(self, now: float) -> None:
-        self.fetcher.hasten(now=now)
+    def _retry_now(self, now: float) -> None:
+        self.fetcher.retry_now(now=now)
         self._syncs.retry_now(now=now)
         self._validations.retry_now(now=now)
-        self.reports.hasten(now=now)
+        self.reports.retry_now(now=now)
 
     def _sent(self, effects: Effects) -> Effects:
         """Leave out what cannot be sent while there is no address; it is repeated then."""

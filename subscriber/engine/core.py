@@ -332,9 +332,9 @@ class Core:
 
     def _on_heartbeat(self, heartbeat: Heartbeat, *, now: float) -> Effects:
         effects = self._subscriptions.on_heartbeat(heartbeat, now=now)
-        heard_at = self._subscriptions.catalog_heard_at
-        if heard_at is not None and self._max_staleness_s is not None:
-            self.view.fresh_until = heard_at + self._max_staleness_s
+        alive_at = self._subscriptions.catalog_alive_at
+        if alive_at is not None and self._max_staleness_s is not None:
+            self.view.fresh_until = alive_at + self._max_staleness_s
         return effects
 
     def _on_inspect(self, inspect: Inspect, *, now: float) -> Effects:
@@ -362,7 +362,7 @@ class Core:
         subscriptions, resident_set = self._subscriptions, self._replicas.resident_set
         budget, fetcher = self._replicas.budget, self._catalog.fetcher
         pins, outbox = self._priorities.pins, self.outbox
-        alive_at = subscriptions.catalog_heard_at
+        alive_at = subscriptions.catalog_alive_at
         return Stats(
             budget_bytes=budget.limit_bytes,
             held_bytes=budget.held_bytes,
@@ -371,7 +371,7 @@ class Core:
             pulls=fetcher.sent,
             evictions=subscriptions.evictions + resident_set.evicted,
             pulls_not_kept=resident_set.oversize,
-            stale_replies=fetcher.stale_rejected,
+            stale_replies=fetcher.stale_replies,
             prefetches=self.prefetcher.pulls,
             pinned_tables=pins.count,
             pinned_not_held=pins.not_held_count,

@@ -351,7 +351,7 @@ class WriteSender:
         pause_s = max(refused.retry_ms / 1000, RETRY_S)
         self._requests.back_off(refused.request, until=now + pause_s)
 
-    def hasten(self, *, now: float) -> None:
+    def retry_now(self, *, now: float) -> None:
         """Send the report again now: the connection, or catalogd, is another one."""
         self._requests.retry_now(now=now)
 

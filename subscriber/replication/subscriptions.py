@@ -64,7 +64,7 @@ class Subscriptions:
         self.evictions = 0  # topics lowered to make room, since the start
         self.unsettled = False  # the hub has answered a join since ``settle``
         self.catalog_address = ""  # empty: not known yet
-        self.catalog_heard_at: float | None = None  # seconds: catalogd's last sign of life
+        self.catalog_alive_at: float | None = None  # seconds: catalogd's last sign of life
         self._session = session
         self._lineage = lineage
         self._automatic = automatic
@@ -171,7 +171,7 @@ class Subscriptions:
         self.catalog_address = heartbeat.catalog_address or self.catalog_address
         if not fit:
             return effects
-        self.catalog_heard_at = now - heartbeat.age_ms / 1000
+        self.catalog_alive_at = now - heartbeat.age_ms / 1000
         if len(heartbeat.versions) - 1 != self.num_topics:
             effects += self._renumber(len(heartbeat.versions) - 1)
         if not self._requested:
@@ -284,7 +284,7 @@ class Subscriptions:
         hub = self._session.address
         if self._session.greeting:
             return f"no statestored has let us in, tried last: {hub}{self._refusal}"
-        if self.catalog_heard_at is None:
+        if self.catalog_alive_at is None:
             return f"statestored at {hub} has nothing from a catalogd that is confirmed yet"
         behind = [t for t in self.replicas.topics if not self.replicas.is_settled(t)]
         names = ", ".join("namespace" if t == NAMESPACE else str(t) for t in behind[:5])

@@ -110,7 +110,7 @@ def stack(folder: Path) -> Iterator[tuple[str, Operator]]:
         until(known, timeout_s=TIMEOUT_S, what="catalogd at the hub")
         visit = started.enter_context(Operator(parse_addresses(address), timeout_s=TIMEOUT_S))
         for order in ("refresh", "invalidate"):  # events of their creation may have loaded them
-            visit.order(order, ("bench",), who="bench")
+            visit.order(order, ("bench",), sender="bench")
         yield hive.uri, visit
 
 

@@ -89,7 +89,7 @@ class Alone(Cluster):
 
     def order(self, order: str, *arguments: str, turns: int = 6) -> dict[str, Any] | Refused:
         """Order something as an operator does, and return the answer."""
-        self.ask(Order(request=9, who="ann@host", order=order, arguments=arguments))
+        self.ask(Order(request=9, sender="ann@host", order=order, arguments=arguments))
         self.turn(turns)
         (answer,) = self.replies()
         assert isinstance(answer, Inspected | Refused)

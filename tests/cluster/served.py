@@ -93,7 +93,7 @@ class Served:
     def order(self, order: str, *arguments: str) -> None:
         """Do what an operator does with ``topicast``."""
         with Operator(parse_addresses(self.address, setting="statestores")) as operator:
-            operator.order(order, arguments, who="ann")
+            operator.order(order, arguments, sender="ann")
 
     def stop(self) -> None:
         self.catalogd.stop()

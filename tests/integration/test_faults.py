@@ -73,7 +73,7 @@ def drivers(daemons: Daemons, *arguments: str) -> None:
     def ordered() -> bool:
         try:
             with Operator((hub,)) as visit:
-                visit.order("drivers", arguments, who="test")
+                visit.order("drivers", arguments, sender="test")
         except LinkError:  # it is starting
             return False
         return True

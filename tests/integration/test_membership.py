@@ -57,7 +57,7 @@ def facts_of(reported: Facts) -> dict[str, object]:
 def turn(daemons: Daemons, *words: str) -> None:
     """Let another mode hold; return when the hub has received it."""
     with visit(daemons) as operator:
-        offers = facts_of(operator.order("mode", words, who="test"))["offers"]
+        offers = facts_of(operator.order("mode", words, sender="test"))["offers"]
         until(
             lambda: offered_names(int(str(facts_of(operator.hub("status"))["offers"]))) == offers,
             timeout_s=30,

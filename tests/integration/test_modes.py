@@ -40,7 +40,7 @@ def client(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[HMSClient]:
 
 def order(daemons: Daemons, *words: str) -> dict[str, object]:
     with Operator(parse_addresses(daemons.hub_address), timeout_s=60.0) as visit:
-        return {str(k): v for k, v in visit.order(words[0], words[1:], who="test").rows}
+        return {str(k): v for k, v in visit.order(words[0], words[1:], sender="test").rows}
 
 
 def hub(daemons: Daemons) -> dict[str, object]:

@@ -264,7 +264,7 @@ ASKED: Final[dict[str, tuple[Message, str, str]]] = {
         "outage.t: no selector 99",
     ),
     "unknown order": (
-        Order(request=5, who="x", order="burn", arguments=()),
+        Order(request=5, sender="x", order="burn", arguments=()),
         "ORDER",
         "burn",
     ),

@@ -75,7 +75,7 @@ class DriverProcess:
     def _tick(self, life: int) -> None:
         if self.alive and life == self.life:
             if self.world.chance(0.03):
-                self.sender.hasten(now=self.world.now)  # it has connected again
+                self.sender.retry_now(now=self.world.now)  # it has connected again
             self._send()
             self.world.at(TICK_S, lambda: self._tick(life))
 

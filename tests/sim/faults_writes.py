@@ -103,9 +103,9 @@ class TakesDataBack(VersionLog):
 
 
 class DiscardsWhatWaits(WriteSender):
-    def hasten(self, *, now: float) -> None:
+    def retry_now(self, *, now: float) -> None:
         self.outbox.refuse("")
-        super().hasten(now=now)
+        super().retry_now(now=now)
 
 
 class EndsWithItsBeginning(Outbox):

@@ -43,7 +43,7 @@ class Operator:
             before = catalogd.mode
             order, *arguments = words
             message = Order(
-                request=self._number, who="ann", order=order, arguments=tuple(arguments)
+                request=self._number, sender="ann", order=order, arguments=tuple(arguments)
             )
             self._world.note(" ".join(words))
             catalogd.order(message)

@@ -138,7 +138,7 @@ class Script:
 
     def order(self, _who: str, order: str, *arguments: str) -> None:
         """Take what an operator orders."""
-        self.world.catalogd.order(Order(request=1, who="ann", order=order, arguments=arguments))
+        self.world.catalogd.order(Order(request=1, sender="ann", order=order, arguments=arguments))
 
     # -- readers, as threads: reader-0, reader-0/2
 

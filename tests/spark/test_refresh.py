@@ -327,7 +327,7 @@ def test_operators_see_the_driver_and_switch_it(attached: Scene) -> None:
         return dict(found.rows)  # type: ignore[arg-type]  # of two columns
 
     def turn(order: str) -> None:
-        visit.order("drivers", (order, name), who="test")
+        visit.order("drivers", (order, name), sender="test")
         until(lambda: scene.status("control") == order, timeout_s=20, what=order)
 
     def is_on() -> bool:

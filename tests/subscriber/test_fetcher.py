@@ -229,7 +229,7 @@ def test_pages_of_a_table_that_changed_are_pulled_anew() -> None:
     (again,) = sent(machine.due(1.0))
     assert (again.after, again.version) == (b"", 0)
     whole(machine.part(service.pulled(again), now=1.0))
-    assert machine.stale_rejected == 1
+    assert machine.stale_replies == 1
 
 
 def test_page_that_is_answered_twice_counts_once(service: CatalogService) -> None:

@@ -19,7 +19,7 @@ def test_peer_is_live_while_it_sends() -> None:
     peer = Liveness(100.0)
     for second in range(20):
         assert _state_asked_on_time(peer, 100.0 + second) == LIVE
-        peer.heard(100.0 + second)
+        peer.on_message(100.0 + second)
 
 
 def test_silence_makes_suspect_at_two_seconds_and_lost_at_eight() -> None:
@@ -40,7 +40,7 @@ def test_limits_are_those_given() -> None:
 def test_lost_peer_that_sends_is_live_again() -> None:
     peer = Liveness(0.0)
     assert _state_asked_on_time(peer, 50.0) == LOST
-    peer.heard(50.0)
+    peer.on_message(50.0)
     assert peer.deadline == 50.0 + SUSPECT_S
     assert _state_asked_on_time(peer, 51.0) == LIVE
 
@@ -70,7 +70,7 @@ def test_long_stall_does_not_lose_a_peer_that_was_suspect() -> None:
     assert peer.state(SUSPECT_S) == SUSPECT
     assert peer.state(60.0) == SUSPECT
     assert peer.deadline == 60.0 + SUSPECT_S
-    peer.heard(60.5)
+    peer.on_message(60.5)
     assert peer.state(61.0) == LIVE
 
 
@@ -87,7 +87,7 @@ def test_no_call_takes_a_peer_from_live_to_lost(gaps: list[float], data: st.Data
     for gap in gaps:
         now += gap
         if data.draw(st.booleans()):
-            peer.heard(now)
+            peer.on_message(now)
             before = LIVE
         state = peer.state(now)
         peer.check()

@@ -326,7 +326,7 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
     ("inspect", m.Inspect(request=6, what="subscribers")),
     (
         "order",
-        m.Order(request=9, who="ann@host", order="mode", arguments=("minimal", "a.*=full")),
+        m.Order(request=9, sender="ann@host", order="mode", arguments=("minimal", "a.*=full")),
     ),
     (
         "report",

@@ -553,11 +553,11 @@ class Synced:
 class Order:
     """An operator's command to catalogd; answered by Inspected when it is done.
 
-    ``who``: the sender by its own account, for the history. Orders: docs/protocol.md.
+    ``sender``: an operator, by its own account, for the history. Orders: docs/protocol.md.
     """
 
     request: U64
-    who: str
+    sender: str
     order: str
     arguments: tuple[str, ...] = ()
 

@@ -27,7 +27,7 @@ from topicast.topics.wire.messages import (
 
 
 REQUEST = 9
-REFRESH = Order(request=REQUEST, who="ann", order="refresh", arguments=("d.t",))
+REFRESH = Order(request=REQUEST, sender="ann", order="refresh", arguments=("d.t",))
 
 
 def quiet(count: int = 1) -> Alone:
@@ -78,7 +78,7 @@ def test_mode_is_turned_and_stored_with_who_did_it(core: Alone) -> None:
     assert (answer["mode"], answer["overrides"]) == ("minimal", "a.*=full")
     assert core.policies[-1].mode == parse_mode("minimal", "a.*=full")
     (row,) = core.orders_given
-    assert (row.who, row.order, row.object) == ("ann@host", "mode", "minimal a.*=full")
+    assert (row.sender, row.order, row.object) == ("ann@host", "mode", "minimal a.*=full")
     core.order("mode", "full")
     assert core.catalog.backfill.mode == parse_mode("full", "a.*=full"), "they stay if not named"
     core.order("mode", "full", "")
@@ -155,7 +155,7 @@ def test_rules_for_drivers_are_kept_in_the_namespace_with_who_ordered_them(core:
     assert core.order("drivers") == {"etl-*": "off", "web": "dry-run"}
     assert core.catalog.namespace.version == version + 2
     assert core.published[-1].source == SOURCE_ORDERS
-    assert [(row.who, row.order, row.object) for row in core.orders_given] == [
+    assert [(row.sender, row.order, row.object) for row in core.orders_given] == [
         ("ann@host", "drivers", "off etl-*"),
         ("ann@host", "drivers", "dry-run web"),
     ]
@@ -250,7 +250,7 @@ def test_who_left_is_not_answered_and_the_order_is_obeyed(still: Alone) -> None:
 def test_too_many_orders_are_refused_for_a_while(still: Alone) -> None:
     still.catalogd.hold(Read)
     for number in range(JOBS_MAX + 1):
-        order = Order(request=number, who="ann", order="refresh", arguments=("d.t",))
+        order = Order(request=number, sender="ann", order="refresh", arguments=("d.t",))
         still.ask(order, peer=PEER if number == JOBS_MAX else b"other")
     still.turn(2)
     answer = still.reply(Refused)
@@ -287,7 +287,7 @@ def test_read_that_began_before_an_invalidation_is_not_published_after_it(still:
     still.order("invalidate", "d.t", turns=2)
     still.catalogd.release()  # has seen two partitions
     still.add(still.metastore.get_table("d", "t"), "3")
-    still.ask(Order(request=REQUEST, who="ann", order="invalidate", arguments=("d.t",)))
+    still.ask(Order(request=REQUEST, sender="ann", order="invalidate", arguments=("d.t",)))
     still.turn(2)
     still.catalogd.resume()
     still.turn(10)

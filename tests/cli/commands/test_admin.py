@@ -112,7 +112,7 @@ def test_order_that_is_wrong_says_why(
     assert printed in done.stderr
     assert done.stdout == ""
     with Operator(parse_addresses(served.statestores), timeout_s=60.0) as visit:
-        rows = dict(visit.order("mode", (), who="test").rows)
+        rows = dict(visit.order("mode", (), sender="test").rows)
     assert (rows["mode"], rows["overrides"]) == ("mixed", ""), "nothing changed"
 
 

@@ -180,7 +180,7 @@ def test_driver_is_wanted_as_the_newest_rule_for_one_of_its_names_says() -> None
         return shopping.call(lambda catalog: catalog.driver.wanted(*names))
 
     def order(*words: str) -> None:
-        message = Order(request=1, who="ann", order="drivers", arguments=words)
+        message = Order(request=1, sender="ann", order="drivers", arguments=words)
         shopping.cluster.catalogd.order(message)
         shopping.settle()
 

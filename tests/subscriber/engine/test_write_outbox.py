@@ -109,7 +109,7 @@ def test_unanswered_report_is_repeated_as_it_was(reports: Reports) -> None:
     reports.wrote("d.u")
     assert reports.due(RETRY_S / 2) == []
     assert reports.one(RETRY_S) == first
-    reports.sender.hasten(now=reports.now)
+    reports.sender.retry_now(now=reports.now)
     assert reports.one() == first
     reports.answer(first)
     assert states(reports.one()) == [(2, WRITTEN)]
