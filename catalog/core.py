@@ -188,7 +188,7 @@ class Catalog:
         self.loader = Loader(
             loaded=self.tables.loaded,
             reads_max=settings.reads_max,
-            fenced=self.poller.enabled,
+            polled=self.poller.enabled,
         )
         jobs = Jobs(self.namespace, self.tables, self.loader, poller=self.poller, core=self)
         self.admin = AdminOrders(
@@ -407,14 +407,14 @@ class Catalog:
         batch = self.poller.on_polled(fact, now)
         if batch is None:
             return
-        for event in batch.new.events:
+        for event in batch.events:
             self.counts.events += 1
             dirty = tuple(one for one in dirty_objects(event) if self.follows(one.db))
             self.counts.degraded += sum(
                 one.degraded for one in dirty if not isinstance(one, DirtyPartitions)
             )
             self.loader.mark_dirty(dirty, seq=batch.seq)
-        if batch.new.gap is not None:
+        if batch.gap:
             self.counts.gaps += 1
             self._list_at = now
             if self.lifecycle is Lifecycle.SERVING:
@@ -447,7 +447,7 @@ class Catalog:
     def _publish(self, results: tuple[Result, ...], now_us: int) -> None:
         for withdrawn in self._materializer.apply(results, now_us):
             self.counts.withdrawn += 1
-            self.dispatcher.on_withdrawn((withdrawn.db, withdrawn.table), withdrawn.error)
+            self.dispatcher.on_withdrawn(withdrawn.table, withdrawn.error)
 
     # -- effects
 

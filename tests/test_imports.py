@@ -26,7 +26,7 @@ ROOMS = {  # library -> the modules that may import it, as patterns of paths
     "zmq": ("topics/link/*",),
     "msgpack": ("topics/wire/*", "topics/objects/*"),
     "zstandard": ("topics/wire/*", "topics/objects/*"),
-    "sortedcontainers": ("topics/*", "subscriber/*"),
+    "sortedcontainers": ("topics/*", "catalog/*", "subscriber/*"),
     "hmsclient": ("catalog/metastore/*",),
     "thrift": ("catalog/metastore/*",),
     "py4j": (

@@ -18,7 +18,8 @@ import binascii
 import json
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from ...topics.errors import UsageError, WireError
@@ -74,31 +75,26 @@ def _degraded(raw: RawEvent) -> tuple[Dirty, ...]:
     if not raw.table:
         return (DirtyDatabase(db=_plain(raw.db), degraded=True),)
     gone = raw.type == "DROP_TABLE"
-    table = DirtyTable(
-        db=_plain(raw.db),
-        table=raw.table.lower(),
+    return _table(
+        Event(db=raw.db, table=raw.table, body={}),
         whole=True,
         dropped=gone,
         data=not gone,
         degraded=True,
     )
-    return (table,)
 
 
 def _database(event: Event) -> tuple[Dirty, ...]:
     return (DirtyDatabase(db=_db(event)),)
 
 
-def _create_table(event: Event) -> tuple[Dirty, ...]:
-    return (DirtyTable(db=_db(event), table=_table(event), whole=True),)
+def _table(event: Event, **changed: bool) -> tuple[Dirty, ...]:
+    return (DirtyTable(db=_db(event), table=_table_name(event), **changed),)
 
 
-def _drop_table(event: Event) -> tuple[Dirty, ...]:
-    return (DirtyTable(db=_db(event), table=_table(event), whole=True, dropped=True),)
-
-
-def _reload(event: Event) -> tuple[Dirty, ...]:
-    return (DirtyTable(db=_db(event), table=_table(event), whole=True, data=True),)
+def _partitions(event: Event, *names: str, data: bool = False) -> tuple[Dirty, ...]:
+    names = tuple(dict.fromkeys(names))
+    return (DirtyPartitions(db=_db(event), table=_table_name(event), names=names, data=data),)
 
 
 def _alter_table(event: Event) -> tuple[Dirty, ...]:
@@ -117,20 +113,13 @@ def _alter_table(event: Event) -> tuple[Dirty, ...]:
     return (DirtyTable(db=new[0], table=new[1], whole=truncated or reshaped, data=rewritten),)
 
 
-def _named_partitions(event: Event) -> tuple[DirtyPartitions, ...]:
+def _listed_partitions(event: Event, *, data: bool) -> tuple[Dirty, ...]:
     listed = event.body.get("partitions")
     if not isinstance(listed, list):
         raise WireError("partitions are not a list")
     keys = _partition_keys(event)
-    names = tuple(dict.fromkeys(_name_of_values(keys, values) for values in listed))
-    if not names:
-        return ()  # MSCK with nothing to add
-    return (DirtyPartitions(db=_db(event), table=_table(event), names=names),)
-
-
-def _drop_partitions(event: Event) -> tuple[Dirty, ...]:
-    # Their files go, too: a reader that has listed them would look for them once they are back.
-    return tuple(replace(one, data=True) for one in _named_partitions(event))
+    names = [_name_of_values(keys, values) for values in listed]
+    return _partitions(event, *names, data=data) if names else ()  # none: MSCK found nothing
 
 
 def _alter_partition(event: Event) -> tuple[Dirty, ...]:
@@ -139,10 +128,9 @@ def _alter_partition(event: Event) -> tuple[Dirty, ...]:
     after = _object(event, "partitionObjAfterJson")
     old = _name_of_values(keys, event.body.get("keyValues"))
     new = partition_name(keys, _strings(after, _VALUES))
-    names = (old,) if old == new else (old, new)
     rewritten = _flag(event, "isTruncateOp")
     rewritten = rewritten or _statistics_differ(before, after, _PARTITION_PARAMETERS)
-    return (DirtyPartitions(db=_db(event), table=_table(event), names=names, data=rewritten),)
+    return _partitions(event, old, new, data=rewritten)
 
 
 def _insert(event: Event) -> tuple[Dirty, ...]:
@@ -153,20 +141,21 @@ def _insert(event: Event) -> tuple[Dirty, ...]:
         values = _strings(_object(event, "ptnObjJson"), _VALUES)
         name = partition_name(_partition_keys(event), values)
     else:
-        return (DirtyTable(db=_db(event), table=_table(event), data=True),)
-    return (DirtyPartitions(db=_db(event), table=_table(event), names=(name,), data=True),)
+        return _table(event, data=True)
+    return _partitions(event, name, data=True)
 
 
 _ACTIONS: Final[Mapping[str, Callable[[Event], tuple[Dirty, ...]]]] = {
     "CREATE_DATABASE": _database,
     "DROP_DATABASE": _database,
     "ALTER_DATABASE": _database,
-    "CREATE_TABLE": _create_table,
-    "DROP_TABLE": _drop_table,
+    "CREATE_TABLE": partial(_table, whole=True),
+    "DROP_TABLE": partial(_table, whole=True, dropped=True),
     "ALTER_TABLE": _alter_table,
-    "RELOAD": _reload,
-    "ADD_PARTITION": _named_partitions,
-    "DROP_PARTITION": _drop_partitions,
+    "RELOAD": partial(_table, whole=True, data=True),
+    "ADD_PARTITION": partial(_listed_partitions, data=False),
+    # Their files go, too: a reader that has listed them would look for them once they are back.
+    "DROP_PARTITION": partial(_listed_partitions, data=True),
     "ALTER_PARTITION": _alter_partition,
     "INSERT": _insert,
 }
@@ -178,7 +167,7 @@ def _db(event: Event) -> str:
     return _plain(event.db)
 
 
-def _table(event: Event) -> str:
+def _table_name(event: Event) -> str:
     if not event.table:
         raise WireError("event without a table")
     return event.table.lower()  # 2.3 logs names as the writer spelt them
@@ -207,7 +196,7 @@ def _name_of_values(keys: tuple[str, ...], values: object) -> str:
 
 
 def _object(event: Event, field: str) -> Mapping[str, object]:
-    """Read a Thrift object that stands as JSON in a string of the message."""
+    """Read a Thrift object, which is JSON in a string of the message."""
     text = event.body.get(field)
     if not isinstance(text, str):
         raise WireError(f"{field} is missing")

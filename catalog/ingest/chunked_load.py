@@ -1,6 +1,6 @@
 """ChunkedLoad: reads the partitions of a large table in chunks, while the table may change.
 
-    names ──▶ rest ──next──▶ chunk ──accept──▶ slices ──▶ … ──nothing left, and a fence──▶ COMPLETE
+    names ──▶ rest ──next──▶ chunk ──accept──▶ slices ──▶ … ──all read and confirmed──▶ COMPLETE
                       dirty ◀── changed meanwhile
 
 Invariant: a partition is in ``rest``, in ``dirty``, being read, or was published since it changed.
@@ -23,8 +23,7 @@ SLICE_MAX: Final = 256  # partitions: 2 ms to write, and whole blocks
 class PublishPartitions:
     """Result: publish partitions of a table that is LOADING; ``gone`` do not exist any longer."""
 
-    db: str
-    table: str
+    table: TableId
     partitions: dict[str, bytes]
     gone: tuple[str, ...]
 
@@ -38,14 +37,14 @@ class ChunkedLoad:
     dirty: dict[str, None] = field(default_factory=dict)  # changed meanwhile, an ordered set
     reading: bool = False  # a chunk is being read; never two
     slices: deque[PublishPartitions] = field(default_factory=deque)  # read, not yet published
-    fenced: bool = False  # a poll that began after the last read has ended
+    confirmed: bool = False  # a poll that began after the last read has ended
 
     @property
     def wants_read(self) -> bool:
         """Whether there is something to read now; what waits to be published is bounded."""
         if self.reading or len(self.slices) >= SLICES_MAX:
             return False
-        return self.rest is None or self.left or not self.fenced
+        return self.rest is None or self.left or not self.confirmed
 
     @property
     def left(self) -> bool:
@@ -57,7 +56,7 @@ class ChunkedLoad:
         self.dirty.update(dict.fromkeys(names))
 
     def next(self, table: TableId) -> TableRequest:
-        """Return what to read now of ``table``; no names where only the fence is missing."""
+        """Return what to read now of ``table``; no names where it is only to be confirmed."""
         names: tuple[str, ...] = ()
         if self.rest:
             count = min(len(self.rest), PARTITIONS_PER_READ_MAX)
@@ -83,8 +82,8 @@ class ChunkedLoad:
             self.mark_dirty(requested)
         gone = tuple(name for name in requested if name not in read.partitions)
         found = list(read.partitions.items())
-        db, table = request.db, request.table
+        table = request.db, request.table
         for begin in range(0, max(len(found), 1), SLICE_MAX):
             some = dict(found[begin : begin + SLICE_MAX])
-            self.slices.append(PublishPartitions(db=db, table=table, partitions=some, gone=gone))
+            self.slices.append(PublishPartitions(table=table, partitions=some, gone=gone))
             gone = ()

@@ -1,11 +1,12 @@
 """Loader: what to read next from the metastore, which results may be published, and their writing.
 
-    dirty ──read──▶ in flight ──done──▶ fenced ──a poll that began later──▶ published
+    dirty ──read──▶ in flight ──done──▶ unconfirmed ──a later poll ends──▶ published
                         └──────── an event overtakes the read ────────▶ dirty again
 
 Invariants: no two reads of one table run at once, apart from the chunks of a table that is
 LOADING, from which no request is answered; what is published equals the metastore at one moment,
-because no event up to the end of the fence touches what was read. Without events, no fence.
+because a poll that began after the read brought no event that touches it: it confirms the read.
+Where events are not polled, nothing waits for a confirmation.
 """
 
 from collections import deque
@@ -96,18 +97,16 @@ class PublishTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteLoad:
-    """Result: every partition of the table was published, and they stand at one moment."""
+    """Result: every partition of the table was published, and all are of one moment."""
 
-    db: str
-    table: str
+    table: TableId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdraw:
     """Result: the metastore cannot read this table; hold a stub of it, and go on trying."""
 
-    db: str
-    table: str
+    table: TableId
     error: str
 
 
@@ -122,7 +121,7 @@ class InFlightRead:
     needs: dict[TableId, Need]
     load: ChunkedLoad | None = None
     done: ReadDone | None = None
-    fence: int = 0  # the poll whose end publishes it
+    confirmed_by: int = 0  # the poll whose end publishes it
     overtaken: dict[TableId, None] = field(default_factory=dict)  # changed since it was ordered
 
     @property
@@ -199,19 +198,19 @@ class Backlog:
 
 
 class Loader:
-    """Orders reads, and fences what they find."""
+    """Orders reads, and publishes what they find once a poll has confirmed it."""
 
     def __init__(
         self,
         *,
         loaded: Callable[[TableId], bool],
         reads_max: int = READS_MAX_DEFAULT,
-        fenced: bool = True,
+        polled: bool = True,
     ) -> None:
-        """``loaded`` returns whether a table is held; ``fenced``: whether events are polled."""
+        """``loaded`` returns whether a table is held; ``polled``: whether events are polled."""
         self._loaded = loaded
         self._reads_max = reads_max
-        self._fenced = fenced
+        self._polled = polled
         self._dirty: dict[TableId, Need] = {}  # to be read; may be in flight, too
         self._in_flight: dict[int, InFlightRead] = {}  # by read id, at most reads_max
         self._loads: dict[TableId, ChunkedLoad] = {}  # tables that are LOADING
@@ -227,7 +226,9 @@ class Loader:
     @property
     def wants_poll(self) -> bool:
         """Whether something that was read waits for a poll that has not begun."""
-        return any(f.done and f.fence > self.polls_begun for f in self._in_flight.values())
+        return any(
+            one.done and one.confirmed_by > self.polls_begun for one in self._in_flight.values()
+        )
 
     @property
     def tables_left(self) -> int:
@@ -348,15 +349,15 @@ class Loader:
         return self.polls_begun
 
     def on_read_done(self, fact: ReadDone) -> tuple[Result, ...]:
-        """Take the answer to a read; a chunk, or anything without a fence, is published at once."""
+        """Take the answer to a read; a chunk is published at once, the rest if none are polled."""
         read = self._in_flight.get(fact.read)
         if read is None:
             return ()
         self._away_s = RETRY_S
-        read.done, read.fence = fact, self.polls_begun + 1
+        read.done, read.confirmed_by = fact, self.polls_begun + 1
         load = read.load
         chunk = load is not None and not load.is_last(fact.tables.get(read.table))
-        return () if self._fenced and not chunk else self._publish(self._in_flight.pop(fact.read))
+        return () if self._polled and not chunk else self._publish(self._in_flight.pop(fact.read))
 
     def on_read_failed(self, fact: ReadFailed, *, away: bool, now: float) -> tuple[Result, ...]:
         """Read again what failed to be read, and alone unless the metastore is away."""
@@ -377,8 +378,10 @@ class Loader:
         return results
 
     def on_poll_done(self, poll: int) -> tuple[Result, ...]:
-        """Publish what poll number ``poll`` fences; its events were marked dirty before."""
-        ready = [n for n, read in self._in_flight.items() if read.done and read.fence <= poll]
+        """Publish what poll number ``poll`` confirms; its events were marked dirty before."""
+        ready = [
+            n for n, read in self._in_flight.items() if read.done and read.confirmed_by <= poll
+        ]
         results: tuple[Result, ...] = ()
         for number in ready:
             results += self._publish(self._in_flight.pop(number))
@@ -532,19 +535,19 @@ class Loader:
             return ()
         begins = not load.slices
         load.accept(read.effect.requests[0], found, overtaken=bool(read.overtaken))
-        load.fenced = not self._fenced or read.fence <= self.polls_begun
+        load.confirmed = not self._polled or read.confirmed_by <= self.polls_begun
         return self._slice(table, load) if begins else ()
 
     def _slice(self, table: TableId, load: ChunkedLoad) -> tuple[Result, ...]:
         """Return the next slice of a table, and CompleteLoad where that was the last."""
         some = (load.slices.popleft(),) if load.slices else ()
-        if load.slices or load.left or load.reading or not load.fenced:
+        if load.slices or load.left or load.reading or not load.confirmed:
             return some
         if table in self._dirty or any(table in one.needs for one in self._in_flight.values()):
-            load.fenced = False  # the table's own struct is to be published first
+            load.confirmed = False  # the table's own struct is to be published first
             return some
         del self._loads[table]
-        return *some, CompleteLoad(db=table[0], table=table[1])
+        return *some, CompleteLoad(table=table)
 
     def _fail_chunk(
         self, read: InFlightRead, fact: ReadFailed, *, away: bool, now: float
@@ -565,7 +568,7 @@ class Loader:
 
     def _withdraw(self, table: TableId, error: str) -> Withdraw:
         self._errors[table] = error
-        return Withdraw(db=table[0], table=table[1], error=error)
+        return Withdraw(table=table, error=error)
 
 
 class Materializer:
@@ -584,18 +587,16 @@ class Materializer:
             match result:
                 case PublishTables():
                     self._publish(result, now_us)
-                case PublishPartitions(db=db, table=table):
+                case PublishPartitions(table=table):
                     changes: dict[str, bytes | None] = dict(result.partitions)
                     changes |= dict.fromkeys(result.gone)
+                    self._tables.write_partitions(table, changes, source=SOURCE_LOAD, at_us=now_us)
+                case CompleteLoad(table=table):
                     self._tables.write_partitions(
-                        (db, table), changes, source=SOURCE_LOAD, at_us=now_us
+                        table, {}, complete=True, source=SOURCE_LOAD, at_us=now_us
                     )
-                case CompleteLoad(db=db, table=table):
-                    self._tables.write_partitions(
-                        (db, table), {}, complete=True, source=SOURCE_LOAD, at_us=now_us
-                    )
-                case Withdraw(db=db, table=table):
-                    self._tables.withdraw((db, table), source=SOURCE_EVENTS, at_us=now_us)
+                case Withdraw(table=table):
+                    self._tables.withdraw(table, source=SOURCE_EVENTS, at_us=now_us)
                     withdrawn += (result,)
                 case _:
                     assert_never(result)

@@ -1,13 +1,14 @@
-"""Locations: where tables lie, to find the tables whose data a write to a path changed.
+"""Locations: the folder of each table, to find the tables whose data a write to a path changed.
 
     file:///w/shop.db/orders/ds=1/part-0   ──▶   shop.orders, ds=1
 
-It follows the topics by their versions, so its cost is proportional to the changes.
+The folders are read from the entries that changed since the last call, topic by topic.
 """
 
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sortedcontainers import SortedDict
 
 from ...topics.objects.names import TableId, table_of
 from ...topics.objects.tables import read_table
@@ -24,8 +25,7 @@ class Locations:
     def __init__(self, topics: Mapping[int, Topic]) -> None:
         self._topics = {number: topic for number, topic in topics.items() if number != NAMESPACE}
         self._seen = dict.fromkeys(self._topics, (0, 0))  # (epoch, version) looked at, by topic
-        self._tables: dict[str, set[TableId]] = {}  # by location
-        self._sorted: Sequence[str] = ()  # the keys of _tables; () when they are to be sorted
+        self._tables: Any = SortedDict()  # location: set of TableId
         self._of: dict[TableId, str] = {}  # the location of each table, as in _tables
 
     def catch_up(self) -> bool:
@@ -48,10 +48,8 @@ class Locations:
         """
         location = normal(path)
         found: dict[TableId, str] = {}
-        self._sorted = self._sorted or sorted(self._tables)
-        low, high = (bisect_left(self._sorted, location + end) for end in "/0")  # "0" follows "/"
-        for lower in self._sorted[low:high]:
-            found |= dict.fromkeys(self._tables[lower], "")
+        for below in self._tables.irange(location + "/", location + "0"):  # "0" follows "/"
+            found |= dict.fromkeys(self._tables[below], "")
         parts = location.split("/")
         for end in range(len(parts), 0, -1):
             here = self._tables.get("/".join(parts[:end]))
@@ -74,7 +72,6 @@ class Locations:
         before = self._of.get(table, "")
         if location == before:
             return
-        self._sorted = ()
         if before:
             self._tables[before].discard(table)
             if not self._tables[before]:

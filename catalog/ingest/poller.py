@@ -1,6 +1,6 @@
 """Poller: when to poll for events, and up to which event catalogd is complete.
 
-    IDLE ──due | fence | sync──▶ POLLING ──answer──▶ IDLE        a failure: later, and later
+    IDLE ──due | a read to confirm | a sync──▶ POLLING ──answer──▶ IDLE     failed: a longer pause
 
 Event ids are not a cursor: Hive 2.3 gives one id to concurrent writers, and a reader that
 requests only ids above the last loses some (measured: 12 of 489). So every poll reads again the
@@ -17,8 +17,7 @@ there are no polls.
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, field
 from struct import Struct, error
 from typing import Final
 
@@ -35,30 +34,6 @@ START_OVERLAP: Final = 16  # ids that concurrent writers may hold when a window 
 
 _IDS: Final = Struct(">qq")
 _KNOWN: Final = Struct(">q16s")
-
-
-class GapKind(Enum):
-    """Why events are missing."""
-
-    CLEANED = "CLEANED"  # the metastore deleted some above the last one that was read
-    RESET = "RESET"  # the metastore's ids began anew
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
-    """Events are missing between ``last_id``, the last one read, and ``found_id``."""
-
-    kind: GapKind
-    last_id: int
-    found_id: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewEvents:
-    """The events of a poll that were never seen, in their order, and whether some are missing."""
-
-    events: tuple[RawEvent, ...]
-    gap: Gap | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +71,11 @@ def unpack_state(data: bytes) -> WindowState | None:
 
 @dataclass(slots=True)
 class _Pending:
-    """An id that is still read again."""
+    """An id that is still read again, and its events that are known."""
 
     first_seen: float
-    size: int
+    size: int = 0  # of their messages, in characters
+    digests: set[bytes] = field(default_factory=set)
 
 
 class EventWindow:
@@ -113,14 +89,11 @@ class EventWindow:
         """Continue from ``state``; the events that it knows are read again at least once."""
         self.last_id = state.last_id
         self.settled = state.settled
-        self._known: dict[int, set[bytes]] = {}  # digests by id, of the ids in _pending
         self._pending: dict[int, _Pending] = {}  # ids that are read again, ascending
         for id_, digest in sorted(state.known):
-            self._known.setdefault(id_, set()).add(digest)
-            self._pending.setdefault(id_, _Pending(now, 0))
-        if self.settled < self.last_id and self.last_id not in self._pending:
-            self._known[self.last_id] = set()  # no event of it is known: it is read again, too
-            self._pending[self.last_id] = _Pending(now, 0)
+            self._pending.setdefault(id_, _Pending(now)).digests.add(digest)
+        if self.settled < self.last_id:  # it is read again, even where no event of it is known
+            self._pending.setdefault(self.last_id, _Pending(now))
         self._polled_after = state.last_id  # the id after which the last poll read
         self._polled_at = now  # when it began
         self._settling = False  # it read every pending id
@@ -138,18 +111,12 @@ class EventWindow:
     @property
     def state(self) -> WindowState:
         """What to store with the events' effects."""
-        known = ((id_, digest) for id_, found in self._known.items() for digest in sorted(found))
+        known = ((id_, one) for id_, held in self._pending.items() for one in sorted(held.digests))
         return WindowState(last_id=self.last_id, settled=self.settled, known=tuple(known))
 
     def is_quiet(self, current_id: int) -> bool:
         """Return whether a poll can bring nothing: no new id, and all seen ones are settled."""
         return current_id == self.last_id and not self._pending
-
-    def went_back(self, current_id: int) -> Gap | None:
-        """Return a gap if the metastore's newest id is below one that was seen: it was reset."""
-        if current_id >= self.last_id:
-            return None
-        return Gap(kind=GapKind.RESET, last_id=self.last_id, found_id=current_id)
 
     def next_poll(self, now: float) -> int:
         """Return the id after which to read events."""
@@ -161,64 +128,55 @@ class EventWindow:
         return self._polled_after
 
     def take(
-        self, events: Iterable[RawEvent], now: float, *, current_id: int | None = None
-    ) -> NewEvents:
+        self, events: Iterable[RawEvent], now: float, *, current_id: int = 0
+    ) -> tuple[tuple[RawEvent, ...], bool]:
         """Take the answer to the last ``next_poll``.
 
         Args:
             events: Ascending by id; may be cut short, then from the end.
             now: When the answer arrived.
-            current_id: The metastore's newest id, read before this poll, if it was read.
+            current_id: The metastore's newest id, read before this poll; 0 if it was not read.
+
+        Returns:
+            The events that were never seen, in their order, and whether some are missing: the log
+            begins above the last id, because the metastore deleted what was requested.
         """
         read = [event for event in events if event.id > self._polled_after]
-        gap = self._gap(read, current_id)
-        new = [event for event in read if self._is_new(event, now)]
-        if read:
-            self.last_id = max(self.last_id, read[-1].id)
-        elif gap is not None:
-            self.last_id = max(self.last_id, gap.found_id)
-        self._settle(read[-1].id if read else self.last_id)
-        return NewEvents(events=tuple(new), gap=gap)
+        covered = read[-1].id if read else max(self.last_id, current_id)
+        gap = self.last_id < (read[0].id - 1 if read else covered)
+        new = tuple([event for event in read if self._is_new(event, now)])
+        self.last_id = max(self.last_id, covered)
+        self._settle(covered)
+        return new, gap
 
     def check(self) -> None:
         """Assert every invariant."""
         assert self.settled <= self.last_id
         assert list(self._pending) == sorted(self._pending)
-        assert self._known.keys() == self._pending.keys()
         assert all(self.settled < id_ <= self.last_id for id_ in self._pending)
         assert len(self._pending) <= PENDING_MAX
 
     def _overlap(self) -> int:
         """Return the id after which the newest pending ids lie, within the overlap's bounds."""
         count = size = 0
-        for id_ in reversed(self._pending):
-            count += max(1, len(self._known[id_]))
-            size += self._pending[id_].size
+        for id_, pending in reversed(self._pending.items()):
+            count += max(1, len(pending.digests))
+            size += pending.size
             if count > REREAD_EVENTS_MAX or size > REREAD_BYTES_MAX:
                 return id_
         return self.settled
 
-    def _gap(self, read: list[RawEvent], current_id: int | None) -> Gap | None:
-        """Return a gap if the log begins above the last id: ids that were requested are gone."""
-        if read:
-            first = read[0].id
-            cleaned = self.last_id < first - 1
-        else:
-            first = current_id if current_id is not None else self.last_id
-            cleaned = self.last_id < first
-        return Gap(kind=GapKind.CLEANED, last_id=self.last_id, found_id=first) if cleaned else None
-
     def _is_new(self, event: RawEvent, now: float) -> bool:
-        known = self._known.setdefault(event.id, set())
-        if event.digest in known:
-            return False
-        known.add(event.digest)
-        if event.id not in self._pending:
-            late = bool(self._pending) and event.id < next(reversed(self._pending))
-            self._pending[event.id] = _Pending(now, 0)
-            if late:  # its writer committed after the one of a higher id
+        pending = self._pending.get(event.id)
+        if pending is None:
+            newest = next(reversed(self._pending), 0)
+            pending = self._pending[event.id] = _Pending(now)
+            if event.id < newest:  # its writer committed after the one of a higher id
                 self._pending = dict(sorted(self._pending.items()))
-        self._pending[event.id].size += len(event.message)
+        if event.digest in pending.digests:
+            return False
+        pending.digests.add(event.digest)
+        pending.size += len(event.message)
         return True
 
     def _settle(self, covered: int) -> None:
@@ -231,7 +189,7 @@ class EventWindow:
                 break
             surplus -= 1
             self.settled = max(self.settled, id_)
-            del self._pending[id_], self._known[id_]
+            del self._pending[id_]
         if not self._pending:
             self.settled = self.last_id
 
@@ -273,10 +231,14 @@ class PollFailed:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The events of one poll. ``seq``: their arrival number; ``whole``: no more events wait."""
+    """The events of one poll that were never seen. ``seq``: their arrival number.
+
+    ``gap``: events are missing before them. ``whole``: the metastore has no more.
+    """
 
     seq: int
-    new: NewEvents
+    events: tuple[RawEvent, ...]
+    gap: bool
     whole: bool
 
 
@@ -286,16 +248,16 @@ class Poller:
     def __init__(self, window: EventWindow | None, *, interval_s: float) -> None:
         """``window`` None: the first poll makes one, which begins at the newest event."""
         self.window = window
-        self.interval_s = interval_s
+        self._interval_s = interval_s
         self.error = ""  # of the last poll; "" if it was answered
-        self.late = 0  # polls whose answer took longer than LATE_S
+        self.late = 0  # polls whose answer took LATE_S or longer
         self.published = window.state if window else None  # what a store may keep, see above
         self.polled = (0, 0)  # the newest poll that brought everything, and up to which seq
-        self._seq = 0  # arrival number of the newest events
+        self.seq = 0  # arrival number of the newest events
         self._states: deque[tuple[int, WindowState]] = deque()  # by seq, not yet published
         self._polling: int | None = None  # the poll that is not answered
         self._began_at = 0.0  # when it began
-        self._is_late = False  # it is counted in ``late``
+        self._is_late = False  # the running poll is counted in ``late``
         self._due_at = 0.0
         self._backoff_s = BACKOFF_S
         self._answered_at: float | None = None
@@ -304,12 +266,7 @@ class Poller:
     @property
     def enabled(self) -> bool:
         """Whether events are polled at all."""
-        return self.interval_s > 0
-
-    @property
-    def seq(self) -> int:
-        """The arrival number of the newest events."""
-        return self._seq
+        return self._interval_s > 0
 
     @property
     def watermark(self) -> int:
@@ -366,30 +323,30 @@ class Poller:
         self._backoff_s = min(self._backoff_s * 2, BACKOFF_S_MAX)
 
     def on_polled(self, fact: Polled, now: float) -> Batch | None:
-        """Take the answer to a poll; None if it is late, or only brought the newest id."""
+        """Take the answer to the running poll; None for another, and for the first of a window."""
         if fact.poll != self._polling:
             return None
         self._polling, self.error, self._backoff_s, self._answered_at = None, "", BACKOFF_S, now
-        self._due_at = max(now, self._began_at + self.interval_s)
+        self._due_at = max(now, self._began_at + self._interval_s)
         if self.window is None:
             self.window = EventWindow.starting_at(fact.current_id, now=now)
             self.published = self.window.state
             return None
-        gap: Gap | None = self.window.went_back(fact.current_id)
-        if gap is not None:
+        events: tuple[RawEvent, ...] = ()
+        gap = fact.current_id < self.window.last_id  # the metastore was reset: ids begin anew
+        if gap:
             self.window = EventWindow.starting_at(fact.current_id, now=now)
-            new = NewEvents(events=(), gap=gap)
         else:
-            new = self.window.take(fact.events, now, current_id=fact.current_id)
+            events, gap = self.window.take(fact.events, now, current_id=fact.current_id)
         whole = len(fact.events) < POLL_EVENTS_MAX
         if not whole:
             self._due_at = now
-        if new.events or new.gap:
-            self._seq += 1
+        if events or gap:
+            self.seq += 1
         if whole:
-            self.polled = fact.poll, self._seq
+            self.polled = fact.poll, self.seq
         self._note_state(self.window.state)
-        return Batch(self._seq, new, whole)
+        return Batch(self.seq, events, gap, whole)
 
     def mark_published(self, oldest_unpublished: int) -> None:
         """Note the arrival number of the oldest event that is not published."""
@@ -397,8 +354,8 @@ class Poller:
             self.published = self._states.popleft()[1]
 
     def _note_state(self, state: WindowState) -> None:
-        if self._states and self._states[-1][0] == self._seq:
+        if self._states and self._states[-1][0] == self.seq:
             self._states.pop()
         elif not self._states and self.published == state:
             return
-        self._states.append((self._seq, state))
+        self._states.append((self.seq, state))

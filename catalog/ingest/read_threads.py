@@ -32,38 +32,6 @@ Order = Poll | Read | ReadNames
 Answer = Polled | PollFailed | ReadDone | ReadFailed | NamesRead | NamesFailed
 
 
-class Pool:
-    """Makes a metastore for each thread at its first ``mine``, and owns them all."""
-
-    def __init__(self, make: Callable[[], Metastore]) -> None:
-        self._make = make
-        self._own = threading.local()
-        self._lock = threading.Lock()
-        self._made: list[Metastore] = []
-
-    def mine(self) -> Metastore:
-        """Return the calling thread's metastore."""
-        found: Metastore | None = getattr(self._own, "metastore", None)
-        if found is None:
-            found = self._own.metastore = self._make()
-            with self._lock:
-                self._made.append(found)
-        return found
-
-    def leave(self) -> None:
-        """Close the calling thread's connection, also one made since ``close``."""
-        found: Metastore | None = getattr(self._own, "metastore", None)
-        if found is not None:
-            found.close()
-
-    def close(self) -> None:
-        """Close every connection; a thread that is still in use makes another, until it leaves."""
-        with self._lock:
-            made, self._made = self._made, []
-        for metastore in made:
-            metastore.close()
-
-
 class ReadThreads:
     """``threads`` threads for reads and one for polls; orders in, facts to ``deliver``."""
 
@@ -71,8 +39,9 @@ class ReadThreads:
         self, connect: Callable[[], Metastore], *, threads: int, deliver: Callable[[Answer], None]
     ) -> None:
         """``connect`` returns a metastore connection for one thread."""
-        self._pool = Pool(connect)
+        self._connect = connect
         self._deliver = deliver
+        self._metastores: list[Metastore] = []  # one for each thread that has worked
         self._orders: SimpleQueue[Order | None] = SimpleQueue()  # None ends one thread
         self._polls: SimpleQueue[Order | None] = SimpleQueue()
         works = [(self._orders, f"reader-{n}") for n in range(threads)] + [(self._polls, "poller")]
@@ -98,12 +67,18 @@ class ReadThreads:
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(timeout=CLOSE_S)
-        self._pool.close()
+        for metastore in tuple(self._metastores):
+            metastore.close()
 
     def _work(self, orders: "SimpleQueue[Order | None]") -> None:
+        metastore: Metastore | None = None
         while (order := orders.get()) is not None:
-            self._deliver(perform(self._pool.mine(), order))
-        self._pool.leave()
+            if metastore is None:
+                metastore = self._connect()
+                self._metastores.append(metastore)
+            self._deliver(perform(metastore, order))
+        if metastore is not None:
+            metastore.close()  # also a connection made since ``close``
 
 
 def perform(metastore: Metastore, order: Order) -> Answer:

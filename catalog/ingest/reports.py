@@ -10,7 +10,7 @@ create an object: only the metastore does.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
 from ...topics.errors import UsageError
@@ -171,53 +171,46 @@ class Reports:
         driver = self._drivers[name]
         if one.number < driver.settled:
             self.tally.repeated += 1
-            return Verdict(number=one.number, topic=0, version=0)
+            return _verdict(one)
         done = driver.done.get(one.number)
         if done is not None:
             self.tally.repeated += 1
-            return Verdict(number=one.number, topic=done.topic, version=done.version)
+            return _verdict(one, done.topic, done.version)
         problem = _fault(one)
         if problem:
-            return Verdict(number=one.number, topic=0, version=0, problem=problem)
+            return _verdict(one, problem=problem)
         if one.state == INTENT:
             return self._note(name, one, at_us)
         if one.state == ABANDONED:
-            self._close(name, one, at_us, topic=0, version=0)
-            return Verdict(number=one.number, topic=0, version=0)
+            self._close(_row(name, one, at_us))
+            return _verdict(one)
         return self._finish(name, one, at_us)
 
     def _note(self, name: bytes, one: Write, at_us: int) -> Verdict:
         open_ = self._drivers[name].open
-        problem = ""
         if one.number in open_:
             self.tally.repeated += 1
         elif len(open_) >= OPEN_MAX:
             problem = f"{TOO_MANY}: {OPEN_MAX} writes of this driver are open"
+            return _verdict(one, problem=problem)
         else:
-            row = WriteRow(
-                driver=name,
-                number=one.number,
-                object=one.object,
-                partitions=one.partitions,
-                open=True,
-                at_us=at_us,
-            )
+            row = replace(_row(name, one, at_us), partitions=one.partitions, open=True)
             open_[one.number] = row
             self._unstored.append(row)
-        return Verdict(number=one.number, topic=0, version=0, problem=problem)
+        return _verdict(one)
 
     def _finish(self, name: bytes, one: Write, at_us: int) -> Verdict:
         source = SOURCE_OVERWRITES if one.state == OVERWRITTEN else SOURCE_REPORTS
         topic, version = self._raise(one.object, one.partitions, at_us, source=source)
         if version:
             self.tally.writes += 1
-            self._close(name, one, at_us, topic=topic, version=version)
-            return Verdict(number=one.number, topic=topic, version=version)
+            self._close(replace(_row(name, one, at_us), topic=topic, version=version))
+            return _verdict(one, topic, version)
         self.tally.unknown += 1
         if self._drivers[name].open.pop(one.number, None) is not None:
             self._discarded.append((name, one.number))
         problem = f"{NO_OBJECT}: {one.object}: neither a known table nor a path in one"
-        return Verdict(number=one.number, topic=0, version=0, problem=problem)
+        return _verdict(one, problem=problem)
 
     def _lapse(self, name: bytes, at_us: int) -> None:
         driver = self._drivers[name]
@@ -241,23 +234,13 @@ class Reports:
             )
         return topic, version
 
-    def _close(self, name: bytes, one: Write, at_us: int, *, topic: int, version: int) -> None:
-        driver = self._drivers[name]
-        driver.open.pop(one.number, None)
-        row = WriteRow(
-            driver=name,
-            number=one.number,
-            object=one.object,
-            partitions=(),
-            open=False,
-            at_us=at_us,
-            topic=topic,
-            version=version,
-        )
-        driver.done[one.number] = row
+    def _close(self, row: WriteRow) -> None:
+        driver = self._drivers[row.driver]
+        driver.open.pop(row.number, None)
+        driver.done[row.number] = row
         self._unstored.append(row)
         while len(driver.done) > DONE_MAX:
-            self._discard(name, next(iter(driver.done)))
+            self._discard(row.driver, next(iter(driver.done)))
 
     def _bound(self) -> None:
         while len(self._drivers) > DRIVERS_MAX:
@@ -282,6 +265,17 @@ class Reports:
 def is_path(text: str) -> bool:
     """Return whether ``text`` is a path, not the name of a table."""
     return "/" in text
+
+
+def _row(driver: bytes, one: Write, at_us: int) -> WriteRow:
+    """Return the row of a write that is done and changed nothing."""
+    return WriteRow(
+        driver=driver, number=one.number, object=one.object, partitions=(), open=False, at_us=at_us
+    )
+
+
+def _verdict(one: Write, topic: int = 0, version: int = 0, *, problem: str = "") -> Verdict:
+    return Verdict(number=one.number, topic=topic, version=version, problem=problem)
 
 
 def _fault(one: Write) -> str:

@@ -15,8 +15,8 @@ columns (4.5 MB): 12 ms, against 170 ms for decoding, and every field survives, 
 import getpass
 import logging
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence, Sized
+from contextlib import suppress
 from functools import partial
 from io import BytesIO
 from itertools import islice
@@ -44,25 +44,21 @@ from ...topics.objects.names import partition_keys, partition_name
 from .port import PARTITIONS_PER_CALL_MAX, TABLES_PER_CALL_MAX, RawEvent, digest_of
 
 T = TypeVar("T")
+SizedT = TypeVar("SizedT", bound=Sized)
 
 PORT_DEFAULT: Final = 9083
-INSERT_ONLY_TABLES: Final = 2  # Hive 3's capability; without it such a table fails the whole batch
+CAPABILITIES: Final = ClientCapabilities(values=[2])  # Hive 3: insert-only tables, or a batch fails
 GONE: Final = (NoSuchObjectException, UnknownDBException, UnknownTableException)
 ALL_PARTITIONS: Final = -1
 RECV_BYTES: Final = 256 << 10
-
 REPLY_BYTES_MAX: Final = 1 << 30  # one ADD_PARTITION message of 100,000 partitions is 230 MB
-
 STRING_BYTES_MAX: Final = REPLY_BYTES_MAX  # Thrift's own default, 16 MB, is less than one message
-
-ITEMS_MAX: Final = 1 << 26  # of one list or map: more cannot stand in REPLY_BYTES_MAX
+ITEMS_MAX: Final = 1 << 26  # of one list or map: more do not fit into REPLY_BYTES_MAX
 
 NAME_ONLY: Final = (None, (1, TType.STRING, "naming", "UTF8", None))
-
 VALUES_ONLY: Final = (None, (1, TType.LIST, "naming", (TType.STRING, "UTF8", False), None))
 
 Spec = tuple[Any, ...]  # a thrift_spec; hmsclient's generated code is untyped
-
 
 log = logging.getLogger(__name__)
 
@@ -73,25 +69,21 @@ def parse_uris(uris: str) -> tuple[tuple[str, int], ...]:
     Raises:
         ConfigError: one of them is something else, or there is none.
     """
+    wrong = ConfigError("hive_metastore_uris", uris, "thrift://HOST:PORT, several with commas")
     found = []
     for uri in filter(None, (part.strip() for part in uris.split(","))):
         try:
             parts = urlsplit(uri)
             host, port = parts.hostname, parts.port or PORT_DEFAULT
         except ValueError:
-            host = None
-        if not host or any(map(str.isspace, host)) or parts.scheme != "thrift":
-            raise _bad_uris(uris)
-        if parts.username is not None or parts.path.strip("/") or parts.query or parts.fragment:
-            raise _bad_uris(uris)
+            raise wrong from None
+        extra = parts.username is not None or parts.path.strip("/") or parts.query or parts.fragment
+        if not host or any(map(str.isspace, host)) or parts.scheme != "thrift" or extra:
+            raise wrong
         found.append((host, port))
     if not found:
-        raise _bad_uris(uris)
+        raise wrong
     return tuple(found)
-
-
-def _bad_uris(uris: str) -> ConfigError:
-    return ConfigError("hive_metastore_uris", uris, "thrift://HOST:PORT, several with commas")
 
 
 class Hms:
@@ -109,71 +101,55 @@ class Hms:
 
     def current_event_id(self) -> int:
         """Return the id of the newest event."""
-
-        def ask(to: _Connection) -> int:
-            return int(to.client.get_current_notificationEventId().eventId)
-
-        return self._ask("read the current event id", ask)
+        return self._call(
+            "read the current event id",
+            lambda to: int(to.client.get_current_notificationEventId().eventId),
+        )
 
     def events_after(self, event_id: int, *, events_max: int) -> tuple[RawEvent, ...]:
         """Return the events with ids above ``event_id``."""
         request = NotificationEventRequest(lastEvent=event_id, maxEvents=events_max)
-
-        def ask(to: _Connection) -> tuple[RawEvent, ...]:
-            events = to.client.get_next_notification(request).events or ()
-            return tuple([_raw(event) for event in events])
-
-        return self._ask(f"read events after {event_id}", ask)
+        return self._call(
+            f"read events after {event_id}",
+            lambda to: tuple(map(_raw, to.client.get_next_notification(request).events or ())),
+        )
 
     def databases(self) -> tuple[str, ...]:
         """Return the names of all databases."""
-        return self._ask("list databases", lambda to: tuple(to.client.get_all_databases()))
+        return self._call("list databases", lambda to: tuple(to.client.get_all_databases()))
 
     def database(self, name: str) -> bytes:
         """Return the ``Database`` struct."""
-
-        def ask(to: _Connection) -> bytes:
-            to.client.send_get_database(name)
-            ((_, struct),) = to.slicer.read(ThriftHiveMetastore.get_database_result, NAME_ONLY)
-            return struct
-
-        return self._ask(f"read database {name}", ask)
+        return self._call(f"read database {name}", lambda to: to.database(name))
 
     def table_names(self, db: str) -> tuple[tuple[str, str], ...]:
         """Return (name, type) of every table and view."""
-        return self._ask(f"list tables of {db}", lambda to: to.table_names(db))
+        return self._call(f"list tables of {db}", lambda to: to.table_names(db))
 
     def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
         """Return the ``Table`` structs of those of ``names`` that exist."""
         found: dict[str, bytes] = {}
         for batch in _batches(names, TABLES_PER_CALL_MAX):
             what = f"read {len(batch)} tables of {db}"
-            found.update(self._ask(what, partial(_Connection.tables, db=db, names=batch)))
+            found.update(self._call(what, partial(_Connection.tables, db=db, names=batch)))
         return found
 
     def partition_names(self, db: str, table: str) -> tuple[str, ...]:
         """Return the names of all partitions."""
-
-        def ask(to: _Connection) -> tuple[str, ...]:
-            return tuple(to.client.get_partition_names(db, table, ALL_PARTITIONS))
-
-        names: tuple[str, ...] = ()
-        with self._demanding_table(db, table):
-            names = self._ask(f"list partitions of {db}.{table}", ask)
-        if not names:
-            self._demand_table(db, table)
-        return names
+        return self._call_of_table(
+            "list partitions",
+            lambda to: tuple(to.client.get_partition_names(db, table, ALL_PARTITIONS)),
+            db=db,
+            table=table,
+        )
 
     def partitions(self, db: str, table: str, names: Sequence[str]) -> dict[str, bytes]:
         """Return the ``Partition`` structs of those of ``names`` that exist."""
         found: dict[str, bytes] = {}
         for batch in _batches(names, PARTITIONS_PER_CALL_MAX):
-            what = f"read {len(batch)} partitions of {db}.{table}"
-            ask = partial(_Connection.partitions, db=db, table=table, names=batch)
-            with self._demanding_table(db, table):
-                found.update(self._ask(what, ask))
-        if names and not found:
-            self._demand_table(db, table)
+            read = partial(_Connection.partitions, db=db, table=table, names=batch)
+            what = f"read {len(batch)} partitions"
+            found.update(self._call_of_table(what, read, db=db, table=table))
         return found
 
     def close(self) -> None:
@@ -182,36 +158,41 @@ class Hms:
         if connection is not None:
             connection.capture.close()
 
-    @contextmanager
-    def _demanding_table(self, db: str, table: str) -> Iterator[None]:
-        """Raise ObjectGone for a refusal because the table is gone, in 2.3 an internal error."""
+    def _call_of_table(
+        self, what: str, call: "Callable[[_Connection], SizedT]", *, db: str, table: str
+    ) -> SizedT:
+        """Call as ``_call`` does, and raise ObjectGone if the table is gone.
+
+        Metastores answer with nothing then, or refuse: in 2.3 with an internal error.
+        """
+        found, refusal = None, None
         try:
-            yield
-        except SourceRefused:
-            self._demand_table(db, table)
-            raise
+            found = self._call(f"{what} of {db}.{table}", call)
+        except SourceRefused as exc:
+            refusal = exc
+        if not found and not self.tables(db, (table,)):
+            raise ObjectGone(f"table {db}.{table} does not exist") from refusal
+        if found is None:
+            assert refusal is not None
+            raise refusal
+        return found
 
-    def _demand_table(self, db: str, table: str) -> None:
-        """Raise ObjectGone if the table is gone."""
-        if not self.tables(db, (table,)):
-            raise ObjectGone(f"table {db}.{table} does not exist")
-
-    def _ask(self, what: str, ask: "Callable[[_Connection], T]") -> T:
+    def _call(self, what: str, call: "Callable[[_Connection], T]") -> T:
         """Call over the open connection; over a new one if that had died while it was idle."""
         reused = self._connection is not None
         try:
-            return self._once(what, ask)
+            return self._once(what, call)
         except _Lost:
             if not reused:
                 raise
-            return self._once(what, ask)
+            return self._once(what, call)
 
-    def _once(self, what: str, ask: "Callable[[_Connection], T]") -> T:
+    def _once(self, what: str, call: "Callable[[_Connection], T]") -> T:
         connection = self._connected()
         connection.capture.begin_reply()
         failed = f"cannot {what} at {connection.address}"
         try:
-            return ask(connection)
+            return call(connection)
         except GONE as exc:
             raise ObjectGone(f"{failed}: {exc.message}") from exc
         except TApplicationException as exc:
@@ -277,6 +258,11 @@ class _Connection:
         except (TApplicationException, MetaException) as exc:
             log.info("metastore refuses set_ugi: address=%s reason=%s", self.address, exc)
 
+    def database(self, name: str) -> bytes:
+        self.client.send_get_database(name)
+        ((_, struct),) = self.slicer.read(ThriftHiveMetastore.get_database_result, NAME_ONLY)
+        return struct
+
     def table_names(self, db: str) -> tuple[tuple[str, str], ...]:
         if self._lists_meta:
             try:
@@ -304,7 +290,7 @@ class _Connection:
 
     def _tables_by_request(self, db: str, names: list[str]) -> list[tuple[str, bytes]]:
         self.client.send_get_table_objects_by_name_req(
-            GetTablesRequest(dbName=db, tblNames=names, capabilities=_capabilities())
+            GetTablesRequest(dbName=db, tblNames=names, capabilities=CAPABILITIES)
         )
         result = ThriftHiveMetastore.get_table_objects_by_name_req_result
         return self.slicer.read(result, NAME_ONLY, wrapped=True)
@@ -314,19 +300,13 @@ class _Connection:
         return self.slicer.read(ThriftHiveMetastore.get_table_objects_by_name_result, NAME_ONLY)
 
     def _table_by_table(self, db: str, names: list[str]) -> list[tuple[str, bytes]]:
-        found = []
-        for name in names:
-            self.capture.begin_reply()
-            self.client.send_get_table_req(
-                GetTableRequest(dbName=db, tblName=name, capabilities=_capabilities())
-            )
-            try:
-                found += self.slicer.read(
-                    ThriftHiveMetastore.get_table_req_result, NAME_ONLY, wrapped=True
-                )
-            except NoSuchObjectException:
-                continue
-        return found
+        def send(name: str) -> None:
+            request = GetTableRequest(dbName=db, tblName=name, capabilities=CAPABILITIES)
+            self.client.send_get_table_req(request)
+
+        result = ThriftHiveMetastore.get_table_req_result
+        found = self._one_by_one(names, send, result=result, naming=NAME_ONLY, wrapped=True)
+        return list(found.items())
 
     def partitions(self, db: str, table: str, names: list[str]) -> dict[str, bytes]:
         self.client.send_get_partitions_by_names(db, table, names)
@@ -335,24 +315,28 @@ class _Connection:
         found = {partition_name(keys, values): struct for values, struct in slices}
         if found.keys() <= set(names):
             return found
-        return self._partitions_one_by_one(db, table, names)
+        # this metastore escapes values in names in another way
+        send = partial(self.client.send_get_partition_by_name, db, table)
+        result = ThriftHiveMetastore.get_partition_by_name_result
+        return self._one_by_one(names, send, result=result, naming=VALUES_ONLY)
 
-    def _partitions_one_by_one(self, db: str, table: str, names: list[str]) -> dict[str, bytes]:
-        """Read partitions whose names this metastore forms by rules of its own."""
+    def _one_by_one(
+        self,
+        names: list[str],
+        send: Callable[[str], None],
+        *,
+        result: Any,
+        naming: Spec,
+        wrapped: bool = False,
+    ) -> dict[str, bytes]:
+        """Read each of ``names`` by the call that ``send`` sends, but those that are gone."""
         found = {}
         for name in names:
             self.capture.begin_reply()
-            self.client.send_get_partition_by_name(db, table, name)
-            try:
-                result = ThriftHiveMetastore.get_partition_by_name_result
-                ((_, found[name]),) = self.slicer.read(result, VALUES_ONLY)
-            except NoSuchObjectException:
-                continue
+            send(name)
+            with suppress(NoSuchObjectException):
+                ((_, found[name]),) = self.slicer.read(result, naming, wrapped=wrapped)
         return found
-
-
-def _capabilities() -> Any:
-    return ClientCapabilities(values=[INSERT_ONLY_TABLES])
 
 
 def _demand_unknown_method(refusal: TApplicationException) -> None:
@@ -364,7 +348,6 @@ def _raw(event: Any) -> RawEvent:
     db, table, message = event.dbName or "", event.tableName or "", event.message or ""
     return RawEvent(
         id=event.eventId,
-        time_s=event.eventTime or 0,
         type=event.eventType or "",
         db=db,
         table=table,

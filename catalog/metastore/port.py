@@ -4,8 +4,8 @@
 
 Objects come back lossless: the Thrift struct's own bytes (binary protocol, up to and including
 its STOP), sliced out of the reply, so that unknown fields survive. Implementations:
-``hms.Hms`` on a real one, ``tests/catalog/fake_metastore.py`` in memory; the same behaviours
-run on both (``tests/catalog/test_metastore.py``).
+``hms.Hms`` on a real one, ``tests/cluster/fake_metastore.py`` in memory; the same behaviours
+run on both (``tests/catalog/metastore/test_port.py``).
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,6 @@ class RawEvent:
     """One notification as the metastore sent it; its id alone does not identify it."""
 
     id: int
-    time_s: int
     type: str
     db: str
     table: str
@@ -35,7 +34,7 @@ class RawEvent:
 
 
 def digest_of(type_: str, db: str, table: str, *, message: str) -> bytes:
-    """Return 16 bytes that tell events of one id apart."""
+    """Return 16 bytes that differ between events of one id."""
     digest = blake2b(digest_size=DIGEST_BYTES)
     for part in (type_, db, table, message):
         encoded = part.encode(errors="surrogatepass")

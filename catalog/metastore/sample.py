@@ -59,6 +59,13 @@ class Sample:
         with self._client() as client:
             client.add_partitions([_partition(self._table(name.partition(".")[2]), day)])
 
+    def touch(self) -> None:
+        """Make the metastore create its own tables, which it does at the first use of each."""
+        (name,) = self.fill(tables=1, days=1)
+        with self._client() as client:
+            client.get_partitions_by_names(self._db, name.partition(".")[2], ["day=2026-01-01"])
+            client.drop_database(self._db, deleteData=True, cascade=True)
+
     def _table(self, name: str) -> Table:
         storage = StorageDescriptor(
             cols=[FieldSchema(column, kind, "") for column, kind in COLUMNS],

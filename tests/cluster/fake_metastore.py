@@ -338,7 +338,6 @@ class FakeMetastore:
         message = json.dumps({**said, **body})
         event = RawEvent(
             id=self._last_id,
-            time_s=TIME_S,
             type=type_,
             db=db,
             table=name,

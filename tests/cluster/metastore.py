@@ -266,7 +266,6 @@ class SimMetastore:
         self.events.append(
             RawEvent(
                 id=self.last_id,
-                time_s=0,
                 type=type_,
                 db=db,
                 table=name,

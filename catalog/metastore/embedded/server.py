@@ -20,10 +20,10 @@ from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from ....topics.errors import ConfigError, SourceError
+from ..sample import Sample
 from . import site
 from .java import QUICK, Java, cache_folder, find_java, system_certificates
 from .listener import JAR_SHA256, fetch_by_ivy, listener_jar, pyspark_jars
-from .template import touch_every_table
 
 HOST: Final = "127.0.0.1"
 STOP_TIMEOUT_S: Final = 10.0
@@ -161,7 +161,7 @@ def _template(cache: Path, java: Java, *, jar: Path, progress: Callable[[str], N
         try:
             server.sql(site.CREATE_NOTIFICATION_LOG)
             port = server.serve(0)
-            touch_every_table(HOST, port, location=f"file:{half}/touched")
+            Sample(f"thrift://{HOST}:{port}", "touched", location=f"file:{half}/touched").touch()
             for statement in site.FORGET_EVENTS:
                 server.sql(statement)
         finally:

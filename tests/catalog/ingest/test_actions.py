@@ -51,7 +51,6 @@ def raw(kind: str, body: object, *, db: str = "db", table: str = "t", how: str =
     message = body if isinstance(body, str) else json.dumps(body)
     return RawEvent(
         id=1,
-        time_s=0,
         type=kind,
         db=db,
         table=table,

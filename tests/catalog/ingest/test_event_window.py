@@ -19,8 +19,6 @@ from topicast.catalog.ingest.poller import (
     START_OVERLAP,
     WINDOW_S,
     EventWindow,
-    Gap,
-    GapKind,
     WindowState,
     pack_state,
     unpack_state,
@@ -39,7 +37,6 @@ OLD_S = WINDOW_S + SETTLE_EVERY_S
 def event(id_: int, name: str = "t", *, message: str = "{}") -> RawEvent:
     return RawEvent(
         id=id_,
-        time_s=0,
         type="CREATE_TABLE",
         db="db",
         table=name,
@@ -56,10 +53,10 @@ def settled_at(id_: int) -> EventWindow:
 def poll(window: EventWindow, log: list[RawEvent], now: float) -> list[RawEvent]:
     after = window.next_poll(now)
     answer = sorted((e for e in log if e.id > after), key=lambda e: e.id)[:POLL_EVENTS_MAX]
-    news = window.take(answer, now)
-    assert news.gap is None
+    new, gap = window.take(answer, now)
+    assert not gap
     window.check()
-    return list(news.events)
+    return list(new)
 
 
 def test_events_are_news_once() -> None:
@@ -138,7 +135,7 @@ def test_settling_never_holds_up_what_is_new() -> None:
     for step in range(60):
         log += [event(len(log) + 1 + n) for n in range(250)]  # 1,250 a second
         after, now = window.next_poll(step * POLL_S), step * POLL_S
-        came += len(window.take(log[after : after + POLL_EVENTS_MAX], now).events)
+        came += len(window.take(log[after : after + POLL_EVENTS_MAX], now)[0])
     assert came > 0.9 * len(log)
 
 
@@ -162,7 +159,7 @@ def test_window_remembers_a_bounded_number_of_ids() -> None:
     window = settled_at(0)
     log = [event(id_) for id_ in range(1, PENDING_MAX + 500)]
     assert window.next_poll(1.0) == 0
-    assert len(window.take(log, 1.0).events) == len(log)
+    assert len(window.take(log, 1.0)[0]) == len(log)
     window.check()
     assert window.settled == 499
 
@@ -215,18 +212,15 @@ def test_damaged_state_is_refused(size: int) -> None:
         unpack_state(b"\0" * size)
 
 
-def test_cleaned_and_emptied_logs_are_gaps() -> None:
+def test_ids_that_were_requested_and_are_gone_are_a_gap() -> None:
     window = settled_at(10)
     window.next_poll(1.0)
-    news = window.take([event(15)], 1.0)
-    assert news.gap == Gap(kind=GapKind.CLEANED, last_id=10, found_id=15)
-    assert news.events == (event(15),)
+    assert window.take([event(15)], 1.0) == ((event(15),), True)
     assert poll(window, [event(15), event(16)], 1.2) == [event(16)]
     window = settled_at(10)
     window.next_poll(1.0)
-    assert window.take([], 1.0, current_id=10).gap is None
-    gap = window.take([], 1.0, current_id=12).gap
-    assert gap == Gap(kind=GapKind.CLEANED, last_id=10, found_id=12)
+    assert window.take([], 1.0, current_id=10) == ((), False)
+    assert window.take([], 1.0, current_id=12) == ((), True)
     assert window.last_id == 12
 
 
@@ -234,12 +228,6 @@ def test_log_cleaned_up_to_what_is_known_is_no_gap() -> None:
     window, log = settled_at(0), [event(1), event(2)]
     poll(window, log, 1.0)
     assert poll(window, [event(3)], 1.2) == [event(3)]
-
-
-def test_id_that_went_back_is_a_reset() -> None:
-    window = settled_at(10)
-    assert window.went_back(10) is None
-    assert window.went_back(3) == Gap(kind=GapKind.RESET, last_id=10, found_id=3)
 
 
 @settings(max_examples=15)
@@ -262,7 +250,7 @@ def test_concurrent_writers_lose_nothing(seed: int, per_poll: int) -> None:
         delayed = [(due, held) for due, held in delayed if due > now]
         after = window.next_poll(now)
         answer = sorted((e for e in log if e.id > after), key=lambda e: e.id)
-        seen += window.take(answer[:POLL_EVENTS_MAX], now).events
+        seen += window.take(answer[:POLL_EVENTS_MAX], now)[0]
         window.check()
     log += [held for _, held in delayed]
     for _ in range(60):
@@ -296,7 +284,7 @@ def test_nothing_is_lost_while_real_writers_share_ids(
     def is_over() -> bool:
         now = time.monotonic()
         events = reads.events_after(window.next_poll(now), events_max=POLL_EVENTS_MAX)
-        seen.extend(e.table for e in window.take(events, now).events if e.db == real_place.db)
+        seen.extend(e.table for e in window.take(events, now)[0] if e.db == real_place.db)
         writing = any(writer.is_alive() for writer in writers)
         return not writing and window.is_quiet(window.last_id)
 

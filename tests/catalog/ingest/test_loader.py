@@ -54,9 +54,9 @@ def partitions(table: TableId, *names: str, data: bool = False) -> DirtyPartitio
 class Stand:
     """A loader over ``loaded`` tables, in virtual time; each event has a number of its own."""
 
-    def __init__(self, *loaded: TableId, reads_max: int = 16, fenced: bool = True) -> None:
+    def __init__(self, *loaded: TableId, reads_max: int = 16, polled: bool = True) -> None:
         self.held = set(loaded)
-        self.loader = Loader(loaded=self.held.__contains__, reads_max=reads_max, fenced=fenced)
+        self.loader = Loader(loaded=self.held.__contains__, reads_max=reads_max, polled=polled)
         self.now = 100.0
         self.seq = 0
 
@@ -422,7 +422,7 @@ def test_refused_read_is_tried_alone_then_its_table_is_withdrawn() -> None:
         stand.now += RETRY_S_MAX
         (first,) = stand.reads()
     assert stand.loader.oldest_unpublished() == 1
-    assert stand.failed(first) == (Withdraw(db="d", table="t", error="corrupt"),)
+    assert stand.failed(first) == (Withdraw(table=T, error="corrupt"),)
     assert stand.loader.oldest_unpublished() == NEVER, "nobody waits for it any longer"
     stand.now += RETRY_S_MAX
     assert wanted(stand.read()) == [WHOLE_T]
@@ -584,7 +584,7 @@ def test_large_table_comes_in_chunks_and_is_complete_after_a_fence(stand: Stand)
     assert stand.poll() == (), "what was read before is written before"
     while results := stand.bring():
         brought += slices_of(results)
-        assert (CompleteLoad(db="d", table="t") in results) is (brought[-1] == (["last"], ()))
+        assert (CompleteLoad(table=T) in results) is (brought[-1] == (["last"], ()))
     assert [name for some, _ in brought for name in some] == [*MANY, "last"]
     assert max(len(some) for some, _ in brought) == SLICE_MAX
     assert stand.loader.tables_left == 0
@@ -609,7 +609,7 @@ def test_slices_of_several_tables_take_turns(stand: Stand) -> None:
             stand.done(read)
     stand.poll()
     brought = [one for _ in range(6) for one in stand.bring()]
-    assert [r.table for r in brought if isinstance(r, PublishPartitions)] == ["t", "u"] * 3
+    assert [r.table for r in brought if isinstance(r, PublishPartitions)] == [T, U] * 3
 
 
 def test_slices_come_less_often_while_events_are_on_their_way_and_go_on() -> None:
@@ -773,7 +773,7 @@ def test_chunk_that_is_refused_withdraws_its_table_and_is_tried_ever_more_slowly
         (result,) = stand.poll()
         assert isinstance(result, PublishTables)
         stand.loader.begin_chunked_load(T, ("a",), refused=result.needs[T].refused)
-        assert stand.failed(stand.read()) == (Withdraw(db="d", table="t", error="corrupt"),)
+        assert stand.failed(stand.read()) == (Withdraw(table=T, error="corrupt"),)
         assert stand.reads() == ()
         deadline = stand.loader.deadline()
         assert deadline is not None

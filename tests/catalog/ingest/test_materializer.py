@@ -82,7 +82,7 @@ def test_dropped_table_that_did_not_come_back_is_not_renewed(desk: Desk) -> None
 
 
 def test_withdrawn_table_is_a_stub_that_is_told_of(desk: Desk) -> None:
-    effect = Withdraw(db="d", table="t", error="corrupt")
+    effect = Withdraw(table=T, error="corrupt")
     assert desk.writer.apply([effect], NOW_US) == (effect,)
     assert desk.holding.entry().kind == STUB
     assert desk.holding.namespace.find(T) is not None, "it exists"

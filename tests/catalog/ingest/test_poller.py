@@ -11,7 +11,6 @@ from topicast.catalog.ingest.poller import (
     WINDOW_S,
     Batch,
     EventWindow,
-    GapKind,
     Polled,
     Poller,
     PollFailed,
@@ -25,7 +24,6 @@ INTERVAL_S = 0.5
 def event(number: int) -> RawEvent:
     return RawEvent(
         id=number,
-        time_s=0,
         type="ALTER_TABLE",
         db="d",
         table="t",
@@ -139,10 +137,10 @@ def test_answers_to_another_poll_are_ignored(stand: Stand) -> None:
 def test_each_batch_of_news_has_a_number_and_silence_has_none(stand: Stand) -> None:
     first = stand.poll(11, 12)
     assert first is not None
-    assert ([one.id for one in first.new.events], first.seq, first.whole) == ([11, 12], 1, True)
+    assert ([one.id for one in first.events], first.seq, first.whole) == ([11, 12], 1, True)
     again = stand.poll(11, 12)
     assert again is not None
-    assert (again.new.events, again.seq) == ((), 1)
+    assert (again.events, again.seq) == ((), 1)
     third = stand.poll(11, 12, 13)
     assert third is not None
     assert third.seq == stand.poller.seq == 2
@@ -162,8 +160,7 @@ def test_metastore_that_was_reset_begins_a_new_window_with_a_gap() -> None:
     stand = Stand(10)
     batch = stand.poll(current_id=3)
     assert batch is not None
-    assert batch.new.gap is not None
-    assert batch.new.gap.kind is GapKind.RESET
+    assert batch.gap
     assert batch.seq == 1
     stand.poller.mark_published(NEVER)
     assert stand.poller.watermark == 3

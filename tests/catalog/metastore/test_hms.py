@@ -3,9 +3,7 @@
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Barrier
 
 import pytest
 from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
@@ -20,11 +18,9 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 )
 from thrift.Thrift import TApplicationException
 
-from topicast.catalog.ingest.read_threads import Pool
 from topicast.catalog.metastore.hms import Hms, parse_uris
 from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal, reply
 from topicast.tests.cluster.fake_metastore import (
-    FakeMetastore,
     make_partition,
     make_table,
     thrift_bytes,
@@ -234,7 +230,7 @@ def test_names_come_with_types_or_without_where_the_server_tells_none() -> None:
             assert len(server.called) == tried + 1  # what the server lacks is remembered
 
 
-def test_partitions_that_the_server_names_by_rules_of_its_own_are_read_one_by_one() -> None:
+def test_partitions_whose_names_the_server_escapes_in_another_way_are_read_one_by_one() -> None:
     partition = make_partition(TABLE, ["a b"])
     listed = calls.get_partitions_by_names_result(success=[partition])
     single = calls.get_partition_by_name_result(success=partition)
@@ -272,27 +268,3 @@ def test_close_wakes_a_thread_that_waits_for_a_reply() -> None:
         waiting.join(10)
         assert len(failed) == 1
         hms.close()
-
-
-def test_each_thread_has_its_own_until_all_are_closed() -> None:
-    made: list[FakeMetastore] = []
-
-    def make() -> FakeMetastore:
-        made.append(FakeMetastore())
-        return made[-1]
-
-    pool, together = Pool(make), Barrier(3)
-
-    def use() -> int:
-        together.wait(10)
-        assert pool.mine() is pool.mine()
-        return id(pool.mine())
-
-    with ThreadPoolExecutor(3) as threads:
-        used = {future.result() for future in [threads.submit(use) for _ in range(3)]}
-    assert used == {id(metastore) for metastore in made}
-    assert len(made) == 3
-    pool.close()
-    assert [metastore.calls for metastore in made] == [["close"]] * 3
-    pool.close()
-    assert [metastore.calls for metastore in made] == [["close"]] * 3
