@@ -9,6 +9,7 @@ SEED ?=
 KEEP ?=
 OWN_SPARK := $(shell sed -n 's/^pyspark==//p' constraints.txt)
 SPARKS ?= 3.5.8 4.0.2 4.1.1 $(OWN_SPARK)
+RELEASES ?= bookworm trixie
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-color -c constraints.txt
 PROGRESS := sed -un 's/^ *\(Collecting [^ ]*\|Building wheel[^:]*\|Installing collected\).*/      \1/p'
@@ -18,7 +19,7 @@ SET_UP := $(shell { cat setup.cfg pyproject.toml constraints.txt; pwd; } | cksum
 STAMP := .venv/installed-$(SET_UP)
 UNIT_STAMP := .venv/units-$(SET_UP)
 
-.PHONY: help install run test unit compat-spark check lint types sim mutants soak bench walks dist clean
+.PHONY: help install run test unit compat-spark check lint types sim mutants soak bench walks fresh dist clean
 
 help:  ## list the targets
 	@echo "usage: make TARGET [PYTHON=python3.12]"
@@ -68,6 +69,10 @@ compat-spark: $(STAMP) $(patsubst %,.venv/spark-%/installed,$(filter-out $(OWN_S
 	  && $(BIN)/python -m pytest tests/spark tests/subscriber/spark $(ARGS) || failed+=" $$version"; \
 	done; [ -z "$$failed" ] || { echo "failed with Spark$$failed" >&2; exit 1; }
 
+# It installs nothing here: the new root sets itself up.
+fresh:  ## run the README's two commands on a new Debian (root, debootstrap); RELEASES=trixie on one
+	@$(PYTHON) tests/fresh.py $(RELEASES) $(ARGS)
+
 dist: $(STAMP)  ## build the wheel and the source archive into dist/
 	@$(BIN)/python -c 'from setuptools.build_meta import build_sdist, build_wheel; build_sdist("dist"); build_wheel("dist")'
 	@ls dist
@@ -86,12 +91,24 @@ clean:  ## remove what was built, not .venv
 	@$(PIP) -e '.[mutants]' --no-build-isolation | $(PROGRESS)
 	@touch $@
 
-# A .venv that was moved with its checkout holds another folder's paths: it is made anew.
-define MAKE_VENV
+# One make at a time sets up: a second one waits for it, then finds the stamp. The lock is this folder's.
+LOCKED := $(PYTHON) -c 'import fcntl, os, sys; fd = os.open(".", os.O_RDONLY); os.set_inheritable(fd, True); \
+  fcntl.flock(fd, fcntl.LOCK_EX); os.execvp(sys.argv[1], sys.argv[1:])'
+define CHECK_PYTHON
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
   || { echo "Topicast needs Python 3.11 or newer, and '$(PYTHON)' is not: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
 @$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
   || { echo "'$(PYTHON)' cannot make virtual environments: on Debian and Ubuntu, apt install python3-venv" >&2; exit 1; }
+endef
+
+ifndef IS_LOCKED
+$(STAMP) $(UNIT_STAMP):
+	$(CHECK_PYTHON)
+	@$(LOCKED) $(MAKE) --silent --no-print-directory IS_LOCKED=1 $@
+else
+
+# A .venv that was moved with its checkout holds another folder's paths: it is made anew.
+define MAKE_VENV
 @grep -qsF '$(CURDIR)/.venv/' $(BIN)/pip \
   || { echo "[1/3] making .venv with $$($(PYTHON) --version)"; $(PYTHON) -m venv --clear .venv; }
 endef
@@ -115,3 +132,5 @@ $(UNIT_STAMP):
 	@rm -f .venv/units-*
 	@touch $@
 	@echo "[3/3] done"
+
+endif

@@ -38,7 +38,7 @@ def summary(seen: Sequence[Seen]) -> list[str]:
     ]
 
 
-def commands(statestores: str, *, metastore_uri: str, web: str, usual: bool) -> list[str]:
+def commands(statestores: str, *, metastore_uri: str, usual: bool) -> list[str]:
     """Return what to try, as commands that work when pasted; ``usual``: at the default address."""
     topicast = _command("topicast")
     where = "" if usual else f" --statestores={statestores}"
@@ -61,7 +61,6 @@ def commands(statestores: str, *, metastore_uri: str, web: str, usual: bool) -> 
         f"{environment} {_command('spark-sql')} {conf} {alter}",
         f"{environment} {attached} {_command('pyspark')} {conf}",
         f"{topicast} drivers{where}",
-        f"curl {web}/metrics",
     ]
 
 

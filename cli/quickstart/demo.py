@@ -184,9 +184,13 @@ class Demo:
         return commands(
             self.statestores,
             metastore_uri=self.metastore_uri,
-            web=self.addresses[STATESTORED]["web"],
             usual=self.statestores.endswith(f":{PORTS[STATESTORED]}"),
         )
+
+    @property
+    def pages(self) -> list[str]:
+        """Where the daemons serve their pages, health and metrics."""
+        return [self.addresses[name]["web"] for name in (STATESTORED, CATALOGD)]
 
     @property
     def metastore_uri(self) -> str:

@@ -63,6 +63,8 @@ def _run(stack: Stack, home: Path, *, once: bool) -> None:
         return
     print("\nTry, in another terminal:", flush=True)
     print(*(f"  {command}" for command in demo.commands_to_try()), sep="\n", flush=True)
+    statestored, catalogd = demo.pages
+    print(f"\nIn a browser: {statestored} and {catalogd}; /healthz and /metrics are there, too.")
     print("\nCtrl-C ends everything. Until then the reader prints what it sees:", flush=True)
     with suppress(KeyboardInterrupt):
         demo.keep_up()

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
+from urllib.request import urlopen
 
 import pytest
 
@@ -160,6 +161,15 @@ def test_what_to_try_next_works_when_pasted(stack: Marked, environment: dict[str
         )
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     stack.says("saw shop.orders: schema", timeout_s=10)
+
+
+def test_pages_that_are_named_answer(stack: Marked) -> None:
+    named = re.search(r"In a browser: (\S+) and (\S+);", stack.printed())
+    assert named is not None
+    for page in named.groups():
+        for path in ("/", "/healthz", "/metrics"):
+            with urlopen(page + path) as answer:
+                assert answer.status == 200
 
 
 def test_documents_name_commands_at_all() -> None:
