@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, assert_never
 
+from ..topics.bulk import Send
 from ..topics.errors import WireError
 from ..topics.link import Inbox, Link, LinkCounts, Received
 from ..topics.topic import Topic
@@ -24,7 +25,6 @@ from .model.versions import Transaction
 from .publish import publisher
 from .publish.modes import overrides_text, pack_policy
 from .publish.publisher import PublishedState, Publisher, delta_of
-from .serve.port import Reply
 from .status import Status
 from .storage.store import Store
 
@@ -178,7 +178,7 @@ class Catalogd:
                     self._publish(transactions, now=now, now_us=now_us)
                 case MintEpoch(at_least=at_least):
                     self._mint(at_least, now=now, now_us=now_us)
-                case Reply(peer=peer, message=message):
+                case Send(peer=peer, message=message):
                     if not self._link.send(SERVICE, encode(message), peer):
                         self._catalog.counts.unreachable += 1
                 case _:

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Final
 
+from ..topics.bulk import Send
 from ..topics.errors import UsageError
 from ..topics.objects.names import TableId
 from ..topics.topic import Topic
@@ -42,7 +43,7 @@ from .publish.backfill import Backfill
 from .publish.modes import POLICY_DEFAULT, Mode, Policy, overrides_text
 from .serve.admin import AdminOrders, Jobs
 from .serve.dispatcher import Dispatcher
-from .serve.port import Reply
+from .serve.replies import Replies
 from .serve.report_acks import ReportAcks
 
 POLLING_INTERVAL_S_DEFAULT: Final = 0.2
@@ -81,7 +82,7 @@ class MintEpoch:
     at_least: int
 
 
-Effect = Poll | Read | ReadNames | Commit | Publish | MintEpoch | Reply
+Effect = Poll | Read | ReadNames | Commit | Publish | MintEpoch | Send
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,14 +192,17 @@ class Catalog:
             polled=self.poller.enabled,
         )
         jobs = Jobs(self.namespace, self.tables, self.loader, poller=self.poller, core=self)
+        replies = Replies()
         self.admin = AdminOrders(
-            self.namespace, jobs, poller=self.poller, backfill=self.backfill, core=self
-        )
-        self.report_acks = ReportAcks(
-            Reports(self.namespace, self.tables, topics, known=writes),
+            self.namespace,
+            jobs,
+            poller=self.poller,
+            backfill=self.backfill,
+            replies=replies,
             core=self,
-            metastore=settings.metastore,
         )
+        self.reports = Reports(self.namespace, self.tables, topics, known=writes)
+        self.report_acks = ReportAcks(self.reports, replies, metastore=settings.metastore)
         self.dispatcher = Dispatcher(
             self.namespace,
             self.tables,
@@ -206,6 +210,7 @@ class Catalog:
             poller=self.poller,
             admin=self.admin,
             report_acks=self.report_acks,
+            replies=replies,
             version_log=self.version_log,
             core=self,
         )
@@ -282,8 +287,13 @@ class Catalog:
         if self.lifecycle is Lifecycle.SERVING:
             self.admin.step(now=now, at_us=now_us)
             unpublished = self.loader.oldest_unpublished()
-            polled = self.poller.polled
-            self.report_acks.step(unresolved=unpublished, polled=polled, now=now, at_us=now_us)
+            self.report_acks.step(
+                unresolved=unpublished,
+                polled=self.poller.polled,
+                position=self.position,
+                now=now,
+                at_us=now_us,
+            )
         self._publish(self.loader.next_slice(now=now), now_us)
         effects = self._reads(now)
         if self.lifecycle is Lifecycle.SERVING:
@@ -303,7 +313,7 @@ class Catalog:
         if self.dispatcher.ready or self._unchecked is not None:
             return now
         times = [self.poller.deadline, self._list_at, self.loader.deadline()]
-        times += [self.backfill.deadline, self.report_acks.deadline]
+        times += [self.backfill.deadline, self.reports.deadline]
         return min([now + IDLE_S, *(time for time in times if time is not None)])
 
     def accepts(self, claim: Claim) -> bool:
@@ -386,7 +396,7 @@ class Catalog:
             held_bytes=sum(topic.held_bytes for topic in topics),
             counts=asdict(self.counts)
             | asdict(self.dispatcher.counts)
-            | self.report_acks.counts()
+            | self.reports.counts()
             | {"polls_late": poller.late, "unfit": self.tables.unfit},
             topics=topics,
         )
@@ -396,6 +406,7 @@ class Catalog:
         self.version_log.check()
         self.backfill.check()
         self.admin.check()
+        self.reports.check()
         self.report_acks.check()
         self.loader.check()
         if self.poller.window is not None:
@@ -474,7 +485,7 @@ class Catalog:
     def _commit(self, now_us: int) -> list[Effect]:
         """Return what makes everything durable that is not, and its publication."""
         transactions, policy = self.version_log.take(), self.backfill.take()
-        orders, (writes, settled) = self.admin.given(now_us), self.report_acks.commits()
+        orders, (writes, settled) = self.admin.given(now_us), self.reports.take()
         window = self._committed
         if self.lifecycle is Lifecycle.SERVING:
             window = self.poller.published

@@ -12,21 +12,23 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 
 from ...topics.errors import ConfigError, NoSuchObject, UsageError
 from ...topics.objects.names import TableId, check_partition_name, database_key, parse_table_name
 from ...topics.objects.rules import rule_of, with_rule
 from ...topics.topic import offered_names
-from ...topics.wire.messages import SOURCE_ORDERS, Inspected, Message, Order, OrderKind, Refused
+from ...topics.wire.messages import SOURCE_ORDERS, Inspected, Order, OrderKind
 from ...topics.wire.refusal import Refusal
+from ..ingest.loader import Loader
+from ..ingest.poller import Poller
 from ..metastore.port import Dirty, DirtyDatabase, DirtyPartitions, DirtyTable
 from ..model.tables import Namespace, Tables
 from ..model.versions import OrderRow
 from ..publish.backfill import Backfill
-from ..publish.modes import overrides_text, parse_mode
+from ..publish.modes import Mode, overrides_text, parse_mode
 from .pending import PendingRequests
-from .port import Core, Loader, Poller
+from .replies import Replies
 
 DATA: Final = "data"  # behind the object that is refreshed
 
@@ -34,10 +36,22 @@ JOBS_MAX: Final = 100
 REFRESHED_PER_STEP_MAX: Final = 8  # tables: as many as are read together with their partitions
 TABLES_PER_STEP_MAX: Final = 50  # 20 µs each, and their rows in the commit
 STALLED_S_MAX: Final = 60.0  # without progress: the metastore does not answer
-RETRY_MS: Final = 1000
 
 Listing = Mapping[str, tuple[bytes, tuple[tuple[str, str], ...]]]
 """By database: its Thrift struct, and the (name, type) of its tables."""
+
+
+class Core(Protocol):
+    """catalogd's core, as orders change it."""
+
+    def change_mode(self, mode: Mode) -> bool:
+        """Publish under ``mode`` from now on; return False if that is so already."""
+
+    def follows(self, db: str) -> bool:
+        """Return whether ``db`` is not left out by the operator."""
+
+    def load_in_background(self, table: TableId) -> None:
+        """Load ``table`` if the mode has its content published."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -202,10 +216,12 @@ class AdminOrders:
         *,
         poller: Poller,
         backfill: Backfill,
+        replies: Replies,
         core: Core,
     ) -> None:
         self._namespace = namespace
         self._jobs = jobs
+        self._replies = replies
         self._poller = poller
         self._backfill = backfill
         self._core = core
@@ -215,7 +231,6 @@ class AdminOrders:
         self._last_number = 0
         self._to_list: list[tuple[int, str]] = []  # job and database, "" for all
         self._given: list[tuple[str, str, str]] = []  # operator, order, object
-        self._answers: list[tuple[bytes, Message]] = []
 
     def __len__(self) -> int:
         return len(self._open)
@@ -238,9 +253,9 @@ class AdminOrders:
                 case OrderKind.INVALIDATE | OrderKind.REFRESH as kind:
                     self._begin(peer, order, kind, now=now)
         except NoSuchObject as error:
-            self._refuse(peer, order.request, Refusal.NO_OBJECT, why=str(error))
+            self._replies.refuse(peer, order.request, Refusal.NO_OBJECT, why=str(error))
         except (UsageError, ConfigError) as error:
-            self._refuse(peer, order.request, Refusal.ORDER, why=str(error))
+            self._replies.refuse(peer, order.request, Refusal.ORDER, why=str(error))
 
     def listings(self) -> list[tuple[int, str]]:
         """Hand over the jobs that wait for names, each with its database, or with ""."""
@@ -255,13 +270,13 @@ class AdminOrders:
         job.progress_at = now
         found = {db: rows for db, rows in databases.items() if self._core.follows(db)}
         if not self._jobs.begin(job, found):
-            self._end(job, refusal=(Refusal.NO_OBJECT, str(NoSuchObject(job.db))))
+            self._end(job, (Refusal.NO_OBJECT, str(NoSuchObject(job.db))))
 
     def on_names_failed(self, number: int, error: str) -> None:
         """End job ``number``: the names that it waits for could not be read."""
         job = self._open.get(number)
         if job is not None:
-            self._end(job, refusal=(Refusal.SOURCE, f"the metastore does not answer: {error}"))
+            self._end(job, (Refusal.SOURCE, f"the metastore does not answer: {error}"))
 
     def on_withdrawn(self, table: TableId, error: str) -> None:
         """Note that a table cannot be read."""
@@ -282,7 +297,7 @@ class AdminOrders:
                     self._done(job)
             elif now >= job.progress_at + STALLED_S_MAX:
                 why = f"the metastore does not answer: {self._poller.error or 'it is slow'}"
-                self._end(job, refusal=(Refusal.SOURCE, why))
+                self._end(job, (Refusal.SOURCE, why))
 
     def given(self, at_us: int) -> tuple[OrderRow, ...]:
         """Hand over the orders that were given, for the history."""
@@ -292,11 +307,6 @@ class AdminOrders:
             for by, name, of in given
             for sender, name, of in given
         )
-
-    def answers(self) -> list[tuple[bytes, Message]]:
-        """Hand over the answers, which may leave once everything is committed."""
-        answers, self._answers = self._answers, []
-        return answers
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -338,7 +348,7 @@ class AdminOrders:
         db, table, partition = self._object(order)
         if len(self._open) >= JOBS_MAX:
             why = f"{JOBS_MAX} orders are being carried out: try again"
-            self._refuse(peer, order.request, Refusal.BUSY, why=why, retry_ms=RETRY_MS)
+            self._replies.refuse(peer, order.request, Refusal.BUSY, why=why)
             return
         self._last_number += 1
         job = Job(
@@ -378,16 +388,14 @@ class AdminOrders:
 
     def _done(self, job: Job) -> None:
         if self._jobs.missing(job):
-            self._end(job, refusal=(Refusal.NO_OBJECT, str(NoSuchObject(job.object))))
+            self._end(job, (Refusal.NO_OBJECT, str(NoSuchObject(job.object))))
         elif job.failed and job.table:
             error = job.failed[job.db, job.table]
-            self._end(
-                job, refusal=(Refusal.SOURCE, f"the metastore cannot read {job.object}: {error}")
-            )
+            self._end(job, (Refusal.SOURCE, f"the metastore cannot read {job.object}: {error}"))
         else:
             self._end(job)
 
-    def _end(self, job: Job, *, refusal: tuple[Refusal, str] | None = None) -> None:
+    def _end(self, job: Job, refusal: tuple[Refusal, str] | None = None) -> None:
         del self._open[job.number]
         facts: dict[str, str | int] = {
             "order": job.order.value,
@@ -400,18 +408,11 @@ class AdminOrders:
                 self._answer(caller.peer, caller.request, facts)
                 continue
             code, why = refusal
-            retry_ms = RETRY_MS if code.retriable else 0
-            self._refuse(caller.peer, caller.request, code, why=why, retry_ms=retry_ms)
+            self._replies.refuse(caller.peer, caller.request, code, why=why)
 
     def _answer(self, peer: bytes, request: int, facts: dict[str, str | int]) -> None:
         rows = Inspected(request=request, columns=("name", "value"), rows=tuple(facts.items()))
-        self._answers.append((peer, rows))
-
-    def _refuse(
-        self, peer: bytes, request: int, code: Refusal, *, why: str, retry_ms: int = 0
-    ) -> None:
-        refused = Refused(request=request, code=code, message=why, retry_ms=retry_ms)
-        self._answers.append((peer, refused))
+        self._replies.add(peer, rows)
 
 
 def _kind_of(order: Order) -> OrderKind:

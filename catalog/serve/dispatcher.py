@@ -6,8 +6,10 @@
 Invariant: every request gets exactly one answer, or the parts of one stream, or a Refused.
 """
 
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Protocol
 
+from ...topics.bulk import Send
 from ...topics.errors import UsageError, WireError
 from ...topics.objects.names import TableId
 from ...topics.wire.messages import (
@@ -30,17 +32,45 @@ from ...topics.wire.messages import (
     Validated,
 )
 from ...topics.wire.refusal import Refusal
+from ..ingest.loader import Loader
+from ..ingest.poller import Poller
 from ..model.lineage import Claim
 from ..model.tables import Namespace, Tables
 from ..model.versions import VersionLog
 from .admin import AdminOrders
-from .answers import stale_claims
 from .pending import EventWaits
-from .port import Core, Loader, Poller, Reply, RequestCounts
-from .pull_server import PullServer
+from .pull_server import PullServer, stale_claims
+from .replies import Replies
 from .report_acks import ReportAcks
 
-RETRY_MS: Final = 1000
+
+class Core(Protocol):
+    """catalogd's core, as requests need it."""
+
+    @property
+    def serving(self) -> bool:
+        """Whether the names are known; until then most requests are refused."""
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """The current epoch and start."""
+
+    def accepts(self, claim: Claim) -> bool:
+        """Return whether what a peer holds can be continued; raise WireError if it cannot be."""
+
+    def inspect(self, what: str) -> Inspected:
+        """Return the status table ``what``; raise UsageError if there is none."""
+
+
+@dataclass(slots=True)
+class RequestCounts:
+    """The requests since the start, and how many were refused."""
+
+    pulls: int = 0
+    syncs: int = 0
+    orders: int = 0
+    reports: int = 0
+    refused: int = 0
 
 
 class Dispatcher:
@@ -55,9 +85,11 @@ class Dispatcher:
         poller: Poller,
         admin: AdminOrders,
         report_acks: ReportAcks,
+        replies: Replies,
         version_log: VersionLog,
         core: Core,
     ) -> None:
+        """Take what ``admin`` and ``report_acks`` answer from ``replies``."""
         self.counts = RequestCounts()
         self._core = core
         self._namespace = namespace
@@ -66,12 +98,12 @@ class Dispatcher:
         self._report_acks = report_acks
         self._syncs: EventWaits[None] = EventWaits()
         self._pull_server = PullServer(
-            namespace, tables, loader=loader, poller=poller, counts=self.counts
+            namespace, tables, loader=loader, poller=poller, replies=replies
         )
         self._loader = loader
         self._poller = poller
         self._version_log = version_log
-        self._replies: list[Reply] = []
+        self._replies = replies
 
     @property
     def waiting(self) -> int:
@@ -120,7 +152,7 @@ class Dispatcher:
             case _:
                 name = type(message).__name__
                 what = f"catalogd does not answer {name}: see docs/protocol.md"
-                self._refuse(peer, 0, Refusal.UNEXPECTED, why=what)
+                self._replies.refuse(peer, 0, Refusal.UNEXPECTED, why=what)
 
     @property
     def wants_poll(self) -> bool:
@@ -133,21 +165,20 @@ class Dispatcher:
         self._admin.on_withdrawn(table, error)
         self._pull_server.on_withdrawn(table, error)
 
-    def replies(self, *, unpublished: int, now: float) -> tuple[Reply, ...]:
+    def replies(self, *, unpublished: int, now: float) -> tuple[Send, ...]:
         """Return the answers that may leave, now that everything is committed.
 
         ``unpublished`` is the arrival number of the oldest event that is not published.
         """
         for sync in self._syncs.take_published(unpublished, polled=self._poller.polled):
-            self._replies.append(Reply(peer=sync.peer, message=self._synced(sync.request)))
+            self._replies.add(sync.peer, self._synced(sync.request))
         for sync in self._syncs.expire(now):
             why = f"the metastore does not answer: {self._poller.error or 'it is slow'}"
-            self._refuse(sync.peer, sync.request, Refusal.SOURCE, why=why, retry_ms=RETRY_MS)
-        for peer, answer in (*self._admin.answers(), *self._report_acks.answers()):
-            self.counts.refused += isinstance(answer, Refused)
-            self._replies.append(Reply(peer=peer, message=answer))
-        replies, self._replies = self._replies, []
-        return (*replies, *self._pull_server.replies(now=now, position=self._core.position))
+            self._replies.refuse(sync.peer, sync.request, Refusal.SOURCE, why=why)
+        parts = self._pull_server.turn(now=now, position=self._core.position)
+        replies = self._replies.take()
+        self.counts.refused += sum(isinstance(one.message, Refused) for one in replies)
+        return (*replies, *parts)
 
     def _on_pull(self, peer: bytes, pull: Pull, now: float) -> None:
         self.counts.pulls += 1
@@ -161,42 +192,39 @@ class Dispatcher:
         polls = self._loader.polls_begun
         if not self._poller.enabled:
             why = "events are off (--hms_event_polling_interval_s=0): there is nothing to wait for"
-            self._refuse(peer, sync.request, Refusal.NO_EVENTS, why=why)
-        elif not self._syncs.add(peer, sync.request, None, polls_begun=polls, now=now):
-            self._refuse(
-                peer, sync.request, Refusal.BUSY, why="too many syncs wait", retry_ms=RETRY_MS
-            )
+            self._replies.refuse(peer, sync.request, Refusal.NO_EVENTS, why=why)
+        elif not self._syncs.add_once(peer, sync.request, None, polls_begun=polls, now=now):
+            self._replies.refuse(peer, sync.request, Refusal.BUSY, why="too many syncs wait")
 
     def _on_compare(self, peer: bytes, compare: Compare) -> None:
         claim = Claim(epoch=compare.epoch, start=compare.start, versions=dict(compare.versions))
         try:
             accepted = self._core.accepts(claim)
         except WireError as exc:
-            self._refuse(peer, compare.request, Refusal.CLAIM, why=str(exc))
+            self._replies.refuse(peer, compare.request, Refusal.CLAIM, why=str(exc))
             return
         epoch, start = self._core.position
         answer = Compared(request=compare.request, accepted=accepted, epoch=epoch, start=start)
-        self._replies.append(Reply(peer=peer, message=answer))
+        self._replies.add(peer, answer)
 
-    def _on_validate(self, peer: bytes, asked: Validate) -> None:
+    def _on_validate(self, peer: bytes, validate: Validate) -> None:
         if not self._core.serving:
-            self._refuse_early(peer, asked.request)
+            self._refuse_early(peer, validate.request)
             return
         epoch, start = self._core.position
         stale = stale_claims(
-            self._namespace, self._tables, asked.claims, claimed_in=asked.epoch, epoch=epoch
+            self._namespace, self._tables, validate.claims, claimed_in=validate.epoch, epoch=epoch
         )
-        answer = Validated(request=asked.request, epoch=epoch, start=start, stale=stale)
-        self._replies.append(Reply(peer=peer, message=answer))
+        answer = Validated(request=validate.request, epoch=epoch, start=start, stale=stale)
+        self._replies.add(peer, answer)
 
-    def _on_inspect(self, peer: bytes, asked: Inspect) -> None:
+    def _on_inspect(self, peer: bytes, inspect: Inspect) -> None:
         try:
-            found = self._core.inspect(asked.what)
+            found = self._core.inspect(inspect.what)
         except UsageError as error:
-            self._refuse(peer, asked.request, Refusal.UNKNOWN, why=str(error))
+            self._replies.refuse(peer, inspect.request, Refusal.UNKNOWN, why=str(error))
             return
-        rows = Inspected(request=asked.request, columns=found.columns, rows=found.rows)
-        self._replies.append(Reply(peer=peer, message=rows))
+        self._replies.add(peer, replace(found, request=inspect.request))
 
     def _on_order(self, peer: bytes, order: Order, *, now: float, at_us: int) -> None:
         self.counts.orders += 1
@@ -225,11 +253,4 @@ class Dispatcher:
 
     def _refuse_early(self, peer: bytes, request: int) -> None:
         why = f"catalogd reads the names first: {self._poller.error or 'try again'}"
-        self._refuse(peer, request, Refusal.STARTING, why=why, retry_ms=RETRY_MS)
-
-    def _refuse(
-        self, peer: bytes, request: int, code: Refusal, *, why: str, retry_ms: int = 0
-    ) -> None:
-        self.counts.refused += 1
-        refused = Refused(request=request, code=code, message=why, retry_ms=retry_ms)
-        self._replies.append(Reply(peer=peer, message=refused))
+        self._replies.refuse(peer, request, Refusal.STARTING, why=why)

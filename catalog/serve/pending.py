@@ -5,6 +5,7 @@
               └──remove, remove_peer──▶ cancelled, or the client has left
 
     EventWaits: added ──a poll that began later──▶ its events are known ──all published──▶ taken
+    TableWaits: added ──its client's turn──▶ its table is loaded ──▶ taken
 
 What a key stands for is the caller's: a table to load, a poll to end, a job to be done.
 Invariants: no key and no peer without a request; requests are in the order of their time limits.
@@ -16,8 +17,14 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final, Generic, TypeVar
 
-WAITING_MAX: Final = 10_000  # ten calls of each of 1,000 drivers
-WAIT_S_MAX: Final = 60.0
+from ...topics.objects.names import TableId
+from ...topics.wire.messages import SELECT_TABLE, Pull
+
+WAITING_MAX: Final = 10_000  # of one kind: ten calls of each of 1,000 drivers
+WAITING_PER_PEER_MAX: Final = 1_000  # pulls
+EVENT_WAIT_S_MAX: Final = 60.0
+TABLE_WAIT_S_MAX: Final = 5.0  # then it is refused with the reason: a subscriber times out later
+LOADS_MAX: Final = 32  # requested at once: twice what is read at once, so that none of it idles
 
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
@@ -143,41 +150,29 @@ class PendingRequests(Generic[KeyT, ValueT]):
         return removed
 
 
-class EventWaits(Generic[ValueT]):
+class EventWaits(PendingRequests[int, ValueT]):
     """Requests that wait for the events of everything that was committed before they came.
 
     Requests share the next poll, never one that already runs: its read may precede their commit.
+    The key of each is the number of the first poll that will do.
     """
 
     def __init__(self) -> None:
-        self._pending: PendingRequests[int, ValueT] = PendingRequests(
-            requests_max=WAITING_MAX, wait_s=WAIT_S_MAX
-        )
+        super().__init__(requests_max=WAITING_MAX, wait_s=EVENT_WAIT_S_MAX)
         self._last_seq: dict[int, int] = {}
         """By the number of a poll that ended: the arrival number of the last event it brought."""
 
-    def __len__(self) -> int:
-        return len(self._pending)
-
-    def waits(self, peer: bytes, request: int) -> bool:
-        """Return whether this request waits."""
-        return self._pending.get(peer, request) is not None
-
-    def add(
+    def add_once(
         self, peer: bytes, request: int, value: ValueT, *, polls_begun: int, now: float
     ) -> bool:
         """Let a request wait, once however often it is sent; False if too many do."""
-        if self.waits(peer, request):
+        if self.get(peer, request) is not None:
             return True
-        return self._pending.add(peer, request, key=polls_begun + 1, value=value, now=now)
-
-    def remove_peer(self, peer: bytes) -> tuple[Pending[int, ValueT], ...]:
-        """Remove and return the requests of ``peer``, which has left."""
-        return self._pending.remove_peer(peer)
+        return self.add(peer, request, key=polls_begun + 1, value=value, now=now)
 
     def wants_poll(self, polls_begun: int) -> bool:
         """Return whether a request waits for a poll that has not begun."""
-        return any(poll > polls_begun for poll in self._pending.awaited())
+        return any(poll > polls_begun for poll in self.awaited())
 
     def take_published(
         self, unresolved: int, *, polled: tuple[int, int]
@@ -186,20 +181,12 @@ class EventWaits(Generic[ValueT]):
 
         ``polled``: the newest poll that brought everything, and up to which arrival number.
         """
-        awaited = (number for number in self._pending.awaited() if number <= polled[0])
+        awaited = (number for number in self.awaited() if number <= polled[0])
         self._last_seq = {number: self._last_seq.get(number, polled[1]) for number in awaited}
         ended = [poll for poll, seq in self._last_seq.items() if seq < unresolved]
         for poll in ended:
             del self._last_seq[poll]
-        return tuple(one for poll in ended for one in self._pending.take(poll))
-
-    def expire(self, now: float) -> tuple[Pending[int, ValueT], ...]:
-        """Remove and return the requests that have waited too long."""
-        return self._pending.expire(now)
-
-    def check(self) -> None:
-        """Assert every invariant."""
-        self._pending.check()
+        return tuple(one for poll in ended for one in self.take(poll))
 
 
 def _discard(
@@ -266,3 +253,80 @@ class FairQueue(Generic[ItemT]):
     def remove_peer(self, peer: bytes) -> None:
         """Remove the items of ``peer``, which has left."""
         self._count -= len(self._queues.pop(peer, ()))
+
+
+Waiter = Pending[TableId, Pull]
+
+
+class TableWaits:
+    """The pulls that wait for tables, and which of these tables to load next."""
+
+    def __init__(self) -> None:
+        self._pulls: PendingRequests[TableId, Pull] = PendingRequests(
+            requests_max=WAITING_MAX, per_peer_max=WAITING_PER_PEER_MAX, wait_s=TABLE_WAIT_S_MAX
+        )
+        self._to_load: FairQueue[TableId] = FairQueue(  # of those pulls; some need no load by now
+            items_max=WAITING_MAX, per_peer_max=WAITING_PER_PEER_MAX
+        )
+        self._loading: dict[TableId, None] = {}  # ``next_load`` gave them; each is waited for
+
+    def __len__(self) -> int:
+        return len(self._pulls)
+
+    def add(self, peer: bytes, pull: Pull, *, now: float) -> bool:
+        """Let a pull wait, once however often it is sent; False if too many do."""
+        table = (pull.db, pull.table)
+        known = self._pulls.get(peer, pull.request)
+        if known is not None and known.key != table:
+            self.remove(peer, pull.request)
+        if not self._pulls.add(peer, pull.request, key=table, value=pull, now=now):
+            return False
+        if table not in self._loading:
+            self._to_load.put(peer, pull.request, table)
+        return True
+
+    def next_load(self) -> TableId | None:
+        """Return the table to load next, of the client whose turn it is; None if none now."""
+        while len(self._loading) < LOADS_MAX and (found := self._to_load.take()) is not None:
+            _, table = found
+            if table not in self._loading:
+                self._loading[table] = None
+                return table
+        return None
+
+    def tables(self) -> tuple[TableId, ...]:
+        """Return the tables that are waited for."""
+        return self._pulls.awaited()
+
+    def take(self, table: TableId, *, only_itself: bool = False) -> tuple[Waiter, ...]:
+        """Remove and return the pulls of ``table``, or those of the table without partitions."""
+        return self._removed(
+            *self._pulls.take(table, lambda pull: not only_itself or pull.selector == SELECT_TABLE)
+        )
+
+    def expire(self, now: float) -> tuple[Waiter, ...]:
+        """Remove and return the pulls that have waited too long."""
+        return self._removed(*self._pulls.expire(now))
+
+    def remove(self, peer: bytes, request: int) -> None:
+        """Remove one pull, if it waits."""
+        one = self._pulls.remove(peer, request)
+        self._removed(*([one] if one else []))
+
+    def remove_peer(self, peer: bytes) -> None:
+        """Remove the pulls of ``peer``."""
+        self._removed(*self._pulls.remove_peer(peer))
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        self._pulls.check()
+        assert len(self._to_load) <= len(self._pulls)
+        assert all(map(self._pulls.is_awaited, self._loading))
+        assert self._to_load or all(table in self._loading for table in self._pulls.awaited())
+
+    def _removed(self, *pulls: Waiter) -> tuple[Waiter, ...]:
+        for one in pulls:
+            self._to_load.remove(one.peer, one.request)
+        for table in [table for table in self._loading if not self._pulls.is_awaited(table)]:
+            del self._loading[table]
+        return pulls

@@ -4,110 +4,46 @@
       ├────not held────────▶ waits ──loaded──▲
       └─known not to come──▶ refused, with the reason
 
-Each step is fair between clients: loads, answers that begin, and parts that are sent.
+    selector ──▶ key ranges ──▶ blocks ──▶ those that are stale or missing: the selection
+                  └─ unknown: the selector is tried on the names of each block
+
+    selection ──▶ parts, each of a few blocks ──byte limit of the page──▶ last part: cursor
+                                              └─ nothing is left ──▶ last part
+
+Each step is fair between clients: loads, answers that begin, and parts that are sent. Claims of
+clients about tables are answered from the same tables.
 """
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from ...topics.bulk import Sender
+from ...topics.bulk import Part, Send, Sender, pulled_cost
 from ...topics.errors import UsageError
-from ...topics.objects.names import TableId, table_name
-from ...topics.objects.values import LOADING
-from ...topics.wire.messages import SELECT_TABLE, Pull, Pulled, Refused
+from ...topics.objects.names import TableId, block_lead, table_key, table_name
+from ...topics.objects.selector import KeyRange, Matches, SelectorKind
+from ...topics.objects.values import LOADING, decode_block, encode_listing
+from ...topics.topic import VALUE, Entry, Topic
+from ...topics.wire.codec import row_bytes
+from ...topics.wire.header import CHUNK_BYTES_MAX
+from ...topics.wire.messages import SELECT_TABLE, Claimed, Pull, Pulled
 from ...topics.wire.refusal import Refusal
+from ..ingest.loader import Loader
+from ..ingest.poller import Poller
 from ..model.tables import Namespace, Tables
-from .answers import answer
-from .pending import FairQueue, Pending, PendingRequests
-from .port import Loader, Poller, Reply, RequestCounts
+from .pending import FairQueue, PendingRequests, TableWaits
+from .replies import Replies
 
-WAITING_MAX: Final = 10_000
-WAITING_PER_PEER_MAX: Final = 1_000
-WAIT_S_MAX: Final = 5.0  # then it is refused with the reason: a subscriber times out later
-LOADS_MAX: Final = 32  # requested at once: twice what is read at once, so that none of it idles
 QUEUED_MAX: Final = 10_000
 QUEUED_PER_PEER_MAX: Final = 1_000
 PARTS_BYTES_MAX: Final = 1 << 20  # sent in one turn, before deltas get theirs
 OPENED_MAX: Final = 8  # pulls that begin to be answered in one turn: 0.05 to 3 ms each
 STREAMS_MAX: Final = 256  # open at once; each knows the entries that it will send
 STALLED_S: Final = 30.0  # without credit: the client is gone, or pulls again
-RETRY_MS: Final = 1000
 QUEUED_RETRY_MS: Final = 100  # and one more for each pull that is queued before
-
-Waiter = Pending[TableId, Pull]
-
-
-class TableWaits:
-    """The pulls that wait for tables, and which of these tables to load next."""
-
-    def __init__(self) -> None:
-        self._pulls: PendingRequests[TableId, Pull] = PendingRequests(
-            requests_max=WAITING_MAX, per_peer_max=WAITING_PER_PEER_MAX, wait_s=WAIT_S_MAX
-        )
-        self._to_load: FairQueue[TableId] = FairQueue(  # of those pulls; some need no load by now
-            items_max=WAITING_MAX, per_peer_max=WAITING_PER_PEER_MAX
-        )
-        self._loading: dict[TableId, None] = {}  # ``next_load`` gave them; each is waited for
-
-    def __len__(self) -> int:
-        return len(self._pulls)
-
-    def add(self, peer: bytes, pull: Pull, *, now: float) -> bool:
-        """Let a pull wait, once however often it is sent; False if too many do."""
-        table = (pull.db, pull.table)
-        known = self._pulls.get(peer, pull.request)
-        if known is not None and known.key != table:
-            self.remove(peer, pull.request)
-        if not self._pulls.add(peer, pull.request, key=table, value=pull, now=now):
-            return False
-        if table not in self._loading:
-            self._to_load.put(peer, pull.request, table)
-        return True
-
-    def next_load(self) -> TableId | None:
-        """Return the table to load next, of the client whose turn it is; None if none now."""
-        while len(self._loading) < LOADS_MAX and (found := self._to_load.take()) is not None:
-            _, table = found
-            if table not in self._loading:
-                self._loading[table] = None
-                return table
-        return None
-
-    def tables(self) -> tuple[TableId, ...]:
-        """Return the tables that are waited for."""
-        return self._pulls.awaited()
-
-    def take(self, table: TableId, *, only_itself: bool = False) -> tuple[Waiter, ...]:
-        """Remove and return the pulls of ``table``, or those of the table without partitions."""
-        return self._removed(
-            *self._pulls.take(table, lambda pull: not only_itself or pull.selector == SELECT_TABLE)
-        )
-
-    def expire(self, now: float) -> tuple[Waiter, ...]:
-        """Remove and return the pulls that have waited too long."""
-        return self._removed(*self._pulls.expire(now))
-
-    def remove(self, peer: bytes, request: int) -> None:
-        """Remove one pull, if it waits."""
-        one = self._pulls.remove(peer, request)
-        self._removed(*([one] if one else []))
-
-    def remove_peer(self, peer: bytes) -> None:
-        """Remove the pulls of ``peer``."""
-        self._removed(*self._pulls.remove_peer(peer))
-
-    def check(self) -> None:
-        """Assert every invariant."""
-        self._pulls.check()
-        assert len(self._to_load) <= len(self._pulls)
-        assert all(map(self._pulls.is_awaited, self._loading))
-        assert self._to_load or all(table in self._loading for table in self._pulls.awaited())
-
-    def _removed(self, *pulls: Waiter) -> tuple[Waiter, ...]:
-        for one in pulls:
-            self._to_load.remove(one.peer, one.request)
-        for table in [table for table in self._loading if not self._pulls.is_awaited(table)]:
-            del self._loading[table]
-        return pulls
+LOOKED_MAX: Final = 32  # blocks read for one part: 30 µs each, of a turn's 2 ms
+ANSWER_BYTES_MAX: Final = 64 << 20  # of one page; the client continues where it ends
 
 
 class PullServer:
@@ -120,13 +56,13 @@ class PullServer:
         *,
         loader: Loader,
         poller: Poller,
-        counts: RequestCounts,
+        replies: Replies,
     ) -> None:
         self._namespace = namespace
         self._tables = tables
         self._loader = loader
         self._poller = poller
-        self._counts = counts
+        self._replies = replies
         self._waits = TableWaits()
         self._requested = False  # a load, since reads were last begun
         self._queue: FairQueue[Pull] = FairQueue(  # to be answered; none of them waits
@@ -136,7 +72,6 @@ class PullServer:
         self._streams: PendingRequests[None, None] = PendingRequests(  # not sent to their end
             requests_max=STREAMS_MAX, wait_s=STALLED_S
         )
-        self._replies: list[Reply] = []
 
     def __len__(self) -> int:
         return len(self._waits) + len(self._queue)
@@ -159,7 +94,7 @@ class PullServer:
         elif self._waits.add(peer, pull, now=now):
             self._load_some()
         else:
-            self._refuse(peer, pull, Refusal.BUSY, why="too many pulls wait", retry_ms=RETRY_MS)
+            self._refuse(peer, pull, Refusal.BUSY, why="too many pulls wait")
 
     def on_credit(self, peer: bytes, stream: int, amount: int, *, now: float) -> None:
         """Let a stream send ``amount`` bytes more."""
@@ -184,24 +119,25 @@ class PullServer:
         for one in self._waits.take(table):
             self._refuse(one.peer, one.value, Refusal.UNREADABLE, why=_unreadable(table, error))
 
-    def replies(self, *, now: float, position: tuple[int, int]) -> tuple[Reply, ...]:
-        """Return what may leave, now that everything is committed; ``position``: epoch, start."""
+    def turn(self, *, now: float, position: tuple[int, int]) -> tuple[Send, ...]:
+        """Return the parts that may leave now; ``position``: epoch and start.
+
+        Pulls that have waited too long, or are found to be in vain, are refused.
+        """
         self._requested = False
         for table in self._waits.tables():
             self._end_waits(table)
         for one in self._waits.expire(now):
-            why = self._progress((one.value.db, one.value.table))
-            self._refuse(one.peer, one.value, Refusal.LOADING, why=why, retry_ms=RETRY_MS)
+            self._refuse(one.peer, one.value, Refusal.LOADING, why=self._progress(one.key))
         self._load_some()
         self._open_some(now, position)
         for stalled in self._streams.expire(now):
             self._sender.cancel(stalled.peer, stalled.request)
-        replies, self._replies = self._replies, []
-        for sent in self._sender.turn(PARTS_BYTES_MAX):
+        sends = self._sender.turn(PARTS_BYTES_MAX)
+        for sent in sends:
             if isinstance(sent.message, Pulled) and sent.message.last:
                 self._streams.remove(sent.peer, sent.message.request)
-            replies.append(Reply(peer=sent.peer, message=sent.message))
-        return tuple(replies)
+        return sends
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -226,7 +162,7 @@ class PullServer:
         if not self._queue.put(peer, pull.request, pull):
             why = "too many pulls wait for their turn"
             retry_ms = QUEUED_RETRY_MS + len(self._queue)
-            self._refuse(peer, pull, Refusal.BUSY, why=why, retry_ms=retry_ms)
+            self._replies.refuse(peer, pull.request, Refusal.BUSY, why=why, retry_ms=retry_ms)
 
     def _open_some(self, now: float, position: tuple[int, int]) -> None:
         """Begin to answer some pulls, one client after the other."""
@@ -267,7 +203,7 @@ class PullServer:
         elif self._poller.error:
             self._loader.load(table, urgent=True)  # the next pull finds it, if it can be read
             why = f"the metastore does not answer: {self._poller.error}"
-            self._refuse(peer, pull, Refusal.SOURCE, why=why, retry_ms=RETRY_MS)
+            self._refuse(peer, pull, Refusal.SOURCE, why=why)
         return bool(unfit or unread or self._poller.error)
 
     def _progress(self, table: TableId) -> str:
@@ -275,12 +211,8 @@ class PullServer:
         more = f": {left} of its partitions are still to be read" if left else ""
         return f"{table_name(*table)} is not loaded yet{more}"
 
-    def _refuse(
-        self, peer: bytes, pull: Pull, code: Refusal, *, why: str, retry_ms: int = 0
-    ) -> None:
-        self._counts.refused += 1
-        refused = Refused(request=pull.request, code=code, message=why, retry_ms=retry_ms)
-        self._replies.append(Reply(peer=peer, message=refused))
+    def _refuse(self, peer: bytes, pull: Pull, code: Refusal, *, why: str) -> None:
+        self._replies.refuse(peer, pull.request, code, why=why)
 
 
 def _unreadable(table: TableId, error: str) -> str:
@@ -296,3 +228,230 @@ def held(namespace: Namespace, tables: Tables, table: TableId) -> tuple[bool, bo
     if value is None or value.incarnation != record.incarnation:
         return False, False
     return True, value.partitions != LOADING
+
+
+def stale_claims(
+    namespace: Namespace,
+    tables: Tables,
+    claims: Iterable[Claimed],
+    *,
+    claimed_in: int,
+    epoch: int,
+) -> tuple[tuple[int, int], ...]:
+    """Return the indices of the claims that do not hold, or that nothing here can confirm.
+
+    Each comes with the lowest version for which its claim would hold now, 0 if there is none.
+
+    Args:
+        claimed_in: The epoch of the versions that are claimed.
+        epoch: The current one.
+
+    Cost: O(claims), whatever the tables hold.
+    """
+    found = []
+    for index, claim in enumerate(claims):
+        least, newest = _true_versions(namespace, tables, claim)
+        if claimed_in != epoch or not 0 < least <= claim.version <= newest:
+            found.append((index, least))
+    return tuple(found)
+
+
+def _true_versions(namespace: Namespace, tables: Tables, claim: Claimed) -> tuple[int, int]:
+    """Return the lowest and the highest version for which ``claim`` holds; (0, 0) if none.
+
+    A version above the highest comes from a store that was lost, whatever epoch it claims.
+    """
+    table = (claim.db, claim.table)
+    record, value, entry = namespace.find(table), tables.value(table), tables.entry(table)
+    if record is None or value is None or entry is None:
+        return 0, 0
+    if value.incarnation != record.incarnation:
+        return 0, 0
+    _, topic = tables.topic_of(table)
+    if not claim.whole:
+        return entry.version, topic.version
+    changed = topic.changed_at(table_key(*table))
+    return max(changed, topic.floor), topic.version  # what was deleted below it is not recorded
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The entries in the order of their keys, without those that the asker holds as they are.
+
+    ``matches`` None: every partition is selected. ``unsure``: not all blocks among ``entries``
+    hold one that is; those in ``held`` are sent even so, for the asker has an older one.
+    """
+
+    entries: Sequence[Entry]
+    gone: tuple[bytes, ...] = ()
+    matches: Matches | None = None
+    unsure: bool = False
+    held: frozenset[bytes] = frozenset()
+
+    def needs(self, entry: Entry) -> bool:
+        """Tell whether ``entry``, one of ``entries``, is to be sent. Cost: 30 µs if unsure."""
+        if not self.unsure or entry.key in self.held or not _is_block(entry):
+            return True
+        return bool(self.names_in(entry))
+
+    def names_in(self, entry: Entry) -> Sequence[str]:
+        """Return the names in a block that are selected."""
+        assert entry.value is not None
+        names = decode_block(entry.value, entry.version).names
+        return names if self.matches is None else [name for name in names if self.matches(name)]
+
+
+def select(tables: Tables, pull: Pull) -> Selection:
+    """Return what ``pull`` selects of its table, which exists.
+
+    Raises:
+        UsageError: its filter, names or values are none, or not for this table.
+
+    Cost: O(log of all blocks + selected + held); O(all blocks) if no bound tells what is selected.
+    """
+    table = (pull.db, pull.table)
+    group, (_, topic) = table_key(*table), tables.topic_of(table)
+    own = topic.get(group)
+    if own is None or own.kind != VALUE:
+        return Selection((), gone=tuple(key for key, _ in pull.held))
+    selector, columns = pull.selection, tables.partition_columns(table)
+    bounds = () if selector.kind == SelectorKind.TABLE else tables.bounds(table)
+    matches, ranges = selector.matches(columns), selector.ranges(columns)
+    unsure = matches is not None and ranges is None
+    lead = block_lead(group)
+    blocks = [topic.get(lead + bounds[at].encode()) for at in _positions(ranges, bounds)]
+    found = [entry for entry in blocks if entry is not None and entry.key >= pull.after]
+    if pull.names_only:
+        return Selection(found, matches=matches)
+    if not pull.after:
+        found.insert(0, own)
+    held = dict(pull.held)
+    entries = [entry for entry in found if held.get(entry.key) != entry.version]
+    gone: list[bytes] = []  # the first page of an answer tells of them
+    if held and not pull.after:
+        coming = {entry.key for entry in entries}
+        gone = [key for key in held if key not in coming and not _stands(topic, key, held[key])]
+    return Selection(entries, tuple(gone), matches, unsure, frozenset(held))
+
+
+def _positions(ranges: Sequence[KeyRange] | None, bounds: Sequence[str]) -> Sequence[int]:
+    """Return the positions of the blocks that reach into ``ranges``, which are sorted."""
+    if ranges is None:
+        return range(len(bounds))
+    found: dict[int, None] = {}
+    for low, high in ranges:
+        begin = max(bisect_right(bounds, low) - 1, 0)
+        found.update(dict.fromkeys(range(begin, bisect_left(bounds, high))))
+    return tuple(found)
+
+
+def _stands(topic: Topic, key: bytes, version: int) -> bool:
+    entry = topic.get(key)
+    return entry is not None and entry.version == version
+
+
+def _is_block(entry: Entry) -> bool:
+    return not entry.key.endswith(b"\0")  # which a bound does not, and a table's own key does
+
+
+def answer(
+    namespace: Namespace, tables: Tables, pull: Pull, *, position: tuple[int, int]
+) -> Iterator[Part]:
+    """Return the parts of the answer to ``pull`` as of now; all are of one topic version.
+
+    ``position`` is (epoch, start).
+
+    Raises:
+        UsageError: the selection is malformed, or not for this table.
+    """
+    table = (pull.db, pull.table)
+    number, topic = tables.topic_of(table)
+    record = namespace.find(table)
+    epoch, start = position
+
+    def stale(claims: tuple[Claimed, ...]) -> tuple[int, ...]:
+        found = stale_claims(namespace, tables, claims, claimed_in=pull.epoch, epoch=epoch)
+        return tuple([index for index, _ in found])
+
+    like = Pulled(
+        request=pull.request,
+        sequence=0,
+        last=True,
+        found=record is not None,
+        epoch=epoch,
+        start=start,
+        topic=number,
+        topic_version=topic.version,
+        namespace_version=namespace.version,
+        incarnation=record.incarnation if record else 0,
+        gone=(),
+        entries=(),
+        stale=stale(pull.claims),
+    )
+    if record is None:
+        return iter([(pulled_cost(like), like)])
+    unchanged = Claimed(db=pull.db, table=pull.table, version=pull.version, whole=True)
+    if pull.version and stale((unchanged,)):
+        return iter([(pulled_cost(like), replace(like, moved=True))])
+    cut = _name_parts if pull.names_only else _block_parts
+    return cut(select(tables, pull), like, bytes_max=pull.bytes_max)
+
+
+def _block_parts(selection: Selection, like: Pulled, *, bytes_max: int) -> Iterator[Part]:
+    """Yield the entries of ``selection`` in parts like ``like``, up to ``bytes_max`` of them."""
+    entries, begin, sequence, spent = selection.entries, 0, 0, 0
+    cap = _cap(bytes_max)
+    last = False
+    while not last:
+        end, size, full, picked = begin, 0, False, []
+        while end < len(entries) and (not selection.unsure or end - begin < LOOKED_MAX):
+            takes = row_bytes(entries[end])
+            full = spent > 0 and spent + takes > cap
+            if full or (size and size + takes >= CHUNK_BYTES_MAX):
+                break
+            if selection.needs(entries[end]):
+                picked.append(entries[end])
+                size += takes
+                spent += takes
+            end += 1
+        last = full or end == len(entries)
+        part = replace(
+            like,
+            sequence=sequence,
+            last=last,
+            gone=() if sequence else selection.gone,
+            entries=tuple(picked),
+            cursor=_cursor(selection, end) if last else b"",
+        )
+        yield pulled_cost(part), part
+        begin, sequence = end, sequence + 1
+
+
+def _name_parts(selection: Selection, like: Pulled, *, bytes_max: int) -> Iterator[Part]:
+    """Yield the names in ``selection`` in parts like ``like``, up to ``bytes_max`` of them."""
+    entries, begin, sequence, spent = selection.entries, 0, 0, 0
+    cap = _cap(bytes_max)
+    last = False
+    while not last:
+        end = min(begin + LOOKED_MAX, len(entries))
+        names = [name for entry in entries[begin:end] for name in selection.names_in(entry)]
+        listing = encode_listing(names)
+        spent += len(listing)
+        last = spent >= cap or end == len(entries)
+        part = replace(
+            like,
+            sequence=sequence,
+            last=last,
+            names=listing,
+            cursor=_cursor(selection, end) if last else b"",
+        )
+        yield pulled_cost(part), part
+        begin, sequence = end, sequence + 1
+
+
+def _cap(bytes_max: int) -> int:
+    return min(bytes_max or ANSWER_BYTES_MAX, ANSWER_BYTES_MAX)
+
+
+def _cursor(selection: Selection, end: int) -> bytes:
+    return selection.entries[end].key if end < len(selection.entries) else b""

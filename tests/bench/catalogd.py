@@ -27,11 +27,11 @@ from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.publish import publisher
 from topicast.catalog.publish.modes import MODE_DEFAULT, Mode
 from topicast.catalog.publish.publisher import PublishedState, Publisher
-from topicast.catalog.serve.port import Reply
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import running
 from topicast.tests.cluster.fake_metastore import FakeMetastore
 from topicast.tests.subscriber.source import Catalog
+from topicast.topics.bulk import Send
 from topicast.topics.link import Link, Received
 from topicast.topics.objects.names import block_key
 from topicast.topics.topic import Entry
@@ -122,7 +122,7 @@ class BenchCatalogd:
             self._core.handle(facts.pop(), now=now, now_us=int(now * 1e6))
             for effect in self._core.flush(now=now, now_us=int(now * 1e6)):
                 match effect:
-                    case Reply(peer=peer, message=message):
+                    case Send(peer=peer, message=message):
                         self._link.send(SERVICE, encode(message), peer)
                     case Poll() | Read() | ReadNames():
                         facts.append(perform(self._metastore, effect))

@@ -8,9 +8,9 @@ from topicast.catalog.core import Catalog, Commit, Effect, Publish, Requested, S
 from topicast.catalog.metastore.port import Read, ReadNames
 from topicast.catalog.model.versions import OrderRow, Transaction
 from topicast.catalog.publish.modes import Policy
-from topicast.catalog.serve.port import Reply
 from topicast.tests.cluster.cluster import Cluster
 from topicast.tests.cluster.fake_metastore import FakeMetastore, make_partition, make_table
+from topicast.topics.bulk import Send
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.values import decode_block
 from topicast.topics.topic import Topic
@@ -136,7 +136,7 @@ class Alone(Cluster):
     @property
     def replied(self) -> list[tuple[bytes, Message]]:
         """The answers that have left, and to whom; they may not have arrived."""
-        found = (effect for effect in self.effects if isinstance(effect, Reply))
+        found = (effect for effect in self.effects if isinstance(effect, Send))
         return [(reply.peer.split(b"/")[1], reply.message) for reply in found]
 
     @property

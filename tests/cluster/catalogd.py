@@ -21,11 +21,11 @@ from topicast.catalog.model.versions import Transaction, WriteRow
 from topicast.catalog.publish import publisher
 from topicast.catalog.publish.modes import Mode, overrides_text, parse_mode
 from topicast.catalog.publish.publisher import PublishedState, Publisher, delta_of
-from topicast.catalog.serve.port import Reply
 from topicast.tests.cluster.hub import TICK_S
 from topicast.tests.cluster.metastore import port_of
 from topicast.tests.cluster.store import SimStore
 from topicast.tests.cluster.violation import Violation
+from topicast.topics.bulk import Send
 from topicast.topics.topic import NAMESPACE, VALUE
 from topicast.topics.wire.messages import Delta, Message, Order, Reported
 
@@ -143,7 +143,7 @@ class CatalogProcess:
         for fact in facts:
             catalog.handle(fact, now=world.now, now_us=world.now_us)
         for effect in catalog.flush(now=world.now, now_us=world.now_us):
-            told = isinstance(effect, Reply) and isinstance(effect.message, Reported)
+            told = isinstance(effect, Send) and isinstance(effect.message, Reported)
             if world.chance(0.02 if told else 0.0005):  # of a report it is not known whether
                 world.counts["catalogd crashes in a turn"] += 1
                 self.crash()
@@ -214,9 +214,9 @@ class CatalogProcess:
                 self._publish(transactions)
             case MintEpoch(at_least=at_least):
                 self.mint(at_least)
-            case Reply(peer=peer, message=message) if peer.startswith(b"o/"):
+            case Send(peer=peer, message=message) if peer.startswith(b"o/"):
                 self.ordered(message)
-            case Reply(peer=peer, message=message):
+            case Send(peer=peer, message=message):
                 if isinstance(message, Reported):
                     self.reported(peer, message)
                 self._reply(peer, self.world.frames.write(message))

@@ -14,7 +14,7 @@ from topicast.catalog.core import Effect as CatalogEffect
 from topicast.catalog.ingest.loader import InFlightRead, Loader
 from topicast.catalog.model.tables import Namespace, Tables
 from topicast.catalog.publish.modes import Remainder
-from topicast.catalog.serve.answers import Selection, select
+from topicast.catalog.serve.pull_server import Selection, select
 from topicast.statestore.ingest import Broadcast, Ingest, Output
 from topicast.subscriber.engine.catalog_session import CatalogSession
 from topicast.subscriber.fetcher import Fetcher, InvalidationFence, Whole

@@ -11,7 +11,7 @@ from topicast.catalog.ingest import chunked_load, locations, reports
 from topicast.catalog.ingest import read_threads as reading
 from topicast.catalog.model import tables
 from topicast.catalog.publish import publisher
-from topicast.catalog.serve import answers
+from topicast.catalog.serve import pull_server
 from topicast.statestore import stub_deltas as derived
 from topicast.subscriber import fetcher as subscriber_pulls
 from topicast.subscriber.client import read_view as subscriber_reading
@@ -34,9 +34,9 @@ SIZES = (
     (replicas, "CREDIT_DEFAULT", 500),
     (replicas, "CREDIT_STEP", 60),
     (PartitionKind, "records_max", 3),  # a table has some blocks, which split
-    (answers, "CHUNK_BYTES_MAX", 200),
-    (answers, "ANSWER_BYTES_MAX", 300),  # a large table comes in pages
-    (answers, "LOOKED_MAX", 1),
+    (pull_server, "CHUNK_BYTES_MAX", 200),
+    (pull_server, "ANSWER_BYTES_MAX", 300),  # a large table comes in pages
+    (pull_server, "LOOKED_MAX", 1),
     (subscriber_pulls, "CREDIT_DEFAULT", 500),
     (publisher, "DELTA_BYTES_MAX", 300),  # a larger transaction goes out as stubs,
     (publisher, "STUBS_BYTES_MAX", 200),  # or as a horizon

@@ -10,8 +10,9 @@ from topicast.catalog.ingest import read_threads as reading
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.metastore.port import Read
 from topicast.catalog.model import tables as tables_module
-from topicast.catalog.serve import answers, pull_server
-from topicast.catalog.serve.pull_server import STALLED_S, WAIT_S_MAX
+from topicast.catalog.serve import pending, pull_server
+from topicast.catalog.serve.pending import TABLE_WAIT_S_MAX
+from topicast.catalog.serve.pull_server import STALLED_S
 from topicast.tests.cluster.alone import Alone, cold, loaded
 from topicast.topics.bulk import STREAMS_PER_PEER_MAX
 from topicast.topics.errors import SourceError
@@ -83,7 +84,7 @@ def test_part_of_one_peer_goes_before_a_second_part_of_another(core: Alone) -> N
 
 def test_pulls_of_one_peer_take_turns_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """P-CREDIT-3."""
-    monkeypatch.setattr(answers, "CHUNK_BYTES_MAX", 1)
+    monkeypatch.setattr(pull_server, "CHUNK_BYTES_MAX", 1)
     core = loaded()
     for request in (1, 2, 3):
         core.ask(pull(request))
@@ -135,7 +136,7 @@ def test_waiting_pulls_over_the_bound_are_refused_with_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """P-PULL-15."""
-    monkeypatch.setattr(pull_server, "WAITING_PER_PEER_MAX", 2)
+    monkeypatch.setattr(pending, "WAITING_PER_PEER_MAX", 2)
     unread = cold("t")
     for request in range(3):
         unread.ask(pull(request))
@@ -237,7 +238,7 @@ def test_who_waits_long_hears_how_much_is_left(
     unread.catalogd.hold(Read, Poll)
     for _ in range(4):
         unread.ask(pull())
-        unread.wait(WAIT_S_MAX / 4)
+        unread.wait(TABLE_WAIT_S_MAX / 4)
         unread.turn(1)
     unread.turn(2)
     answer = refused(unread)

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.catalog.serve import answers as cutting
-from topicast.catalog.serve.answers import answer
-from topicast.catalog.serve.pull_server import held
+from topicast.catalog.serve import pull_server as cutting
+from topicast.catalog.serve.pull_server import answer, held
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.topics.bulk import Part, pulled_cost
 from topicast.topics.objects.names import TableId, block_key, table_key

@@ -6,7 +6,7 @@ from topicast.catalog.core import Commit
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.reports import LEASE_S
 from topicast.catalog.serve import report_acks as module
-from topicast.catalog.serve.pending import WAIT_S_MAX
+from topicast.catalog.serve.pending import EVENT_WAIT_S_MAX
 from topicast.catalog.serve.report_acks import BURST, WRITES_PER_S, addresses
 from topicast.tests.cluster.alone import TURN_S, Alone, loaded
 from topicast.topics.wire.messages import (
@@ -214,5 +214,5 @@ def test_rates_are_remembered_of_the_drivers_that_reported_last(
 def test_reports_that_wait_too_long_are_answered(core: Alone) -> None:
     core.catalogd.hold(Poll)
     core.ask(report("d.none"))
-    core.turn(int(WAIT_S_MAX / TURN_S) + 5)
+    core.turn(int(EVENT_WAIT_S_MAX / TURN_S) + 5)
     assert told(core).verdicts[0].problem.startswith("NO_OBJECT")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topicast.catalog.serve.answers import Selection, select
+from topicast.catalog.serve.pull_server import Selection, select
 from topicast.tests.catalog.holding import Holding, T, struct
 from topicast.tests.cluster.fake_metastore import make_partition, make_table, thrift_bytes
 from topicast.topics.errors import UsageError

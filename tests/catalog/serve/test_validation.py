@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.catalog.serve.answers import stale_claims
+from topicast.catalog.serve.pull_server import stale_claims
 from topicast.tests.catalog.holding import NOW_US, Holding, T, parts, struct
 from topicast.topics.objects.names import table_key
 from topicast.topics.wire.messages import SOURCE_EVENTS, Claimed

@@ -1,5 +1,7 @@
 """Requests wait once, in bounded number and time, and peers take turns."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,12 +9,15 @@ from hypothesis import strategies as st
 from topicast.catalog.ingest.loader import NEVER
 from topicast.catalog.serve import pending as waits_module
 from topicast.catalog.serve.pending import (
+    EVENT_WAIT_S_MAX,
+    LOADS_MAX,
+    TABLE_WAIT_S_MAX,
     EventWaits,
     FairQueue,
     Pending,
     PendingRequests,
+    TableWaits,
 )
-from topicast.catalog.serve.pull_server import LOADS_MAX, WAIT_S_MAX, TableWaits
 from topicast.topics.wire.messages import SELECT_BLOCKS, SELECT_TABLE, Pull
 
 NOW = 100.0
@@ -29,7 +34,7 @@ def add(machine: PendingRequests[str, int], peer: bytes, request: int, **fields:
     return machine.add(peer, request, key="t", value=int(now), now=now)
 
 
-def ids(*found: Pending[str, int] | tuple[Pending[str, int], ...]) -> list[tuple[bytes, int]]:
+def ids(*found: tuple[Pending[Any, Any], ...]) -> list[tuple[bytes, int]]:
     return [(one.peer, one.request) for some in found for one in some]
 
 
@@ -170,7 +175,7 @@ def test_pull_of_the_table_itself_is_taken_before_those_of_its_partitions() -> N
     machine.add(b"a", pull(2, selector=SELECT_TABLE), now=NOW)
     assert ids(machine.take(("d", "t"), only_itself=True)) == [(b"a", 2)]
     assert len(machine) == 1
-    assert ids(machine.expire(NOW + WAIT_S_MAX)) == [(b"a", 1)]
+    assert ids(machine.expire(NOW + TABLE_WAIT_S_MAX)) == [(b"a", 1)]
 
 
 def queue(**bounds: int) -> FairQueue[str]:
@@ -232,7 +237,7 @@ def waits() -> EventWaits[None]:
 def await_event(
     waits: EventWaits[None], who: tuple[bytes, int] = A, *, polls_begun: int = 4
 ) -> bool:
-    return waits.add(*who, None, polls_begun=polls_begun, now=NOW)
+    return waits.add_once(*who, None, polls_begun=polls_begun, now=NOW)
 
 
 def published(
@@ -240,7 +245,7 @@ def published(
 ) -> list[tuple[bytes, int]]:
     waits.check()
     taken = waits.take_published(unresolved, polled=polled)
-    return [(one.peer, one.request) for one in taken]
+    return ids(taken)
 
 
 def test_requests_share_the_next_poll(waits: EventWaits[None]) -> None:
@@ -272,8 +277,8 @@ def test_request_that_waited_too_long_expires(waits: EventWaits[None], polled: b
     await_event(waits)
     if polled:
         assert published(waits, 7, polled=(5, 7)) == []
-    assert waits.expire(NOW + waits_module.WAIT_S_MAX - 0.1) == ()
-    assert [(one.peer, one.request) for one in waits.expire(NOW + waits_module.WAIT_S_MAX)] == [A]
+    assert waits.expire(NOW + EVENT_WAIT_S_MAX - 0.1) == ()
+    assert [(one.peer, one.request) for one in waits.expire(NOW + EVENT_WAIT_S_MAX)] == [A]
     assert not waits.wants_poll(4)
 
 

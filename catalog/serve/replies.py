@@ -1,0 +1,32 @@
+"""Replies: what peers of the catalog service are sent, once everything is committed."""
+
+from typing import Final
+
+from ...topics.bulk import Send
+from ...topics.wire.messages import Message, Refused
+from ...topics.wire.refusal import Refusal
+
+RETRY_MS: Final = 1000
+
+
+class Replies:
+    """The answers of one turn, in the order in which they were given."""
+
+    def __init__(self) -> None:
+        self._sends: list[Send] = []
+
+    def add(self, peer: bytes, message: Message) -> None:
+        """Answer a request of ``peer``."""
+        self._sends.append(Send(peer, message))
+
+    def refuse(
+        self, peer: bytes, request: int, code: Refusal, *, why: str, retry_ms: int = RETRY_MS
+    ) -> None:
+        """Refuse ``request``; ``retry_ms`` is sent if ``code`` is retriable."""
+        wait_ms = retry_ms if code.retriable else 0
+        self.add(peer, Refused(request=request, code=code, message=why, retry_ms=wait_ms))
+
+    def take(self) -> tuple[Send, ...]:
+        """Remove and return everything."""
+        sends, self._sends = tuple(self._sends), []
+        return sends
