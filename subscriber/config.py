@@ -6,13 +6,13 @@ from typing import Final
 
 from ..topics.errors import ConfigError
 from ..topics.settings import parse_addresses, parse_duration_s, parse_size
-from .store.pin_rules import parse_patterns
 
 BUDGET: Final = "256MB"
 AUTO: Final = "auto"  # levels by use
 ALL_FULL: Final = "full"  # everything that fits, from the start
 TIMEOUT_S: Final = 10.0
 TIMEOUT_S_MAX: Final = 86_400.0
+PATTERNS_MAX: Final = 100  # of one rule: all of them are one expression, matched with every name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +78,19 @@ def settings_of(
 
 
 def _patterns(setting: str, text: str | None, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the patterns in a list such as ``finance.*,sales.orders``, in lower case."""
     variable = f"TOPICAST_{setting.upper()}"
     if text is None and variable in environ:
-        return parse_patterns(environ[variable], setting=variable)
-    return parse_patterns(text or "", setting=setting)
+        text, setting = environ[variable], variable
+    patterns = tuple(item.strip() for item in text.split(",")) if text and text.strip() else ()
+    if len(patterns) > PATTERNS_MAX:
+        raise ConfigError(setting, f"{len(patterns)} patterns", f"at most {PATTERNS_MAX}")
+    for pattern in patterns:
+        db, dot, table = pattern.partition(".")
+        if not (db and dot and table and pattern.isprintable()) or " " in pattern:
+            allowed = "patterns of db.table, separated by commas, such as finance.*,sales.orders"
+            raise ConfigError(setting, pattern, allowed)
+    return tuple(pattern.lower() for pattern in patterns)
 
 
 def _bytes(size: str | int, memory_bytes: int | None) -> int:

@@ -36,7 +36,7 @@ from ..fetcher import LatencyEstimate, Result, TableRequest
 from ..placement.controller import PlacementController
 from ..placement.planner import Planner
 from ..placement.prefetch import Prefetcher
-from ..placement.priorities import Priorities
+from ..placement.priorities import PinRules, Priorities
 from ..protocol.shell import (
     DONE,
     Channel,
@@ -58,7 +58,6 @@ from ..replication.hub_session import HubSession
 from ..replication.lineage import NO_START, Lineage
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
-from ..store.pin_rules import PinRules
 from ..store.resident_set import Budget
 from ..store.view import ReadFloor, View, heads_within
 from .catalog_session import CatalogSession

@@ -67,7 +67,7 @@ def test_environment_gives_what_no_argument_does() -> None:
     assert not settings.automatic
     assert settings.always == ("finance.*", "sales.orders")
     assert settings.never == ("tmp_*.*",)
-    assert _settings(always="", never="a.b", environ=environ).always == ()
+    assert _settings(always="", never="*.*", environ=environ).always == ()
     settings = _settings(statestores=HUB, budget="2MB", max_staleness_s=1.0, environ=environ)
     assert (settings.statestores, settings.budget_bytes) == ((HUB,), 2 << 20)
     assert settings.max_staleness_s == 1.0
@@ -82,7 +82,8 @@ def test_environment_gives_what_no_argument_does() -> None:
         ({"budget": "a lot"}, "budget"),
         ({"levels": "half"}, "levels"),
         ({"environ": {"TOPICAST_LEVELS": "all"}}, "levels"),
-        ({"always": "finance"}, "always"),
+        *(({"always": text}, "always") for text in ("finance", "a.b,", ".b", "a.", "a.b\n.c")),
+        ({"never": ",".join(f"a.b{number}" for number in range(101))}, "never.*at most 100"),
         ({"never": "a.b,.c"}, "never.*'.c'"),
         ({"environ": {"TOPICAST_ALWAYS": "a b.c"}}, "TOPICAST_ALWAYS"),
         ({"timeout_s": 0}, "timeout_s"),

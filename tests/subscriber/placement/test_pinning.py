@@ -325,6 +325,34 @@ def test_size_of_a_pinned_table_is_that_of_what_is_held() -> None:
     assert pins.needed_bytes == had
 
 
+def test_banned_table_is_pulled_for_each_read_and_never_kept() -> None:
+    shopping = crowded(never=("shop.orders",))
+    for _ in range(3):
+        assert shopping.columns("shop.orders") == ("id",)
+        assert shopping.memory("shop.orders") is None
+    assert len(shopping.pulls()) == 3
+    shopping.pass_time(2)
+    assert shopping.topics()[shopping.topic("shop.orders")].level == "none"
+    assert len(shopping.reader.member.placement.usage) == 0
+    shopping.columns("shop.items")
+    shopping.pass_time(0.1)
+    assert shopping.memory("shop.items") == ("id",)
+
+
+@pytest.mark.parametrize("level", ["minimal", "full"])
+def test_banned_table_is_not_held_at_any_level(level: str) -> None:
+    shopping = Shopping(late=True, never=("shop.sales",))
+    shopping.join("shop.sales", level=level)
+    assert len(shopping.partitions("shop.sales")) == 100
+    assert not whole(shopping, "shop.sales")
+    held = shopping.cluster.catalogd.published.topics[shopping.topic("shop.sales")].held_bytes
+    assert shopping.topics()[shopping.topic("shop.sales")].bytes < held
+    shopping.shop.add("shop.sales", {"ds=200": {"n": "x"}})
+    shopping.settle()
+    assert not whole(shopping, "shop.sales")
+    assert len(shopping.pulls()) == 1
+
+
 WHATS = ["read", "whole", "change", "grow", "pin", "unpin", "wait", "name", "join"]
 STEPS = st.lists(st.tuples(st.sampled_from(WHATS), st.sampled_from(NAMES)), max_size=25)
 READ = ("read", "items")

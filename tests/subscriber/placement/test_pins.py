@@ -1,17 +1,58 @@
-"""Tests of pinned tables: they are found in the names, a few blocks a turn."""
+"""Pinned tables: which ones the rules name, and that they are found in the namespace."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.subscriber.placement import priorities as module
-from topicast.subscriber.placement.priorities import Pins
-from topicast.subscriber.store.pin_rules import PinRules
+from topicast.subscriber.placement.priorities import PinRules, Pins
 from topicast.subscriber.store.view import View, prepare
 from topicast.topics.objects.names import names_key, parse_table_key, rules_key, table_key
 from topicast.topics.objects.rules import OFF, Rule, encode_rules
 from topicast.topics.objects.values import NameRecord, encode_names
 from topicast.topics.topic import NAMESPACE, Entry, tombstone
+
+PATTERNS = ("finance.*", "sales.orders"), ("finance.tmp_*", "*.x[12]", "tmp_?.*")
+
+
+@pytest.mark.parametrize(
+    ("steps", "name", "verdict"),
+    [
+        ("", "finance.anything", "pinned"),
+        ("", "sales.orders", "pinned"),
+        ("", "sales.orders2", ""),
+        ("", "sales.x2", "banned"),
+        ("", "sales.x3", ""),
+        ("", "tmp_1.a", "banned"),
+        ("", "tmp_12.a", ""),
+        ("", "finance.tmp_1", "banned"),
+        ("pin", "finance.tmp_1", "pinned"),
+        ("pin unpin", "finance.tmp_1", "banned"),
+        ("pin", "sales.orders2", "pinned"),
+        ("pin unpin", "sales.orders2", ""),
+        ("unpin", "sales.orders", ""),
+        ("unpin pin", "sales.orders", "pinned"),
+    ],
+)
+def test_first_rule_that_names_a_table_counts(steps: str, name: str, verdict: str) -> None:
+    rules = PinRules(*PATTERNS)
+    db, table = name.split(".")
+    rules.banned(table_key(db, table))  # as it is before the steps
+    for step in steps.split():
+        getattr(rules, step)(db, table)
+    assert rules.pinned(db, table) is (verdict == "pinned")
+    assert rules.banned(table_key(db, table)) is (verdict == "banned")
+
+
+def test_pins_by_name_alone_are_pins_until_the_last_is_gone() -> None:
+    rules = PinRules()
+    assert not rules.banned(table_key("a", "b"))
+    found = [rules.has_pins]
+    for step in (rules.pin, rules.unpin):
+        step("a", "b")
+        found.append(rules.has_pins)
+    assert found == [False, True, False]
+    assert [PinRules(never=patterns).has_bans for patterns in ((), ("a.b",))] == [False, True]
 
 
 class Namespace:

@@ -6,8 +6,7 @@ from hashlib import sha256
 import pytest
 
 from topicast.subscriber.client.subscriber import Subscriber
-from topicast.subscriber.placement.priorities import Priorities
-from topicast.subscriber.store.pin_rules import PinRules
+from topicast.subscriber.placement.priorities import PinRules, Priorities
 from topicast.subscriber.store.resident_set import Budget, ResidentSet
 from topicast.subscriber.store.table_snapshot import snapshot_of
 from topicast.subscriber.store.view import View, full_topic_view, prepare
