@@ -1,7 +1,9 @@
 """A real hub core that tests drive one fact at a time, and the peers that speak to it."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import count
+from typing import Any
 
 from topicast.statestore.hub import Fact, Hub, MessageReceived, Subscription, Tick
 from topicast.statestore.ingest import Broadcast
@@ -24,7 +26,9 @@ from topicast.topics.wire.messages import (
     Heartbeat,
     Hello,
     Message,
+    Position,
     Refused,
+    Wanted,
 )
 
 CATALOG = "tcp://127.0.0.1:26000"
@@ -34,6 +38,7 @@ BULK = b"publisher-bulk"
 READER_CONTROL = b"reader-control"
 READER_BULK = b"reader-bulk"
 KEY = b"db\0table\0"
+AMPLE = 10 << 20  # bytes of credit: more than any catch-up here takes
 
 
 def registration(name: str) -> bytes:
@@ -59,6 +64,42 @@ def value(key: bytes, version: int, content: bytes = b"value") -> Entry:
 def large(version: int) -> Entry:
     """Return a value of which a chunk holds only four."""
     return value(b"db\0t%02d\0" % version, version, b"x" * 60_000)
+
+
+def at(topic: int, version: int = 0, *, level: int = FULL, epoch: int = 10) -> Position:
+    return Position(topic=topic, level=level, epoch=epoch, version=version)
+
+
+def want(topic: int, version: int = 0, *, epoch: int = 10) -> Wanted:
+    return Wanted(topic=topic, level=FULL, epoch=epoch, version=version)
+
+
+def chunk(**changed: Any) -> Chunk:
+    """Return a chunk of stream 4, which is the last of its catch-up to version 6 of topic 1."""
+    like = Chunk(
+        topic=1,
+        level=FULL,
+        epoch=10,
+        start=5,
+        from_version=0,
+        to_version=6,
+        floor=0,
+        sent_us=77,
+        stream=4,
+        sequence=3,
+        resume_version=0,
+        resume_key=b"",
+        entries=(),
+        last=True,
+    )
+    return replace(like, **changed)
+
+
+def refused(messages: list[Message]) -> Refused:
+    """Return the one message, which is a refusal."""
+    (message,) = messages
+    assert isinstance(message, Refused)
+    return message
 
 
 def codes(messages: Iterable[Message]) -> list[str]:
@@ -187,7 +228,15 @@ class HubDriver:
         return messages
 
     def receive(self, peer: bytes, *messages: Message) -> list[Message]:
-        return [one for message in messages for one in self.handle(MessageReceived(peer, message))]
+        """Return what the hub sends after ``messages``; after a delta, that of the next tick."""
+        sent: list[Message] = []
+        for message in messages:
+            if isinstance(message, Delta):
+                self.put(message, peer)
+                sent += self.tick()
+            else:
+                sent += self.handle(MessageReceived(peer, message))
+        return sent
 
     def put(self, delta: Delta, peer: bytes = BULK) -> None:
         """Put a delta; what the hub sends besides frames comes of the next tick."""

@@ -37,18 +37,14 @@ def test_next_heartbeat_is_due_after_a_period_and_a_late_one_is_made_up_for(
     assert timer.due_at == 20.125
 
 
-def test_new_subscriber_is_sent_a_heartbeat_at_once(timer: HeartbeatTimer) -> None:
-    timer.on_subscription(BEGINS, now=10.125)
-    assert timer.due_at == 10.125
-    timer.on_sent(now=10.125)
-    assert timer.due_at == 10.375
-
-
-def test_new_subscribers_share_a_heartbeat(timer: HeartbeatTimer) -> None:
+def test_new_subscribers_are_sent_a_heartbeat_soon_and_share_it(timer: HeartbeatTimer) -> None:
     """P-HEARTBEAT-6."""
     for now in (10.01, 10.02, 10.03):
         timer.on_subscription(BEGINS, now=now)
         assert timer.due_at == 10.0 + SOON_S
+    timer.on_sent(now=10.05)
+    timer.on_subscription(BEGINS, now=10.125)
+    assert timer.due_at == 10.125
 
 
 @pytest.mark.parametrize(

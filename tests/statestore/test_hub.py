@@ -1,5 +1,6 @@
-"""The hub as a whole: greetings, roles, the leading publisher, silence, heartbeats, garbage."""
+"""The hub as a whole: greetings, the leading publisher, silence, heartbeats, garbage, status."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -7,13 +8,14 @@ import pytest
 from topicast.statestore.hub import (
     HEARTBEAT_MS,
     SIZES_EVERY,
-    Subscription,
     Undecodable,
     Unreachable,
 )
-from topicast.statestore.status import Counts, HubStatus
+from topicast.statestore.membership import KEPT_S
+from topicast.statestore.status import Counts, HubStatus, SubscriberStatus, table, warning
 from topicast.statestore.validation import request_id
 from topicast.tests.statestore.hub_driver import (
+    AMPLE,
     BULK,
     CATALOG,
     CONTROL,
@@ -22,16 +24,20 @@ from topicast.tests.statestore.hub_driver import (
     READER_CONTROL,
     HubDriver,
     PublisherPeer,
+    at,
+    chunk,
     codes,
     hello,
     large,
+    refused,
     registration,
     seeded,
+    want,
 )
 from topicast.topics.errors import VersionMismatch, WireError
-from topicast.topics.topic import FULL
-from topicast.topics.wire import decode, messages
-from topicast.topics.wire.header import PROTOCOL, barrier_prefix, prefix
+from topicast.topics.liveness import SUSPECT_S
+from topicast.topics.wire import decode
+from topicast.topics.wire.header import PROTOCOL
 from topicast.topics.wire.messages import (
     CONTROL_CHANNEL,
     CURRENT,
@@ -47,57 +53,37 @@ from topicast.topics.wire.messages import (
     Have,
     Heartbeat,
     Inspect,
-    Inspected,
     Join,
     Joined,
     Message,
-    Position,
     Refused,
-    Wanted,
+    Status,
     Welcome,
 )
 
-AT = Position(topic=1, level=FULL, epoch=10, version=0)
-WANTED = Wanted(topic=1, level=FULL, epoch=10, version=0)
-CHUNK = Chunk(
-    topic=1,
-    level=FULL,
-    epoch=10,
-    start=5,
-    from_version=0,
-    to_version=1,
-    floor=0,
-    sent_us=1,
-    stream=4,
-    sequence=0,
-    resume_version=0,
-    resume_key=b"",
-    entries=(),
-)
-
-
-def code(sent: list[Message]) -> str:
-    """Return the code of the one message, which is a refusal."""
-    (message,) = sent
-    assert isinstance(message, Refused)
-    return message.code
+REFUSAL = Refused(request=3, code="X", message="", retry_ms=0)
 
 
 def picture(driver: HubDriver) -> HubStatus:
-    """Return all that a hub shows, but for its counters."""
+    """Return the status of a hub without its counters."""
     return replace(driver.status, counts=Counts())
 
 
-def state(driver: HubDriver, role: str = "reader") -> str:
+def member(driver: HubDriver, role: str = "reader") -> SubscriberStatus:
+    """Return the status of the one member in ``role``."""
     (one,) = [one for one in driver.status.subscribers if one.role == role]
-    return one.state
+    return one
+
+
+def have(*versions: int, epoch: int = 10, start: int = 5) -> Have:
+    return Have(epoch=epoch, start=start, versions=versions)
 
 
 def held_version(driver: HubDriver) -> int:
     """Return the version of topic 1 that the hub names to a publisher."""
-    _, have = driver.receive(b"again", hello("publisher", PUBLISHER, CONTROL_CHANNEL))
-    assert isinstance(have, Have)
-    return have.versions[1]
+    _, held = driver.receive(b"again", hello("publisher", PUBLISHER, CONTROL_CHANNEL))
+    assert isinstance(held, Have)
+    return held.versions[1]
 
 
 def test_hello_is_answered_on_both_connections() -> None:
@@ -121,25 +107,16 @@ def test_welcome_names_the_version_chosen_and_the_features_of_both() -> None:
     assert (welcome.catalog_address, welcome.catalog_name) == ("", "")
 
 
-@pytest.mark.parametrize("offered", [(0, 0), (2, 99)])
-def test_protocol_that_is_not_spoken_is_refused(offered: tuple[int, int]) -> None:
-    """P-VER-1."""
-    driver = HubDriver()
-    greeting = hello("reader", READER, CONTROL_CHANNEL, protocol=offered)
-    assert code(driver.receive(READER_CONTROL, greeting)) == "VERSION"
-    assert driver.status.subscribers == ()
-
-
 @pytest.mark.parametrize(
     "message",
     [
-        Join(request=4, positions=(AT,)),
+        Join(request=4, positions=(at(1),)),
         Drop(request=4, topics=(1,)),
         Inspect(request=4, what="status"),
         CatchUp(stream=4, credit=1, wanted=()),
         Credit(stream=4, amount=1),
         Cancel(stream=4),
-        CHUNK,
+        chunk(),
         PublisherPeer(start=6).announce(),
         PublisherPeer().heartbeat(watermark=99),
         PublisherPeer().change(1),
@@ -151,48 +128,37 @@ def test_message_before_hello_is_refused_and_changes_nothing(message: Message) -
     """P-SUB-4, P-BAD-3: also of a peer that greeted an earlier hub."""
     driver, _ = seeded()
     before = picture(driver)
-    sent = driver.receive(READER_CONTROL, message)
-    assert code(sent) == "HELLO"
-    assert sent[0].request == request_id(message)  # type: ignore[union-attr]  # a Refused
+    refusal = refused(driver.receive(READER_CONTROL, message))
+    assert (refusal.code, refusal.request) == ("HELLO", request_id(message))
     assert driver.hub.counts.refused == {"HELLO": 1}
     assert picture(driver) == before
     assert driver.frames == []
-
-
-def test_delta_before_hello_is_not_forwarded() -> None:
-    """P-SUB-4."""
-    driver, publisher = seeded()
-    driver.put(publisher.change(1), b"stranger")
-    assert code(driver.tick()) == "HELLO"
-    assert driver.deltas() == []
 
 
 def test_message_on_the_wrong_connection_or_of_the_wrong_role_is_refused() -> None:
     """P-MSG-4."""
     driver, publisher = seeded()
     driver.greet()
-    catch_up = CatchUp(stream=3, credit=1, wanted=(WANTED,))
-    assert code(driver.receive(READER_CONTROL, catch_up)) == "ROLE"
-    assert code(driver.receive(READER_BULK, publisher.announce())) == "ROLE"
-    driver.put(publisher.change(1), READER_BULK)
-    assert code(driver.tick()) == "ROLE"
+    catch_up = CatchUp(stream=3, credit=1, wanted=(want(1),))
+    assert codes(driver.receive(READER_CONTROL, catch_up)) == ["ROLE"]
+    sent = driver.receive(READER_BULK, publisher.announce(), publisher.change(1))
+    assert codes(sent) == ["ROLE", "ROLE"]
     assert driver.deltas() == []
 
 
 def test_full_hub_refuses_a_hello() -> None:
     driver = HubDriver(members_max=1)
     driver.greet("one")
-    assert code(driver.receive(b"two", hello("two", READER, CONTROL_CHANNEL))) == "FULL"
+    assert refused(driver.greet("two")[:1]).code == "FULL"
 
 
 def test_publisher_receives_what_the_hub_has_before_it_announces() -> None:
     """P-START-1."""
     driver, publisher = seeded()
     driver.put(publisher.change(1))
-    welcome, have, on_bulk = driver.greet("publisher", PUBLISHER)
-    assert (type(welcome), type(on_bulk)) == (Welcome, Welcome)
-    assert have == Have(epoch=10, start=5, versions=(0, 1, 0, 0, 0))
-    assert driver.greet("other", PUBLISHER)[1] == have, "each publisher does"
+    for name in ("publisher", "other"):
+        welcome, held, on_bulk = driver.greet(name, PUBLISHER)
+        assert (type(welcome), held, type(on_bulk)) == (Welcome, have(0, 1, 0, 0, 0), Welcome)
 
 
 def test_have_counts_what_a_catch_up_has_filed_before_it_ends() -> None:
@@ -235,10 +201,12 @@ def test_nothing_of_a_publisher_is_accepted_before_it_announces() -> None:
     early = PublisherPeer()
     driver.greet("early", PUBLISHER)
     before = picture(driver)
-    assert code(driver.receive(b"early-control", early.heartbeat(watermark=99))) == "START"
-    driver.put(early.change(1), b"early-bulk")
-    assert code(driver.tick()) == "START"
-    assert code(driver.receive(b"early-bulk", CHUNK)) == "START"
+    for peer, message in (
+        (b"early-control", early.heartbeat(watermark=99)),
+        (b"early-bulk", early.change(1)),
+        (b"early-bulk", chunk()),
+    ):
+        assert refused(driver.receive(peer, message)).code == "START"
     assert driver.hub.counts.refused == {"START": 3}
     assert picture(driver) == before
     assert driver.frames == []
@@ -252,23 +220,19 @@ def test_newer_start_takes_over_and_the_old_one_is_refused() -> None:
     newer = PublisherPeer(start=6)
     driver.connect(newer, "newer")
     old = [message for peer, message in driver.sent if peer == CONTROL]
-    assert code(old[-1:]) == "START"
+    assert refused(old[-1:]).code == "START"
     assert driver.status.start == 6
-    driver.put(newer.change(1))
-    assert codes(driver.tick()) == ["START"]
+    assert codes(driver.receive(BULK, newer.change(1))) == ["START"]
 
 
-def test_start_that_was_compared_with_an_older_have_receives_the_new_one_and_does_not_lead() -> (
-    None
-):
+def test_start_that_was_compared_with_an_older_have_is_sent_the_new_one_and_does_not_lead() -> None:
     """P-START-4: only a start that was compared with what the hub holds now may lead."""
     driver, publisher = seeded()
     newer = PublisherPeer(start=6)
     _, compared, _ = driver.greet("newer", PUBLISHER)
-    assert compared == Have(epoch=10, start=5, versions=(0, 0, 0, 0, 0))
+    assert compared == have(0, 0, 0, 0, 0)
     driver.put(publisher.change(1))
-    now_held = Have(epoch=10, start=5, versions=(0, 1, 0, 0, 0))
-    assert driver.receive(b"newer-control", newer.announce()) == [now_held]
+    assert driver.receive(b"newer-control", newer.announce()) == [have(0, 1, 0, 0, 0)]
     assert driver.status.start == 5
     driver.receive(b"newer-control", newer.announce())
     assert driver.status.start == 6
@@ -305,44 +269,56 @@ def test_restarted_hub_is_filled_by_catch_ups_and_its_readers_keep_their_positio
     publisher.change(1)
     driver = HubDriver()
     driver.greet()
-    at = replace(AT, version=1)
-    report = messages.Status(positions=(at,), lag_us=0, held_bytes=0, budget_bytes=0)
+    report = Status(positions=(at(1, 1),), lag_us=0, held_bytes=0, budget_bytes=0)
     assert driver.receive(READER_CONTROL, report) == []
-    assert Have(epoch=0, start=0, versions=()) in driver.connect(publisher)
+    assert have(epoch=0, start=0) in driver.connect(publisher)
     assert driver.status.topics_behind == 5
     driver.serve(publisher)
     assert driver.deltas() == []
-    (joined,) = driver.receive(READER_CONTROL, Join(request=1, positions=(at,)))
+    (joined,) = driver.receive(READER_CONTROL, Join(request=1, positions=(at(1, 1),)))
     assert isinstance(joined, Joined)
     assert joined.topics[0].answer == CURRENT
 
 
-def test_barrier_is_answered_by_its_own_frame() -> None:
-    """P-SUB-2."""
+def test_member_that_is_lost_makes_room_for_a_new_one_and_is_listed_for_a_while() -> None:
+    driver = HubDriver(members_max=2)
+    for name in ("one", "two"):
+        driver.greet(name)
+    driver.pass_time(9.0)
+    driver.receive(b"two-bulk", REFUSAL)
+    assert [one.state for one in driver.status.subscribers] == ["LOST", "LIVE"]
+    assert isinstance(driver.greet("three")[0], Welcome)
+    assert [one.name for one in driver.status.subscribers] == ["two", "three"]
+    driver.pass_time(9.0)
+    driver.tick(KEPT_S)
+    assert driver.status.subscribers == ()
+
+
+def test_registration_in_another_role_is_another_member() -> None:
     driver, _ = seeded()
-    barrier = barrier_prefix(bytes(range(16)))
-    frames = [driver.frames.copy()]
-    for subscription in (b"\1" + prefix(1, FULL), b"\1" + barrier, b"\0" + barrier):
-        driver.handle(Subscription(subscription))
-        frames.append(driver.frames.copy())
-    assert frames == [[], [], [barrier], [barrier]]
+    driver.greet()
+    driver.receive(READER_CONTROL, Join(request=1, positions=(at(1),)))
+    driver.receive(b"op", hello("reader", OPERATOR, CONTROL_CHANNEL))
+    operator = member(driver, "operator")
+    assert (operator.registration, operator.topics) == (registration("reader").hex(), 0)
+    assert codes(driver.receive(READER_CONTROL, Drop(request=1, topics=()))) == ["HELLO"]
 
 
 def test_silent_reader_is_suspect_then_lost_and_its_streams_end() -> None:
     """P-LIVE-1."""
     driver, _ = seeded()
     driver.greet()
-    driver.receive(READER_BULK, CatchUp(stream=3, credit=0, wanted=(WANTED,)))
-    assert state(driver) == "LIVE"
+    driver.receive(READER_BULK, CatchUp(stream=3, credit=0, wanted=(want(1),)))
+    assert member(driver).state == "LIVE"
     driver.pass_time(2.5)
-    assert state(driver) == "SUSPECT"
+    assert member(driver).state == "SUSPECT"
     assert driver.status.streams == 1
     driver.pass_time(6.5)
-    assert state(driver) == "LOST"
+    assert member(driver).state == "LOST"
     assert driver.status.streams == 0
     assert driver.hub.counts.lost == 2, "the publisher was silent, too"
-    driver.receive(READER_CONTROL, Refused(request=1, code="X", message="", retry_ms=0))
-    assert state(driver) == "LIVE", "any message is a sign of life"
+    driver.receive(READER_CONTROL, REFUSAL)
+    assert member(driver).state == "LIVE", "any message is a sign of life"
 
 
 def test_publisher_lives_by_its_deltas() -> None:
@@ -352,25 +328,29 @@ def test_publisher_lives_by_its_deltas() -> None:
         driver.pass_time(1.5)
         driver.put(publisher.change(1))
     driver.tick()
-    assert state(driver, "publisher") == "LIVE"
+    assert member(driver, "publisher").state == "LIVE"
     assert driver.hub.counts.lost == 0
 
 
-def test_reader_that_says_goodbye_is_removed_at_once() -> None:
-    driver, _ = seeded()
-    driver.greet()
-    driver.receive(READER_CONTROL, Bye(reason="closed"))
-    assert [one.role for one in driver.status.subscribers] == ["publisher"]
-
-
-def test_unreachable_reader_loses_its_streams() -> None:
+@pytest.mark.parametrize(
+    ("leave", "members"),
+    [
+        (lambda driver: driver.receive(READER_CONTROL, Bye(reason="closed")), 1),
+        (lambda driver: driver.handle(Unreachable(READER_BULK)), 2),
+    ],
+    ids=["says goodbye", "is unreachable"],
+)
+def test_reader_that_leaves_loses_its_streams_at_once(
+    leave: Callable[[HubDriver], object], members: int
+) -> None:
     driver, publisher = seeded()
     driver.put(publisher.change(1))
     driver.greet()
-    driver.receive(READER_BULK, CatchUp(stream=3, credit=1 << 20, wanted=(WANTED,)))
-    driver.handle(Unreachable(READER_BULK))
+    driver.receive(READER_BULK, CatchUp(stream=3, credit=AMPLE, wanted=(want(1),)))
+    leave(driver)
     assert driver.turn() == []
-    assert driver.hub.counts.unreachable == 1
+    assert len(driver.status.subscribers) == members
+    assert driver.hub.counts.unreachable == members - 1
 
 
 def test_garbage_is_counted_and_refused_now_and_then() -> None:
@@ -378,12 +358,12 @@ def test_garbage_is_counted_and_refused_now_and_then() -> None:
     driver, _ = seeded()
     driver.greet()
     garbage = Undecodable(READER_CONTROL, WireError("no message"))
-    assert code(driver.handle(garbage)) == "WIRE"
+    assert codes(driver.handle(garbage)) == ["WIRE"]
     assert driver.handle(garbage) == []
     assert driver.hub.counts.undecodable == 2
     driver.now += 1.5
     other = Undecodable(READER_CONTROL, VersionMismatch("1", "2"))
-    assert code(driver.handle(other)) == "VERSION"
+    assert codes(driver.handle(other)) == ["VERSION"]
 
 
 def test_peer_that_waits_for_an_answer_is_refused_each_time() -> None:
@@ -398,26 +378,30 @@ def test_peer_that_waits_for_an_answer_is_refused_each_time() -> None:
 def test_refusal_is_never_answered() -> None:
     """P-BAD-3."""
     driver, _ = seeded()
-    refusal = Refused(request=3, code="X", message="", retry_ms=0)
-    assert driver.receive(b"stranger", refusal) == []
-    assert driver.receive(CONTROL, refusal) == []
-
-
-def test_operator_receives_tables_and_a_refusal_for_an_unknown_one() -> None:
-    driver, _ = seeded()
-    driver.receive(b"op", hello("operator", OPERATOR, CONTROL_CHANNEL))
-    for what, column in (("status", "name"), ("topics", "topic"), ("subscribers", "name")):
-        (answer,) = driver.receive(b"op", Inspect(request=2, what=what))
-        assert isinstance(answer, Inspected)
-        assert answer.columns[0] == column
-        assert answer.rows
-    assert codes(driver.receive(b"op", Inspect(request=2, what="nonsense"))) == ["INSPECT"]
+    assert driver.receive(b"stranger", REFUSAL) == driver.receive(CONTROL, REFUSAL) == []
 
 
 def test_registration_ties_the_connections_of_one_member() -> None:
     driver, _ = seeded()
     driver.greet()
-    driver.receive(READER_CONTROL, Join(request=1, positions=(AT,)))
-    (reader,) = [one for one in driver.status.subscribers if one.role == "reader"]
-    assert reader.registration == registration("reader").hex()
-    assert reader.topics == 1
+    driver.receive(READER_CONTROL, Join(request=1, positions=(at(1),)))
+    reader = member(driver)
+    assert (reader.registration, reader.topics) == (registration("reader").hex(), 1)
+
+
+def test_hub_without_a_publisher_has_a_problem_and_no_warning() -> None:
+    status = HubDriver().hub.status(now=2000.0)
+    assert status.problem
+    assert warning(status) == ""
+
+
+def test_catalogd_that_fell_silent_is_named_with_what_to_look_at() -> None:
+    driver, _ = seeded()
+    assert warning(driver.status) == ""
+    status = driver.hub.status(now=driver.now + SUSPECT_S + 5)
+    text = warning(status)
+    assert text.startswith(f"{status.publisher} at {status.catalog_address} has been silent for")
+    assert "--statestores" in text
+    assert status.problem == "", "what is held is served on"
+    _, rows = table(status, "status") or ((), ())
+    assert dict(rows)["warning"] == text

@@ -1,6 +1,8 @@
-"""What a hub does with the messages of its publisher: it files, acknowledges, forwards, refuses."""
+"""What a hub does with its publisher's messages: files, acknowledges, forwards, refuses them."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,14 +17,26 @@ from topicast.tests.statestore.hub_driver import (
     catch_ups,
     codes,
     contents,
+    large,
+    refused,
     seeded,
     value,
 )
-from topicast.topics.follower import FollowerState
+from topicast.topics.follower import SILENCE_S, FollowerState
 from topicast.topics.topic import FULL, MINIMAL, NAMESPACE, STUB, prefix_tombstone, tombstone
 from topicast.topics.wire import encode
 from topicast.topics.wire.header import prefix
-from topicast.topics.wire.messages import CatchUp, Delta, Filed, Have
+from topicast.topics.wire.messages import (
+    Cancel,
+    CatchUp,
+    Chunk,
+    Credit,
+    Delta,
+    Filed,
+    Have,
+    Message,
+    Refused,
+)
 
 OTHER = b"db\0other\0"
 
@@ -66,13 +80,6 @@ def test_delta_that_follows_is_forwarded_as_the_same_frame_filed_and_acknowledge
     driver.put(delta)
     assert driver.frames == [], "a doubled delta is acknowledged again, and not forwarded"
     assert driver.tick() == [Filed(epoch=10, start=5, versions=((1, 1),))]
-
-
-def test_deltas_of_one_turn_are_acknowledged_together() -> None:
-    driver, publisher = seeded()
-    for topic in (1, 2, 1):
-        driver.put(publisher.change(topic))
-    assert driver.tick() == [Filed(epoch=10, start=5, versions=((1, 2), (2, 1)))]
 
 
 def test_minimal_frame_is_derived_only_for_subscribers_at_minimal() -> None:
@@ -121,42 +128,47 @@ def test_deltas_that_wait_for_the_end_of_a_catch_up_are_forwarded_after_it() -> 
     assert after == waiting
 
 
-def caught_up(driver: HubDriver, publisher: PublisherPeer, last: Delta) -> Delta:
-    """Return the one delta that a hub broadcasts once it has caught up after ``last``."""
-    driver.put(last)
-    assert driver.deltas() == []
-    driver.serve(publisher)
-    (delta,) = driver.deltas()
-    assert delta.stubbed
-    assert contents(driver.topic(1)) == contents(publisher.topics[1])
-    return delta
+def stubbed_transaction(publisher: PublisherPeer) -> Delta:
+    return publisher.commit(1, value(KEY, 2, b"x" * 70_000), stubbed=True)
 
 
-def test_stubbed_transaction_is_caught_up_before_it_is_forwarded() -> None:
-    driver, publisher = changed()
-    stubs = caught_up(
-        driver, publisher, publisher.commit(1, value(KEY, 2, b"x" * 70_000), stubbed=True)
-    )
-    assert (stubs.from_version, stubs.to_version, stubs.invalidate_all) == (1, 2, False)
-
-
-def test_catch_up_of_more_stubs_than_a_frame_holds_becomes_an_invalidate_all_marker() -> None:
-    driver, publisher = changed()
+def more_stubs_than_a_frame_holds(publisher: PublisherPeer) -> Delta:
     publisher.commit(1, *(value(b"db\0t%05d\0" % number, 2) for number in range(2000)))
-    marker = caught_up(driver, publisher, publisher.change(1))
-    assert (marker.from_version, marker.to_version, marker.entries) == (1, 3, ())
-    assert marker.invalidate_all
+    return publisher.change(1)
 
 
-def test_snapshot_below_the_floor_becomes_an_invalidate_all_marker_from_zero() -> None:
-    """P-FLOOR-4, P-DATA-4."""
-    driver, publisher = changed()
+def snapshot_below_the_floor(publisher: PublisherPeer) -> Delta:
     publisher.commit(1, tombstone(KEY, 2))
     publisher.change(1, OTHER)
     publisher.topics[1].raise_floor(2)
-    marker = caught_up(driver, publisher, publisher.change(1, b"db\0third\0"))
-    assert (marker.from_version, marker.to_version, marker.invalidate_all) == (0, 4, True)
-    assert driver.topic(1).floor == 2
+    return publisher.change(1, b"db\0third\0")
+
+
+@pytest.mark.parametrize(
+    ("change", "from_version", "to_version", "invalidate_all"),
+    [
+        (stubbed_transaction, 1, 2, False),
+        (more_stubs_than_a_frame_holds, 1, 3, True),
+        (snapshot_below_the_floor, 0, 4, True),
+    ],
+)
+def test_gap_is_reported_as_stubs_or_as_an_invalidate_all_marker(
+    change: Callable[[PublisherPeer], Delta],
+    from_version: int,
+    to_version: int,
+    invalidate_all: bool,
+) -> None:
+    """P-FLOOR-4, P-DATA-4."""
+    driver, publisher = changed()
+    driver.put(change(publisher))
+    assert driver.deltas() == []
+    driver.serve(publisher)
+    (delta,) = driver.deltas()
+    assert (delta.from_version, delta.to_version) == (from_version, to_version)
+    assert (delta.stubbed, delta.invalidate_all) == (True, invalidate_all)
+    assert bool(delta.entries) is not invalidate_all
+    assert contents(driver.topic(1)) == contents(publisher.topics[1])
+    assert driver.topic(1).floor == publisher.topics[1].floor
 
 
 def test_catch_up_that_brings_nothing_new_is_not_broadcast() -> None:
@@ -292,7 +304,7 @@ def test_newer_epoch_begins_every_topic_anew() -> None:
     ids=str,
 )
 def test_announcement_that_cannot_be_followed_is_refused_and_changes_nothing(
-    change: dict, code: str
+    change: dict[str, Any], code: str
 ) -> None:
     """P-START-5."""
     driver, publisher = changed()
@@ -303,22 +315,27 @@ def test_announcement_that_cannot_be_followed_is_refused_and_changes_nothing(
 
 
 @pytest.mark.parametrize(
-    ("change", "code"),
+    ("change", "code", "problem"),
     [
-        ({"epoch": 11}, "START"),
-        ({"start": 6}, "START"),
-        ({"topic": 9}, "TOPIC"),
-        ({"floor": 5}, "DELTA"),
+        ({"epoch": 11}, "START", "epoch 11 start 5 is not followed"),
+        ({"start": 6}, "START", "epoch 10 start 6 is not followed"),
+        ({"topic": 9}, "TOPIC", "no topic 9"),
+        ({"level": MINIMAL}, "DELTA", "level full only"),
+        ({"invalidate_all": True}, "DELTA", "needs flag stubbed"),
+        ({"floor": 5}, "DELTA", "floor 5 is above version 1"),
     ],
     ids=str,
 )
 def test_delta_that_breaks_a_rule_is_refused_counted_and_changes_nothing(
-    change: dict, code: str
+    change: dict[str, Any], code: str, problem: str
 ) -> None:
+    """P-DATA-2, P-FLOOR-4."""
     driver, publisher = seeded()
     delta = publisher.change(1)
     driver.put(replace(delta, **change))
-    assert codes(driver.tick()) == [code]
+    fault = refused(driver.tick())
+    assert (fault.code, fault.topic) == (code, change.get("topic", 1))
+    assert problem in fault.message
     assert driver.hub.counts.refused == {code: 1}
     assert driver.deltas() == []
     assert driver.topic(1).version == 0
@@ -330,8 +347,7 @@ def test_malformed_body_under_a_right_checksum_is_refused_and_not_forwarded() ->
     """P-DATA-3."""
     driver, publisher = seeded()
     delta = publisher.change(1)
-    broken = replace(delta, entries=(delta.entries[0]._replace(key=b"no nul"),))
-    driver.put(broken)
+    driver.put(replace(delta, entries=(delta.entries[0]._replace(key=b"no nul"),)))
     assert driver.frames == []
     assert codes(driver.tick()) == ["WIRE"]
     assert driver.hub.counts.undecodable == 1
@@ -342,8 +358,128 @@ def test_malformed_body_under_a_right_checksum_is_refused_and_not_forwarded() ->
     [({"start": 6}, "START"), ({"versions": (1,), "floors": (1,)}, "VECTOR")],
     ids=str,
 )
-def test_heartbeat_that_does_not_fit_is_refused(change: dict, code: str) -> None:
+def test_heartbeat_that_does_not_fit_is_refused(change: dict[str, Any], code: str) -> None:
     driver, publisher = seeded()
     heartbeat = replace(publisher.heartbeat(watermark=3), **change)
     assert codes(driver.receive(CONTROL, heartbeat)) == [code]
     assert driver.status.watermark == 0
+
+
+def unseeded(*changes: int) -> tuple[HubDriver, PublisherPeer, list[Message]]:
+    """Return a hub, its publisher with a change of each topic, and the hub's first requests."""
+    driver, publisher = HubDriver(), PublisherPeer()
+    for topic in changes:
+        publisher.change(topic)
+    driver.connect(publisher)
+    return driver, publisher, driver.tick()
+
+
+def test_waiting_topics_are_not_requested_again_while_their_stream_flows() -> None:
+    driver, publisher = HubDriver(), PublisherPeer()
+    for version in range(1, 40):
+        publisher.commit(0, large(version))
+    driver.connect(publisher)
+    parts = publisher.answer(driver.tick())
+    assert catch_ups(driver.pass_time(SILENCE_S - 0.5)) == []
+    while parts:
+        sent = driver.receive(BULK, *parts) + driver.pass_time(1.0)
+        assert catch_ups(sent) == []
+        parts = publisher.answer(sent)
+    assert not driver.hub.ingest.seeding
+
+
+def test_silent_stream_is_requested_again_and_its_rest_is_cancelled() -> None:
+    driver, publisher, requests = unseeded(0)
+    late = publisher.answer(requests)
+    again = catch_ups(driver.pass_time(SILENCE_S + 0.1))
+    assert [one.stream for one in again] == [2]
+    assert driver.receive(BULK, late[0]) == [Cancel(stream=1)]
+    driver.receive(BULK, *publisher.answer(again))
+    assert not driver.hub.ingest.seeding
+
+
+def test_each_chunk_gives_back_its_credit() -> None:
+    driver, publisher, requests = unseeded(0)
+    for part in publisher.answer(requests):
+        assert [type(message) for message in driver.receive(BULK, part)] == [Credit]
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "problem"),
+    [
+        ({"level": MINIMAL}, "CHUNK", "level full"),
+        ({"invalidate_all": True}, "CHUNK", "no invalidate_all"),
+        ({"floor": 5}, "CHUNK", "floor 5 is above version 1"),
+        ({"resume_version": 0}, "CHUNK", "after its last entry"),
+        ({"start": 6}, "START", "epoch 10 start 6 is not followed"),
+        ({"topic": 99}, "TOPIC", "no topic 99"),
+    ],
+    ids=str,
+)
+def test_chunk_that_breaks_a_rule_is_refused_and_requested_later(
+    change: dict[str, Any], code: str, problem: str
+) -> None:
+    """P-DATA-2, P-FLOOR-4."""
+    driver, publisher, requests = unseeded(0)
+    first = publisher.answer(requests)[0]
+    assert isinstance(first, Chunk)
+    (fault,) = [
+        one for one in driver.receive(BULK, replace(first, **change)) if isinstance(one, Refused)
+    ]
+    assert (fault.code, fault.request) == (code, first.stream)
+    assert problem in fault.message
+    assert bool(fault.retry_ms) is (code == "CHUNK")
+    assert len(driver.topic(0)) == 0
+    again = catch_ups(driver.pass_time(SILENCE_S + 0.1 if code != "CHUNK" else 1.2))
+    assert again[0].wanted[0].topic == 0
+
+
+@pytest.mark.parametrize("floor", [2, 3])
+def test_floor_of_a_catch_up_holds_from_its_last_chunk_on(floor: int) -> None:
+    """P-FLOOR-4: no heartbeat, no earlier chunk, and no delta that waits raises it before."""
+    driver, publisher = seeded()
+    topic = driver.topic(1)
+    driver.put(publisher.change(1))
+    driver.put(publisher.commit(1, tombstone(KEY, 2)))
+    for version in range(3, 10):
+        publisher.commit(1, large(version))
+    publisher.topics[1].raise_floor(2)
+    driver.put(publisher.change(1))
+    assert topic.floor == 0
+    *parts, last = publisher.answer(driver.tick())
+    assert parts
+    if floor > 2:
+        publisher.topics[1].raise_floor(floor)
+        driver.put(publisher.change(1))
+    for part in parts:
+        assert isinstance(part, Chunk)
+        assert part.floor == 2
+        driver.receive(BULK, part)
+    driver.receive(CONTROL, publisher.heartbeat())
+    assert topic.floor == 0
+    driver.receive(BULK, last)
+    assert topic.floor == floor
+
+
+@pytest.mark.parametrize(
+    ("topic", "requested"), [(-1, [0, 1, 2, 3, 0xFFFE]), (2, [2])], ids=["stream", "topic"]
+)
+def test_refused_stream_or_topic_is_requested_again_after_the_time_named(
+    topic: int, requested: list[int]
+) -> None:
+    driver, _, requests = unseeded()
+    (request,) = catch_ups(requests)
+    refusal = Refused(
+        request=request.stream, code="BUSY", message="later", retry_ms=400, topic=topic
+    )
+    driver.receive(BULK, refusal)
+    assert driver.pass_time(0.35) == []
+    (again,) = catch_ups(driver.pass_time(0.15))
+    assert [wanted.topic for wanted in again.wanted] == requested
+
+
+def test_refusal_of_no_request_changes_nothing() -> None:
+    driver, _ = seeded()
+    refusal = Refused(request=99, code="BUSY", message="?", retry_ms=0)
+    assert driver.receive(BULK, refusal) == []
+    assert not driver.hub.ingest.seeding

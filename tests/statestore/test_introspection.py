@@ -6,11 +6,12 @@ from topicast.statestore.introspection import WAITING_MAX
 from topicast.tests.statestore.hub_driver import (
     READER_CONTROL,
     HubDriver,
+    at,
     hello,
     registration,
     seeded,
 )
-from topicast.topics.topic import FULL, MINIMAL
+from topicast.topics.topic import MINIMAL
 from topicast.topics.wire.messages import (
     CONTROL_CHANNEL,
     OPERATOR,
@@ -20,7 +21,6 @@ from topicast.topics.wire.messages import (
     Inspected,
     Join,
     Message,
-    Position,
     Refused,
 )
 
@@ -53,12 +53,19 @@ def answer(request: int, cell: str = "x") -> Inspected:
     return Inspected(request=request, columns=("why",), rows=((cell,),))
 
 
+def test_operator_receives_tables_of_the_hub_and_a_refusal_for_an_unknown_one(
+    driver: HubDriver,
+) -> None:
+    for what, column in (("status", "name"), ("topics", "topic"), ("subscribers", "name")):
+        table = inspect(driver, what)
+        assert isinstance(table, Inspected)
+        assert (table.request, table.columns[0], bool(table.rows)) == (7, column, True)
+    assert refusal(inspect(driver, "nonsense")).startswith("INSPECT")
+
+
 def test_topics_that_a_member_joined_are_answered_by_the_hub(driver: HubDriver) -> None:
-    positions = (
-        Position(topic=1, level=FULL, epoch=10, version=0),
-        Position(topic=2, level=MINIMAL, epoch=10, version=0),
-    )
-    driver.receive(READER_CONTROL, Join(request=1, positions=positions))
+    join = Join(request=1, positions=(at(1), at(2, level=MINIMAL)))
+    driver.receive(READER_CONTROL, join)
     joined = inspect(driver, f"joined@{OF}")
     assert isinstance(joined, Inspected)
     assert joined.columns == ("topic", "level", "version", "lag_versions")
@@ -92,12 +99,9 @@ def test_answer_to_no_request_of_this_reader_is_not_forwarded(driver: HubDriver)
 
 
 def test_request_that_is_never_answered_is_discarded_in_time(driver: HubDriver) -> None:
-    first, second = (
-        inspect(driver, f"topics@{OF}", request=1),
-        inspect(driver, f"topics@{OF}", request=2),
-    )
-    for request in range(3, WAITING_MAX + 2):
-        inspect(driver, f"topics@{OF}", request=request)
+    first, second, *_ = [
+        inspect(driver, f"topics@{OF}", request=request) for request in range(1, WAITING_MAX + 2)
+    ]
     assert isinstance(first, Inspect)
     assert isinstance(second, Inspect)
     assert driver.receive(READER_CONTROL, answer(first.request)) == []

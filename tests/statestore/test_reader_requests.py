@@ -4,13 +4,18 @@ from dataclasses import replace
 
 import pytest
 
+from topicast.statestore.validation import request_id
 from topicast.tests.statestore.hub_driver import (
+    AMPLE,
     CONTROL,
     READER_BULK,
     READER_CONTROL,
     HubDriver,
     PublisherPeer,
+    at,
+    refused,
     seeded,
+    want,
 )
 from topicast.topics.bulk import chunk_cost
 from topicast.topics.follower import LIVE, Follower, Tick
@@ -28,17 +33,12 @@ from topicast.topics.wire.messages import (
     Dropped,
     Join,
     Joined,
-    Message,
     Position,
     Refused,
     Status,
     TopicState,
     Wanted,
 )
-
-
-def at(topic: int, version: int = 0, *, level: int = FULL, epoch: int = 10) -> Position:
-    return Position(topic=topic, level=level, epoch=epoch, version=version)
 
 
 def with_reader(changes: int = 3) -> tuple[HubDriver, PublisherPeer]:
@@ -51,18 +51,33 @@ def with_reader(changes: int = 3) -> tuple[HubDriver, PublisherPeer]:
     return driver, publisher
 
 
-def refused(messages: list[Message]) -> Refused:
-    """Return the one message, which is a refusal."""
-    (message,) = messages
-    assert isinstance(message, Refused)
-    return message
-
-
 def join(driver: HubDriver, *positions: Position) -> tuple[TopicState, ...]:
     (answer,) = driver.receive(READER_CONTROL, Join(request=7, positions=positions))
     assert isinstance(answer, Joined)
     assert answer.request == 7
     return answer.topics
+
+
+def follows(driver: HubDriver, topic: int = 1) -> tuple[int, int]:
+    """Return how many follow a topic at minimal and at full."""
+    (one,) = [one for one in driver.status.topics if one.topic == topic]
+    return one.minimal_members, one.full_members
+
+
+def status(*positions: Position) -> Status:
+    return Status(positions=positions, lag_us=1_500_000, held_bytes=11, budget_bytes=22)
+
+
+def report(driver: HubDriver, *positions: Position) -> None:
+    assert driver.receive(READER_CONTROL, status(*positions)) == []
+
+
+def offer(driver: HubDriver, publisher: PublisherPeer, offers: int) -> None:
+    driver.receive(CONTROL, replace(publisher.heartbeat(), offers=offers))
+
+
+def catch_up(driver: HubDriver, credit: int, *wanted: Wanted, stream: int = 5) -> None:
+    assert driver.receive(READER_BULK, CatchUp(stream=stream, credit=credit, wanted=wanted)) == []
 
 
 def test_join_is_answered_with_the_way_to_the_newest_version_and_the_size_of_the_topic() -> None:
@@ -99,17 +114,6 @@ def test_join_of_no_topic_or_no_level_is_denied_and_the_others_are_answered() ->
     assert follows(driver) == (0, 1)
 
 
-def follows(driver: HubDriver, topic: int = 1) -> tuple[int, int]:
-    """Return how many follow a topic at minimal and at full."""
-    (one,) = [one for one in driver.status.topics if one.topic == topic]
-    return one.minimal_members, one.full_members
-
-
-def report(driver: HubDriver, *positions: Position) -> None:
-    status = Status(positions=positions, lag_us=0, held_bytes=0, budget_bytes=0)
-    assert driver.receive(READER_CONTROL, status) == []
-
-
 def test_reported_level_holds_until_the_next_report() -> None:
     """P-JOIN-3: whether it comes in a Join, a Status or a Drop."""
     driver, _ = with_reader()
@@ -124,30 +128,29 @@ def test_reported_level_holds_until_the_next_report() -> None:
     report(driver, at(1, level=NONE))
     assert follows(driver) == (0, 0)
     report(driver, at(1, level=MINIMAL))
-    driver.receive(READER_CONTROL, Drop(request=8, topics=(1,)))
+    dropped = driver.receive(READER_CONTROL, Drop(request=8, topics=(1, 3)))
+    assert dropped == [Dropped(request=8)], "also for what was not joined"
     assert follows(driver) == (0, 0)
     assert follows(driver, 2) == (0, 1)
 
 
-def offer(driver: HubDriver, publisher: PublisherPeer, offers: int) -> None:
-    driver.receive(CONTROL, replace(publisher.heartbeat(), offers=offers))
-
-
-def test_level_that_is_not_offered_is_denied() -> None:
+@pytest.mark.parametrize(
+    ("offers", "topic", "level", "answer"),
+    [
+        (MINIMAL, 1, FULL, DENIED),
+        (MINIMAL, 1, MINIMAL, SNAPSHOT),
+        (FULL, 2, MINIMAL, DENIED),
+        (FULL, 2, FULL, CURRENT),
+        (MINIMAL, NAMESPACE, FULL, CURRENT),  # without names there is no catalog
+    ],
+)
+def test_only_levels_that_are_offered_can_be_joined(
+    offers: int, topic: int, level: int, answer: int
+) -> None:
     """P-JOIN-5."""
     driver, publisher = with_reader()
-    offer(driver, publisher, MINIMAL)
-    assert [state.answer for state in join(driver, at(1), at(1, level=MINIMAL))] == [
-        DENIED,
-        SNAPSHOT,
-    ]
-    offer(driver, publisher, FULL)
-    assert [state.answer for state in join(driver, at(2, level=MINIMAL), at(2))] == [
-        DENIED,
-        CURRENT,
-    ]
-    offer(driver, publisher, MINIMAL)
-    assert join(driver, at(NAMESPACE))[0].answer == CURRENT, "without names there is no catalog"
+    offer(driver, publisher, offers)
+    assert [state.answer for state in join(driver, at(topic, level=level))] == [answer]
 
 
 def test_reader_keeps_a_level_that_is_offered_no_more_until_it_leaves() -> None:
@@ -158,7 +161,7 @@ def test_reader_keeps_a_level_that_is_offered_no_more_until_it_leaves() -> None:
     assert join(driver, at(1, 3))[0].answer == CURRENT, "joined again, after a doubt"
     report(driver, at(1, 3))
     assert join(driver, at(1, 3))[0].answer == CURRENT
-    catch_up(driver, 1000, Wanted(topic=1, level=FULL, epoch=10, version=2))
+    catch_up(driver, 1000, want(1, 2))
     assert [type(one) for one in driver.turn()] == [Chunk]
     driver.receive(READER_CONTROL, Drop(request=8, topics=(1,)))
     assert join(driver, at(1, 3))[0].answer == DENIED
@@ -183,49 +186,37 @@ def test_join_before_any_catalogd_is_refused_for_a_while() -> None:
     assert refusal.retry_ms > 0
 
 
-def test_join_of_more_than_there_can_be_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("peer", "message", "code"),
+    [
+        (READER_CONTROL, Join(request=7, positions=(at(1),) * 11), "TOO_MANY"),
+        (READER_CONTROL, status(*(at(1),) * 11), "TOO_MANY"),
+        (READER_BULK, CatchUp(stream=7, credit=1, wanted=(want(1),) * 11), "TOO_MANY"),
+        (READER_CONTROL, status(at(1), at(99)), "TOPIC"),
+    ],
+    ids=["join", "status", "catch-up", "status of no topic"],
+)
+def test_request_for_more_topics_than_there_are_is_refused(
+    peer: bytes, message: Join | Status | CatchUp, code: str
+) -> None:
     driver, _ = with_reader()
-    refusal = refused(driver.receive(READER_CONTROL, Join(request=7, positions=(at(1),) * 11)))
-    assert (refusal.code, refusal.request) == ("TOO_MANY", 7)
+    refusal = refused(driver.receive(peer, message))
+    assert (refusal.code, refusal.request) == (code, request_id(message))
 
 
-def test_drop_is_answered_also_for_what_was_not_joined() -> None:
+def test_status_is_listed_as_the_lag_of_its_reader() -> None:
     driver, _ = with_reader()
     join(driver, at(1))
-    assert driver.receive(READER_CONTROL, Drop(request=8, topics=(1, 2))) == [Dropped(request=8)]
-    assert follows(driver) == (0, 0)
-
-
-def test_status_is_shown_as_lag() -> None:
-    driver, _ = with_reader()
-    join(driver, at(1))
-    status = Status(positions=(at(1, 1),), lag_us=1500, held_bytes=11, budget_bytes=22)
-    assert driver.receive(READER_CONTROL, status) == []
-    (reader,) = [r for r in driver.status.subscribers if r.role == "reader"]
+    report(driver, at(1, 1))
+    (reader,) = [one for one in driver.status.subscribers if one.role == "reader"]
     assert (reader.lag_versions, reader.held_bytes, reader.budget_bytes) == (2, 11, 22)
-    assert reader.topics == 1
-
-
-def test_status_about_no_topic_is_refused() -> None:
-    driver, _ = with_reader()
-    status = Status(positions=(at(99),), lag_us=0, held_bytes=0, budget_bytes=0)
-    refusal = refused(driver.receive(READER_CONTROL, status))
-    assert refusal.code == "TOPIC"
-    assert "99" in refusal.message
-
-
-def catch_up(driver: HubDriver, credit: int, *wanted: Wanted, stream: int = 5) -> None:
-    assert driver.receive(READER_BULK, CatchUp(stream=stream, credit=credit, wanted=wanted)) == []
-
-
-def want(topic: int, version: int = 0) -> Wanted:
-    return Wanted(topic=topic, level=FULL, epoch=10, version=version)
+    assert (reader.lag_s, reader.topics) == (1.5, 1)
 
 
 def test_reader_catches_up_with_several_topics_in_one_stream() -> None:
     driver, publisher = with_reader()
     driver.put(publisher.change(2))
-    catch_up(driver, 1 << 20, want(1), want(2), want(3))
+    catch_up(driver, AMPLE, want(1), want(2), want(3))
     chunks = [one for one in driver.turn() if isinstance(one, Chunk)]
     assert [(one.topic, one.to_version, one.last) for one in chunks] == [
         (1, 3, True),
@@ -260,8 +251,8 @@ def test_chunks_wait_for_credit_and_are_shared_out_fairly() -> None:
     """P-CREDIT: a stream without credit waits; the others go on in turn."""
     driver, _ = with_large_topic()
     driver.greet("other")
-    driver.receive(b"other-bulk", CatchUp(stream=6, credit=10 << 20, wanted=(want(1),)))
-    driver.receive(READER_BULK, Credit(stream=5, amount=10 << 20))
+    driver.receive(b"other-bulk", CatchUp(stream=6, credit=AMPLE, wanted=(want(1),)))
+    driver.receive(READER_BULK, Credit(stream=5, amount=AMPLE))
     streams = [one.stream for one in driver.turn() if isinstance(one, Chunk)]
     assert streams[:4] in ([5, 6, 5, 6], [6, 5, 6, 5])
 
@@ -269,7 +260,7 @@ def test_chunks_wait_for_credit_and_are_shared_out_fairly() -> None:
 def test_cancelled_stream_sends_nothing_more() -> None:
     driver, _ = with_large_topic()
     driver.receive(READER_BULK, Cancel(stream=5))
-    driver.receive(READER_BULK, Credit(stream=5, amount=10 << 20))
+    driver.receive(READER_BULK, Credit(stream=5, amount=AMPLE))
     assert driver.turn() == []
     assert not driver.hub.sending
 
@@ -279,7 +270,7 @@ def test_chunks_of_a_stream_are_of_one_moment_whatever_comes_meanwhile() -> None
     driver, publisher = with_large_topic()
     driver.put(publisher.change(1, KEYS[-1]))
     driver.put(publisher.change(1, b"db\0new\0"))
-    driver.receive(READER_BULK, Credit(stream=5, amount=10 << 20))
+    driver.receive(READER_BULK, Credit(stream=5, amount=AMPLE))
     driver.turn()
     parts = [one for _, one in driver.sent if isinstance(one, Chunk)]
     assert {one.to_version for one in parts} == {len(KEYS)}
@@ -287,18 +278,23 @@ def test_chunks_of_a_stream_are_of_one_moment_whatever_comes_meanwhile() -> None
     assert [one.last for one in parts] == [False] * (len(parts) - 1) + [True]
 
 
-def test_catch_up_of_a_topic_that_is_seeded_or_unknown_is_refused_by_topic() -> None:
+def test_catch_up_of_a_topic_that_cannot_be_sent_is_refused_by_topic() -> None:
     """P-CATCH-17: until the end of its own catch-up a hub answers none of that topic."""
     driver, publisher = HubDriver(), PublisherPeer()
     publisher.change(1)
     driver.connect(publisher)
     driver.greet()
-    catch_up(driver, 1 << 20, want(1), want(99))
+    no_level = replace(want(2), level=NONE)
+    catch_up(driver, AMPLE, want(1), want(99), want(3, 1, epoch=11), no_level)
     refusals = [one for one in driver.turn() if isinstance(one, Refused)]
-    assert [(one.request, one.topic) for one in refusals] == [(5, 1), (5, 99)]
-    assert [one.code for one in refusals] == ["RETRY", "UNKNOWN"]
-    assert refusals[0].retry_ms > 0
-    assert driver.hub.counts.refused == {"RETRY": 1, "UNKNOWN": 1}
+    assert {one.request for one in refusals} == {5}
+    assert [(one.topic, one.code, one.retry_ms > 0) for one in refusals] == [
+        (1, "RETRY", True),
+        (99, "UNKNOWN", False),
+        (3, "AHEAD", True),
+        (2, "LEVEL", False),
+    ]
+    assert sum(driver.hub.counts.refused.values()) == 4
 
 
 def test_topic_that_fell_behind_is_refused_until_it_has_caught_up_and_others_are_sent() -> None:
@@ -306,24 +302,16 @@ def test_topic_that_fell_behind_is_refused_until_it_has_caught_up_and_others_are
     driver, publisher = with_reader()
     publisher.change(1)
     driver.put(publisher.change(1))
-    catch_up(driver, 1 << 20, want(1), want(2))
+    catch_up(driver, AMPLE, want(1), want(2))
     refusal, chunk = driver.turn()
     assert isinstance(refusal, Refused)
     assert (refusal.code, refusal.topic) == ("RETRY", 1)
     assert isinstance(chunk, Chunk)
     driver.serve(publisher)
-    catch_up(driver, 1 << 20, want(1), stream=6)
+    catch_up(driver, AMPLE, want(1), stream=6)
     (chunk,) = driver.turn()
     assert isinstance(chunk, Chunk)
     assert (chunk.to_version, chunk.last) == (5, True)
-
-
-def test_reader_ahead_of_the_hubs_epoch_is_not_rolled_back() -> None:
-    driver, _ = with_reader()
-    catch_up(driver, 1 << 20, Wanted(topic=1, level=FULL, epoch=11, version=1))
-    refusal = refused(driver.turn())
-    assert refusal.topic == 1
-    assert refusal.retry_ms > 0
 
 
 def test_too_many_streams_are_refused_as_busy() -> None:

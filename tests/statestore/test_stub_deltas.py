@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.statestore.stub_deltas import brought, minimal, stub_bytes
-from topicast.tests.statestore.hub_driver import PublisherPeer, value
+from topicast.tests.statestore.hub_driver import KEY, PublisherPeer, chunk, value
 from topicast.topics.bulk import STUBS_BYTES_MAX
 from topicast.topics.topic import (
     FULL,
@@ -23,9 +23,8 @@ from topicast.topics.topic import (
 )
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire.header import HEADER_BYTES
-from topicast.topics.wire.messages import SOURCE_CATCH_UP, Chunk, Delta
+from topicast.topics.wire.messages import SOURCE_CATCH_UP, Delta
 
-KEY = b"db\0table\0"
 OTHER = b"db\0other\0"
 ENTRIES = (
     prefix_tombstone(KEY, 4),
@@ -38,26 +37,6 @@ ENTRIES = (
 def delta(*entries: Entry, stubbed: bool = False) -> Delta:
     sent = PublisherPeer().change(1)
     return replace(sent, from_version=3, to_version=6, entries=entries, stubbed=stubbed)
-
-
-def chunk(**change: int) -> Chunk:
-    """Return the last chunk of a catch-up, which came to version 6."""
-    return Chunk(
-        topic=1,
-        level=FULL,
-        epoch=10,
-        start=5,
-        from_version=0,
-        to_version=6,
-        **{"floor": 0, **change},
-        sent_us=77,
-        stream=1,
-        sequence=3,
-        resume_version=0,
-        resume_key=b"",
-        entries=(),
-        last=True,
-    )
 
 
 def topic(*entries: Entry, version: int = 6, floor: int = 0) -> Topic:
@@ -109,26 +88,25 @@ def test_catch_up_is_reported_as_stubs_of_the_changes_since_the_old_position() -
 
 
 @pytest.mark.parametrize(
-    ("from_version", "floor", "invalidate_all"),
-    [(0, 0, True), (1, 0, False), (3, 3, False), (2, 3, True)],
+    ("from_version", "floor", "stub_bytes", "invalidate_all"),
+    [
+        (0, 0, 0, True),
+        (1, 0, 0, False),
+        (3, 3, 0, False),
+        (2, 3, 0, True),
+        (2, 0, STUBS_BYTES_MAX, False),
+        (2, 0, STUBS_BYTES_MAX + 1, True),
+    ],
 )
-def test_report_is_an_invalidate_all_marker_where_tombstones_may_be_missing(
-    from_version: int, floor: int, invalidate_all: bool
+def test_report_is_an_invalidate_all_marker_where_stubs_may_be_missing_or_too_many(
+    from_version: int, floor: int, stub_bytes: int, invalidate_all: bool
 ) -> None:
-    """P-DATA-4: after a snapshot, and below the floor."""
+    """P-DATA-4: after a snapshot, below the floor, and beyond a frame."""
     held = topic(value(KEY, 5), floor=floor)
-    report = brought(held, chunk(), from_version=from_version, stub_bytes=0)
+    report = brought(held, chunk(), from_version=from_version, stub_bytes=stub_bytes)
     assert report.invalidate_all is invalidate_all
     assert bool(report.entries) is not invalidate_all
     assert (report.from_version, report.to_version, report.stubbed) == (from_version, 6, True)
-
-
-@pytest.mark.parametrize("surplus", [0, 1])
-def test_more_stubs_than_a_frame_holds_are_an_invalidate_all_marker(surplus: int) -> None:
-    report = brought(
-        topic(value(KEY, 5)), chunk(), from_version=2, stub_bytes=STUBS_BYTES_MAX + surplus
-    )
-    assert report.invalidate_all is bool(surplus)
 
 
 @pytest.mark.parametrize(("held", "received"), [(0, 4), (4, 0), (2, 3)])

@@ -75,44 +75,30 @@ def test_barrier_is_answered_by_exactly_its_bytes_whenever_it_begins(
     assert counts == Counts(barriers=2)
 
 
-@pytest.mark.parametrize("size", [0, NONCE_BYTES - 1, NONCE_BYTES + 1])
-def test_barrier_without_a_whole_nonce_is_odd(
-    subscriptions: Subscriptions, counts: Counts, size: int
-) -> None:
-    """P-SUB-2."""
-    assert subscriptions.take(BEGINS + BARRIER_PREFIX + bytes(size)) is None
-    assert counts == Counts(subscriptions_odd=1)
+ODD = [
+    b"",
+    prefix(1, MINIMAL)[:3],
+    prefix(1, MINIMAL) + b"\0",
+    prefix(1, NONE),
+    prefix(1, FULL + 1),
+    prefix(NUM_TOPICS_MAX, MINIMAL),
+    prefix(HEARTBEAT, MINIMAL),
+    prefix(BARRIER, MINIMAL),
+    prefix(CONTROL, MINIMAL),
+    *(BARRIER_PREFIX + bytes(size) for size in (0, NONCE_BYTES - 1, NONCE_BYTES + 1)),
+    *(
+        bytes((version,)) + known[1:]
+        for known in (prefix(1, MINIMAL), barrier_prefix(NONCE))
+        for version in (0, PROTOCOL + 1, 255)
+    ),
+]
 
 
-@pytest.mark.parametrize("version", [0, PROTOCOL + 1, 255])
-@pytest.mark.parametrize("prefixed", [prefix(1, MINIMAL), barrier_prefix(NONCE)], ids=len)
-def test_subscription_of_another_protocol_version_is_not_recorded(
-    subscriptions: Subscriptions, counts: Counts, version: int, prefixed: bytes
-) -> None:
-    """P-VER-2: its first byte is the version."""
-    assert subscriptions.take(BEGINS + bytes((version,)) + prefixed[1:]) is None
-    assert not any(map(subscriptions.has_minimal, TOPICS))
-    assert counts == Counts(subscriptions_odd=1)
-
-
-@pytest.mark.parametrize(
-    "prefixed",
-    [
-        b"",
-        prefix(1, MINIMAL)[:3],
-        prefix(1, MINIMAL) + b"\0",
-        prefix(1, NONE),
-        prefix(1, FULL + 1),
-        prefix(NUM_TOPICS_MAX, MINIMAL),
-        prefix(HEARTBEAT, MINIMAL),
-        prefix(BARRIER, MINIMAL),
-        prefix(CONTROL, MINIMAL),
-    ],
-    ids=bytes.hex,
-)
+@pytest.mark.parametrize("prefixed", ODD, ids=bytes.hex)
 def test_odd_subscription_is_counted_and_changes_nothing(
     subscriptions: Subscriptions, counts: Counts, prefixed: bytes
 ) -> None:
+    """P-SUB-2, P-VER-2: also half a nonce, and a first byte that is not the protocol's version."""
     assert subscriptions.take(BEGINS + prefixed) is None
     assert not any(map(subscriptions.has_minimal, TOPICS))
     assert counts == Counts(subscriptions_odd=1)

@@ -1,140 +1,98 @@
-"""Well-formed messages that are refused, and how often a peer is sent a refusal."""
+"""Which messages are accepted from whom, by which id they are refused, and how often."""
 
-from dataclasses import replace
+import dataclasses
+import json
+from pathlib import Path
 
 import pytest
 
 from topicast.statestore.validation import (
-    AGAIN_MS,
     LIMITED_PEERS_MAX,
     REFUSAL_EVERY_S,
     RefusalLimiter,
-    chunk_fault,
-    delta_fault,
-    hello_fault,
+    request_id,
+    role_fault,
 )
-from topicast.tests.statestore.hub_driver import hello, value
-from topicast.topics.topic import FULL, MINIMAL
-from topicast.topics.wire.header import (
-    DELTA_KIND,
-    INVALIDATE_ALL,
-    PROTOCOL,
-    PROTOCOL_MIN,
-    STUBBED,
-    Header,
-)
-from topicast.topics.wire.messages import (
-    BULK_CHANNEL,
-    CONTROL_CHANNEL,
-    OPERATOR,
-    PUBLISHER,
-    READER,
-    Chunk,
-)
+from topicast.tests.statestore.hub_driver import HubDriver, hello, refused
+from topicast.topics.wire import decode
+from topicast.topics.wire.header import PROTOCOL, PROTOCOL_MIN
+from topicast.topics.wire.messages import CONTROL_CHANNEL, READER, Channel, Message, Role, Welcome
 
-AT = {"topic": 1, "level": FULL, "epoch": 10, "start": 5, "to_version": 4, "floor": 0, "sent_us": 1}
-DELTA = Header(
-    **AT,
-    protocol=PROTOCOL,
-    kind=DELTA_KIND,
-    flags=0,
-    source=1,
-    hops=0,
-    origin=0,
-    crc=0,
-    entry_count=0,
-    from_version=3,
-)
-CHUNK = Chunk(
-    **AT,
-    from_version=0,
-    stream=7,
-    sequence=0,
-    resume_version=3,
-    resume_key=b"db\0table\0",
-    entries=(value(b"db\0table\0", 3),),
-)
+VECTORS = Path(__file__).resolve().parent.parent / "vectors" / "wire_v1.json"
+EVERYBODY = {f"{role.name} {channel.name}" for role in Role for channel in Channel}
+ON_CONTROL = {sender for sender in EVERYBODY if sender.endswith("CONTROL")}
+UNDERSTOOD = {  # other messages are for catalogd, or sent by a hub; Hello comes first
+    "Join": {"READER CONTROL"},
+    "Drop": {"READER CONTROL"},
+    "Status": ON_CONTROL,
+    "Inspect": ON_CONTROL,
+    "Inspected": {"READER CONTROL"},
+    "Bye": EVERYBODY,
+    "Refused": EVERYBODY,
+    "CatchUp": {"READER BULK"},
+    "Credit": {"READER BULK"},
+    "Cancel": {"READER BULK"},
+    "Announce": {"PUBLISHER CONTROL"},
+    "Heartbeat": {"PUBLISHER CONTROL"},
+    "Chunk": {"PUBLISHER BULK"},
+    "Delta": {"PUBLISHER BULK"},
+}
+FRAMES = [bytes.fromhex(vector["frame"]) for vector in json.loads(VECTORS.read_text())]
+MESSAGES = {type(message).__name__: message for message in map(decode, FRAMES)}
+each_message = pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
 
 
-@pytest.mark.parametrize("role", [READER, PUBLISHER, OPERATOR])
-@pytest.mark.parametrize("channel", [CONTROL_CHANNEL, BULK_CHANNEL])
+@each_message
+def test_message_is_accepted_only_from_its_own_senders(message: Message) -> None:
+    """P-MSG-4."""
+    senders = {
+        f"{role.name} {channel.name}"
+        for role in Role
+        for channel in Channel
+        if role_fault(type(message), role=role, channel=channel) is None
+    }
+    assert senders == UNDERSTOOD.get(type(message).__name__, set())
+
+
+@each_message
+def test_request_is_refused_by_the_id_that_its_sender_knows(message: Message) -> None:
+    """P-BAD-3: a refusal names its request or stream; 0 where there is none, as for answers."""
+    fields = {field.name for field in dataclasses.fields(message)}
+    is_answer = type(message).__name__.endswith("ed")  # Joined, Refused, Pulled
+    ids = [] if is_answer else sorted({"request", "stream"} & fields)
+    assert request_id(message) == (getattr(message, ids[0]) if ids else 0)
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("channel", Channel)
 @pytest.mark.parametrize("protocol", [(PROTOCOL_MIN, PROTOCOL), (0, 255), (PROTOCOL, 9)])
 def test_hello_with_the_protocol_is_accepted(
     role: int, channel: int, protocol: tuple[int, int]
 ) -> None:
-    assert hello_fault(hello("peer", role, channel, protocol=protocol)) is None
-
-
-@pytest.mark.parametrize("protocol", [(0, PROTOCOL_MIN - 1), (PROTOCOL + 1, 255), (2, 1)])
-def test_without_a_common_version_both_offers_are_named(protocol: tuple[int, int]) -> None:
     """P-VER-1."""
-    fault = hello_fault(hello("peer", READER, CONTROL_CHANNEL, protocol=protocol))
-    assert fault is not None
+    welcome, *_ = HubDriver().receive(b"peer", hello("peer", role, channel, protocol=protocol))
+    assert isinstance(welcome, Welcome)
+    assert (welcome.protocol, welcome.features) == (PROTOCOL, 0)
+
+
+@pytest.mark.parametrize("offered", [(0, PROTOCOL_MIN - 1), (PROTOCOL + 1, 255), (2, 1)])
+def test_hello_without_a_common_version_is_refused_and_both_offers_are_named(
+    offered: tuple[int, int],
+) -> None:
+    """P-VER-1."""
+    driver = HubDriver()
+    greeting = hello("peer", READER, CONTROL_CHANNEL, protocol=offered)
+    fault = refused(driver.receive(b"peer", greeting))
+    spoken = f"{PROTOCOL_MIN} to {PROTOCOL} spoken here: upgrade one side"
     assert fault.code == "VERSION"
-    assert fault.message == (
-        f"protocol {protocol[0]} to {protocol[1]} offered, "
-        f"{PROTOCOL_MIN} to {PROTOCOL} spoken here: upgrade one side"
-    )
+    assert fault.message == f"protocol {offered[0]} to {offered[1]} offered, {spoken}"
+    assert driver.status.subscribers == ()
 
 
 @pytest.mark.parametrize(("role", "channel"), [(0, 1), (4, 1), (READER, 0), (READER, 3)])
-def test_role_or_channel_that_is_none_is_refused(role: int, channel: int) -> None:
-    fault = hello_fault(hello("peer", role, channel))
-    assert fault is not None
+def test_role_or_channel_that_does_not_exist_is_refused(role: int, channel: int) -> None:
+    fault = refused(HubDriver().receive(b"peer", hello("peer", role, channel)))
     assert (fault.code, fault.message) == ("ROLE", f"role {role} on channel {channel} is none")
-
-
-@pytest.mark.parametrize(
-    "change", [{}, {"flags": STUBBED}, {"flags": STUBBED | INVALIDATE_ALL}, {"floor": 4}], ids=str
-)
-def test_delta_of_a_publisher_is_taken(change: dict[str, int]) -> None:
-    assert delta_fault(DELTA._replace(**change)) is None
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"level": MINIMAL}, "level full only"),
-        ({"flags": INVALIDATE_ALL}, "needs flag stubbed"),
-        ({"floor": 5}, "floor 5 is above version 4"),
-    ],
-    ids=str,
-)
-def test_delta_that_breaks_a_rule_is_refused_with_its_topic(
-    change: dict[str, int], problem: str
-) -> None:
-    """P-DATA-2, P-FLOOR-4."""
-    fault = delta_fault(DELTA._replace(**change))
-    assert fault is not None
-    assert (fault.code, fault.topic) == ("DELTA", 1)
-    assert problem in fault.message
-
-
-@pytest.mark.parametrize(
-    "change", [{}, {"floor": 4}, {"entries": (), "resume_version": 0, "resume_key": b""}], ids=str
-)
-def test_chunk_of_a_publisher_is_taken(change: dict[str, object]) -> None:
-    assert chunk_fault(replace(CHUNK, **change)) is None
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"level": MINIMAL}, "level full"),
-        ({"invalidate_all": True}, "no invalidate_all"),
-        ({"floor": 5}, "floor 5 is above version 4"),
-        ({"resume_version": 2}, "after its last entry"),
-    ],
-    ids=str,
-)
-def test_chunk_that_breaks_a_rule_is_refused_with_a_time_to_request_again(
-    change: dict[str, object], problem: str
-) -> None:
-    """P-DATA-2, P-FLOOR-4."""
-    fault = chunk_fault(replace(CHUNK, **change))
-    assert fault is not None
-    assert (fault.code, fault.topic, fault.retry_ms) == ("CHUNK", 1, AGAIN_MS)
-    assert problem in fault.message
 
 
 def test_peer_is_sent_one_refusal_in_an_interval_whatever_others_are_sent() -> None:
