@@ -11,7 +11,7 @@ UTF-8 does, so bounds may be compared as either. A name that no key can hold is 
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -212,17 +212,6 @@ def partition_values(name: str) -> tuple[str, ...]:
     if "%" not in name:
         return tuple([value for _, _, value in values])
     return tuple([_ESCAPE.sub(_unescaped, value) for _, _, value in values])
-
-
-def has_values(values: Sequence[str]) -> Callable[[str], bool]:
-    """Return what tells if a partition, by its name, has these first ``values``; "" is any."""
-    wanted = [(at, value) for at, value in enumerate(values) if value]
-
-    def matches(name: str) -> bool:
-        found = partition_values(name)
-        return all(found[at] == value for at, value in wanted)
-
-    return matches
 
 
 def check_partition_name(name: str) -> None:

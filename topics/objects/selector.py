@@ -46,7 +46,6 @@ from ..errors import UsageError
 from .names import (
     NULL_PARTITION,
     check_partition_name,
-    has_values,
     partition_name,
     partition_values,
 )
@@ -124,22 +123,6 @@ class Some:
 Term: TypeAlias = Comparison | Among | Every | Some
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """A parsed filter; ``bind`` it to a table's partition columns to use it."""
-
-    term: Term
-
-    def bind(self, columns: Sequence[Column]) -> Predicate:
-        """Return what tells of a partition's values, in the order of ``columns``, if it matches.
-
-        Raises:
-            UsageError: a column is not there, or a literal does not fit its type.
-        """
-        places = {column.name.lower(): at for at, column in enumerate(columns)}
-        return _bound(self.term, places, columns)
-
-
 class SelectorKind(IntEnum):
     """How partitions are selected, as a Pull says it."""
 
@@ -161,7 +144,7 @@ class Selector:
     filter: str = ""
     names: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
-    parsed: Filter | None = field(default=None, compare=False, repr=False)  # of ``filter``
+    parsed: Term | None = field(default=None, compare=False, repr=False)  # of ``filter``
 
     @property
     def length(self) -> int:
@@ -180,12 +163,13 @@ class Selector:
         """
         match self.kind:
             case SelectorKind.FILTER:
-                predicate = self._filter().bind(columns)
+                places = {column.name.lower(): at for at, column in enumerate(columns)}
+                predicate = _bound(self._term(), places, columns)
                 return lambda name: predicate(partition_values(name))
             case SelectorKind.NAMES:
                 return frozenset(self.names).__contains__
             case SelectorKind.VALUES:
-                return has_values(self.values)
+                return _has_values(self.values)
             case _:
                 return None
 
@@ -197,18 +181,19 @@ class Selector:
         """
         match self.kind:
             case SelectorKind.FILTER:
-                return ranges_of_filter(self._filter(), columns)
+                ranges = _ranges(self._term(), columns)
+                return None if ranges is None or len(ranges) > RANGES_MAX else _joined(ranges)
             case SelectorKind.NAMES:
-                return ranges_of_names(self.names)
+                return tuple([(name, name + "\0") for name in self.names])
             case SelectorKind.VALUES:
-                return ranges_of_values(self.values, columns)
+                return _ranges_of_values(self.values, columns)
             case SelectorKind.BLOCKS:
                 return None
             case SelectorKind.TABLE:
                 return ()
 
-    def _filter(self) -> Filter:
-        return parse(self.filter) if self.parsed is None else self.parsed
+    def _term(self) -> Term:
+        return _parsed(self.filter) if self.parsed is None else self.parsed
 
 
 TABLE_ONLY: Final = Selector(SelectorKind.TABLE)
@@ -221,7 +206,7 @@ def by_filter(text: str) -> Selector:
     Raises:
         UsageError: ``text`` is none.
     """
-    return Selector(SelectorKind.FILTER, filter=text, parsed=parse(text))
+    return Selector(SelectorKind.FILTER, filter=text, parsed=_parsed(text))
 
 
 def by_names(names: Iterable[str]) -> Selector:
@@ -244,15 +229,11 @@ def by_values(values: Sequence[str]) -> Selector:
     return Selector(SelectorKind.VALUES, values=tuple(first)) if first else ALL
 
 
-def parse(text: str) -> Filter:
-    """Read a filter.
-
-    Raises:
-        UsageError: ``text`` is none; says where, and what was expected there.
-    """
+def _parsed(text: str) -> Term:
+    """Read a filter; raises UsageError with the place where ``text`` is none."""
     if len(text) > LENGTH_MAX:
         raise UsageError(f"a filter of {len(text)} characters, {LENGTH_MAX} allowed")
-    return Filter(_Parser(text).whole())
+    return _Parser(text).whole()
 
 
 class _Token(NamedTuple):
@@ -399,46 +380,38 @@ def _bound(term: Term, places: Mapping[str, int], columns: Sequence[Column]) -> 
     if at is None:
         known = ", ".join(column.name for column in columns) or "none"
         raise UsageError(f"{term.column} is no partition column; these are: {known}")
-    place = at
+    place, name = at, term.column
     kind = columns[at].type.partition("(")[0].lower()
-    if kind in _INTEGERS:
-        number_holds = _number_test(term)
+    is_number, is_date = kind in _INTEGERS, kind == "date"
+    if not is_number and kind not in TEXTS:
+        raise UsageError(f"no filter works on {name}, which is of type {kind}")
+    if isinstance(term, Comparison) and term.sign == "like":
+        if is_number or is_date:
+            raise UsageError(
+                f"{name} is a {'date' if is_date else 'number'}, which is like no text"
+            )
+        like = _pattern(str(term.literal))
         return lambda values: (
-            _INTEGER.fullmatch(values[place]) is not None and number_holds(int(values[place]))
+            values[place] != NULL_PARTITION and like.fullmatch(values[place]) is not None
         )
-    if kind not in TEXTS:
-        raise UsageError(f"no filter works on {term.column}, which is of type {kind}")
-    text_holds = _text_test(term, is_date=kind == "date")
-    return lambda values: values[place] != NULL_PARTITION and text_holds(values[place])
-
-
-def _number_test(term: Comparison | Among) -> Callable[[int], bool]:
-    if isinstance(term, Among):
-        wanted = frozenset([_number(literal, term.column) for literal in term.literals])
-        negated = term.negated
-        return lambda value: (value in wanted) is not negated
-    if term.sign == "like":
-        raise UsageError(f"{term.column} is a number, which is like no text")
-    compare = _COMPARE[term.sign]
-    number = _number(term.literal, term.column)
-    return lambda value: compare(value, number)
-
-
-def _text_test(term: Comparison | Among, *, is_date: bool) -> Callable[[str], bool]:
-    if isinstance(term, Among):
-        wanted = frozenset(
-            [_quoted(literal, term.column, is_date=is_date) for literal in term.literals]
+    if is_number:
+        holds = _test(term, lambda literal: _number(literal, name))
+        return lambda values: (
+            _INTEGER.fullmatch(values[place]) is not None and holds(int(values[place]))
         )
-        negated = term.negated
+    holds = _test(term, lambda literal: _quoted(literal, name, is_date=is_date))
+    return lambda values: values[place] != NULL_PARTITION and holds(values[place])
+
+
+def _test(
+    term: Comparison | Among, read: Callable[[Literal], Literal]
+) -> Callable[[Literal], bool]:
+    """Return ``term`` as a test of one value; ``read`` checks its literals."""
+    if isinstance(term, Among):
+        wanted, negated = frozenset(map(read, term.literals)), term.negated
         return lambda value: (value in wanted) is not negated
-    if term.sign == "like":
-        if is_date:
-            raise UsageError(f"{term.column} is a date, which is like no text")
-        pattern = _pattern(str(term.literal))
-        return lambda value: pattern.fullmatch(value) is not None
-    compare = _COMPARE[term.sign]
-    quoted = _quoted(term.literal, term.column, is_date=is_date)
-    return lambda value: compare(value, quoted)
+    compare, literal = _COMPARE[term.sign], read(term.literal)
+    return lambda value: compare(value, literal)
 
 
 def _number(literal: Literal, column: str) -> int:
@@ -473,27 +446,20 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…")
 
 
-def ranges_of_filter(wanted: Filter, columns: Sequence[Column]) -> tuple[KeyRange, ...] | None:
-    """Return the ranges outside of which no name matches, sorted; None if that is unknown."""
-    ranges = _ranges(wanted.term, columns)
-    return None if ranges is None or len(ranges) > RANGES_MAX else _joined(ranges)
+def _has_values(values: Sequence[str]) -> Matches:
+    wanted = [(at, value) for at, value in enumerate(values) if value]
+
+    def matches(name: str) -> bool:
+        found = partition_values(name)
+        return all(found[at] == value for at, value in wanted)
+
+    return matches
 
 
-def ranges_of_names(names: Iterable[str]) -> tuple[KeyRange, ...]:
-    """Return one range for each of ``names``, in their order."""
-    return tuple([(name, name + "\0") for name in names])
-
-
-def ranges_of_values(
+def _ranges_of_values(
     values: Sequence[str], columns: Sequence[Column]
 ) -> tuple[KeyRange, ...] | None:
-    """Return the range of the partitions whose first values are ``values``; "" stands for any.
-
-    None: it is unknown, for the first value may be any.
-
-    Raises:
-        UsageError: there are more values than ``columns``.
-    """
+    """Return the range of the names that begin with ``values``; None if the first may be any."""
     if len(values) > len(columns):
         known = ", ".join(column.name for column in columns) or "none"
         raise UsageError(f"{len(values)} values given; the partition columns are: {known}")

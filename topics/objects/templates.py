@@ -37,14 +37,14 @@ _STORAGE_ID: Final = 6
 _PARAMETERS_ID: Final = 7
 _LOCATION_ID: Final = 2  # of StorageDescriptor
 
-INTEGERS: Final = {I32: 4, I64: 8}
-LOCATION: Final = 20  # kinds of slots beside the Thrift types I32, I64, LIST and STRING
-EMPTY: Final = {
+_INTEGERS: Final = {I32: 4, I64: 8}
+_LOCATION: Final = 20  # kinds of slots beside the Thrift types I32, I64, LIST and STRING
+_EMPTY: Final = {
     I32: bytes(4),
     I64: bytes(8),
     STRING: bytes(4),
     LIST: b"\x0b" + bytes(4),
-    LOCATION: bytes(4),
+    _LOCATION: bytes(4),
 }
 
 _DECIMAL_DIGITS_MAX: Final = 18  # fits 64 bits
@@ -56,113 +56,13 @@ _FLAG_VALUES: Final = 1
 _FLAG_LOCATION: Final = 2
 
 
-class Slot(NamedTuple):
+class _Slot(NamedTuple):
     """One slot in ``data[start:end]``; ``key`` is of the parameter whose value it is."""
 
     start: int
     end: int
     kind: int
     key: bytes = b""
-
-
-def find_slots(data: bytes) -> Iterator[Slot]:
-    """Yield the slots of a Partition struct, in order.
-
-    Raises:
-        WireError: ``data`` is not one whole struct.
-    """
-    end = 0
-    for field in fields(data):
-        end = field.end
-        if field.type in INTEGERS:
-            yield Slot(field.start, field.end, field.type)
-        elif field.id == _VALUES_ID and field.type == LIST and data[field.start] == STRING:
-            yield Slot(field.start, field.end, LIST)
-        elif field.id == _STORAGE_ID and field.type == STRUCT:
-            yield from _location_slots(data, field.start)
-        elif field.id == _PARAMETERS_ID and field.type == MAP:
-            yield from _parameter_slots(data, field.start)
-    if end + 1 != len(data):
-        raise WireError(f"{len(data) - end - 1} bytes follow a Thrift struct")
-
-
-def filled(slot: SlotValue | None, kind: int) -> bytes:
-    """Return the bytes of a slot of ``kind``."""
-    if kind == STRING and type(slot) is bytes:
-        return packed(slot)
-    if kind == STRING and type(slot) is int:
-        return packed(b"%d" % slot)
-    if kind == LIST and type(slot) is tuple:
-        return b"\x0b" + len(slot).to_bytes(4, "big") + b"".join(map(packed, slot))
-    if kind in INTEGERS and type(slot) is int:
-        try:
-            return slot.to_bytes(INTEGERS[kind], "big", signed=True)
-        except OverflowError as exc:
-            raise WireError(f"integer {slot} is too large for its slot") from exc
-    raise WireError(f"a slot of type {kind} is filled with {type(slot).__name__}")
-
-
-def shortest(raw: bytes) -> int | bytes:
-    """Return a string as what fills its slot: an integer where ``str`` gives the string back."""
-    if raw.isdigit() and len(raw) <= _DECIMAL_DIGITS_MAX and (raw[0] != _ZERO or len(raw) == 1):
-        return int(raw)
-    return raw
-
-
-def read_list(data: bytes, pos: int, slots: list[SlotValue]) -> int:
-    """Add the list of strings at ``pos`` to ``slots``; return where it ends, 0 if there is none."""
-    try:
-        kind, count, pos = list_header(data, pos)
-        items = []
-        for _ in range(count if kind == STRING else 0):
-            end = skip(data, pos, STRING)
-            items.append(data[pos + 4 : end])
-            pos = end
-    except WireError:
-        return 0
-    slots.append(tuple(items))
-    return pos if kind == STRING else 0
-
-
-def packed(raw: bytes) -> bytes:
-    """Return a string as Thrift bytes."""
-    return len(raw).to_bytes(4, "big") + raw
-
-
-def packed_list(values: tuple[str, ...]) -> bytes:
-    """Return a list of strings as Thrift bytes."""
-    raws = [value.encode() for value in values]
-    return b"\x0b" + len(raws).to_bytes(4, "big") + b"".join(map(packed, raws))
-
-
-def slot_text(slot: SlotValue) -> str:
-    """Return the string that fills a slot.
-
-    Raises:
-        WireError: what fills it is none.
-    """
-    if type(slot) is int:
-        return str(slot)
-    if type(slot) is bytes:
-        return text(slot)
-    raise WireError("a list of strings stands where one belongs")
-
-
-def _location_slots(data: bytes, pos: int) -> Iterator[Slot]:
-    for field in fields(data, pos):
-        if field.id == _LOCATION_ID and field.type == STRING:
-            yield Slot(field.start, field.end, LOCATION)
-
-
-def _parameter_slots(data: bytes, pos: int) -> Iterator[Slot]:
-    key_type, value_type, count, pos = map_header(data, pos)
-    if key_type != STRING or value_type != STRING:
-        return
-    for _ in range(count):
-        middle = skip(data, pos, STRING)
-        end = skip(data, middle, STRING)
-        yield Slot(middle, end, STRING, data[pos + 4 : middle])
-        pos = end
 
 
 class Template:
@@ -193,13 +93,13 @@ class Template:
             raise WireError("a template begins with flags that are not known here")
         data = skeleton[1:]
         steps: list[tuple[bytes, int, int]] = []
-        slots: list[Slot] = []
+        slots: list[_Slot] = []
         self._base = b""
         pos = 0
-        for slot in find_slots(data):
+        for slot in _find_slots(data):
             kind = _flagged(slot.kind, skeleton[0])
             segment = data[pos : slot.start]
-            steps.append((segment, len(segment), STRING if kind == LOCATION else kind))
+            steps.append((segment, len(segment), STRING if kind == _LOCATION else kind))
             pos = slot.end
             if kind == _IMPLIED_LOCATION:
                 self._base = data[slot.start + 4 : slot.end]
@@ -214,7 +114,7 @@ class Template:
         self._steps = tuple(steps)
         self._tail = data[pos:]
         self._values_at = kinds.index(LIST) if LIST in kinds else None
-        self._location_at = kinds.index(LOCATION) if LOCATION in kinds else None
+        self._location_at = kinds.index(_LOCATION) if _LOCATION in kinds else None
 
     def match(self, data: bytes, name: str) -> SlotValues | None:
         """Return what fills the slots so that they give ``data``; None if nothing does.
@@ -230,12 +130,12 @@ class Template:
             pos += length
             if kind == STRING:
                 end = pos + 4 + int.from_bytes(data[pos : pos + 4], "big")
-                slots.append(shortest(data[pos + 4 : end]))
-            elif kind in INTEGERS:
-                end = pos + INTEGERS[kind]
+                slots.append(_shortest(data[pos + 4 : end]))
+            elif kind in _INTEGERS:
+                end = pos + _INTEGERS[kind]
                 slots.append(int.from_bytes(data[pos:end], "big", signed=True))
             elif kind == LIST:
-                end = read_list(data, pos, slots)
+                end = _read_list(data, pos, slots)
                 if not end:
                     return None
             else:
@@ -256,7 +156,7 @@ class Template:
         parts: list[bytes] = []
         for segment, _, kind in self._steps:
             parts.append(segment)
-            parts.append(implied[kind] if kind in implied else filled(next(filling, None), kind))
+            parts.append(implied[kind] if kind in implied else _filled(next(filling, None), kind))
         if next(filling, None) is not None:
             raise WireError(f"partition {name!r} holds more than its template has slots for")
         parts.append(self._tail)
@@ -280,9 +180,9 @@ class Template:
     def _implied(self, name: str) -> dict[int, bytes]:
         implied = {}
         if self.skeleton[0] & _FLAG_VALUES:
-            implied[_IMPLIED_VALUES] = packed_list(_values_in(name))
+            implied[_IMPLIED_VALUES] = _packed_values(name)
         if self.skeleton[0] & _FLAG_LOCATION:
-            implied[_IMPLIED_LOCATION] = packed(self._base + b"/" + name.encode())
+            implied[_IMPLIED_LOCATION] = _packed(self._base + b"/" + name.encode())
         return implied
 
 
@@ -370,6 +270,19 @@ def template_of(data: bytes, name: str) -> Template:
     return Template(_skeleton(data, name, b""))
 
 
+def slot_text(slot: SlotValue) -> str:
+    """Return the string that fills a slot.
+
+    Raises:
+        WireError: what fills it is none.
+    """
+    if type(slot) is int:
+        return str(slot)
+    if type(slot) is bytes:
+        return text(slot)
+    raise WireError("a list of strings stands where one belongs")
+
+
 def _read(skeleton: bytes) -> Template:
     return _kept(skeleton) if len(skeleton) <= KEPT_BYTES_MAX else Template(skeleton)
 
@@ -379,10 +292,10 @@ _kept = lru_cache(maxsize=KEPT_MAX)(Template)
 
 def _skeleton(data: bytes, name: str, base: bytes) -> bytes:
     """Return the skeleton of the one template that ``data``, the partition ``name``, has."""
-    found = list(find_slots(data))
+    found = list(_find_slots(data))
     values = {data[slot.start : slot.end] for slot in found if slot.kind == LIST}
-    locations = {data[slot.start + 4 : slot.end] for slot in found if slot.kind == LOCATION}
-    flags = _FLAG_VALUES if values == {packed_list(_values_in(name))} else 0
+    locations = {data[slot.start + 4 : slot.end] for slot in found if slot.kind == _LOCATION}
+    flags = _FLAG_VALUES if values == {_packed_values(name)} else 0
     if base and locations == {base + b"/" + name.encode()}:
         flags |= _FLAG_LOCATION
     parts = [bytes([flags])]
@@ -390,7 +303,7 @@ def _skeleton(data: bytes, name: str, base: bytes) -> bytes:
     for slot in found:
         parts.append(data[pos : slot.start])
         kind = _flagged(slot.kind, flags)
-        parts.append(packed(base) if kind == _IMPLIED_LOCATION else EMPTY[slot.kind])
+        parts.append(_packed(base) if kind == _IMPLIED_LOCATION else _EMPTY[slot.kind])
         pos = slot.end
     parts.append(data[pos:])
     return b"".join(parts)
@@ -399,7 +312,7 @@ def _skeleton(data: bytes, name: str, base: bytes) -> bytes:
 def _flagged(kind: int, flags: int) -> int:
     if kind == LIST and flags & _FLAG_VALUES:
         return _IMPLIED_VALUES
-    if kind == LOCATION and flags & _FLAG_LOCATION:
+    if kind == _LOCATION and flags & _FLAG_LOCATION:
         return _IMPLIED_LOCATION
     return kind
 
@@ -409,3 +322,88 @@ def _values_in(name: str) -> tuple[str, ...]:
         return partition_values(name)
     except UsageError as exc:
         raise WireError(f"a block names a partition {name!r}") from exc
+
+
+def _packed_values(name: str) -> bytes:
+    return _filled(tuple([value.encode() for value in _values_in(name)]), LIST)
+
+
+def _find_slots(data: bytes) -> Iterator[_Slot]:
+    """Yield the slots of a Partition struct, in order.
+
+    Raises:
+        WireError: ``data`` is not one whole struct.
+    """
+    end = 0
+    for field in fields(data):
+        end = field.end
+        if field.type in _INTEGERS:
+            yield _Slot(field.start, field.end, field.type)
+        elif field.id == _VALUES_ID and field.type == LIST and data[field.start] == STRING:
+            yield _Slot(field.start, field.end, LIST)
+        elif field.id == _STORAGE_ID and field.type == STRUCT:
+            yield from _location_slots(data, field.start)
+        elif field.id == _PARAMETERS_ID and field.type == MAP:
+            yield from _parameter_slots(data, field.start)
+    if end + 1 != len(data):
+        raise WireError(f"{len(data) - end - 1} bytes follow a Thrift struct")
+
+
+def _filled(slot: SlotValue | None, kind: int) -> bytes:
+    """Return the bytes of a slot of ``kind``."""
+    if kind == STRING and type(slot) is bytes:
+        return _packed(slot)
+    if kind == STRING and type(slot) is int:
+        return _packed(b"%d" % slot)
+    if kind == LIST and type(slot) is tuple:
+        return b"\x0b" + len(slot).to_bytes(4, "big") + b"".join(map(_packed, slot))
+    if kind in _INTEGERS and type(slot) is int:
+        try:
+            return slot.to_bytes(_INTEGERS[kind], "big", signed=True)
+        except OverflowError as exc:
+            raise WireError(f"integer {slot} is too large for its slot") from exc
+    raise WireError(f"a slot of type {kind} is _filled with {type(slot).__name__}")
+
+
+def _shortest(raw: bytes) -> int | bytes:
+    """Return a string as what fills its slot: an integer where ``str`` gives the string back."""
+    if raw.isdigit() and len(raw) <= _DECIMAL_DIGITS_MAX and (raw[0] != _ZERO or len(raw) == 1):
+        return int(raw)
+    return raw
+
+
+def _read_list(data: bytes, pos: int, slots: list[SlotValue]) -> int:
+    """Add the list of strings at ``pos`` to ``slots``; return where it ends, 0 if there is none."""
+    try:
+        kind, count, pos = list_header(data, pos)
+        items = []
+        for _ in range(count if kind == STRING else 0):
+            end = skip(data, pos, STRING)
+            items.append(data[pos + 4 : end])
+            pos = end
+    except WireError:
+        return 0
+    slots.append(tuple(items))
+    return pos if kind == STRING else 0
+
+
+def _packed(raw: bytes) -> bytes:
+    """Return a string as Thrift bytes."""
+    return len(raw).to_bytes(4, "big") + raw
+
+
+def _location_slots(data: bytes, pos: int) -> Iterator[_Slot]:
+    for field in fields(data, pos):
+        if field.id == _LOCATION_ID and field.type == STRING:
+            yield _Slot(field.start, field.end, _LOCATION)
+
+
+def _parameter_slots(data: bytes, pos: int) -> Iterator[_Slot]:
+    key_type, value_type, count, pos = map_header(data, pos)
+    if key_type != STRING or value_type != STRING:
+        return
+    for _ in range(count):
+        middle = skip(data, pos, STRING)
+        end = skip(data, middle, STRING)
+        yield _Slot(middle, end, STRING, data[pos + 4 : middle])
+        pos = end

@@ -129,7 +129,7 @@ def column(values: Sequence[object]) -> object:
     return list(values)
 
 
-def read_column(found: object, count: int) -> Iterable[int | bytes | tuple[bytes, ...]]:
+def _read_column(found: object, count: int) -> Iterable[int | bytes | tuple[bytes, ...]]:
     """Return the ``count`` integers, strings and lists of strings of a column."""
     if type(found) is not list:
         return repeat(_read_item(found), count)
@@ -140,7 +140,7 @@ def read_column(found: object, count: int) -> Iterable[int | bytes | tuple[bytes
     return [_read_item(item) for item in found]
 
 
-def read_ints(found: object, count: int, *, least: int = 0) -> tuple[int, ...]:
+def _read_ints(found: object, count: int, *, least: int = 0) -> tuple[int, ...]:
     """Return the ``count`` integers of a column, none below ``least``."""
     ints = tuple(found) if type(found) is list else (found,)
     if not all(type(item) is int and item >= least for item in ints):
@@ -152,12 +152,7 @@ def read_ints(found: object, count: int, *, least: int = 0) -> tuple[int, ...]:
     return ints
 
 
-def write_names(names: Iterable[str]) -> str:
-    """Return ``names``, sorted and not empty, as one string."""
-    return "\0".join(names)
-
-
-def read_names(found: object, *, records_max: int) -> tuple[str, ...]:
+def _read_names(found: object, *, records_max: int) -> tuple[str, ...]:
     """Return the names of a block's records, sorted and distinct."""
     if type(found) is not str:
         raise WireError("a block begins with its names")
@@ -183,7 +178,7 @@ def encode_listing(names: Sequence[str]) -> bytes:
     Raises:
         UsageError: they are longer than a document may be.
     """
-    return pack(write_names(names)) if names else b""
+    return pack("\0".join(names)) if names else b""
 
 
 def decode_listing(value: bytes) -> tuple[str, ...]:
@@ -192,7 +187,7 @@ def decode_listing(value: bytes) -> tuple[str, ...]:
     Raises:
         WireError: ``value`` holds none.
     """
-    return read_names(unpack(value), records_max=DOCUMENT_BYTES_MAX) if value else ()
+    return _read_names(unpack(value), records_max=DOCUMENT_BYTES_MAX) if value else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +266,7 @@ def encode_names(records: Sequence[NameRecord]) -> bytes:
     assert len(records) <= NAMES_MAX
     return pack(
         [
-            write_names([record.name for record in records]),
+            "\0".join([record.name for record in records]),
             column([record.type for record in records]),
             column([record.incarnation for record in records]),
             column([record.version for record in records]),
@@ -288,12 +283,12 @@ def decode_names(value: bytes) -> tuple[NameRecord, ...]:
     document = unpack(value)
     if type(document) is not list or len(document) != 4:
         raise WireError("a block of names has four parts")
-    names = read_names(document[0], records_max=NAMES_MAX)
+    names = _read_names(document[0], records_max=NAMES_MAX)
     types = document[1] if type(document[1]) is list else [document[1]] * len(names)
     if len(types) != len(names) or not all(type(item) is str for item in types):
         raise WireError("the types in a block of names are not one text for each")
-    incarnations = read_ints(document[2], len(names))
-    versions = read_ints(document[3], len(names))
+    incarnations = _read_ints(document[2], len(names))
+    versions = _read_ints(document[3], len(names))
     return tuple(map(NameRecord, names, types, incarnations, versions))
 
 
@@ -385,7 +380,7 @@ def encode_block(records: Sequence[PartitionRecord], version: int) -> bytes:
         groups.setdefault(record.template, []).append(record.slots)
     return pack(
         [
-            write_names([record.name for record in records]),
+            "\0".join([record.name for record in records]),
             column([version - record.version for record in records]),
             column([record.template for record in records]),
             [
@@ -405,9 +400,9 @@ def decode_block(value: bytes, version: int) -> PartitionBlock:
     document = unpack(value)
     if type(document) is not list or len(document) != 4:
         raise WireError("a block of partitions has four parts")
-    names = read_names(document[0], records_max=RECORDS_MAX)
-    ages = read_ints(document[1], len(names))
-    numbers = read_ints(document[2], len(names), least=RAW)
+    names = _read_names(document[0], records_max=RECORDS_MAX)
+    ages = _read_ints(document[1], len(names))
+    numbers = _read_ints(document[2], len(names), least=RAW)
     groups = document[3]
     present = sorted(set(numbers))
     if type(groups) is not list or [type(group) for group in groups] != [list] * len(present):
@@ -426,7 +421,7 @@ def restamp_block(value: bytes, old: int, new: int) -> bytes:
     names = decode_block(value, old).names
     parts = unpack(value)
     assert type(parts) is list
-    parts[1] = column([age + new - old for age in read_ints(parts[1], len(names))])
+    parts[1] = column([age + new - old for age in _read_ints(parts[1], len(names))])
     return pack(parts)
 
 
@@ -498,4 +493,4 @@ class PartitionKind:
 def _rows(columns: list[object], count: int) -> Iterator[SlotValues]:
     if not columns:
         return repeat((), count)
-    return zip(*[read_column(found, count) for found in columns], strict=True)
+    return zip(*[_read_column(found, count) for found in columns], strict=True)

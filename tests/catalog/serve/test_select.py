@@ -11,7 +11,7 @@ from topicast.tests.catalog.holding import Holding, T, struct
 from topicast.tests.cluster.fake_metastore import make_partition, make_table, thrift_bytes
 from topicast.topics.errors import UsageError
 from topicast.topics.objects.names import block_key, partition_name, partition_values, table_key
-from topicast.topics.objects.selector import parse
+from topicast.topics.objects.selector import by_filter
 from topicast.topics.objects.tables import Column
 from topicast.topics.wire.messages import (
     SELECT_BLOCKS,
@@ -120,8 +120,9 @@ def test_filter_selects_what_it_selects_one_by_one(
 ) -> None:
     """P-PULL-7."""
     text = glue.join(f'{column} {sign} "{literal}"' for column, sign, literal in terms)
-    matches = parse(text).bind(COLUMNS)
-    expected = [name for name in NAMES if matches(partition_values(name))]
+    matches = by_filter(text).matches(COLUMNS)
+    assert matches is not None
+    expected = [name for name in NAMES if matches(name)]
     assert selected(SELECT_FILTER, filter=text) == expected
 
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.topics.errors import UsageError
-from topicast.topics.objects import selector as filters
-from topicast.topics.objects.names import NULL_PARTITION
+from topicast.topics.objects.names import NULL_PARTITION, partition_name
+from topicast.topics.objects.selector import DEPTH_MAX, LENGTH_MAX, by_filter
 from topicast.topics.objects.tables import Column
 
 COLUMNS = (
@@ -29,9 +29,15 @@ ROWS = [
 ]
 
 
+def name_of(row):
+    """Return the name of the partition with these values; an empty one is written as such."""
+    pairs = zip(COLUMNS, row, strict=True)
+    return "/".join(partition_name([one.name], [v]) if v else f"{one.name}=" for one, v in pairs)
+
+
 def found(text):
-    holds = filters.parse(text).bind(COLUMNS)
-    return [at for at, row in enumerate(ROWS) if holds(row)]
+    matches = by_filter(text).matches(COLUMNS)
+    return [at for at, row in enumerate(ROWS) if matches(name_of(row))]
 
 
 # What Hive 2.3.10 answers for these rows, tried on its HiveMetaStoreClient on 2026-11-21.
@@ -135,7 +141,7 @@ def test_a_list_needs_no_parentheses_around_its_column():
 )
 def test_what_is_no_filter_is_refused_with_its_place(text, problem):
     with pytest.raises(UsageError, match=problem):
-        filters.parse(text)
+        by_filter(text)
 
 
 @pytest.mark.parametrize(
@@ -156,44 +162,44 @@ def test_what_is_no_filter_is_refused_with_its_place(text, problem):
 )
 def test_a_filter_that_does_not_fit_the_table_is_refused(text, problem):
     with pytest.raises(UsageError, match=problem):
-        filters.parse(text).bind(COLUMNS)
+        by_filter(text).matches(COLUMNS)
 
 
 def test_a_column_of_a_type_that_no_filter_knows_is_refused():
     with pytest.raises(UsageError, match=r"f, which is of type decimal"):
-        filters.parse("f = 1").bind([Column("f", "decimal(9,2)")])
+        by_filter("f = 1").matches([Column("f", "decimal(9,2)")])
 
 
 def test_a_table_without_partition_columns_says_so():
     with pytest.raises(UsageError, match="these are: none"):
-        filters.parse("f = 1").bind([])
+        by_filter("f = 1").matches([])
 
 
 def test_filters_that_are_too_long_or_too_deep_are_refused():
     with pytest.raises(UsageError, match="allowed"):
-        filters.parse("n = 1" + " " * filters.LENGTH_MAX)
-    deep = filters.DEPTH_MAX
+        by_filter("n = 1" + " " * LENGTH_MAX)
+    deep = DEPTH_MAX
     assert found("(" * deep + "n = 1" + ")" * deep) == [0]
     with pytest.raises(UsageError, match="deeper"):
-        filters.parse("(" * (deep + 1) + "n = 1" + ")" * (deep + 1))
+        by_filter("(" * (deep + 1) + "n = 1" + ")" * (deep + 1))
 
 
 def test_a_long_filter_is_shown_cut():
     with pytest.raises(UsageError) as caught:
-        filters.parse("n = 1 or " * 1000)
+        by_filter("n = 1 or " * 1000)
     assert len(str(caught.value)) < 400
 
 
 def test_a_like_of_many_pieces_takes_no_time():
-    holds = filters.parse(f's like "{".*a" * 300}b"').bind(COLUMNS)
-    assert not holds(("a" * 5000, "", "", ""))
+    holds = by_filter(f's like "{".*a" * 300}b"').matches(COLUMNS)
+    assert not holds(name_of(("a" * 5000, "", "", "")))
 
 
 @given(st.text("ab.*", max_size=8), st.text("ab.", max_size=6))
 def test_like_is_what_hive_makes_of_a_pattern(pattern, value):
     wanted = re.escape(pattern).replace(r"\.\*", ".*").replace(r"\.", ".")
-    holds = filters.parse(f's like "{pattern}"').bind(COLUMNS)
-    assert holds((value, "", "", "")) == bool(re.fullmatch(wanted, value))
+    holds = by_filter(f's like "{pattern}"').matches(COLUMNS)
+    assert holds(name_of((value, "", "", ""))) == bool(re.fullmatch(wanted, value))
 
 
 words = st.sampled_from(
