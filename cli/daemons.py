@@ -10,9 +10,8 @@ import gc
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,9 +20,10 @@ import click
 from ..catalog.config import CatalogdConfig
 from ..statestore.config import StatestoredConfig
 from ..topics.errors import ConfigError, TopicastError
-from .flags import F, config_from, flags_of, option, settings, version_option
+from .flags import F, flags_of, option, settings, version_option
 from .logs import log_to_stderr
 from .output import FAILED, WRONG_USE, run
+from .signals import handled
 
 if TYPE_CHECKING:
     from .pages.server import Sources
@@ -54,14 +54,6 @@ CATALOGD_FLAGS: Final = {
     "num_metadata_loading_threads": "Connections to the metastore.",
     "blacklisted_dbs": "Databases that are left out, separated by commas.",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Web:
-    """Where the pages listen."""
-
-    interface: str
-    port: int
 
 
 def _web_options(port: int) -> Callable[[F], F]:
@@ -98,15 +90,14 @@ def statestored_command(webserver_interface: str, webserver_port: int, **given: 
     from .pages.metrics import STATESTORED
     from .pages.sources import sources_of
 
-    web = Web(interface=webserver_interface, port=webserver_port)
-    config = config_from(StatestoredConfig, given)
+    config = StatestoredConfig(**given)
     log_to_stderr()
     collect_old_rarely()
     daemon, address = build(config)
     sources = sources_of(
         "statestored", daemon, lambda: table(daemon.status, "status"), numbers=STATESTORED
     )
-    _serve(daemon, sources, web=web, addresses={"address": address})
+    _serve(daemon, sources, address, web=(webserver_interface, webserver_port))
 
 
 @click.command("catalogd", context_settings=settings(), epilog=EXIT_CODES)
@@ -128,15 +119,14 @@ def catalogd_command(webserver_interface: str, webserver_port: int, **given: Any
     from .pages.metrics import CATALOGD
     from .pages.sources import sources_of
 
-    web = Web(interface=webserver_interface, port=webserver_port)
-    config = config_from(CatalogdConfig, given)
+    config = CatalogdConfig(**given)
     log_to_stderr()
     collect_old_rarely()
     daemon, address = build(config, name=f"catalogd@{socket.gethostname()}")
     sources = sources_of(
         "catalogd", daemon, lambda: table(daemon.status, "status"), numbers=CATALOGD
     )
-    _serve(daemon, sources, web=web, addresses={"address": address})
+    _serve(daemon, sources, address, web=(webserver_interface, webserver_port))
 
 
 def statestored() -> None:
@@ -164,31 +154,15 @@ def _exit_code(error: TopicastError) -> int:
     return WRONG_USE if isinstance(error, ConfigError) else FAILED
 
 
-def _serve(daemon: "Daemon", sources: "Sources", *, web: Web, addresses: Mapping[str, str]) -> None:
-    """Print that it serves, and serve until a signal."""
+def _serve(daemon: "Daemon", sources: "Sources", address: str, *, web: tuple[str, int]) -> None:
+    """Print that it serves, and serve until a signal; ``web``: interface and port of the pages."""
     from .pages.server import Pages
 
-    with (
-        closing(daemon),
-        Pages(sources, interface=web.interface, port=web.port) as pages,
-        _stopped_by_signals(daemon.stop),
-    ):
-        ready = {**addresses, "web": pages.url}
-        print("ready", *(f"{name}={address}" for name, address in ready.items()), flush=True)
+    stop = dict.fromkeys((signal.SIGTERM, signal.SIGINT), lambda *_: daemon.stop())
+    interface, port = web
+    with closing(daemon), Pages(sources, interface=interface, port=port) as pages, handled(stop):
+        print(f"ready address={address} web={pages.url}", flush=True)
         daemon.run()
-
-
-@contextmanager
-def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    before = {
-        number: signal.signal(number, lambda *_: stop())
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ shown in ``--help``. Each flag is accepted with ``_`` or ``-``, and from the env
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
+from functools import partial, reduce
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, get_type_hints
@@ -14,12 +15,12 @@ from typing import Any, Final, TypeVar, get_type_hints
 import click
 
 from .. import __version__
+from .output import EXIT_CODES
 
 ENVIRONMENT_PREFIX: Final = "TOPICAST_"
 STATESTORES_DEFAULT: Final = "tcp://127.0.0.1:24000"
 BUDGET_DEFAULT: Final = "64MB"
 
-C = TypeVar("C")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -31,6 +32,9 @@ def settings(**more: Any) -> dict[str, Any]:
         "max_content_width": 100,
         **more,
     }
+
+
+command = partial(click.command, context_settings=settings(), epilog=EXIT_CODES)
 
 
 def option(name: str, **more: Any) -> Callable[[F], F]:
@@ -67,16 +71,6 @@ def flags_of(
     return decorate
 
 
-def config_from(config: type[C], given: Mapping[str, Any]) -> C:
-    """Build ``config`` from the values that click read.
-
-    Raises:
-        ConfigError: a value is not allowed; raised by ``config`` itself.
-    """
-    names = {field.name for field in fields(config)}  # type: ignore[arg-type]  # a dataclass
-    return config(**{name: value for name, value in given.items() if name in names})
-
-
 def version_option(name: str) -> Callable[[F], F]:
     """Make ``--version`` of the command ``name``."""
     return click.version_option(__version__, "--version", message=f"{name} %(version)s")
@@ -92,24 +86,35 @@ def statestores_option(used: str = "the first that answers is used") -> Callable
     )
 
 
-def budget_option() -> Callable[[F], F]:
-    """Make ``--budget``, for commands that read the catalog."""
-    return option(
+def options(*made: Callable[[F], F]) -> Callable[[F], F]:
+    """Make several options, which ``--help`` lists in this order."""
+    return lambda command: reduce(lambda one, add: add(one), reversed(made), command)
+
+
+TIMEOUT: Final = option(
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    help="How long to wait for an answer.",
+)
+OUTPUT: Final = option(
+    "output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    help="A table to read, or one JSON document for programs.",
+)
+ORDER_OPTIONS: Final = options(statestores_option(), TIMEOUT, OUTPUT)
+READER_OPTIONS: Final = options(
+    statestores_option(),
+    option(
         "budget",
         default=BUDGET_DEFAULT,
         metavar="SIZE",
         help="Memory for the catalog; content that does not fit is pulled.",
-    )
-
-
-def timeout_option() -> Callable[[F], F]:
-    """Make ``--timeout_s``."""
-    return option(
-        "timeout_s",
-        type=click.FloatRange(min=0, min_open=True),
-        default=10.0,
-        help="How long to wait for an answer.",
-    )
+    ),
+    TIMEOUT,
+    OUTPUT,
+)
 
 
 def _default(field: "Field[Any]") -> Any:

@@ -23,7 +23,6 @@ from ..topics.errors import (
     UsageError,
 )
 from .extras import needs
-from .flags import F, option
 
 DONE: Final = 0
 FAILED: Final = 1
@@ -99,16 +98,6 @@ class Output:
     def _print_columns(self, columns: Sequence[str], rows: list[tuple[Cell, ...]]) -> None:
         for line in aligned([tuple(columns), *(tuple(map(in_words, row)) for row in rows)]):
             self._write(line)
-
-
-def output_option() -> Callable[[F], F]:
-    """Make ``--output``."""
-    return option(
-        "output",
-        type=click.Choice(["table", "json"]),
-        default="table",
-        help="A table to read, or one JSON document for programs.",
-    )
 
 
 def in_words(cell: Cell) -> str:

@@ -9,17 +9,14 @@ import click
 
 from ...topics.errors import UsageError
 from ...topics.settings import parse_addresses
-from ..flags import budget_option, option, settings, statestores_option, timeout_option
+from ..flags import ORDER_OPTIONS, READER_OPTIONS, command, option
 from ..operator import Facts, Operator
-from ..output import EXIT_CODES, FAILED, Output, output_option
+from ..output import FAILED, Output
 from .show import catalog_at
 
 
-@click.command(context_settings=settings(), epilog=EXIT_CODES)
-@statestores_option()
-@budget_option()
-@timeout_option()
-@output_option()
+@command()
+@READER_OPTIONS
 def sync(output: str, timeout_s: float, **where: Any) -> None:
     """Wait until everything that the metastore has committed is visible to readers."""
     with catalog_at(timeout_s=timeout_s, **where) as catalog:
@@ -31,7 +28,7 @@ def sync(output: str, timeout_s: float, **where: Any) -> None:
     )
 
 
-@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@command()
 @click.argument("name", required=False)
 @option(
     "overrides",
@@ -39,9 +36,7 @@ def sync(output: str, timeout_s: float, **where: Any) -> None:
     help="Tables with another mode, such as 'tmp_*.*=minimal,other.*=full'; '' removes them.",
     show_default="unchanged",
 )
-@statestores_option()
-@timeout_option()
-@output_option()
+@ORDER_OPTIONS
 def mode(name: str | None, overrides: str | None, output: str, **where: Any) -> None:
     """Show the mode of catalogd, or change it to full, mixed or minimal.
 
@@ -56,11 +51,9 @@ def mode(name: str | None, overrides: str | None, output: str, **where: Any) -> 
     _print(facts, output)
 
 
-@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@command()
 @click.argument("name", metavar="[DATABASE[.TABLE[/PARTITION]]]", required=False)
-@statestores_option()
-@timeout_option()
-@output_option()
+@ORDER_OPTIONS
 def invalidate(name: str | None, output: str, **where: Any) -> int:
     """Discard the content that catalogd holds of a table, of a database, or of everything.
 
@@ -70,16 +63,14 @@ def invalidate(name: str | None, output: str, **where: Any) -> int:
     return _carry_out("invalidate", name, output, **where)
 
 
-@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@command()
 @click.argument("name", metavar="[DATABASE[.TABLE[/PARTITION]]]", required=False)
 @click.option(
     "--data",
     is_flag=True,
     help="Only files have changed: notify readers, without a read from the metastore.",
 )
-@statestores_option()
-@timeout_option()
-@output_option()
+@ORDER_OPTIONS
 def refresh(name: str | None, output: str, *, data: bool, **where: Any) -> int:
     """Read a partition, a table, a database or everything again from the metastore.
 

@@ -8,9 +8,9 @@ import click
 
 from ...topics.objects.rules import EVERY, STATES
 from ...topics.settings import parse_addresses
-from ..flags import option, settings, statestores_option, timeout_option
+from ..flags import OUTPUT, TIMEOUT, command, option, statestores_option
 from ..operator import Facts, Operator, at_each
-from ..output import DONE, EXIT_CODES, Output, output_option
+from ..output import DONE, Output
 from .admin import ordered
 from .topics import code_of, complain_of, readers_of
 
@@ -37,7 +37,7 @@ KNOWN: Final = ("name", "registration", "statestored", "problem")
 Record = dict[str, Any]
 
 
-@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@command()
 @click.argument("state", type=click.Choice(STATES), required=False)
 @option(
     "app",
@@ -47,8 +47,8 @@ Record = dict[str, Any]
 )
 @click.option("--rules", is_flag=True, help="Show the rules that were ordered, the newest last.")
 @statestores_option("all are used; an order goes through the first that answers")
-@timeout_option()
-@output_option()
+@TIMEOUT
+@OUTPUT
 def drivers(
     *,
     state: str | None,

@@ -18,8 +18,8 @@ from typing import Final
 import click
 
 from ...topics.errors import TopicastError, UsageError
-from ..flags import settings
-from ..output import DONE, EXIT_CODES, FAILED, Output, output_option
+from ..flags import OUTPUT, command
+from ..output import DONE, FAILED, Output
 
 VARIABLE: Final = "TOPICAST_STATESTORES"
 NAME: Final = "topicast.pth"
@@ -43,10 +43,10 @@ _LOOK: Final = "import sys; sys.exit(not any(hasattr(one, 'is_topicast') for one
 _INSTEAD: Final = "or start drivers by 'topicast run -- COMMAND'"
 
 
-@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@command()
 @click.argument("what", type=click.Choice(["install", "remove", "status"]), default="status")
 @click.option("--user", is_flag=True, help="Install it for yourself, among your own packages.")
-@output_option()
+@OUTPUT
 def hook(*, what: str, user: bool, output: str) -> int:
     """Attach every Spark driver of this Python, wherever TOPICAST_STATESTORES is set.
 

@@ -12,8 +12,9 @@ import click
 
 from ...topics.errors import SourceError
 from ..extras import require
-from ..flags import option, settings
+from ..flags import command, option, settings
 from ..output import DONE, EXIT_CODES
+from ..signals import handled
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -30,12 +31,8 @@ def signals_to(handler: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, signal.SIG_IGN)
         handler()
 
-    before = [signal.signal(number, once) for number in SIGNALS]
-    try:
+    with handled(dict.fromkeys(SIGNALS, once)):
         yield
-    finally:
-        for number, handled in zip(SIGNALS, before, strict=True):
-            signal.signal(number, handled)
 
 
 def end() -> None:
@@ -54,7 +51,7 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
         yield lambda: bool(signals)
 
 
-@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@command()
 @click.option("--once", is_flag=True, help="End after the demo.")
 @option(
     "folder",

@@ -5,14 +5,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Final
 
 import click
 
 from ...topics.errors import UsageError
 from ..flags import option, settings
+from ..signals import Handler, handled
 
 LOADED_S: Final = 20.0  # by then a Python that loads Topicast has done so
 NOT_FOUND: Final = 127  # as a shell has it for a command that does not exist
@@ -59,7 +59,11 @@ def _run(command: tuple[str, ...], folder: str) -> int:
         click.echo(f"error: {command[0]}: {exc.strerror}", err=True)
         return NOT_FOUND
     warned = False
-    with _passing_on(child):
+    ours: dict[signal.Signals, Handler] = {  # the child gets Ctrl-C itself
+        signal.SIGINT: signal.SIG_IGN,
+        signal.SIGTERM: lambda *_: child.terminate(),
+    }
+    with handled(ours):
         try:
             code = child.wait(LOADED_S)
         except subprocess.TimeoutExpired:
@@ -68,20 +72,6 @@ def _run(command: tuple[str, ...], folder: str) -> int:
     if not warned:
         _warn(folder, ended=True)
     return code if code >= 0 else 128 - code
-
-
-@contextmanager
-def _passing_on(child: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """Ignore Ctrl-C, which the child gets itself; pass SIGTERM on to it."""
-    before = {
-        signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
-        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: child.terminate()),
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _warn(folder: str, *, ended: bool) -> bool:

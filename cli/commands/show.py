@@ -12,9 +12,9 @@ from ...topics.errors import LinkError, NotReady
 from ...topics.objects.tables import Column, Database, Table
 from ...topics.settings import parse_addresses
 from ...topics.topic import offered_names
-from ..flags import budget_option, settings, statestores_option, timeout_option
+from ..flags import OUTPUT, READER_OPTIONS, command, statestores_option
 from ..operator import Facts, Operator, at_each
-from ..output import DONE, EXIT_CODES, Output, complain, exit_code, output_option
+from ..output import DONE, Output, complain, exit_code
 
 
 @contextmanager
@@ -37,9 +37,9 @@ def catalog_at(statestores: str, *, budget: str, timeout_s: float) -> Iterator[S
         subscriber.close()
 
 
-@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@command()
 @statestores_option("all are used")
-@output_option()
+@OUTPUT
 def status(statestores: str, output: str) -> int:
     """Show the state of each statestored and of catalogd, and the mode."""
     found, failures = at_each(parse_addresses(statestores, setting="statestores"), _processes)
@@ -56,12 +56,9 @@ def status(statestores: str, output: str) -> int:
     return exit_code(failures[-1]) if failures else DONE
 
 
-@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@command()
 @click.argument("pattern", default="*")
-@statestores_option()
-@budget_option()
-@timeout_option()
-@output_option()
+@READER_OPTIONS
 def tables(pattern: str, output: str, **where: Any) -> None:
     """List tables and views.
 
@@ -74,12 +71,9 @@ def tables(pattern: str, output: str, **where: Any) -> None:
     Output(output).rows(("database", "table"), rows)
 
 
-@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@command()
 @click.argument("name")
-@statestores_option()
-@budget_option()
-@timeout_option()
-@output_option()
+@READER_OPTIONS
 def describe(name: str, output: str, **where: Any) -> None:
     """Show a table (database.table) with its columns and properties, or a database."""
     printed = Output(output)
@@ -95,13 +89,10 @@ def describe(name: str, output: str, **where: Any) -> None:
         printed.rows(("column", "type", "partitions by it", "comment"), columns)
 
 
-@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@command()
 @click.argument("table")
 @click.argument("filter_", metavar="[FILTER]", default="")
-@statestores_option()
-@budget_option()
-@timeout_option()
-@output_option()
+@READER_OPTIONS
 def partitions(table: str, filter_: str, output: str, **where: Any) -> None:
     """List the partitions of TABLE (database.table).
 
@@ -113,13 +104,10 @@ def partitions(table: str, filter_: str, output: str, **where: Any) -> None:
     Output(output).rows(("partition", "location", "version"), rows)
 
 
-@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@command()
 @click.argument("pattern", default="*")
 @click.option("--count", type=click.IntRange(min=1), help="End after so many changes.")
-@statestores_option()
-@budget_option()
-@timeout_option()
-@output_option()
+@READER_OPTIONS
 def watch(pattern: str, count: int | None, output: str, **where: Any) -> None:
     """Show each change of databases and tables as it arrives, until Ctrl-C.
 

@@ -8,9 +8,9 @@ import click
 from ...topics.errors import LinkError, NoSuchObject, NotReady, UsageError
 from ...topics.settings import parse_addresses
 from ...topics.topic import LEVELS, NAMESPACE
-from ..flags import settings, statestores_option
+from ..flags import OUTPUT, command, statestores_option
 from ..operator import Facts, Operator, at_each
-from ..output import DONE, EXIT_CODES, Cell, Output, complain, exit_code, output_option
+from ..output import DONE, Cell, Output, complain, exit_code
 
 NAMED_MAX: Final = 8  # subscribers that an error lists
 BY_LEVEL: Final = ("name", "registration", "state", "statestored", "level", "count", "topics")
@@ -19,7 +19,7 @@ WHY_COLUMNS: Final = ("level", "bytes", "full_bytes", "hits", "why")
 Record = dict[str, Any]
 
 
-@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@command()
 @click.option(
     "--why",
     metavar="[SUBSCRIBER]",
@@ -29,7 +29,7 @@ Record = dict[str, Any]
     help="Show the levels that a subscriber chose, and its reasons; the only one if none is named.",
 )
 @statestores_option("the first that answers is used, with --why all")
-@output_option()
+@OUTPUT
 def topics(why: str | None, statestores: str, output: str) -> int:
     """Show every topic of the statestored: its version, its bytes and members at each level.
 
@@ -48,10 +48,10 @@ def topics(why: str | None, statestores: str, output: str) -> int:
     return code_of(failures)
 
 
-@click.command(context_settings=settings(), epilog=EXIT_CODES)
+@command()
 @click.option("--topics", "by_topic", is_flag=True, help="Show the topics of each, by level.")
 @statestores_option("all are used")
-@output_option()
+@OUTPUT
 def subscribers(*, by_topic: bool, statestores: str, output: str) -> int:
     """Show the subscribers of each statestored, and how far behind each one is."""
     addresses = parse_addresses(statestores, setting="statestores")

@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ...topics.link import LinkCounts
 from ...topics.topic import offered_names
-from . import health, metrics
+from . import metrics
 from .server import Facts, Sources
+
+STUCK_S: Final = 10.0  # an idle loop turns every 0.25 s, a busy one every few milliseconds
 
 StatusTable = tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]] | None
 """Columns and rows of a daemon's table "status"."""
@@ -40,7 +42,7 @@ def sources_of(
     def facts() -> Facts:
         silent_s = max(time.monotonic() - daemon.turned_at, 0.0)
         found = _facts(status())
-        problem = health.trouble(str(found.get("problem", "")), silent_s=silent_s)
+        problem = trouble(str(found.get("problem", "")), silent_s=silent_s)
         counts = daemon.counts
         of_the_loop = {
             "dropped": counts.dropped,
@@ -60,3 +62,18 @@ def sources_of(
 
 def _facts(table: StatusTable) -> Facts:
     return {str(name): value for name, value in table[1]} if table is not None else {}
+
+
+def trouble(problem: str, *, silent_s: float) -> str:
+    """Return why a daemon does not serve; the empty text when it does.
+
+    Args:
+        problem: As the daemon reported it in its last turn.
+        silent_s: The age of that report.
+    """
+    if silent_s <= STUCK_S:
+        return problem
+    return (
+        f"the daemon's loop hangs: its last turn began {silent_s:.0f} s ago, {STUCK_S:g} s are "
+        "allowed, and no request is answered; restart the process, nothing is lost"
+    )

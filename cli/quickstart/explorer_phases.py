@@ -1,8 +1,12 @@
 """The phases of the explorer, one after the other, and how each is printed."""
 
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from .level_table import table_of
+from ...subscriber.protocol.status import TopicInfo
+from ...topics.topic import LEVELS
+from ..output import aligned
 
 BEGIN: Final = "begin"
 STAY: Final = "stay"
@@ -17,6 +21,10 @@ PHASES: Final = (
         "And back, 'topicast mode mixed': it may choose levels again, and does so slowly.",
     ),
 )
+HEAD: Final = ("level", "topics", "bytes", "why")
+NUMBER: Final = re.compile(r"\d[\d.]*( [KM]B)?")
+
+Row = tuple[str, int, int, str]
 
 
 def followed(news: dict[str, Any]) -> str:
@@ -42,4 +50,29 @@ def lines_of(title: str, facts: dict[str, Any], *, all_bytes: int) -> list[str]:
         )
     held, budget = facts["held_bytes"], facts["budget_bytes"]
     found.append(f"It holds {held:,} of {budget:,} bytes; everything would take {all_bytes:,}.")
-    return [*found, "", *table_of(facts["levels"])]
+    return [*found, "", *_table_of(facts["levels"])]
+
+
+def rows_of(topics: Iterable[TopicInfo]) -> list[Row]:
+    """Return one row for topics of one level and one kind of reason, the highest level first.
+
+    Numbers in reasons differ from topic to topic: the reason of the largest topic stands for all.
+    """
+    groups: dict[tuple[int, str], list[TopicInfo]] = {}
+    for one in topics:
+        kind = (-LEVELS.index(one.level), NUMBER.sub("#", one.why))
+        groups.setdefault(kind, []).append(one)
+    return [
+        (members[0].level, len(members), sum(one.bytes for one in members), _why(members))
+        for _, members in sorted(groups.items())
+    ]
+
+
+def _table_of(rows: Iterable[Sequence[object]]) -> list[str]:
+    """Return the rows as lines."""
+    shown = [(str(a), str(b), f"{int(str(c)):,}", str(d)) for a, b, c, d in rows]
+    return aligned([HEAD, *shown])
+
+
+def _why(members: Sequence[TopicInfo]) -> str:
+    return max(members, key=lambda one: one.bytes).why

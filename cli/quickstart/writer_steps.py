@@ -30,16 +30,21 @@ def _database(catalog: Subscriber) -> str:
     return f"database {DATABASE}" if DATABASE in catalog.databases() else ""
 
 
-def _table(name: str, found: Callable[[Table], str]) -> Callable[[Subscriber], str]:
-    """Make a ``seen`` that looks at one table; a table that is not there shows nothing yet."""
+def _once_there(look: Callable[[Subscriber], str]) -> Callable[[Subscriber], str]:
+    """Make a ``seen`` of ``look``, at something that may not be there yet."""
 
     def seen(catalog: Subscriber) -> str:
         try:
-            return found(catalog.table(f"{DATABASE}.{name}"))
+            return look(catalog)
         except NoSuchObject:
             return ""
 
     return seen
+
+
+def _table(name: str, found: Callable[[Table], str]) -> Callable[[Subscriber], str]:
+    """Make a ``seen`` that looks at one table."""
+    return _once_there(lambda catalog: found(catalog.table(f"{DATABASE}.{name}")))
 
 
 def _columns(table: Table) -> str:
@@ -63,15 +68,11 @@ def _property(table: Table) -> str:
 def _partitions(*days: str) -> Callable[[Subscriber], str]:
     """Make a ``seen`` that waits until orders has exactly the partitions of ``days``."""
 
-    def seen(catalog: Subscriber) -> str:
-        try:
-            found = catalog.partitions(f"{DATABASE}.orders")
-        except NoSuchObject:
-            return ""
-        held = [partition.values[0] for partition in found]
+    def look(catalog: Subscriber) -> str:
+        held = [one.values[0] for one in catalog.partitions(f"{DATABASE}.orders")]
         return f"{DATABASE}.orders: {', '.join(held)}" if held == list(days) else ""
 
-    return seen
+    return _once_there(look)
 
 
 def _gone(name: str) -> Callable[[Subscriber], str]:

@@ -17,10 +17,9 @@ from topicast.catalog.assembly import build as build_catalogd
 from topicast.catalog.config import CatalogdConfig
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.daemons import CATALOGD_FLAGS, STATESTORED_FLAGS, state_folder
-from topicast.cli.pages.health import STUCK_S
 from topicast.cli.pages.metrics import CATALOGD, STATESTORED, Table
 from topicast.cli.pages.server import answer
-from topicast.cli.pages.sources import sources_of
+from topicast.cli.pages.sources import STUCK_S, sources_of
 from topicast.statestore import status as statestore_status
 from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.statestored import build as build_statestored

@@ -5,7 +5,7 @@ from typing import Any
 import click
 import pytest
 
-from topicast.cli.flags import config_from, flags_of, settings, statestores_option, version_option
+from topicast.cli.flags import flags_of, settings, statestores_option, version_option
 from topicast.topics.errors import ConfigError
 
 
@@ -29,7 +29,7 @@ MEANINGS = {name: f"What {name} means." for name in Config.__dataclass_fields__}
 @flags_of(Config, meanings=MEANINGS, defaults={"state_dir": (Path("/var/lib/x"), "the usual")})
 @version_option("tool")
 def command(**given: Any) -> Config:
-    return config_from(Config, given)
+    return Config(**given)
 
 
 def read(*arguments: str) -> Config:

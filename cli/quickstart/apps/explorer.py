@@ -19,8 +19,7 @@ from ....catalog.metastore.sample import Sample
 from ....subscriber import Subscriber
 from ....topics.errors import TopicastError
 from ....topics.topic import LEVELS, MINIMAL
-from ..explorer_phases import BEGIN, STAY
-from ..level_table import rows_of
+from ..explorer_phases import BEGIN, STAY, rows_of
 
 NAME: Final = "explorer"
 DATABASE: Final = "lake"

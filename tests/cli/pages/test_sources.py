@@ -1,4 +1,4 @@
-from topicast.cli.pages.health import STUCK_S, trouble
+from topicast.cli.pages.sources import STUCK_S, trouble
 
 
 def test_daemon_that_turns_reports_its_own_problem() -> None:
