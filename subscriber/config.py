@@ -19,27 +19,27 @@ PATTERNS_MAX: Final = 100  # of one rule: all of them are one expression, matche
 class Settings:
     """What a subscriber needs to know; ``max_staleness_s`` None: memory is never too old."""
 
-    statestores: tuple[str, ...]
-    budget_bytes: int
-    timeout_s: float
-    name: str
-    max_staleness_s: float | None
-    automatic: bool
-    always: tuple[str, ...]
-    never: tuple[str, ...]
-    metastore: str
+    statestores: tuple[str, ...]  # addresses of hubs, the preferred first
+    budget_bytes: int  # what may be held
+    name: str  # under which operators see the subscriber
+    timeout_s: float = TIMEOUT_S
+    max_staleness_s: float | None = None  # catalogd's silence after which memory is too old
+    automatic: bool = True  # levels are chosen by use; else all that fits is followed in full
+    always: tuple[str, ...] = ()  # patterns of tables that are pinned
+    never: tuple[str, ...] = ()  # patterns of tables that are banned; they count first
+    metastore: str = ""
 
 
 def settings_of(
     statestores: str | None,
     *,
-    budget: str | int | None,
-    timeout_s: float,
-    name: str | None,
-    max_staleness_s: float | None,
-    levels: str | None,
-    always: str | None,
-    never: str | None,
+    budget: str | int | None = None,
+    timeout_s: float = TIMEOUT_S,
+    name: str | None = None,
+    max_staleness_s: float | None = None,
+    levels: str | None = None,
+    always: str | None = None,
+    never: str | None = None,
     metastore: str | None = None,
     environ: Mapping[str, str],
     default_name: str,

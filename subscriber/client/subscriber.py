@@ -131,42 +131,7 @@ class Reader:
             self.call(self.core.namespace, timeout_s=give_up_at - time.monotonic())
         return found
 
-    def partitions(
-        self,
-        name: str,
-        text: str | None,
-        *,
-        names: Iterable[str] | None = None,
-        values: Values | None = None,
-    ) -> tuple[Partition, ...]:
-        """Return the partitions of ``name`` that are selected.
-
-        Raises:
-            UsageError: they are selected in two ways, or in one that is not for this table.
-        """
-        db, table = parse_table_name(name)
-        selector = self._selector((db, table), text, names=names, values=values)
-        found = self.select(TableRequest(db, table, selector))
-        assert isinstance(found, TableSnapshot)
-        return found.partitions(db, table, selector)
-
-    def partition_names(
-        self, name: str, text: str | None, *, values: Values | None = None
-    ) -> tuple[str, ...]:
-        """Return the names of the partitions of ``name`` that are selected; errors as there."""
-        db, table = parse_table_name(name)
-        selector = self._selector((db, table), text, values=values)
-        found = self.select(TableRequest(db, table, selector, names_only=True))
-        if isinstance(found, TableSnapshot):
-            return found.partition_names(db, table, selector)
-        return tuple([one for listing in found for one in decode_listing(listing)])
-
-    def _pull(self, db: str, table: str, selector: Selector) -> TableSnapshot:
-        snapshot = self.call(partial(self.core.read, TableRequest(db, table, selector)))
-        assert isinstance(snapshot, TableSnapshot)
-        return snapshot
-
-    def _selector(
+    def selector(
         self,
         name: tuple[str, str],
         text: str | None,
@@ -174,6 +139,11 @@ class Reader:
         names: Iterable[str] | None = None,
         values: Values | None = None,
     ) -> Selector:
+        """Return which partitions of a table are meant.
+
+        Raises:
+            UsageError: they are selected in two ways, or in one that is not for this table.
+        """
         if sum(way is not None for way in (text, names, values)) > 1:
             raise UsageError(
                 "partitions are selected by filter, by names or by values, not by two of them"
@@ -183,6 +153,11 @@ class Reader:
         if names is not None:
             return by_names(names)
         return ALL if values is None else by_values(self._in_order(name, values))
+
+    def _pull(self, db: str, table: str, selector: Selector) -> TableSnapshot:
+        snapshot = self.call(partial(self.core.read, TableRequest(db, table, selector)))
+        assert isinstance(snapshot, TableSnapshot)
+        return snapshot
 
     def _in_order(self, name: tuple[str, str], values: Values) -> Sequence[str]:
         """Return the first values, in the order of the table's partition columns."""
@@ -245,7 +220,7 @@ class Subscriber:
         Raises:
             ConfigError: a setting has a value that is not allowed.
         """
-        self._settings = settings_of(
+        settings = settings_of(
             statestores,
             budget=budget,
             timeout_s=timeout_s,
@@ -259,28 +234,30 @@ class Subscriber:
             default_name=f"{socket.gethostname()}:{os.getpid()}",
             memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         )
-        self._pid = os.getpid()
-        self._has_own_outbox = outbox is None  # which ends with this
-        if outbox is None:
-            metastore_uris = self._settings.metastore
-            outbox = Outbox(driver=secrets.token_bytes(16), metastore=metastore_uris)
-        self._outbox = outbox
-        self._core = Core.of(
-            self._settings,
+        core = Core(
+            settings,
             new_id=lambda: secrets.token_bytes(16),
-            outbox=self._outbox,
+            outbox=outbox or Outbox(driver=secrets.token_bytes(16), metastore=settings.metastore),
             driver_facts=driver_facts,
         )
-        self._reader = Reader(self._core, self._settings)
-        self._loop: EngineLoop | None = None  # from open on
-        self._closed = False
+        self._begin(Reader(core, settings), has_own_outbox=outbox is None)
 
     @classmethod
     def in_front_of(cls, reader: Reader) -> Self:
         """Return a subscriber, open, whose core something else runs: a simulator, for example."""
-        made = cls(",".join(reader.settings.statestores), outbox=reader.core.outbox)
-        made._settings, made._core, made._reader = reader.settings, reader.core, reader
+        made = cls.__new__(cls)
+        made._begin(reader, has_own_outbox=False)
         return made
+
+    def _begin(self, reader: Reader, *, has_own_outbox: bool) -> None:
+        self._reader = reader
+        self._settings = reader.settings
+        self._core = reader.core
+        self._outbox = reader.core.outbox
+        self._has_own_outbox = has_own_outbox  # which ends with this
+        self._pid = os.getpid()
+        self._loop: EngineLoop | None = None  # from open on
+        self._closed = False
 
     def __enter__(self) -> Self:
         return self.open()
@@ -302,7 +279,7 @@ class Subscriber:
         """
         if self._loop is not None or self._closed:
             raise UsageError("a subscriber is opened once: make another one")
-        loop = EngineLoop(self._core, Link(), hubs=self._settings.statestores, clock=time.monotonic)
+        loop = EngineLoop(self._core, Link(), clock=time.monotonic)
         self._loop = self._reader.engine = loop
         self._finalizer = weakref.finalize(self, loop.stop)  # also when the interpreter exits
         loop.start()
@@ -382,7 +359,11 @@ class Subscriber:
             UsageError: ``filter``, ``names`` or ``values`` are none, or not for this table.
             LinkError, SourceError: as ``table``.
         """
-        return self._reader.partitions(name, filter, names=names, values=values)
+        db, table = parse_table_name(name)
+        selector = self._reader.selector((db, table), filter, names=names, values=values)
+        found = self._reader.select(TableRequest(db, table, selector))
+        assert isinstance(found, TableSnapshot)
+        return found.partitions(db, table, selector)
 
     def partition_names(
         self,
@@ -398,7 +379,12 @@ class Subscriber:
         Raises:
             NoSuchObject, UsageError, LinkError, SourceError: as ``partitions``.
         """
-        return self._reader.partition_names(name, filter, values=values)
+        db, table = parse_table_name(name)
+        selector = self._reader.selector((db, table), filter, values=values)
+        found = self._reader.select(TableRequest(db, table, selector, names_only=True))
+        if isinstance(found, TableSnapshot):
+            return found.partition_names(db, table, selector)
+        return tuple([one for listing in found for one in decode_listing(listing)])
 
     def sync(self, timeout_s: float | None = None) -> None:
         """Return once everything that HMS had committed before the call is visible here.

@@ -54,8 +54,7 @@ class CatalogSession:
         self._lineage = lineage
         self._read_floor = read_floor
         self._next_id = next_id
-        self._syncs: Requests[_SyncWait] = Requests(next_id)
-        self._validations: Requests[_ValidateWait] = Requests(next_id)
+        self._requests: Requests[_SyncWait | _ValidateWait] = Requests(next_id)
         self.address = ""  # of catalogd; empty: not known yet
 
     @property
@@ -63,14 +62,13 @@ class CatalogSession:
         """The time at which ``tick`` has work to do."""
         times = [self.fetcher.deadline]
         if self.address:
-            times += [self._syncs.deadline, self._validations.deadline]
-            times += [self._lineage.compare_at, self.reports.deadline]
+            times += [self._requests.deadline, self._lineage.compare_at, self.reports.deadline]
         return min((at for at in times if at is not None), default=None)
 
     def sync(self, *, now: float) -> Started[None]:
         """Wait until everything that HMS has committed by now is visible here."""
         wait = _SyncWait(self, self._subscriptions, self._replicas)
-        self._syncs.open(wait, now=now)
+        self._requests.open(wait, now=now)
         return wait, self.tick(now=now)
 
     def validate(
@@ -78,7 +76,7 @@ class CatalogSession:
     ) -> Started[Mapping[int, Version]]:
         """Get the positions of the stale ``claims``, and the versions of their tables now."""
         wait = _ValidateWait(self, epoch, claims)
-        self._validations.open(wait, now=now)
+        self._requests.open(wait, now=now)
         return wait, self.tick(now=now)
 
     def fetch(self, request: TableRequest, *, now: float) -> Started[Result]:
@@ -96,10 +94,8 @@ class CatalogSession:
 
     def cancel(self, wait: "_SyncWait | _ValidateWait") -> None:
         """Repeat a request no longer."""
-        for request in self._syncs.find(lambda one: one is wait):
-            self._syncs.close(request)
-        for request in self._validations.find(lambda one: one is wait):
-            self._validations.close(request)
+        for request in self._requests.find(lambda one: one is wait):
+            self._requests.close(request)
 
     def unanswered(self, fetch: Fetch) -> str:
         """Say why a fetch has no outcome yet."""
@@ -139,9 +135,10 @@ class CatalogSession:
         if not self._accepts(synced.epoch, synced.start, now=now):
             return ()
         order = topic_ids(self._subscriptions.num_topics)
-        wait = self._syncs.close(synced.request)
-        if wait is None or len(synced.versions) != len(order):
+        wait = self._requests.get(synced.request)
+        if not isinstance(wait, _SyncWait) or len(synced.versions) != len(order):
             return ()
+        self._requests.close(synced.request)
         wait.positions = {t: (synced.epoch, v) for t, v in zip(order, synced.versions, strict=True)}
         for topic, position in wait.positions.items():
             self._read_floor.raise_to(topic, position)
@@ -152,8 +149,9 @@ class CatalogSession:
         """Learn which claims are stale; a start that is not accepted yet is asked again."""
         if not self._accepts(validated.epoch, validated.start, now=now):
             return ()
-        wait = self._validations.close(validated.request)
-        if wait is not None:
+        wait = self._requests.get(validated.request)
+        if isinstance(wait, _ValidateWait):
+            self._requests.close(validated.request)
             epoch = validated.epoch
             wait.stale = {at: Version(now_at, epoch) for at, now_at in validated.stale}
         return ()
@@ -186,8 +184,7 @@ class CatalogSession:
         """A sync or a report is not answered now; it is asked again, who waits gives up alone."""
         self.reports.on_refused(refused, now=now)
         until = now + max(refused.retry_ms / 1000, RETRY_S)
-        self._syncs.back_off(refused.request, until=until)
-        self._validations.back_off(refused.request, until=until)
+        self._requests.back_off(refused.request, until=until)
         return ()
 
     def tick(self, *, now: float) -> Effects:
@@ -196,8 +193,7 @@ class CatalogSession:
         if not self.address:
             return effects
         due: list[Message] = [
-            *(Sync(request=request) for request, _ in self._syncs.due(now)),
-            *(wait.message(request) for request, wait in self._validations.due(now)),
+            *(wait.message(request) for request, wait in self._requests.due(now)),
             *self.reports.due(now=now),
         ]
         return (*effects, *(Send(Channel.SERVICE, message) for message in due))
@@ -279,8 +275,7 @@ class CatalogSession:
 
     def _retry_now(self, now: float) -> None:
         self.fetcher.retry_now(now=now)
-        self._syncs.retry_now(now=now)
-        self._validations.retry_now(now=now)
+        self._requests.retry_now(now=now)
         self.reports.retry_now(now=now)
 
     def _sent(self, effects: Effects) -> Effects:
@@ -300,6 +295,10 @@ class _SyncWait(Wait[None]):
         self._session = session
         self._subscriptions = subscriptions
         self._replicas = replicas
+
+    def message(self, request: int) -> Sync:
+        """Return what to send."""
+        return Sync(request=request)
 
     def poll(self) -> Done[None] | None:
         return DONE if self.positions is not None and not self._behind() else None

@@ -10,7 +10,7 @@ for topics that are open, and only with pulls that passed the read floor.
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, count
 from math import inf
-from typing import Self, assert_never
+from typing import assert_never
 
 from ...topics.topic import LEVELS, MINIMAL_BYTES, NAMESPACE, Version, topic_ids
 from ...topics.wire.messages import (
@@ -76,15 +76,9 @@ class Core:
 
     def __init__(
         self,
-        hubs: tuple[str, ...],
+        settings: Settings,
         *,
-        budget_bytes: int,
-        name: str,
         new_id: Callable[[], bytes],
-        max_staleness_s: float | None = None,
-        automatic: bool = False,
-        always: tuple[str, ...] = (),
-        never: tuple[str, ...] = (),
         outbox: Outbox | None = None,
         driver_facts: Callable[[], Facts] | None = None,
         new_budget: Callable[[int], Budget] = Budget,
@@ -93,37 +87,36 @@ class Core:
         """Begin without a connection; the first Tick orders one.
 
         Args:
-            hubs: Addresses, the preferred first; effects name them by place.
-            budget_bytes: What may be held.
-            name: Under which operators see this subscriber.
+            settings: What the application has set.
             new_id: Gives 16 random bytes, never the same.
-            max_staleness_s: After so long without word from catalogd memory is too old.
-            automatic: Choose levels by use; else follow all that fits in full, from the start.
-            always: Patterns of tables that are pinned.
-            never: Patterns of tables that are banned; they count before ``always``.
             outbox: The writes to be reported; None: there are none.
             driver_facts: Returns what operators see of the application; None: nothing.
-            new_budget: Makes the account of ``budget_bytes``; a test may check each change.
+            new_budget: Makes the account of the budget's bytes; a test may check each change.
             new_planner: Makes the planner of the levels; a test may check each plan.
         """
         ids, registration = count(1), new_id()
-        self.view = View(heads_max=heads_within(budget_bytes))
+        self.view = View(heads_max=heads_within(settings.budget_bytes))
         self.driver = Driver(self.view, driver_facts)
         self.outbox = outbox if outbox is not None else Outbox(driver=registration, metastore="")
-        self._max_staleness_s = max_staleness_s
+        self._max_staleness_s = settings.max_staleness_s
         self._misses = 0  # reads that memory did not answer
         self._wire_errors = 0  # frames that are no message
         self._pending = PendingRequests()
         self._lineage = lineage = Lineage()
         read_floor = ReadFloor()
-        self._priorities = Priorities(PinRules(always, never), self.view, automatic=automatic)
-        priorities = self._priorities
+        automatic = settings.automatic
+        rules = PinRules(settings.always, settings.never)
+        self._priorities = priorities = Priorities(rules, self.view, automatic=automatic)
         session = HubSession(
-            hubs, name=name, registration=registration, next_id=ids.__next__, new_nonce=new_id
+            settings.statestores,
+            name=settings.name,
+            registration=registration,
+            next_id=ids.__next__,
+            new_nonce=new_id,
         )
         self._replicas = replicas = TopicReplicas(
             self.view,
-            new_budget(budget_bytes),
+            new_budget(settings.budget_bytes),
             priorities,
             session=session,
             read_floor=read_floor,
@@ -138,7 +131,7 @@ class Core:
             read_floor=read_floor,
             next_id=ids.__next__,
             outbox=self.outbox,
-            name=name,
+            name=settings.name,
         )
         self.placement = PlacementController(
             self._subscriptions,
@@ -157,29 +150,6 @@ class Core:
             client=self._catalog,
         )
         self._handlers = self._by_message()
-
-    @classmethod
-    def of(
-        cls,
-        settings: Settings,
-        *,
-        new_id: Callable[[], bytes],
-        outbox: Outbox | None = None,
-        driver_facts: Callable[[], Facts] | None = None,
-    ) -> Self:
-        """Return the core for the settings of an application."""
-        return cls(
-            settings.statestores,
-            budget_bytes=settings.budget_bytes,
-            name=settings.name,
-            new_id=new_id,
-            max_staleness_s=settings.max_staleness_s,
-            automatic=settings.automatic,
-            always=settings.always,
-            never=settings.never,
-            outbox=outbox,
-            driver_facts=driver_facts,
-        )
 
     @property
     def subscriptions(self) -> Subscriptions:

@@ -65,12 +65,9 @@ log = logging.getLogger(__name__)
 class EngineLoop:
     """Runs ``core`` on ``link``; ``call`` and ``watch`` are for any thread."""
 
-    def __init__(
-        self, core: Core, link: Link, *, hubs: tuple[str, ...], clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, core: Core, link: Link, *, clock: Callable[[], float]) -> None:
         self.core = core
         self._link = link
-        self._hubs = hubs
         self._clock = clock
         self._pid = os.getpid()
         self._inbox: Inbox[Fact] = Inbox(link.wake)
@@ -227,25 +224,20 @@ class EngineLoop:
             case PinsNotHeld(tables=tables, needed_bytes=needed, room_bytes=room):
                 text = "pins do not fit: tables=%d needed_bytes=%d room_bytes=%d"
                 log.warning(text, tables, needed, room)
-            case ConnectHub() | ConnectData() | ConnectCatalog():
-                self._connect(effect)
-            case Notify():
-                raise AssertionError(effect)  # performed above
-            case _:
-                assert_never(effect)
-
-    def _connect(self, effect: ConnectHub | ConnectData | ConnectCatalog) -> None:
-        match effect:
-            case ConnectHub(index=index):
-                log.info("statestored tried: address=%s", self._hubs[index])
+            case ConnectHub(address=address):
+                log.info("statestored tried: address=%s", address)
                 self._reconnect((Channel.DATA,), "")
-                self._reconnect((Channel.CONTROL, Channel.BULK), self._hubs[index])
+                self._reconnect((Channel.CONTROL, Channel.BULK), address)
             case ConnectData(address=address):
                 log.info("statestored followed: data_address=%s", address)
                 self._reconnect((Channel.DATA,), address)
             case ConnectCatalog(address=address):
                 log.info("catalogd found: address=%s", address)
                 self._reconnect((Channel.SERVICE, Channel.PULLS), address)
+            case Notify():
+                raise AssertionError(effect)  # performed above
+            case _:
+                assert_never(effect)
 
     def _reconnect(self, channels: tuple[Channel, ...], address: str) -> None:
         """Open sockets anew, unless the address, which may come from a peer, is none."""

@@ -119,9 +119,9 @@ class Unsubscribe:
 
 @dataclass(frozen=True, slots=True)
 class ConnectHub:
-    """Leave the hub, with its data connection, and open control and bulk to that of ``index``."""
+    """Leave the hub, with its data connection, and open control and bulk to ``address``."""
 
-    index: int
+    address: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,7 +240,7 @@ class HubSession:
         self._active_at = self._fit_at = now
         self._joins.clear()
         self._forget_data()
-        return ConnectHub(self._index), *self._greet(now)
+        return ConnectHub(self.address), *self._greet(now)
 
     def _forget_data(self) -> None:
         """Nothing is subscribed to: the data connection is another one."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from topicast.subscriber.config import Settings
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.engine.introspection import Facts
 from topicast.subscriber.protocol import shell
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from topicast.tests.cluster.cluster import Cluster
 
 CHANNEL = {Channel.CONTROL: 1, Channel.BULK: 2}
+CALL_S = 3.0  # how long a call of the application may wait for another process
 LOOK_S = 0.02  # between two looks of a thread whether its write is acknowledged
 AMPLE_BYTES = 10_000_000
 
@@ -54,8 +56,16 @@ class ReaderProcess:
         self.prefixes: dict[bytes, None] = {}
         self.slow = 0.0
         hubs = len(world.hubs)
-        order = tuple(f"hub-{(number + n) % hubs}" for n in range(hubs))
-        self.order = order
+        self.settings = Settings(
+            statestores=tuple(f"hub-{(number + n) % hubs}" for n in range(hubs)),
+            budget_bytes=setup.budget_bytes,
+            name=self.name,
+            timeout_s=CALL_S,
+            max_staleness_s=setup.max_staleness_s,
+            automatic=setup.automatic,
+            always=setup.always,
+            never=setup.never,
+        )
         outbox = SimulatedOutbox(
             driver=b"reader" + number.to_bytes(10, "big"),
             noted=self._note,
@@ -63,14 +73,8 @@ class ReaderProcess:
         )
         outbox.attach(lambda: self.hear(shell.Tick()))
         self.member = Core(
-            order,
-            budget_bytes=setup.budget_bytes,
-            name=self.name,
+            self.settings,
             new_id=lambda: world.rng.randbytes(16),
-            automatic=setup.automatic,
-            always=setup.always,
-            never=setup.never,
-            max_staleness_s=setup.max_staleness_s,
             outbox=outbox,
             driver_facts=setup.driver_facts,
             new_budget=partial(CheckedBudget, counts=world.counts),
@@ -126,10 +130,10 @@ class ReaderProcess:
             case shell.Unsubscribe(prefix=prefix):
                 self.prefixes.pop(prefix, None)
                 self._subscribe(b"\0" + prefix)
-            case shell.ConnectHub(index=index):
+            case shell.ConnectHub(address=address):
                 self.lines["hub"] += 1
                 self.lines["data"] += 1
-                self.hub = int(self.order[index].removeprefix("hub-"))
+                self.hub = int(address.removeprefix("hub-"))
                 self.data, self.prefixes = -1, {}
             case shell.ConnectData(address=address):
                 self.lines["data"] += 1

@@ -5,17 +5,16 @@ Only one thread runs at any moment: the world, or the one worker that it lets ru
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from topicast.subscriber.client.subscriber import Reader, Subscriber
-from topicast.subscriber.config import Settings
 from topicast.subscriber.protocol.shell import Command, Operation
 
 if TYPE_CHECKING:
     from topicast.tests.cluster.reader import ReaderProcess
 
 T = TypeVar("T")
-CALL_S = 3.0  # how long a call of the application may wait for another process
 
 
 class _Over(BaseException):
@@ -62,18 +61,7 @@ class Worker:
 
     def subscriber(self) -> Subscriber:
         """Return the public class, in front of the simulated reader."""
-        setup = self.process.setup
-        settings = Settings(
-            statestores=("tcp://hub:1",),
-            budget_bytes=setup.budget_bytes,
-            name=self.process.name,
-            timeout_s=CALL_S,
-            max_staleness_s=None,
-            automatic=setup.automatic,
-            always=setup.always,
-            never=setup.never,
-            metastore="",
-        )
+        settings = replace(self.process.settings, max_staleness_s=None)  # its clock is real
         reader = self._reader(self.process.member, settings)
         reader.engine = self
         return Subscriber.in_front_of(reader)

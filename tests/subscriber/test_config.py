@@ -8,20 +8,8 @@ HUB = "tcp://127.0.0.1:24000"
 
 
 def _settings(**given: object) -> Settings:
-    arguments = {
-        "budget": None,
-        "timeout_s": TIMEOUT_S,
-        "name": None,
-        "max_staleness_s": None,
-        "levels": None,
-        "always": None,
-        "never": None,
-        "environ": {},
-        "default_name": "host:1",
-        **given,
-    }
-    hubs = arguments.pop("statestores", HUB)
-    return settings_of(hubs, **arguments)  # type: ignore[arg-type]  # each test names its own
+    arguments = {"statestores": HUB, "environ": {}, "default_name": "host:1", **given}
+    return settings_of(**arguments)  # type: ignore[arg-type]  # each test names its own
 
 
 def test_arguments_stand_and_the_rest_has_defaults() -> None:

@@ -10,6 +10,7 @@ from queue import Queue
 
 import pytest
 
+from topicast.subscriber.config import Settings
 from topicast.subscriber.engine.core import Core
 from topicast.subscriber.engine.loop import (
     FEW,
@@ -83,8 +84,11 @@ def made(
     link: Link, clock: Callable[[], float] = time.monotonic, core: Core | None = None
 ) -> EngineLoop:
     if core is None:
-        core = Core(HUBS, budget_bytes=1000, name="test", new_id=lambda: bytes(16))
-    return EngineLoop(core, link, hubs=HUBS, clock=clock)
+        core = Core(
+            Settings(statestores=HUBS, budget_bytes=1000, name="test", automatic=False),
+            new_id=lambda: bytes(16),
+        )
+    return EngineLoop(core, link, clock=clock)
 
 
 @contextmanager
