@@ -49,13 +49,13 @@ from .store.table_snapshot import NO_SELECTIONS, Selections, TableSnapshot, snap
 from .store.view import TopicView
 
 PULLS_MAX: Final = 16  # at once: as many streams as catalogd gives one peer; others wait
-WAITING_MAX: Final = 1000  # asks; beyond, the application is told to come again
-STALE_AGAIN_S: Final = 0.02  # what was shown is on its way to catalogd's other thread
-SPREAD: Final = 0.5  # what was refused to many at once comes again within so much more of its time
+WAITING_MAX: Final = 1000  # fetches; more are refused
+STALE_AGAIN_S: Final = 0.02  # after which a stale reply is pulled again
+SPREAD: Final = 0.5  # share of the demanded pause over which refused pulls are spread
 
 NAMES_BYTES_MAX: Final = 256 << 10  # of the partitions that one pull names, in characters
-HELD_BYTES_MAX: Final = 256 << 10  # of the keys that one pull names; the rest comes again
-HELD_COST: Final = 16  # of one, beside its key
+HELD_BYTES_MAX: Final = 256 << 10  # of the keys that one pull names; all others are sent again
+HELD_COST: Final = 16  # of one, in addition to its key
 
 SELECTIONS_MAX: Final = 64  # remembered of one table, the newest
 SELECTION_LENGTH_MAX: Final = 4096  # characters of one that is remembered
@@ -103,7 +103,7 @@ class Fetch:
 class _Fenced:
     topic: int
     pulls: int = 0  # open ones
-    minimum: int = 0  # topic version; a reply that is older is not shown
+    minimum: int = 0  # topic version; an older reply is not returned
 
 
 class InvalidationFence:
@@ -192,7 +192,7 @@ class _Page:
     after: bytes = b""
     at: tuple[int, int] = (0, 0)  # epoch and version of the page before
     sequence: int = 0
-    place: tuple[int, ...] = ()
+    stamp: tuple[int, ...] = ()  # epoch, start, topic and versions of its parts
     entries: list[Entry] = field(default_factory=list)
     listings: list[bytes] = field(default_factory=list)
     gone: tuple[bytes, ...] = ()
@@ -208,14 +208,14 @@ class _Pull:
     claims: tuple[Claimed, ...] = ()
     refused: str = ""  # the last time that it was
     sent_at: float = 0.0
-    came_bytes: int = 0
+    received_bytes: int = 0
     counted_bytes: int = 0  # of these, before it was last sent
     pages: list[_Page] = field(default_factory=lambda: [_Page()])
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A complete reply: its last part, what all of them come to, and what holds beside it."""
+    """A complete reply: its last part, the result of all parts, and the claims that it confirms."""
 
     db: str
     table: str
@@ -226,15 +226,16 @@ class Whole:
 
 
 class Fetcher:
-    """What is asked of catalogd and who waits.
+    """The pulls that are under way, and the fetches that wait for each.
 
-    ``base`` gives a table's topic, the epoch accepted, what is held of it, claims beside it.
+    ``base`` returns a table's topic, the accepted epoch, what is held of the table in it, and the
+    claims about other tables of the topic.
     """
 
     def __init__(
         self, next_id: Callable[[], int], *, base: Base, fence: InvalidationFence, name: str = ""
     ) -> None:
-        """``name`` parts this subscriber's moments of asking again from those of others."""
+        """``name``: of the subscriber, so that refused pulls of several do not come at once."""
         self.sent = 0
         self.stale_replies = 0
         self.latency = LatencyEstimate()
@@ -284,30 +285,30 @@ class Fetcher:
             amount = pulled_cost(part)
             credit = (Send(Channel.PULLS, Credit(stream=part.request, amount=amount)),)
             self._requests.back_off(part.request, until=now + RETRY_S)  # it is not lost
-        place = (part.epoch, part.start, part.topic, part.topic_version, part.namespace_version)
+        stamp = (part.epoch, part.start, part.topic, part.topic_version, part.namespace_version)
         page = pull.pages[-1]
         if part.sequence == 0:
-            page = pull.pages[-1] = _Page(page.after, page.at, place=place, gone=part.gone)
+            page = pull.pages[-1] = _Page(page.after, page.at, stamp=stamp, gone=part.gone)
         foreign = pull.base is not None and part.epoch != pull.epoch  # versions mean others there
-        if foreign or part.moved or part.sequence != page.sequence or place != page.place:
+        if foreign or part.moved or part.sequence != page.sequence or stamp != page.stamp:
             return None, credit + self.again(part, now=now)
         page.sequence += 1
-        pull.came_bytes += pulled_cost(part)
+        pull.received_bytes += pulled_cost(part)
         page.entries += part.entries
         page.listings.append(part.names)
-        if pull.came_bytes > (room := max(fetch.bytes_max for fetch in pull.fetches)):
-            return None, self._give_up(part, pull.came_bytes, room, now=now)
+        if pull.received_bytes > (room := max(fetch.bytes_max for fetch in pull.fetches)):
+            return None, self._give_up(part, pull.received_bytes, room, now=now)
         if not part.last:
             return None, credit
         if part.cursor:
             return None, self._continue(part, now=now)
-        self.latency.note(pull.came_bytes - pull.counted_bytes, now - pull.sent_at)
+        self.latency.note(pull.received_bytes - pull.counted_bytes, now - pull.sent_at)
         confirmed = confirmed_claims(pull.claims, part) if part.epoch == pull.epoch else ()
         db, table, selector, _ = pull.wanted
         return Whole(db, table, selector, part, _result(pull, part), confirmed), ()
 
     def again(self, part: Pulled, *, now: float) -> Effects:
-        """Do not show this reply: pull once more, after a moment, if anybody waits for it."""
+        """Discard this reply, and pull once more, after a moment, if a caller waits."""
         pull = self._close(part.request)
         self.stale_replies += 1
         cancel = () if part.last else (Send(Channel.PULLS, Cancel(stream=part.request)),)
@@ -344,7 +345,7 @@ class Fetcher:
         return self.answer(refused.request, error, now=now)
 
     def retry_now(self, *, now: float) -> None:
-        """catalogd is another one, or may be asked again: repeat everything."""
+        """Send every pull again now: catalogd, or its start, is another one."""
         self._requests.retry_now(now=now)
 
     def due(self, now: float) -> Effects:
@@ -352,7 +353,7 @@ class Fetcher:
         effects: list[Effect] = []
         for request, pull in self._requests.due(now):
             self.sent += 1
-            pull.sent_at, pull.counted_bytes = now, pull.came_bytes
+            pull.sent_at, pull.counted_bytes = now, pull.received_bytes
             effects.append(Send(Channel.PULLS, _message(request, pull)))
         return tuple(effects)
 
@@ -386,19 +387,19 @@ class Fetcher:
 
     def _open(self, wanted: TableRequest, fetches: list[Fetch], now: float) -> int:
         db, table = wanted[:2]
-        topic, epoch, base, beside = self._base(db, table)
-        pull = _Pull(wanted, fetches, epoch, base, _held(base, wanted), beside)
+        topic, epoch, base, claims = self._base(db, table)
+        pull = _Pull(wanted, fetches, epoch, base, _held(base, wanted), claims)
         request = self._requests.open(pull, now=now)
         self._running[wanted] = request
         self.fence.begin(topic, table_key(db, table))
         return request
 
-    def _give_up(self, part: Pulled, came_bytes: int, room: float, *, now: float) -> Effects:
-        """Take no more of a reply that is larger than everybody who waits for it wants."""
+    def _give_up(self, part: Pulled, received_bytes: int, room: float, *, now: float) -> Effects:
+        """End a pull whose reply is larger than each of its fetches allows."""
         pull = self._requests.get(part.request)
         assert pull is not None
         name = table_name(*pull.wanted[:2])
-        error = OverBudget(name, needed_bytes=came_bytes, free_bytes=int(room))
+        error = OverBudget(name, needed_bytes=received_bytes, free_bytes=int(room))
         cancel = () if part.last else (Send(Channel.PULLS, Cancel(stream=part.request)),)
         return *cancel, *self.answer(part.request, error, now=now)
 
@@ -479,7 +480,7 @@ def _message(request: int, pull: _Pull) -> Pull:
 
 
 def _result(pull: _Pull, last: Pulled) -> Result:
-    """Return what a complete reply comes to: what was held and is still so, and what came."""
+    """Return what was held and is unchanged, with what the complete reply has brought."""
     *_, selector, names_only = pull.wanted
     if names_only:
         return tuple(chain.from_iterable(page.listings for page in pull.pages))

@@ -114,16 +114,16 @@ def stale_of(tables: Mapping[Name, VersionedTable], validate: Validate) -> tuple
     """Return the names of the tables whose version is not the newest."""
     names = tuple(tables)
     claims = claims_of(((name, tables[name].version) for name in names), whole=True)
-    return tuple(names[place] for place in validate(*claims) if place < len(names))
+    return tuple(names[at] for at in validate(*claims) if at < len(names))
 
 
 def claims_of(
     known: Iterable[tuple[tuple[str, str], int]], *, whole: bool
 ) -> tuple[int, tuple[Claimed, ...]]:
-    """Return what to ask about the tables ``known``, by name and version, and in which epoch.
+    """Return the epoch to validate in, and the claims about the tables ``known``, by version.
 
-    It is the newest of their epochs: what is of another is true no more, and asked as of version
-    0, at which nothing is, to learn the version that it has now.
+    That is the newest of their epochs. A version of another epoch is always stale: it is sent as
+    0, which no table has, so that the answer names the table's version now.
     """
     versions = tuple(known)
     epoch = max((epoch_of(version) for _, version in versions), default=0)

@@ -11,7 +11,6 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from types import TracebackType
 from typing import Final, Protocol, Self, TypeAlias, TypeVar
 
 from ...topics.errors import LinkError, UsageError
@@ -36,7 +35,7 @@ from ..store.view import View
 from .read_view import ReadView, VersionedTable, claims_of, names_of, open_read_view
 from .write_reports import WriteIntent, report_write
 
-FLUSH_S: Final = 2.0  # for writes to be told, when it is closed
+FLUSH_S: Final = 2.0  # for catalogd to acknowledge the writes of a subscriber that is closed
 
 
 T = TypeVar("T")
@@ -262,12 +261,7 @@ class Subscriber:
     def __enter__(self) -> Self:
         return self.open()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         self.close()
 
     def open(self) -> Self:
@@ -350,7 +344,7 @@ class Subscriber:
         """Return the partitions of ``name`` that match ``filter``, all without one; by name.
 
         The grammar of ``filter`` is that of Hive and Spark: ``ds >= '2026-11-01' and hour = 3``.
-        ``names`` instead asks for those of these names, as ``ds=2026-11-01/hour=3``, that exist,
+        ``names`` selects the existing ones of these names, as ``ds=2026-11-01/hour=3``,
         ``values`` for those that have them, as ``{"ds": "2026-11-01"}`` or, in order of the
         columns, ``("2026-11-01", 3)``; "" is any, and so are the last ones that are left out.
 
@@ -405,8 +399,8 @@ class Subscriber:
             UsageError: a name is none.
             LinkError: catalogd did not answer in time.
         """
-        asked = ((parse_table_name(name), version) for name, version in known)
-        epoch, claims = claims_of(asked, whole=False)
+        named = ((parse_table_name(name), version) for name, version in known)
+        epoch, claims = claims_of(named, whole=False)
         stale = self._reader.validate(epoch, claims) if claims else {}
         return {
             table_name(claims[at].db, claims[at].table): version
@@ -436,7 +430,7 @@ class Subscriber:
     def join(self, topics: int | Iterable[int], level: str = LEVELS[FULL]) -> None:
         """Follow a topic, or several, at ``level``: full, minimal or none; return once it is so.
 
-        At full everything is held; at minimal what is pulled, until a change of it is heard of.
+        At full everything is held; at minimal what is pulled, until it changes.
         Several are one request: all are joined, or an error says why and none is.
 
         Raises:
@@ -452,7 +446,7 @@ class Subscriber:
         self._reader.call(partial(self._core.join, named, number))
 
     def drop(self, topics: int | Iterable[int]) -> None:
-        """Follow a topic, or several, no longer; their tables are pulled when asked for.
+        """Follow a topic, or several, no longer; their tables are pulled when they are read.
 
         Raises:
             UsageError: there is no such topic; nothing is dropped.
@@ -464,7 +458,7 @@ class Subscriber:
 
         Raises:
             NoSuchObject: there is no such table.
-            OverBudget: it does not fit beside other pins; says the bytes needed.
+            OverBudget: it does not fit with the other pins; says the bytes needed.
             NotReady: not held within ``timeout_s``; it is pinned, and tried again.
         """
         db, table = parse_table_name(name)
@@ -486,7 +480,7 @@ class Subscriber:
     ) -> bool:
         """Report to all readers that data of the table or path ``wanted`` was written.
 
-        Only for what the metastore is not told: an ``INSERT`` into partitions that are there,
+        Only for what the metastore does not notice: an ``INSERT`` into existing partitions,
         files put under a table's location. ``partitions``: their names, or with a slash at the
         end how they begin; none: any of them. ``failed``: it ended in an error.
         ``overwritten``: files that were there are gone.

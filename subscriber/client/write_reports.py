@@ -5,7 +5,6 @@ catalog.report_write("sales.orders")                                 written
 """
 
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Self
 
 from ...topics.objects.names import check_partition_name, parse_table_name
@@ -30,12 +29,7 @@ class WriteIntent:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: object, _trace: object) -> None:
         self.end(failed=error is not None)
 
     def end(self, *, failed: bool = False, overwritten: bool = False) -> None:

@@ -131,7 +131,7 @@ class CatalogSession:
         return self._subscriptions.on_accepted(now=now)
 
     def on_synced(self, synced: Synced, *, now: float) -> Effects:
-        """Nothing older than these versions is shown from now on, of whatever topic."""
+        """Raise the read floor of every topic to its version in the answer."""
         if not self._accepts(synced.epoch, synced.start, now=now):
             return ()
         order = topic_ids(self._subscriptions.num_topics)
@@ -146,7 +146,7 @@ class CatalogSession:
         return ()
 
     def on_validated(self, validated: Validated, *, now: float) -> Effects:
-        """Learn which claims are stale; a start that is not accepted yet is asked again."""
+        """Complete a validation; the answer of a start that is not accepted yet is dropped."""
         if not self._accepts(validated.epoch, validated.start, now=now):
             return ()
         wait = self._requests.get(validated.request)
@@ -157,7 +157,7 @@ class CatalogSession:
         return ()
 
     def on_pulled(self, part: Pulled, *, now: float) -> Effects:
-        """Show a whole reply if nothing newer was shown, else pull again."""
+        """Return a complete reply that is not below the read floor, else pull again."""
         if not self._accepts(part.epoch, part.start, now=now):
             return ()  # repeated once catalogd's start is accepted
         whole, effects = self.fetcher.part(part, now=now)
@@ -167,8 +167,8 @@ class CatalogSession:
         if self._stale(whole, name):
             return self._sent(effects + self.fetcher.again(part, now=now))
         self._confirm(whole)
-        self._show(part.topic, (part.epoch, part.topic_version))
-        self._show(NAMESPACE, (part.epoch, part.namespace_version))
+        self._raise_floor(part.topic, (part.epoch, part.topic_version))
+        self._raise_floor(NAMESPACE, (part.epoch, part.namespace_version))
         outcome = whole.result if part.found else NoSuchObject(table_name(*name))
         if part.found:
             self._replicas.on_pulled(*name)
@@ -181,7 +181,7 @@ class CatalogSession:
         return self._sent(self.fetcher.on_refused(refused, now=now))
 
     def on_sync_refused(self, refused: Refused, *, now: float) -> Effects:
-        """A sync or a report is not answered now; it is asked again, who waits gives up alone."""
+        """Send a refused sync, validation or report again later, until its caller times out."""
         self.reports.on_refused(refused, now=now)
         until = now + max(refused.retry_ms / 1000, RETRY_S)
         self._requests.back_off(refused.request, until=until)
@@ -210,15 +210,15 @@ class CatalogSession:
     def _stale(self, whole: Whole, name: tuple[str, str]) -> bool:
         part = whole.last
         topic = table_topic(*name, self._subscriptions.num_topics)
-        place = (part.epoch, part.topic_version)
-        namespace_place = (part.epoch, part.namespace_version)
-        if part.topic != topic or place < self._read_floor.of(topic):
+        position = (part.epoch, part.topic_version)
+        namespace_position = (part.epoch, part.namespace_version)
+        if part.topic != topic or position < self._read_floor.of(topic):
             return True
         if part.topic_version < self.fetcher.fence.minimum(table_key(*name)):
             return True
-        if namespace_place < self._read_floor.of(NAMESPACE):
+        if namespace_position < self._read_floor.of(NAMESPACE):
             return True
-        if not self._replicas.is_at(NAMESPACE, namespace_place):
+        if not self._replicas.is_at(NAMESPACE, namespace_position):
             return False
         record = self._replicas.view.record(*name)
         incarnation = record.incarnation if record is not None else 0
@@ -227,19 +227,14 @@ class CatalogSession:
     def _base(
         self, db: str, table: str
     ) -> tuple[int, int, TableSnapshot | None, tuple[Claimed, ...]]:
-        """Return a table's topic, the accepted epoch, and what is held of the table in it.
-
-        And what is to be claimed of the topic.
-        """
-        topic, epoch = (
-            table_topic(db, table, self._subscriptions.num_topics),
-            self._lineage.accepted[0],
-        )
+        """Return a table's topic, the accepted epoch, the table as held in it, and the claims."""
+        topic = table_topic(db, table, self._subscriptions.num_topics)
+        epoch = self._lineage.accepted[0]
         held, group = self._held(topic, epoch), table_key(db, table)
         if held is None:
             return topic, epoch, None, ()
-        beside = claims_about_mates(held, group, reached=self._reached(topic, epoch))
-        return topic, epoch, held.content(group), beside
+        claims = claims_about_mates(held, group, reached=self._reached(topic, epoch))
+        return topic, epoch, held.content(group), claims
 
     def _held(self, topic: int, epoch: int) -> TopicView | None:
         held = self._replicas.view.topics.get(topic)
@@ -269,8 +264,8 @@ class CatalogSession:
             content = with_own_entry(base, head, as_of=part.topic_version, epoch=part.epoch)
         self._replicas.keep(part.topic, key, content, epoch=part.epoch)
 
-    def _show(self, topic: int, place: tuple[int, int]) -> None:
-        self._read_floor.answered(topic, place)
+    def _raise_floor(self, topic: int, position: tuple[int, int]) -> None:
+        self._read_floor.answered(topic, position)
         self._replicas.update_access(topic)
 
     def _retry_now(self, now: float) -> None:

@@ -8,6 +8,7 @@ for topics that are open, and only with pulls that passed the read floor.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import chain, count
 from math import inf
 from typing import assert_never
@@ -198,11 +199,12 @@ class Core:
 
     def ready(self, _now: float) -> Started[None]:
         """Wait until the namespace and the initial topics are live."""
-        return _ReadyWait(self._subscriptions, self._replicas), ()
+        return _NamespaceWait(self._subscriptions, self._subscriptions.ready), ()
 
     def namespace(self, _now: float) -> Started[None]:
         """Wait until memory answers for the namespace."""
-        return _NamespaceWait(self._subscriptions, self._replicas), ()
+        is_ready = partial(self._replicas.is_settled, NAMESPACE)
+        return _NamespaceWait(self._subscriptions, is_ready), ()
 
     def read(self, request: TableRequest, now: float) -> Started[Result]:
         """Get a table from memory, or from catalogd."""
@@ -250,7 +252,7 @@ class Core:
         return Done(self._stats(now)), ()
 
     def _by_message(self) -> dict[tuple[Channel, type[Message]], Callable[..., Effects]]:
-        """Return who handles a message, by its channel and its type."""
+        """Return the handlers of messages, by channel and type."""
         subscriptions, catalog = self._subscriptions, self._catalog
         return {
             (Channel.DATA, Delta): self._on_delta,
@@ -358,11 +360,11 @@ class Core:
 
 
 class _NamespaceWait(Wait[None]):
-    """Until memory answers for the namespace."""
+    """Until memory answers for the namespace, and perhaps for more, as ``is_ready`` says."""
 
-    def __init__(self, subscriptions: Subscriptions, replicas: TopicReplicas) -> None:
+    def __init__(self, subscriptions: Subscriptions, is_ready: Callable[[], bool]) -> None:
         self._subscriptions = subscriptions
-        self._replicas = replicas
+        self._is_ready = is_ready
 
     def poll(self) -> Done[None] | None:
         error = self._subscriptions.namespace_failure()
@@ -372,13 +374,3 @@ class _NamespaceWait(Wait[None]):
 
     def missing(self) -> str:
         return self._subscriptions.missing()
-
-    def _is_ready(self) -> bool:
-        return self._replicas.is_settled(NAMESPACE)
-
-
-class _ReadyWait(_NamespaceWait):
-    """Until the initial topics are live, too."""
-
-    def _is_ready(self) -> bool:
-        return self._subscriptions.ready()

@@ -57,8 +57,8 @@ def inspected(
             names = [field.name for field in fields(Stats)]
             rows = tuple(zip(names, map(_cell, _values(stats)), strict=True))
         case "driver" if driver is not None:
-            shown = {**driver, **_summary(topics, stats)}
-            rows = tuple((name, _cell(value)) for name, value in shown.items())
+            found = {**driver, **_summary(topics, stats)}
+            rows = tuple((name, _cell(value)) for name, value in found.items())
         case _:
             message = f"no table {inspect.what!r} of a subscriber: topics, stats"
             return Refused(
@@ -72,7 +72,7 @@ def inspected(
 
 
 def _summary(topics: Iterable[TopicInfo], stats: Stats) -> Facts:
-    """Return what operators see of any driver beside what its application shows."""
+    """Return what operators see of any driver, whatever its application reports."""
     levels = [one.level for one in topics]
     return {
         **{f"{level}_topics": levels.count(level) for level in reversed(LEVELS[MINIMAL:])},

@@ -1,4 +1,4 @@
-"""Watch: changes on their way to one consumer; of each object only the latest waits."""
+"""Watch: the changes that one consumer has not read yet; of each object only the latest."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -17,8 +17,8 @@ ALL: Final = "*"
 class Watch(Iterator[Change]):
     """Yields changes until it, or its subscriber, is closed. For one thread at a time.
 
-    A consumer so slow that more than WAITING_MAX objects wait for it is told by StaleMetadata to
-    read again what it follows; the next changes come after it.
+    If more than WAITING_MAX objects wait, StaleMetadata is raised once: the consumer reads again
+    what it follows, and goes on with the next change.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -26,8 +26,8 @@ class Watch(Iterator[Change]):
         self._ready = threading.Condition()
         self._waiting: dict[str, Change] = {}
         self._lost = False
-        self._closed = False
-        self._rouses: Callable[[str], bool] | None = None  # while somebody rests
+        self.closed = False  # nothing more will come
+        self._urgent: Callable[[str], bool] | None = None  # of the thread that rests
 
     def __next__(self) -> Change:
         """Wait for the next change."""
@@ -56,28 +56,27 @@ class Watch(Iterator[Change]):
         return tuple(waiting.values())
 
     def rest(self, timeout_s: float, *, unless: Callable[[str], bool]) -> None:
-        """Wait so long, or until there is news that does not wait: an object of ``unless``.
+        """Wait so long, or until an object waits for which ``unless`` returns true.
 
-        Other changes do not even wake this thread. ``unless`` is called by another one meanwhile.
+        Other changes do not even wake this thread. The thread that offers them calls ``unless``.
         """
-        with self._ready:
-            self._rouses = unless
-            self._ready.wait_for(self._is_roused, timeout_s)
-            self._rouses = None
 
-    @property
-    def closed(self) -> bool:
-        """Whether nothing more will come."""
-        return self._closed
+        def is_over() -> bool:
+            return self._lost or self.closed or any(map(unless, self._waiting))
+
+        with self._ready:
+            self._urgent = unless
+            self._ready.wait_for(is_over, timeout_s)
+            self._urgent = None
 
     def close(self) -> None:
         """End the iteration, in whichever thread it waits."""
         with self._ready:
-            self._closed = True
+            self.closed = True
             self._ready.notify_all()
 
     def offer(self, changes: tuple[Change, ...]) -> None:
-        """Add what matches; the newest of an object stands, and a schema change outlasts data."""
+        """Add what matches, merged with the change of the same object that waits."""
         matching = changes
         if self._pattern != ALL:
             matching = tuple(one for one in changes if fnmatchcase(one.object, self._pattern))
@@ -86,8 +85,8 @@ class Watch(Iterator[Change]):
         with self._ready:
             for change in matching:
                 self._add(change)
-            rouses = self._rouses
-            if rouses is None or self._lost or any(rouses(one.object) for one in matching):
+            urgent = self._urgent
+            if urgent is None or self._lost or any(urgent(one.object) for one in matching):
                 self._ready.notify_all()
 
     def _add(self, change: Change) -> None:
@@ -111,22 +110,17 @@ class Watch(Iterator[Change]):
             self._lost = False
             raise StaleMetadata(f"more than {WAITING_MAX} changes waited: read again")
 
-    def _is_roused(self) -> bool:
-        rouses = self._rouses
-        assert rouses is not None
-        return self._lost or self._closed or any(map(rouses, self._waiting))
-
     def _has_news(self) -> bool:
-        return bool(self._waiting) or self._lost or self._closed
+        return bool(self._waiting) or self._lost or self.closed
 
 
 def _kept(kind: str) -> str:
-    """Return what a schema change leaves of ``kind``: who has not seen a creation sees that."""
+    """Return the kind of a schema change that follows an unread change of ``kind``."""
     return SCHEMA if kind == DATA_CHANGED else kind
 
 
 class Watches:
-    """The watches of one subscriber; one that nobody holds any more is forgotten."""
+    """The open watches of one subscriber; it does not keep a watch alive."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -143,11 +137,11 @@ class Watches:
         return bool(self._watches)
 
     def offer(self, changes: tuple[Change, ...]) -> bool:
-        """Offer ``changes`` to all; False if nobody watches any more."""
+        """Offer ``changes`` to all; False if no watch is open."""
         for held in self._watches:
             watch = held()
             if watch is None or watch.closed:
-                self._forget(held)
+                self._remove(held)
             else:
                 watch.offer(changes)
         return bool(self._watches)
@@ -159,6 +153,6 @@ class Watches:
             if watch is not None:
                 watch.close()
 
-    def _forget(self, gone: "ref[Watch]") -> None:
+    def _remove(self, gone: "ref[Watch]") -> None:
         with self._lock:
             self._watches = [one for one in self._watches if one is not gone]
