@@ -29,9 +29,9 @@ from topicast.tests.bench.bench_representation import KEYS
 from topicast.tests.bench.catalogd import DB, NUM_TOPICS, BenchCatalogd
 from topicast.tests.bench.metastores import create_large
 from topicast.tests.bench.report import beside, percentiles, quantile, say, target
+from topicast.tests.bench.source import Catalog
 from topicast.tests.bench.stores import COLUMNS, blocks_of
 from topicast.tests.cli.processes import running
-from topicast.tests.subscriber.source import Catalog
 from topicast.tests.subscriber.structs import table_struct
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.values import COMPLETE, TableValue, encode_table_value

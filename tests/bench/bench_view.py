@@ -24,7 +24,7 @@ from topicast.tests.bench.bench_representation import (
     thrift_object,
 )
 from topicast.tests.bench.report import beside, best_s, best_us, say, target
-from topicast.tests.subscriber.source import Catalog
+from topicast.tests.bench.source import Catalog
 from topicast.tests.subscriber.structs import table_struct
 from topicast.topics.bulk import chunks
 from topicast.topics.objects.names import block_key, parse_table_name, table_key

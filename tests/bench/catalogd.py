@@ -28,9 +28,9 @@ from topicast.catalog.publish import publisher
 from topicast.catalog.publish.modes import MODE_DEFAULT, Mode
 from topicast.catalog.publish.publisher import PublishedState, Publisher
 from topicast.subscriber import Subscriber
+from topicast.tests.bench.source import Catalog
 from topicast.tests.cli.processes import running
 from topicast.tests.cluster.fake_metastore import FakeMetastore
-from topicast.tests.subscriber.source import Catalog
 from topicast.topics.bulk import Send
 from topicast.topics.link import Link, Received
 from topicast.topics.objects.names import block_key

@@ -17,12 +17,12 @@ from topicast.subscriber.fetcher import TableRequest
 from topicast.subscriber.protocol.shell import Done, Operation
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.bench.bench_representation import KEYS
+from topicast.tests.bench.source import Catalog
 from topicast.tests.bench.stores import COLUMNS, blocks_of, names_of, table_of
 from topicast.tests.cluster.cluster import Cluster, Way
 from topicast.tests.cluster.reader import Setup
 from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.store import SimStore
-from topicast.tests.subscriber.source import Catalog
 from topicast.tests.subscriber.structs import partition_struct, table_struct
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.selector import ALL
