@@ -14,6 +14,9 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-color -c constraints.txt
 PROGRESS := sed -un 's/^ *\(Collecting [^ ]*\|Building wheel[^:]*\|Installing collected\).*/      \1/p'
 
+# The many short processes of the suite would compile every module again and again.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The stamp names what was installed: while these files and the folder are the same, nothing is downloaded.
 SET_UP := $(shell { cat setup.cfg pyproject.toml constraints.txt; pwd; } | cksum | cut -d ' ' -f 1)
 STAMP := .venv/installed-$(SET_UP)
@@ -33,7 +36,7 @@ run: $(STAMP)  ## start the whole stack and a demonstration; ARGS=--once ends by
 test: $(STAMP)  ## run the whole suite; ARGS="tests/topics -k settings" runs a part
 	@$(BIN)/python -m pytest --numprocesses=2 $(ARGS)
 
-unit: $(or $(wildcard $(STAMP)),$(UNIT_STAMP))  ## run what needs no metastore and no Spark; sets up without PySpark
+unit: $(or $(wildcard $(STAMP)),$(UNIT_STAMP))  ## run what needs no metastore, no Spark and no process; sets up without PySpark
 	@$(BIN)/python -m pytest --unit --numprocesses=2 $(ARGS)
 
 check: lint types test  ## everything that must pass before a merge

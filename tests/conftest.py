@@ -22,13 +22,15 @@ NOT_UNITS = tuple(
     for name in (
         *("spark", "integration", "bench", "catalog/metastore", "test_walks.py"),
         *("cli/quickstart/test_comparison.py", "cli/quickstart/test_class_archive.py"),
-        "cli/commands/test_local.py",
+        *("cli/quickstart/test_stack.py", "cli/commands/test_local.py", "cli/commands/test_run.py"),
+        *("cli/test_extras.py", "cli/test_daemons.py"),
     )
 )
-REAL_FIXTURES = {"hive", "real_place"}  # fixtures that start a metastore
+REAL_FIXTURES = {"hive", "real_place", "home"}  # fixtures that start processes
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("units", settings.get_profile("shared"), max_examples=25)
 settings.load_profile("shared")
 
 
@@ -38,6 +40,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--unit", action="store_true", help="only what needs no metastore, no Spark and no process"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave most examples of properties to the whole suite, where only units are wanted."""
+    if config.getoption("--unit"):
+        settings.load_profile("units")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

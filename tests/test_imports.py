@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -63,14 +64,21 @@ def _name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@cache
+def _nodes(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    """Return all imports of a file, wherever they are in it."""
+    tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return [node for node in tree if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def _imports(path: Path) -> Iterator[tuple[int, str]]:
     """Yield (relative level, dotted name) of each import; ``from . import a`` names a."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _nodes(path):
         if isinstance(node, ast.Import):
             yield from ((0, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             yield node.level, node.module
-        elif isinstance(node, ast.ImportFrom):
+        else:
             yield from ((node.level, alias.name) for alias in node.names)
 
 
@@ -100,8 +108,7 @@ def _module(parts: tuple[str, ...]) -> Path | None:
 def _reached(path: Path) -> Iterator[Path]:
     """Yield the files of ours that ``path`` imports."""
     base = path.relative_to(ROOT).parent.parts
-    tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    for node in (one for one in tree if isinstance(one, ast.ImportFrom) and one.level):
+    for node in (one for one in _nodes(path) if isinstance(one, ast.ImportFrom) and one.level):
         parts = (*base[: len(base) - (node.level - 1)], *(node.module or "").split("."))
         parts = tuple(filter(None, parts))
         files = [_module((*parts, alias.name)) or _module(parts) for alias in node.names]

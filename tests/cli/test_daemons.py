@@ -4,25 +4,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from topicast import __version__
-from topicast.catalog import status as catalog_status
-from topicast.catalog.assembly import build as build_catalogd
-from topicast.catalog.config import CatalogdConfig
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.cli.daemons import CATALOGD_FLAGS, STATESTORED_FLAGS, state_folder
 from topicast.cli.pages.metrics import CATALOGD, STATESTORED, Table
-from topicast.cli.pages.server import answer
-from topicast.cli.pages.sources import STUCK_S, sources_of
-from topicast.statestore import status as statestore_status
-from topicast.statestore.config import StatestoredConfig
-from topicast.statestore.statestored import build as build_statestored
 from topicast.tests.cli.conftest import Served
 from topicast.tests.cli.processes import Running, command, running, steady_port
 from topicast.tests.waiting import until
@@ -35,11 +24,6 @@ def ended(*arguments: object) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         command("daemons", *arguments), capture_output=True, text=True, check=False, timeout=30
     )
-
-
-def test_every_setting_has_a_meaning() -> None:
-    assert list(STATESTORED_FLAGS) == list(StatestoredConfig.__dataclass_fields__)
-    assert list(CATALOGD_FLAGS) == list(CatalogdConfig.__dataclass_fields__)
 
 
 @pytest.mark.parametrize("name", ["statestored", "catalogd"])
@@ -94,44 +78,6 @@ def test_both_are_healthy_once_the_metastore_was_read(served: Served) -> None:
         facts = json.loads(daemon.page("/?json"))
         assert facts["serving"]
         assert facts["problem"] == ""
-
-
-@pytest.fixture(params=["statestored", "catalogd"])
-def daemon_in_this_thread(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    """A daemon whose loop turns when the test calls it, and the name of its status."""
-    if request.param == "statestored":
-        config = StatestoredConfig(state_store_port=0)
-        daemon, _ = build_statestored(config)
-        reported = statestore_status.table
-    else:
-        daemon, _ = build_catalogd(
-            CatalogdConfig(
-                catalog_service_port=0,
-                num_topics=16,
-                state_dir=tmp_path,
-                hive_metastore_uris="thrift://127.0.0.1:1",
-            ),
-            name="here",
-        )
-        reported = catalog_status.table
-    yield daemon, lambda: reported(daemon.status, "status")
-    daemon.close()
-
-
-def test_loop_that_hangs_is_no_health(daemon_in_this_thread: Any) -> None:
-    """Given a last turn that began long ago, then that is reported, until the loop turns again."""
-    daemon, reported = daemon_in_this_thread
-    sources = sources_of("daemon", daemon, reported, numbers=CATALOGD)
-    daemon.run_once()
-    assert b"hangs" not in answer(sources, "/healthz")[2]
-    daemon.turned_at -= STUCK_S + 1
-    status, _, printed = answer(sources, "/healthz")
-    assert (status, b"hangs: its last turn began 11 s ago" in printed) == (503, True)
-    scraped = answer(sources, "/metrics")[2].decode()
-    assert "topicast_daemon_serving 0.0" in scraped
-    assert "topicast_daemon_loop_silent_s 11" in scraped
-    daemon.run_once()
-    assert b"hangs" not in answer(sources, "/healthz")[2]
 
 
 def unscraped(daemon: Running, name: str, table: Table) -> list[str]:
@@ -274,13 +220,6 @@ def test_hub_takes_its_port_again_after_it_was_killed(tmp_path: Path) -> None:
         first.end(signal.SIGKILL)
     with running(tmp_path / "log", "daemons", "statestored", *flags) as second:
         assert second.ready["address"].endswith(f":{port}")
-
-
-def test_state_folder_is_the_platforms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", "/var/state")
-    assert state_folder("catalogd") == Path("/var/state/topicast/catalogd")
-    monkeypatch.delenv("XDG_STATE_HOME")
-    assert state_folder("catalogd") == Path.home() / ".local/state/topicast/catalogd"
 
 
 def test_closed_stdout_does_not_end_a_daemon(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ from topicast.topics.wire.messages import (
 )
 
 HUBS = 2
+CHECK_EVERY = 5  # steps of cores: an assertion of all invariants costs as much as a step
 SETUPS = (Setup(), Setup(automatic=True), Setup())
 # What is asked, or said, again where a connection was lost, with its answers: it may come twice.
 AGAIN = (
@@ -134,7 +135,7 @@ class Cluster:
         num_topics: int = NUM_TOPICS,
         settings: Settings = SETTINGS,
         store: SimStore | None = None,
-        check_every: int = 1,
+        check_every: int = CHECK_EVERY,
     ) -> None:
         self.rng = rng if rng is not None else Steady()
         self.now = 1000.0

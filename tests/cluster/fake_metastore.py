@@ -7,9 +7,9 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 from hmsclient.genthrift.hive_metastore.ttypes import (
     AlreadyExistsException,
@@ -31,18 +31,25 @@ from topicast.topics.errors import ObjectGone, SourceRefused
 from topicast.topics.objects.names import partition_name
 
 TIME_S = 1_795_000_000
+S = TypeVar("S")  # a Thrift struct
 
 
 def thrift_bytes(struct: object) -> bytes:
     return serialize(struct, TBinaryProtocolAcceleratedFactory())
 
 
-def from_thrift(kind: type, struct: bytes) -> object:
-    return deserialize(kind(), struct, TBinaryProtocolAcceleratedFactory())
+def from_thrift(kind: type[S], struct: bytes) -> S:
+    found: S = deserialize(kind(), struct, TBinaryProtocolAcceleratedFactory())
+    return found
 
 
 def thrift_json(struct: object) -> str:
     return serialize(struct, TJSONProtocolFactory()).decode()
+
+
+def copied(struct: S) -> S:
+    """Return a copy of a Thrift struct, some ten times faster than ``deepcopy``."""
+    return from_thrift(type(struct), thrift_bytes(struct))
 
 
 def make_table(db: str, name: str, *, location: str, keys: Sequence[str] = ()) -> Table:
@@ -80,9 +87,35 @@ def make_partition(table: Table, values: Sequence[str]) -> Partition:
         tableName=table.tableName,
         createTime=0,
         lastAccessTime=0,
-        sd=deepcopy(table.sd),
+        sd=copied(table.sd),
         parameters={},
     )
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event of the log; its message is written when it is first read, which is slow."""
+
+    id: int
+    type: str
+    db: str
+    table: str
+    body: dict[str, object]  # its Thrift structs are copies
+
+    @cached_property
+    def raw(self) -> RawEvent:
+        names = {"db": self.db, "table": self.table} if self.table else {"db": self.db}
+        said = {"server": "", "servicePrincipal": "", "timestamp": TIME_S, **names, **self.body}
+        message = json.dumps(said, default=thrift_json)
+        return RawEvent(
+            id=self.id,
+            type=self.type,
+            db=self.db,
+            table=self.table,
+            message=message,
+            message_format="json-0.2",
+            digest=digest_of(self.type, self.db, self.table, message=message),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +147,7 @@ class FakeMetastore:
         self._databases = {"default": Database("default", "", "file:/warehouse", {})}
         self._tables: dict[tuple[str, str], Table] = {}
         self._partitions: dict[tuple[str, str], dict[str, Partition]] = {}
-        self._events: list[RawEvent] = []
+        self._events: list[Event] = []
         self._last_id = 0
 
     # -- told by tests
@@ -141,7 +174,7 @@ class FakeMetastore:
     def events_after(self, event_id: int, *, events_max: int) -> tuple[RawEvent, ...]:
         with self._reading("events_after"):
             after = sorted((e for e in self._events if e.id > event_id), key=lambda e: e.id)
-            return tuple(after[:events_max])
+            return tuple(event.raw for event in after[:events_max])
 
     def databases(self) -> tuple[str, ...]:
         with self._reading("databases"):
@@ -182,7 +215,7 @@ class FakeMetastore:
         with self._lock:
             if database.name in self._databases:
                 raise AlreadyExistsException(database.name)
-            self._databases[database.name] = deepcopy(database)
+            self._databases[database.name] = copied(database)
             self._log("CREATE_DATABASE", database.name)
 
     def drop_database(self, name: str, delete_data: bool, cascade: bool) -> None:
@@ -198,14 +231,14 @@ class FakeMetastore:
             key = (table.dbName, table.tableName)
             if key in self._tables:
                 raise AlreadyExistsException(table.tableName)
-            stored = deepcopy(table)
+            stored = copied(table)
             stored.createTime = stored.createTime or TIME_S
             self._tables[key], self._partitions[key] = stored, {}
-            self._log("CREATE_TABLE", *key, tableObjJson=thrift_json(stored))
+            self._log("CREATE_TABLE", *key, tableObjJson=copied(stored))
 
     def get_table(self, db: str, name: str) -> Table:
         with self._lock:
-            return deepcopy(self._demand(db, name))
+            return copied(self._demand(db, name))
 
     def alter_table(self, db: str, name: str, new: Table) -> None:
         self.alter_table_with_cascade(db, name, new, False)
@@ -215,15 +248,15 @@ class FakeMetastore:
             before = self._demand(db, name)
             del self._tables[db, name]
             key = (new.dbName, new.tableName)
-            self._tables[key] = deepcopy(new)
+            self._tables[key] = copied(new)
             self._partitions[key] = held = self._partitions.pop((db, name))
             for partition in held.values():
                 partition.dbName, partition.tableName = key
                 if cascade:
-                    partition.sd.cols = deepcopy(new.sd.cols)
+                    partition.sd.cols = copied(new.sd).cols
             objects = {
-                "tableObjBeforeJson": thrift_json(before),
-                "tableObjAfterJson": thrift_json(new),
+                "tableObjBeforeJson": copied(before),
+                "tableObjAfterJson": copied(new),
             }
             self._log("ALTER_TABLE", *key, table=name, isTruncateOp="false", **objects)
 
@@ -241,21 +274,21 @@ class FakeMetastore:
                 if self._name(table, partition.values) in held:
                     raise AlreadyExistsException(str(partition.values))
             for partition in new:
-                held[self._name(table, partition.values)] = deepcopy(partition)
+                held[self._name(table, partition.values)] = copied(partition)
             values = [self._key_values(table, partition.values) for partition in new]
             self._log(
                 "ADD_PARTITION",
                 db,
                 name,
-                tableObjJson=thrift_json(table),
+                tableObjJson=copied(table),
                 partitions=values,
-                partitionListJson=[thrift_json(partition) for partition in new],
+                partitionListJson=[copied(partition) for partition in new],
             )
             return len(new)
 
     def get_partition(self, db: str, name: str, values: Sequence[str]) -> Partition:
         with self._lock:
-            return deepcopy(self._of(db, name)[self._name(self._demand(db, name), values)])
+            return copied(self._of(db, name)[self._name(self._demand(db, name), values)])
 
     def alter_partitions(self, db: str, name: str, new: Sequence[Partition]) -> None:
         for partition in new:
@@ -265,16 +298,16 @@ class FakeMetastore:
         with self._lock:
             table, held = self._demand(db, name), self._partitions[db, name]
             before = held.pop(self._name(table, old))
-            held[self._name(table, new.values)] = deepcopy(new)
+            held[self._name(table, new.values)] = copied(new)
             self._log(
                 "ALTER_PARTITION",
                 db,
                 name,
-                tableObjJson=thrift_json(table),
+                tableObjJson=copied(table),
                 keyValues=self._key_values(table, old),
                 isTruncateOp="false",
-                partitionObjBeforeJson=thrift_json(before),
-                partitionObjAfterJson=thrift_json(new),
+                partitionObjBeforeJson=copied(before),
+                partitionObjAfterJson=copied(new),
             )
 
     def drop_partition(self, db: str, name: str, values: Sequence[str], delete_data: bool) -> bool:
@@ -282,7 +315,7 @@ class FakeMetastore:
             table = self._demand(db, name)
             del self._partitions[db, name][self._name(table, values)]
             gone = [self._key_values(table, values)]
-            self._log("DROP_PARTITION", db, name, tableObjJson=thrift_json(table), partitions=gone)
+            self._log("DROP_PARTITION", db, name, tableObjJson=copied(table), partitions=gone)
             return True
 
     def fire_listener_event(self, request: FireEventRequest) -> None:
@@ -332,17 +365,4 @@ class FakeMetastore:
 
     def _log(self, type_: str, db: str, name: str = "", **body: object) -> None:
         self._last_id += 1
-        said = {"server": "", "servicePrincipal": "", "db": db, "timestamp": TIME_S}
-        if name:
-            said["table"] = name
-        message = json.dumps({**said, **body})
-        event = RawEvent(
-            id=self._last_id,
-            type=type_,
-            db=db,
-            table=name,
-            message=message,
-            message_format="json-0.2",
-            digest=digest_of(type_, db, name, message=message),
-        )
-        self._events.append(event)
+        self._events.append(Event(self._last_id, type_, db, name, body))

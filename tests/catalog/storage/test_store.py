@@ -267,6 +267,7 @@ def killed_after(folder: Path, lines: int, new_id: int) -> int:
     return int(whole[-1]) if whole else 0
 
 
+@pytest.mark.real
 def test_kill_9_at_any_moment_loses_nothing_and_leaves_no_half(tmp_path: Path) -> None:
     dice = random.Random(20240601)
     vouched = 0

@@ -23,6 +23,7 @@ def test_sync_ends_when_what_was_committed_is_visible(
         assert json.loads(done.stdout)["synced"]
 
 
+@pytest.mark.real
 def test_sync_without_a_hub_is_not_reachable() -> None:
     done = topicast("sync", "--statestores=tcp://127.0.0.1:1", "--timeout_s=0.5")
     assert done.returncode == 3
@@ -117,6 +118,7 @@ def test_order_that_is_wrong_says_why(
 
 
 @pytest.mark.parametrize("order", ["mode", "invalidate", "refresh"])
+@pytest.mark.real
 def test_order_without_a_hub_is_not_reachable(order: str) -> None:
     done = topicast(order, "--statestores=tcp://127.0.0.1:1", "--timeout_s=0.5")
     assert done.returncode == 3

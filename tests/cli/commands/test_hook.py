@@ -70,6 +70,7 @@ def test_driver_with_both_hooks_is_attached_once_and_as_it_was_run(
     assert (worker["ours"], worker["finders"], worker["path"]) == ([], 0, [])
 
 
+@pytest.mark.real
 def test_topicast_that_is_gone_or_broken_harms_nothing(tmp_path: Path) -> None:
     home = Home(tmp_path)
     (home.site / hook.NAME).write_text(hook.LINE)
@@ -82,6 +83,7 @@ def test_topicast_that_is_gone_or_broken_harms_nothing(tmp_path: Path) -> None:
     assert home.seen(SEEN, **environ)["printed"] == ""
 
 
+@pytest.mark.real
 def test_removing_leaves_nothing(tmp_path: Path) -> None:
     home = Home(tmp_path)
     before = sorted(home.site.iterdir())
@@ -128,6 +130,7 @@ def test_file_that_is_not_ours_is_left_alone(
     assert (tmp_path / hook.NAME).read_text() == "/somewhere\n"
 
 
+@pytest.mark.real
 def test_topicast_in_an_archive_is_refused_with_a_remedy(tmp_path: Path) -> None:
     archive = tmp_path / "topicast.zip"
     with zipfile.ZipFile(archive, "w") as zipped:

@@ -169,6 +169,7 @@ def test_watch_ends_after_a_count(statestores: str, client: HMSClient, tmp_path:
 
 
 @pytest.mark.parametrize("arguments", [["status"], ["tables"], ["describe", "a.b"]])
+@pytest.mark.real
 def test_hub_that_is_not_there_is_not_reachable(arguments: list[str]) -> None:
     short = ["--timeout_s=0.5"] if arguments[0] in {"tables", "describe"} else []
     done = topicast(*arguments, *short, f"--statestores={NOWHERE}")

@@ -159,6 +159,7 @@ def test_connection_that_says_nothing_is_closed(hub):
             pass  # the greeting; then the end, after HANDSHAKE_MS
 
 
+@pytest.mark.real
 def test_stopped_reader_costs_64_mib_at_most_and_the_others_nothing():
     """In a process of its own: what tests before have freed would hide the queue."""
     run = [sys.executable, "-c", STOPPED]
@@ -208,6 +209,7 @@ while True:
 """
 
 
+@pytest.mark.real
 def test_process_that_froze_is_cut_off_and_comes_back_when_it_thaws(hub, frames):
     address = hub.bind_publisher("publisher", ANY)
     command = [sys.executable, "-c", READER.format(address=address)]
