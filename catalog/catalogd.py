@@ -8,14 +8,14 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, Literal, assert_never
+from typing import Final, assert_never
 
 from ..topics.bulk import Send
 from ..topics.errors import WireError
 from ..topics.link import Inbox, Link, LinkCounts, Received
 from ..topics.topic import Topic
 from ..topics.wire.codec import decode, encode
-from ..topics.wire.messages import BULK_CHANNEL, CONTROL_CHANNEL, Bye, Message
+from ..topics.wire.messages import Bye, Channel, Message
 from ..topics.wire.refusal import refuse_frame
 from .core import Catalog, Commit, Effect, Fact, Floors, Minted, MintEpoch, Publish, Requested
 from .ingest.poller import Poll, pack_state
@@ -29,10 +29,6 @@ from .status import Status
 from .storage.store import Store
 
 SERVICE: Final = "service"
-CHANNELS: Final[dict[Literal["control", "bulk"], int]] = {
-    "control": CONTROL_CHANNEL,
-    "bulk": BULK_CHANNEL,
-}
 TIMEOUT_S_MAX: Final = 0.25  # the longest wait for a message
 STATUS_S: Final = 0.5  # between two statuses, which cost up to 30 ms
 FLOORS_S: Final = 10.0  # between two rounds in which tombstones are deleted
@@ -50,8 +46,7 @@ class HubConnection:
 
     def socket(self, channel: int) -> str:
         """Return the name of the socket of ``channel``."""
-        kind = "control" if channel == CONTROL_CHANNEL else "bulk"
-        return f"{kind} {self.address}"
+        return f"{Channel(channel).name.lower()} {self.address}"
 
 
 class Catalogd:
@@ -76,9 +71,7 @@ class Catalogd:
         self._published = published
         self._hubs = tuple(hubs)
         self._sockets = {
-            hub.socket(channel): (hub, channel)
-            for hub in self._hubs
-            for channel in CHANNELS.values()
+            hub.socket(channel): (hub, channel) for hub in self._hubs for channel in Channel
         }
         self._connected: set[str] = set()  # names of sockets
         self._clock = clock
@@ -134,8 +127,8 @@ class Catalogd:
     def close(self) -> None:
         """Send Bye to the hubs, end the threads, close the store."""
         for hub in self._hubs:
-            if hub.socket(CONTROL_CHANNEL) in self._connected:
-                self._link.send(hub.socket(CONTROL_CHANNEL), encode(Bye(reason="catalogd stops")))
+            if hub.socket(Channel.CONTROL) in self._connected:
+                self._link.send(hub.socket(Channel.CONTROL), encode(Bye(reason="catalogd stops")))
         self._read_threads.close()
         self._link.close()
         self._store.close()
@@ -214,7 +207,7 @@ class Catalogd:
         for effect in hub.publisher.handle(fact, now=now, now_us=now_us):
             match effect:
                 case publisher.Put(frame=frame):
-                    self._link.send(hub.socket(BULK_CHANNEL), frame)
+                    self._link.send(hub.socket(Channel.BULK), frame)
                 case publisher.Send(channel=channel, message=message):
                     self._link.send(hub.socket(channel), encode(message))
                 case publisher.Reconnect():
@@ -228,7 +221,7 @@ class Catalogd:
                     assert_never(effect)
 
     def _reconnect(self, hub: HubConnection) -> None:
-        for channel in CHANNELS.values():
+        for channel in Channel:
             socket = hub.socket(channel)
             if socket in self._connected:
                 self._link.disconnect(socket)

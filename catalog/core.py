@@ -41,7 +41,7 @@ from .model.tables import Namespace, Tables
 from .model.versions import OrderRow, Transaction, VersionLog, WriteId, WriteRow
 from .publish.backfill import Backfill
 from .publish.modes import POLICY_DEFAULT, Mode, Policy, overrides_text
-from .serve.admin import AdminOrders, Jobs
+from .serve.admin import AdminOrders
 from .serve.dispatcher import Dispatcher
 from .serve.replies import Replies
 from .serve.report_acks import ReportAcks
@@ -191,11 +191,11 @@ class Catalog:
             reads_max=settings.reads_max,
             polled=self.poller.enabled,
         )
-        jobs = Jobs(self.namespace, self.tables, self.loader, poller=self.poller, core=self)
         replies = Replies()
         self.admin = AdminOrders(
             self.namespace,
-            jobs,
+            self.tables,
+            loader=self.loader,
             poller=self.poller,
             backfill=self.backfill,
             replies=replies,

@@ -86,141 +86,23 @@ class Job:
         return f"{name}/{self.partition}" if self.partition else name
 
 
-class Jobs:
-    """Carries out the steps of jobs on what catalogd holds."""
-
-    def __init__(
-        self,
-        namespace: Namespace,
-        tables: Tables,
-        loader: Loader,
-        *,
-        poller: Poller,
-        core: Core,
-    ) -> None:
-        self._namespace = namespace
-        self._tables = tables
-        self._loader = loader
-        self._poller = poller
-        self._core = core
-
-    def waits(self, job: Job) -> bool:
-        """Return whether ``job`` waits for names, or for what it has read again."""
-        if job.tables is None or job.seq is None:
-            return job.tables is None
-        if self._loader.oldest_unpublished() <= job.seq:
-            return True
-        left = (table for table in job.requested if table not in job.failed)
-        return bool(job.table) and any(map(self._loader.is_loading, left))
-
-    def begin(self, job: Job, databases: Listing) -> bool:
-        """Let ``job`` begin with the names that were listed; False if none is its own."""
-        known = [db for db in self._namespace.databases() if job.db in ("", db)]
-        every = {*databases, *known}
-        job.found = frozenset((db, row[0]) for db, (_, rows) in databases.items() for row in rows)
-        held = {(db, row.name) for db in known for row in self._namespace.tables(db)}
-        job.tables = deque(sorted(job.found | held))
-        news = (
-            every if job.order == OrderKind.REFRESH else every - set(databases).intersection(known)
-        )
-        if news:
-            self._read(job, [DirtyDatabase(db=db) for db in sorted(news)])
-        return bool(every)
-
-    def step(self, job: Job, *, at_us: int) -> bool:
-        """Carry out the next step of ``job``, which does not wait; return whether it is done."""
-        job.seq = None
-        if job.tables and job.order == OrderKind.INVALIDATE and not job.partition:
-            self._invalidate_some(job, at_us)
-        elif job.tables and job.data and not self.missing(job):
-            self._raise_data_of_some(job, at_us)
-        elif job.tables:  # also a table that is new, whose event has not come yet
-            self._refresh_some(job)
-        return not job.tables and job.seq is None
-
-    def begin_without_listing(self, job: Job) -> None:
-        """Let ``job``, which is for a database that is known, begin."""
-        tables = ((job.db, row.name) for row in self._namespace.tables(job.db))
-        job.tables = deque(sorted(tables))
-
-    def missing(self, job: Job) -> bool:
-        """Return whether the object of ``job`` does not exist."""
-        table = (job.db, job.table)
-        if job.partition and self._tables.loaded(table):
-            return not self._tables.has_partition(table, job.partition)
-        if job.table:
-            return self._namespace.find(table) is None
-        return bool(job.db) and not self._namespace.has_database(job.db)
-
-    def _invalidate_some(self, job: Job, at_us: int) -> None:
-        assert job.tables is not None
-        dirty: list[Dirty] = []
-        for table in _take(job.tables, TABLES_PER_STEP_MAX):
-            known = self._namespace.find(table) is not None
-            if known:
-                self._loader.invalidate(table)
-                self._tables.withdraw(table, source=SOURCE_ORDERS, at_us=at_us)
-                self._core.load_in_background(table)
-                job.done += 1
-            if known != (table in job.found):
-                dirty.append(DirtyTable(db=table[0], table=table[1], dropped=known))
-        if dirty:
-            self._read(job, dirty)
-
-    def _raise_data_of_some(self, job: Job, at_us: int) -> None:
-        assert job.tables is not None
-        named = (job.partition,) if job.partition else ()
-        for table in _take(job.tables, TABLES_PER_STEP_MAX):
-            if self._namespace.find(table) is None:
-                continue  # dropped since the order began
-            self._tables.raise_data(table, partitions=named, source=SOURCE_ORDERS, at_us=at_us)
-            job.done += 1
-
-    def _refresh_some(self, job: Job) -> None:
-        assert job.tables is not None
-        if job.partition:
-            job.tables.clear()
-            dirt = DirtyPartitions(db=job.db, table=job.table, names=(job.partition,), data=True)
-            self._read(job, [dirt])
-            job.done += 1
-            return
-        dirty: list[Dirty] = []
-        for table in _take(job.tables, REFRESHED_PER_STEP_MAX):
-            known = self._namespace.find(table) is not None
-            if not job.table and known and table in job.found and not self._tables.loaded(table):
-                continue  # nothing is held that could be old
-            if not self._namespace.has_database(table[0]):
-                dirty.append(DirtyDatabase(db=table[0]))
-            whole, named = table in job.found, bool(job.table)
-            dirty.append(DirtyTable(db=table[0], table=table[1], whole=whole, data=named))
-            job.done += 1
-        if dirty:
-            self._read(job, dirty)
-
-    def _read(self, job: Job, dirty: Iterable[Dirty]) -> None:
-        dirty = tuple(dirty)
-        job.seq = self._poller.seq
-        job.requested = tuple(
-            (one.db, one.table) for one in dirty if not isinstance(one, DirtyDatabase)
-        )
-        self._loader.mark_dirty(dirty, seq=job.seq)
-
-
 class AdminOrders:
     """The orders that were given, their jobs, and the answers to them."""
 
     def __init__(
         self,
         namespace: Namespace,
-        jobs: Jobs,
+        tables: Tables,
         *,
+        loader: Loader,
         poller: Poller,
         backfill: Backfill,
         replies: Replies,
         core: Core,
     ) -> None:
         self._namespace = namespace
-        self._jobs = jobs
+        self._tables = tables
+        self._loader = loader
         self._replies = replies
         self._poller = poller
         self._backfill = backfill
@@ -269,7 +151,7 @@ class AdminOrders:
             return
         job.progress_at = now
         found = {db: rows for db, rows in databases.items() if self._core.follows(db)}
-        if not self._jobs.begin(job, found):
+        if not self._start(job, found):
             self._end(job, (Refusal.NO_OBJECT, str(NoSuchObject(job.db))))
 
     def on_names_failed(self, number: int, error: str) -> None:
@@ -291,9 +173,9 @@ class AdminOrders:
     def step(self, *, now: float, at_us: int) -> None:
         """Carry out one step of each job."""
         for job in tuple(self._open.values()):
-            if not self._jobs.waits(job):
+            if not self._waits(job):
                 job.progress_at = now
-                if self._jobs.step(job, at_us=at_us):
+                if self._advance(job, at_us=at_us):
                     self._done(job)
             elif now >= job.progress_at + STALLED_S_MAX:
                 why = f"the metastore does not answer: {self._poller.error or 'it is slow'}"
@@ -366,7 +248,8 @@ class AdminOrders:
         if table:
             job.tables, job.found = deque([(db, table)]), frozenset([(db, table)])
         elif job.data and self._namespace.has_database(db):
-            self._jobs.begin_without_listing(job)
+            known = ((db, row.name) for row in self._namespace.tables(db))
+            job.tables = deque(sorted(known))
         else:
             self._to_list.append((job.number, db))
 
@@ -386,8 +269,104 @@ class AdminOrders:
             partition = ""  # a table that is as new as this is read as a whole
         return db, table, partition
 
+    def _waits(self, job: Job) -> bool:
+        """Return whether ``job`` waits for names, or for what it has read again."""
+        if job.tables is None or job.seq is None:
+            return job.tables is None
+        if self._loader.oldest_unpublished() <= job.seq:
+            return True
+        left = (table for table in job.requested if table not in job.failed)
+        return bool(job.table) and any(map(self._loader.is_loading, left))
+
+    def _start(self, job: Job, databases: Listing) -> bool:
+        """Let ``job`` begin with the names that were listed; False if none is its own."""
+        known = [db for db in self._namespace.databases() if job.db in ("", db)]
+        every = {*databases, *known}
+        job.found = frozenset((db, row[0]) for db, (_, rows) in databases.items() for row in rows)
+        held = {(db, row.name) for db in known for row in self._namespace.tables(db)}
+        job.tables = deque(sorted(job.found | held))
+        news = (
+            every if job.order == OrderKind.REFRESH else every - set(databases).intersection(known)
+        )
+        if news:
+            self._read(job, [DirtyDatabase(db=db) for db in sorted(news)])
+        return bool(every)
+
+    def _advance(self, job: Job, *, at_us: int) -> bool:
+        """Carry out the next step of ``job``, which does not wait; return whether it is done."""
+        job.seq = None
+        if job.tables and job.order == OrderKind.INVALIDATE and not job.partition:
+            self._invalidate_some(job, at_us)
+        elif job.tables and job.data and not self._is_missing(job):
+            self._raise_data_of_some(job, at_us)
+        elif job.tables:  # also a table that is new, whose event has not come yet
+            self._refresh_some(job)
+        return not job.tables and job.seq is None
+
+    def _is_missing(self, job: Job) -> bool:
+        """Return whether the object of ``job`` does not exist."""
+        table = (job.db, job.table)
+        if job.partition and self._tables.loaded(table):
+            return not self._tables.has_partition(table, job.partition)
+        if job.table:
+            return self._namespace.find(table) is None
+        return bool(job.db) and not self._namespace.has_database(job.db)
+
+    def _invalidate_some(self, job: Job, at_us: int) -> None:
+        assert job.tables is not None
+        dirty: list[Dirty] = []
+        for table in _take(job.tables, TABLES_PER_STEP_MAX):
+            known = self._namespace.find(table) is not None
+            if known:
+                self._loader.invalidate(table)
+                self._tables.withdraw(table, source=SOURCE_ORDERS, at_us=at_us)
+                self._core.load_in_background(table)
+                job.done += 1
+            if known != (table in job.found):
+                dirty.append(DirtyTable(db=table[0], table=table[1], dropped=known))
+        if dirty:
+            self._read(job, dirty)
+
+    def _raise_data_of_some(self, job: Job, at_us: int) -> None:
+        assert job.tables is not None
+        named = (job.partition,) if job.partition else ()
+        for table in _take(job.tables, TABLES_PER_STEP_MAX):
+            if self._namespace.find(table) is None:
+                continue  # dropped since the order began
+            self._tables.raise_data(table, partitions=named, source=SOURCE_ORDERS, at_us=at_us)
+            job.done += 1
+
+    def _refresh_some(self, job: Job) -> None:
+        assert job.tables is not None
+        if job.partition:
+            job.tables.clear()
+            dirt = DirtyPartitions(db=job.db, table=job.table, names=(job.partition,), data=True)
+            self._read(job, [dirt])
+            job.done += 1
+            return
+        dirty: list[Dirty] = []
+        for table in _take(job.tables, REFRESHED_PER_STEP_MAX):
+            known = self._namespace.find(table) is not None
+            if not job.table and known and table in job.found and not self._tables.loaded(table):
+                continue  # nothing is held that could be old
+            if not self._namespace.has_database(table[0]):
+                dirty.append(DirtyDatabase(db=table[0]))
+            whole, named = table in job.found, bool(job.table)
+            dirty.append(DirtyTable(db=table[0], table=table[1], whole=whole, data=named))
+            job.done += 1
+        if dirty:
+            self._read(job, dirty)
+
+    def _read(self, job: Job, dirty: Iterable[Dirty]) -> None:
+        dirty = tuple(dirty)
+        job.seq = self._poller.seq
+        job.requested = tuple(
+            (one.db, one.table) for one in dirty if not isinstance(one, DirtyDatabase)
+        )
+        self._loader.mark_dirty(dirty, seq=job.seq)
+
     def _done(self, job: Job) -> None:
-        if self._jobs.missing(job):
+        if self._is_missing(job):
             self._end(job, (Refusal.NO_OBJECT, str(NoSuchObject(job.object))))
         elif job.failed and job.table:
             error = job.failed[job.db, job.table]

@@ -45,6 +45,9 @@ QUEUED_RETRY_MS: Final = 100  # and one more for each pull that is queued before
 LOOKED_MAX: Final = 32  # blocks read for one part: 30 µs each, of a turn's 2 ms
 ANSWER_BYTES_MAX: Final = 64 << 20  # of one page; the client continues where it ends
 
+Piece = tuple[Pulled, int, bool]
+"""A part without its number, the index of the entry after it, and whether the part is the last."""
+
 
 class PullServer:
     """Answers pulls from what is held, and has loaded what is not."""
@@ -393,17 +396,26 @@ def answer(
     unchanged = Claimed(db=pull.db, table=pull.table, version=pull.version, whole=True)
     if pull.version and stale((unchanged,)):
         return iter([(pulled_cost(like), replace(like, moved=True))])
-    cut = _name_parts if pull.names_only else _block_parts
-    return cut(select(tables, pull), like, bytes_max=pull.bytes_max)
+    selection, cut = select(tables, pull), _name_pieces if pull.names_only else _block_pieces
+    cap = min(pull.bytes_max or ANSWER_BYTES_MAX, ANSWER_BYTES_MAX)
+    return _numbered(selection, cut(selection, like, cap))
 
 
-def _block_parts(selection: Selection, like: Pulled, *, bytes_max: int) -> Iterator[Part]:
-    """Yield the entries of ``selection`` in parts like ``like``, up to ``bytes_max`` of them."""
-    entries, begin, sequence, spent = selection.entries, 0, 0, 0
-    cap = _cap(bytes_max)
-    last = False
+def _numbered(selection: Selection, pieces: Iterator[Piece]) -> Iterator[Part]:
+    """Yield the parts of ``pieces`` with their numbers, the last one with its cursor."""
+    entries = selection.entries
+    for sequence, (piece, end, last) in enumerate(pieces):
+        gone = () if sequence else selection.gone
+        cursor = entries[end].key if last and end < len(entries) else b""
+        part = replace(piece, sequence=sequence, last=last, gone=gone, cursor=cursor)
+        yield pulled_cost(part), part
+
+
+def _block_pieces(selection: Selection, like: Pulled, cap: int) -> Iterator[Piece]:
+    """Yield the entries of ``selection`` in pieces like ``like``, up to ``cap`` bytes of them."""
+    entries, end, spent, last = selection.entries, 0, 0, False
     while not last:
-        end, size, full, picked = begin, 0, False, []
+        begin, size, full, picked = end, 0, False, []
         while end < len(entries) and (not selection.unsure or end - begin < LOOKED_MAX):
             takes = row_bytes(entries[end])
             full = spent > 0 and spent + takes > cap
@@ -415,43 +427,16 @@ def _block_parts(selection: Selection, like: Pulled, *, bytes_max: int) -> Itera
                 spent += takes
             end += 1
         last = full or end == len(entries)
-        part = replace(
-            like,
-            sequence=sequence,
-            last=last,
-            gone=() if sequence else selection.gone,
-            entries=tuple(picked),
-            cursor=_cursor(selection, end) if last else b"",
-        )
-        yield pulled_cost(part), part
-        begin, sequence = end, sequence + 1
+        yield replace(like, entries=tuple(picked)), end, last
 
 
-def _name_parts(selection: Selection, like: Pulled, *, bytes_max: int) -> Iterator[Part]:
-    """Yield the names in ``selection`` in parts like ``like``, up to ``bytes_max`` of them."""
-    entries, begin, sequence, spent = selection.entries, 0, 0, 0
-    cap = _cap(bytes_max)
-    last = False
+def _name_pieces(selection: Selection, like: Pulled, cap: int) -> Iterator[Piece]:
+    """Yield the names in ``selection`` in pieces like ``like``, up to ``cap`` bytes of them."""
+    entries, end, spent, last = selection.entries, 0, 0, False
     while not last:
-        end = min(begin + LOOKED_MAX, len(entries))
+        begin, end = end, min(end + LOOKED_MAX, len(entries))
         names = [name for entry in entries[begin:end] for name in selection.names_in(entry)]
         listing = encode_listing(names)
         spent += len(listing)
         last = spent >= cap or end == len(entries)
-        part = replace(
-            like,
-            sequence=sequence,
-            last=last,
-            names=listing,
-            cursor=_cursor(selection, end) if last else b"",
-        )
-        yield pulled_cost(part), part
-        begin, sequence = end, sequence + 1
-
-
-def _cap(bytes_max: int) -> int:
-    return min(bytes_max or ANSWER_BYTES_MAX, ANSWER_BYTES_MAX)
-
-
-def _cursor(selection: Selection, end: int) -> bytes:
-    return selection.entries[end].key if end < len(selection.entries) else b""
+        yield replace(like, names=listing), end, last
