@@ -30,14 +30,20 @@ class Alone(Cluster):
 
     name = "peers"
 
-    def __init__(self, *, hubs: int = 0, **settings: object) -> None:
-        found: Any = {"reads_max": 16, **settings}
+    def __init__(
+        self,
+        *,
+        hubs: int = 0,
+        metastore: FakeMetastore | None = None,
+        num_topics: int = NUM_TOPICS,
+        **settings: Any,
+    ) -> None:
         super().__init__(
             setups=(),
             hubs=hubs,
-            metastore=FakeMetastore(),
-            num_topics=NUM_TOPICS,
-            settings=Settings(**found),
+            metastore=metastore or FakeMetastore(),
+            num_topics=num_topics,
+            settings=Settings(**{"reads_max": 16, **settings}),
         )
         self.clients[b"p/"] = self
         self.effects: list[Effect] = []

@@ -1,6 +1,7 @@
 """catalogd in the cluster: the cores of catalogd and its publishers, in the thinnest of shells."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from topicast.catalog.core import (
@@ -40,7 +41,7 @@ MODES = (
     parse_mode("minimal", "*.t=full"),
 )
 SETTINGS = Settings(reads_max=4)
-GRAVES_MAX = 2
+TOMBSTONES_MAX = 2
 CATALOG = "tcp://catalog:26000"
 EPOCH_0 = 1_700_000_000_000_000
 
@@ -61,8 +62,7 @@ class CatalogProcess:
         self.settings = settings
         self.performing: list[Callable[[Effect], None]] = []
         self.held: list[MetastoreRequest] = []  # ordered, and not sent until ``release``
-        self._held_kinds: tuple[type, ...] = ()
-        self._is_held: Callable[[MetastoreRequest], bool] = _always
+        self.hold()
         self.store = store
         self.old = self.store.copy()
         self.life = 0
@@ -143,8 +143,8 @@ class CatalogProcess:
         for fact in facts:
             catalog.handle(fact, now=world.now, now_us=world.now_us)
         for effect in catalog.flush(now=world.now, now_us=world.now_us):
-            told = isinstance(effect, Send) and isinstance(effect.message, Reported)
-            if world.chance(0.02 if told else 0.0005):  # of a report it is not known whether
+            reported = isinstance(effect, Send) and isinstance(effect.message, Reported)
+            if world.chance(0.02 if reported else 0.0005):  # the driver has to report again
                 world.counts["catalogd crashes in a turn"] += 1
                 self.crash()
                 world.at(world.rng.uniform(0.1, 0.8), self.revive)
@@ -155,10 +155,10 @@ class CatalogProcess:
             self._perform(effect)
         world.check(catalog)
 
-    def forget(self, graves_max: int = GRAVES_MAX) -> None:
+    def forget(self, tombstones_max: int = TOMBSTONES_MAX) -> None:
         """Keep so many tombstones of each topic, as if more were too many."""
         topics = self.published.topics
-        found = {number: topic.floor_for(graves_max) for number, topic in topics.items()}
+        found = {number: topic.floor_for(tombstones_max) for number, topic in topics.items()}
         floors = {number: floor for number, floor in found.items() if floor > topics[number].floor}
         if floors:
             self.world.counts["floors raised"] += len(floors)
@@ -177,12 +177,14 @@ class CatalogProcess:
             self.start()
 
     def order(self, order: Order) -> None:
-        """Take what an operator orders; ``ordered`` is told of the answer."""
+        """Take what an operator orders; ``ordered`` is called with the answer."""
         self.turn((Requested(peer=b"o/%d" % self.life, message=order),))
 
-    def hold(self, *kinds: type, where: Callable[[MetastoreRequest], bool] | None = None) -> None:
+    def hold(
+        self, *kinds: type, where: Callable[[MetastoreRequest], bool] = lambda _: True
+    ) -> None:
         """From now on, hold requests to the metastore of these ``kinds``, if ``where`` is so."""
-        self._held_kinds, self._is_held = kinds, where or _always
+        self._held_kinds, self._is_held = kinds, where
 
     def release(self) -> None:
         """Let the metastore answer what is held: it looks now, its answer arrives later."""
@@ -297,14 +299,14 @@ class CatalogProcess:
         hub = self.world.hubs[number]
         place = f"c/{number}/{channel}/{self.life}/{self.lines[number]}/{hub.life}".encode()
         way = (self.name, hub.name)
-        self.world.carry(way, place, frame, lambda got: hub.take(place, got))
+        self.world.carry(way, place, frame, partial(hub.take, place))
 
     def take_hub(self, place: bytes, frame: bytes) -> None:
         _, number, channel, life, line, _ = place.decode().split("/")
         if self.alive and int(life) == self.life and int(line) == self.lines[int(number)]:
             self.tell(int(number), publisher.Received(int(channel), self.world.frames.read(frame)))
 
-    def take_asked(self, peer: bytes, frame: bytes) -> None:
+    def take_request(self, peer: bytes, frame: bytes) -> None:
         if self.alive and peer.endswith(b"/%d" % self.life):
             self.turn((Requested(peer=peer, message=self.world.frames.read(frame)),))
 
@@ -312,17 +314,11 @@ class CatalogProcess:
         client = self.world.client(peer)
         way = (self.name, client.name)
         slow_s = self.world.chance(0.1) * self.world.rng.uniform(0, 0.4)  # it is far away
-        self.world.carry(
-            way, peer, frame, lambda got: client.take_service(peer, got), slow_s=slow_s
-        )
-
-
-def _always(_request: MetastoreRequest) -> bool:
-    return True
+        self.world.carry(way, peer, frame, partial(client.take_service, peer), slow_s=slow_s)
 
 
 def check_withheld(delta: Delta, mode: Mode) -> None:
-    """Look at what leaves catalogd: of what the mode withholds there are stubs alone."""
+    """Check a delta that leaves catalogd: what the mode withholds is in it as stubs only."""
     if delta.topic == NAMESPACE:
         return
     for entry in delta.entries:

@@ -9,6 +9,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from random import Random
 from typing import Any, Protocol
@@ -50,11 +51,10 @@ from topicast.topics.wire.messages import (
 HUBS = 2
 CHECK_EVERY = 5  # steps of cores: an assertion of all invariants costs as much as a step
 SETUPS = (Setup(), Setup(automatic=True), Setup())
-# What is asked, or said, again where a connection was lost, with its answers: it may come twice.
-AGAIN = (
+# Requests that are repeated where a connection was lost, and their answers: they may come twice.
+REPEATED = (
     Hello | Welcome | Announce | Have | Filed | Join | Joined | Drop | Dropped | Status | Pull
 ) | (Sync | Synced | Report | Reported | Compare | Compared | Validate | Validated)
-
 
 Way = tuple[str, str]  # the names of the sender and of the receiver
 Arrive = Callable[[bytes], None]
@@ -71,10 +71,10 @@ class Client(Protocol):
 
 
 @dataclass(slots=True)
-class Order:
-    """What a scenario orders for messages on a way: they are held, or lost.
+class NetworkOrder:
+    """What a scenario orders for the next ``left`` messages on a way: they are held, or lost.
 
-    ``kind`` "*" means any, ``topic`` None any or none. ``left``: how many more.
+    ``kind`` "*" means any, ``topic`` None any or none.
     """
 
     way: Way
@@ -84,15 +84,15 @@ class Order:
     left: int
 
     def is_for(self, way: Way, message: Message) -> bool:
-        """Tell whether ``message`` on ``way`` is meant; counts it."""
-        if way != self.way or not self.left:
-            return False
-        if self.kind not in ("*", type(message).__name__):
-            return False
-        if self.topic not in (None, getattr(message, "topic", None)):
-            return False
-        self.left -= 1
-        return True
+        """Return whether ``message`` on ``way`` is meant, and count it if so."""
+        meant = (
+            way == self.way
+            and self.left > 0
+            and self.kind in ("*", type(message).__name__)
+            and self.topic in (None, getattr(message, "topic", None))
+        )
+        self.left -= meant
+        return meant
 
 
 class Steady(Random):
@@ -151,7 +151,7 @@ class Cluster:
         self._fifo: dict[tuple[object, ...], float] = {}
         self.cut: set[tuple[str, str]] = set()
         self.frames = Frames()
-        self.orders: list[Order] = []
+        self.orders: list[NetworkOrder] = []
         self.held: list[Callable[[], None]] = []
         self.taps: list[Tap] = []
         self.clients: dict[bytes, Client] = {}  # of catalogd, by how their connections begin
@@ -196,9 +196,9 @@ class Cluster:
     def now_us(self) -> int:
         return int(self.now * 1e6)
 
-    def note(self, said: str) -> None:
+    def note(self, text: str) -> None:
         """Add a line to the trace."""
-        line = f"{self.now:.4f} {said}"
+        line = f"{self.now:.4f} {text}"
         self._digest.update(line.encode())
         self.trace.append(line)
         del self.trace[:-400]
@@ -212,17 +212,21 @@ class Cluster:
         return self.faults and self.rng.random() < probability
 
     def carry(
-        self,
-        way: Way,
-        line: object,
-        frame: bytes,
-        arrive: Arrive,
-        *,
-        slow_s: float = 0.0,
+        self, way: Way, line: object, frame: bytes, arrive: Arrive, *, slow_s: float = 0.0
     ) -> None:
         """Carry ``frame`` on a connection: in order, late, and at times not at all."""
         for passed in self._passing(way, frame, arrive):
-            self._carry(way, line, passed, arrive, slow_s)
+            if way in self.cut or self.chance(0.01):
+                self.counts["lost messages"] += 1
+                continue
+            due = self.now + slow_s + self.rng.uniform(0.001, 0.02)
+            if self.chance(0.03):
+                due += self.rng.uniform(0, 0.4)
+            due = self.in_order((way, line), due)
+            self.at(due - self.now, partial(arrive, passed))
+            if passed[4] == CONTROL_KIND and self.chance(0.02) and self._may_repeat(passed):
+                self.counts["doubled messages"] += 1
+                self.at(due - self.now, partial(arrive, passed))
 
     def in_order(self, line: tuple[object, ...], due: float) -> float:
         """Return when what is sent now on ``line`` arrives: not before what was sent earlier."""
@@ -232,7 +236,14 @@ class Cluster:
     def spread(self, way: Way, frame: bytes, arrive: Arrive) -> None:
         """Carry a broadcast: it may be lost, doubled and overtaken."""
         for passed in self._passing(way, frame, arrive):
-            self._spread(way, passed, arrive)
+            if way in self.cut or self.chance(0.04):
+                self.counts["lost broadcasts"] += 1
+                continue
+            for _ in range(1 + self.chance(0.03)):
+                delay = self.rng.uniform(0.001, 0.01)
+                if self.chance(0.05):
+                    delay += self.rng.uniform(0, 0.5)
+                self.at(delay, partial(arrive, passed))
 
     def record(self) -> list[tuple[Way, Message]]:
         """Return a list to which every message is added from now on, with its way."""
@@ -245,31 +256,8 @@ class Cluster:
         self.taps.append(tap)
         return seen
 
-    def _carry(self, way: Way, line: object, frame: bytes, arrive: Arrive, slow_s: float) -> None:
-        if way in self.cut or self.chance(0.01):
-            self.counts["lost messages"] += 1
-            return
-        due = self.now + slow_s + self.rng.uniform(0.001, 0.02)
-        if self.chance(0.03):
-            due += self.rng.uniform(0, 0.4)
-        due = self.in_order((way, line), due)
-        self.at(due - self.now, lambda: arrive(frame))
-        if frame[4] == CONTROL_KIND and self.chance(0.02) and self._is_asked_again(frame):
-            self.counts["doubled messages"] += 1
-            self.at(due - self.now, lambda: arrive(frame))
-
-    def _spread(self, way: Way, frame: bytes, arrive: Arrive) -> None:
-        if way in self.cut or self.chance(0.04):
-            self.counts["lost broadcasts"] += 1
-            return
-        for _ in range(1 + self.chance(0.03)):
-            delay = self.rng.uniform(0.001, 0.01)
-            if self.chance(0.05):
-                delay += self.rng.uniform(0, 0.5)
-            self.at(delay, lambda: arrive(frame))
-
     def mend(self, *, hold: bool) -> None:
-        """Obey no order to hold, or to lose, any more; what was held arrives."""
+        """Drop all orders to hold, or all to lose; what was held arrives."""
         self.orders = [one for one in self.orders if one.hold is not hold]
         held, self.held = (self.held, []) if hold else ([], self.held)
         for arrive in held:
@@ -292,5 +280,5 @@ class Cluster:
             self.held.append(lambda: arrive(frame))
         return order is not None
 
-    def _is_asked_again(self, frame: bytes) -> bool:
-        return isinstance(self.frames.read(frame), AGAIN)
+    def _may_repeat(self, frame: bytes) -> bool:
+        return isinstance(self.frames.read(frame), REPEATED)

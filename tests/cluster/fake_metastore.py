@@ -1,6 +1,6 @@
 """A metastore in memory: the port for catalogd, and hmsclient's writing methods for tests.
 
-Behaves as the real one (metastore/test_port.py). It can be told to fail and to hang.
+Behaves as the real one (metastore/test_port.py). Tests make it fail and hang.
 """
 
 import json
@@ -150,7 +150,7 @@ class FakeMetastore:
         self._events: list[Event] = []
         self._last_id = 0
 
-    # -- told by tests
+    # -- faults
 
     @contextmanager
     def hanging(self) -> Iterator[None]:
@@ -162,7 +162,7 @@ class FakeMetastore:
             self._open.set()
 
     def clean_log(self, up_to_id: int) -> None:
-        """Forget events, as the metastore does with those of yesterday."""
+        """Discard events, as the metastore does with those of yesterday."""
         self._events = [event for event in self._events if event.id > up_to_id]
 
     # -- the port

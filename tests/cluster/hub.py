@@ -1,6 +1,7 @@
 """statestored in the cluster: the core of a hub, in the thinnest of shells."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from topicast.statestore.hub import Fact, Hub, MessageReceived, Subscription, Tick
@@ -9,6 +10,7 @@ from topicast.topics.wire.header import DELTA_KIND
 
 if TYPE_CHECKING:
     from topicast.tests.cluster.cluster import Cluster
+    from topicast.tests.cluster.reader import ReaderProcess
 
 TICK_S = 0.09  # below what liveness takes for a stall
 
@@ -51,8 +53,8 @@ class HubProcess:
             self.world.at(TICK_S, lambda: self._tick(life))
 
     def take(self, place: bytes, frame: bytes) -> None:
-        """Take a frame of the connection ``place``, which names the life that it was made to."""
-        if not self.alive or not place.endswith(b"/%d" % self.life):
+        """Take a frame of the connection ``place``."""
+        if not self._is_connected(place):
             return
         if frame[4] == DELTA_KIND:
             self._perform(map(Broadcast, self.hub.put(place, frame, now=self.world.now)))
@@ -62,7 +64,7 @@ class HubProcess:
         self.world.check(self.hub)
 
     def subscribe(self, place: bytes, frame: bytes) -> None:
-        if not self.alive or not place.endswith(b"/%d" % self.life):
+        if not self._is_connected(place):
             return
         of_one = self.subscriptions.setdefault(place, {})
         if frame[:1] == b"\1":
@@ -70,6 +72,10 @@ class HubProcess:
         else:
             of_one.pop(frame[1:], None)
         self._handle(Subscription(frame))
+
+    def _is_connected(self, place: bytes) -> bool:
+        """Return whether the connection ``place``, whose name ends with a life, is to this one."""
+        return self.alive and place.endswith(b"/%d" % self.life)
 
     def _handle(self, fact: Fact) -> None:
         self._perform(self.hub.handle(fact, now=self.world.now))
@@ -83,20 +89,13 @@ class HubProcess:
 
     def _broadcast(self, frame: bytes) -> None:
         for place, prefixes in self.subscriptions.items():
-            if any(frame.startswith(prefix) for prefix in prefixes):
-                reader = self.world.readers[int(place.split(b"/")[1])]
-                self.world.spread(
-                    (self.name, reader.name),
-                    frame,
-                    lambda got, place=place, reader=reader: reader.take_data(place, got),
-                )
+            if any(map(frame.startswith, prefixes)):
+                reader = self._reader(place)
+                self.world.spread((self.name, reader.name), frame, partial(reader.take_data, place))
 
     def _send(self, place: bytes, frame: bytes) -> None:
-        if place.startswith(b"c/"):
-            catalogd = self.world.catalogd
-            way = (self.name, catalogd.name)
-            self.world.carry(way, place, frame, lambda got: catalogd.take_hub(place, got))
-            return
-        reader = self.world.readers[int(place.split(b"/")[1])]
-        way = (self.name, reader.name)
-        self.world.carry(way, place, frame, lambda got: reader.take_hub(place, got))
+        to = self.world.catalogd if place.startswith(b"c/") else self._reader(place)
+        self.world.carry((self.name, to.name), place, frame, partial(to.take_hub, place))
+
+    def _reader(self, place: bytes) -> "ReaderProcess":
+        return self.world.readers[int(place.split(b"/")[1])]

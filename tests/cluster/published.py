@@ -1,36 +1,36 @@
-"""What catalogd publishes of a shop, for tests of what is built from entries; without readers."""
+"""catalogd over a shop: what it publishes and answers, for tests of one class that takes it in."""
 
-from collections.abc import Mapping
+from typing import TypeVar
 
-from topicast.tests.cluster.cluster import Cluster
+from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.shop import Shop
 from topicast.topics.objects.names import parse_table_name, table_key
-from topicast.topics.topic import Entry, Topic, table_topic
-from topicast.topics.wire.messages import Delta
+from topicast.topics.topic import Entry, table_topic
+from topicast.topics.wire.messages import Delta, Message, Pull, Pulled
 
+M = TypeVar("M", bound=Message)
 LOADED_S = 2.0  # virtual: until everything is loaded
 CHANGED_S = 1.0  # until a change is published
 
 
-class Published:
-    """A shop, and the topics and deltas that a catalogd makes of it."""
+class Published(Alone):
+    """A shop, the topics and deltas that a catalogd makes of it, and its answers."""
 
     def __init__(self, shop: Shop | None = None, *, num_topics: int = 4) -> None:
         self.shop = shop if shop is not None else Shop()
         self.num_topics = num_topics
-        self._cluster = Cluster(setups=(), hubs=1, metastore=self.shop, num_topics=num_topics)
-        self._sent = self._cluster.record()
-        self._cluster.run(self._cluster.now + LOADED_S)
+        super().__init__(hubs=1, metastore=self.shop, num_topics=num_topics)
+        self._sent = self.record()
+        self.wait(LOADED_S)
         self._sent.clear()
 
     @property
-    def topics(self) -> Mapping[int, Topic]:
-        """The topics as they are now."""
-        return self._cluster.catalogd.published.topics
+    def epoch(self) -> int:
+        return self.catalogd.store.epoch
 
     def deltas(self) -> list[Delta]:
         """Let changes of the shop be published, and return the deltas since the last call."""
-        self._cluster.run(self._cluster.now + CHANGED_S)
+        self.wait(CHANGED_S)
         deltas = [message for _, message in self._sent if isinstance(message, Delta)]
         self._sent.clear()
         return deltas
@@ -42,3 +42,12 @@ class Published:
         """Return the entries of the table ``name``, its own first."""
         rows = self.topics[self.topic(name)].rows(table_key(*parse_table_name(name)))
         return tuple(sorted(rows))
+
+    def answer(self, message: Message, kind: type[M]) -> M:
+        """Return the one answer to ``message``."""
+        self.ask(message)
+        self.wait(0.1)
+        return self.reply(kind)
+
+    def pulled(self, pull: Pull) -> Pulled:
+        return self.answer(pull, Pulled)

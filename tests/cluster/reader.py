@@ -143,17 +143,14 @@ class ReaderProcess:
             case shell.Complete(command=command):
                 command.release()
                 self._hand_over(command)
-            case shell.Notify() | shell.PinsNotHeld():
-                self._report(effect)
-            case _:
-                pass
+            case shell.Notify(changes=changes):
+                self._notify(changes)
+            case shell.PinsNotHeld():
+                self.pins_not_held.append(effect)
 
-    def _report(self, effect: shell.Notify | shell.PinsNotHeld) -> None:
-        if isinstance(effect, shell.PinsNotHeld):
-            self.pins_not_held.append(effect)
-            return
+    def _notify(self, changes: tuple[Change, ...]) -> None:
         for changed in self.changed:
-            changed(effect.changes)
+            changed(changes)
 
     def _hand_over(self, command: Command[object]) -> None:
         self.workers = [worker for worker in self.workers if worker.alive]
@@ -174,13 +171,12 @@ class ReaderProcess:
             place = (
                 f"r/{self.number}/{channel}/{self.lines['hub']}/{hub.number}/{hub.life}".encode()
             )
-            way = (self.name, hub.name)
-            world.carry(way, place, frame, lambda got: hub.take(place, got))
+            world.carry((self.name, hub.name), place, frame, partial(hub.take, place))
             return
         catalogd = world.catalogd
         place = f"s/{self.number}/{channel}/{self.lines['catalog']}/{catalogd.life}".encode()
         way = (self.name, catalogd.name)
-        world.carry(way, place, frame, lambda got: catalogd.take_asked(place, got))
+        world.carry(way, place, frame, partial(catalogd.take_request, place))
 
     def _subscribe(self, frame: bytes) -> None:
         if self.data < 0:
@@ -192,7 +188,7 @@ class ReaderProcess:
         self.world.at(due - self.world.now, lambda: hub.subscribe(place, frame))
 
     def hub_is_back(self, hub: HubProcess) -> None:
-        """ZeroMQ connects again by itself, and says again what is subscribed to."""
+        """Subscribe again, as ZeroMQ does by itself when it has connected again."""
         if self.data == hub.number:
             for prefix in self.prefixes:
                 self._subscribe(b"\1" + prefix)

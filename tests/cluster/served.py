@@ -4,10 +4,10 @@ import random
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Protocol
+from typing import Any
 
 from topicast.catalog.assembly import build as build_catalogd
 from topicast.catalog.catalogd import Catalogd
@@ -25,17 +25,14 @@ HEARTBEAT_MS = 50
 START_S = 30.0
 
 
-class _Daemon(Protocol):
-    def run(self) -> None: ...
-    def stop(self) -> None: ...
-    def close(self) -> None: ...
+Daemon = Catalogd | Statestored
 
 
 class Running:
     """A daemon that is made, runs and is closed in a thread of its own."""
 
-    def __init__(self, make: Callable[[], tuple[_Daemon, str]]) -> None:
-        made: SimpleQueue[tuple[_Daemon, str]] = SimpleQueue()
+    def __init__(self, make: Callable[[], tuple[Daemon, str]]) -> None:
+        made: SimpleQueue[tuple[Daemon, str]] = SimpleQueue()
 
         def serve() -> None:
             daemon, address = make()
@@ -101,37 +98,28 @@ class Served:
             hub.stop()
 
     def _holds_everything(self) -> bool:
-        daemon = self.catalogd.daemon
-        assert isinstance(daemon, Catalogd)
-        loaded = daemon.status.start and not daemon.status.problem
-        return (
-            bool(loaded)
-            and not daemon.status.tables_to_load
-            and all(
-                isinstance(hub.daemon, Statestored)
-                and hub.daemon.status.start == daemon.status.start
-                and [(one.topic, one.version) for one in hub.daemon.status.topics]
-                == [(one.topic, one.version) for one in daemon.status.topics]
-                for hub in self.hubs
-            )
+        status = self.catalogd.daemon.status
+        if not status.start or status.problem or status.tables_to_load:
+            return False
+        return all(
+            hub.daemon.status.start == status.start
+            and _versions(hub.daemon.status) == _versions(status)
+            for hub in self.hubs
         )
 
 
+def _versions(status: Any) -> list[tuple[int, int]]:
+    return [(one.topic, one.version) for one in status.topics]
+
+
 @contextmanager
-def served(
-    folder: Path,
-    shop: Shop | None = None,
-    *,
-    hubs: int = 1,
-    port: int = 0,
-    num_topics: int = 4,
-) -> Iterator[Served]:
+def served(folder: Path, shop: Shop | None = None, **options: int) -> Iterator[Served]:
     """Serve ``shop`` until the block ends; catalogd has its store in ``folder``."""
-    with ExitStack() as stack:
-        shop = shop if shop is not None else Shop()
-        found = Served(shop, folder, hubs=hubs, port=port, num_topics=num_topics)
-        stack.callback(found.stop)
+    found = Served(shop if shop is not None else Shop(), folder, **options)
+    try:
         yield found
+    finally:
+        found.stop()
 
 
 def free_ports() -> int:

@@ -13,7 +13,7 @@ from topicast.subscriber.client.subscriber import Subscriber
 from topicast.subscriber.protocol import shell
 from topicast.subscriber.protocol.shell import Change
 from topicast.subscriber.protocol.status import Stats, TopicInfo
-from topicast.tests.cluster.cluster import Cluster, Order, Way
+from topicast.tests.cluster.cluster import Cluster, NetworkOrder, Way
 from topicast.tests.cluster.reader import ReaderProcess, Setup
 from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.workers import Worker
@@ -209,4 +209,6 @@ class Shopping:
         self, sender: str, receiver: str, kinds: Sequence[type], *, hold: bool, count: int
     ) -> None:
         for name in [kind.__name__ for kind in kinds] or ["*"]:
-            self.cluster.orders.append(Order((sender, receiver), name, None, hold, count))
+            self.cluster.orders.append(
+                NetworkOrder((sender, receiver), name, None, hold=hold, left=count)
+            )

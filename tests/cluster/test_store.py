@@ -4,13 +4,11 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import Protocol
 
 import pytest
 
 from topicast.catalog.catalogd import load_topics
 from topicast.catalog.ingest.poller import WindowState, pack_state, unpack_state
-from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.model.versions import Transaction
 from topicast.catalog.storage.store import Store
 from topicast.tests.catalog.stores import NOW_US, transaction, value
@@ -28,23 +26,6 @@ from topicast.topics.topic import (
 PLACE = WindowState(last_id=7, settled=3, known=((5, bytes(16)),))
 TABLE, BLOCK = b"a\0t\0", b"a\0t\0\x01"
 Vector = tuple[int, list[int]]
-
-
-class Kept(Protocol):
-    """What catalogd needs of a store, whichever it is."""
-
-    @property
-    def epoch(self) -> int: ...
-    @property
-    def place(self) -> WindowState | None: ...
-    @property
-    def starts(self) -> tuple[StartRecord, ...]: ...
-    def begin(self, start: int) -> None: ...
-    def commit(self, transactions: tuple[Transaction, ...], place: WindowState | None) -> None: ...
-    def delete_tombstones(self, floors: dict[int, int]) -> None: ...
-    def mint(self, now_us: int, at_least: int) -> None: ...
-    def load(self) -> dict[int, Topic]: ...
-    def copy(self) -> "Kept": ...
 
 
 class RealStore:
@@ -91,32 +72,35 @@ class RealStore:
         return RealStore(self._folder.with_name("copy"))
 
 
+AnyStore = SimStore | RealStore
+
+
 @pytest.fixture(params=["simulated", "real"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyStore]:
     if request.param == "simulated":
         yield SimStore(epoch=NOW_US)
         return
     real = RealStore(tmp_path / "state")
-    yield real  # type: ignore[misc]  # the rest is there by __getattr__
+    yield real
     real.close()
 
 
-def _vectors(store: Kept) -> list[Vector]:
+def _vectors(store: AnyStore) -> list[Vector]:
     return [(one.start, list(one.versions)) for one in store.starts]
 
 
-def _picture(store: Kept) -> dict[int, tuple[int, int, int, list[Entry]]]:
+def _picture(store: AnyStore) -> dict[int, tuple[int, int, int, list[Entry]]]:
     return {n: (t.epoch, t.version, t.floor, list(t.since(0))) for n, t in store.load().items()}
 
 
-def test_new_store_has_every_topic_at_version_0_and_one_start(store: Kept) -> None:
+def test_new_store_has_every_topic_at_version_0_and_one_start(store: AnyStore) -> None:
     store.begin(9)
     assert _vectors(store) == [(9, [0, 0, 0])]
     assert (store.epoch, store.place) == (NOW_US, None)
     assert _picture(store) == {n: (NOW_US, 0, 0, []) for n in (0, 1, NAMESPACE)}
 
 
-def test_what_was_committed_is_there_at_the_next_start(store: Kept) -> None:
+def test_what_was_committed_is_there_at_the_next_start(store: AnyStore) -> None:
     store.begin(1)
     first, second = value(TABLE, 1), value(BLOCK, 2, b"block")
     store.commit((transaction(0, 1, first), transaction(0, 2, second)), PLACE)
@@ -128,7 +112,7 @@ def test_what_was_committed_is_there_at_the_next_start(store: Kept) -> None:
     assert _vectors(store) == [(1, [0, 0, 0]), (2, [2, 0, 1])]
 
 
-def test_later_entries_replace_and_tombstones_delete(store: Kept) -> None:
+def test_later_entries_replace_and_tombstones_delete(store: AnyStore) -> None:
     store.begin(1)
     store.commit(
         (
@@ -146,7 +130,7 @@ def test_later_entries_replace_and_tombstones_delete(store: Kept) -> None:
     assert topics[1].get(BLOCK) is None
 
 
-def test_forgotten_tombstones_are_gone_and_the_floor_is_kept(store: Kept) -> None:
+def test_forgotten_tombstones_are_gone_and_the_floor_is_kept(store: AnyStore) -> None:
     store.begin(1)
     store.commit(
         (
@@ -162,7 +146,7 @@ def test_forgotten_tombstones_are_gone_and_the_floor_is_kept(store: Kept) -> Non
     assert _picture(store)[1] == (NOW_US, 0, 0, [])
 
 
-def test_new_epoch_goes_on_with_versions_and_begins_the_starts_anew(store: Kept) -> None:
+def test_new_epoch_goes_on_with_versions_and_begins_the_starts_anew(store: AnyStore) -> None:
     store.begin(1)
     store.begin(2)
     store.commit((transaction(1, 1, value(TABLE, 1)),), PLACE)
@@ -174,7 +158,7 @@ def test_new_epoch_goes_on_with_versions_and_begins_the_starts_anew(store: Kept)
     assert store.epoch == NOW_US + 100
 
 
-def test_old_copy_knows_nothing_of_what_came_after_it(store: Kept) -> None:
+def test_old_copy_knows_nothing_of_what_came_after_it(store: AnyStore) -> None:
     store.begin(1)
     store.commit((transaction(0, 1, value(TABLE, 1)),), PLACE)
     old = store.copy()
@@ -189,7 +173,7 @@ def test_old_copy_knows_nothing_of_what_came_after_it(store: Kept) -> None:
     getattr(old, "close", lambda: None)()
 
 
-def test_commit_with_a_gap_is_refused(store: Kept) -> None:
+def test_commit_with_a_gap_is_refused(store: AnyStore) -> None:
     store.begin(1)
     with pytest.raises(AssertionError):
         store.commit((transaction(0, 2, value(TABLE, 2)),), None)

@@ -85,7 +85,7 @@ class DriverProcess:
             place = b"w/%d/%d" % (self.life, catalogd.life)
             frame = self.world.frames.write(report)
             way = (self.name, catalogd.name)
-            self.world.carry(way, place, frame, lambda got, p=place: catalogd.take_asked(p, got))
+            self.world.carry(way, place, frame, lambda got, p=place: catalogd.take_request(p, got))
 
     def _act(self, life: int) -> None:
         """Write something now and then: told before and after, or afterwards alone."""

@@ -18,8 +18,7 @@ from topicast.subscriber.client.read_view import ReadView
 from topicast.subscriber.client.subscriber import Subscriber
 from topicast.subscriber.protocol.shell import Command, Done, Watching
 from topicast.tests.cluster.catalogd import EPOCH_0, CatalogProcess
-from topicast.tests.cluster.cluster import Order as NetworkOrder
-from topicast.tests.cluster.cluster import Steady
+from topicast.tests.cluster.cluster import NetworkOrder, Steady
 from topicast.tests.cluster.hub import HubProcess
 from topicast.tests.cluster.metastore import DBS, State, TableId
 from topicast.tests.cluster.reader import ReaderProcess

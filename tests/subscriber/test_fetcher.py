@@ -21,7 +21,7 @@ from topicast.subscriber.fetcher import (
 )
 from topicast.subscriber.protocol.shell import Effects, Send
 from topicast.subscriber.store.table_snapshot import NO_SELECTIONS, TableSnapshot, snapshot_of
-from topicast.tests.cluster.service import CatalogService
+from topicast.tests.cluster.published import Published
 from topicast.topics.errors import NotReady, OverBudget
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.selector import (
@@ -77,9 +77,9 @@ def snapshot(taken: tuple[Whole | None, Effects]) -> TableSnapshot:
 
 
 @pytest.fixture(scope="module")
-def service() -> CatalogService:
+def service() -> Published:
     """A catalogd whose shop these tests leave as it is."""
-    return CatalogService()
+    return Published()
 
 
 def answer(machine: Fetcher, pull: Pull, reply: Pulled) -> Effects:
@@ -88,7 +88,7 @@ def answer(machine: Fetcher, pull: Pull, reply: Pulled) -> Effects:
     return effects + machine.answer(pull.request, result.result, now=0.0)
 
 
-def test_running_pulls_are_bounded_and_the_others_follow(service: CatalogService) -> None:
+def test_running_pulls_are_bounded_and_the_others_follow(service: Published) -> None:
     machine = fetcher()
     fetches = [fetch(f"t{number}") for number in range(PULLS_MAX + 2)]
     first = []
@@ -138,7 +138,7 @@ def test_fetches_that_wait_are_bounded_and_the_next_one_fails() -> None:
     machine.check()
 
 
-def test_caller_that_gives_up_leaves_the_pull_to_the_others(service: CatalogService) -> None:
+def test_caller_that_gives_up_leaves_the_pull_to_the_others(service: Published) -> None:
     machine = fetcher()
     first, second = fetch(), fetch()
     (pull,) = sent(machine.begin(first, now=0.0))
@@ -163,7 +163,7 @@ def test_pull_without_a_caller_is_cancelled_and_the_next_begins() -> None:
     machine.check()
 
 
-def test_reply_without_a_pull_is_cancelled_unless_it_has_ended(service: CatalogService) -> None:
+def test_reply_without_a_pull_is_cancelled_unless_it_has_ended(service: Published) -> None:
     machine = fetcher()
     reply = service.pulled(Pull(request=7, db="shop", table="orders", selector=0, credit=1 << 20))
     assert machine.part(reply, now=0.0) == (None, ())
@@ -172,7 +172,7 @@ def test_reply_without_a_pull_is_cancelled_unless_it_has_ended(service: CatalogS
     assert len(cancels(effects)) == 1
 
 
-def test_repeated_reply_begins_anew(service: CatalogService) -> None:
+def test_repeated_reply_begins_anew(service: Published) -> None:
     machine = fetcher()
     (pull,) = sent(machine.begin(fetch(), now=0.0))
     reply = service.pulled(pull)
@@ -182,7 +182,7 @@ def test_repeated_reply_begins_anew(service: CatalogService) -> None:
 
 
 def test_reply_of_another_epoch_than_what_is_held_is_pulled_again_with_nothing_held(
-    service: CatalogService,
+    service: Published,
 ) -> None:
     key = table_key("shop", "orders")
     held = snapshot_of(service.rows("shop.orders"), selections=NO_SELECTIONS)
@@ -196,7 +196,7 @@ def test_reply_of_another_epoch_than_what_is_held_is_pulled_again_with_nothing_h
     assert snapshot(machine.part(service.pulled(pull), now=1.0)).entry(key) is not None
 
 
-def next_page(machine: Fetcher, service: CatalogService, pull: Pull) -> Pull:
+def next_page(machine: Fetcher, service: Published, pull: Pull) -> Pull:
     """Answer ``pull`` with a page of a block; return the pull of the next page."""
     result, effects = machine.part(service.pulled(replace(pull, bytes_max=1)), now=0.0)
     machine.check()
@@ -205,14 +205,17 @@ def next_page(machine: Fetcher, service: CatalogService, pull: Pull) -> Pull:
     return more
 
 
-def test_answer_that_ends_with_a_cursor_is_continued_on_condition(service: CatalogService) -> None:
+def test_answer_that_ends_with_a_cursor_is_continued_on_condition(service: Published) -> None:
     """P-PULL-11."""
     machine = fetcher()
     (first,) = sent(machine.begin(sales(), now=0.0))
     second = next_page(machine, service, first)
     assert second.request != first.request
     assert second.after > first.after == b""
-    assert (second.epoch, second.version) == (service.epoch, service.topic("shop.sales").version)
+    assert (second.epoch, second.version) == (
+        service.epoch,
+        service.topics[service.topic("shop.sales")].version,
+    )
     found = snapshot(machine.part(service.pulled(second), now=0.0))
     assert len(found) == len(service.rows("shop.sales"))
     late = service.pulled(replace(first, bytes_max=1))
@@ -221,10 +224,10 @@ def test_answer_that_ends_with_a_cursor_is_continued_on_condition(service: Catal
 
 def test_pages_of_a_table_that_changed_are_pulled_anew() -> None:
     """P-PULL-11: nothing of a page before is combined with what came later."""
-    machine, service = fetcher(), CatalogService()
+    machine, service = fetcher(), Published()
     second = next_page(machine, service, sent(machine.begin(sales(), now=0.0))[0])
     service.shop.change("shop.sales", {"ds=000": {"n": "new"}})
-    service.settle()
+    service.deltas()
     assert machine.part(service.pulled(second), now=0.0) == (None, ())
     (again,) = sent(machine.due(1.0))
     assert (again.after, again.version) == (b"", 0)
@@ -232,7 +235,7 @@ def test_pages_of_a_table_that_changed_are_pulled_anew() -> None:
     assert machine.stale_replies == 1
 
 
-def test_page_that_is_answered_twice_counts_once(service: CatalogService) -> None:
+def test_page_that_is_answered_twice_counts_once(service: Published) -> None:
     machine = fetcher()
     (first,) = sent(machine.begin(sales(names_only=True), now=0.0))
     _, block, following, *_ = sorted(service.rows("shop.sales"), key=lambda row: row.key)
@@ -247,14 +250,14 @@ def test_page_that_is_answered_twice_counts_once(service: CatalogService) -> Non
     assert found == [f"ds={number:03d}" for number in range(100)]
 
 
-def test_names_alone_are_requested_without_what_is_held(service: CatalogService) -> None:
+def test_names_alone_are_requested_without_what_is_held(service: Published) -> None:
     held = snapshot_of(service.rows("shop.sales")[:2], selections=NO_SELECTIONS)
     machine = fetcher(lambda _db, _table: (0, service.epoch, held, ()))
     assert sent(machine.begin(sales(names_only=True), now=0.0))[0].held == ()
     assert sent(machine.begin(sales(), now=0.0))[0].held
 
 
-def test_named_partitions_are_remembered_as_held(service: CatalogService) -> None:
+def test_named_partitions_are_remembered_as_held(service: Published) -> None:
     machine = fetcher()
 
     def selections(names: tuple[str, ...]) -> set[Selector]:
@@ -266,7 +269,7 @@ def test_named_partitions_are_remembered_as_held(service: CatalogService) -> Non
     assert selections(long) == set(), "too long to remember"
 
 
-def test_pull_is_not_repeated_while_its_parts_still_come(service: CatalogService) -> None:
+def test_pull_is_not_repeated_while_its_parts_still_come(service: Published) -> None:
     machine = fetcher()
     (pull,) = sent(machine.begin(sales(), now=0.0))
     reply = service.pulled(pull)
@@ -296,7 +299,7 @@ def test_refused_pulls_are_repeated_after_the_given_time_and_not_all_at_once() -
     assert len(times) == 4
 
 
-def test_reply_larger_than_every_caller_wants_is_cancelled(service: CatalogService) -> None:
+def test_reply_larger_than_every_caller_wants_is_cancelled(service: Published) -> None:
     machine = fetcher()
     small = fetch(bytes_max=100)
     (pull,) = sent(machine.begin(small, now=0.0))
@@ -313,7 +316,7 @@ def test_reply_larger_than_every_caller_wants_is_cancelled(service: CatalogServi
     assert small.outcome is large.outcome is not None
 
 
-def test_pull_that_was_repeated_is_measured_from_its_last_request(service: CatalogService) -> None:
+def test_pull_that_was_repeated_is_measured_from_its_last_request(service: Published) -> None:
     machine = fetcher()
     (pull,) = sent(machine.begin(fetch(), now=0.0))
     machine.part(replace(service.pulled(pull), last=False), now=0.1)

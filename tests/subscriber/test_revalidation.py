@@ -12,7 +12,7 @@ from topicast.subscriber.store.table_snapshot import (
     snapshot_of,
 )
 from topicast.subscriber.store.view import TopicView
-from topicast.tests.cluster.service import CatalogService
+from topicast.tests.cluster.published import Published
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.selector import by_filter
 from topicast.topics.topic import Entry
@@ -77,8 +77,8 @@ def test_claim_confirms_nothing_that_was_replaced_since() -> None:
 
 def test_claim_that_catalogd_calls_stale_is_not_confirmed() -> None:
     """P-PULL-17."""
-    service = CatalogService()
-    version = service.topic("shop.people").version
+    service = Published()
+    version = service.topics[service.topic("shop.people")].version
     claims = tuple(claim(name, version) for name in ("people", "none"))
     pull = Pull(
         request=1,
@@ -91,7 +91,7 @@ def test_claim_that_catalogd_calls_stale_is_not_confirmed() -> None:
     )
     assert confirmed_claims(claims, service.pulled(pull)) == claims[:1]
     service.shop.reshape("shop.people", ("id", "new"))
-    service.settle()
+    service.deltas()
     assert confirmed_claims(claims, service.pulled(pull)) == ()
 
 

@@ -8,7 +8,7 @@ from topicast.catalog.publish.modes import Mode
 from topicast.catalog.publish.publisher import UNACKED_MAX, Received, Send
 from topicast.tests.cluster.alone import Alone, loaded
 from topicast.tests.cluster.catalogd import EPOCH_0
-from topicast.tests.cluster.cluster import Cluster, Order
+from topicast.tests.cluster.cluster import Cluster, NetworkOrder
 from topicast.topics.follower import LIVE
 from topicast.topics.objects.names import table_key
 from topicast.topics.topic import FULL, STUB, VALUE, Topic, table_topic
@@ -53,7 +53,7 @@ def change(core: Alone, times: int = 1) -> None:
 def cut(core: Alone, hub: str) -> None:
     """Let nothing that is sent to and by ``hub`` arrive, until ``mend``."""
     for way in (("catalogd", hub), (hub, "catalogd")):
-        core.orders.append(Order(way, "*", None, hold=True, left=1 << 40))
+        core.orders.append(NetworkOrder(way, "*", None, hold=True, left=1 << 40))
 
 
 def note_reached(world: Cluster, reached: dict[tuple[str, int, int], tuple[int, int]]) -> None:
