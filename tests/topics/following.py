@@ -100,16 +100,8 @@ def behind(version: int = 10, level: int = FULL) -> Follower:
 KEYS = tuple(b"d\0%c\0" % letter + rest for letter in b"abc" for rest in (b"", b"\x01", b"\x01x"))
 
 
-def apply(state: dict[bytes, Entry], entries: tuple[Entry, ...]) -> None:
-    """Apply ``entries`` as a reader does; what is held is never replaced by something older."""
-    held = Topic()
-    held.file(sorted(state.values(), key=lambda one: one.version))
-    for one in entries:
-        have = state.get(one.key)
-        assert have is None or one.version >= have.version
-    held.file(entries)
-    state.clear()
-    state.update({e.key: e for group in held.group_ids() for e in held.rows(group)})
+def rows_of(topic: Topic) -> dict[bytes, Entry]:
+    return {entry.key: entry for group in topic.group_ids() for entry in topic.rows(group)}
 
 
 Pick = Callable[[int, int], int]  # a number from the first to the last, from whatever draws
@@ -127,7 +119,7 @@ class Walk:
         self.log: list[Delta] = []
         self.states: dict[tuple[int, int], dict[bytes, Entry]] = {(1, 0): {}}
         self.reader = Follower(7, FULL)
-        self.state: dict[bytes, Entry] = {}
+        self.held = Topic()  # what the reader has filed
         self.answered: tuple[int, int] = (0, 0)
         self.streams: dict[int, list[Any]] = {}
         self.want: Wanted | None = None
@@ -169,6 +161,8 @@ class Walk:
                 self.receive(part)
         newest = (self.writer.epoch, self.writer.version)
         assert (self.reader.state, self.answered) == (LIVE, newest)
+        floor = self.writer.floor
+        assert list(self.held.since(floor)) == list(self.writer.since(floor)), "not as a hub needs"
 
     def receive(self, fact: Any) -> None:
         for effect in self.reader.handle(fact, now=self.now):
@@ -179,21 +173,30 @@ class Walk:
         match effect:
             case Apply(delta=reported):
                 assert reported.from_version == self.answered[1]
-                apply(self.state, reported.entries)
+                self.file(reported.entries)
                 self.compare((reported.epoch, reported.to_version))
             case File(chunk=part):
-                apply(self.state, part.entries)
-            case Reset():
-                self.state = {}
+                self.file(part.entries)
+            case Reset(epoch=epoch):
+                self.held.reset(epoch)
             case Want(wanted=wanted):
                 self.want = wanted
             case CaughtUp(chunk=last, from_version=before):
                 self.compare((last.epoch, max(before, last.to_version)))
+                self.held.raise_floor(last.floor)
+
+    def file(self, entries: tuple[Entry, ...]) -> None:
+        """File ``entries``; what is held is never replaced by something older."""
+        for one in entries:
+            have = self.held.get(one.key)
+            assert have is None or one.version >= have.version
+        self.held.file(entries)
+        self.held.check()
 
     def compare(self, place: tuple[int, int]) -> None:
         """Compare the content that a reader would be answered now with the writer's history."""
         assert place >= self.answered, "rolled back"
-        assert self.state == self.states[place], "not the state of any moment"
+        assert rows_of(self.held) == self.states[place], "not the state of any moment"
         self.answered = place
 
     def commit(self, pick: Pick) -> None:
@@ -203,9 +206,7 @@ class Walk:
             entries.append(tombstone(key, version) if pick(0, 2) == 0 else entry(version, key))
         self.writer.file(entries)
         self.writer.version = version
-        self.states[self.writer.epoch, version] = {
-            e.key: e for group in self.writer.group_ids() for e in self.writer.rows(group)
-        }
+        self.states[self.writer.epoch, version] = rows_of(self.writer)
         stubbed = pick(0, 3) == 0
         self.log.append(
             delta(

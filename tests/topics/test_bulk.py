@@ -1,5 +1,7 @@
 """Bulk: credit, fairness, where a topic is cut, and a catch-up broken off at every chunk."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -8,37 +10,64 @@ from hypothesis import strategies as st
 
 from topicast.tests.strategies import control_messages
 from topicast.tests.strategies import entries as any_entries
-from topicast.tests.topics.catch_ups import (
-    TABLE,
-    Copy,
-    answer,
-    answered,
-    changes,
-    commit,
-    content,
-    live_rows,
-    parts,
-    peers,
-    topic_of,
-    value,
-    want,
-)
 from topicast.topics import bulk
 from topicast.topics.bulk import (
     CHUNK_COST,
     CREDIT_MAX,
     STREAMS_MAX,
     STREAMS_PER_PEER_MAX,
+    Part,
+    Send,
     Sender,
     chunk_cost,
     chunks,
     pulled_cost,
 )
-from topicast.topics.follower import LIVE
-from topicast.topics.topic import MINIMAL, STUB, Entry, Topic, prefix_tombstone, tombstone
+from topicast.topics.topic import FULL, MINIMAL, STUB, Entry, Topic, prefix_tombstone, tombstone
 from topicast.topics.wire import encode
 from topicast.topics.wire.header import CHUNK_BYTES_MAX, FRAME_BYTES_MAX, VALUE_BYTES_MAX
-from topicast.topics.wire.messages import Cancel, Chunk, Pulled, Refused, Wanted
+from topicast.topics.wire.messages import Bye, Cancel, Chunk, Message, Pulled, Refused, Wanted
+
+TABLE = b"d\0t\0"
+RETRY = Refused(request=0, code="RETRY", message="seeding", retry_ms=5)
+
+
+def value(version: int, rest: bytes = b"", size: int = 1) -> Entry:
+    return Entry(TABLE + rest, version, version, version, size, bytes(size))
+
+
+def topic_of(entries: list[Entry], *, version: int, floor: int = 0) -> Topic:
+    topic = Topic()
+    topic.reset(5)
+    topic.file(entries)
+    topic.version = version
+    topic.raise_floor(floor)
+    return topic
+
+
+def want(version: int, level: int = FULL, *, epoch: int = 5, **resume: int | bytes) -> Wanted:
+    return Wanted(topic=7, level=level, epoch=epoch, version=version, **resume)
+
+
+def answer(topic: Topic | Refused, *wanted: Wanted) -> Iterator[Message]:
+    found = chunks(9, wanted, find=lambda _: topic, stamp=lambda: (3, 4))
+    return (message for _, message in found)
+
+
+def answered(topic: Topic, wanted: Wanted) -> list[Chunk]:
+    return [part for part in answer(topic, wanted) if isinstance(part, Chunk)]
+
+
+def content(parts: list[Chunk]) -> list[Entry]:
+    return [entry for part in parts for entry in part.entries]
+
+
+def parts(*costs: int) -> Iterator[Part]:
+    return iter([(cost, Bye(reason="")) for cost in costs])
+
+
+def peers(sends: tuple[Send, ...]) -> bytes:
+    return b"".join(send.peer for send in sends)
 
 
 def test_parts_are_sent_while_there_is_credit() -> None:
@@ -143,25 +172,27 @@ def test_cancelled_stream_sends_no_more() -> None:
     assert len(sender.turn(1000)) == 1
 
 
-def test_streams_of_one_peer_are_bounded() -> None:
+def busy(sender: Sender, peer: bytes) -> bool:
+    """Tell whether one more stream of ``peer`` is refused."""
+    refused = sender.open(peer, 99, credit=1, parts=parts(1))
+    if refused is None:
+        return False
+    assert isinstance(refused.message, Refused)
+    reported = refused.message
+    assert (refused.peer, reported.request, reported.code) == (peer, 99, "BUSY")
+    assert reported.retry_ms == bulk.RETRY_MS
+    return True
+
+
+def test_streams_of_one_peer_and_of_all_are_bounded() -> None:
     """P-LIM-9."""
     sender = Sender()
     for stream in range(STREAMS_PER_PEER_MAX):
         assert sender.open(b"a", stream, credit=1, parts=parts(1)) is None
-    refused = sender.open(b"a", 99, credit=1, parts=parts(1))
-    assert refused is not None
-    assert isinstance(refused.message, Refused)
-    assert (refused.peer, refused.message.request, refused.message.code) == (b"a", 99, "BUSY")
-    assert refused.message.retry_ms == bulk.RETRY_MS
-    assert sender.open(b"b", 99, credit=1, parts=parts(1)) is None
-
-
-def test_streams_of_all_are_bounded() -> None:
-    """P-LIM-9."""
-    sender = Sender()
-    for stream in range(STREAMS_MAX):
-        assert sender.open(b"%d" % stream, 1, credit=1, parts=parts(1)) is None
-    assert sender.open(b"last", 1, credit=1, parts=parts(1)) is not None
+    assert busy(sender, b"a")
+    for number in range(STREAMS_MAX - STREAMS_PER_PEER_MAX):
+        assert not busy(sender, b"%d" % number)
+    assert busy(sender, b"last")
     assert len(sender) == STREAMS_MAX
 
 
@@ -205,12 +236,8 @@ def test_invalidate_all_marker_stands_for_a_snapshot_at_minimal(wanted: Wanted) 
     """P-CATCH-14."""
     topic = topic_of([value(1), value(4, b"b")], version=5, floor=2)
     [only] = answered(topic, wanted)
-    assert (only.snapshot, only.invalidate_all, only.entries, only.to_version) == (
-        True,
-        True,
-        (),
-        5,
-    )
+    assert (only.snapshot, only.invalidate_all) == (True, True)
+    assert (only.entries, only.to_version) == ((), 5)
 
 
 def test_invalidate_all_marker_stands_for_more_stubs_than_a_frame_holds() -> None:
@@ -218,12 +245,8 @@ def test_invalidate_all_marker_stands_for_more_stubs_than_a_frame_holds() -> Non
     rows = bulk.STUBS_BYTES_MAX // 40
     topic = topic_of([value(1), *(value(2, b"%06d" % n) for n in range(rows))], version=2)
     [only] = answered(topic, want(1, MINIMAL))
-    assert (only.snapshot, only.invalidate_all, only.entries, only.from_version) == (
-        False,
-        True,
-        (),
-        1,
-    )
+    assert (only.snapshot, only.invalidate_all) == (False, True)
+    assert (only.entries, only.from_version) == ((), 1)
     few = topic_of([value(1), *(value(2, b"%06d" % n) for n in range(rows // 2))], version=2)
     assert not answered(few, want(1, MINIMAL))[0].invalidate_all
 
@@ -256,10 +279,8 @@ def test_prefix_and_what_follows_it_under_the_same_key_are_never_parted() -> Non
         rows.append(Entry(b"e\0t\0", 2, 2, 2, 30, bytes(30)))
         found = answered(topic_of(rows, version=2), want(0))
         for one, other in pairwise(found):
-            assert (one.resume_version, one.resume_key) < (
-                other.entries[0].version,
-                other.entries[0].key,
-            )
+            first = other.entries[0]
+            assert (one.resume_version, one.resume_key) < (first.version, first.key)
 
 
 def test_largest_values_fit_a_frame() -> None:
@@ -293,10 +314,8 @@ def test_cost_of_a_chunk_covers_its_frame(entry: Entry) -> None:
 
 def test_refusal_names_the_stream_and_the_topic() -> None:
     """P-CATCH-11."""
-    no = Refused(request=0, code="RETRY", message="seeding", retry_ms=5)
-    found = list(chunks(9, (want(0),), find=lambda _: no, stamp=lambda: (3, 4)))
-    reported = Refused(request=9, code="RETRY", message="seeding", retry_ms=5, topic=7)
-    assert found == [(bulk.REFUSAL_COST, reported)]
+    found = list(chunks(9, (want(0),), find=lambda _: RETRY, stamp=lambda: (3, 4)))
+    assert found == [(bulk.REFUSAL_COST, replace(RETRY, request=9, topic=7))]
 
 
 @pytest.mark.parametrize(
@@ -312,12 +331,8 @@ def test_sender_that_lags_behind_what_was_given_refuses(wanted: Wanted) -> None:
     """P-CATCH-15."""
     [reported] = answer(topic_of([value(1)], version=5), wanted)
     assert isinstance(reported, Refused)
-    assert (reported.request, reported.code, reported.retry_ms, reported.topic) == (
-        9,
-        "LAGGING",
-        bulk.RETRY_MS,
-        7,
-    )
+    assert (reported.request, reported.code, reported.topic) == (9, "LAGGING", 7)
+    assert reported.retry_ms == bulk.RETRY_MS
 
 
 def test_reader_ahead_by_its_position_is_current() -> None:
@@ -328,25 +343,17 @@ def test_reader_ahead_by_its_position_is_current() -> None:
         assert (only.first, only.last, only.snapshot, only.start) == (True, True, False, 3)
 
 
-def test_each_topic_is_cut_when_its_turn_comes() -> None:
-    topic = topic_of([value(1)], version=1)
-    found = chunks(9, (want(0), want(0)), find=lambda _: topic, stamp=lambda: (3, 4))
-    next(found)
-    topic.file([value(2)])
-    topic.version = 2
-    _, second = next(found)
-    assert isinstance(second, Chunk)
-    assert (second.to_version, second.entries) == (2, (value(2),))
-
-
-def test_cut_is_of_one_moment_whatever_happens_to_the_topic() -> None:
-    topic = topic_of([value(n, b"%d" % n, CHUNK_BYTES_MAX) for n in range(1, 4)], version=3)
-    found = chunks(9, (want(0),), find=lambda _: topic, stamp=lambda: (3, 4))
-    next(found)
+def test_each_topic_is_read_when_its_turn_comes_and_is_of_one_moment() -> None:
+    topic = topic_of([value(n, b"%d" % n, CHUNK_BYTES_MAX) for n in (1, 2)], version=2)
+    found = answer(topic, want(1), want(0))
+    assert next(found) == answered(topic, want(1))[0]
+    topic.file([value(3)])
+    topic.version = 3
+    first = next(found)
     topic.reset(6)
-    rest = [part for _, part in found if isinstance(part, Chunk)]
-    assert [part.epoch for part in rest] == [5, 5]
-    assert [entry.version for entry in content(rest)] == [2, 3]
+    rest = [part for part in (first, *found) if isinstance(part, Chunk)]
+    assert {(part.epoch, part.to_version) for part in rest} == {(5, 3)}
+    assert [entry.version for entry in content(rest)] == [1, 2, 3]
 
 
 def test_resume_continues_after_the_token() -> None:
@@ -386,36 +393,3 @@ def test_resume_is_compacted_iff_tombstones_it_needs_are_gone(
     """P-FLOOR-1, P-CATCH-8: a snapshot needs those above its cut, a delta those after its token."""
     topic = topic_of([value(9)], version=9, floor=6)
     assert answered(topic, wanted)[0].snapshot is compacted
-
-
-@given(
-    before=st.lists(changes, max_size=4),
-    between=st.lists(changes, max_size=6),
-    broken_at=st.integers(0, 12),
-    after=st.lists(changes, max_size=3),
-    floor=st.integers(0, 14),
-    chunk_bytes=st.sampled_from((1, 100)),
-)
-def test_catch_up_broken_off_anywhere_and_resumed_gives_the_topic(
-    *,
-    before: list[list[tuple[bytes, str]]],
-    between: list[list[tuple[bytes, str]]],
-    broken_at: int,
-    after: list[list[tuple[bytes, str]]],
-    floor: int,
-    chunk_bytes: int,
-) -> None:
-    """P-CATCH-7, P-CATCH-8, P-FLOOR-1, P-FLOOR-3."""
-    source, copy = Topic(), Copy()
-    source.reset(5)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bulk, "CHUNK_BYTES_MAX", chunk_bytes)
-        for interruption, batch in ((None, before), (broken_at, between), (None, after)):
-            for changed in batch:
-                commit(source, changed)
-            if batch is after:
-                source.raise_floor(min(floor, source.version))
-            copy.catch_up(source, broken_at=interruption)
-    assert (copy.follower.state, copy.topic.version) == (LIVE, source.version)
-    assert live_rows(copy.topic) == live_rows(source)
-    assert list(copy.topic.since(source.floor)) == list(source.since(source.floor))

@@ -395,6 +395,7 @@ def test_queue_is_bounded_in_bytes() -> None:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_reader_shows_only_moments_of_the_writer_and_never_goes_back(seed: int) -> None:
+    """P-CATCH-7, P-CATCH-8, P-FLOOR-1, P-FLOOR-3."""
     rng = Random(seed)
     for _ in range(WALKS):
         walk(rng.randint, steps=150)
