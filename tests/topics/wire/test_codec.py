@@ -286,68 +286,50 @@ def test_stub_may_state_any_size() -> None:
     assert read_entries(read_header(_row(big)), _row(big)[h.HEADER_BYTES :]) == (big,)
 
 
-def test_rows_out_of_order_are_refused() -> None:
-    """P-ROW-3."""
-    with pytest.raises(WireError, match="version 11 out of order"):
-        decode(encode(replace(DELTA, entries=DELTA.entries[::-1])))
+def _body(message: m.Message) -> bytes:
+    return encode(message)[h.HEADER_BYTES :]
 
 
-@pytest.mark.parametrize("count", [0, 1, 3, (1 << 32) - 1])
-def test_other_number_of_rows_than_the_header_says_is_refused(count: int) -> None:
-    """P-ROW-6."""
-    with pytest.raises(WireError, match="rows:"):
-        decode(_of(DELTA, encode(DELTA)[h.HEADER_BYTES :], entry_count=count))
+EMPTY = replace(CHUNK, entries=())
+MALFORMED = {
+    "rows out of order": (encode(replace(DELTA, entries=DELTA.entries[::-1])), "11 out of order"),
+    **{
+        f"{count} rows": (_of(DELTA, _body(DELTA), entry_count=count), "rows:")
+        for count in (0, 1, 3, (1 << 32) - 1)
+    },
+    "chunk without a body": (_of(CHUNK, b"", entry_count=0), "chunk body"),
+    "chunk with a cut body": (_of(CHUNK, bytes(25), entry_count=0), "chunk body"),
+    "chunk with a cut key": (_of(EMPTY, _body(EMPTY)[:-1]), "rows: end at"),
+    "resumes after its cut": (encode(replace(CHUNK, resume_version=13)), "resumes at 13"),
+    "resumes after no key": (
+        encode(replace(CHUNK, resume_key=bytes(KEY_BYTES_MAX + 1))),
+        "after a key of 1025 bytes",
+    ),
+    "heartbeat without a body": (_of(HEARTBEAT, b""), "state and address"),
+    "heartbeat with a cut body": (_of(HEARTBEAT, bytes(43)), "state and address"),
+    "address that is no text": (
+        _of(HEARTBEAT, _body(HEARTBEAT).replace(b"tcp", b"t\xffp")),
+        "state and address",
+    ),
+    "endless address": (
+        encode(replace(HEARTBEAT, catalog_address="x" * (ADDRESS_BYTES_MAX + 1))),
+        "other lengths",
+    ),
+    "short vectors": (_of(HEARTBEAT, _body(HEARTBEAT), entry_count=3), "other lengths"),
+    "long vectors": (_of(HEARTBEAT, _body(HEARTBEAT), entry_count=1), "other lengths"),
+    "unknown levels": (encode(replace(HEARTBEAT, offers=4)), "offers 4"),
+}
 
 
-@pytest.mark.parametrize("body", [b"", bytes(25)])
-def test_chunk_without_its_place_is_refused(body: bytes) -> None:
-    with pytest.raises(WireError, match="chunk body"):
-        decode(_of(CHUNK, body, entry_count=0))
+@pytest.mark.parametrize(("frame", "reason"), MALFORMED.values(), ids=MALFORMED)
+def test_malformed_body_is_refused(frame: bytes, reason: str) -> None:
+    """P-ROW-3, P-ROW-6, P-CATCH-3, P-HEARTBEAT-1, P-HEARTBEAT-5."""
+    with pytest.raises(WireError, match=reason):
+        decode(frame)
 
 
-def test_chunk_that_resumes_after_its_cut_or_after_no_key_is_refused() -> None:
-    """P-CATCH-3."""
-    with pytest.raises(WireError, match="resumes at 13"):
-        decode(encode(replace(CHUNK, resume_version=13)))
-    with pytest.raises(WireError, match="after a key of 1025 bytes"):
-        decode(encode(replace(CHUNK, resume_key=bytes(KEY_BYTES_MAX + 1))))
-
-
-def test_chunk_whose_key_is_cut_is_refused() -> None:
-    frame = encode(replace(CHUNK, entries=()))
-    with pytest.raises(WireError, match="rows: end at"):
-        decode(_of(replace(CHUNK, entries=()), frame[h.HEADER_BYTES : -1]))
-
-
-@pytest.mark.parametrize("body", [b"", bytes(43)])
-def test_heartbeat_without_its_state_is_refused(body: bytes) -> None:
-    with pytest.raises(WireError, match="state and address"):
-        decode(_of(HEARTBEAT, body))
-
-
-def test_heartbeat_whose_address_is_no_text_is_refused() -> None:
-    body = encode(HEARTBEAT)[h.HEADER_BYTES :].replace(b"tcp", b"t\xffp")
-    with pytest.raises(WireError, match="state and address"):
-        decode(_of(HEARTBEAT, body))
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_heartbeat_with_vectors_of_another_length_is_refused(count: int) -> None:
-    """P-HEARTBEAT-1."""
-    with pytest.raises(WireError, match="other lengths"):
-        decode(_of(HEARTBEAT, encode(HEARTBEAT)[h.HEADER_BYTES :], entry_count=count))
-
-
-def test_heartbeat_with_an_endless_address_is_refused() -> None:
-    with pytest.raises(WireError, match="other lengths"):
-        decode(encode(replace(HEARTBEAT, catalog_address="x" * (ADDRESS_BYTES_MAX + 1))))
-
-
-def test_heartbeat_that_offers_unknown_levels_is_refused() -> None:
+@pytest.mark.parametrize("offers", range(4))
+def test_known_levels_may_be_offered(offers: int) -> None:
     """P-HEARTBEAT-5."""
-    for offers in range(4):
-        assert decode(encode(replace(HEARTBEAT, offers=offers))) == replace(
-            HEARTBEAT, offers=offers
-        )
-    with pytest.raises(WireError, match="offers 4"):
-        decode(encode(replace(HEARTBEAT, offers=4)))
+    offer = replace(HEARTBEAT, offers=offers)
+    assert decode(encode(offer)) == offer

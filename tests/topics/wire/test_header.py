@@ -1,6 +1,5 @@
 """Header: prefixes, and what a hub refuses before it has read a body."""
 
-from struct import pack_into
 from zlib import crc32
 
 import pytest
@@ -11,11 +10,11 @@ from topicast.topics.errors import VersionMismatch, WireError
 from topicast.topics.topic import BARRIER, CONTROL, HEARTBEAT, NAMESPACE, NUM_TOPICS_MAX
 from topicast.topics.wire import encode
 from topicast.topics.wire import header as h
-from topicast.topics.wire.codec import check_lead, pack, read_header
+from topicast.topics.wire.codec import pack, read_header
 from topicast.topics.wire.messages import Delta
 
 PLAIN = h.Header(1, 7, 2, h.DELTA_KIND, 0, 1, 0, 0, 0, 0, 5, 6, 10, 11, 9, 123)
-HEARTBEAT_HEADER = PLAIN._replace(topic=HEARTBEAT, level=0, kind=h.HEARTBEAT_KIND, from_version=11)
+OF_HEARTBEAT = {"topic": HEARTBEAT, "level": 0, "kind": h.HEARTBEAT_KIND, "from_version": 11}
 
 
 def _frame(body: bytes = b"", **changed: int) -> bytes:
@@ -63,8 +62,9 @@ def test_every_flipped_bit_after_the_prefix_is_noticed(at: int, bit: int) -> Non
         read_header(bytes(frame))
 
 
-def test_crc_covers_all_but_itself() -> None:
+def test_crc_is_in_its_place_and_covers_all_but_itself() -> None:
     frame = _frame(b"body")
+    assert int.from_bytes(frame[16:20], "big") == crc32(frame[:16] + frame[20:])
     assert read_header(frame).crc == crc32(frame[:16] + frame[20:])
 
 
@@ -75,13 +75,7 @@ def test_other_protocol_version_is_distinguished_from_garbage(version: int) -> N
         read_header(_frame(protocol=version))
 
 
-@pytest.mark.parametrize("length", [0, 1, 4])
-def test_frame_shorter_than_any_is_refused(length: int) -> None:
-    with pytest.raises(WireError, match="too short"):
-        check_lead(_frame()[:length])
-
-
-@pytest.mark.parametrize("length", [5, 71])
+@pytest.mark.parametrize("length", [0, 1, 4, 5, 71])
 def test_frame_shorter_than_the_header_is_refused(length: int) -> None:
     with pytest.raises(WireError, match=f"frame of {length} bytes"):
         read_header(_frame()[:length])
@@ -103,74 +97,44 @@ def test_delta_over_the_limit_is_refused() -> None:
         read_header(_frame(bytes(h.DELTA_BYTES_MAX + 1)))
 
 
-@pytest.mark.parametrize("kind", [0, h.CONTROL_KIND, 5, 255])
-def test_kind_that_has_no_header_is_refused(kind: int) -> None:
-    """P-HDR-5."""
-    with pytest.raises(WireError, match=f"unknown kind {kind}"):
-        read_header(_frame(kind=kind))
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        *(({"kind": kind}, f"unknown kind {kind}") for kind in (0, h.CONTROL_KIND, 5, 255)),
+        *(({"flags": flag}, f"flags {flag:#04x}") for flag in (h.FIRST, h.LAST, h.SNAPSHOT, 32)),
+        *(
+            ({"kind": h.CHUNK_KIND, "flags": flag}, f"flags {flag:#04x}")
+            for flag in (h.STUBBED, 128)
+        ),
+        ({"from_version": 12}, "from version 12 above 11"),
+        ({"from_version": 11}, "changes nothing at version 11"),
+        *(
+            ({"topic": topic}, f"entries of topic {topic}")
+            for topic in (NUM_TOPICS_MAX, BARRIER, HEARTBEAT, CONTROL)
+        ),
+        *(({"level": level}, f"level {level}") for level in (0, 3, 255)),
+        ({**OF_HEARTBEAT, "topic": 7}, "heartbeat of topic"),
+        ({**OF_HEARTBEAT, "level": 1}, "heartbeat of topic"),
+    ],
+    ids=str,
+)
+def test_field_with_a_value_that_its_kind_does_not_have_is_refused(
+    changed: dict[str, int], reason: str
+) -> None:
+    """P-HDR-5, P-HDR-6, P-HDR-7, P-HDR-8, P-HDR-9, P-DATA-1."""
+    with pytest.raises(WireError, match=reason):
+        read_header(_frame(**changed))
 
 
 @pytest.mark.parametrize(
-    ("kind", "flags"),
+    "changed",
     [
-        (h.DELTA_KIND, h.FIRST),
-        (h.DELTA_KIND, h.LAST),
-        (h.DELTA_KIND, h.SNAPSHOT),
-        (h.DELTA_KIND, 32),
-        (h.CHUNK_KIND, h.STUBBED),
-        (h.CHUNK_KIND, 128),
+        {"kind": h.CHUNK_KIND, "from_version": 11},  # moves nothing, and is an answer
+        *({"topic": topic} for topic in (0, NUM_TOPICS_MAX - 1, NAMESPACE)),
+        OF_HEARTBEAT,
     ],
+    ids=str,
 )
-def test_flag_that_the_kind_does_not_have_is_refused(kind: int, flags: int) -> None:
-    """P-HDR-6."""
-    with pytest.raises(WireError, match=f"flags {flags:#04x}"):
-        read_header(_frame(kind=kind, flags=flags))
-
-
-def test_versions_in_disorder_are_refused() -> None:
-    """P-HDR-7."""
-    with pytest.raises(WireError, match="from version 12 above 11"):
-        read_header(_frame(from_version=12))
-
-
-def test_delta_that_changes_nothing_is_refused() -> None:
-    """P-DATA-1."""
-    with pytest.raises(WireError, match="changes nothing at version 11"):
-        read_header(_frame(from_version=11))
-
-
-def test_chunk_that_moves_nothing_is_an_answer() -> None:
-    assert read_header(_frame(kind=h.CHUNK_KIND, from_version=11)).to_version == 11
-
-
-@pytest.mark.parametrize("topic", [NUM_TOPICS_MAX, BARRIER, HEARTBEAT, CONTROL])
-def test_entries_of_no_topic_are_refused(topic: int) -> None:
-    """P-HDR-8."""
-    with pytest.raises(WireError, match=f"entries of topic {topic}"):
-        read_header(_frame(topic=topic))
-
-
-@pytest.mark.parametrize("topic", [0, NUM_TOPICS_MAX - 1, NAMESPACE])
-def test_entries_of_every_topic_are_read(topic: int) -> None:
-    assert read_header(_frame(topic=topic)).topic == topic
-
-
-@pytest.mark.parametrize("level", [0, 3, 255])
-def test_entries_of_no_level_are_refused(level: int) -> None:
-    """P-HDR-8."""
-    with pytest.raises(WireError, match=f"level {level}"):
-        read_header(_frame(level=level))
-
-
-@pytest.mark.parametrize("changed", [{"topic": 7}, {"level": 1}])
-def test_heartbeat_of_a_topic_or_level_is_refused(changed: dict[str, int]) -> None:
-    """P-HDR-9."""
-    assert read_header(pack(HEARTBEAT_HEADER, b"")).kind == h.HEARTBEAT_KIND
-    with pytest.raises(WireError, match="heartbeat of topic"):
-        read_header(pack(HEARTBEAT_HEADER._replace(**changed), b""))
-
-
-def test_crc_is_in_its_place() -> None:
-    frame = bytearray(_frame(b"body"))
-    pack_into(">I", frame, 16, crc32(bytes(frame[:16]) + bytes(frame[20:])))
-    assert bytes(frame) == _frame(b"body")
+def test_field_with_any_other_value_is_read(changed: dict[str, int]) -> None:
+    found = read_header(_frame(**changed))._asdict()
+    assert found | changed == found
