@@ -72,10 +72,9 @@ class _Port:
     name: str
     role: Role
     socket: zmq.Socket[bytes]
-    take: Callable[["_Port"], Received | None]
     prefixes: set[bytes]
     bytes_max: int  # of a frame that is sent
-    addressed: bool  # whether it sends to a peer that is named
+    addressed: bool  # whether its messages name a peer
 
 
 class Link:
@@ -184,7 +183,7 @@ class Link:
             elif isinstance(ready, zmq.Socket):
                 self._count_strangers(ready)
             else:
-                self._forget_wakes()
+                self._discard_wakes()
         self.counts.received += len(received)
         return received
 
@@ -290,8 +289,8 @@ class Link:
         return made
 
     def _adopt(self, name: str, role: Role, made: zmq.Socket[bytes]) -> None:
-        take, bytes_max = _TAKERS.get(role, _take_frame), SENT_BYTES_MAX.get(role, -1)
-        port = _Port(name, role, made, take, set(), bytes_max, role is Role.ROUTER)
+        bytes_max = SENT_BYTES_MAX.get(role, -1)
+        port = _Port(name, role, made, set(), bytes_max, role is Role.ROUTER)
         self._ports[name] = port
         self._by_socket[made] = port
         self._poller.register(made, zmq.POLLIN)
@@ -315,10 +314,9 @@ class Link:
         return True
 
     def _drain(self, port: _Port, into: list[Received]) -> None:
-        take = port.take
         for _ in range(BATCH_MAX):
             try:
-                message = take(port)
+                message = _take(port)
             except zmq.Again:
                 return
             except zmq.ZMQError as exc:
@@ -336,43 +334,25 @@ class Link:
                 return
             self.counts.strangers += 1
 
-    def _forget_wakes(self) -> None:
+    def _discard_wakes(self) -> None:
         try:
             self._woken.recv(WAKES_MAX)
         except BlockingIOError:
             return
 
 
-def _take_frame(port: _Port) -> Received | None:
-    frame = port.socket.recv(zmq.NOBLOCK, copy=False)
-    if frame.more:
-        _skip_rest(port)
-        return None
-    return Received(port.name, NO_PEER, frame.bytes)
-
-
-def _take_from_peer(port: _Port) -> Received | None:
-    peer = port.socket.recv(zmq.NOBLOCK)
+def _take(port: _Port) -> Received | None:
+    """Read one message; None if it has another shape than its role's."""
+    peer = port.socket.recv(zmq.NOBLOCK) if port.addressed else NO_PEER
     frame = port.socket.recv(zmq.NOBLOCK, copy=False)  # a ROUTER's message has two parts at least
     if frame.more:
-        _skip_rest(port)
+        while port.socket.recv(zmq.NOBLOCK, copy=False).more:
+            pass
         return None
-    return Received(port.name, peer, frame.bytes)
-
-
-def _take_subscription(port: _Port) -> Received | None:
-    received = _take_frame(port)
-    if received is not None and received.frame[:1] in (b"\0", b"\1"):
-        return received
-    return None  # a peer may send user frames upstream: nothing of ours does
-
-
-def _skip_rest(port: _Port) -> None:
-    while port.socket.recv(zmq.NOBLOCK, copy=False).more:
-        pass
-
-
-_TAKERS: Final = {Role.ROUTER: _take_from_peer, Role.PUBLISHER: _take_subscription}
+    content = frame.bytes
+    if port.role is Role.PUBLISHER and content[:1] not in (b"\0", b"\1"):
+        return None  # a peer may send user frames upstream: nothing of ours does
+    return Received(port.name, peer, content)
 
 
 class Inbox(Generic[T]):

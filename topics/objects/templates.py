@@ -17,7 +17,20 @@ from typing import Final, NamedTuple, TypeAlias
 
 from ..errors import UsageError, WireError
 from .names import partition_values
-from .thrift import I32, I64, LIST, MAP, STRING, STRUCT, fields, list_header, map_header, skip, text
+from .thrift import (
+    I32,
+    I64,
+    LIST,
+    MAP,
+    STRING,
+    STRUCT,
+    fields,
+    list_header,
+    map_header,
+    skip,
+    text,
+    text_pairs,
+)
 
 RAW: Final = -1  # the number of a record that has no template: its one slot is the whole struct
 TEMPLATES_MAX: Final = 64  # per table; beyond it partitions are kept whole
@@ -402,8 +415,5 @@ def _parameter_slots(data: bytes, pos: int) -> Iterator[_Slot]:
     key_type, value_type, count, pos = map_header(data, pos)
     if key_type != STRING or value_type != STRING:
         return
-    for _ in range(count):
-        middle = skip(data, pos, STRING)
-        end = skip(data, middle, STRING)
-        yield _Slot(middle, end, STRING, data[pos + 4 : middle])
-        pos = end
+    for key, start, end in text_pairs(data, pos, count):
+        yield _Slot(start, end, STRING, key)

@@ -6,6 +6,7 @@ and nothing else, in time proportional to their length.
 Source: https://github.com/apache/thrift/blob/master/doc/specs/thrift-binary-protocol.md
 """
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from ..errors import WireError
@@ -129,17 +130,13 @@ def read_text(data: bytes, field: Field) -> str:
 
 def read_texts(data: bytes, field: Field) -> tuple[str, ...]:
     """Return a field that is a list of strings."""
-    if field.type != LIST:
-        raise _mismatch(field, "a list of strings")
-    item, count, pos = list_header(data, field.start)
-    if count and item != STRING:
-        raise _mismatch(field, "a list of strings")
-    found = []
-    for _ in range(count):
-        end = skip(data, pos, STRING)
-        found.append(text(data[pos + 4 : end]))
-        pos = end
-    return tuple(found)
+    spans = _items(data, field, STRING, wanted="a list of strings")
+    return tuple([text(data[start + 4 : end]) for start, end in spans])
+
+
+def read_structs(data: bytes, field: Field) -> tuple[int, ...]:
+    """Return where each struct of a field that is a list of structs begins."""
+    return tuple([start for start, _ in _items(data, field, STRUCT, wanted="a list of structs")])
 
 
 def read_text_map(data: bytes, field: Field) -> dict[str, str]:
@@ -149,27 +146,20 @@ def read_text_map(data: bytes, field: Field) -> dict[str, str]:
     key_type, value_type, count, pos = map_header(data, field.start)
     if count and (key_type != STRING or value_type != STRING):
         raise _mismatch(field, "a map of strings")
-    found = {}
+    pairs = text_pairs(data, pos, count)
+    return {text(key): text(data[start + 4 : end]) for key, start, end in pairs}
+
+
+def text_pairs(data: bytes, pos: int, count: int) -> Iterator[tuple[bytes, int, int]]:
+    """Yield the key of each pair of a map of strings, and where its value starts and ends.
+
+    ``pos`` is that of the first key.
+    """
     for _ in range(count):
-        middle = skip(data, pos, STRING)
-        end = skip(data, middle, STRING)
-        found[text(data[pos + 4 : middle])] = text(data[middle + 4 : end])
+        start = skip(data, pos, STRING)
+        end = skip(data, start, STRING)
+        yield data[pos + 4 : start], start, end
         pos = end
-    return found
-
-
-def read_structs(data: bytes, field: Field) -> tuple[int, ...]:
-    """Return where each struct of a field that is a list of structs begins."""
-    if field.type != LIST:
-        raise _mismatch(field, "a list of structs")
-    item, count, pos = list_header(data, field.start)
-    if count and item != STRUCT:
-        raise _mismatch(field, "a list of structs")
-    starts = []
-    for _ in range(count):
-        starts.append(pos)
-        pos = struct_end(data, pos)
-    return tuple(starts)
 
 
 def text(raw: bytes) -> str:
@@ -178,6 +168,21 @@ def text(raw: bytes) -> str:
         return raw.decode()
     except UnicodeDecodeError as exc:
         raise WireError(f"string {raw[:64]!r} is not UTF-8") from exc
+
+
+def _items(data: bytes, field: Field, kind: int, *, wanted: str) -> list[tuple[int, int]]:
+    """Return where each item of a field that is a list of ``kind`` starts and ends."""
+    if field.type != LIST:
+        raise _mismatch(field, wanted)
+    item, count, pos = list_header(data, field.start)
+    if count and item != kind:
+        raise _mismatch(field, wanted)
+    spans = []
+    for _ in range(count):
+        end = skip(data, pos, kind)
+        spans.append((pos, end))
+        pos = end
+    return spans
 
 
 def _skip_items(data: bytes, pos: int, kinds: tuple[int, ...], *, count: int, depth: int) -> int:

@@ -141,7 +141,8 @@ def read_header(frame: bytes) -> Header:
     if kind not in FLAGS_OF_KIND or flags & ~FLAGS_OF_KIND[kind]:
         raise WireError(f"unknown kind {kind} or flags {flags:#04x}")
     if kind == HEARTBEAT_KIND:
-        _check_heartbeat(header)
+        if header.topic != HEARTBEAT or header.level:
+            raise WireError(f"heartbeat of topic {header.topic}, level {header.level}")
     elif NUM_TOPICS_MAX <= header.topic != NAMESPACE or not MINIMAL <= header.level <= FULL:
         raise WireError(f"entries of topic {header.topic}, level {header.level}")
     if header.from_version >= header.to_version:
@@ -226,22 +227,17 @@ def _encode_delta(delta: Delta) -> bytes:
 def _encode_chunk(chunk: Chunk) -> bytes:
     flags = FIRST * chunk.first | LAST * chunk.last | SNAPSHOT * chunk.snapshot
     header = Header(
-        PROTOCOL,
-        chunk.topic,
-        chunk.level,
-        CHUNK_KIND,
-        flags | INVALIDATE_ALL * chunk.invalidate_all,
-        0,
-        0,
-        0,
-        0,
-        len(chunk.entries),
-        chunk.epoch,
-        chunk.start,
-        chunk.from_version,
-        chunk.to_version,
-        chunk.floor,
-        chunk.sent_us,
+        topic=chunk.topic,
+        level=chunk.level,
+        kind=CHUNK_KIND,
+        flags=flags | INVALIDATE_ALL * chunk.invalidate_all,
+        entry_count=len(chunk.entries),
+        epoch=chunk.epoch,
+        start=chunk.start,
+        from_version=chunk.from_version,
+        to_version=chunk.to_version,
+        floor=chunk.floor,
+        sent_us=chunk.sent_us,
     )
     key = chunk.resume_key
     resume = _RESUME.pack(chunk.stream, chunk.sequence, chunk.resume_version, len(key))
@@ -250,22 +246,12 @@ def _encode_chunk(chunk: Chunk) -> bytes:
 
 def _encode_heartbeat(heartbeat: Heartbeat) -> bytes:
     header = Header(
-        PROTOCOL,
-        HEARTBEAT,
-        0,
-        HEARTBEAT_KIND,
-        0,
-        0,
-        0,
-        0,
-        0,
-        len(heartbeat.versions),
-        heartbeat.epoch,
-        heartbeat.start,
-        0,
-        0,
-        0,
-        heartbeat.sent_us,
+        topic=HEARTBEAT,
+        kind=HEARTBEAT_KIND,
+        entry_count=len(heartbeat.versions),
+        epoch=heartbeat.epoch,
+        start=heartbeat.start,
+        sent_us=heartbeat.sent_us,
     )
     address = heartbeat.catalog_address.encode()
     state = _STATE.pack(
@@ -287,11 +273,6 @@ def pack(header: Header, body: bytes) -> bytes:
     lead = LAYOUT.pack(*header)
     crc = crc32(body, crc32(lead[_AFTER_CRC:], crc32(lead[:CRC_AT])))
     return b"".join((lead[:CRC_AT], _CRC.pack(crc), lead[_AFTER_CRC:], body))
-
-
-def _check_heartbeat(header: Header) -> None:
-    if header.topic != HEARTBEAT or header.level:
-        raise WireError(f"heartbeat of topic {header.topic}, level {header.level}")
 
 
 def _check_versions(header: Header) -> None:

@@ -46,24 +46,24 @@ HEADER_BYTES: Final = LAYOUT.size
 
 
 class Header(NamedTuple):
-    """The fields of the header in the order of the wire."""
+    """The fields of the header in the order of the wire; 0 is what a kind has no use for."""
 
-    protocol: int
-    topic: int
-    level: int
-    kind: int
-    flags: int
-    source: int
-    hops: int
-    origin: int
-    crc: int
-    entry_count: int
-    epoch: int
-    start: int
-    from_version: int
-    to_version: int
-    floor: int
-    sent_us: int
+    protocol: int = PROTOCOL
+    topic: int = 0
+    level: int = 0
+    kind: int = 0
+    flags: int = 0
+    source: int = 0
+    hops: int = 0
+    origin: int = 0
+    crc: int = 0
+    entry_count: int = 0
+    epoch: int = 0
+    start: int = 0
+    from_version: int = 0
+    to_version: int = 0
+    floor: int = 0
+    sent_us: int = 0
 
 
 def prefix(topic: int, level: int) -> bytes:

@@ -48,9 +48,7 @@ class Role(IntEnum):
     OPERATOR = 3
 
 
-READER: Final = Role.READER
-PUBLISHER: Final = Role.PUBLISHER
-OPERATOR: Final = Role.OPERATOR
+READER, PUBLISHER, OPERATOR = Role
 
 
 class Channel(IntEnum):
@@ -60,8 +58,7 @@ class Channel(IntEnum):
     BULK = 2
 
 
-CONTROL_CHANNEL: Final = Channel.CONTROL
-BULK_CHANNEL: Final = Channel.BULK
+CONTROL_CHANNEL, BULK_CHANNEL = Channel
 
 
 class Source(IntEnum):
@@ -90,23 +87,13 @@ class JoinAnswer(IntEnum):
 
     CURRENT = 0  # nothing newer is here
     BEHIND = 1  # a catch-up brings what changed
-    SNAPSHOT = (
-        2  # a catch-up brings everything: the position is below the floor, or of another epoch
-    )
+    SNAPSHOT = 2  # a catch-up brings everything: below the floor, or of another epoch
     DENIED = 3  # no such topic, or the level is not offered
 
 
-CURRENT: Final = JoinAnswer.CURRENT
-BEHIND: Final = JoinAnswer.BEHIND
-SNAPSHOT: Final = JoinAnswer.SNAPSHOT
-DENIED: Final = JoinAnswer.DENIED
+CURRENT, BEHIND, SNAPSHOT, DENIED = JoinAnswer
 
-
-SELECT_TABLE: Final = SelectorKind.TABLE
-SELECT_BLOCKS: Final = SelectorKind.BLOCKS
-SELECT_FILTER: Final = SelectorKind.FILTER
-SELECT_NAMES: Final = SelectorKind.NAMES
-SELECT_VALUES: Final = SelectorKind.VALUES
+SELECT_TABLE, SELECT_BLOCKS, SELECT_FILTER, SELECT_NAMES, SELECT_VALUES = SelectorKind
 
 
 class WriteState(IntEnum):
@@ -119,11 +106,7 @@ class WriteState(IntEnum):
     OVERWRITTEN = 4  # done, and files that were there are gone
 
 
-INTENT: Final = WriteState.INTENT
-WRITTEN: Final = WriteState.WRITTEN
-FAILED: Final = WriteState.FAILED
-ABANDONED: Final = WriteState.ABANDONED
-OVERWRITTEN: Final = WriteState.OVERWRITTEN
+INTENT, WRITTEN, FAILED, ABANDONED, OVERWRITTEN = WriteState
 
 
 class OrderKind(StrEnum):
