@@ -5,6 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from topicast.topics.objects.names import group_of
 from topicast.topics.topic import (
     FULL,
     MINIMAL,
@@ -15,7 +16,6 @@ from topicast.topics.topic import (
     TOMBSTONE,
     VALUE,
     Entry,
-    group_of,
 )
 from topicast.topics.wire import messages as m
 from topicast.topics.wire.codec import SHAPES

@@ -25,6 +25,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from .errors import ConfigError, WireError
+from .objects.names import group_of
 
 NUM_TOPICS_DEFAULT: Final = 256
 NUM_TOPICS_MAX: Final = 4096  # a vector of positions stays under one 64 KB frame
@@ -136,8 +137,6 @@ ENTRY_OVERHEAD_BYTES: Final = 320
 """What one entry costs in CPython beside key and value: object, three integers, two bytes
 headers, slots in dicts. Measured by tests/bench/bench_view.py; rounded up."""
 
-KEY_BYTES_MAX: Final = 1024  # HMS names end at 128 + 256 and partition names at 767 characters
-
 
 class Entry(NamedTuple):
     """One versioned key of a topic; a tuple, which is built in a third of a dataclass's time.
@@ -196,15 +195,6 @@ def value_of(entry: Entry) -> bytes:
     if entry.value is None:
         raise WireError(f"entry {entry.key!r} has no value here")
     return entry.value
-
-
-def group_of(key: bytes) -> bytes:
-    """Return the group of ``key``: everything up to and including its second NUL.
-
-    Raises:
-        ValueError: ``key`` has fewer than two NULs.
-    """
-    return key[: key.index(b"\0", key.index(b"\0") + 1) + 1]
 
 
 _version = itemgetter(1)  # of an entry, which is a tuple: in a quarter of attrgetter's time

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from sortedcontainers import SortedDict
 
-from ...topics.objects.names import TableId, table_of
+from ...topics.objects.names import TableId, group_of, table_of
 from ...topics.objects.tables import read_table
 from ...topics.objects.values import decode_table_value
-from ...topics.topic import NAMESPACE, PREFIX, VALUE, Topic, group_of
+from ...topics.topic import NAMESPACE, PREFIX, VALUE, Topic
 
 SAME_STORE: Final = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb", "": "file"}
 HDFS_PORT: Final = ":8020"

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ...topics.topic import Entry, Topic, group_of
+from ...topics.objects.names import group_of
+from ...topics.topic import Entry, Topic
 
 
 class ChangeKind(StrEnum):

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Final
 
 from ...topics.errors import UsageError, WireError
-from ...topics.objects.names import table_of
+from ...topics.objects.names import group_of, table_of
 from ...topics.objects.values import restamp_block
-from ...topics.topic import NAMESPACE, VALUE, Entry, group_of
+from ...topics.topic import NAMESPACE, VALUE, Entry
 from ...topics.wire.codec import row_bytes
 from ...topics.wire.header import VALUE_BYTES_MAX
 from ...topics.wire.messages import SOURCE_LOAD

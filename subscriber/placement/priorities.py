@@ -14,6 +14,7 @@ from typing import Final
 
 from ...topics.objects.names import (
     NamesKey,
+    group_of,
     parse_namespace_key,
     parse_table_key,
     table_key,
@@ -21,7 +22,7 @@ from ...topics.objects.names import (
 )
 from ...topics.objects.selector import ALL, TABLE_ONLY, Selector, SelectorKind
 from ...topics.objects.values import decode_names
-from ...topics.topic import MINIMAL_BYTES, PREFIX, Entry, group_of, table_topic, value_of
+from ...topics.topic import MINIMAL_BYTES, PREFIX, Entry, table_topic, value_of
 from ..store.eviction import Key
 from ..store.table_snapshot import NOTHING, Swap, TableSnapshot, differing
 from ..store.view import View

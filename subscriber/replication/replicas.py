@@ -37,8 +37,9 @@ from ...topics.follower import (
     Tick,
     Want,
 )
+from ...topics.objects.names import group_of
 from ...topics.replica_set import Abandoned, Account, ReplicaSet, Step
-from ...topics.topic import FULL, MINIMAL, NAMESPACE, NONE, Entry, group_of, stub
+from ...topics.topic import FULL, MINIMAL, NAMESPACE, NONE, Entry, stub
 from ...topics.wire.messages import Cancel, Chunk, Delta, Heartbeat, Position, Refused
 from ..fetcher import InvalidationFence
 from ..protocol.shell import NO_EFFECTS, Change, Channel, Effect, Effects, Notify, Send

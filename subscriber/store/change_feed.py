@@ -16,13 +16,14 @@ from typing import Final
 from ...topics.objects.names import (
     DatabaseKey,
     NamesKey,
+    group_of,
     name_of,
     parse_namespace_key,
     table_key,
     table_name,
 )
 from ...topics.objects.values import decode_names
-from ...topics.topic import NAMESPACE, PREFIX, Entry, group_of, table_topic, value_of
+from ...topics.topic import NAMESPACE, PREFIX, Entry, table_topic, value_of
 from ...topics.wire.messages import (
     SOURCE_EVENTS,
     SOURCE_LOAD,

@@ -24,7 +24,7 @@ from types import MappingProxyType
 from typing import Final
 
 from ...topics.errors import NotReady
-from ...topics.objects.names import block_lead, table_key
+from ...topics.objects.names import block_lead, group_of, table_key
 from ...topics.objects.selector import ALL, KeyRange, Selector
 from ...topics.objects.tables import Partition, PartitionReader, Table, read_table
 from ...topics.objects.values import ABSENT, COMPLETE, decode_block, decode_table_value
@@ -36,7 +36,6 @@ from ...topics.topic import (
     Entry,
     Version,
     accounted_bytes,
-    group_of,
     tombstone,
     value_of,
 )

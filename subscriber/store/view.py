@@ -19,6 +19,7 @@ from weakref import ref
 from ...topics.errors import NoSuchObject, WireError
 from ...topics.objects.names import (
     database_key,
+    group_of,
     names_group,
     names_key,
     rules_key,
@@ -29,7 +30,7 @@ from ...topics.objects.rules import Rule, decode_rules
 from ...topics.objects.selector import ALL, Selector, SelectorKind
 from ...topics.objects.tables import Database, read_database
 from ...topics.objects.values import NameRecord, decode_database_value, decode_names
-from ...topics.topic import NAMESPACE, Entry, group_of, table_topic, value_of
+from ...topics.topic import NAMESPACE, Entry, table_topic, value_of
 from .table_snapshot import NOTHING, Swap, TableSnapshot
 
 HEADS_MAX: Final = 1024  # slots for decoded tables, kept beside the budget,

@@ -24,7 +24,7 @@ from topicast.tests.cluster.reader import Setup
 from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.store import SimStore
 from topicast.tests.subscriber.structs import partition_struct, table_struct
-from topicast.topics.objects.names import block_key, table_key
+from topicast.topics.objects.names import block_key, group_of, table_key
 from topicast.topics.objects.selector import ALL
 from topicast.topics.objects.values import (
     ABSENT,
@@ -42,7 +42,6 @@ from topicast.topics.topic import (
     NUM_TOPICS_DEFAULT,
     Topic,
     accounted_bytes,
-    group_of,
 )
 from topicast.topics.wire.messages import SOURCE_EVENTS, Delta, Message
 

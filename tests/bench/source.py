@@ -3,6 +3,7 @@
 from topicast.tests.subscriber.structs import database_struct, table_struct
 from topicast.topics.objects.names import (
     database_key,
+    group_of,
     names_key,
     table_key,
 )
@@ -15,16 +16,7 @@ from topicast.topics.objects.values import (
     encode_names,
     encode_table_value,
 )
-from topicast.topics.topic import (
-    FULL,
-    NAMESPACE,
-    Entry,
-    Topic,
-    group_of,
-    table_topic,
-    tombstone,
-    topic_ids,
-)
+from topicast.topics.topic import FULL, NAMESPACE, Entry, Topic, table_topic, tombstone, topic_ids
 from topicast.topics.wire.messages import (
     SOURCE_EVENTS,
     Delta,

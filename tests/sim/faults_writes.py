@@ -10,8 +10,8 @@ from topicast.catalog.model.tables import Tables
 from topicast.catalog.model.versions import VersionLog, WriteRow
 from topicast.subscriber.engine.write_outbox import Outbox, WriteSender
 from topicast.tests.sim.fault import BY_SEED, Fault
-from topicast.topics.objects.names import parse_table_name
-from topicast.topics.topic import Entry, group_of
+from topicast.topics.objects.names import group_of, parse_table_name
+from topicast.topics.topic import Entry
 from topicast.topics.wire.messages import (
     ABANDONED,
     FAILED,

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 
 from topicast.tests.strategies import entries, keys
+from topicast.topics.objects.names import group_of
 from topicast.topics.topic import (
     ENTRY_OVERHEAD_BYTES,
     PREFIX,
@@ -15,7 +16,6 @@ from topicast.topics.topic import (
     VALUE,
     Entry,
     accounted_bytes,
-    group_of,
     prefix_tombstone,
     stub,
     tombstone,

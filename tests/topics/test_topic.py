@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from topicast.topics.objects.names import group_of
 from topicast.topics.topic import (
     PREFIX,
     STUB,
@@ -14,7 +15,6 @@ from topicast.topics.topic import (
     Entry,
     Topic,
     accounted_bytes,
-    group_of,
     prefix_tombstone,
     stub,
     tombstone,

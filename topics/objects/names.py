@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..errors import UsageError, WireError
-from ..topic import KEY_BYTES_MAX, group_of
 
 TableId = tuple[str, str]
 """(database, table); the table is "" where the database itself is meant."""
 
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 """What stands in a partition's name for a value that is NULL or empty."""
+
+KEY_BYTES_MAX: Final = 1024  # HMS names end at 128 + 256 and partition names at 767 characters
 
 _BLOCK: Final = b"\x01"
 _DATABASE: Final = b"d"
@@ -109,6 +110,15 @@ def names_group(db: str) -> bytes:
 def rules_key(of: str = _DRIVERS) -> bytes:
     """Return the key, a group of its own in the namespace topic, of the rules for ``of``."""
     return _bounded(_RULES + b"\0" + _part(of) + b"\0")
+
+
+def group_of(key: bytes) -> bytes:
+    """Return the group of ``key``: everything up to and including its second NUL.
+
+    Raises:
+        ValueError: ``key`` has fewer than two NULs.
+    """
+    return key[: key.index(b"\0", key.index(b"\0") + 1) + 1]
 
 
 def split(key: bytes) -> tuple[bytes, bytes, bytes]:

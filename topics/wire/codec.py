@@ -15,11 +15,11 @@ from zlib import crc32
 import msgpack
 
 from ..errors import VersionMismatch, WireError
+from ..objects.names import KEY_BYTES_MAX
 from ..topic import (
     ALL_OFFERED,
     FULL,
     HEARTBEAT,
-    KEY_BYTES_MAX,
     MINIMAL,
     NAMESPACE,
     NUM_TOPICS_MAX,

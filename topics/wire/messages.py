@@ -15,8 +15,9 @@ from enum import IntEnum, StrEnum
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from ..errors import UsageError
+from ..objects.names import KEY_BYTES_MAX
 from ..objects.selector import Selector, SelectorKind, by_filter
-from ..topic import ALL_OFFERED, FULL, KEY_BYTES_MAX, NONE, Entry
+from ..topic import ALL_OFFERED, FULL, NONE, Entry
 from .header import VALUE_BYTES_MAX
 
 

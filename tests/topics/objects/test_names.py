@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from topicast.topics.errors import UsageError, WireError
 from topicast.topics.objects import names
-from topicast.topics.topic import KEY_BYTES_MAX, group_of
+from topicast.topics.objects.names import KEY_BYTES_MAX, group_of
 
 plain = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)
 some = plain.filter(bool)

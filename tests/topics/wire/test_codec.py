@@ -11,15 +11,8 @@ from hypothesis import strategies as st
 
 from topicast.tests.strategies import chunks, deltas, entries, heartbeats, messages
 from topicast.topics.errors import WireError
-from topicast.topics.topic import (
-    FULL,
-    KEY_BYTES_MAX,
-    PREFIX,
-    STUB,
-    TOMBSTONE,
-    Entry,
-    prefix_tombstone,
-)
+from topicast.topics.objects.names import KEY_BYTES_MAX
+from topicast.topics.topic import FULL, PREFIX, STUB, TOMBSTONE, Entry, prefix_tombstone
 from topicast.topics.wire import header as h
 from topicast.topics.wire import messages as m
 from topicast.topics.wire.codec import (

@@ -7,7 +7,7 @@ import msgpack
 import pytest
 
 from topicast.topics.errors import WireError
-from topicast.topics.topic import KEY_BYTES_MAX
+from topicast.topics.objects.names import KEY_BYTES_MAX
 from topicast.topics.wire import decode, encode
 from topicast.topics.wire import header as h
 from topicast.topics.wire import messages as m
