@@ -4,7 +4,7 @@ import pytest
 
 from topicast.tests.bench.bench_zipf import Tally, best_static, ours, ttl
 from topicast.tests.bench.lake import Driver, Lake
-from topicast.tests.cluster.cluster import Order
+from topicast.tests.cluster.cluster import NetworkOrder
 
 FACTS = [
     (at / 10, table, changes)
@@ -28,7 +28,9 @@ def test_driver_answers_from_memory_and_never_older_than_it_applied(driver: Driv
 
 
 def test_driver_that_loses_a_delta_is_noticed(driver: Driver) -> None:
-    driver.cluster.orders.append(Order(("hub-0", "reader-0"), "Delta", None, hold=False, left=50))
+    driver.cluster.orders.append(
+        NetworkOrder(("hub-0", "reader-0"), "Delta", None, hold=False, left=50)
+    )
     assert ours(FACTS, driver)["all"].older > 0
 
 

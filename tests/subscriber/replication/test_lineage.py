@@ -8,7 +8,7 @@ from topicast.subscriber.protocol import shell
 from topicast.subscriber.protocol.shell import Channel, ConnectCatalog
 from topicast.subscriber.replication.lineage import AGAIN_S, Lineage
 from topicast.subscriber.replication.replicas import TopicReplica
-from topicast.tests.cluster.cluster import Order
+from topicast.tests.cluster.cluster import NetworkOrder
 from topicast.tests.cluster.shop import NAMES
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.cluster.store import SimStore
@@ -187,8 +187,12 @@ def test_content_of_two_epochs_is_not_combined() -> None:
     """Incarnations are unique within an epoch: an equal number of another means nothing."""
     shopping = late()
     topic = shopping.topic("shop.orders")
-    shopping.cluster.orders.append(Order((HUB, READER), "Chunk", topic, hold=True, left=1 << 30))
-    shopping.cluster.orders.append(Order((HUB, READER), "Delta", topic, hold=True, left=1 << 30))
+    shopping.cluster.orders.append(
+        NetworkOrder((HUB, READER), "Chunk", topic, hold=True, left=1 << 30)
+    )
+    shopping.cluster.orders.append(
+        NetworkOrder((HUB, READER), "Delta", topic, hold=True, left=1 << 30)
+    )
     restart(shopping, lost_store(shopping))
     shopping.pass_time(3)
     assert shopping.memory("shop.people") == ("id",)
