@@ -65,17 +65,11 @@ def insert_into(db: str, table: str, values: list[str] | None) -> FireEventReque
     return FireEventRequest(True, data, db, table, values)
 
 
-def test_created_and_dropped_database_is_dirty(place: Place) -> None:
-    database = Database(f"{place.db}_more", "", f"{place.location}_more", {})
-    expected = [DirtyDatabase(db=f"{place.db}_more")]
-    assert dirt_after(place, lambda: place.writes.create_database(database)) == expected
-    drop = lambda: place.writes.drop_database(f"{place.db}_more", True, True)  # noqa: E731
-    assert dirt_after(place, drop) == expected
-
-
 def test_database_dropped_with_its_tables_drops_each_of_them(place: Place) -> None:
     db = f"{place.db}_full"
-    place.writes.create_database(Database(db, "", f"{place.location}_full", {}))
+    database = Database(db, "", f"{place.location}_full", {})
+    created = dirt_after(place, lambda: place.writes.create_database(database))
+    assert created == [DirtyDatabase(db=db)]
     for name in ("one", "two"):
         table = make_table(db, name, location=f"{place.location}_full/{name}", keys=("p",))
         place.writes.create_table(table)
@@ -148,33 +142,26 @@ def test_added_partitions_are_named_as_the_metastore_names_them(place: Place) ->
     assert sorted(place.reads.partition_names(place.db, "t")) == sorted(dirt.names)
 
 
-def test_altered_partition_is_named(place: Place) -> None:
-    table = place.table("t", "zone", "day")
-    place.writes.add_partitions([make_partition(table, ["x", day]) for day in ("1", "2")])
-    altered = [place.writes.get_partition(place.db, "t", ["x", day]) for day in ("1", "2")]
+def test_altered_renamed_and_dropped_partitions_are_named_and_only_the_last_changed_its_data(
+    place: Place,
+) -> None:
+    table, db, writes = place.table("t", "zone", "day"), place.db, place.writes
+    writes.add_partitions([make_partition(table, ["x", day]) for day in ("1", "2")])
+    altered = [writes.get_partition(db, "t", ["x", day]) for day in ("1", "2")]
     for partition in altered:
         partition.parameters["k"] = "v"
-    alter = place.writes.alter_partitions
-    found = dirt_after(place, lambda: alter(place.db, "t", altered))
-    assert [dirt.names for dirt in found] == [("zone=x/day=1",), ("zone=x/day=2",)]
-
-
-def test_renamed_partition_is_named_by_old_and_new_values(place: Place) -> None:
-    table = place.table("t", "zone", "day")
-    place.writes.add_partitions([make_partition(table, ["x", "1"])])
-    renamed = deepcopy(place.writes.get_partition(place.db, "t", ["x", "1"]))
+    renamed = deepcopy(altered[0])
     renamed.values = ["Y z", "2"]
-    rename = place.writes.rename_partition
-    (found,) = dirt_after(place, lambda: rename(place.db, "t", ["x", "1"], renamed))
-    assert found.names == ("zone=x/day=1", "zone=Y z/day=2")
-
-
-def test_dropped_partition_is_named_and_its_data_is_gone(place: Place) -> None:
-    table = place.table("t", "zone", "day")
-    place.writes.add_partitions([make_partition(table, ["x", "1"])])
-    drop = place.writes.drop_partition
-    found = dirt_after(place, lambda: drop(place.db, "t", ["x", "1"], True))
-    assert found == [DirtyPartitions(db=place.db, table="t", names=("zone=x/day=1",), data=True)]
+    found = dirt_after(place, lambda: writes.alter_partitions(db, "t", altered))
+    found += dirt_after(place, lambda: writes.rename_partition(db, "t", ["x", "1"], renamed))
+    found += dirt_after(place, lambda: writes.drop_partition(db, "t", ["x", "2"], True))
+    first, second, third = "zone=x/day=1", "zone=x/day=2", "zone=Y z/day=2"
+    assert [(dirt.names, dirt.data) for dirt in found] == [
+        ((first,), False),
+        ((second,), False),
+        ((first, third), False),
+        ((second,), True),
+    ]
 
 
 def test_insert_changes_data_of_the_table_or_of_the_partition(place: Place) -> None:
@@ -190,84 +177,6 @@ def test_insert_changes_data_of_the_table_or_of_the_partition(place: Place) -> N
     assert dirt_after(place, lambda: fire(into)) == [
         DirtyTable(db=place.db, table="plain", data=True)
     ]
-
-
-def test_insert_of_hive_3_names_its_partition_by_objects() -> None:
-    body = {"tableObjJson": thrift_json(TABLE), "ptnObjJson": thrift_json(PARTITION)}
-    expected = (DirtyPartitions(db="db", table="t", names=("ds=1",), data=True),)
-    assert dirty_objects(raw("INSERT", body)) == expected
-    packed = b64encode(gzip.compress(json.dumps(body).encode())).decode()
-    assert dirty_objects(raw("INSERT", packed, how="gzip(json-2.0)")) == expected
-    body["ptnObjJson"] = None
-    assert dirty_objects(raw("INSERT", body)) == (DirtyTable(db="db", table="t", data=True),)
-
-
-def test_truncated_table_and_partition_have_other_data() -> None:
-    objects = {
-        "tableObjBeforeJson": thrift_json(TABLE),
-        "tableObjAfterJson": thrift_json(TABLE),
-        "isTruncateOp": "true",
-    }
-    found = dirty_objects(raw("ALTER_TABLE", objects))
-    assert found == (DirtyTable(db="db", table="t", whole=True, data=True),)
-    body = {
-        "tableObjJson": thrift_json(TABLE),
-        "keyValues": {"ds": "1"},
-        "partitionObjBeforeJson": thrift_json(PARTITION),
-        "partitionObjAfterJson": thrift_json(PARTITION),
-        "isTruncateOp": "true",
-    }
-    expected = (DirtyPartitions(db="db", table="t", names=("ds=1",), data=True),)
-    assert dirty_objects(raw("ALTER_PARTITION", body)) == expected
-
-
-def test_changed_partition_keys_make_the_table_dirty_as_a_whole() -> None:
-    after = deepcopy(TABLE)
-    after.partitionKeys[0].type = "int"
-    whole = DirtyTable(db="db", table="t", whole=True)
-    assert dirty_objects(raw(*_altered(thrift_json(after)))) == (whole,)
-
-
-def test_catalog_in_front_of_a_database_is_left_out() -> None:
-    assert dirty_objects(raw("ALTER_DATABASE", {}, db="@hive#Db")) == (DirtyDatabase(db="db"),)
-
-
-def test_reload_makes_the_table_dirty_as_a_whole() -> None:
-    expected = (DirtyTable(db="db", table="t", whole=True, data=True),)
-    assert dirty_objects(raw("RELOAD", {})) == expected
-
-
-def test_partition_event_without_partitions_is_nothing() -> None:
-    body = {"tableObjJson": thrift_json(TABLE), "partitions": []}
-    assert dirty_objects(raw("ADD_PARTITION", body)) == ()
-
-
-@pytest.mark.parametrize("kind", ["OPEN_TXN", "CREATE_FUNCTION", "ADD_PRIMARYKEY", "", "nonsense"])
-def test_unknown_type_makes_nothing_dirty(kind: str) -> None:
-    assert dirty_objects(raw(kind, "no json")) == ()
-
-
-@pytest.mark.parametrize("kind", KNOWN)
-def test_unreadable_message_degrades_to_the_table_as_a_whole(kind: str) -> None:
-    dropped = kind == "DROP_TABLE"
-    (found,) = dirty_objects(raw(kind, "no json"))
-    assert found == DirtyTable(
-        db="db", table="t", whole=True, dropped=dropped, data=not dropped, degraded=True
-    )
-
-
-def test_unreadable_message_without_a_table_degrades_to_the_database() -> None:
-    assert dirty_objects(raw("DROP_DATABASE", "no json", table="")) == (
-        DirtyDatabase(db="db", degraded=True),
-    )
-    assert dirty_objects(raw("DROP_DATABASE", "no json", db="", table="")) == ()
-
-
-@pytest.mark.parametrize("kind", KNOWN)
-def test_event_without_a_name_degrades_to_what_it_names(kind: str) -> None:
-    assert dirty_objects(raw(kind, {}, db="", table="")) == ()
-    (found,) = dirty_objects(raw(kind, {}, table=""))
-    assert found == DirtyDatabase(db="db", degraded=not kind.endswith("DATABASE"))
 
 
 def _with(struct: str, **fields: object) -> str:
@@ -293,6 +202,85 @@ def _inserted(values: object) -> tuple[str, dict[str, Any]]:
 def _dropped(keys: tuple[str, ...], values: dict[str, str]) -> tuple[str, dict[str, Any]]:
     table = make_table("db", "t", location="file:/t", keys=keys)
     return "DROP_PARTITION", {"tableObjJson": thrift_json(table), "partitions": [values]}
+
+
+RETYPED = deepcopy(TABLE)
+RETYPED.partitionKeys[0].type = "int"
+BARE = _with(thrift_json(TABLE), f9=None)  # no parameters
+TABLES_ALIKE = _altered(thrift_json(TABLE))[1]
+HIVE_3 = {"tableObjJson": thrift_json(TABLE), "ptnObjJson": thrift_json(PARTITION)}
+PARTITIONS_ALIKE = {
+    "tableObjJson": thrift_json(TABLE),
+    "keyValues": {"ds": "1"},
+    "partitionObjBeforeJson": thrift_json(PARTITION),
+    "partitionObjAfterJson": thrift_json(PARTITION),
+}
+ONE = {"db": "db", "table": "t", "names": ("ds=1",)}
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (raw("INSERT", HIVE_3), DirtyPartitions(**ONE, data=True)),
+        (raw("INSERT", HIVE_3 | {"ptnObjJson": None}), DirtyTable(db="db", table="t", data=True)),
+        (
+            raw("ALTER_TABLE", TABLES_ALIKE | {"isTruncateOp": "true"}),
+            DirtyTable(db="db", table="t", whole=True, data=True),
+        ),
+        (
+            raw("ALTER_PARTITION", PARTITIONS_ALIKE | {"isTruncateOp": "true"}),
+            DirtyPartitions(**ONE, data=True),
+        ),
+        (raw(*_altered(thrift_json(RETYPED))), DirtyTable(db="db", table="t", whole=True)),
+        (
+            raw("ALTER_TABLE", {"tableObjBeforeJson": BARE, "tableObjAfterJson": BARE}),
+            DirtyTable(db="db", table="t"),
+        ),
+        (raw("ALTER_DATABASE", {}, db="@hive#Db"), DirtyDatabase(db="db")),
+        (raw("RELOAD", {}), DirtyTable(db="db", table="t", whole=True, data=True)),
+        (raw("ADD_PARTITION", {**HIVE_3, "partitions": []}), None),
+        (raw("DROP_DATABASE", "no json", table=""), DirtyDatabase(db="db", degraded=True)),
+        (raw("DROP_DATABASE", "no json", db="", table=""), None),
+    ],
+    ids=[
+        "insert of Hive 3",
+        "insert into a table",
+        "truncated table",
+        "truncated partition",
+        "changed partition keys",
+        "no parameters",
+        "database with its catalog",
+        "reload",
+        "no partitions",
+        "no table",
+        "no database",
+    ],
+)
+def test_what_no_metastore_at_hand_sends_is_understood(
+    event: RawEvent, expected: Dirty | None
+) -> None:
+    assert dirty_objects(event) == ((expected,) if expected else ())
+
+
+@pytest.mark.parametrize("kind", ["OPEN_TXN", "CREATE_FUNCTION", "ADD_PRIMARYKEY", "", "nonsense"])
+def test_unknown_type_makes_nothing_dirty(kind: str) -> None:
+    assert dirty_objects(raw(kind, "no json")) == ()
+
+
+@pytest.mark.parametrize("kind", KNOWN)
+def test_unreadable_message_degrades_to_the_table_as_a_whole(kind: str) -> None:
+    dropped = kind == "DROP_TABLE"
+    (found,) = dirty_objects(raw(kind, "no json"))
+    assert found == DirtyTable(
+        db="db", table="t", whole=True, dropped=dropped, data=not dropped, degraded=True
+    )
+
+
+@pytest.mark.parametrize("kind", KNOWN)
+def test_event_without_a_name_degrades_to_what_it_names(kind: str) -> None:
+    assert dirty_objects(raw(kind, {}, db="", table="")) == ()
+    (found,) = dirty_objects(raw(kind, {}, table=""))
+    assert found == DirtyDatabase(db="db", degraded=not kind.endswith("DATABASE"))
 
 
 @pytest.mark.parametrize(
@@ -323,24 +311,13 @@ def test_broken_object_degrades_to_the_table_as_a_whole(broken: tuple[str, dict[
     assert found == DirtyTable(db="db", table="t", whole=True, data=True, degraded=True)
 
 
-def test_table_without_parameters_is_altered_as_any_other() -> None:
-    bare = _with(thrift_json(TABLE), f9=None)
-    body = {"tableObjBeforeJson": bare, "tableObjAfterJson": bare}
-    assert dirty_objects(raw("ALTER_TABLE", body)) == (DirtyTable(db="db", table="t"),)
-
-
-def _bodies() -> list[tuple[str, dict[str, Any]]]:
-    table, partition = thrift_json(TABLE), thrift_json(PARTITION)
-    altered = {"partitionObjBeforeJson": partition, "partitionObjAfterJson": partition}
-    return [
-        ("ALTER_TABLE", {"tableObjBeforeJson": table, "tableObjAfterJson": table}),
-        ("ADD_PARTITION", {"tableObjJson": table, "partitions": [{"ds": "1"}]}),
-        ("ALTER_PARTITION", {"tableObjJson": table, "keyValues": {"ds": "1"}, **altered}),
-        ("INSERT", {"tableObjJson": table, "ptnObjJson": partition}),
-        ("INSERT", {"partKeyVals": {"ds": "1"}}),
-    ]
-
-
+BODIES = [
+    ("ALTER_TABLE", TABLES_ALIKE),
+    ("ADD_PARTITION", {"tableObjJson": thrift_json(TABLE), "partitions": [{"ds": "1"}]}),
+    ("ALTER_PARTITION", PARTITIONS_ALIKE),
+    ("INSERT", HIVE_3),
+    ("INSERT", {"partKeyVals": {"ds": "1"}}),
+]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
@@ -348,7 +325,7 @@ JSON = st.recursive(
 )
 
 
-@given(st.sampled_from(_bodies()), st.data())
+@given(st.sampled_from(BODIES), st.data())
 def test_broken_message_never_raises(
     known: tuple[str, dict[str, Any]], data: st.DataObject
 ) -> None:

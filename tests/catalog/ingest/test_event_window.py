@@ -59,26 +59,20 @@ def poll(window: EventWindow, log: list[RawEvent], now: float) -> list[RawEvent]
     return list(new)
 
 
-def test_events_are_news_once() -> None:
-    window, log = settled_at(0), [event(1), event(2)]
+@pytest.mark.parametrize(
+    ("log", "later"),
+    [
+        ([event(1), event(2)], [event(3)]),
+        ([event(1), event(2)], [event(1, "late"), event(2, "late")]),
+        ([event(1), event(3)], [event(2)]),
+    ],
+    ids=["a new id", "events that double an id", "an id that was skipped"],
+)
+def test_events_are_new_once_whenever_they_come(log: list[RawEvent], later: list[RawEvent]) -> None:
+    window = settled_at(0)
     assert poll(window, log, 1.0) == log
     assert poll(window, log, 1.2) == []
-    log.append(event(3))
-    assert poll(window, log, 1.4) == log[2:]
-
-
-def test_event_that_doubles_an_id_is_news() -> None:
-    window, log = settled_at(0), [event(1), event(2)]
-    poll(window, log, 1.0)
-    log += [event(1, "late"), event(2, "late")]
-    assert poll(window, log, 1.0 + WINDOW_S) == log[2:]
-
-
-def test_id_that_was_skipped_is_news_when_it_comes() -> None:
-    window, log = settled_at(0), [event(1), event(3)]
-    poll(window, log, 1.0)
-    log.append(event(2))
-    assert poll(window, log, 1.2) == [event(2)]
+    assert poll(window, log + later, 1.0 + WINDOW_S) == later
 
 
 def test_silence_ends_with_one_last_look_and_then_is_quiet() -> None:
@@ -92,7 +86,7 @@ def test_silence_ends_with_one_last_look_and_then_is_quiet() -> None:
     assert window.next_poll(1.2 + OLD_S) == 1
 
 
-def test_id_is_not_settled_by_a_poll_that_was_asked_too_early() -> None:
+def test_id_is_not_settled_by_a_poll_that_began_too_early() -> None:
     window, log = settled_at(0), [event(1)]
     poll(window, log, 1.0)
     after = window.next_poll(1.1)
@@ -139,7 +133,7 @@ def test_settling_never_holds_up_what_is_new() -> None:
     assert came > 0.9 * len(log)
 
 
-def test_settling_takes_turns_with_looking_for_news() -> None:
+def test_settling_takes_turns_with_reading_new_ids() -> None:
     window, log = settled_at(0), [event(id_) for id_ in range(1, 1001)]
     poll(window, log, 1.0)
     assert window.next_poll(1.0 + OLD_S) == 0
@@ -164,7 +158,7 @@ def test_window_remembers_a_bounded_number_of_ids() -> None:
     assert window.settled == 499
 
 
-def test_window_that_starts_takes_the_last_ids_for_news() -> None:
+def test_events_of_the_last_ids_are_new_to_a_window_that_starts() -> None:
     window, log = EventWindow.starting_at(100, now=0.0), [event(id_) for id_ in range(1, 101)]
     window.check()
     assert poll(window, log, 0.1) == log[-START_OVERLAP:]

@@ -1,4 +1,4 @@
-"""The poller: asks in time and once at a time, and knows up to where everything is published."""
+"""The poller: polls in time and one at a time, and knows up to where everything is published."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def event(number: int) -> RawEvent:
     )
 
 
-class Stand:
+class World:
     """A poller in virtual time, whose polls are numbered from 1."""
 
     def __init__(self, last_id: int | None = 10, *, interval_s: float = INTERVAL_S) -> None:
@@ -63,177 +63,170 @@ class Stand:
 
 
 @pytest.fixture
-def stand() -> Stand:
-    return Stand()
+def world() -> World:
+    return World()
 
 
-def test_first_poll_only_learns_where_events_stand() -> None:
-    stand = Stand(None)
-    order = stand.poller.begin(1, stand.now)
+def test_first_poll_only_reads_the_newest_id() -> None:
+    world = World(None)
+    order = world.poller.begin(1, world.now)
     assert order.quiet_at == -1
     answer = Polled(poll=1, current_id=7, events=())
-    assert stand.poller.on_polled(answer, stand.now) is None
-    assert stand.poller.watermark == 7
-    assert stand.poller.silent_s(stand.now + 1) == 1
-    assert stand.poller.seq == 0
+    assert world.poller.on_polled(answer, world.now) is None
+    assert (world.poller.watermark, world.poller.seq) == (7, 0)
+    assert world.poller.silent_s(world.now + 1) == 1
 
 
 def test_one_poll_runs_at_a_time_and_the_next_is_due_an_interval_after_it_began(
-    stand: Stand,
+    world: World,
 ) -> None:
-    assert stand.poller.may_begin(stand.now)
-    stand.poller.begin(1, stand.now)
-    stand.now += 0.1
-    assert not stand.poller.may_begin(stand.now + 60)
-    assert stand.poller.deadline is None
-    stand.poller.on_polled(Polled(poll=1, current_id=10, events=()), stand.now)
-    assert stand.poller.deadline == stand.now - 0.1 + INTERVAL_S
-    assert not stand.poller.may_begin(stand.now)
+    assert world.poller.may_begin(world.now)
+    world.poller.begin(1, world.now)
+    world.now += 0.1
+    assert not world.poller.may_begin(world.now + 60)
+    assert world.poller.deadline is None
+    world.poller.on_polled(Polled(poll=1, current_id=10, events=()), world.now)
+    assert world.poller.deadline == world.now - 0.1 + INTERVAL_S
+    assert not world.poller.may_begin(world.now)
 
 
-def test_poll_that_took_longer_than_the_interval_is_followed_at_once(stand: Stand) -> None:
-    stand.poller.begin(1, stand.now)
-    stand.now += 3 * INTERVAL_S
-    stand.poller.on_polled(Polled(poll=1, current_id=10, events=()), stand.now)
-    assert stand.poller.may_begin(stand.now)
+def test_poll_that_took_longer_than_the_interval_is_followed_at_once(world: World) -> None:
+    world.poller.begin(1, world.now)
+    world.now += 3 * INTERVAL_S
+    world.poller.on_polled(Polled(poll=1, current_id=10, events=()), world.now)
+    assert world.poller.may_begin(world.now)
 
 
-def test_whoever_waits_hastens_the_next_poll_but_never_delays_it(stand: Stand) -> None:
-    stand.poll()
-    stand.poller.poll_now(stand.now)
-    assert stand.poller.may_begin(stand.now)
-    stand.poller.poll_now(stand.now + 60)
-    assert stand.poller.may_begin(stand.now)
+def test_request_that_waits_makes_the_next_poll_due_and_never_delays_it(world: World) -> None:
+    world.poll()
+    for at in (world.now, world.now + 60):
+        world.poller.poll_now(at)
+        assert world.poller.may_begin(world.now)
 
 
-def test_failing_metastore_is_asked_ever_more_slowly_and_not_hastened(stand: Stand) -> None:
+def test_pauses_grow_while_the_metastore_fails_and_no_request_shortens_them(world: World) -> None:
     pauses = []
     for number in range(1, 8):
-        stand.poller.begin(number, stand.now)
-        stand.poller.on_failed(PollFailed(poll=number, error="down"), stand.now)
-        stand.poller.poll_now(stand.now)
-        assert stand.poller.deadline is not None
-        pauses.append(round(stand.poller.deadline - stand.now, 3))
-        stand.now = stand.poller.deadline
+        world.poller.begin(number, world.now)
+        world.poller.on_failed(PollFailed(poll=number, error="down"), world.now)
+        world.poller.poll_now(world.now)
+        assert world.poller.deadline is not None
+        pauses.append(round(world.poller.deadline - world.now, 3))
+        world.now = world.poller.deadline
     assert pauses == [0.2, 0.4, 0.8, 1.6, 3.2, BACKOFF_S_MAX, BACKOFF_S_MAX]
-    assert stand.poller.error == "down"
-    stand.poll()
-    assert stand.poller.error == ""
-    stand.number = 9
-    stand.poller.begin(9, stand.now)
-    stand.poller.on_failed(PollFailed(poll=9, error="down"), stand.now)
-    assert stand.poller.deadline == stand.now + BACKOFF_S
+    assert world.poller.error == "down"
+    world.poll()
+    assert world.poller.error == ""
+    world.number = 9
+    world.poller.begin(9, world.now)
+    world.poller.on_failed(PollFailed(poll=9, error="down"), world.now)
+    assert world.poller.deadline == world.now + BACKOFF_S
 
 
-def test_answers_to_another_poll_are_ignored(stand: Stand) -> None:
-    stand.poller.begin(2, stand.now)
-    stand.poller.on_failed(PollFailed(poll=1, error="late"), stand.now)
+def test_answers_to_another_poll_are_ignored(world: World) -> None:
+    world.poller.begin(2, world.now)
+    world.poller.on_failed(PollFailed(poll=1, error="late"), world.now)
     late = Polled(poll=1, current_id=11, events=(event(11),))
-    assert stand.poller.on_polled(late, stand.now) is None
-    assert stand.poller.error == ""
-    assert stand.poller.deadline is None, "poll 2 still runs"
+    assert world.poller.on_polled(late, world.now) is None
+    assert world.poller.error == ""
+    assert world.poller.deadline is None, "poll 2 still runs"
 
 
-def test_each_batch_of_news_has_a_number_and_silence_has_none(stand: Stand) -> None:
-    first = stand.poll(11, 12)
+def test_each_batch_of_new_events_has_a_number_and_silence_has_none(world: World) -> None:
+    first = world.poll(11, 12)
     assert first is not None
     assert ([one.id for one in first.events], first.seq, first.whole) == ([11, 12], 1, True)
-    again = stand.poll(11, 12)
+    again = world.poll(11, 12)
     assert again is not None
     assert (again.events, again.seq) == ((), 1)
-    third = stand.poll(11, 12, 13)
+    third = world.poll(11, 12, 13)
     assert third is not None
-    assert third.seq == stand.poller.seq == 2
+    assert third.seq == world.poller.seq == 2
 
 
-def test_only_the_newest_id_is_asked_while_nothing_can_be_news(stand: Stand) -> None:
-    assert stand.poller.begin(1, stand.now).quiet_at == 10
-    stand.poller.on_polled(Polled(poll=1, current_id=11, events=(event(11),)), stand.now)
-    assert stand.poller.begin(2, stand.now).quiet_at is None, "11 may come twice"
-    stand.poller.on_polled(Polled(poll=2, current_id=11, events=(event(11),)), stand.now)
-    stand.number = 2
-    stand.settle()
-    assert stand.poller.begin(9, stand.now).quiet_at == 11
+def test_only_the_newest_id_is_read_while_no_event_can_be_new(world: World) -> None:
+    assert world.poller.begin(1, world.now).quiet_at == 10
+    world.poller.on_polled(Polled(poll=1, current_id=11, events=(event(11),)), world.now)
+    assert world.poller.begin(2, world.now).quiet_at is None, "11 may come twice"
+    world.poller.on_polled(Polled(poll=2, current_id=11, events=(event(11),)), world.now)
+    world.number = 2
+    world.settle()
+    assert world.poller.begin(9, world.now).quiet_at == 11
 
 
 def test_metastore_that_was_reset_begins_a_new_window_with_a_gap() -> None:
-    stand = Stand(10)
-    batch = stand.poll(current_id=3)
+    world = World(10)
+    batch = world.poll(current_id=3)
     assert batch is not None
     assert batch.gap
     assert batch.seq == 1
-    stand.poller.mark_published(NEVER)
-    assert stand.poller.watermark == 3
+    world.poller.mark_published(NEVER)
+    assert world.poller.watermark == 3
 
 
-def test_place_follows_only_what_is_published(stand: Stand) -> None:
+def test_watermark_follows_only_what_is_published(world: World) -> None:
     """Given batches 1, 2 and 3, when 2 is published last, then the store may keep 1 until then."""
     for number in (11, 12, 13):
-        stand.poll(number)
-    stand.poller.mark_published(1)
-    assert stand.poller.watermark == 10
-    stand.poller.mark_published(2)
-    assert stand.poller.watermark == 11
-    stand.poller.mark_published(NEVER)
-    assert stand.poller.watermark == 13
-    stand.poller.mark_published(NEVER)
-    assert stand.poller.watermark == 13
+        world.poll(number)
+    for oldest_unpublished, watermark in ((1, 10), (2, 11), (NEVER, 13), (NEVER, 13)):
+        world.poller.mark_published(oldest_unpublished)
+        assert world.poller.watermark == watermark
 
 
-def test_place_of_a_batch_is_the_newest_that_its_number_stands_for(stand: Stand) -> None:
+def test_state_of_a_batch_is_the_newest_of_its_number(world: World) -> None:
     """Given a batch whose events are settled before it is published, both are kept as one."""
-    stand.poll(11)
-    stand.settle()
-    stand.poller.mark_published(1)
-    assert stand.poller.published is not None
-    assert stand.poller.published.settled == 10
-    stand.poller.mark_published(NEVER)
-    assert stand.poller.published == WindowState(last_id=11, settled=11)
+    world.poll(11)
+    world.settle()
+    world.poller.mark_published(1)
+    assert world.poller.published is not None
+    assert world.poller.published.settled == 10
+    world.poller.mark_published(NEVER)
+    assert world.poller.published == WindowState(last_id=11, settled=11)
 
 
-def test_silence_gives_the_store_nothing_to_keep(stand: Stand) -> None:
-    before = stand.poller.published
-    stand.poll()
-    stand.poller.mark_published(NEVER)
-    assert stand.poller.published is before
+def test_silence_gives_the_store_nothing_to_keep(world: World) -> None:
+    before = world.poller.published
+    world.poll()
+    world.poller.mark_published(NEVER)
+    assert world.poller.published is before
 
 
-def test_poll_that_waits_for_its_answer_is_told_and_counted_once(stand: Stand) -> None:
-    stand.poller.check_late(stand.now)  # while none runs
-    stand.poller.begin(1, stand.now)
-    stand.now += LATE_S - 0.1
-    stand.poller.check_late(stand.now)
-    assert (stand.poller.late, stand.poller.problem(stand.now)) == (0, "")
-    stand.now += 0.1
+def test_poll_that_waits_for_its_answer_is_a_problem_and_counted_once(world: World) -> None:
+    world.poller.check_late(world.now)  # while none runs
+    world.poller.begin(1, world.now)
+    world.now += LATE_S - 0.1
+    world.poller.check_late(world.now)
+    assert (world.poller.late, world.poller.problem(world.now)) == (0, "")
+    world.now += 0.1
     for _ in range(3):
-        stand.poller.check_late(stand.now)
-    assert stand.poller.late == 1
-    assert stand.poller.problem(stand.now) == "a poll for events has waited 2 s for its answer"
-    stand.poller.on_polled(Polled(poll=1, current_id=10, events=()), stand.now)
-    stand.poller.check_late(stand.now)
-    assert (stand.poller.late, stand.poller.problem(stand.now)) == (1, "")
-    stand.number = 1
-    stand.poll()
-    assert stand.poller.problem(stand.now) == ""
+        world.poller.check_late(world.now)
+    assert world.poller.late == 1
+    assert world.poller.problem(world.now) == "a poll for events has waited 2 s for its answer"
+    world.poller.on_polled(Polled(poll=1, current_id=10, events=()), world.now)
+    world.poller.check_late(world.now)
+    assert (world.poller.late, world.poller.problem(world.now)) == (1, "")
+    world.number = 1
+    world.poll()
+    assert world.poller.problem(world.now) == ""
 
 
-def test_late_poll_that_fails_is_told_as_failed(stand: Stand) -> None:
-    stand.poller.begin(1, stand.now)
-    stand.now += LATE_S
-    stand.poller.check_late(stand.now)
-    stand.poller.on_failed(PollFailed(poll=1, error="timed out"), stand.now)
-    assert stand.poller.problem(stand.now) == "timed out"
+def test_late_poll_that_fails_has_failed(world: World) -> None:
+    world.poller.begin(1, world.now)
+    world.now += LATE_S
+    world.poller.check_late(world.now)
+    world.poller.on_failed(PollFailed(poll=1, error="timed out"), world.now)
+    assert world.poller.problem(world.now) == "timed out"
 
 
-def test_silence_of_the_metastore_is_counted_from_its_last_answer(stand: Stand) -> None:
-    assert stand.poller.silent_s(stand.now) is None
+def test_silence_of_the_metastore_is_counted_from_its_last_answer(world: World) -> None:
+    assert world.poller.silent_s(world.now) is None
     for _ in range(2):
-        stand.poller.check_late(stand.now)
-        stand.now += 2
-    assert stand.poller.silent_s(stand.now) == 4, "it never answered"
-    stand.poll()
-    stand.now += 3
-    assert stand.poller.silent_s(stand.now) == 3
-    off = Stand(None, interval_s=0)
+        world.poller.check_late(world.now)
+        world.now += 2
+    assert world.poller.silent_s(world.now) == 4, "it never answered"
+    world.poll()
+    world.now += 3
+    assert world.poller.silent_s(world.now) == 3
+    off = World(None, interval_s=0)
     off.poller.check_late(off.now)
     assert off.poller.silent_s(off.now + 1) is None

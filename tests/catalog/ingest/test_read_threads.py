@@ -1,6 +1,6 @@
-"""Reading: what was ordered is asked, no more, and every answer and failure is a fact."""
+"""Reading: the calls that an order needs are made, no more; answers and failures are facts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
 from threading import Barrier
@@ -58,7 +58,7 @@ def read(metastore: FakeMetastore, one: TableRequest) -> TableRead:
 # -- polls
 
 
-def test_poll_asks_for_the_newest_id_before_the_events(metastore: FakeMetastore) -> None:
+def test_poll_reads_the_newest_id_before_the_events(metastore: FakeMetastore) -> None:
     found = perform(metastore, poll(after=1, events_max=2))
     assert isinstance(found, Polled)
     assert (found.poll, found.current_id) == (3, 4)
@@ -67,7 +67,7 @@ def test_poll_asks_for_the_newest_id_before_the_events(metastore: FakeMetastore)
 
 
 @pytest.mark.parametrize("quiet_at", [-1, 4])
-def test_poll_asks_no_more_where_nothing_can_be_news(
+def test_poll_reads_only_the_newest_id_where_no_event_can_be_new(
     metastore: FakeMetastore, quiet_at: int
 ) -> None:
     found = perform(metastore, poll(quiet_at=quiet_at))
@@ -84,7 +84,7 @@ def test_databases_are_read_and_those_that_are_gone_are_none(metastore: FakeMeta
     assert done.databases == {"d": metastore.database("d"), "gone": None}
 
 
-def test_tables_of_one_database_are_asked_for_together(metastore: FakeMetastore) -> None:
+def test_tables_of_one_database_are_read_together(metastore: FakeMetastore) -> None:
     wants = (want("flat"), want("t"), want("gone"), want("x", db="gone"))
     done = perform(metastore, Read(read=5, requests=wants))
     assert isinstance(done, ReadDone)
@@ -98,31 +98,47 @@ def test_tables_of_one_database_are_asked_for_together(metastore: FakeMetastore)
     }
 
 
-def test_named_partitions_come_without_the_table(metastore: FakeMetastore) -> None:
-    found = read(metastore, want("t", "ds=2", "ds=9", obj=False))
-    assert found == TableRead(partitions=metastore.partitions("d", "t", ["ds=2"]))
-    assert metastore.calls[0] == "partitions"
+ALL = ("ds=1", "ds=2")
 
 
-def test_whole_table_comes_with_every_partition(metastore: FakeMetastore) -> None:
-    found = read(metastore, want("t", whole=True))
-    assert found.thrift is not None
-    assert (found.names, found.whole) == (("ds=1", "ds=2"), True)
-    assert list(found.partitions) == ["ds=1", "ds=2"]
-
-
-def test_partitioned_table_without_partitions_asks_for_none(metastore: FakeMetastore) -> None:
+@pytest.mark.parametrize(
+    ("one", "calls", "struct", "names", "partitions"),
+    [
+        (want("t", "ds=2", "ds=9", obj=False), "partitions", False, None, ["ds=2"]),
+        (want("t", whole=True), "tables partition_names partitions", True, ALL, ALL),
+        (want("t", obj=False, whole=True), "partition_names partitions", False, ALL, ALL),
+        (want("empty", whole=True), "tables partition_names", True, (), ()),
+        (want("flat", whole=True), "tables", True, (), ()),
+        (want("gone", "ds=1", obj=False), "partitions", False, None, ()),
+        (want("gone", obj=False, whole=True), "partition_names", False, None, ()),
+        (want("gone"), "tables", False, None, ()),
+    ],
+    ids=[
+        "named partitions without the table",
+        "a whole table with every partition",
+        "all partitions of a loading table",
+        "no partitions to read",
+        "no partition keys: no names to read",
+        "partitions of a table that is gone",
+        "names of a table that is gone",
+        "a table that is gone",
+    ],
+)
+def test_read_makes_the_calls_that_its_request_needs(
+    metastore: FakeMetastore,
+    *,
+    one: TableRequest,
+    calls: str,
+    struct: bool,
+    names: tuple[str, ...] | None,
+    partitions: Sequence[str],
+) -> None:
     metastore.create_table(make_table("d", "empty", location="file:/d/e", keys=("ds",)))
-    found = read(metastore, want("empty", whole=True))
-    assert (found.names, found.partitions, found.whole) == ((), {}, True)
-    assert metastore.calls == ["tables", "partition_names"]
-
-
-def test_table_without_partition_keys_is_whole_by_itself(metastore: FakeMetastore) -> None:
-    found = read(metastore, want("flat", whole=True))
-    assert found.thrift is not None
-    assert (found.names, found.partitions, found.whole) == ((), {}, True)
-    assert metastore.calls == ["tables"]
+    found = read(metastore, one)
+    assert metastore.calls == calls.split()
+    assert (found.thrift is not None, found.names) == (struct, names)
+    assert found.whole is (names is not None)
+    assert found.partitions == (metastore.partitions("d", "t", partitions) if partitions else {})
 
 
 def test_table_of_very_many_partitions_comes_with_their_names(
@@ -132,21 +148,6 @@ def test_table_of_very_many_partitions_comes_with_their_names(
     found = read(metastore, want("t", whole=True))
     assert (found.names, found.partitions, found.whole) == (("ds=1", "ds=2"), {}, False)
     assert found.thrift is not None
-
-
-def test_listing_of_a_loading_table_comes_without_the_table(metastore: FakeMetastore) -> None:
-    found = read(metastore, want("t", obj=False, whole=True))
-    assert found.thrift is None
-    assert (found.names, found.whole) == (("ds=1", "ds=2"), True)
-
-
-@pytest.mark.parametrize(
-    "one",
-    [want("gone", "ds=1", obj=False), want("gone", obj=False, whole=True), want("gone")],
-    ids=["partitions", "listing", "object"],
-)
-def test_table_that_is_gone_is_told_as_nothing(metastore: FakeMetastore, one: TableRequest) -> None:
-    assert read(metastore, one) == TableRead()
 
 
 def test_table_that_goes_between_its_struct_and_its_partitions_is_gone(
@@ -232,7 +233,7 @@ class Stand:
 
     @contextmanager
     def hanging(self) -> Iterator[None]:
-        """Let the one load thread hang in its metastore until the block ends."""
+        """Let the one thread for reads hang in its metastore until the block ends."""
         (metastore,) = self.made
         before = len(metastore.calls)
         with metastore.hanging():
@@ -248,18 +249,6 @@ def stand() -> Iterator[Stand]:
     found.readers.close()
 
 
-def test_orders_come_back_as_facts(stand: Stand) -> None:
-    stand.readers.start()
-    stand.readers.order(POLL)
-    assert isinstance(stand.fact(), Polled)
-    stand.readers.order(Read(read=3, databases=("default",)))
-    done = stand.fact()
-    assert isinstance(done, ReadDone)
-    assert done.read == 3
-    stand.readers.order(ReadNames())
-    assert isinstance(stand.fact(), NamesRead)
-
-
 def test_thread_whose_metastore_failed_goes_on(stand: Stand) -> None:
     stand.readers.start()
     stand.readers.order(POLL)
@@ -271,7 +260,7 @@ def test_thread_whose_metastore_failed_goes_on(stand: Stand) -> None:
     assert isinstance(stand.fact(), Polled)
 
 
-def test_poll_is_answered_while_every_load_hangs() -> None:
+def test_poll_is_answered_while_every_read_hangs() -> None:
     stand = Stand(threads=1)
     stand.readers.start()
     stand.readers.order(ReadNames())
@@ -283,10 +272,15 @@ def test_poll_is_answered_while_every_load_hangs() -> None:
     stand.readers.close()
 
 
-def test_loads_run_beside_each_other() -> None:
+def test_loads_run_at_the_same_time_each_on_a_metastore_of_its_own() -> None:
     together = Barrier(2, timeout=WAIT_S)
+    made: list[FakeMetastore] = []
 
     class Meeting(FakeMetastore):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
         def databases(self) -> tuple[str, ...]:
             together.wait()
             return ()
@@ -294,18 +288,24 @@ def test_loads_run_beside_each_other() -> None:
     facts: SimpleQueue[Answer] = SimpleQueue()
     readers = ReadThreads(Meeting, threads=2, deliver=facts.put)
     readers.start()
-    for _ in range(2):
+    for _ in range(4):
         readers.order(ReadNames())
-    assert [facts.get(timeout=WAIT_S) for _ in range(2)] == [NamesRead(databases={})] * 2
+    assert [facts.get(timeout=WAIT_S) for _ in range(4)] == [NamesRead(databases={})] * 4
     readers.close()
+    assert [metastore.calls[-1] for metastore in made] == ["close"] * 2
 
 
-def test_closed_readers_end_their_threads_and_connections(stand: Stand) -> None:
+def test_orders_come_back_as_facts_until_the_connections_are_closed(stand: Stand) -> None:
     stand.readers.start()
-    stand.readers.order(POLL)
-    stand.fact()
+    for order, fact in (
+        (POLL, Polled),
+        (Read(read=3, databases=("default",)), ReadDone),
+        (ReadNames(), NamesRead),
+    ):
+        stand.readers.order(order)
+        assert isinstance(stand.fact(), fact)
     stand.readers.close()
-    assert [made.calls[-1] for made in stand.made] == ["close"]
+    assert {made.calls[-1] for made in stand.made} == {"close"}
 
 
 def test_readers_that_were_never_started_close(stand: Stand) -> None:
@@ -313,7 +313,7 @@ def test_readers_that_were_never_started_close(stand: Stand) -> None:
     assert stand.made == []
 
 
-def test_load_that_hangs_does_not_keep_its_owner_from_closing() -> None:
+def test_read_that_hangs_does_not_keep_its_owner_from_closing() -> None:
     stand = Stand(threads=1)
     stand.readers.start()
     stand.readers.order(ReadNames())
@@ -321,7 +321,7 @@ def test_load_that_hangs_does_not_keep_its_owner_from_closing() -> None:
     with stand.hanging():
         stand.readers.close()
         assert stand.made[0].calls[-1] == "close"
-    assert isinstance(stand.fact(), NamesRead), "its answer is nobody's any more"
+    assert isinstance(stand.fact(), NamesRead), "its answer still arrives"
     calls = stand.made[0].calls
     what = "the end of what it connected to again"
     until(lambda: calls.count("close") == 2, timeout_s=WAIT_S, what=what)

@@ -1,4 +1,4 @@
-"""Tables: a table and its partitions stand at one version, whatever was written of them."""
+"""Tables: a table and its partitions have one version, whatever was written of them."""
 
 import random
 
@@ -51,7 +51,7 @@ def test_what_stays_the_same_is_not_written_again(holding: Holding) -> None:
     assert holding.written() == ()
 
 
-def test_data_that_changed_is_said_of_the_table_alone(holding: Holding) -> None:
+def test_changed_data_raises_the_data_version_of_the_table_alone(holding: Holding) -> None:
     holding.whole(KEYED, parts("1", "2"), data=True)
     (entry,) = holding.one().entries
     assert (entry.key, entry.version) == (table_key(*T), 2)
@@ -76,7 +76,7 @@ def test_another_incarnation_begins_with_nothing(holding: Holding) -> None:
     assert holding.entry().schema_version == 2
 
 
-def test_table_that_is_loaded_anew_in_pieces_forgets_what_it_had(holding: Holding) -> None:
+def test_table_that_is_loaded_anew_in_chunks_begins_with_nothing(holding: Holding) -> None:
     holding.whole(KEYED, None)
     assert [entry.kind for entry in holding.one().entries] == [PREFIX, VALUE]
     assert holding.names() == []
@@ -105,26 +105,22 @@ def test_partitions_of_a_table_that_is_not_held_are_not_written() -> None:
     assert holding.written() == ()
 
 
-def test_struct_is_replaced_and_partitions_stay(holding: Holding) -> None:
-    wide = struct(T, "ds", owner_of="x")
-    holding.tables.write_partitions(
-        T, {}, thrift=wide, source=SOURCE_EVENTS, at_us=NOW_US, data=False
-    )
+@pytest.mark.parametrize(
+    ("parameters", "schema_version"),
+    [({"owner_of": "x"}, 1), ({"spark.sql.sources.schema": '{"type":"struct"}'}, 2)],
+    ids=["parameters are no schema", "but for the columns that Spark keeps there"],
+)
+def test_struct_is_replaced_and_partitions_stay(
+    holding: Holding, parameters: dict[str, str], schema_version: int
+) -> None:
+    wide = struct(T, "ds", **parameters)
+    holding.change({}, thrift=wide)
     (entry,) = holding.one().entries
+    assert (entry.schema_version, entry.data_version) == (schema_version, 1)
     assert holding.names() == ["ds=1", "ds=2"]
     value = holding.tables.value(T)
     assert value is not None
     assert (value.thrift, value.partitions) == (wide, COMPLETE)
-    assert (entry.schema_version, entry.data_version) == (1, 1), "parameters are no schema"
-
-
-def test_columns_that_spark_keeps_in_parameters_are_schema(holding: Holding) -> None:
-    wide = struct(T, "ds", **{"spark.sql.sources.schema": '{"type":"struct"}'})
-    holding.tables.write_partitions(
-        T, {}, thrift=wide, source=SOURCE_EVENTS, at_us=NOW_US, data=False
-    )
-    (entry,) = holding.one().entries
-    assert (entry.schema_version, entry.data_version) == (2, 1)
 
 
 def test_struct_and_partitions_change_at_one_version(holding: Holding) -> None:
@@ -144,7 +140,7 @@ def test_struct_and_partitions_change_at_one_version(holding: Holding) -> None:
         (SOURCE_EVENTS, 1, "schema"),
     ],
 )
-def test_history_tells_what_kind_of_change_it_was(
+def test_history_names_the_kind_of_change(
     holding: Holding, source: int, columns: int, kind: str
 ) -> None:
     holding.whole(struct(T, "ds", columns=columns), parts("1", "2"), source=source, data=True)
@@ -187,17 +183,14 @@ def test_change_of_a_partition_writes_one_block_whatever_the_size_of_its_table(c
 # -- what is held no longer
 
 
-def test_dropped_table_is_one_entry_and_nothing_is_held(holding: Holding) -> None:
+def test_dropped_table_is_one_entry_and_comes_back_with_nothing(holding: Holding) -> None:
     holding.tables.drop(T, source=SOURCE_EVENTS, at_us=NOW_US)
     (entry,) = holding.one().entries
     assert (entry.key, entry.kind) == (table_key(*T), PREFIX)
     assert holding.tables.entry(T) is None
-    holding.tables.drop(T, source=SOURCE_EVENTS, at_us=NOW_US)
-    assert holding.written() == (), "there is nothing more to drop"
-
-
-def test_table_that_comes_back_begins_with_no_bounds_of_the_one_before(holding: Holding) -> None:
-    holding.tables.drop(T, source=SOURCE_EVENTS, at_us=NOW_US)
+    for gone in (holding.tables.drop, holding.tables.withdraw):
+        gone(T, source=SOURCE_EVENTS, at_us=NOW_US)
+        assert holding.written() == (), "nothing more is held"
     holding.whole(KEYED, parts("5"), incarnation=2)
     holding.change(parts("6"))
     assert holding.names() == ["ds=5", "ds=6"]
@@ -218,36 +211,28 @@ def test_withdrawn_table_is_a_stub_until_it_is_written_whole(holding: Holding) -
     assert holding.names() == ["ds=4"]
 
 
-def test_nothing_is_withdrawn_where_nothing_is_held() -> None:
-    holding = Holding()
-    holding.tables.withdraw(T, source=SOURCE_EVENTS, at_us=NOW_US)
-    assert holding.written() == ()
+BROKEN = parts("3", comment="x")["ds=3"].replace(b"comment", b"comm\xff\xfft")
 
 
-@pytest.mark.parametrize("size", [2 * VALUE_BYTES_MAX + 9_000, 40 << 20], ids=["wire", "packing"])
-def test_table_over_the_limit_of_a_value_becomes_a_stub(holding: Holding, size: int) -> None:
-    """P-LIM-4: what is larger could be sent to nobody, and would hold its topic up."""
-    huge = struct(T, "ds", comment=noise(size))
-    holding.tables.write_partitions(
-        T, {}, thrift=huge, source=SOURCE_EVENTS, at_us=NOW_US, data=False
-    )
-    assert holding.entry().kind == STUB
-    assert holding.tables.unfit == 1
-
-
-def test_partition_over_the_limit_of_a_value_makes_its_table_a_stub(holding: Holding) -> None:
-    """P-LIM-4."""
-    holding.change(parts("3", comment=noise(2 * VALUE_BYTES_MAX + 9_000)))
-    assert holding.entry().kind == STUB
+@pytest.mark.parametrize(
+    ("struct_bytes", "partitions"),
+    [
+        (2 * VALUE_BYTES_MAX + 9_000, {}),
+        (40 << 20, {}),
+        (0, parts("3", comment=noise(2 * VALUE_BYTES_MAX + 9_000))),
+        (0, {"ds=3": BROKEN}),
+    ],
+    ids=["over the wire's limit", "over the packer's", "a partition over it", "no text"],
+)
+def test_what_fits_no_value_makes_its_table_a_stub(
+    holding: Holding, struct_bytes: int, partitions: dict[str, bytes | None]
+) -> None:
+    """P-LIM-4: what is larger could be sent to no hub, and would hold its topic up."""
+    thrift = struct(T, "ds", comment=noise(struct_bytes)) if struct_bytes else None
+    holding.change(partitions, thrift=thrift)
+    assert (holding.entry().kind, holding.tables.unfit) == (STUB, 1)
     holding.change(parts("4"))
     assert holding.names() == []
-
-
-def test_partition_that_cannot_be_read_makes_its_table_a_stub(holding: Holding) -> None:
-    broken = parts("3", comment="x")["ds=3"].replace(b"comment", b"comm\xff\xfft")
-    holding.change({"ds=3": broken})
-    assert holding.entry().kind == STUB
-    assert holding.tables.unfit == 1
 
 
 def test_tables_of_a_database_are_those_of_which_something_is_held() -> None:

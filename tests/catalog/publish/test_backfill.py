@@ -1,4 +1,4 @@
-"""What was withheld comes back: restamped in pieces, with the same content, once and for all."""
+"""What was withheld is sent: re-stamped in small steps, with the same content, and once."""
 
 from topicast.catalog.model.versions import Transaction, VersionLog
 from topicast.catalog.publish.backfill import PAUSE_S, STEP_BYTES_MAX, STEP_ENTRIES_MAX, Backfill
@@ -47,20 +47,14 @@ def test_what_is_withheld_no_more_gets_a_new_version_and_keeps_its_content(core:
         assert new.version > old.version
         assert (new.schema_version, new.data_version) == (old.schema_version, old.data_version)
     assert after[TABLE].value == before[TABLE].value
+    (block,) = before.keys() - {TABLE}
+    old_rows, new_rows = (
+        decode_block(e.value or b"", e.version) for e in (before[block], after[block])
+    )
+    assert old_rows.records() == new_rows.records(), "with the versions of the partitions"
     assert one.changes == (), "nothing changed at the metastore"
     assert core.policies[-1] == Policy(MIXED), "nothing remains any more"
     assert core.catalog.backfill.deadline is None
-
-
-def test_partitions_keep_their_versions_when_their_block_is_restamped(core: Alone) -> None:
-    key = next(key for key in rows(core) if key != TABLE)
-    old = rows(core)[key]
-    core.catalog.backfill.change(LEAN)
-    core.catalog.backfill.change(MIXED)
-    core.turn(10)
-    new = rows(core)[key]
-    records = [decode_block(e.value or b"", e.version).records() for e in (old, new)]
-    assert records[0] == records[1]
 
 
 def test_only_tables_that_an_override_withheld_are_restamped(core: Alone) -> None:
@@ -81,7 +75,7 @@ def test_what_is_still_withheld_is_not_restamped(core: Alone) -> None:
 
 
 def many(count: int, size: int) -> tuple[Backfill, VersionLog]:
-    """Return an backfill that owes ``count`` tables of ``size`` bytes, all in one topic."""
+    """Return a backfill of ``count`` tables of ``size`` bytes, all in one topic."""
     topics = {0: Topic(), 0xFFFE: Topic()}
     version_log = VersionLog(topics)
 
@@ -106,20 +100,17 @@ def finish(backfill: Backfill, version_log: VersionLog, now: float = 100.0) -> l
     return done
 
 
-def test_pieces_are_small_in_bytes_and_in_number() -> None:
+def test_steps_are_small_in_bytes_and_in_number() -> None:
     large = finish(*many(20, 9000))
     assert all(sum(map(row_bytes, one.entries)) <= STEP_BYTES_MAX for one in large)
     assert sum(len(one.entries) for one in large) == 20
     small = finish(*many(100, 10))
     assert [len(one.entries) for one in small] == [STEP_ENTRIES_MAX] * 3 + [4]
     assert STEP_BYTES_MAX < DELTA_BYTES_MAX
-
-
-def test_entry_larger_than_a_piece_goes_alone() -> None:
     assert [len(one.entries) for one in finish(*many(3, STEP_BYTES_MAX + 1))] == [1, 1, 1]
 
 
-def test_other_changes_have_their_turn_between_two_pieces() -> None:
+def test_other_changes_have_their_turn_between_two_steps() -> None:
     backfill, version_log = many(100, 10)
     backfill.restamp(now=100.0, at_us=1)
     backfill.restamp(now=100.0, at_us=1)

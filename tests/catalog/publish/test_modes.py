@@ -96,7 +96,7 @@ def test_what_is_no_mode_is_refused_by_name(name: str, overrides: str, said: str
     assert said in str(caught.value)
 
 
-def test_overrides_are_told_as_they_are_read() -> None:
+def test_overrides_are_written_as_they_are_read() -> None:
     text = "tmp_*.*=minimal,other.*=full"
     assert overrides_text(parse_mode("mixed", text.replace(",", " , "))) == text
     assert overrides_text(parse_mode("mixed", "  ")) == ""
@@ -118,9 +118,6 @@ def test_what_is_withheld_leaves_as_stubs_and_everything_else_as_it_is() -> None
     assert (left[1].version, left[1].schema_version, left[1].size) == (3, 1, 5)
     assert (left[0], left[3], left[4]) == (entries[0], entries[3], entries[4])
     assert withhold(LEAN, 0, (value(other),))[0].kind == STUB
-
-
-def test_the_namespace_is_never_withheld() -> None:
     names = (value(b"n\0a\0"), value(b"d\0a\0"))
     assert withhold(LEAN, NAMESPACE, names) == names
 
@@ -133,14 +130,11 @@ def test_what_was_withheld_is_backfilled_up_to_the_versions_at_the_change() -> N
     )
     again = policy.changed(LEAN, (3, 4)).changed(MIXED, (5, 6))
     assert again == Policy(MIXED, Remainder((LEAN,), (5, 6)))
+    for former in (MIXED, LEAN):
+        assert Policy(former).changed(LEAN, (1, 2)) == Policy(LEAN), "nothing was withheld before"
 
 
-def test_what_was_never_withheld_is_not_backfilled() -> None:
-    assert Policy(MIXED).changed(LEAN, (1, 2)) == Policy(LEAN)
-    assert Policy(LEAN).changed(LEAN, (1, 2)) == Policy(LEAN)
-
-
-def test_more_modes_than_are_remembered_owe_every_table() -> None:
+def test_more_modes_than_are_remembered_backfill_every_table() -> None:
     policy = Policy(MIXED)
     for number in range(FORMER_MODES_MAX + 2):
         policy = policy.changed(parse_mode("mixed", f"a.t{number}=minimal"), (number,))
@@ -162,10 +156,7 @@ def test_more_modes_than_are_remembered_owe_every_table() -> None:
 )
 def test_policy_is_read_back_as_it_was_stored(policy: Policy) -> None:
     assert unpack_policy(pack_policy(policy)) == policy
-
-
-def test_store_without_a_policy_has_the_default() -> None:
-    assert unpack_policy("") == Policy(MIXED)
+    assert unpack_policy("") == Policy(), "that of a new store"
 
 
 @pytest.mark.parametrize("text", ["{", "{}", "[]", '{"mode": 1, "owed": [], "versions": []}'])
@@ -179,14 +170,8 @@ def entry(number: int, size: int) -> Entry:
 
 
 def delta(*entries: Entry, floor: int = 0, mode: Mode = MODE_DEFAULT) -> Delta:
-    transaction = Transaction(
-        topic=2,
-        from_version=7,
-        to_version=8,
-        entries=entries,
-        source=SOURCE_EVENTS,
-        at_us=5,
-    )
+    versions = {"from_version": 7, "to_version": 8}
+    transaction = Transaction(topic=2, entries=entries, source=SOURCE_EVENTS, at_us=5, **versions)
     made = delta_of(transaction, epoch=9, start=1, floor=floor, sent_us=6, mode=mode)
     assert len(encode(made)) <= HEADER_BYTES + DELTA_BYTES_MAX
     assert decode(encode(made)) == made

@@ -84,7 +84,7 @@ def refusal(code: str, *, request: int = 0, retry_ms: int = 0) -> Refused:
 
 
 class HubPeer:
-    """What a hub says to one publisher, and what it is answered, in virtual time."""
+    """A publisher in virtual time, and what its hub sends to it."""
 
     def __init__(self) -> None:
         topics = {number: Topic() for number in topic_ids(4)}
@@ -110,19 +110,19 @@ class HubPeer:
 
         self.version_log.write(number, build, source=0, at_us=0)
 
-    def tell(self, fact: Fact) -> tuple[Effect, ...]:
+    def handle(self, fact: Fact) -> tuple[Effect, ...]:
         effects = self.publisher.handle(fact, now=self.now, now_us=7)
         self.publisher.check()
         return effects
 
-    def hear(self, message: Message, channel: int = CONTROL_CHANNEL) -> tuple[Effect, ...]:
-        return self.tell(Received(channel, message))
+    def receive(self, message: Message, channel: int = CONTROL_CHANNEL) -> tuple[Effect, ...]:
+        return self.handle(Received(channel, message))
 
     def tick(self, seconds: float = 0.0) -> tuple[Effect, ...]:
         self.now += seconds
-        return self.tell(Tick())
+        return self.handle(Tick())
 
-    def said(self, effects: tuple[Effect, ...]) -> list[Message]:
+    def sent(self, effects: tuple[Effect, ...]) -> list[Message]:
         return [effect.message for effect in effects if isinstance(effect, Send)]
 
     def have(self, epoch: int = 0, start: int = 0, *versions: int) -> Have:
@@ -134,13 +134,13 @@ class HubPeer:
 
     def connect(self) -> None:
         self.tick()
-        self.hear(welcome())
-        self.hear(welcome(), BULK_CHANNEL)
+        self.receive(welcome())
+        self.receive(welcome(), BULK_CHANNEL)
 
     def lead(self) -> None:
         self.connect()
-        self.hear(self.have())
-        self.hear(self.filed((0, 0)))
+        self.receive(self.have())
+        self.receive(self.filed((0, 0)))
         assert self.publisher.state == State.LEADING
 
 
@@ -158,7 +158,7 @@ def test_first_tick_connects_and_greets_on_both_connections(peer: HubPeer) -> No
     effects = peer.tick()
     assert effects[:2] == (Reconnect(), Entered(State.CONNECTING, "starting"))
     assert [effect.channel for effect in effects[2:]] == [CONTROL_CHANNEL, BULK_CHANNEL]
-    assert all(isinstance(message, Hello) for message in peer.said(effects))
+    assert all(isinstance(message, Hello) for message in peer.sent(effects))
 
 
 @pytest.mark.parametrize("order", tuple(permutations(range(3))))
@@ -171,25 +171,22 @@ def test_announcement_waits_for_both_welcomes_and_what_the_hub_has(
         Received(CONTROL_CHANNEL, peer.have()),
     )
     peer.tick()
-    for at in order[:2]:
-        assert peer.tell(facts[at]) == ()
-    (announce,) = peer.said(peer.tell(facts[order[2]]))
-    assert announce == Announce(
-        epoch=EPOCH, start=1, num_topics=4, catalog_address="c", catalog_name="hms"
-    )
+    first, second, third = (peer.sent(peer.handle(facts[at])) for at in order)
+    ours = Announce(epoch=EPOCH, start=1, num_topics=4, catalog_address="c", catalog_name="hms")
+    assert (first, second, third) == ([], [], [ours])
     assert peer.publisher.state == State.ANNOUNCED
 
 
 @pytest.mark.parametrize("sign", ["filed", "have"])
-def test_deltas_begin_once_the_hub_shows_that_it_follows(peer: HubPeer, sign: str) -> None:
+def test_deltas_begin_once_the_hub_follows(peer: HubPeer, sign: str) -> None:
     peer.connect()
-    peer.hear(peer.have())
-    assert peer.tell(Committed(0, 1, b"early")) == ()
+    peer.receive(peer.have())
+    assert peer.handle(Committed(0, 1, b"early")) == ()
     other_life = Filed(epoch=EPOCH, start=99, versions=((0, 1),))
-    assert peer.hear(other_life) == ()
+    assert peer.receive(other_life) == ()
     accepted = {"filed": peer.filed((0, 0)), "have": peer.have(EPOCH, 1, 0, 0, 0, 0, 0)}
-    assert peer.hear(accepted[sign]) == (Entered(State.LEADING, "the hub follows"),)
-    assert peer.tell(Committed(0, 2, b"frame")) == (Put(b"frame"),)
+    assert peer.receive(accepted[sign]) == (Entered(State.LEADING, "the hub follows"),)
+    assert peer.handle(Committed(0, 2, b"frame")) == (Put(b"frame"),)
 
 
 @pytest.mark.parametrize(("size", "frames"), [(UNACKED_BYTES_MAX // 4, 4), (1, UNACKED_MAX)])
@@ -198,19 +195,19 @@ def test_unacknowledged_frames_are_bounded_in_bytes_and_in_number(
 ) -> None:
     """P-START-7: what is skipped is a gap to the hub, which catches up."""
     peer.lead()
-    sent = [peer.tell(Committed(0, version, b"x" * size)) for version in range(1, frames + 3)]
+    sent = [peer.handle(Committed(0, version, b"x" * size)) for version in range(1, frames + 3)]
     assert [len(effects) for effects in sent] == [1] * frames + [0, 0]
     assert peer.publisher.unacknowledged_count == frames
     assert peer.publisher.unacknowledged_bytes == frames * size
-    peer.hear(peer.filed((0, 1)))
+    peer.receive(peer.filed((0, 1)))
     one = Committed(0, frames + 3, b"x" * size)
-    assert peer.tell(one) == (Put(one.frame),), "one was acknowledged"
-    assert peer.tell(one) == ()
+    assert peer.handle(one) == (Put(one.frame),), "one was acknowledged"
+    assert peer.handle(one) == ()
     assert peer.publisher.counts.skipped == 3
-    peer.tell(Lost("reset"))
+    peer.handle(Lost("reset"))
     peer.now = peer.publisher.deadline
     peer.lead()
-    assert peer.tell(one) == (Put(one.frame),), "another connection begins with none"
+    assert peer.handle(one) == (Put(one.frame),), "another connection begins with none"
 
 
 def test_lag_counts_versions_that_are_not_filed(peer: HubPeer) -> None:
@@ -218,18 +215,18 @@ def test_lag_counts_versions_that_are_not_filed(peer: HubPeer) -> None:
     peer.write(0)
     peer.write(NAMESPACE)
     assert peer.publisher.lag_versions == 2
-    peer.hear(peer.filed((0, 1)))
+    peer.receive(peer.filed((0, 1)))
     assert peer.publisher.lag_versions == 1
 
 
 def test_hub_that_is_ahead_orders_a_new_epoch_and_is_announced_it(peer: HubPeer) -> None:
     peer.connect()
-    effects = peer.hear(peer.have(EPOCH + 9, 4, 1))
+    effects = peer.receive(peer.have(EPOCH + 9, 4, 1))
     assert effects[-1] == MintAbove(EPOCH + 9)
     assert peer.publisher.state == State.COMPARING
-    assert peer.hear(peer.have(EPOCH + 9, 4, 1)) == ()
+    assert peer.receive(peer.have(EPOCH + 9, 4, 1)) == ()
     peer.begin_epoch(EPOCH + 10)
-    (announce,) = peer.said(peer.tell(Minted()))
+    (announce,) = peer.sent(peer.handle(Minted()))
     assert announce.epoch == EPOCH + 10
 
 
@@ -237,42 +234,42 @@ def test_epochs_for_one_hub_are_ordered_ever_more_slowly(peer: HubPeer) -> None:
     ordered: list[float] = []
     while len(ordered) < 9:
         peer.connect()
-        effects = peer.hear(peer.have(EPOCH, 77, 1))
+        effects = peer.receive(peer.have(EPOCH, 77, 1))
         ordered += [peer.now] * (MintAbove(EPOCH) in effects)
         assert MintAbove(EPOCH) in effects or "another catalogd" in peer.publisher.reason
-        peer.tell(Lost("reset"))
+        peer.handle(Lost("reset"))
         peer.now = peer.publisher.deadline
     gaps = [later - earlier for earlier, later in pairwise(ordered)]
     least = [min(AHEAD_S * 2**number, AHEAD_S_MAX) for number in range(8)]
     assert all(gap >= low for gap, low in zip(gaps, least, strict=True))
     peer.now += 2 * AHEAD_S_MAX
     peer.connect()
-    assert MintAbove(EPOCH) in peer.hear(peer.have(EPOCH, 77, 1))
-    peer.tell(Lost("reset"))
+    assert MintAbove(EPOCH) in peer.receive(peer.have(EPOCH, 77, 1))
+    peer.handle(Lost("reset"))
     peer.now += AHEAD_S
     peer.connect()
-    assert MintAbove(EPOCH) in peer.hear(peer.have(EPOCH, 77, 1))
+    assert MintAbove(EPOCH) in peer.receive(peer.have(EPOCH, 77, 1))
 
 
-def test_hub_that_changed_before_the_announcement_came_is_judged_again(peer: HubPeer) -> None:
+def test_hub_that_changed_before_it_was_announced_to_is_judged_again(peer: HubPeer) -> None:
     peer.connect()
-    peer.hear(peer.have(EPOCH - 1, 4, 1))
-    (again,) = peer.said(peer.hear(peer.have(EPOCH - 1, 4, 2)))
+    peer.receive(peer.have(EPOCH - 1, 4, 1))
+    (again,) = peer.sent(peer.receive(peer.have(EPOCH - 1, 4, 2)))
     assert isinstance(again, Announce)
-    peer.hear(peer.have(EPOCH, 4, 2))
+    peer.receive(peer.have(EPOCH, 4, 2))
     assert peer.publisher.state == State.COMPARING
 
 
 def test_new_epoch_is_announced_to_a_hub_that_follows_and_ends_its_streams(peer: HubPeer) -> None:
     peer.lead()
     peer.write(0)
-    peer.hear(catch_up(credit=0), BULK_CHANNEL)
-    peer.tell(Committed(0, 1, b"frame"))
+    peer.receive(catch_up(credit=0), BULK_CHANNEL)
+    peer.handle(Committed(0, 1, b"frame"))
     peer.begin_epoch(EPOCH + 1)
-    (announce,) = peer.said(peer.tell(Minted()))
+    (announce,) = peer.sent(peer.handle(Minted()))
     assert announce.epoch == EPOCH + 1
     assert peer.publisher.unacknowledged_bytes == 0
-    assert peer.hear(Credit(stream=3, amount=1 << 20), BULK_CHANNEL) == ()
+    assert peer.receive(Credit(stream=3, amount=1 << 20), BULK_CHANNEL) == ()
 
 
 def test_silent_connection_is_greeted_again_once_then_both_are_made_anew(peer: HubPeer) -> None:
@@ -281,7 +278,7 @@ def test_silent_connection_is_greeted_again_once_then_both_are_made_anew(peer: H
     greeted: list[tuple[float, int]] = []
     while peer.publisher.state == State.LEADING:
         peer.now = max(peer.publisher.deadline, peer.now + 0.001)
-        peer.hear(peer.filed((0, 0)))
+        peer.receive(peer.filed((0, 0)))
         effects = peer.tick()
         hellos = (e for e in effects if isinstance(e, Send) and isinstance(e.message, Hello))
         greeted += ((peer.now - began, hello.channel) for hello in hellos)
@@ -293,12 +290,12 @@ def test_silent_connection_is_greeted_again_once_then_both_are_made_anew(peer: H
     assert peer.tick(wait_s)[0] == Reconnect()
 
 
-def test_hub_that_talks_but_does_not_welcome_is_left(peer: HubPeer) -> None:
+def test_hub_that_sends_messages_and_no_welcome_is_left(peer: HubPeer) -> None:
     began, _ = peer.now, peer.tick()
     while peer.publisher.state == State.CONNECTING:
         peer.now = min(peer.publisher.deadline, peer.now + 0.1)
-        peer.hear(catch_up(), BULK_CHANNEL)
-        peer.hear(welcome())
+        peer.receive(catch_up(), BULK_CHANNEL)
+        peer.receive(welcome())
         peer.tick()
     assert peer.now - began == WELCOME_S
 
@@ -306,38 +303,40 @@ def test_hub_that_talks_but_does_not_welcome_is_left(peer: HubPeer) -> None:
 def test_answer_to_the_greeting_keeps_an_idle_hub(peer: HubPeer) -> None:
     peer.lead()
     for _ in range(400):
-        for message in peer.said(peer.tick(0.05)):
+        for message in peer.sent(peer.tick(0.05)):
             if isinstance(message, Hello):
-                peer.hear(welcome(), message.channel)
+                peer.receive(welcome(), message.channel)
     assert peer.publisher.state == State.LEADING
 
 
-def test_heartbeat_says_where_catalogd_stands_four_times_a_second(peer: HubPeer) -> None:
+def test_heartbeat_has_the_versions_of_catalogd_four_times_a_second(
+    peer: HubPeer,
+) -> None:
     peer.lead()
     peer.write(1)
     peer.published.watermark = 42
-    first = peer.said(peer.tick())[0]
+    first = peer.sent(peer.tick())[0]
     assert isinstance(first, Heartbeat)
     assert (first.epoch, first.start, first.watermark) == (EPOCH, 1, 42)
     assert (first.versions, first.floors) == ((0, 1, 0, 0, 0), (0, 0, 0, 0, 0))
     assert (first.sequence, first.sent_us, first.catalog_address) == (1, 7, "c")
     assert peer.tick(HEARTBEAT_MS / 1000 - 0.01) == ()
     assert peer.publisher.deadline == pytest.approx(peer.now + 0.01)
-    assert [message.sequence for message in peer.said(peer.tick(0.01))] == [2]
+    assert [message.sequence for message in peer.sent(peer.tick(0.01))] == [2]
 
 
 def test_catch_up_is_answered_in_chunks_under_credit(peer: HubPeer) -> None:
     peer.lead()
     for version in range(1, 13):
         peer.write(0, b"x" * 100_000, b"a\0b\0\x01%03d" % version)
-    first = peer.said(peer.hear(catch_up(credit=1), BULK_CHANNEL))
+    first = peer.sent(peer.receive(catch_up(credit=1), BULK_CHANNEL))
     assert [type(message) for message in first] == [Chunk]
     assert (first[0].stream, first[0].start, first[0].snapshot) == (3, 1, True)
-    rest = peer.said(peer.hear(Credit(stream=3, amount=1 << 21), BULK_CHANNEL))
+    rest = peer.sent(peer.receive(Credit(stream=3, amount=1 << 21), BULK_CHANNEL))
     assert sum(len(chunk.entries) for chunk in rest) * 100_000 < TURN_BYTES + 300_000
     assert peer.publisher.deadline < peer.now
     while not rest[-1].last:
-        rest += peer.said(peer.tick())
+        rest += peer.sent(peer.tick())
     chunks = [chunk for chunk in first + rest if isinstance(chunk, Chunk)]
     assert [entry.version for chunk in chunks for entry in chunk.entries] == list(range(1, 13))
 
@@ -346,18 +345,18 @@ def test_cancelled_or_refused_stream_ends(peer: HubPeer) -> None:
     peer.lead()
     peer.write(0)
     for end in (Cancel(stream=3), refusal("CHUNK", request=3)):
-        peer.hear(catch_up(credit=0), BULK_CHANNEL)
-        assert peer.hear(end, BULK_CHANNEL) == ()
-        assert peer.hear(Credit(stream=3, amount=1 << 20), BULK_CHANNEL) == ()
+        peer.receive(catch_up(credit=0), BULK_CHANNEL)
+        assert peer.receive(end, BULK_CHANNEL) == ()
+        assert peer.receive(Credit(stream=3, amount=1 << 20), BULK_CHANNEL) == ()
 
 
 def test_catch_up_of_an_unknown_topic_or_before_the_announcement_is_refused(peer: HubPeer) -> None:
     peer.connect()
-    (early,) = peer.said(peer.hear(catch_up(), BULK_CHANNEL))
+    (early,) = peer.sent(peer.receive(catch_up(), BULK_CHANNEL))
     assert (early.request, early.code) == (3, "START")
     assert early.retry_ms > 0
-    peer.hear(peer.have())
-    (unknown,) = peer.said(peer.hear(catch_up(topic=9), BULK_CHANNEL))
+    peer.receive(peer.have())
+    (unknown,) = peer.sent(peer.receive(catch_up(topic=9), BULK_CHANNEL))
     assert (unknown.request, unknown.code, unknown.topic) == (3, "UNKNOWN", 9)
 
 
@@ -379,16 +378,16 @@ def test_catch_up_of_an_unknown_topic_or_before_the_announcement_is_refused(peer
         (Lost("gone"), 0, 1),
     ],
 )
-def test_what_ends_a_connection_says_how_soon_it_is_tried_again(
+def test_connection_that_ends_is_tried_again_as_soon_as_its_end_allows(
     peer: HubPeer, fact: Fact, low_s: float, high_s: float
 ) -> None:
     peer.lead()
-    (moved,) = peer.tell(fact)
+    (moved,) = peer.handle(fact)
     assert moved.state == peer.publisher.state == State.WAITING
     assert moved.reason
     assert low_s <= peer.publisher.deadline - peer.now <= high_s
-    assert peer.tell(Committed(0, 1, b"frame")) == ()
-    assert peer.hear(peer.have()) == ()
+    assert peer.handle(Committed(0, 1, b"frame")) == ()
+    assert peer.receive(peer.have()) == ()
     peer.now = peer.publisher.deadline
     peer.lead()
 
@@ -397,24 +396,24 @@ def test_waits_grow_with_each_failure_and_start_anew_once_the_hub_follows(peer: 
     waits = []
     for _ in range(8):
         peer.connect()
-        peer.tell(Lost("reset"))
+        peer.handle(Lost("reset"))
         waits.append(peer.publisher.deadline - peer.now)
         peer.now = peer.publisher.deadline
     assert waits[0] <= 1.5 * BACKOFF_S
     assert all(BACKOFF_S_MAX / 2 <= wait <= 1.5 * BACKOFF_S_MAX for wait in waits[3:])
     peer.lead()
-    peer.tell(Lost("reset"))
+    peer.handle(Lost("reset"))
     assert peer.publisher.deadline - peer.now <= 1.5 * BACKOFF_S
 
 
-def test_refused_message_is_told_and_changes_nothing(peer: HubPeer) -> None:
+def test_refused_message_is_logged_and_changes_nothing(peer: HubPeer) -> None:
     peer.lead()
-    assert peer.hear(refusal("DELTA")) == (Entered(State.LEADING, "the hub refuses: DELTA why"),)
+    assert peer.receive(refusal("DELTA")) == (Entered(State.LEADING, "the hub refuses: DELTA why"),)
     assert peer.publisher.counts.refused == 1
-    assert peer.hear(Dropped(request=1)) == ()
+    assert peer.receive(Dropped(request=1)) == ()
     assert peer.publisher.counts.strange == 1
 
 
 def test_claim_of_an_impossible_epoch_is_not_obeyed(peer: HubPeer) -> None:
     peer.connect()
-    assert peer.hear(peer.have(EPOCH_MAX + 1, 1, 1))[0].state == State.WAITING
+    assert peer.receive(peer.have(EPOCH_MAX + 1, 1, 1))[0].state == State.WAITING

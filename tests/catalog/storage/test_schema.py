@@ -12,21 +12,21 @@ from topicast.tests.catalog.stores import NOW_US, commit, opened, rows, transact
 from topicast.topics.errors import StoreError
 
 
-def spoil_folder(folder: Path) -> None:
+def replace_folder(folder: Path) -> None:
     shutil.rmtree(folder)
     folder.write_bytes(b"")
 
 
-def spoil_head(folder: Path) -> None:
+def damage_head(folder: Path) -> None:
     (folder / FILE_NAME).write_bytes(b"no database" * 1000)
 
 
-def spoil_middle(folder: Path) -> None:
+def damage_middle(folder: Path) -> None:
     path = folder / FILE_NAME
     path.write_bytes(path.read_bytes()[:8192] + b"\xff" * (path.stat().st_size - 8192))
 
 
-def spoil_file(folder: Path) -> None:
+def replace_file(folder: Path) -> None:
     (folder / FILE_NAME).unlink()
     (folder / FILE_NAME).mkdir()
 
@@ -43,10 +43,10 @@ def other_program(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "problem"),
     [
-        (spoil_folder, "cannot be used as state folder"),
-        (spoil_head, "is damaged"),
-        (spoil_middle, "is damaged"),
-        (spoil_file, "cannot be opened"),
+        (replace_folder, "cannot be used as state folder"),
+        (damage_head, "is damaged"),
+        (damage_middle, "is damaged"),
+        (replace_file, "cannot be opened"),
         (newer_schema, "newer catalogd (schema 4, 3 understood here)"),
         (other_program, "is not a store of catalogd"),
     ],
@@ -79,10 +79,13 @@ def test_store_of_another_num_topics_is_refused_unchanged_and_not_left_locked(
 def test_store_of_the_schema_before_is_brought_up_and_keeps_what_it_has(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         commit(store, transaction(0, 1, value(b"a\0b\0", 1)))
-    rows(tmp_path, "ALTER TABLE state DROP COLUMN policy")
-    rows(tmp_path, "ALTER TABLE changes DROP COLUMN who")
-    rows(tmp_path, "DROP TABLE writes")
-    rows(tmp_path, "PRAGMA user_version = 1")
+    for query in (
+        "ALTER TABLE state DROP COLUMN policy",
+        "ALTER TABLE changes DROP COLUMN who",
+        "DROP TABLE writes",
+        "PRAGMA user_version = 1",
+    ):
+        rows(tmp_path, query)
     for new_id in (2, 3):
         with opened(tmp_path, new_id=new_id) as store:
             assert (store.policy, store.versions[0], store.last_event_id) == ("", 1, 7)

@@ -1,3 +1,5 @@
+"""The store on disk: bounds, history, kills. tests/cluster/test_store.py has the rest."""
+
 import os
 import random
 import subprocess
@@ -27,34 +29,14 @@ from topicast.tests.catalog.stores import (
     transaction,
     value,
 )
-from topicast.topics.topic import NAMESPACE, STUB, Entry, Topic, prefix_tombstone, stub, tombstone
+from topicast.topics.topic import NAMESPACE, Entry, Topic, prefix_tombstone, stub, tombstone
 from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_ORDERS
-
-
-def test_what_was_committed_is_there_after_reopening(tmp_path: Path) -> None:
-    large = (1 << 64) - 1
-    with opened(tmp_path, new_id=large) as store:
-        commit(
-            store,
-            transaction(0, 1, value(b"a\0b\0", 1, b"table")),
-            transaction(0, 2, value(b"a\0b\0\x01x", 2, b"block")),
-            transaction(NAMESPACE, 1, stub(value(b"d\0a\0", 1))),
-        )
-    with opened(tmp_path, new_id=2) as store:
-        assert store.epoch == NOW_US
-        assert (store.last_event_id, store.window) == (7, b"window")
-        assert [s.start for s in store.starts] == [large, 2]
-        assert list(store.starts[1].versions) == [2, 0, 0, 0, 1]
-        assert store.versions == {0: 2, 1: 0, 2: 0, 3: 0, NAMESPACE: 1}
-        assert [e.value for e in entries_of(store, 0)] == [b"table", b"block"]
-        assert [e.kind for e in entries_of(store, NAMESPACE)] == [STUB]
-
 
 Operation = tuple[int, str, int, int]
 OPERATIONS = st.lists(
     st.tuples(
         st.sampled_from([0, NAMESPACE]),
-        st.sampled_from(["value", "value", "stub", "tombstone", "prefix", "forget"]),
+        st.sampled_from(["value", "value", "stub", "tombstone", "prefix", "discard"]),
         st.integers(0, 2),
         st.integers(0, 2),
     ),
@@ -84,7 +66,7 @@ def test_reloaded_topic_equals_the_one_in_memory(
         waiting: list[Transaction] = []
         for number, kind, table, block in operations:
             topic = topics[number]
-            if kind == "forget":
+            if kind == "discard":
                 commit(store, *waiting)
                 waiting = []
                 floor = topic.version - block
@@ -110,16 +92,11 @@ def test_failed_commit_leaves_nothing_behind(tmp_path: Path) -> None:
     too_large = value(b"a\0c\0", 1)._replace(size=1 << 80)
     with opened(tmp_path) as store:
         commit(store, transaction(0, 1, value(b"a\0b\0", 1)), event=5)
+        second = transaction(0, 2, value(b"a\0b\0", 2, b"second"))
         with pytest.raises(OverflowError):
-            commit(
-                store,
-                transaction(0, 2, value(b"a\0b\0", 2)),
-                transaction(1, 1, too_large),
-                event=6,
-            )
-        assert store.versions[0] == 1
-        assert store.last_event_id == 5
-        commit(store, transaction(0, 2, value(b"a\0b\0", 2, b"second")))
+            commit(store, second, transaction(1, 1, too_large), event=6)
+        assert (store.versions[0], store.last_event_id) == (1, 5)
+        commit(store, second)
         assert [e.value for e in entries_of(store, 0)] == [b"second"]
 
 
@@ -150,28 +127,24 @@ def test_changes_say_who_when_what_and_between_which_ids(tmp_path: Path) -> None
 
 def test_changes_are_bounded_by_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "CHANGES_BYTES_MAX", 1000)
-    change = ChangeRow(
-        object="d" * 45, kind=ChangeKind.CREATED, before=0
-    )  # with its overhead 100 bytes
-    with opened(tmp_path) as store:
-        for version in range(1, 26):
-            commit(store, transaction(0, version, changes=(change,)))
-    with opened(tmp_path) as store:
-        commit(store, transaction(0, 26, changes=(change,)))
+    change = ChangeRow(object="d" * 45, kind=ChangeKind.CREATED, before=0)  # 100 bytes with its row
+    for versions in (range(1, 26), (26,)):
+        with opened(tmp_path) as store:
+            for version in versions:
+                commit(store, transaction(0, version, changes=(change,)))
     kept = rows(tmp_path, "SELECT version_after FROM changes ORDER BY id")
     assert kept == [(version,) for version in range(16, 27)]
 
 
 def test_changes_are_bounded_by_age(tmp_path: Path) -> None:
     change = ChangeRow(object="db.t", kind=ChangeKind.CREATED, before=0)
-    later_us = NOW_US + CHANGES_AGE_MAX_US + 1
     with opened(tmp_path) as store:
-        commit(store, transaction(0, 1, changes=(change,)))
-        commit(store, transaction(0, 2, changes=(change,), at_us=later_us))
+        for version, at_us in ((1, NOW_US), (2, NOW_US + CHANGES_AGE_MAX_US + 1)):
+            commit(store, transaction(0, version, changes=(change,), at_us=at_us))
     assert rows(tmp_path, "SELECT version_after FROM changes") == [(2,)]
 
 
-def test_surplus_names_the_floor_below_which_tombstones_are_too_old(tmp_path: Path) -> None:
+def test_floor_is_due_below_which_tombstones_are_too_old(tmp_path: Path) -> None:
     late_us = NOW_US + TOMBSTONES_AGE_MAX_US
     with opened(tmp_path) as store:
         commit(
@@ -184,7 +157,7 @@ def test_surplus_names_the_floor_below_which_tombstones_are_too_old(tmp_path: Pa
         assert store.floors_due(TOPICS, late_us + 1) == {0: 1}
 
 
-def test_surplus_names_the_floor_below_which_tombstones_are_too_many(
+def test_floor_is_due_below_which_tombstones_are_too_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_module, "TOMBSTONES_BYTES_MAX", 3 * (4 + 32))
@@ -199,19 +172,16 @@ def test_surplus_names_the_floor_below_which_tombstones_are_too_many(
 
 def test_minted_epoch_is_above_every_one_seen_and_keeps_what_is_stored(tmp_path: Path) -> None:
     """P-START-3."""
-    with opened(tmp_path, new_id=1) as store:
+    large = (1 << 64) - 1
+    with opened(tmp_path, new_id=large) as store:
         commit(store, transaction(0, 1, value(b"a\0b\0", 1)))
         assert store.mint_epoch(5, at_least=0) == NOW_US + 1
         assert store.mint_epoch(NOW_US + 50, at_least=9) == NOW_US + 50
-        assert store.mint_epoch(5, at_least=NOW_US + 99) == NOW_US + 100
-        assert store.epoch == NOW_US + 100
+        assert store.mint_epoch(5, at_least=NOW_US + 99) == store.epoch == NOW_US + 100
         commit(store, transaction(0, 2, value(b"a\0c\0", 2)))
     with opened(tmp_path, new_id=2) as store:
-        assert store.epoch == NOW_US + 100
-        assert [(s.start, s.epoch, s.versions[0]) for s in store.starts] == [
-            (1, NOW_US + 100, 1),
-            (2, NOW_US + 100, 2),
-        ]
+        starts = [(s.start, s.epoch, s.versions[0]) for s in store.starts]
+        assert starts == [(large, NOW_US + 100, 1), (2, NOW_US + 100, 2)]
         assert [e.version for e in entries_of(store, 0)] == [1, 2]
 
 
@@ -255,28 +225,28 @@ while True:
 
 
 def killed_after(folder: Path, lines: int, new_id: int) -> int:
-    """Run the child, SIGKILL it after ``lines`` lines; return the last version it vouched for."""
+    """Run the child, SIGKILL it after ``lines`` lines; return the last version it had committed."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-c", CHILD, str(folder), str(new_id)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as child:
         assert child.stdout is not None
-        said = [child.stdout.readline() for _ in range(lines)]
+        printed = [child.stdout.readline() for _ in range(lines)]
         child.kill()
-        said += child.stdout.readlines()
-    whole = [line for line in said[1:] if line.endswith("\n")]
+        printed += child.stdout.readlines()
+    whole = [line for line in printed[1:] if line.endswith("\n")]
     return int(whole[-1]) if whole else 0
 
 
 @pytest.mark.real
 def test_kill_9_at_any_moment_loses_nothing_and_leaves_no_half(tmp_path: Path) -> None:
     dice = random.Random(20240601)
-    vouched = 0
+    reported = 0
     for new_id in range(1, 13):
         lines = 1 if new_id % 4 == 1 else dice.randint(2, 60)
-        vouched = max(vouched, killed_after(tmp_path, lines, new_id))
+        reported = max(reported, killed_after(tmp_path, lines, new_id))
         with opened(tmp_path, new_id=100 + new_id) as store:
             found = store.versions[0]
-            assert vouched <= found <= vouched + 1
+            assert reported <= found <= reported + 1
             assert store.versions[1] == found
             assert (store.last_event_id or 0) == int(store.window or b"0") == found
             if found:
@@ -289,8 +259,8 @@ def test_kill_9_at_any_moment_loses_nothing_and_leaves_no_half(tmp_path: Path) -
                 assert len(first.rows(b"a\0b\0")) == 1 + since_prefix
         done = rows(tmp_path, "SELECT count(*) FROM changes")
         assert done == [(2 * found,)]
-        vouched = found
-    assert vouched > 20
+        reported = found
+    assert reported > 20
 
 
 def test_orders_and_policy_are_kept_with_what_they_caused(tmp_path: Path) -> None:
@@ -301,5 +271,5 @@ def test_orders_and_policy_are_kept_with_what_they_caused(tmp_path: Path) -> Non
         commit(store, transaction(0, 2, value(b"a\0b\0", 2)))
     with opened(tmp_path, new_id=2) as store:
         assert store.policy == "new"
-    said = rows(tmp_path, "SELECT who, kind, object, topic, source, at_us FROM changes")
-    assert said == [("ann@host", "mode", "minimal", -1, SOURCE_ORDERS, NOW_US)]
+    kept = rows(tmp_path, "SELECT who, kind, object, topic, source, at_us FROM changes")
+    assert kept == [("ann@host", "mode", "minimal", -1, SOURCE_ORDERS, NOW_US)]
