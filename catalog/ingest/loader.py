@@ -161,7 +161,7 @@ class Backlog:
         return table in self._resync
 
     def add(self, table: TableId) -> None:
-        """Load ``table`` some time."""
+        """Read ``table`` when those before it have been taken."""
         if table not in self._resync:
             self._new[table] = None
 

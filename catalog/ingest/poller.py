@@ -31,6 +31,9 @@ REREAD_BYTES_MAX: Final = 1 << 20  # likewise in messages; both give way once, w
 POLL_EVENTS_MAX: Final = 4 * REREAD_EVENTS_MAX  # more than the overlap, so that polls advance
 PENDING_MAX: Final = 20_000  # 6 s of 3,000 events/s; above, the oldest are settled at once
 START_OVERLAP: Final = 16  # ids that concurrent writers may hold when a window starts
+BACKOFF_S: Final = 0.2  # after a poll that failed, doubled up to
+BACKOFF_S_MAX: Final = 5.0
+LATE_S: Final = 2.0  # an answer takes milliseconds, a second with 100 MB of messages
 
 _IDS: Final = Struct(">qq")
 _KNOWN: Final = Struct(">q16s")
@@ -192,11 +195,6 @@ class EventWindow:
             del self._pending[id_]
         if not self._pending:
             self.settled = self.last_id
-
-
-BACKOFF_S: Final = 0.2  # after a poll that failed, doubled up to
-BACKOFF_S_MAX: Final = 5.0
-LATE_S: Final = 2.0  # an answer takes milliseconds, a second with 100 MB of messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

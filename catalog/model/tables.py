@@ -8,8 +8,8 @@
     nothing or LOADING ──whole──▶ COMPLETE | ABSENT ──partitions, object──▶ …  ──gone──▶ nothing
 
 Every write is one transaction of one topic; a table and its partitions have one version. A table's
-incarnation is the version at which its name appeared, so a drop and a create within one second, or
-within one transaction, are told apart.
+incarnation is the version at which its name appeared: it changes with a drop and a create, even
+within one second or one transaction.
 """
 
 from bisect import bisect_left, bisect_right, insort

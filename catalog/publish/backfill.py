@@ -79,7 +79,7 @@ class Backfill:
             self._set(Policy(self.mode))
 
     def take(self) -> Policy | None:
-        """Return the policy if the store does not have it, and take it for stored."""
+        """Return the policy if the store does not have it; from then on it counts as stored."""
         unsaved, self._unsaved = self._unsaved, False
         return self.policy if unsaved else None
 

@@ -51,33 +51,19 @@ from .modes import MODE_DEFAULT, Mode, withhold
 UNACKED_BYTES_MAX: Final = 8 << 20  # 80 ms of 100 MB/s: a hub further behind is cheaper caught up
 UNACKED_MAX: Final = 900  # frames; below the 1,000 that a DEALER queues before it drops
 HEARTBEAT_MS: Final = 250
-
 PROBE_S: Final = 1.0  # an idle hub sends nothing, so Hello is repeated, which it answers
-
 SILENCE_S: Final = 2.0  # without a message on one of the connections: both are made anew
-
 WELCOME_S: Final = 3.0  # a hub may send messages and no Welcome: its answer was lost
-
 BACKOFF_S: Final = 0.1  # before the first attempt; doubled by each, and jittered
-
 BACKOFF_S_MAX: Final = 0.5  # a hub that is back is found within a second
-
 SLOW_S: Final = 10.0  # for what does not pass by itself: another version, garbage
-
 WAIT_S_MAX: Final = 30.0  # the longest pause that a hub can impose
-
-AHEAD_S: Final = 1.0  # between two epochs for one hub, doubled by each: two catalogds that
-
-AHEAD_S_MAX: Final = 60.0  # publish to one hub must not race through epochs
-
+# Between two epochs for one hub, doubled by each: two catalogds must not race through epochs.
+AHEAD_S: Final = 1.0
+AHEAD_S_MAX: Final = 60.0
 TURN_BYTES: Final = 512 << 10  # of chunks: two large ones, then deltas have their turn
-
-RECONNECT_ON: Final = (  # the hub restarted, or follows another start
-    Refusal.HELLO,
-    Refusal.START,
-    Refusal.AHEAD,
-)
-
+# The hub restarted, or follows another start.
+RECONNECT_ON: Final = (Refusal.HELLO, Refusal.START, Refusal.AHEAD)
 OF_ONE_MESSAGE: Final = (
     Refusal.DELTA,
     Refusal.CHUNK,
@@ -86,9 +72,7 @@ OF_ONE_MESSAGE: Final = (
     "MESSAGE",
     Refusal.WIRE,
 )
-
 CHANNELS: Final = (CONTROL_CHANNEL, BULK_CHANNEL)
-
 HUB: Final = b"hub"  # the one peer of the sender
 
 
@@ -232,7 +216,7 @@ class Publisher:
 
         Args:
             published: Shared with catalogd, which writes it.
-            name: How the hub shows us.
+            name: Of this catalogd, in the hub's status.
             registration: 16 random bytes, the same for the life of the process.
             rng: For jitter.
         """
@@ -299,7 +283,7 @@ class Publisher:
             case Minted():
                 return self._on_minted(now)
             case _ if self.state == State.WAITING:
-                return ()  # of connections that were given up
+                return ()  # of connections that were closed
             case Received(channel=channel, message=message):
                 self._liveness[channel].on_message(now)
                 self._probed.discard(channel)
@@ -376,15 +360,15 @@ class Publisher:
         return self._compare(now) if self.state == State.CONNECTING else ()
 
     def _on_have(self, message: Have, now: float) -> tuple[Effect, ...]:
-        place = message.epoch, message.start
-        if self.state == State.LEADING and place != self._published.position:
+        position = message.epoch, message.start
+        if self.state == State.LEADING and position != self._published.position:
             return self._leave("the hub follows another start", now=now)
         self._have = message
-        if self._announced and place == self._published.position:
+        if self._announced and position == self._published.position:
             return self._lead()
         if self.state == State.COMPARING:
             return ()
-        return self._compare(now)  # also where it holds something else by now than was judged
+        return self._compare(now)  # again, if it holds something else by now
 
     def _compare(self, now: float) -> tuple[Effect, ...]:
         have = self._have
@@ -467,7 +451,7 @@ class Publisher:
         return self._leave(reason, now=now, wait_s=wait_s)
 
     def _watch(self, now: float) -> tuple[Effect, ...]:
-        """Greet the hub where it is silent; give it up where it stays so."""
+        """Repeat Hello on a silent connection; leave a hub that stays silent."""
         effects: tuple[Effect, ...] = ()
         if self.state == State.CONNECTING and now >= self._welcome_by:
             return self._leave(f"no welcome within {WELCOME_S} s", now=now)
@@ -526,7 +510,7 @@ class Publisher:
         return Send(channel, hello)
 
     def _leave(self, reason: str, *, now: float, wait_s: float = 0.0) -> tuple[Effect, ...]:
-        """Give the connections up; try again after ``wait_s``, or the backoff if that is longer."""
+        """Close the connections; connect after ``wait_s``, or the backoff if that is longer."""
         backoff_s = min(BACKOFF_S * 2**self._failures, BACKOFF_S_MAX)
         self._failures = min(self._failures + 1, 16)
         self._connect_at = now + max(wait_s, backoff_s) * self._rng.uniform(0.5, 1.5)

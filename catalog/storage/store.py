@@ -17,6 +17,7 @@ import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from struct import Struct
 from typing import Any, Final
@@ -109,6 +110,42 @@ UPGRADES: Final = {
     2: (WRITES_TABLE,),
 }
 """By schema, what makes the next one of it."""
+
+STARTS_MAX: Final = 1000
+"""Three years at one restart a day. A peer whose last start is an older one counts as ahead and
+costs a new epoch; with the largest ``num_topics`` the list takes 32 MB."""
+
+CHANGES_BYTES_MAX: Final = 64 << 20  # about 600,000 changes: hours at 50 a second, months as usual
+CHANGES_AGE_MAX_US: Final = 30 * 24 * 3600 * 1_000_000  # a month of history
+CHANGE_OVERHEAD_BYTES: Final = 48  # of a row of ``changes``, without its two texts
+TRIM_ROWS_MAX: Final = 1000  # deleted with one commit, so that trimming never delays a publish
+
+TOMBSTONES_BYTES_MAX: Final = 512 << 10
+"""Of one topic. With 10 M partitions a topic's snapshot is about 1.3 MB: a peer that lacks much
+more than this many deletions costs as little with a snapshot."""
+TOMBSTONES_AGE_MAX_US: Final = 24 * 3600 * 1_000_000  # one night away: still a delta
+TOMBSTONE_OVERHEAD_BYTES: Final = 32
+
+UPSERT = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+ADD_TOMBSTONE = "INSERT OR REPLACE INTO graves VALUES (?, ?, ?, ?, ?)"
+DELETE = "DELETE FROM entries WHERE topic = ? AND key = ?"
+DELETE_GROUP = "DELETE FROM entries WHERE topic = ? AND key >= ? AND key < ?"
+DELETE_TOMBSTONES = "DELETE FROM graves WHERE topic = ? AND version <= ?"
+SET_VERSION = """INSERT INTO topics VALUES (?1, ?2, 0)
+          ON CONFLICT (topic) DO UPDATE SET version = ?2"""
+RAISE_FLOOR = """INSERT INTO topics VALUES (?1, 0, ?2)
+                 ON CONFLICT (topic) DO UPDATE SET floor = ?2"""
+PUT_WRITE = "INSERT OR REPLACE INTO writes VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+DELETE_WRITE = "DELETE FROM writes WHERE driver = ? AND number = ?"
+WRITES = "SELECT * FROM writes ORDER BY driver, number"
+ADD_CHANGE = "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+VALUES_OF = """SELECT key, version, schema_version, data_version, size, value, kind
+               FROM entries WHERE topic = ? ORDER BY key"""
+TOMBSTONES_OF = """SELECT key, version, version, version, 0, NULL, kind
+               FROM graves WHERE topic = ? ORDER BY version, key"""
+Row = tuple[int, int, int, int, str, str, int, int, int | None, int | None, str | None]
+TOMBSTONES_NEWEST_FIRST = """SELECT version, length(key), at_us FROM graves
+                         WHERE topic = ? ORDER BY version DESC"""
 
 _BROKEN = (
     "is damaged",
@@ -220,43 +257,6 @@ def _pragma(db: sqlite3.Connection, name: str) -> int:
     return int(db.execute(f"PRAGMA {name}").fetchone()[0])
 
 
-STARTS_MAX: Final = 1000
-"""Three years at one restart a day. A peer whose last start is an older one counts as ahead and
-costs a new epoch; with the largest ``num_topics`` the list takes 32 MB."""
-
-CHANGES_BYTES_MAX: Final = 64 << 20  # about 600,000 changes: hours at 50 a second, months as usual
-CHANGES_AGE_MAX_US: Final = 30 * 24 * 3600 * 1_000_000  # a month of history
-CHANGE_OVERHEAD_BYTES: Final = 48  # of a row of ``changes``, without its two texts
-TRIM_ROWS_MAX: Final = 1000  # deleted with one commit, so that trimming never delays a publish
-
-TOMBSTONES_BYTES_MAX: Final = 512 << 10
-"""Of one topic. With 10 M partitions a topic's snapshot is about 1.3 MB: a peer that lacks much
-more than this many deletions costs as little with a snapshot."""
-TOMBSTONES_AGE_MAX_US: Final = 24 * 3600 * 1_000_000  # one night away: still a delta
-TOMBSTONE_OVERHEAD_BYTES: Final = 32
-
-UPSERT = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-ADD_TOMBSTONE = "INSERT OR REPLACE INTO graves VALUES (?, ?, ?, ?, ?)"
-DELETE = "DELETE FROM entries WHERE topic = ? AND key = ?"
-DELETE_GROUP = "DELETE FROM entries WHERE topic = ? AND key >= ? AND key < ?"
-DELETE_TOMBSTONES = "DELETE FROM graves WHERE topic = ? AND version <= ?"
-SET_VERSION = """INSERT INTO topics VALUES (?1, ?2, 0)
-          ON CONFLICT (topic) DO UPDATE SET version = ?2"""
-RAISE_FLOOR = """INSERT INTO topics VALUES (?1, 0, ?2)
-                 ON CONFLICT (topic) DO UPDATE SET floor = ?2"""
-PUT_WRITE = "INSERT OR REPLACE INTO writes VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-DELETE_WRITE = "DELETE FROM writes WHERE driver = ? AND number = ?"
-WRITES = "SELECT * FROM writes ORDER BY driver, number"
-ADD_CHANGE = "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-VALUES_OF = """SELECT key, version, schema_version, data_version, size, value, kind
-               FROM entries WHERE topic = ? ORDER BY key"""
-TOMBSTONES_OF = """SELECT key, version, version, version, 0, NULL, kind
-               FROM graves WHERE topic = ? ORDER BY version, key"""
-Row = tuple[int, int, int, int, str, str, int, int, int | None, int | None, str | None]
-TOMBSTONES_NEWEST_FIRST = """SELECT version, length(key), at_us FROM graves
-                         WHERE topic = ? ORDER BY version DESC"""
-
-
 class Store:
     """The entries, versions, epoch, starts and history of one catalogd."""
 
@@ -322,7 +322,7 @@ class Store:
             for topic in topics:
                 rows = self._db.execute(VALUES_OF, (topic,)).fetchall()
                 rows += self._db.execute(TOMBSTONES_OF, (topic,)).fetchall()
-                rows.sort(key=_version_of)
+                rows.sort(key=itemgetter(1))  # the version
                 entries = [Entry(*row) for row in rows]
                 yield topic, self._versions[topic], self._floors[topic], entries
 
@@ -416,7 +416,7 @@ class Store:
         return epoch
 
     def close(self) -> None:
-        """Fold the log into the file and unlock the folder."""
+        """Write the log into the file and unlock the folder."""
         try:
             with explained(self._path):
                 self._db.close()
@@ -505,10 +505,6 @@ class Store:
                 break
             last = row
         self._db.execute("DELETE FROM changes WHERE id <= ?", (last,))
-
-
-def _version_of(row: tuple[bytes, int, int, int, int, bytes | None, int]) -> int:
-    return row[1]
 
 
 def _packed(one: WriteRow) -> tuple[object, ...]:

@@ -29,7 +29,7 @@ HOST: Final = "127.0.0.1"
 STOP_TIMEOUT_S: Final = 10.0
 DATABASE_FREE_TIMEOUT_S: Final = 10.0  # measured: a killed parent's JVM is gone after 2.2 s
 TEMPLATE_VERSION: Final = 1
-HASTY: Final = ("-Dderby.system.durability=test",)
+NOT_DURABLE: Final = ("-Dderby.system.durability=test",)
 TRUST_PASSWORD: Final = "topicast"  # PKCS12 demands one; it guards public certificates
 
 
@@ -55,7 +55,7 @@ class EmbeddedMetastore:
         self._folder = folder.absolute()
         self._port = port
         self._java_named = java
-        self._options = (*(() if optimized else QUICK), *(() if durable else HASTY))
+        self._options = (*(() if optimized else QUICK), *(() if durable else NOT_DURABLE))
         self._progress = progress
         self._cache = cache or cache_folder()
         self._server: _Server | None = None
@@ -65,7 +65,7 @@ class EmbeddedMetastore:
 
         Raises:
             ConfigError: no Java, no PySpark, or the folder is unusable or in use.
-            SourceError: the listener's jar could not be had, or the metastore did not start.
+            SourceError: the listener's jar could not be fetched, or the metastore did not start.
         """
         if ";" in str(self._folder):
             raise ConfigError("folder", str(self._folder), "a path without semicolon")

@@ -16,7 +16,14 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 from thrift.Thrift import TApplicationException, TType
 
 from topicast.catalog.metastore import hms
-from topicast.catalog.metastore.hms import NAME_ONLY, VALUES_ONLY, Capture, Slicer, accelerated
+from topicast.catalog.metastore.hms import (
+    NAME_ONLY,
+    VALUES_ONLY,
+    Capture,
+    Slicer,
+    Spec,
+    accelerated,
+)
 from topicast.tests.catalog.metastore.thrift_server import refusal, reply
 from topicast.tests.cluster.fake_metastore import make_partition, make_table, thrift_bytes
 
@@ -29,6 +36,7 @@ UNKNOWN_FIELDS = (
 )
 calls = ThriftHiveMetastore
 TABLE = make_table("db", "t", location="file:/t", keys=("ds",))
+DATABASE = Database("db", "text", "file:/db", {"k": "v"})
 PARTITIONS = [make_partition(TABLE, [f"wert {n} ü"]) for n in range(300)]
 
 
@@ -39,7 +47,7 @@ class Wire:
         self.reads, self.writes = reads, writes
         self.slicer = Slicer(accelerated(reads))
 
-    def says(self, data: bytes, *, cut: int = 1 << 20) -> None:
+    def sends(self, data: bytes, *, cut: int = 1 << 20) -> None:
         def write() -> None:
             for start in range(0, len(data), cut):
                 self.writes.sendall(data[start : start + cut])
@@ -66,41 +74,44 @@ def replying(result: object) -> bytes:
 def test_structs_of_a_list_are_sliced(wire: Wire, cut: int) -> None:
     structs = PARTITIONS[: 300 if cut > 1 else 5]
     result = calls.get_partitions_by_names_result
-    wire.says(replying(result(success=structs)), cut=cut)
+    wire.sends(replying(result(success=structs)), cut=cut)
     assert wire.slicer.read(result, VALUES_ONLY) == [(p.values, thrift_bytes(p)) for p in structs]
     assert wire.reads.position() == wire.reads.received_bytes
 
 
-def test_single_struct_is_sliced(wire: Wire) -> None:
-    database = Database("db", "text", "file:/db", {"k": "v"})
-    wire.says(replying(calls.get_database_result(success=database)))
-    found = wire.slicer.read(calls.get_database_result, NAME_ONLY)
-    assert found == [("db", thrift_bytes(database))]
+@pytest.mark.parametrize(
+    ("result", "naming", "wrapped", "structs"),
+    [
+        (calls.get_database_result(success=DATABASE), NAME_ONLY, False, [("db", DATABASE)]),
+        (
+            calls.get_table_req_result(success=GetTableResult(TABLE)),
+            NAME_ONLY,
+            True,
+            [("t", TABLE)],
+        ),
+        (
+            calls.get_table_objects_by_name_req_result(success=GetTablesResult([TABLE, TABLE])),
+            NAME_ONLY,
+            True,
+            [("t", TABLE), ("t", TABLE)],
+        ),
+        (calls.get_partitions_by_names_result(success=[]), VALUES_ONLY, False, []),
+    ],
+    ids=["one", "one in a struct", "a list in a struct", "an empty list"],
+)
+def test_structs_are_sliced_wherever_a_reply_has_them(
+    wire: Wire, *, result: object, naming: Spec, wrapped: bool, structs: list[tuple[str, object]]
+) -> None:
+    wire.sends(replying(result))
+    found = wire.slicer.read(type(result), naming, wrapped=wrapped)
+    assert found == [(name, thrift_bytes(one)) for name, one in structs]
 
 
-def test_wrapped_struct_is_sliced(wire: Wire) -> None:
-    result = calls.get_table_req_result
-    wire.says(replying(result(success=GetTableResult(TABLE))))
-    assert wire.slicer.read(result, NAME_ONLY, wrapped=True) == [("t", thrift_bytes(TABLE))]
-
-
-def test_wrapped_list_is_sliced(wire: Wire) -> None:
-    result = calls.get_table_objects_by_name_req_result
-    wire.says(replying(result(success=GetTablesResult([TABLE, TABLE]))))
-    assert wire.slicer.read(result, NAME_ONLY, wrapped=True) == [("t", thrift_bytes(TABLE))] * 2
-
-
-def test_empty_list_has_no_structs(wire: Wire) -> None:
-    result = calls.get_partitions_by_names_result
-    wire.says(replying(result(success=[])))
-    assert wire.slicer.read(result, VALUES_ONLY) == []
-
-
-def test_fields_that_nobody_knows_survive(wire: Wire) -> None:
+def test_unknown_fields_survive(wire: Wire) -> None:
     table = UNKNOWN_FIELDS + thrift_bytes(TABLE)
     wrapper = LIST_OF_STRUCTS + struct.pack("!i", 2) + table + table + UNKNOWN_FIELDS + STOP
     result = struct.pack("!bh", TType.STRUCT, 0) + wrapper + UNKNOWN_FIELDS + STOP
-    wire.says(reply("call", result), cut=11)
+    wire.sends(reply("call", result), cut=11)
     found = wire.slicer.read(calls.get_table_objects_by_name_req_result, NAME_ONLY, wrapped=True)
     assert found == [("t", table), ("t", table)]
 
@@ -109,7 +120,7 @@ def test_replies_follow_each_other(wire: Wire) -> None:
     result = calls.get_partitions_by_names_result
     for structs in (PARTITIONS[:3], PARTITIONS[5:9]):
         wire.reads.begin_reply()
-        wire.says(replying(result(success=structs)))
+        wire.sends(replying(result(success=structs)))
         expected = [(p.values, thrift_bytes(p)) for p in structs]
         assert wire.slicer.read(result, VALUES_ONLY) == expected
 
@@ -117,20 +128,20 @@ def test_replies_follow_each_other(wire: Wire) -> None:
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_declared_exception_is_raised(wire: Wire, wrapped: bool) -> None:
     result = calls.get_table_req_result
-    wire.says(replying(result(o2=NoSuchObjectException("no t"))))
+    wire.sends(replying(result(o2=NoSuchObjectException("no t"))))
     with pytest.raises(NoSuchObjectException, match="no t"):
         wire.slicer.read(result, NAME_ONLY, wrapped=wrapped)
 
 
 def test_refusal_is_raised(wire: Wire) -> None:
-    wire.says(refusal("get_table_req"))
+    wire.sends(refusal("get_table_req"))
     with pytest.raises(TApplicationException, match="Invalid method name"):
         wire.slicer.read(calls.get_table_req_result, NAME_ONLY, wrapped=True)
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_result_without_anything_is_refused(wire: Wire, wrapped: bool) -> None:
-    wire.says(reply("call", STOP))
+    wire.sends(reply("call", STOP))
     with pytest.raises(TApplicationException, match="no result"):
         wire.slicer.read(calls.get_table_req_result, NAME_ONLY, wrapped=wrapped)
 
@@ -146,7 +157,7 @@ def test_reply_that_ends_early_is_an_end_of_file(wire: Wire) -> None:
 def test_reply_larger_than_allowed_is_refused(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hms, "REPLY_BYTES_MAX", 10_000)
     result = calls.get_partitions_by_names_result
-    wire.says(replying(result(success=PARTITIONS)))
+    wire.sends(replying(result(success=PARTITIONS)))
     with pytest.raises(OverflowError, match="10000 bytes"):
         wire.slicer.read(result, VALUES_ONLY)
 

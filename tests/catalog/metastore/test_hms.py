@@ -32,18 +32,18 @@ TABLE = make_table("db", "t", location="file:/t", keys=("ds",))
 Answer = Callable[[], bytes | None]
 
 
-def says(result: object) -> Answer:
+def returns(result: object) -> Answer:
     name = type(result).__name__.removesuffix("_result")
     return lambda: reply(name, thrift_bytes(result))
 
 
 def answering(*results: object) -> dict[str, Answer]:
-    return {type(r).__name__.removesuffix("_result"): says(r) for r in results}
+    return {type(r).__name__.removesuffix("_result"): returns(r) for r in results}
 
 
 @contextmanager
 def serving(answers: dict[str, Answer]) -> Iterator[tuple[ThriftServer, Hms]]:
-    """Yield a server that gives these answers, and an Hms that asks it."""
+    """Yield a server that gives these answers, and an Hms that calls it."""
     with ThriftServer(answers) as server:
         hms = Hms(server.uri, timeout_s=5)
         yield server, hms
@@ -122,7 +122,7 @@ def test_connection_that_died_while_idle_is_made_anew() -> None:
         assert hms.databases() == ("db",)
 
 
-def test_call_that_kills_the_server_is_not_asked_for_ever() -> None:
+def test_call_that_kills_the_server_is_sent_twice_at_most() -> None:
     with serving(answering(DATABASES, UGI) | {"get_database": lambda: None}) as (server, hms):
         assert hms.databases() == ("db",)
         with pytest.raises(SourceError, match=r"cannot read database db at .*closed"):
@@ -132,12 +132,12 @@ def test_call_that_kills_the_server_is_not_asked_for_ever() -> None:
 
 
 @pytest.mark.parametrize("answer", [lambda: None, lambda: refusal("set_ugi"), lambda: b"\xff" * 99])
-def test_server_that_takes_no_ugi_is_asked_without(answer: Answer) -> None:
+def test_server_that_takes_no_ugi_is_called_without(answer: Answer) -> None:
     with serving(answering(DATABASES) | {"set_ugi": answer}) as (server, hms):
         assert hms.databases() == ("db",)
         hms.close()
         assert hms.databases() == ("db",)
-        assert server.called.count("set_ugi") == 2  # asked anew: it may be another server now
+        assert server.called.count("set_ugi") == 2  # sent anew: it may be another server now
 
 
 def test_exception_of_the_server_is_passed_on_in_its_words() -> None:
@@ -188,8 +188,12 @@ def test_tables_are_read_by_the_way_that_the_server_has(way: object) -> None:
         assert len(server.called) == tried + 1  # it is remembered
 
 
-def test_absent_table_is_left_out_where_tables_are_read_one_by_one() -> None:
-    absent = calls.get_table_req_result(o2=NoSuchObjectException("no t"))
+ABSENT_TABLE = calls.get_table_req_result(o2=NoSuchObjectException("no t"))
+ABSENT_DB = calls.get_table_objects_by_name_req_result(o3=UnknownDBException("no db"))
+
+
+@pytest.mark.parametrize("absent", [ABSENT_TABLE, ABSENT_DB], ids=["tables", "database"])
+def test_absent_tables_are_left_out(absent: object) -> None:
     with serving(answering(absent, UGI)) as (_, hms):
         assert hms.tables("db", ["t", "u"]) == {}
 
@@ -212,13 +216,7 @@ def test_refusal_for_another_reason_is_not_taken_for_a_missing_method() -> None:
         hms.tables("db", ["t"])
 
 
-def test_absent_database_has_no_tables_to_read() -> None:
-    absent = calls.get_table_objects_by_name_req_result(o3=UnknownDBException("no db"))
-    with serving(answering(absent, UGI)) as (_, hms):
-        assert hms.tables("db", ["t"]) == {}
-
-
-def test_names_come_with_types_or_without_where_the_server_tells_none() -> None:
+def test_names_come_with_types_or_without_where_the_server_has_none() -> None:
     metas = [TableMeta("db", "t", "VIEW"), TableMeta("db", "u", None), TableMeta("dbx", "v", "")]
     typed = calls.get_table_meta_result(success=metas)
     untyped = calls.get_all_tables_result(success=["t", "u"])

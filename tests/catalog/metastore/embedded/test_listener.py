@@ -83,18 +83,18 @@ def test_offline_says_which_file_to_put_where(tmp_path: Path) -> None:
     assert put in said
 
 
-@pytest.mark.parametrize("script", ["exit 0", "sleep 9"])
-def test_ivy_that_brings_nothing_or_hangs_is_an_error(
-    tmp_path: Path, script: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [("true", "Ivy printed nothing"), ("sleep 9", "timed out"), ("", "No such file")],
+    ids=["brings nothing", "hangs", "does not run"],
+)
+def test_ivy_that_fails_is_an_error(
+    tmp_path: Path, script: str, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listener, "FETCH_TIMEOUT_S", 0.3)
-    with pytest.raises(SourceError, match="could not be fetched"):
-        fetch_by_ivy(tmp_path, cache=tmp_path, java=java_that(tmp_path, f"exec {script}"))
-
-
-def test_java_that_does_not_run_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="No such file"):
-        fetch_by_ivy(tmp_path, cache=tmp_path, java=tmp_path / "absent")
+    java = java_that(tmp_path, f"exec {script}") if script else tmp_path / "absent"
+    with pytest.raises(SourceError, match=f"could not be fetched.*{why}"):
+        fetch_by_ivy(tmp_path, cache=tmp_path, java=java)
 
 
 def test_fetch_that_brings_nothing_is_an_error(tmp_path: Path) -> None:
