@@ -408,6 +408,7 @@ class Catalog:
         self.admin.check()
         self.reports.check()
         self.report_acks.check()
+        self.dispatcher.check()
         self.loader.check()
         if self.poller.window is not None:
             self.poller.window.check()

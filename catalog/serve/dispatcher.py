@@ -116,6 +116,11 @@ class Dispatcher:
         """Whether a turn has something to send."""
         return self._pull_server.ready or self._admin.ready or self._report_acks.ready
 
+    def check(self) -> None:
+        """Assert every invariant."""
+        self._syncs.check()
+        self._pull_server.check()
+
     def handle(  # noqa: C901 - dispatch
         self,
         peer: bytes,

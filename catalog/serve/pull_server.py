@@ -279,10 +279,10 @@ def _true_versions(namespace: Namespace, tables: Tables, claim: Claimed) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The entries in the order of their keys, without those that the asker holds as they are.
+    """The entries in the order of their keys, without those that the client holds as they are.
 
     ``matches`` None: every partition is selected. ``unsure``: not all blocks among ``entries``
-    hold one that is; those in ``held`` are sent even so, for the asker has an older one.
+    hold one that is; those in ``held`` are sent even so, for the client has an older one.
     """
 
     entries: Sequence[Entry]
@@ -292,7 +292,7 @@ class Selection:
     held: frozenset[bytes] = frozenset()
 
     def needs(self, entry: Entry) -> bool:
-        """Tell whether ``entry``, one of ``entries``, is to be sent. Cost: 30 µs if unsure."""
+        """Return whether ``entry``, one of ``entries``, is to be sent. Cost: 30 µs if unsure."""
         if not self.unsure or entry.key in self.held or not _is_block(entry):
             return True
         return bool(self.names_in(entry))
@@ -310,7 +310,7 @@ def select(tables: Tables, pull: Pull) -> Selection:
     Raises:
         UsageError: its filter, names or values are none, or not for this table.
 
-    Cost: O(log of all blocks + selected + held); O(all blocks) if no bound tells what is selected.
+    Cost: O(log of all blocks + selected + held); O(all blocks) if no bound says what is selected.
     """
     table = (pull.db, pull.table)
     group, (_, topic) = table_key(*table), tables.topic_of(table)
@@ -330,10 +330,10 @@ def select(tables: Tables, pull: Pull) -> Selection:
         found.insert(0, own)
     held = dict(pull.held)
     entries = [entry for entry in found if held.get(entry.key) != entry.version]
-    gone: list[bytes] = []  # the first page of an answer tells of them
+    gone: list[bytes] = []  # named in the first page of an answer
     if held and not pull.after:
         coming = {entry.key for entry in entries}
-        gone = [key for key in held if key not in coming and not _stands(topic, key, held[key])]
+        gone = [key for key in held if key not in coming and not _is_current(topic, key, held[key])]
     return Selection(entries, tuple(gone), matches, unsure, frozenset(held))
 
 
@@ -348,7 +348,7 @@ def _positions(ranges: Sequence[KeyRange] | None, bounds: Sequence[str]) -> Sequ
     return tuple(found)
 
 
-def _stands(topic: Topic, key: bytes, version: int) -> bool:
+def _is_current(topic: Topic, key: bytes, version: int) -> bool:
     entry = topic.get(key)
     return entry is not None and entry.version == version
 

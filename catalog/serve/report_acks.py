@@ -1,9 +1,9 @@
-"""ReportAcks: who reported writes and has no answer yet.
+"""ReportAcks: the reports of writes that are not acknowledged yet.
 
-    asked ──every object known──▶ applied ──commit──▶ Reported
-      └─not──▶ waits for a poll that began later, and for the locations ──▶ applied
+    report ──every object known──▶ applied ──commit──▶ Reported
+       └─not──▶ waits for a poll that began later, and for the locations ──▶ applied
 
-A driver that reports too much is put off; nobody else is.
+A driver that reports too much is refused for a while; no other driver is.
 """
 
 from dataclasses import dataclass

@@ -1,5 +1,6 @@
 """Processes: our commands as real processes, for tests of the edge and of the whole."""
 
+import json
 import os
 import random
 import signal
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -62,6 +63,27 @@ def topicast(*arguments: object, **environment: str) -> "subprocess.CompletedPro
         timeout=60,
         env={**os.environ, **environment},
     )
+
+
+def shown(statestores: str, *words: str) -> str:
+    """Return what a command prints that succeeds and complains of nothing."""
+    done = topicast(*words, TOPICAST_STATESTORES=statestores)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def document(statestores: str, *words: str) -> Any:
+    """Return what a command prints in JSON."""
+    return json.loads(shown(statestores, *words, "--output=json"))
+
+
+def is_gone(pid: int) -> bool:
+    """Return whether the process has ended, if nobody has collected it, either."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True
+    return stat.rpartition(")")[2].split()[0] == "Z"
 
 
 def steady_port() -> int:

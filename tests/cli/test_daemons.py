@@ -125,23 +125,28 @@ def test_port_of_the_pages_in_use_ends_with_one(served: Served, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "printed"),
+    ("arguments", "code", "printed"),
     [
-        (["catalogd", "--statestores=http://x"], "statestores"),
-        (["catalogd", "--hive_metastore_uris=nonsense"], "thrift://HOST:PORT"),
-        (["catalogd", "--num_topics=3"], "num_topics"),
-        (["statestored", "--state_store_host=0.0.0.0"], "loopback"),
-        (["statestored", "--keys_dir=/x"], "keys_dir"),
-        (["catalogd", "--webserver_port=70000"], "webserver_port"),
+        ("catalogd --statestores=http://x", 2, "statestores"),
+        ("catalogd --hive_metastore_uris=nonsense", 2, "thrift://HOST:PORT"),
+        ("catalogd --num_topics=3", 2, "num_topics"),
+        ("statestored --state_store_host=0.0.0.0", 2, "loopback"),
+        ("statestored --keys_dir=/x", 2, "keys_dir"),
+        ("catalogd --webserver_port=70000", 2, "webserver_port"),
+        ("catalogd --state_dir={0}/file/s", 1, "{0}/file"),
+        # not by the rights of a folder: the tests may run as root
+        ("catalogd --state_dir=/dev/null", 1, "/dev/null: cannot be used as state folder"),
     ],
 )
-def test_setting_that_is_not_allowed_ends_with_two(
-    arguments: list[str], printed: str, tmp_path: Path
+def test_setting_that_is_not_allowed_or_cannot_be_used_ends_the_daemon(
+    arguments: str, code: int, printed: str, tmp_path: Path
 ) -> None:
-    more = [f"--state_dir={tmp_path}"] if arguments[0] == "catalogd" else []
-    done = ended(*arguments, *more)
-    assert done.returncode == 2
-    assert printed in done.stderr
+    (tmp_path / "file").write_text("")
+    name, setting = arguments.format(tmp_path).split()
+    more = [f"--state_dir={tmp_path}", "--catalog_service_port=0"] if name == "catalogd" else []
+    done = ended(name, *more, setting)
+    assert done.returncode == code
+    assert printed.format(tmp_path) in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -151,22 +156,6 @@ def test_two_catalogds_do_not_share_a_state_folder(tmp_path: Path) -> None:
         done = ended("catalogd", *flags)
     assert done.returncode == 1
     assert str(tmp_path / "s") in done.stderr
-
-
-def test_state_folder_that_cannot_be_made_ends_with_one(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    done = ended("catalogd", "--catalog_service_port=0", f"--state_dir={tmp_path / 'file' / 's'}")
-    assert done.returncode == 1
-    assert str(tmp_path / "file") in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_folder_that_lets_nobody_in_ends_with_one() -> None:
-    """Not by its rights: the tests may run as root."""
-    done = ended("catalogd", "--catalog_service_port=0", "--state_dir=/dev/null")
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: /dev/null: cannot be used as state folder")
-    assert "--state_dir" in done.stderr
 
 
 def test_store_that_does_not_fit_or_is_damaged_is_left_as_it_is(tmp_path: Path) -> None:

@@ -128,13 +128,6 @@ def test_intent_lapses_by_time_alone(core: Alone) -> None:
     assert core.catalog.version_log.versions() > before
 
 
-def test_report_before_the_names_are_read_is_put_off() -> None:
-    core = Alone()
-    core.ask(report("d.t"))
-    core.turn()
-    assert refused(core).code == "STARTING"
-
-
 @pytest.mark.parametrize("theirs", ["", "thrift://other:9083", "thrift://hms:9084"])
 def test_report_of_another_metastore_is_refused(theirs: str) -> None:
     """P-REPORT-5."""

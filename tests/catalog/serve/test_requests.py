@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import (
     FireEventRequest,
     FireEventRequestData,
@@ -26,11 +27,14 @@ from topicast.topics.wire.messages import (
     Inspected,
     Join,
     Message,
+    Order,
     Pull,
     Pulled,
     Refused,
+    Report,
     Sync,
     Synced,
+    Validate,
 )
 
 PULL = Pull(request=4, db="d", table="t", selector=SELECT_TABLE, credit=1 << 20)
@@ -40,22 +44,24 @@ def refused(core: Alone) -> Refused:
     return core.reply(Refused)
 
 
-def test_pull_before_the_names_are_read_is_refused_for_a_while() -> None:
+@pytest.mark.parametrize(
+    "early",
+    [
+        PULL,
+        Order(request=4, sender="ann", order="refresh", arguments=()),
+        Report(request=4, driver=bytes(16), metastore="", settled=0, writes=()),
+        Validate(request=4, epoch=EPOCH_0, claims=()),
+    ],
+    ids=lambda early: type(early).__name__,
+)
+def test_request_before_the_names_are_read_is_refused_for_a_while(early: Message) -> None:
     core = Alone()
     core.catalogd.hold(ReadNames)
     core.turn(2)
-    core.ask(Pull(request=4, db="d", table="t", selector=SELECT_TABLE, credit=1))
+    core.ask(early)
     core.turn()
     answer = refused(core)
     assert (answer.code, answer.request, answer.retry_ms > 0) == ("STARTING", 4, True)
-
-
-def test_pull_of_a_table_that_never_comes_is_refused_in_time() -> None:
-    core = cold()
-    core.catalogd.hold(Read)
-    core.ask(PULL)
-    core.wait(62.0)
-    assert refused(core).code == "LOADING"
 
 
 def test_sync_waits_for_a_poll_that_begins_after_it(core: Alone) -> None:

@@ -202,28 +202,20 @@ def test_peer_that_may_not_be_answered_now_delays_no_other() -> None:
     assert taken(machine) == [(b"a", "1")]
 
 
-def test_item_of_a_repeated_request_replaces_the_older_one() -> None:
+def test_queue_has_the_last_item_of_each_request_that_was_not_removed() -> None:
     """P-PULL-4."""
     machine = queue()
-    machine.put(b"a", 1, "1")
-    machine.put(b"a", 1, "u")
-    assert len(machine) == 1
-    assert machine.take() == (b"a", "u")
-
-
-def test_items_of_cancelled_requests_and_of_peers_that_left_are_not_taken() -> None:
-    machine = queue()
     for peer in (b"a", b"b", b"c"):
-        for request in (1, 2):
+        for request in (1, 2, 2):
             machine.put(peer, request, f"{request}")
-    machine.remove(b"a", 1)
-    machine.remove(b"a", 9)
-    machine.remove(b"c", 1)
-    machine.remove(b"c", 2)
-    machine.remove_peer(b"b")
-    machine.remove_peer(b"z")
+    machine.put(b"a", 2, "new")
+    assert len(machine) == 6
+    for peer, request in ((b"a", 1), (b"a", 9), (b"c", 1), (b"c", 2)):
+        machine.remove(peer, request)
+    for peer in (b"b", b"z"):
+        machine.remove_peer(peer)
     assert len(machine) == 1
-    assert taken(machine) == [(b"a", "2")]
+    assert taken(machine) == [(b"a", "new")]
 
 
 A, B = (b"a", 1), (b"b", 1)

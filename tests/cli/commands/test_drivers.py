@@ -10,7 +10,7 @@ from topicast.cli.commands.drivers import _each_once, _unreachable
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.conftest import Served
-from topicast.tests.cli.processes import topicast
+from topicast.tests.cli.processes import shown, topicast
 from topicast.tests.waiting import until
 from topicast.topics.settings import parse_addresses
 
@@ -41,9 +41,7 @@ def etl(served: Served) -> Iterator[Subscriber]:
 
 
 def printed(served: Served, *words: str) -> str:
-    done = topicast("drivers", *words, f"--statestores={served.statestores}", "--timeout_s=60")
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
+    return shown(served.statestores, "drivers", *words, "--timeout_s=60")
 
 
 def listed(served: Served, *words: str) -> dict[str, dict[str, Any]]:

@@ -5,20 +5,12 @@ from pathlib import Path
 from hmsclient import HMSClient
 
 from topicast.catalog.metastore.embedded.server import HOST
-from topicast.tests.cli.processes import running, topicast
+from topicast.tests.cli.processes import is_gone, running, topicast
 from topicast.tests.waiting import until
 
 
 def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return True
-    return stat.rpartition(")")[2].split()[0] == "Z"
 
 
 def test_metastore_starts_by_itself_and_ends_with_its_process(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Who follows what, and why, as an operator sees it; the subscriber is of this process."""
 
-import json
 import re
 from collections.abc import Iterator
 
@@ -10,7 +9,7 @@ from topicast.cli.commands.topics import _meant
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.conftest import Served
-from topicast.tests.cli.processes import topicast
+from topicast.tests.cli.processes import document, shown, topicast
 from topicast.tests.waiting import until
 from topicast.topics.errors import LinkError
 from topicast.topics.settings import parse_addresses
@@ -42,23 +41,11 @@ def reported(served: Served, reader: Subscriber) -> str:
     return served.statestores
 
 
-def shown(statestores: str, *words: str) -> str:
-    done = topicast(*words, f"--statestores={statestores}")
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
-
-
-def document(statestores: str, *words: str) -> object:
-    found: object = json.loads(shown(statestores, *words, "--output=json"))
-    return found
-
-
 def test_topics_show_bytes_and_members_at_each_level(reported: str) -> None:
     lines = [line.split() for line in shown(reported, "topics").splitlines()]
     assert len(lines) == 1 + 16 + 1
     assert lines[-1][0] == "namespace"
     rows = document(reported, "topics")
-    assert isinstance(rows, list)
     at = {row["topic"]: row for row in rows}
     assert at[NAMESPACE]["full_bytes"] > 0
     assert {row["minimal_bytes"] for row in rows} == {64}
@@ -68,7 +55,6 @@ def test_topics_show_bytes_and_members_at_each_level(reported: str) -> None:
 
 def test_why_shows_the_level_of_each_topic_and_the_reason(reported: str) -> None:
     found = document(reported, "topics", "--why=spark-7")
-    assert isinstance(found, dict)
     assert found["name"] == "spark-7"
     assert found["budget_bytes"] >= found["held_bytes"] > 0
     whys = {row["topic"]: (row["level"], row["why"]) for row in found["topics"]}
@@ -94,10 +80,8 @@ def test_why_puts_together_what_is_alike(reported: str, why: str) -> None:
 
 def test_beginning_of_a_registration_names_a_subscriber(reported: str) -> None:
     rows = document(reported, "subscribers")
-    assert isinstance(rows, list)
     registration = next(row["registration"] for row in rows if row["name"] == "spark-7")
     found = document(reported, "topics", f"--why={registration[:12]}")
-    assert isinstance(found, dict)
     assert found["registration"] == registration
 
 
@@ -115,7 +99,6 @@ def test_why_of_nobody_or_of_several_says_so(reported: str) -> None:
 
 def test_subscriber_that_moved_to_another_hub_is_shown_once(reported: str) -> None:
     rows = document(reported, "subscribers")
-    assert isinstance(rows, list)
     assert {row["statestored"] for row in rows} == {reported}
     lost = {"name": "a", "registration": "0a", "state": "LOST", "lag_s": 9.0}
     moved = {**lost, "state": "LIVE", "lag_s": 0.1}
@@ -126,7 +109,6 @@ def test_subscriber_that_moved_to_another_hub_is_shown_once(reported: str) -> No
 
 def test_subscribers_by_level_with_their_topics(reported: str) -> None:
     rows = document(reported, "subscribers", "--topics")
-    assert isinstance(rows, list)
     levels = {row["level"]: row for row in rows if row["name"] == "spark-7"}
     assert sorted(levels) == ["full", "minimal"]
     assert levels["minimal"]["topics"] == [4, 5]

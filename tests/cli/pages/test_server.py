@@ -40,18 +40,17 @@ def get(url: str, method: str = "GET") -> tuple[int, str, str]:
         connection.close()
 
 
-def test_healthz_says_ok_while_the_daemon_serves(served: str) -> None:
-    assert get(f"{served}/healthz")[::2] == (200, "ok\n")
-
-
-def test_healthz_says_why_the_daemon_does_not_serve() -> None:
-    status, _, body = answer(sources("no catalogd was heard"), "/healthz")
-    assert (int(status), body) == (503, b"no catalogd was heard\n")
-
-
-def test_healthz_says_what_is_wrong_while_the_daemon_serves_on() -> None:
-    status, _, body = answer(sources(warning="the metastore is away"), "/healthz")
-    assert (int(status), body) == (200, b"ok\nwarning: the metastore is away\n")
+@pytest.mark.parametrize(
+    ("source", "status", "body"),
+    [
+        (sources(), 200, b"ok\n"),
+        (sources("no catalogd was heard"), 503, b"no catalogd was heard\n"),
+        (sources(warning="the metastore is away"), 200, b"ok\nwarning: the metastore is away\n"),
+    ],
+    ids=["serves", "does not serve", "serves with a warning"],
+)
+def test_healthz_says_whether_the_daemon_serves(source: Sources, status: int, body: bytes) -> None:
+    assert answer(source, "/healthz")[::2] == (status, body)
 
 
 def test_front_page_shows_every_fact_and_escapes_it(served: str) -> None:

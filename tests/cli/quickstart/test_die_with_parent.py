@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from topicast.cli.quickstart import die_with_parent
+from topicast.tests.cli.processes import is_gone
 from topicast.tests.waiting import until
 
 SLEEPER = [sys.executable, "-c", "import signal; signal.pause()"]
@@ -17,14 +18,6 @@ child = subprocess.Popen([sys.executable, launcher, str(os.getpid()), *command])
 print(child.pid, flush=True)
 child.wait()
 """
-
-
-def runs(pid: int) -> bool:
-    try:
-        with pathlib.Path(f"/proc/{pid}/stat").open(encoding="ascii") as stat:
-            return stat.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_command_runs_in_the_place_of_the_launcher() -> None:
@@ -41,7 +34,7 @@ def test_command_ends_with_a_parent_that_was_killed() -> None:
         child = int(parent.stdout.readline())
         until(lambda: b"pause" in command_line(child), what="the launcher became the sleeper")
         parent.send_signal(signal.SIGKILL)
-    until(lambda: not runs(child), what="the child's end")
+    until(lambda: is_gone(child), what="the child's end")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux signals a parent's death")
