@@ -4,6 +4,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -39,73 +40,57 @@ def build(
         LinkError: the port is taken.
     """
     Hms(config.hive_metastore_uris, timeout_s=HMS_TIMEOUT_S).close()  # refuses malformed URIs
-    now_us = time.time_ns() // 1000
-    store = Store.open(
-        Path(config.state_dir),
-        num_topics=config.num_topics,
-        now_us=now_us,
-        new_id=secrets.randbits(63) | 1,
-    )
-    link = Link()
-    try:
+    with ExitStack() as failing:
+        store = Store.open(
+            Path(config.state_dir),
+            num_topics=config.num_topics,
+            now_us=time.time_ns() // 1000,
+            new_id=secrets.randbits(63) | 1,
+        )
+        failing.callback(store.close)
+        link = Link()
+        failing.callback(link.close)
         host, port = config.catalog_service_host, config.catalog_service_port
         address = link.bind_router(SERVICE, f"tcp://{host}:{port}")
-        opened = open_metastore or partial(Hms, config.hive_metastore_uris, timeout_s=HMS_TIMEOUT_S)
-        daemon = _assemble(config, store, link, address=address, name=name, open_metastore=opened)
-        return daemon, address
-    except BaseException:
-        link.close()
-        store.close()
-        raise
-
-
-def _assemble(
-    config: CatalogdConfig,
-    store: Store,
-    link: Link,
-    *,
-    address: str,
-    name: str,
-    open_metastore: Callable[[], Metastore],
-) -> Catalogd:
-    topics = load_topics(store, topic_ids(config.num_topics))
-    policy = _policy(store)
-    published = PublishedState(
-        topics=topics,
-        starts=store.starts,
-        catalog_address=address,
-        catalog_name=CATALOG_NAME,
-        mode=policy.mode,
-    )
-    registration = secrets.token_bytes(16)
-    hubs = [
-        HubConnection(
-            str(hub),
-            Publisher(published, name=name, registration=registration, rng=random.Random()),
+        topics = load_topics(store, topic_ids(config.num_topics))
+        policy = _policy(store)
+        published = PublishedState(
+            topics=topics,
+            starts=store.starts,
+            catalog_address=address,
+            catalog_name=CATALOG_NAME,
+            mode=policy.mode,
         )
-        for hub in config.hubs()
-    ]
-    catalog = Catalog(
-        topics,
-        starts=store.starts,
-        window=_window(store),
-        settings=config.core(),
-        policy=policy,
-        writes=store.load_writes(),
-    )
-    catalog.backfill.change(config.mode(policy.mode))
-    return Catalogd(
-        catalog,
-        store,
-        link,
-        published=published,
-        hubs=hubs,
-        make_read_threads=lambda deliver: ReadThreads(
-            open_metastore,
-            threads=config.num_metadata_loading_threads,
-            deliver=deliver,
-        ),
-    )
+        catalog = Catalog(
+            topics,
+            starts=store.starts,
+            window=_window(store),
+            settings=config.core(),
+            policy=policy,
+            writes=store.load_writes(),
+        )
+        catalog.backfill.change(config.mode(policy.mode))
+        opened = open_metastore or partial(Hms, config.hive_metastore_uris, timeout_s=HMS_TIMEOUT_S)
+        registration = secrets.token_bytes(16)
+        hubs = [
+            HubConnection(
+                str(hub),
+                Publisher(published, name=name, registration=registration, rng=random.Random()),
+            )
+            for hub in config.hubs()
+        ]
+        daemon = Catalogd(
+            catalog,
+            store,
+            link,
+            published=published,
+            hubs=hubs,
+            make_read_threads=lambda deliver: ReadThreads(
+                opened, threads=config.num_metadata_loading_threads, deliver=deliver
+            ),
+        )
+        failing.pop_all()
+    return daemon, address
 
 
 def _window(store: Store) -> EventWindow | None:

