@@ -218,7 +218,7 @@ class CatalogSession:
             return True
         if namespace_position < self._read_floor.of(NAMESPACE):
             return True
-        if not self._replicas.is_at(NAMESPACE, namespace_position):
+        if self._replicas.live_at(NAMESPACE) != namespace_position:
             return False
         record = self._replicas.view.record(*name)
         incarnation = record.incarnation if record is not None else 0
@@ -242,7 +242,8 @@ class CatalogSession:
 
     def _reached(self, topic: int, epoch: int) -> int:
         """Return the version of ``epoch`` up to which changes of ``topic`` are in what is held."""
-        return self._replicas.live_version(topic, epoch)
+        at = self._replicas.live_at(topic)
+        return at[1] if at is not None and at[0] == epoch else 0
 
     def _confirm(self, whole: Whole) -> None:
         """Let what was held before be as new as a reply that says that it has not changed."""
@@ -309,9 +310,9 @@ class _SyncWait(Wait[None]):
         return ()
 
     def _behind(self) -> list[int]:
-        positions, replicas = self.positions or {}, self._replicas
-        reached = replicas.reached
-        return [t for t in replicas.topics if not reached(t, positions.get(t, (0, 0)))]
+        positions, live_at = self.positions or {}, self._replicas.live_at
+        lives = ((topic, live_at(topic)) for topic in self._replicas.topics)
+        return [t for t, at in lives if at is None or at < positions.get(t, (0, 0))]
 
 
 class _ValidateWait(Wait[Mapping[int, Version]]):

@@ -59,7 +59,7 @@ from ..replication.hub_session import HubSession
 from ..replication.lineage import NO_START, Lineage
 from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
-from ..store.resident_set import Budget
+from ..store.resident_set import Budget, ResidentSet
 from ..store.view import ReadFloor, View, heads_within
 from .catalog_session import CatalogSession
 from .introspection import Driver, Facts, inspected
@@ -116,9 +116,7 @@ class Core:
             new_nonce=new_id,
         )
         self._replicas = replicas = TopicReplicas(
-            self.view,
-            new_budget(settings.budget_bytes),
-            priorities,
+            ResidentSet(self.view, new_budget(settings.budget_bytes), priorities),
             session=session,
             read_floor=read_floor,
             next_id=ids.__next__,
@@ -137,16 +135,12 @@ class Core:
         self.placement = PlacementController(
             self._subscriptions,
             priorities,
-            replicas=replicas,
-            resident_set=replicas.resident_set,
             planner=new_planner(MINIMAL_BYTES, self._catalog.fetcher.latency),
             automatic=automatic,
         )
         self.prefetcher = Prefetcher(
             self._subscriptions,
             priorities,
-            replicas=replicas,
-            resident_set=replicas.resident_set,
             levels=self.placement,
             client=self._catalog,
         )

@@ -28,9 +28,7 @@ from ...topics.objects.selector import ALL, TABLE_ONLY, Selector
 from ...topics.topic import NAMESPACE, NONE, table_topic
 from ..fetcher import Fetch, Result, TableRequest
 from ..protocol.shell import DONE, Done, Effects, PinsNotHeld, Wait
-from ..replication.replicas import TopicReplicas
 from ..replication.subscriptions import Subscriptions
-from ..store.resident_set import ResidentSet
 from ..store.table_snapshot import TableSnapshot
 from .priorities import FILTERS_MAX, Pin, Priorities, Wants
 from .usage import HOT_PER_S
@@ -92,17 +90,15 @@ class Prefetcher:
         subscriptions: Subscriptions,
         priorities: Priorities,
         *,
-        replicas: TopicReplicas,
-        resident_set: ResidentSet,
         levels: TopicLevels,
         client: PullClient,
     ) -> None:
         self.pins = priorities.pins
         self.pulls = 0  # sent so far
         self._subscriptions = subscriptions
-        self._replicas = replicas
-        self._resident_set = resident_set
-        self._view = resident_set.view
+        self._replicas = replicas = subscriptions.replicas
+        self._resident_set = replicas.resident_set
+        self._view = replicas.view
         self._priorities = priorities
         self._levels = levels
         self._client = client

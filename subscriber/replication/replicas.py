@@ -39,14 +39,14 @@ from ...topics.follower import (
 )
 from ...topics.objects.names import group_of
 from ...topics.replica_set import Abandoned, Account, ReplicaSet, Step
-from ...topics.topic import FULL, MINIMAL, NAMESPACE, NONE, Entry, stub
+from ...topics.topic import FULL, MINIMAL, NAMESPACE, NONE, Entry
 from ...topics.wire.messages import Cancel, Chunk, Delta, Heartbeat, Position, Refused
 from ..fetcher import InvalidationFence
 from ..protocol.shell import NO_EFFECTS, Change, Channel, Effect, Effects, Notify, Send
 from ..store.change_feed import ChangeFeed
-from ..store.resident_set import Budget, NoRoom, PinPolicy, ResidentSet
+from ..store.resident_set import NoRoom, ResidentSet
 from ..store.table_snapshot import Swap, TableSnapshot
-from ..store.view import ReadFloor, TopicView, View, full_topic_view
+from ..store.view import ReadFloor, TopicView, full_topic_view
 from .hub_session import HubSession
 
 CREDIT_STEP: Final = CREDIT_DEFAULT // 8  # a Credit for less is not worth its frame
@@ -96,10 +96,6 @@ class TopicReplica:
             return False
         return current.step(delta.epoch, delta.from_version, delta.to_version)
 
-    def reached(self, position: tuple[int, int]) -> bool:
-        """Tell whether the topic is LIVE at or above ``position``."""
-        return self.current.state is LIVE and self.position >= position
-
     def may_take_over(self) -> bool:
         """Tell whether the coming follower is where the current one is, or loses nothing."""
         old, new = self.current, self.coming
@@ -110,12 +106,9 @@ class TopicReplica:
 
     def newest_version(self, epoch: int) -> int:
         """Return the highest version of ``epoch`` that is held or queued; 0 if there is none."""
-        versions = [0]
-        for follower in self.followers():
-            if follower.epoch == epoch:
-                versions.append(follower.version)
-            versions += [d.to_version for d in follower.queued() if d.epoch == epoch]
-        return max(versions)
+        known = [(one.epoch, one.version) for one in self.followers()]
+        known += [(d.epoch, d.to_version) for one in self.followers() for d in one.queued()]
+        return max((version for of, version in known if of == epoch), default=0)
 
     def target(self) -> Position:
         """Return the position of the follower at the level that the topic is to have."""
@@ -142,17 +135,15 @@ class TopicReplicas:
 
     def __init__(
         self,
-        view: View,
-        budget: Budget,
-        policy: PinPolicy,
+        resident_set: ResidentSet,
         *,
         session: HubSession,
         read_floor: ReadFloor,
         next_id: Callable[[], int],
     ) -> None:
-        self.view = view
-        self.budget = budget
-        self.resident_set = ResidentSet(view, budget, policy)
+        self.view = resident_set.view
+        self.budget = resident_set.budget
+        self.resident_set = resident_set
         self.change_feed = ChangeFeed()
         self.fence = InvalidationFence()
         self.catch_ups = 0  # requests for one since the start
@@ -161,7 +152,6 @@ class TopicReplicas:
         self._changed = False  # accounts came or went since ``take_changed``
         self.unsettled = False  # ``take_evicted``, ``take_changed`` or ``request`` has something
         self._changes: list[Change] = []  # for watches, since ``take_changes``
-        self._policy = policy
         self._read_floor = read_floor
         self._next_id = next_id
         self._topics: dict[int, TopicReplica] = {}  # the latest to change its level last
@@ -178,11 +168,6 @@ class TopicReplicas:
     def topics(self) -> tuple[int, ...]:
         """The followed topics."""
         return tuple(self._topics)
-
-    @property
-    def behind(self) -> tuple[Account, ...]:
-        """The topics and levels that are being caught up, or wait for it."""
-        return self._set.behind
 
     def granted(self, stream: int) -> tuple[int, tuple[Account, ...]]:
         """Return the unused credit of a catch-up, and what it has still to bring."""
@@ -225,28 +210,15 @@ class TopicReplicas:
 
         Incarnations mean something within one epoch only.
         """
-        replica, namespace = self._topics.get(topic), self._topics.get(NAMESPACE)
-        if replica is None or namespace is None:
+        at, namespace = self.live_at(topic), self._topics.get(NAMESPACE)
+        if at is None or namespace is None:
             return False
-        floor = self._read_floor.of(topic)
-        return replica.reached(floor) and replica.current.epoch == namespace.current.epoch
+        return at >= self._read_floor.of(topic) and at[0] == namespace.current.epoch
 
-    def reached(self, topic: int, position: tuple[int, int]) -> bool:
-        """Tell whether ``topic`` is LIVE at or above ``position``."""
+    def live_at(self, topic: int) -> tuple[int, int] | None:
+        """Return epoch and version at which ``topic`` is LIVE; None if it is not."""
         replica = self._topics.get(topic)
-        return replica is not None and replica.reached(position)
-
-    def is_at(self, topic: int, position: tuple[int, int]) -> bool:
-        """Tell whether ``topic`` is LIVE at exactly ``position``."""
-        replica = self._topics.get(topic)
-        return replica is not None and replica.is_live and replica.position == position
-
-    def live_version(self, topic: int, epoch: int) -> int:
-        """Return the version of ``epoch`` at which ``topic`` is LIVE, else 0."""
-        replica = self._topics.get(topic)
-        if replica is None or not replica.is_live or replica.current.epoch != epoch:
-            return 0
-        return replica.current.version
+        return replica.position if replica is not None and replica.is_live else None
 
     def version(self, topic: int) -> int:
         """Return the version at which ``topic`` is held, or was last read."""
@@ -269,7 +241,7 @@ class TopicReplicas:
     def lag_s(self, topic: int, *, now: float) -> float:
         """Return the seconds since ``topic`` was known to be current; infinite if it never was."""
         replica = self._topics.get(topic)
-        return float("inf") if replica is None else replica.lag_s(now=now)
+        return inf if replica is None else replica.lag_s(now=now)
 
     def committed_bytes(self, topic: int) -> int:
         """Return what ``topic`` counts in the budget, or has reserved there."""
@@ -453,9 +425,13 @@ class TopicReplicas:
 
     def keep(self, topic: int, group: bytes, content: TableSnapshot, *, epoch: int) -> None:
         """Keep what was pulled, where stubs say when it is stale, if it fits."""
-        held = self.view.pulled(topic)
-        if held is None or not self._keeps(topic, group):
+        held, pushed = self.view.pulled(topic), self.view.groups(topic).get(group)
+        if held is None:
             return
+        if held is not self.view.topics[topic]:  # at full: is the table withheld?
+            withheld = pushed is not None and pushed.stubs > 0
+            if not (withheld and self._topics[topic].is_live):
+                return
         if not held.epoch:
             held.epoch = epoch  # it came before its follower's position
         if held.epoch == epoch and content.as_of >= held.invalidated_to:
@@ -560,8 +536,7 @@ class TopicReplicas:
     def _apply_stubs(self, message: Delta | Chunk, held: TopicView, *, live: bool) -> None:
         """Apply the stubs of a delta or chunk at minimal to what was pulled."""
         topic, entries, version = message.topic, message.entries, message.to_version
-        if self._policy.counts_changes:
-            self._report_entries(topic, entries)
+        self.resident_set.on_changed(topic, entries)
         if message.invalidate_all:
             self._invalidate_all(topic, message.epoch, version)
         if self.fence.pulls:
@@ -570,18 +545,8 @@ class TopicReplicas:
         if held.groups:
             self.resident_set.apply_to_pulled(topic, held, entries)
         if live and self.change_feed.enabled:
-            self._changes += self._stubbed(message)
-
-    def _stubbed(self, message: Delta | Chunk) -> tuple[Change, ...]:
-        """Return what a delta or chunk at minimal says has changed, if something was known."""
-        if isinstance(message, Delta):
-            if not message.invalidate_all:
-                return self.change_feed.stubbed(message)
-        elif not message.invalidate_all:
-            return self.change_feed.missed(message)
-        elif not message.from_version and not self._read_floor.was_seen(message.topic):
-            return ()
-        return self.change_feed.gap(message.topic, message.to_version, self.view)
+            known = self._read_floor.was_seen(topic)
+            self._changes += self.change_feed.on_stubs(message, self.view, known=known)
 
     def _apply_at_full(
         self, step: Step, held: TopicView, replica: TopicReplica, *, live: bool
@@ -617,17 +582,14 @@ class TopicReplicas:
 
     def _apply_delta(self, delta: Delta, held: TopicView, *, live: bool) -> Effects:
         """Apply a delta with values; of a topic that is being lowered nothing is held any more."""
-        topic, feed = delta.topic, self.change_feed
-        if self._policy.counts_changes:
-            self._report_entries(topic, delta.entries)
-        changes: tuple[Change, ...] = ()
-        effects = NO_EFFECTS
+        topic, effects = delta.topic, NO_EFFECTS
+        self.resident_set.on_changed(topic, delta.entries)
         if held.pulled_only:
             self.resident_set.apply_to_pulled(topic, held, delta.entries)
-            changes = feed.stubbed(delta) if feed.enabled else ()
+            changes = self.change_feed.stubbed(delta)
         else:
             swaps, effects = self._put(topic, held, delta.entries)
-            changes = feed.applied(delta, swaps) if feed.enabled else ()
+            changes = self.change_feed.applied(delta, swaps)
         if live:
             self._read_floor.answered(topic, (delta.epoch, delta.to_version))
             self._changes += changes
@@ -636,18 +598,15 @@ class TopicReplicas:
     def _put(
         self, topic: int, held: TopicView, entries: Sequence[Entry]
     ) -> tuple[Sequence[Swap], Effects]:
-        """Put entries in place, of a banned table without their values; lower topics for room."""
-        if topic != NAMESPACE and self._policy.has_bans:
-            banned = self._policy.banned
-            entries = [stub(one) if banned(group_of(one.key)) else one for one in entries]
+        """Put entries in place; lower topics for room, this one too if that has to be."""
         effects = NO_EFFECTS
         while isinstance(swaps := self.resident_set.apply((topic, FULL), held, entries), NoRoom):
             effects += self._make_room(topic, swaps.growth)
-            if self._content_at_full(topic) is not held:
-                swaps = []
-                break
-        if topic == NAMESPACE:
-            self._policy.on_names_changed(swaps)
+            replica, wanted = self._topics.get(topic), self.view.topics.get(topic)
+            if replica is not None and replica.staged is not None:
+                wanted = replica.staged
+            if wanted is not held:
+                return (), effects
         return swaps, effects
 
     def _reset(self, topic: int, held: TopicView, *, live: bool) -> None:
@@ -655,34 +614,12 @@ class TopicReplicas:
             known = self._read_floor.was_seen(topic)
             self.change_feed.on_snapshot(topic, held.groups, known=known)
         self.resident_set.begin_snapshot((topic, FULL), held)
-        if topic == NAMESPACE:
-            for unpinned in self._policy.on_names_discarded():
-                self.resident_set.repin(*unpinned)
-
-    def _report_entries(self, topic: int, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            self._policy.on_entry_changed(topic, entry)
 
     def _invalidate_all(self, topic: int, epoch: int, version: int) -> None:
         if self.view.topics[topic].epoch != epoch:
             self.fence.new_epoch(topic)
         self.fence.invalidate_all(topic, version)
         self.resident_set.invalidate_all(topic, epoch, version)
-
-    def _content_at_full(self, topic: int) -> TopicView | None:
-        """Return what entries at full are put into: the staged content, else what is read."""
-        replica = self._topics.get(topic)
-        staged = replica.staged if replica is not None else None
-        return staged if staged is not None else self.view.topics.get(topic)
-
-    def _keeps(self, topic: int, group: bytes) -> bool:
-        """Tell whether a table may be kept: stubs of it are sent, not values."""
-        if self._policy.banned(group):
-            return False
-        held = self.view.topics[topic]
-        content = held.groups.get(group)
-        withheld = content is not None and content.stubs > 0
-        return held.pulled_only or (withheld and self._topics[topic].is_live)
 
     def _take_over(self, replica: TopicReplica) -> Effects:
         """Let the coming follower replace the current one, once it may."""

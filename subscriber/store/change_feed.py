@@ -83,9 +83,18 @@ class ChangeFeed:
 
     def missed(self, chunk: Chunk) -> tuple[Change, ...]:
         """Return what a catch-up says has changed, where nothing is held to compare with."""
-        if not self.enabled:
-            return ()
         return _stubbed(chunk.entries, version=chunk.to_version, origin=CATCH_UP)
+
+    def on_stubs(self, message: Delta | Chunk, view: View, *, known: bool) -> tuple[Change, ...]:
+        """Return what a delta or chunk at minimal says has changed.
+
+        ``known``: something of the topic was answered; else a new reader's marker is no change.
+        """
+        if not message.invalidate_all:
+            return self.stubbed(message) if isinstance(message, Delta) else self.missed(message)
+        if isinstance(message, Chunk) and not (message.from_version or known):
+            return ()
+        return self.gap(message.topic, message.to_version, view)
 
     def gap(self, topic: int, version: int, view: View) -> tuple[Change, ...]:
         """Return a change of every table of ``topic``: what changed up to ``version`` is unknown.

@@ -8,12 +8,13 @@ Nothing is installed that does not fit. Pinned tables come before levels, in the
 they were pinned: none is evicted for another one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from ...topics.objects.names import group_of
 from ...topics.replica_set import Account
-from ...topics.topic import FULL, MINIMAL, MINIMAL_BYTES, NAMESPACE, Entry
+from ...topics.topic import FULL, MINIMAL, MINIMAL_BYTES, NAMESPACE, Entry, stub
 from .eviction import EVEN_BYTES, EvictionOrder, Key
 from .table_snapshot import Swap, TableSnapshot
 from .view import TopicView, View, prepare
@@ -146,16 +147,11 @@ class ResidentSet:
         self.budget = budget
         self.evicted = 0  # pulled tables evicted for others
         self.oversize = 0  # pulled tables not kept: larger than all that is free, or not worth it
+        self.pinned_sizes: dict[Key, int] = {}  # bytes of the pulled tables that are pinned
         self.pinned_bytes = 0  # sum of ``pinned_sizes``
         self._policy = policy
         self._order = EvictionOrder(self._take_used)  # of all pulled tables that are not pinned
-        self._pinned: dict[Key, int] = {}  # bytes of the pulled tables that are pinned
         self._guesses: set[Account] = set()  # whose reservation is a guess, and yields to others
-
-    @property
-    def pinned_sizes(self) -> Mapping[Key, int]:
-        """The bytes of the pulled tables that are pinned."""
-        return self._pinned
 
     @property
     def spare_bytes(self) -> int:
@@ -221,6 +217,12 @@ class ResidentSet:
         self.budget.release(account)
         self._guesses.discard(account)
 
+    def on_changed(self, topic: int, entries: Sequence[Entry]) -> None:
+        """Report to the policy changes that are about to be applied."""
+        if self._policy.counts_changes:
+            for entry in entries:
+                self._policy.on_entry_changed(topic, entry)
+
     def begin_snapshot(self, account: Account, held: TopicView) -> None:
         """Empty ``held``: a snapshot comes, for which the room of the old content is reserved."""
         if held.pulled is not None:
@@ -234,12 +236,20 @@ class ResidentSet:
         self.budget.hold(account, -self.budget.held(account))
         held.groups = {}
         held.held_bytes = 0
+        if account[0] == NAMESPACE:
+            for unpinned in self._policy.on_names_discarded():
+                self.repin(*unpinned)
 
     def apply(
-        self, account: Account, held: TopicView, entries: Iterable[Entry]
-    ) -> list[Swap] | NoRoom:
-        """Apply ``entries`` to ``held``, if they fit once pulled tables are evicted."""
-        entries = tuple(entries)
+        self, account: Account, held: TopicView, entries: Sequence[Entry]
+    ) -> Sequence[Swap] | NoRoom:
+        """Apply ``entries`` to ``held``, if they fit once pulled tables are evicted.
+
+        Those of a banned table are applied without their values.
+        """
+        if account[0] != NAMESPACE and self._policy.has_bans:
+            banned = self._policy.banned
+            entries = [stub(one) if banned(group_of(one.key)) else one for one in entries]
         if held.pulled is not None and held.pulled.groups:
             self.apply_to_pulled(account[0], held.pulled, entries)
         swaps, growth = prepare(held, entries)
@@ -253,13 +263,15 @@ class ResidentSet:
         for swap in swaps if pulled else ():
             if swap.group in pulled and swap.after is not None and swap.after.whole:
                 self.evict(account[0], swap.group)
+        if account[0] == NAMESPACE:
+            self._policy.on_names_changed(swaps)
         return swaps
 
-    def apply_to_pulled(self, topic: int, held: TopicView, entries: Iterable[Entry]) -> None:
+    def apply_to_pulled(self, topic: int, held: TopicView, entries: Sequence[Entry]) -> None:
         """Apply ``entries`` to pulled tables; evict those for which there is no room."""
         if not held.groups:
             return  # as a rule, where changes are only watched
-        account, entries = (topic, MINIMAL), tuple(entries)
+        account = (topic, MINIMAL)
         swaps, growth = prepare(held, entries)
         if not self.budget.fits(account, growth):
             fits = self.fits(account, growth)
@@ -274,9 +286,11 @@ class ResidentSet:
             self._note(topic, swap.group, swap.after)
 
     def keep(self, topic: int, group: bytes, content: TableSnapshot) -> bool:
-        """Keep pulled ``content``, if it fits."""
+        """Keep pulled ``content`` of a table that is not banned, if it fits."""
         held = self.view.pulled(topic)
         assert held is not None
+        if self._policy.banned(group):
+            return False
         before = held.groups.get(group)
         if before is not None:
             content.used = content.used or before.used
@@ -285,7 +299,7 @@ class ResidentSet:
         if growth > self.spare_bytes or not (pinned or self._is_worth(group, growth)):
             self.oversize += not pinned
             return False
-        others = self.pinned_bytes - self._pinned.get((topic, group), 0)
+        others = self.pinned_bytes - self.pinned_sizes.get((topic, group), 0)
         if pinned and content.held_bytes > self.pinnable_bytes - others:
             return False
         if not self.fits((topic, MINIMAL), growth, group=group):
@@ -310,10 +324,10 @@ class ResidentSet:
 
     def evict_largest_pin(self) -> bool:
         """Evict the largest pinned table, and return whether there was one."""
-        if not self._pinned:
+        if not self.pinned_sizes:
             return False
         self.evicted += 1
-        self.evict(*max(self._pinned, key=self._pinned.__getitem__))
+        self.evict(*max(self.pinned_sizes, key=self.pinned_sizes.__getitem__))
         return True
 
     def repin(self, topic: int, group: bytes) -> None:
@@ -339,10 +353,10 @@ class ResidentSet:
         self._order.check()
         views = {topic: self.view.pulled(topic) for topic in self.view.topics}
         pulled = {(topic, group) for topic, held in views.items() if held for group in held.groups}
-        assert self.pinned_bytes == sum(self._pinned.values())
-        assert len(self._order) + len(self._pinned) == len(pulled)
-        assert all((key in self._order) is not (key in self._pinned) for key in pulled)
-        assert all(self._policy.pinned(key[1]) is (key in self._pinned) for key in pulled)
+        assert self.pinned_bytes == sum(self.pinned_sizes.values())
+        assert len(self._order) + len(self.pinned_sizes) == len(pulled)
+        assert all((key in self._order) is not (key in self.pinned_sizes) for key in pulled)
+        assert all(self._policy.pinned(key[1]) is (key in self.pinned_sizes) for key in pulled)
 
     def _is_worth(self, group: bytes, growth: int) -> bool:
         """Return whether a large table saves as much waiting as those that it would evict."""
@@ -370,9 +384,9 @@ class ResidentSet:
             self._order.discard(key)
         else:
             self._order.note(key, content.held_bytes)
-        self.pinned_bytes -= self._pinned.pop(key, 0)
+        self.pinned_bytes -= self.pinned_sizes.pop(key, 0)
         if content is not None and self._policy.pinned(group):
-            self._pinned[key] = content.held_bytes
+            self.pinned_sizes[key] = content.held_bytes
             self.pinned_bytes += content.held_bytes
 
     def _take_used(self, key: Key) -> bool:
