@@ -8,6 +8,7 @@ from topicast.catalog.publish.modes import Mode
 from topicast.subscriber.client.subscriber import Subscriber
 from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.shopping import Shopping
+from topicast.tests.subscriber.crowd import sizes
 from topicast.topics.errors import NotReady, OverBudget, UsageError
 from topicast.topics.topic import MINIMAL_BYTES, NAMESPACE
 from topicast.topics.wire.messages import Chunk, Drop, Join, Joined
@@ -62,11 +63,6 @@ def test_join_is_answered_once_the_last_topic_is_there() -> None:
     assert worker.alive
     shopping.release()
     assert not worker.alive
-
-
-def sizes() -> dict[int, int]:
-    """Return the bytes of the shop's topics at full."""
-    return {topic: info.full_bytes for topic, info in Shopping(late=True).topics().items()}
 
 
 def test_topics_that_do_not_fit_together_are_refused_together_and_evict_nothing() -> None:

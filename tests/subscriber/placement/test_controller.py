@@ -18,36 +18,15 @@ from topicast.subscriber.placement.controller import NAMES as NAMES_HELD
 from topicast.subscriber.placement.planner import DWELL_S
 from topicast.subscriber.protocol import shell
 from topicast.subscriber.protocol.shell import Channel
-from topicast.tests.cluster.published import Published
-from topicast.tests.cluster.shop import NAMES, Shop
+from topicast.tests.cluster.shop import NAMES
 from topicast.tests.cluster.shopping import Shopping
+from topicast.tests.subscriber.crowd import crowded, large, levels, sizes
 from topicast.topics.errors import UsageError
 from topicast.topics.topic import NAMESPACE
 from topicast.topics.wire.messages import CatchUp, Heartbeat
 
+ROOM = 6_000  # bytes, for all tables
 ROOMY = "all topics fit comfortably into the budget"
-
-
-def sizes(shop: Shop | None = None) -> dict[int, int]:
-    """Return the bytes of the topics of a shop at full."""
-    topics = Published(shop).topics
-    return {topic: held.held_bytes for topic, held in topics.items()}
-
-
-def large() -> Shop:
-    """Return a shop with many tables in each topic."""
-    return Shop((*NAMES, *(f"t{number}" for number in range(40))))
-
-
-def crowded(room: int = 6_000, **more: object) -> Shopping:
-    """Return a shopping that chooses its levels, with ``room`` beside the names."""
-    shop = large()
-    budget = sizes(shop)[NAMESPACE] + room
-    return Shopping(shop, late=True, automatic=True, budget_bytes=budget, **more)  # type: ignore[arg-type]  # each test names its own
-
-
-def levels(shopping: Shopping) -> dict[int, str]:
-    return {t: info.level for t, info in shopping.topics().items() if t != NAMESPACE}
 
 
 def why(shopping: Shopping, name: str) -> str:
@@ -71,7 +50,7 @@ def test_new_driver_starts_with_the_namespace_alone() -> None:
 
 
 def test_first_read_follows_its_topic_so_that_the_second_is_from_memory() -> None:
-    shopping = crowded()
+    shopping = crowded(ROOM)
     assert why(shopping, "shop.orders") == UNPLANNED
     read(shopping, "shop.orders", times=1)
     assert why(shopping, "shop.orders") == FIRST_READ
@@ -129,7 +108,7 @@ def test_topic_in_use_becomes_full_where_that_is_worth_it_and_within_the_budget(
 
 
 def test_watch_of_all_changes_keeps_every_topic_at_minimal() -> None:
-    shopping = crowded()
+    shopping = crowded(ROOM)
     shopping.watch()
     shopping.pass_time(0.2)
     assert set(levels(shopping).values()) == {"minimal"}
@@ -235,7 +214,7 @@ def test_changed_mode_moves_the_levels_and_every_answer_stays_right() -> None:
 
 
 def test_topic_is_not_followed_at_minimal_where_that_is_not_offered() -> None:
-    shopping = crowded(mode=Mode("full"))
+    shopping = crowded(ROOM, mode=Mode("full"))
     read(shopping, "shop.orders")
     assert set(levels(shopping).values()) == {"none"}
     with pytest.raises(UsageError, match="not offered"):

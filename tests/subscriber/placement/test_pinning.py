@@ -19,28 +19,18 @@ from topicast.subscriber.placement.prefetch import (
     TOO_LARGE_RETRY_S,
 )
 from topicast.subscriber.store.resident_set import PINNED_SHARE
-from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.cluster.store import SimStore
+from topicast.tests.subscriber.crowd import crowded, large, levels, sizes
 from topicast.topics.errors import NoSuchObject, NotReady, OverBudget, UsageError
 from topicast.topics.objects.names import parse_table_key, table_key
 from topicast.topics.topic import MINIMAL_BYTES, NAMESPACE
 from topicast.topics.wire.messages import Pulled
 
 READER, CATALOGD = "reader-0", "catalogd"
+ROOM = 16_000  # bytes, for all tables
 WITHHOLDING = parse_mode("mixed", "shop.sales=minimal")
-
-
-def names_bytes(shop: Shop) -> int:
-    return Published(shop).topics[NAMESPACE].held_bytes
-
-
-def crowded(room: int = 16_000, *, tables: int = 40, **more: object) -> Shopping:
-    """Return a shopping that chooses its levels, with ``room`` beside the names."""
-    shop = Shop((*NAMES, *(f"t{number}" for number in range(tables))))
-    budget = names_bytes(shop) + room
-    return Shopping(shop, late=True, automatic=True, budget_bytes=budget, **more)  # type: ignore[arg-type]  # each test names its own
 
 
 def whole(shopping: Shopping, name: str) -> bool:
@@ -76,7 +66,7 @@ def attempt(shopping: Shopping, call: Callable[[Subscriber], None]) -> None:
 
 
 def test_pinned_tables_are_pulled_whole_before_they_are_read() -> None:
-    shopping = crowded(always=("shop.sales", "shop.o*"))
+    shopping = crowded(ROOM, always=("shop.sales", "shop.o*"))
     assert whole(shopping, "shop.sales")
     assert whole(shopping, "shop.orders")
     assert shopping.memory("shop.items") is None
@@ -90,7 +80,7 @@ def test_pinned_tables_are_pulled_whole_before_they_are_read() -> None:
 
 
 def test_stub_of_a_pinned_table_pulls_it_again_before_the_first_query() -> None:
-    shopping = crowded(always=("shop.orders",))
+    shopping = crowded(ROOM, always=("shop.orders",))
     change(shopping, "shop.orders")
     assert shopping.memory("shop.orders") == ("id", "more")
     assert len(shopping.pulls()) == 2
@@ -99,7 +89,7 @@ def test_stub_of_a_pinned_table_pulls_it_again_before_the_first_query() -> None:
 
 
 def test_pinned_table_that_changes_all_the_time_is_pulled_once_a_second() -> None:
-    shopping = crowded(always=("shop.orders",))
+    shopping = crowded(ROOM, always=("shop.orders",))
     before = len(shopping.pulls())
     for number in range(12):
         shopping.shop.reshape("shop.orders", (f"c{number}",))
@@ -125,7 +115,7 @@ def test_pinned_table_is_not_evicted_until_it_is_unpinned() -> None:
 
 
 def test_pin_by_hand_returns_when_the_table_is_held_and_survives_a_drop_of_the_table() -> None:
-    shopping = crowded()
+    shopping = crowded(ROOM)
     pin(shopping, "shop.sales")
     assert whole(shopping, "shop.sales")
     shopping.shop.drop("shop.sales")
@@ -138,7 +128,7 @@ def test_pin_by_hand_returns_when_the_table_is_held_and_survives_a_drop_of_the_t
 
 
 def test_pin_of_a_table_that_does_not_exist_or_was_dropped_by_hand_is_refused() -> None:
-    shopping = crowded()
+    shopping = crowded(ROOM)
     with pytest.raises(NoSuchObject):
         pin(shopping, "shop.nothing")
     shopping.leave("shop.orders")
@@ -148,7 +138,7 @@ def test_pin_of_a_table_that_does_not_exist_or_was_dropped_by_hand_is_refused() 
 
 
 def test_pin_that_cannot_be_pulled_fails_in_time_and_is_tried_again() -> None:
-    shopping = crowded()
+    shopping = crowded(ROOM)
     shopping.lose(READER, CATALOGD)
     message = "shop.orders is pinned and not held yet: catalogd has not sent it"
     with pytest.raises(NotReady, match=message):
@@ -161,7 +151,7 @@ def test_pin_that_cannot_be_pulled_fails_in_time_and_is_tried_again() -> None:
 def test_pin_that_does_not_fit_is_refused_with_the_bytes_needed() -> None:
     shop = Shop()
     shop.add("shop.sales", {f"ds=x{i:04}": {"n": str(i * i)} for i in range(2000)})
-    budget = names_bytes(shop) + 9_000
+    budget = sizes(shop)[NAMESPACE] + 9_000
     shopping = Shopping(shop, late=True, automatic=True, budget_bytes=budget)
     with pytest.raises(OverBudget, match=r"shop\.sales") as caught:
         pin(shopping, "shop.sales")
@@ -181,7 +171,7 @@ def test_patterns_that_pin_more_than_the_budget_keep_the_first_tables_and_warn_o
     assert sum(whole(shopping, name) for name in names) == 40 - missing
     (warning,) = shopping.reader.pins_not_held
     assert (warning.tables, warning.needed_bytes > warning.room_bytes) == (missing, True)
-    pinned = shopping.stats().held_bytes - names_bytes(shopping.shop) - 4 * MINIMAL_BYTES
+    pinned = shopping.stats().held_bytes - sizes(shopping.shop)[NAMESPACE] - 4 * MINIMAL_BYTES
     assert 0.7 * room < pinned <= PINNED_SHARE * room, "only their share of what the names leave"
     before = len(shopping.pulls())
     shopping.pass_time(4 * RETRY_S)
@@ -195,7 +185,7 @@ def test_patterns_that_pin_more_than_the_budget_keep_the_first_tables_and_warn_o
 
 
 def test_planner_receives_what_pins_leave(monkeypatch: pytest.MonkeyPatch) -> None:
-    shopping = crowded(always=("shop.sales", "shop.orders"))
+    shopping = crowded(ROOM, always=("shop.sales", "shop.orders"))
     member = shopping.reader.member
     plans: list[tuple[dict[int, Situation], int]] = []
 
@@ -227,13 +217,12 @@ def test_planner_receives_what_pins_leave(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_levels_at_full_are_lowered_for_pins() -> None:
-    shop = Shop((*NAMES, *(f"t{number}" for number in range(40))))
-    topics = Published(shop).topics
-    full = sum(held.held_bytes for topic, held in topics.items() if topic != NAMESPACE)
-    budget = topics[NAMESPACE].held_bytes + int(full / 0.4)
+    shop = large()
+    full = sizes(shop)
+    budget = full.pop(NAMESPACE) + int(sum(full.values()) / 0.4)
     shopping = Shopping(shop, late=True, automatic=True, budget_bytes=budget)
     shopping.pass_time(3 * PLAN_S)
-    assert {shopping.topics()[topic].level for topic in range(4)} == {"full"}
+    assert set(levels(shopping).values()) == {"full"}
     shopping.cluster.catalogd.turn_mode(Mode("minimal"))
     shopping.pass_time(3 * PLAN_S)
     for number in range(40):
@@ -269,7 +258,7 @@ def test_withheld_table_of_a_full_topic_is_pulled_whole_where_it_is_pinned() -> 
 
 
 def test_pins_leave_pulls_free_for_applications() -> None:
-    shopping = crowded(always=("shop.t*",), start=False)
+    shopping = crowded(ROOM, always=("shop.t*",), start=False)
     shopping.lose(CATALOGD, READER, Pulled)
     shopping.start()
     shopping.pass_time(1)
@@ -280,7 +269,7 @@ def test_pins_leave_pulls_free_for_applications() -> None:
 
 
 def test_change_during_a_prefetch_is_pulled_again_and_the_older_reply_not_kept() -> None:
-    shopping = crowded(always=("shop.orders",))
+    shopping = crowded(ROOM, always=("shop.orders",))
     shopping.hold(CATALOGD, READER, Pulled)
     change(shopping, "shop.orders", "a")
     change(shopping, "shop.orders", "b")
@@ -294,7 +283,7 @@ def test_change_during_a_prefetch_is_pulled_again_and_the_older_reply_not_kept()
 
 
 def test_pins_come_back_after_a_new_epoch() -> None:
-    shopping = crowded(always=("shop.orders",))
+    shopping = crowded(ROOM, always=("shop.orders",))
     catalogd = shopping.cluster.catalogd
     catalogd.crash()
     shopping.shop.reshape("shop.orders", ("new",))
@@ -317,7 +306,7 @@ def test_pinned_table_that_the_names_evict_is_counted_as_not_held() -> None:
 
 
 def test_size_of_a_pinned_table_is_that_of_what_is_held() -> None:
-    shopping = crowded(always=("shop.sales",))
+    shopping = crowded(ROOM, always=("shop.sales",))
     pins = shopping.reader.member.prefetcher.pins
     had = pins.needed_bytes
     pins.known[table_key("shop", "sales")].size = 10 * had  # it was larger when it was pulled
@@ -326,7 +315,7 @@ def test_size_of_a_pinned_table_is_that_of_what_is_held() -> None:
 
 
 def test_banned_table_is_pulled_for_each_read_and_never_kept() -> None:
-    shopping = crowded(never=("shop.orders",))
+    shopping = crowded(ROOM, never=("shop.orders",))
     for _ in range(3):
         assert shopping.columns("shop.orders") == ("id",)
         assert shopping.memory("shop.orders") is None

@@ -12,22 +12,14 @@ from topicast.subscriber.placement.prefetch import (
 )
 from topicast.subscriber.placement.priorities import FILTERS_MAX
 from topicast.subscriber.placement.usage import HALF_LIFE_S, HOT_PER_S
-from topicast.tests.cluster.published import Published
-from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
+from topicast.tests.subscriber.crowd import crowded
 from topicast.topics.objects.names import table_key
-from topicast.topics.topic import NAMESPACE
 from topicast.topics.wire.messages import Delta, Pulled
 
 HUB, READER, CATALOGD = "hub-0", "reader-0", "catalogd"
+ROOM = 14_000  # bytes, for all tables
 HOT = int(2 * HOT_PER_S * HALF_LIFE_S)  # reads that make a table hot
-
-
-def crowded(room: int = 14_000) -> Shopping:
-    """Return a shopping that chooses its levels, with ``room`` beside the names."""
-    shop = Shop((*NAMES, *(f"t{number}" for number in range(40))))
-    budget = Published(shop).topics[NAMESPACE].held_bytes + room
-    return Shopping(shop, late=True, automatic=True, budget_bytes=budget)
 
 
 def read(shopping: Shopping, name: str, *, times: int = 1, text: str | None = None) -> None:
@@ -54,7 +46,7 @@ def change(shopping: Shopping, name: str, column: str) -> None:
 
 @pytest.mark.parametrize("lost", [0, 1], ids=["stub", "lost stub"])
 def test_hot_table_is_pulled_again_before_the_next_query(lost: int) -> None:
-    shopping = crowded()
+    shopping = crowded(ROOM)
     heat(shopping, "shop.orders")
     shopping.lose(HUB, READER, Delta, count=lost)
     change(shopping, "shop.orders", "new")
@@ -65,7 +57,7 @@ def test_hot_table_is_pulled_again_before_the_next_query(lost: int) -> None:
 
 
 def test_table_that_is_read_now_and_then_is_pulled_when_it_is_read() -> None:
-    shopping = crowded()
+    shopping = crowded(ROOM)
     heat(shopping, "shop.orders", times=3)
     change(shopping, "shop.orders", "new")
     shopping.pass_time(1)
@@ -74,7 +66,7 @@ def test_table_that_is_read_now_and_then_is_pulled_when_it_is_read() -> None:
 
 
 def test_table_that_was_hot_and_is_read_no_more_is_left() -> None:
-    shopping = crowded()
+    shopping = crowded(ROOM)
     heat(shopping, "shop.orders", times=int(1.05 * HOT_PER_S * HALF_LIFE_S / log(2)) + 1)
     change(shopping, "shop.orders", "old")
     assert shopping.stats().prefetches == 1
@@ -85,7 +77,7 @@ def test_table_that_was_hot_and_is_read_no_more_is_left() -> None:
 
 
 def test_table_that_changes_all_the_time_is_pulled_no_more_often_than_it_is_read() -> None:
-    shopping = crowded()
+    shopping = crowded(ROOM)
     heat(shopping, "shop.orders")
     usage = shopping.reader.member.placement.usage
     every_s = 1 / usage.rate(table_key("shop", "orders"), now=shopping.cluster.now)
@@ -97,7 +89,7 @@ def test_table_that_changes_all_the_time_is_pulled_no_more_often_than_it_is_read
 
 
 def test_very_hot_table_is_pulled_once_a_second_at_most() -> None:
-    shopping = crowded()
+    shopping = crowded(ROOM)
     heat(shopping, "shop.orders", times=8000)
     before = shopping.stats().prefetches
     for number in range(10):
@@ -107,7 +99,7 @@ def test_very_hot_table_is_pulled_once_a_second_at_most() -> None:
 
 
 def test_few_pulls_are_under_way_and_the_others_follow() -> None:
-    shopping = crowded()
+    shopping = crowded(ROOM)
     names = [f"shop.t{number}" for number in range(3 * OUTSTANDING_MAX)]
     heat(shopping, *names)
     before = len(shopping.pulls())
@@ -123,7 +115,7 @@ def test_few_pulls_are_under_way_and_the_others_follow() -> None:
 
 
 def test_only_what_the_last_filters_need_is_pulled() -> None:
-    shopping = crowded()
+    shopping = crowded(ROOM)
     texts = [f"ds = '{number:03}'" for number in range(0, 96, 16)]
     for text in texts:
         read(shopping, "shop.sales", text=text)
@@ -139,7 +131,7 @@ def test_only_what_the_last_filters_need_is_pulled() -> None:
 
 def test_table_is_pulled_without_its_blocks_or_whole_as_it_was_read() -> None:
     for whole in (False, True):
-        shopping = crowded()
+        shopping = crowded(ROOM)
         if whole:
             shopping.columns("shop.sales")
             shopping.pass_time(0.1)
@@ -171,7 +163,7 @@ def test_hot_table_evicts_no_hotter_one() -> None:
 
 
 def test_table_that_an_application_has_pulled_meanwhile_is_not_pulled_again() -> None:
-    shopping = crowded()
+    shopping = crowded(ROOM)
     heat(shopping, "shop.orders", times=8000)
     change(shopping, "shop.orders", "a")
     shopping.shop.reshape("shop.orders", ("id", "b"))
@@ -184,7 +176,7 @@ def test_table_that_an_application_has_pulled_meanwhile_is_not_pulled_again() ->
 
 
 def test_change_during_a_pull_is_pulled_after_it_and_no_older_reply_is_kept() -> None:
-    shopping = crowded()
+    shopping = crowded(ROOM)
     heat(shopping, "shop.orders", times=8000)
     shopping.hold(CATALOGD, READER, Pulled)
     change(shopping, "shop.orders", "a")
@@ -201,7 +193,7 @@ def test_change_during_a_pull_is_pulled_after_it_and_no_older_reply_is_kept() ->
 
 
 def test_application_that_waits_for_the_same_pull_is_answered_by_it() -> None:
-    shopping = crowded()
+    shopping = crowded(ROOM)
     heat(shopping, "shop.orders")
     shopping.hold(CATALOGD, READER, Pulled)
     change(shopping, "shop.orders", "new")
@@ -212,7 +204,7 @@ def test_application_that_waits_for_the_same_pull_is_answered_by_it() -> None:
 
 
 def test_prefetch_that_times_out_leaves_the_pull_to_the_next_read() -> None:
-    shopping = crowded()
+    shopping = crowded(ROOM)
     heat(shopping, "shop.orders")
     shopping.lose(READER, CATALOGD)
     change(shopping, "shop.orders", "new")

@@ -192,60 +192,6 @@ def bytes_of(shopping: Shopping, name: str) -> int:
     return shopping.topics()[shopping.topic(f"shop.{name}")].bytes
 
 
-def test_withheld_table_is_pulled_once_and_then_answered_from_memory_until_it_changes() -> None:
-    shopping = full("orders")
-    before = bytes_of(shopping, "orders")
-    for _ in range(2):
-        assert shopping.columns("shop.orders") == ("id",)
-    assert shopping.memory("shop.items") == shopping.memory("shop.orders") == ("id",)
-    assert (len(shopping.pulls()), bytes_of(shopping, "orders") > before) == (1, True)
-    change(shopping, "orders", "more")
-    assert (shopping.memory("shop.orders"), bytes_of(shopping, "orders")) == (None, before)
-    assert shopping.columns("shop.orders") == ("id", "more")
-    assert shopping.topics()[shopping.topic("shop.orders")].level == "full"
-
-
-def test_change_of_another_table_of_the_topic_leaves_what_is_withheld() -> None:
-    shopping = full("orders")
-    shopping.columns("shop.orders")
-    mate = next(f"shop.n{i}" for i in range(99) if shopping.topic(f"shop.n{i}") == 0)
-    assert shopping.topic("shop.orders") == 0
-    shopping.shop.create(mate)
-    shopping.settle()
-    assert shopping.memory(mate) == shopping.memory("shop.orders") == ("id",)
-    assert len(shopping.pulls()) == 1
-
-
-def test_filter_of_a_withheld_table_is_kept_and_only_what_changed_is_pulled_again() -> None:
-    shopping = full("sales")
-    text = "ds = '050'"
-    shopping.partitions("shop.sales", text)
-    assert shopping.memory_of_partitions("shop.sales", text) == ("ds=050",)
-    assert shopping.memory_of_partitions("shop.sales", "ds = '051'") is None
-    shopping.shop.change("shop.sales", {"ds=001": {"n": "new"}})
-    shopping.settle()
-    assert shopping.memory_of_partitions("shop.sales", text) is None
-    shopping.partitions("shop.sales", text)
-    assert len(shopping.messages(Pulled, sender=CATALOGD)[-1].entries) == 0
-    assert shopping.memory_of_partitions("shop.sales", text) == ("ds=050",)
-
-
-def test_reply_older_than_a_stub_is_not_kept_at_full_either() -> None:
-    """P-PULL-5."""
-    shopping = full("orders")
-    shopping.hold(CATALOGD, READER, Pulled)
-    columns: list[str] = []
-    shopping.begin(
-        lambda catalog: columns.extend(c.name for c in catalog.table("shop.orders").columns)
-    )
-    change(shopping, "orders", "more")
-    shopping.release()
-    shopping.pass_time(0.2)
-    assert columns == ["id", "more"]
-    assert shopping.stats().stale_replies == 1
-    assert shopping.memory("shop.orders") == ("id", "more")
-
-
 def test_table_that_is_withheld_no_more_is_held_once() -> None:
     shopping = full("orders")
     shopping.columns("shop.orders")
@@ -259,13 +205,9 @@ def test_table_that_is_withheld_no_more_is_held_once() -> None:
     assert len(shopping.pulls()) == 1
 
 
-def test_content_that_was_pulled_of_a_withheld_table_ends_with_a_gap_and_a_new_epoch() -> None:
+def test_content_that_was_pulled_of_a_withheld_table_ends_with_its_epoch() -> None:
     shopping = full("orders")
-    shopping.columns("shop.orders")
-    shopping.lose(HUB, READER, Delta, count=1)
-    change(shopping, "orders", "lost")
-    assert shopping.memory("shop.orders") is None
-    assert shopping.columns("shop.orders") == ("id", "lost")
+    assert shopping.columns("shop.orders") == ("id",)
     catalogd = shopping.cluster.catalogd
     catalogd.crash()
     store = SimStore.of(4, epoch=catalogd.store.epoch + 1)
@@ -275,7 +217,7 @@ def test_content_that_was_pulled_of_a_withheld_table_ends_with_a_gap_and_a_new_e
     shopping.pass_time(3)
     assert shopping.memory("shop.items") == ("id",)
     assert shopping.memory("shop.orders") is None
-    assert shopping.columns("shop.orders") == ("id", "lost")
+    assert shopping.columns("shop.orders") == ("id",)
 
 
 def test_reply_during_a_catch_up_is_answered_and_not_kept() -> None:

@@ -1,8 +1,7 @@
 """Which topics are followed, within the budget, and how gaps and lost hubs are repaired."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from hashlib import sha256
 
 import pytest
@@ -11,6 +10,7 @@ from topicast.subscriber.protocol import shell
 from topicast.subscriber.protocol.shell import Channel
 from topicast.tests.cluster.shop import NAMES
 from topicast.tests.cluster.shopping import Shopping
+from topicast.tests.subscriber.crowd import sizes
 from topicast.topics.errors import NotReady, OverBudget, UsageError
 from topicast.topics.topic import FULL, MINIMAL, NAMESPACE
 from topicast.topics.wire.header import prefix
@@ -35,12 +35,6 @@ from topicast.topics.wire.messages import (
 HUB, READER = "hub-0", "reader-0"
 LARGE = {f"ds=x{i:03}": {"n": sha256(b"%d" % i).hexdigest()} for i in range(90)}
 late = partial(Shopping, late=True)
-
-
-@cache
-def sizes() -> Mapping[int, int]:
-    """Return the bytes of each topic of the shop at full."""
-    return {topic: info.full_bytes for topic, info in late().topics().items()}
 
 
 def largest() -> int:

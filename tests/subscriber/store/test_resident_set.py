@@ -5,6 +5,7 @@ from hashlib import sha256
 
 import pytest
 
+from topicast.catalog.publish.modes import parse_mode
 from topicast.subscriber.client.subscriber import Subscriber
 from topicast.subscriber.placement.priorities import PinRules, Priorities
 from topicast.subscriber.store.resident_set import Budget, ResidentSet
@@ -13,6 +14,7 @@ from topicast.subscriber.store.view import View, full_topic_view, prepare
 from topicast.tests.cluster.published import Published
 from topicast.tests.cluster.shop import NAMES, Shop
 from topicast.tests.cluster.shopping import Shopping
+from topicast.tests.subscriber.crowd import sizes
 from topicast.topics.errors import NoSuchObject, NotReady, OverBudget
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.selector import by_names
@@ -34,9 +36,18 @@ def at(level: str, **more: object) -> Shopping:
     return shopping
 
 
-def names_bytes() -> int:
-    """Return what the names of the shop take."""
-    return Published().topics[NAMESPACE].held_bytes
+HOWS = pytest.mark.parametrize("how", ["minimal", "withheld"])
+
+
+def pulling(how: str) -> Shopping:
+    """Return a shopping that is sent stubs of all it reads: at minimal, or at full by a mode."""
+    if how == "minimal":
+        return at("minimal")
+    return Shopping(late=True, mode=parse_mode("mixed", "shop.orders=minimal,shop.sales=minimal"))
+
+
+def bytes_of(shopping: Shopping, name: str) -> int:
+    return shopping.topics()[shopping.topic(name)].bytes
 
 
 def level(shopping: Shopping, name: str) -> str:
@@ -68,7 +79,7 @@ def test_join_at_minimal_moves_no_content_and_frees_what_was_held() -> None:
     shopping = at("minimal")
     assert {i.level for t, i in shopping.topics().items() if t != NAMESPACE} == {"minimal"}
     assert len(shopping.messages(CatchUp)) == 1
-    assert shopping.stats().held_bytes == names_bytes() + 4 * MINIMAL_BYTES
+    assert shopping.stats().held_bytes == sizes()[NAMESPACE] + 4 * MINIMAL_BYTES
     prefixes = shopping.reader.prefixes.keys()
     assert prefixes >= {prefix(topic, MINIMAL) for topic in range(4)}
     assert not prefixes & {prefix(topic, FULL) for topic in range(4)}
@@ -87,13 +98,15 @@ def test_many_topics_join_at_minimal_for_few_bytes() -> None:
     assert {info.level for info in shopping.topics().values()} == {"minimal", "full"}
 
 
-def test_pulled_table_is_answered_from_memory_until_it_changes() -> None:
-    shopping = at("minimal")
+@HOWS
+def test_pulled_table_is_answered_from_memory_until_it_changes(how: str) -> None:
+    shopping = pulling(how)
+    before = bytes_of(shopping, "shop.orders")
     assert shopping.memory("shop.orders") is None
     for _ in range(2):
         assert shopping.columns("shop.orders") == ("id",)
     assert shopping.memory("shop.orders") == ("id",)
-    assert len(shopping.pulls()) == 1
+    assert (len(shopping.pulls()), bytes_of(shopping, "shop.orders") > before) == (1, True)
     assert shopping.topic(MATE) == shopping.topic("shop.orders")
     shopping.shop.create(MATE)
     change(shopping, MATE)
@@ -102,10 +115,12 @@ def test_pulled_table_is_answered_from_memory_until_it_changes() -> None:
     assert shopping.memory("shop.orders") is None
     assert shopping.columns("shop.orders") == ("id", "more")
     assert len(shopping.pulls()) == 2
+    assert level(shopping, "shop.orders") == ("minimal" if how == "minimal" else "full")
 
 
-def test_lost_stub_is_noticed_by_the_heartbeat() -> None:
-    shopping = at("minimal")
+@HOWS
+def test_lost_stub_is_noticed_by_the_heartbeat(how: str) -> None:
+    shopping = pulling(how)
     shopping.columns("shop.orders")
     shopping.lose(HUB, READER, Delta, count=1)
     change(shopping, "shop.orders", "lost")
@@ -140,18 +155,22 @@ def test_blocks_of_a_pulled_table_come_when_they_are_requested() -> None:
 
 def test_dropped_table_is_discarded_with_its_bytes() -> None:
     shopping = at("minimal")
-    before = shopping.topics()[shopping.topic("shop.orders")].bytes
+    before = bytes_of(shopping, "shop.orders")
     shopping.columns("shop.orders")
-    assert shopping.topics()[shopping.topic("shop.orders")].bytes > before
     shopping.shop.drop("shop.orders")
     shopping.settle()
-    assert shopping.topics()[shopping.topic("shop.orders")].bytes == before
+    assert bytes_of(shopping, "shop.orders") == before
 
 
-@pytest.mark.parametrize(("name", "stale"), [("shop.orders", 1), (MATE, 0)])
-def test_reply_older_than_a_stub_of_its_table_is_pulled_again(name: str, stale: int) -> None:
+@pytest.mark.parametrize(
+    ("how", "name", "stale"),
+    [("minimal", "shop.orders", 1), ("minimal", MATE, 0), ("withheld", "shop.orders", 1)],
+)
+def test_reply_older_than_a_stub_of_its_table_is_pulled_again(
+    how: str, name: str, stale: int
+) -> None:
     """P-PULL-5."""
-    shopping = at("minimal")
+    shopping = pulling(how)
     shopping.shop.create(MATE)
     shopping.settle()
     shopping.hold(CATALOGD, READER, Pulled)
@@ -190,7 +209,7 @@ def test_while_a_level_rises_the_old_one_stays_live() -> None:
 def test_rise_is_cancelled_half_way_and_its_bytes_are_free_at_once() -> None:
     shop = Shop()
     shop.add("shop.sales", {f"ds=x{sha256(b'%d' % i).hexdigest()}": {} for i in range(150)})
-    shopping = at("minimal", shop=shop, budget_bytes=names_bytes() + 12_500)
+    shopping = at("minimal", shop=shop, budget_bytes=sizes()[NAMESPACE] + 12_500)
     topic, held = shopping.topic("shop.sales"), shopping.stats().held_bytes
     others = ("shop.orders", "shop.items", "shop.visits")
 
@@ -234,7 +253,7 @@ def test_full_that_ends_below_what_minimal_had_reached_does_not_go_live() -> Non
 
 def test_room_for_what_is_pulled_is_made_by_evicting_what_is_not_used() -> None:
     one = Published().topics[0].held_bytes
-    shopping = at("minimal", budget_bytes=names_bytes() + 4 * MINIMAL_BYTES + 3 * one)
+    shopping = at("minimal", budget_bytes=sizes()[NAMESPACE] + 4 * MINIMAL_BYTES + 3 * one)
     plain = [f"shop.{name}" for name in NAMES if name != "sales"]
     shopping.columns("shop.orders")
     for name in plain:
@@ -246,7 +265,7 @@ def test_room_for_what_is_pulled_is_made_by_evicting_what_is_not_used() -> None:
 
 
 def test_table_larger_than_the_budget_is_answered_and_not_kept() -> None:
-    shopping = at("minimal", budget_bytes=names_bytes() + 4 * MINIMAL_BYTES + 1500)
+    shopping = at("minimal", budget_bytes=sizes()[NAMESPACE] + 4 * MINIMAL_BYTES + 1500)
     assert len(shopping.partitions("shop.sales")) == 100
     assert shopping.memory_of_partitions("shop.sales") is None
     assert shopping.stats().pulls_not_kept == 1
@@ -256,7 +275,7 @@ def test_level_by_hand_takes_nothing_from_pins() -> None:
     shop = Shop()
     shop.add("shop.sales", {f"ds={sha256(b'%d' % i).hexdigest()}": {} for i in range(200)})
     pins = ("items", "orders", "people", "visits")
-    budget = names_bytes() + 5000
+    budget = sizes()[NAMESPACE] + 5000
     shopping = Shopping(
         shop, late=True, budget_bytes=budget, automatic=True, always=("shop.[iopv]*",)
     )
@@ -268,7 +287,7 @@ def test_level_by_hand_takes_nothing_from_pins() -> None:
 
 
 def test_topic_for_which_no_byte_is_free_is_refused() -> None:
-    shopping = Shopping(late=True, automatic=True, budget_bytes=names_bytes() + 10)
+    shopping = Shopping(late=True, automatic=True, budget_bytes=sizes()[NAMESPACE] + 10)
     with pytest.raises(OverBudget):
         shopping.join("shop.orders", level="minimal")
 
@@ -319,8 +338,9 @@ def test_topic_that_is_behind_is_lowered_at_once() -> None:
 # Filters, and what does not exist
 
 
-def test_filter_brings_the_blocks_that_it_needs_and_is_answered_from_memory_then() -> None:
-    shopping = at("minimal")
+@HOWS
+def test_filter_brings_the_blocks_that_it_needs_and_is_answered_from_memory_then(how: str) -> None:
+    shopping = pulling(how)
     assert len(shopping.partitions("shop.sales", "ds = '050'")) == 1
     assert len(replies(shopping)[0].entries) == 2, "the table, and one of its blocks"
     assert shopping.memory_of_partitions("shop.sales", "ds = '051'") is None
@@ -356,10 +376,12 @@ def test_filter_is_pulled_again_when_what_it_selects_changes(
     assert len(shopping.pulls()) == 2
 
 
-def test_change_of_a_block_that_no_filter_needs_costs_a_pull_without_entries() -> None:
-    shopping = at("minimal")
+@HOWS
+def test_change_of_a_block_that_no_filter_needs_costs_a_pull_without_entries(how: str) -> None:
+    shopping = pulling(how)
     shopping.partitions("shop.sales", "ds = '001'")
     partition(shopping, "ds=090")
+    assert shopping.memory_of_partitions("shop.sales", "ds = '001'") is None
     shopping.partitions("shop.sales", "ds = '001'")
     assert len(replies(shopping)[-1].entries) == 0
     assert shopping.memory_of_partitions("shop.sales", "ds = '001'") == ("ds=001",)
