@@ -46,10 +46,12 @@ IDLE = TopicUsage(reads=1e-9, read_at=NOW - IDLE_S)
 CHANGING = use(1.0, 0.5, working=10 * KB)  # worth being full
 
 
-def plan_of(topics: Sequence[Situation], budget: int, **more: object) -> Plan:
-    """Plan with a fresh planner."""
+def plan_of(
+    topics: Sequence[Situation], budget: int, planner: Planner | None = None, **more: object
+) -> Plan:
+    """Plan with ``planner``, or a fresh one."""
     given_ = {"offered": ALL, "now": NOW, **more}
-    return Planner(MINIMAL_BYTES).plan(topics, budget_bytes=budget, **given_)  # type: ignore[arg-type]
+    return (planner or Planner(MINIMAL_BYTES)).plan(topics, budget_bytes=budget, **given_)  # type: ignore[arg-type]
 
 
 def steps_of(plan: Plan) -> list[tuple[int, int]]:
@@ -112,7 +114,7 @@ def test_measured_costs_of_pulls_decide_what_is_worth_its_bytes() -> None:
     far.round_trip_s, slow.bytes_per_s = 0.1, 1e4
     for latency, chosen in ((far, 0), (slow, 1)):
         planner = Planner(MINIMAL_BYTES, latency)
-        plan = planner.plan([many, large], budget_bytes=120 * KB, offered=ALL, now=NOW)
+        plan = plan_of([many, large], 120 * KB, planner)
         assert steps_of(plan) == [(chosen, FULL)]
 
 
@@ -149,21 +151,21 @@ def test_small_catalog_becomes_full_little_by_little_what_is_in_use_first() -> N
     count = RAISES_MAX + 2
     planner, budget = Planner(MINIMAL_BYTES), int(count * 101 * KB / ROOMY_SHARE)
     topics = [topic(number) for number in range(count - 1)] + [topic(count - 1, usage=CHANGING)]
-    plan = planner.plan(topics, budget_bytes=budget, offered=ALL, now=NOW)
+    plan = plan_of(topics, budget, planner)
     assert steps_of(plan) == [(n, FULL) for n in (count - 1, *range(RAISES_MAX - 1))]
     roomy = "all topics fit comfortably into the budget"
     assert (plan.reasons[0], plan.reasons[count - 2]) == (roomy, f"{roomy}; full comes next")
     topics = perform(topics, plan, budget=budget, now=NOW)
     now = NOW + PACE_S
     topics[count - 2] = replace(topics[count - 2], usage=CHANGING)
-    assert planner.plan(topics, budget_bytes=budget, offered=ALL, now=now - 1).steps[0].level == 1
-    plan = planner.plan(topics, budget_bytes=budget, offered=ALL, now=now)
+    assert plan_of(topics, budget, planner, now=now - 1).steps[0].level == 1
+    plan = plan_of(topics, budget, planner, now=now)
     assert steps_of(plan) == [(count - 2, FULL), (count - 3, FULL)]
     topics = perform(topics, plan, budget=budget, now=now)
-    later = planner.plan(topics, budget_bytes=int(budget * 0.8), offered=ALL, now=NOW + 9 * IDLE_S)
+    later = plan_of(topics, int(budget * 0.8), planner, now=NOW + 9 * IDLE_S)
     assert later.steps == ()
     crowded = int(budget * 0.7)
-    later = planner.plan(topics, budget_bytes=crowded, offered=ALL, now=NOW + 9 * IDLE_S)
+    later = plan_of(topics, crowded, planner, now=NOW + 9 * IDLE_S)
     assert len(later.steps) == count - 2  # all that is not in use
 
 
@@ -187,7 +189,7 @@ def test_topic_that_outgrew_its_room_falls_and_waits_longer_each_time() -> None:
     planner, now = Planner(MINIMAL_BYTES), NOW
     topics = [topic(0, FULL, usage=CHANGING, since=now), topic(1)]
     planner.outgrew(0, now=now)
-    plan = planner.plan(topics, budget_bytes=150 * KB, offered=ALL, now=now + 10)
+    plan = plan_of(topics, 150 * KB, planner, now=now + 10)
     assert steps_of(plan) == [(0, MINIMAL)]
     assert plan.reasons[0] == "in use; it outgrew its room, full is not tried for 50 s"
     topics = [topic(0, MINIMAL, usage=CHANGING), topic(1)]
@@ -195,14 +197,14 @@ def test_topic_that_outgrew_its_room_falls_and_waits_longer_each_time() -> None:
     for _ in range(10):
         planner.outgrew(0, now=now)
         start = now
-        while not planner.plan(topics, budget_bytes=150 * KB, offered=ALL, now=now).steps:
+        while not plan_of(topics, 150 * KB, planner, now=now).steps:
             now += PAUSE_S
         pauses.append(now - start)
     assert pauses[:3] == [2 * PAUSE_S, 4 * PAUSE_S, 8 * PAUSE_S]
     assert pauses[-1] == PAUSE_S_MAX
     now += 3 * PAUSE_S_MAX
     planner.outgrew(0, now=now)
-    assert planner.plan(topics, budget_bytes=150 * KB, offered=ALL, now=now + PAUSE_S).steps
+    assert plan_of(topics, 150 * KB, planner, now=now + PAUSE_S).steps
 
 
 def test_growth_is_accepted_until_the_budget_is_reached_and_then_the_dwell_is_broken() -> None:
@@ -230,14 +232,14 @@ def test_level_that_is_offered_no_longer_is_left_at_once() -> None:
     assert plan.reasons[0] == "in use; full is not offered"
     topics = [topic(n, MINIMAL, usage=use(1.0 + n), since=NOW) for n in range(RAISES_MAX + 3)]
     planner, budget = Planner(MINIMAL_BYTES), int((RAISES_MAX + 2.5) * 100 * KB / FULL_SHARE)
-    plan = planner.plan(topics, budget_bytes=budget, offered=(NONE, FULL), now=NOW)
+    plan = plan_of(topics, budget, planner, offered=(NONE, FULL))
     raised = [(n, FULL) for n in range(RAISES_MAX + 2, 2, -1)]
     assert steps_of(plan) == [(0, NONE), *raised]
     assert plan.reasons[1] == "in use; full comes next"
     assert plan.reasons[3] == "saves 14400 pulls an hour with 100.0 KB"
     topics = perform(topics, plan, budget=budget, now=NOW)
     for now, steps in ((NOW, []), (NOW + PACE_S, [(2, FULL), (1, FULL)])):
-        again = planner.plan(topics, budget_bytes=budget, offered=(NONE, FULL), now=now)
+        again = plan_of(topics, budget, planner, offered=(NONE, FULL), now=now)
         assert steps_of(again) == steps
 
 
@@ -303,12 +305,12 @@ def test_no_step_leads_out_of_the_budget_and_a_second_plan_has_none(
     for number in outgrown:
         planner.outgrew(number, now=NOW - 1)
         twin.outgrew(number, now=NOW - 1)
-    plan = planner.plan(topics, budget_bytes=budget, offered=offered, now=NOW)
-    assert plan == twin.plan(topics, budget_bytes=budget, offered=offered, now=NOW)
+    plan = plan_of(topics, budget, planner, offered=offered)
+    assert plan == plan_of(topics, budget, twin, offered=offered)
     after = perform(topics, plan, budget=budget, now=NOW)
     assert all(step.level in offered for step in plan.steps)
     assert rigid_bytes(after) <= budget
-    again = planner.plan(after, budget_bytes=budget, offered=offered, now=NOW)
+    again = plan_of(after, budget, planner, offered=offered)
     assert again.steps == ()
 
 
@@ -340,7 +342,7 @@ def test_settled_levels_are_within_a_tenth_of_the_best(
     best = max(worth(start, some, offered, room) for some in sets)
     planner, now = Planner(MINIMAL_BYTES), NOW
     for _ in range(12):
-        plan = planner.plan(topics, budget_bytes=budget, offered=offered, now=now)
+        plan = plan_of(topics, budget, planner, offered=offered, now=now)
         topics = perform(topics, plan, budget=budget, now=now)
         now += DWELL_S
     assert plan.steps == ()

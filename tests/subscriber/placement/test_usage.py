@@ -52,44 +52,35 @@ def test_reads_counted_in_a_bundle_count_as_single_ones() -> None:
     assert bundled.of(7, now=9.0) == single.of(7, now=9.0)
 
 
-def test_read_after_a_change_is_a_miss_of_the_bytes_that_changed() -> None:
+HOT = int(2 * HOT_PER_S / PER_S)  # reads
+
+
+@pytest.mark.parametrize(
+    ("times", "changes", "misses", "missed_bytes"),
+    [
+        (1, [(1, 100), (2, 200)], 1, 300),
+        (1, [(1, 10**9)], 1, 1000),
+        (2, [(1, 0)], 1, 1),
+        (HOT, [(5, 100), (5, 100)], 0, 0),
+        (HOT, [(5, 100), (6, 100)], 1, 200),
+    ],
+    ids=["changed", "whole", "tombstone", "hot, prefetched", "hot, changed faster than read"],
+)
+def test_read_after_a_change_is_a_miss_of_the_bytes_that_changed(
+    times: int, changes: list[tuple[int, int]], misses: int, missed_bytes: int
+) -> None:
     usage = UsageTracker()
-    usage.read(7, b"a", size=1000, now=0.0)
+    usage.read(7, b"a", size=1000, now=0.0, times=times)
     before = usage.of(7, now=0.0)
-    usage.on_changed(b"a", size=100, version=1)
-    usage.on_changed(b"a", size=200, version=2)
-    usage.read(7, b"a", size=1000, now=0.0)
-    usage.read(7, b"a", size=1000, now=0.0)  # pulled by then
+    for version, size in changes:
+        usage.on_changed(b"a", size=size, version=version)
+    for _ in range(2):  # the second one finds it pulled
+        usage.read(7, b"a", size=1000, now=0.0)
     after = usage.of(7, now=0.0)
-    assert after.misses - before.misses == pytest.approx(PER_S)
-    assert after.missed_bytes - before.missed_bytes == pytest.approx(300 * PER_S)
-    usage.on_changed(b"a", size=10**9, version=3)
-    usage.read(7, b"a", size=1000, now=0.0)
-    more = usage.of(7, now=0.0)
-    assert more.missed_bytes - after.missed_bytes == pytest.approx(1000 * PER_S)
+    assert after.reads - before.reads == pytest.approx(2 * PER_S)
+    assert after.misses - before.misses == pytest.approx(misses * PER_S)
+    assert after.missed_bytes - before.missed_bytes == pytest.approx(missed_bytes * PER_S)
     usage.check()
-
-
-def test_read_of_a_hot_table_that_was_prefetched_is_no_miss() -> None:
-    usage, hot = UsageTracker(), int(2 * HOT_PER_S / PER_S)
-    usage.read(7, b"a", size=1000, now=0.0, times=hot)
-    before = usage.of(7, now=0.0)
-    usage.on_changed(b"a", size=100, version=5)
-    usage.on_changed(b"a", size=100, version=5)  # another entry of the same change
-    usage.read(7, b"a", size=1000, now=0.0)
-    after = usage.of(7, now=0.0)
-    assert (after.misses, after.missed_bytes) == (before.misses, before.missed_bytes)
-    assert after.reads > before.reads
-
-
-def test_read_of_a_hot_table_that_changes_faster_than_it_is_read_is_a_miss() -> None:
-    usage, hot = UsageTracker(), int(2 * HOT_PER_S / PER_S)
-    usage.read(7, b"a", size=1000, now=0.0, times=hot)
-    before = usage.of(7, now=0.0)
-    for version in (5, 6):
-        usage.on_changed(b"a", size=100, version=version)
-    usage.read(7, b"a", size=1000, now=0.0)
-    assert usage.of(7, now=0.0).misses - before.misses == pytest.approx(PER_S)
 
 
 def test_change_of_a_table_that_is_not_read_counts_nothing() -> None:
@@ -98,23 +89,12 @@ def test_change_of_a_table_that_is_not_read_counts_nothing() -> None:
     assert len(usage) == 0
 
 
-def test_tombstone_without_bytes_is_a_change_too() -> None:
-    usage = UsageTracker()
-    usage.read(7, b"a", size=1000, now=0.0, times=2)
-    before = usage.of(7, now=0.0)
-    usage.on_changed(b"a", size=0, version=1)
-    usage.read(7, b"a", size=1000, now=0.0)
-    assert usage.of(7, now=0.0).misses - before.misses == pytest.approx(PER_S)
-
-
 def test_rates_halve_in_a_half_life() -> None:
     usage = UsageTracker()
     usage.read(7, b"a", size=1000, now=0.0, times=4)
     now, later = usage.of(7, now=0.0), usage.of(7, now=HALF_LIFE_S)
-    assert later.reads == pytest.approx(now.reads / 2)
-    assert later.read_bytes == pytest.approx(now.read_bytes / 2)
-    assert later.misses == pytest.approx(now.misses / 2)
-    assert later.missed_bytes == pytest.approx(now.missed_bytes / 2)
+    for rate in ("reads", "read_bytes", "misses", "missed_bytes"):
+        assert getattr(later, rate) == pytest.approx(getattr(now, rate) / 2)
     assert (later.working_bytes, later.read_at) == (now.working_bytes, 0.0)
     usage.read(7, b"a", size=1000, now=HALF_LIFE_S)
     assert usage.of(7, now=HALF_LIFE_S).reads == pytest.approx(now.reads / 2 + PER_S)
