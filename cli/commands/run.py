@@ -5,7 +5,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import PurePath
 from typing import Final
 
 import click
@@ -13,9 +15,9 @@ import click
 from ...topics.errors import UsageError
 from ..flags import option, settings
 from ..signals import Handler, handled
+from ..start import NOT_FOUND
 
 LOADED_S: Final = 20.0  # by then a Python that loads Topicast has done so
-NOT_FOUND: Final = 127  # as a shell has it for a command that does not exist
 CLUSTER: Final = "cluster"
 
 _HOW: Final = (
@@ -25,6 +27,21 @@ _HOW: Final = (
     " in the application, with --conf spark.topicast.statestores=ADDRESSES"
 )
 _WHY: Final = "python -E or -I, an environment that was reset, or a driver on another machine"
+_OF_THE_JVM: Final = frozenset(
+    {
+        "beeline",
+        "java",
+        "run-example",
+        "scala",
+        "spark-class",
+        "spark-shell",
+        "spark-sql",
+        "start-connect-server.sh",
+        "start-thriftserver.sh",
+    }
+)
+_SUBMIT: Final = "spark-submit"
+_FLAGS: Final = frozenset({"--supervise", "--verbose", "-v"})  # its options without a value
 
 
 @click.command(
@@ -42,13 +59,26 @@ def run(command: tuple[str, ...], statestores: str | None, control: str | None) 
     """
     if _is_cluster(command):
         raise UsageError(f"with deploy mode cluster the driver runs elsewhere: {_HOW}")
-    from ...subscriber.spark.driver import launch
-
     given = {"statestores": statestores, "control": control}
-    with tempfile.TemporaryDirectory(prefix="topicast-run-") as folder:
-        launch.prepare(folder, {key: value for key, value in given.items() if value is not None})
+    with _prepared({key: value for key, value in given.items() if value is not None}) as folder:
         code = _run(command, folder)
     sys.exit(code)
+
+
+@contextmanager
+def _prepared(given: dict[str, str]) -> Iterator[str]:
+    """Yield the folder that Python is to load us from; an empty name if it cannot be made."""
+    with ExitStack() as stack:
+        folder = ""
+        try:
+            from ...subscriber.spark.driver import launch
+
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="topicast-run-"))
+            launch.prepare(folder, given)
+        except (ImportError, OSError) as error:
+            _say(str(error))
+            folder = ""
+        yield folder
 
 
 def _run(command: tuple[str, ...], folder: str) -> int:
@@ -58,7 +88,9 @@ def _run(command: tuple[str, ...], folder: str) -> int:
     except OSError as exc:
         click.echo(f"error: {command[0]}: {exc.strerror}", err=True)
         return NOT_FOUND
-    warned = False
+    warned = not folder
+    if folder and _is_of_the_jvm(command):
+        warned = _say("it is an application of the JVM, and only drivers in Python are attached")
     ours: dict[signal.Signals, Handler] = {  # the child gets Ctrl-C itself
         signal.SIGINT: signal.SIG_IGN,
         signal.SIGTERM: lambda *_: child.terminate(),
@@ -67,7 +99,7 @@ def _run(command: tuple[str, ...], folder: str) -> int:
         try:
             code = child.wait(LOADED_S)
         except subprocess.TimeoutExpired:
-            warned = _warn(folder, ended=False)
+            warned = warned or _warn(folder, ended=False)
             code = child.wait()
     if not warned:
         _warn(folder, ended=True)
@@ -80,15 +112,35 @@ def _warn(folder: str, *, ended: bool) -> bool:
 
     noted = launch.notes(folder)
     if launch.LOADED not in noted:
-        text = f"not attached: no Python has loaded Topicast ({_WHY})"
-    elif launch.FAILED in noted:
-        text = f"not attached: {noted[launch.FAILED]}"
-    elif ended and launch.ATTACHED not in noted:
-        text = "not attached: no Spark session was made"
-    else:
-        return False
-    click.echo(f"topicast: {text}", err=True)
+        return _say(f"no Python has loaded Topicast ({_WHY})")
+    if launch.FAILED in noted:
+        return _say(noted[launch.FAILED])
+    if ended and launch.ATTACHED not in noted:
+        return _say("no Spark session was made")
+    return False
+
+
+def _say(why: str) -> bool:
+    """Print why nothing is attached; return True."""
+    click.echo(f"topicast: not attached: {why}", err=True)
     return True
+
+
+def _is_of_the_jvm(command: Sequence[str]) -> bool:
+    """Whether ``command`` runs no Python of the application's."""
+    name = PurePath(command[0]).name
+    return name in _OF_THE_JVM or (name == _SUBMIT and _resource(command).endswith(".jar"))
+
+
+def _resource(command: Sequence[str]) -> str:
+    """Return the application that spark-submit is given: its first word that is no option."""
+    words = iter(command[1:])
+    for word in words:
+        if not word.startswith("-"):
+            return word
+        if word not in _FLAGS and "=" not in word:
+            next(words, "")
+    return ""
 
 
 def _is_cluster(command: Sequence[str]) -> bool:

@@ -1,11 +1,13 @@
 """An ordinary application under ``topicast run -- spark-submit``: attached, else as it was.
 
 So is one that is typed into ``pyspark`` or ``ipython``, and one in a kernel of Jupyter's.
+``spark-submit`` is that of a distribution of Spark (SPARK_HOME), whose Python has no PySpark.
 """
 
 import os
 import subprocess
 import sys
+import venv
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from topicast.tests.spark.applications import quick_environment
 
 BIN = Path(pyspark.__file__).parent / "bin"
 SCRIPTS = Path(sys.executable).parent
+REQUIRED = ("click", "msgpack", "zmq", "pyzmq.libs", "sortedcontainers", "zstandard")
 APPLICATION = """
 import os, sys
 OURS = ("topicast.", "topicast_")
@@ -33,10 +36,22 @@ sys.exit(3)
 """
 
 
+def bare_python(folder: Path) -> Path:
+    """Return a Python that has us and what we require: neither PySpark nor py4j."""
+    venv.create(folder, symlinks=True)
+    here = next(folder.glob("lib/*/site-packages"))
+    there = Path(pyspark.__file__).parents[1]
+    for name in REQUIRED:
+        if (there / name).exists():
+            (here / name).symlink_to(there / name)
+    (here / "topicast").symlink_to(Path(__file__).parents[2])
+    return folder / "bin" / "python"
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        ((BIN / "spark-submit", "app.py"), 3),
+        (("bare", BIN / "spark-submit", "app.py"), 3),
         ((BIN / "pyspark", "--master", "local[1]"), 3),
         ((SCRIPTS / "ipython", "app.py"), 3),
         ((SCRIPTS / "jupyter", "run", "app.py"), 1),  # whatever happens in a cell
@@ -47,14 +62,17 @@ def test_application_is_attached_without_code_and_its_workers_are_not(
     words: Sequence[str | Path], code: int, tmp_path: Path
 ) -> None:
     (tmp_path / "app.py").write_text(APPLICATION)
+    python, environment = sys.executable, {**os.environ, **quick_environment()}
+    if words[0] == "bare":
+        python, words = str(bare_python(tmp_path / "bare")), words[1:]
+        environment["SPARK_HOME"] = str(BIN.parent)
     run = ["--control=dry-run", "--statestores=tcp://127.0.0.1:1", "--", *map(str, words)]
     done = subprocess.run(
-        command("main", "run", *run),
+        [python, *command("start", "run", *run)[1:]],
         cwd=tmp_path,
         env={
-            **os.environ,
-            **quick_environment(),
-            "PYSPARK_PYTHON": sys.executable,
+            **environment,
+            "PYSPARK_PYTHON": python,
             "TOPICAST_BUDGET": "32MB",
             "IPYTHONDIR": str(tmp_path / "ipython"),  # else they write into the user's home
             "JUPYTER_DATA_DIR": str(tmp_path / "jupyter"),

@@ -4,10 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from topicast.cli.commands.run import run as run_command
 from topicast.tests.cli.processes import command
 from topicast.tests.waiting import until
 
@@ -52,6 +54,65 @@ def test_driver_that_runs_elsewhere_is_refused_with_what_works(words: tuple[str,
     assert "spark.yarn.appMasterEnv.TOPICAST_STATESTORES=" in done.stderr
     assert "spark.kubernetes.driverEnv.TOPICAST_STATESTORES=" in done.stderr
     assert "spark.topicast.statestores=" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "of_the_jvm"),
+    [
+        (("spark-sql", "-e", "SELECT 1"), True),
+        (("spark-submit", "--class", "a.B", "-v", "app.jar", "app.py"), True),
+        (("spark-submit", "--jars", "more.jar", "--conf=a=b", "app.py"), False),
+        (("spark-submit", "--version"), False),
+    ],
+    ids=["spark-sql", "jar", "Python with jars", "nothing"],
+)
+def test_application_of_the_jvm_is_said_to_be_one(
+    words: tuple[str, ...], of_the_jvm: bool, tmp_path: Path
+) -> None:
+    script = tmp_path / words[0]
+    script.write_text("#!/bin/sh\nexit 5")
+    script.chmod(0o755)
+    done = run("--", str(script), *words[1:])
+    assert done.returncode == 5
+    assert ("it is an application of the JVM" in done.stderr) is of_the_jvm
+    assert done.stderr.count("not attached") == 1
+
+
+def test_application_is_run_where_nothing_can_be_prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+        with pytest.raises(SystemExit) as ended:
+            run_command.main(["--", sys.executable, "-c", "exit(7)"], standalone_mode=False)
+    assert ended.value.code == 7
+    assert "topicast: not attached: [Errno 2] No such file or directory" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("run", "--control=off", "--", sys.executable, "-c", "exit(7)"), 7, "not attached: "),
+        (("run", "--", "no-such-command"), 127, "error: no-such-command: No such file"),
+        (("run",), 1, "error: "),
+        (("drivers",), 1, "error: "),
+    ],
+)
+def test_without_our_libraries_the_application_is_run_as_it_is(
+    words: tuple[str, ...], code: int, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "topicast").symlink_to(Path(__file__).parents[3])
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "topicast.cli.start", *words],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "No module named" in done.stderr
 
 
 def test_command_that_is_not_there_is_named() -> None:
