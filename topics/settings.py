@@ -15,6 +15,7 @@ from .errors import ConfigError
 SIZE_BYTES_MAX: Final = 1 << 60  # beyond it is a typing error, not a machine
 DURATION_S_MAX: Final = 366 * 86_400  # timers beyond a year overflow what select and poll take
 PORT_MAX: Final = 65_535
+METASTORE_PORT: Final = "9083"
 
 _NUMBER: Final = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?([a-z%]*)", re.ASCII | re.IGNORECASE)
 _SIZE_UNITS: Final = {"": 1, "b": 1} | {
@@ -32,6 +33,7 @@ _DURATION_UNITS_S: Final = {
 }
 _SIZE_FORM: Final = "bytes, or a number with KB, MB, GB or TB (of 1024)"
 _DURATION_FORM: Final = "seconds, or a number with ms, s, m, h or d"
+_LOOPBACK: Final = ("127.0.0.1", "[::1]", "::1")
 _HOST_NAME: Final = re.compile(
     r"[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_])?", re.ASCII | re.IGNORECASE
 )
@@ -114,6 +116,20 @@ def parse_addresses(
         if address in addresses[:place]:
             raise ConfigError(setting, str(address), "each address once")
     return addresses
+
+
+def metastore_hosts(uris: str) -> frozenset[str]:
+    """Return host and port of each of the metastore ``uris``; loopback has one name."""
+    found = set()
+    for uri in uris.split(","):
+        address = uri.strip().lower().rpartition("://")[2].rstrip("/")
+        if not address:
+            continue
+        host, colon, port = address.rpartition(":")
+        if not colon or not port.isdigit():
+            host, port = address, METASTORE_PORT
+        found.add(f"{'localhost' if host in _LOOPBACK else host}:{port}")
+    return frozenset(found)
 
 
 def _number_and_unit(text: str, setting: str, form: str) -> tuple[Fraction, str]:

@@ -9,6 +9,7 @@ A driver that reports too much is refused for a while; no other driver is.
 from dataclasses import dataclass
 from typing import Final
 
+from ...topics.settings import metastore_hosts
 from ...topics.wire.messages import Report, Reported
 from ...topics.wire.refusal import Refusal
 from ..ingest.reports import Reports
@@ -18,8 +19,6 @@ from .replies import Replies
 WRITES_PER_S: Final = 200.0  # of one driver, in the long run
 BURST: Final = 2000.0
 ALLOWANCES_MAX: Final = 10_000  # drivers whose rate is remembered
-PORT_DEFAULT: Final = "9083"
-LOOPBACK: Final = ("127.0.0.1", "[::1]", "::1")
 
 
 @dataclass(slots=True)
@@ -69,7 +68,9 @@ class ReportAcks:
         """Take a report in; ``polls_begun`` None: there are no events to wait for."""
         if (peer, report.request) in self._ready or self._waiting.get(peer, report.request):
             return  # sent again
-        if self._metastore and not addresses(report.metastore) & addresses(self._metastore):
+        if self._metastore and not metastore_hosts(report.metastore) & metastore_hosts(
+            self._metastore
+        ):
             why = (
                 f"the report is about the metastore {report.metastore or '(none)'}, and this "
                 f"catalogd follows {self._metastore}: if they are one, name it alike "
@@ -136,17 +137,3 @@ class ReportAcks:
         while len(self._allowances) > ALLOWANCES_MAX:
             del self._allowances[next(iter(self._allowances))]
         return allowance.takes(len(report.writes), now)
-
-
-def addresses(uris: str) -> frozenset[str]:
-    """Return host and port of each of the metastore ``uris``; loopback has one name."""
-    found = set()
-    for uri in uris.split(","):
-        address = uri.strip().lower().rpartition("://")[2].rstrip("/")
-        if not address:
-            continue
-        host, colon, port = address.rpartition(":")
-        if not colon or not port.isdigit():
-            host, port = address, PORT_DEFAULT
-        found.add(f"{'localhost' if host in LOOPBACK else host}:{port}")
-    return frozenset(found)

@@ -30,6 +30,7 @@ TABLE_COLUMNS: Final = (  # in JSON there are more
     "refreshes",
     "stale_reads_avoided",
     "would_refresh",
+    "writes",
 )
 JSON_COLUMNS: Final = (*TABLE_COLUMNS, "pid", "sessions", "writes_reported", "errors", "last_error")
 KNOWN: Final = ("name", "registration", "statestored", "problem")

@@ -4,8 +4,10 @@
     end ──▶ written | failed | abandoned ──acknowledged──▶ removed
 
 It outlives subscribers. One at a time is attached and sends what is here; the next one continues
-where that ended. Each write has a number by which catalogd applies it once, however often it is
-reported. What begins first is reported first, for one report is in flight at a time (WriteSender).
+where that ended. If it ``asks``, it begins with a report of no writes, to learn whether catalogd
+follows the metastore that they are of. Each write has a number by which catalogd applies it once,
+however often it is reported. What begins first is reported first, for one report is in flight at a
+time (WriteSender).
 """
 
 import os
@@ -16,6 +18,7 @@ from typing import Final
 
 from ...topics.errors import UsageError
 from ...topics.requests import RETRY_S, Requests
+from ...topics.settings import metastore_hosts
 from ...topics.wire.messages import (
     ABANDONED,
     INTENT,
@@ -49,6 +52,7 @@ class Outbox:
         *,
         driver: bytes,
         metastore: str,
+        asks: bool = False,
         writes_max: int = WRITES_MAX,
         bytes_max: int = BYTES_MAX,
         batch_max: int = BATCH_MAX,
@@ -58,11 +62,15 @@ class Outbox:
         Args:
             driver: 16 bytes by which catalogd knows these writes; no other outbox has them.
             metastore: The URIs of the metastore that this process writes to.
+            asks: Whether to report at once that there are no writes, so that ``accepted`` or
+                ``refusal`` is known before one.
             writes_max: How many writes may wait.
             bytes_max: How many bytes of names they may have.
             batch_max: How many writes a report may have.
         """
         self.driver = driver
+        self.metastore = metastore
+        self.accepted = False  # whether catalogd has taken a report about this metastore
         self.refusal = ""  # why catalogd takes no report, as long as this subscriber is attached
         self.delay = ""  # why catalogd has put the last report off
         self.ended = 0  # writes that have ended, since the start
@@ -70,7 +78,8 @@ class Outbox:
         self.unknown = 0  # of these, those of objects that it does not know
         self.merged = 0  # writes that were made one with a later one of their table
         self.discarded = 0  # writes that were removed for want of room
-        self._metastore = metastore
+        self._asks = asks
+        self._asking = False  # whether a report without writes is due
         self._writes_max, self._bytes_max, self._batch_max = writes_max, bytes_max, batch_max
         self._pid = os.getpid()
         self._changed = threading.Condition()  # guards everything here; waiters wait on it
@@ -92,7 +101,7 @@ class Outbox:
     @property
     def deadline(self) -> float | None:
         """When ``next_report`` has something."""
-        return 0.0 if self._queue else self._renew_at
+        return 0.0 if self._queue or self._asking else self._renew_at
 
     @property
     def urgent(self) -> bool:
@@ -168,11 +177,31 @@ class Outbox:
         except UsageError:
             return False
 
+    def follow(self, metastore: str) -> bool:
+        """Report what is written to ``metastore``, too; return False if that cannot be.
+
+        Reports are about one metastore: the first one that catalogd has accepted.
+        """
+        with self._changed:
+            if metastore == self.metastore or (
+                self.accepted and metastore_hosts(metastore) & metastore_hosts(self.metastore)
+            ):
+                return True
+            if self.accepted or self._queue:
+                return False
+            self.metastore, self.refusal = metastore, ""
+            self._asking = self._asks and bool(metastore)
+            wake = self._wake
+        if wake is not None:
+            wake()
+        return True
+
     def attach(self, wake: Callable[[], None]) -> None:
         """Let a subscriber send what is here; ``wake`` is called when there is something new."""
         with self._changed:
             self._wake = wake
             self.refusal = self.delay = ""
+            self._asking = self._asks and bool(self.metastore)
 
     def detach(self, wake: Callable[[], None]) -> None:
         """Keep what is not acknowledged for the next subscriber, which may be attached already."""
@@ -195,12 +224,12 @@ class Outbox:
             if self._renew_at is not None and now >= self._renew_at:
                 writes += tuple(self._open.values())[: self._batch_max - len(writes)]
                 self._renew_at = now + RENEW_S
-            if not writes:
+            if not writes and not self._asking:
                 return None
             return Report(
                 request=0,
                 driver=self.driver,
-                metastore=self._metastore,
+                metastore=self.metastore,
                 settled=min((*self._queue, *self._open), default=self._last + 1),
                 writes=writes,
             )
@@ -210,6 +239,8 @@ class Outbox:
         found = {one.number: one for one in verdicts}
         with self._changed:
             self.delay = ""
+            if report.metastore == self.metastore:
+                self.accepted, self._asking = True, False
             for write in report.writes:
                 self._settle(write, found.get(write.number))
             self._renew_at = now + RENEW_S if self._open else None
@@ -221,6 +252,7 @@ class Outbox:
             self._queue.clear()
             self._open.clear()
             self._queue_bytes, self._renew_at = 0, None
+            self.accepted = self._asking = False
             self.refusal, self.delay = reason, ""
             self._changed.notify_all()
 
@@ -341,11 +373,13 @@ class WriteSender:
 
     def on_refused(self, refused: Refused, *, now: float) -> None:
         """Send the report again later, or never if no time mends it."""
-        if self._requests.get(refused.request) is None:
+        report = self._requests.get(refused.request)
+        if report is None:
             return
         if refused.code in HOPELESS:
             self._requests.clear()
-            self.outbox.refuse(refused.message)
+            if report.metastore == self.outbox.metastore:
+                self.outbox.refuse(refused.message)
             return
         self.outbox.put_off(refused.message)
         pause_s = max(refused.retry_ms / 1000, RETRY_S)

@@ -29,6 +29,13 @@ class Sessions:
         with self._lock:
             return [session for one in self._refs if (session := one()) is not None]
 
+    def current(self) -> Any:
+        """Return a session whose context has not been stopped; None if there is none."""
+        for session in self.alive():
+            if session._sc is not None and session._sc._jsc is not None:
+                return session
+        return None
+
 
 def existing(kind: type) -> list[object]:
     """Return all objects of ``kind``. Cost: 20 ms for a million objects of any kind."""

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -28,6 +28,15 @@ STARTED: Final = (
 END_S = 20
 THREADS = 3
 
+BY_SPARK: Final = "spark.hadoop.hive.metastore.uris"  # how an application names its metastore
+BY_BUILDER: Final = "hive.metastore.uris"
+BY_SITE: Final = "hive-site.xml"
+NOTHING: Final[Mapping[str, str]] = {}
+SITE: Final = (
+    "<configuration><property><name>hive.metastore.uris</name><value>{uri}</value></property>"
+    "</configuration>"
+)
+
 
 def quick_environment() -> dict[str, str]:
     """Return what applications find in their environment."""
@@ -42,15 +51,26 @@ class Application:
     """A driver whose name space holds ``spark``; it starts in the background, by ``under``."""
 
     def __init__(
-        self, folder: Path, uri: str, settings: dict[str, str], *, under: Sequence[str] = ()
+        self,
+        folder: Path,
+        uri: str,
+        settings: dict[str, str],
+        *,
+        by: str = BY_SPARK,
+        under: Sequence[str] = (),
     ) -> None:
         self.pids: list[int] = []  # of its Python and of its JVM, once it has started
         (folder / "scratch").mkdir(parents=True)
         self._log = (folder / "log").open("wb")
-        conf = {**spark_settings(folder), "spark.hadoop.hive.metastore.uris": uri, **settings}
+        conf, environment = {**spark_settings(folder), **settings}, quick_environment()
+        if by == BY_SITE:
+            (folder / BY_SITE).write_text(SITE.format(uri=uri))
+            environment["SPARK_CONF_DIR"] = str(folder)
+        else:
+            conf[by] = uri
         self._process = subprocess.Popen(
             [*under, sys.executable, __file__, json.dumps(conf)],
-            env={**os.environ, **quick_environment()},
+            env={**os.environ, **environment},
             cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -124,13 +144,23 @@ class Application:
 
 @contextmanager
 def applications(
-    folder: Path, uri: str, *, under: Sequence[str] = (), **settings: dict[str, str]
+    folder: Path,
+    uri: str,
+    *,
+    by: Mapping[str, str] = NOTHING,
+    under: Sequence[str] = (),
+    **settings: dict[str, str],
 ) -> Iterator[dict[str, Application]]:
-    """Run an application for each name, with its settings; they start side by side."""
+    """Run an application for each name, with its settings; they start side by side.
+
+    ``by``: how some of them name the metastore.
+    """
     with ExitStack() as stack:
         started = {}
         for name, conf in settings.items():
-            started[name] = Application(folder / name, uri, conf, under=under)
+            started[name] = Application(
+                folder / name, uri, conf, by=by.get(name, BY_SPARK), under=under
+            )
             stack.callback(started[name].end)
         for application in started.values():
             version, *application.pids = application.do(STARTED)

@@ -8,7 +8,7 @@ import pytest
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.tests.cli.processes import command
 from topicast.tests.integration.daemons import Daemons
-from topicast.tests.spark.applications import Application, applications
+from topicast.tests.spark.applications import BY_BUILDER, BY_SITE, Application, applications
 
 
 @dataclass
@@ -41,8 +41,12 @@ def drivers(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -
 def more(
     drivers: Drivers, hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Application]]:
-    """Run two more, of the same daemons, attached by nothing but how they are started."""
+    """Run two more, of the same daemons, attached by nothing but how they are started.
+
+    They name the metastore in other ways.
+    """
     run = command("main", "run", f"--statestores={drivers.daemons.hub_address}", "--")
     folder = tmp_path_factory.mktemp("more")
-    with applications(folder, hive.uri, under=run, writer={}, reader={}) as both:
+    by = {"writer": BY_BUILDER, "reader": BY_SITE}
+    with applications(folder, hive.uri, by=by, under=run, writer={}, reader={}) as both:
         yield both

@@ -18,6 +18,7 @@ from topicast.tests.waiting import until
 INSERTED: Final = [[1, "a"], [2, "a"]]
 OVERWRITTEN: Final = [[2, "a"]]
 SILENT_S: Final = float(os.environ.get("SILENT_S", "3"))  # of which 2 make a hub suspect, 8 lost
+WRITES: Final = "handle.status().writes"
 PYTHON_ONLY: Final = "reported, but only from Python"
 
 
@@ -59,6 +60,16 @@ def scene(
             one.do("handle.detach()")
     finally:
         daemons.close()
+
+
+def test_driver_reports_whatever_names_its_metastore(scene: Scene) -> None:
+    """One by ``.config("hive.metastore.uris", ...)`` of the builder, one by hive-site.xml."""
+    tables = ("builder", "site")
+    scene.settled("named", *tables)
+    for victim, table in zip(scene.victims, tables, strict=True):
+        until(lambda of=victim: of.do(WRITES) == "reported", timeout_s=WAIT_S, what=table)  # type: ignore[misc]  # of this turn
+        victim.sql(f"INSERT INTO named.{table} VALUES (2, 'a')")
+    scene.sees("named", dict.fromkeys(tables, INSERTED))
 
 
 DIES: Final = """
@@ -166,15 +177,19 @@ def test_path_that_is_no_table_yet_and_another_metastore_are_told_in_vain(scene:
         elsewhere = "metastore='thrift://elsewhere:9083'"
         writer.do(f"handle = attach(spark, {scene.daemons.hub_address!r}, {elsewhere})")
         writer.do(f"handle.sync({WAIT_S})")
-        scene.insert("vain.t")
         until(lambda: "elsewhere" in scene.status("writes"), timeout_s=WAIT_S, what="why not")
+        assert scene.status("writes_reported") == 0, "it is known before a write"
+        scene.insert("vain.t")
         assert scene.writer.rows("SELECT * FROM vain.t") == INSERTED
         assert scene.read("vain", ["t"]) == {"t": BEFORE}, "nobody was told"
+        before = scene.status("refreshes")
+        scene.reader.sql("INSERT INTO vain.t VALUES (3, 'a')")
+        until(lambda: scene.status("refreshes") > before, timeout_s=WAIT_S, what="it is fresh")
     finally:
         writer.do("handle.detach()")
         scene.attach(writer)
     scene.insert("vain.t")
-    scene.sees("vain", {"t": [*INSERTED, [2, "a"]]})
+    scene.sees("vain", {"t": [*INSERTED, [2, "a"], [3, "a"]]})
 
 
 def test_clocks_that_jump_decide_nothing(scene: Scene) -> None:

@@ -199,6 +199,36 @@ def test_every_way_to_write_is_seen_by_the_other_driver(attached: Pair) -> None:
     assert (pair.status("errors"), pair.status("writes")) == (0, "reported")
 
 
+LAKE = """
+thread = spark._jvm.java.lang.Thread.currentThread()
+compiler = spark._jvm.org.codehaus.janino.SimpleCompiler()
+before = thread.getContextClassLoader()
+compiler.setParentClassLoader(before)
+kind = "org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension"
+compiler.cook("public final class LakeCatalog extends " + kind + " {}")
+lake = spark.newSession()
+lake.conf.set("spark.sql.catalog.spark_catalog", "LakeCatalog")
+thread.setContextClassLoader(compiler.getClassLoader())
+lake.sql("SHOW TABLES IN plugged").collect()
+thread.setContextClassLoader(before)
+"""
+
+
+def test_plain_tables_are_reported_where_a_format_replaces_the_catalog(attached: Pair) -> None:
+    """As Delta's and Iceberg's catalogs do, which leave to Spark what is not theirs."""
+    pair, writer = attached, attached.writer
+    pair.create("plugged", ("sql", "frame", "over"))
+    pair.is_settled("plugged", dict.fromkeys(("sql", "frame", "over"), BEFORE))
+    writer.do(LAKE)
+    writer.do("_ = lake.sql(\"INSERT INTO plugged.sql VALUES (2, 'a')\")")
+    writer.do("lake.sql(\"SELECT 2 id, 'a' ds\").write.insertInto('plugged.frame')")
+    writer.do("_ = lake.sql(\"INSERT OVERWRITE plugged.over VALUES (2, 'a')\")")
+    pair.sees("plugged", {"sql": INSERTED, "frame": INSERTED, "over": OVERWRITTEN})
+    assert pair.status("writes") == "reported"
+    writer.do("_ = spark.sql(\"INSERT INTO plugged.sql VALUES (3, 'a')\")")
+    pair.sees("plugged", {"sql": [*INSERTED, [3, "a"]]})
+
+
 def test_what_needs_a_table_of_another_kind_is_seen_too(attached: Pair) -> None:
     pair, writer = attached, attached.writer
     pair.create("others", OTHERS, {table: kind for table, (kind, _, _) in OTHERS.items()})
@@ -300,6 +330,7 @@ def test_what_was_written_last_is_told_before_spark_stops(attached: Pair) -> Non
     )
     pair.sees("ended", {"java": INSERTED, "later": BEFORE})
     writer.do("from pyspark.sql import SparkSession")
+    writer.do("conf['hive.metastore.uris'] = conf.pop('spark.hadoop.hive.metastore.uris')")
     writer.do("spark = SparkSession.builder.config(map=conf).getOrCreate()")
     writer.sql("INSERT INTO ended.later VALUES (2, 'a')")
     pair.sees("ended", {"java": INSERTED, "later": INSERTED})

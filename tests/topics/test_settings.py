@@ -5,7 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicast.topics.errors import ConfigError
-from topicast.topics.settings import Address, parse_addresses, parse_duration_s, parse_size
+from topicast.topics.settings import (
+    Address,
+    metastore_hosts,
+    parse_addresses,
+    parse_duration_s,
+    parse_size,
+)
 
 
 @pytest.mark.parametrize(
@@ -161,3 +167,13 @@ def test_whatever_is_typed_gives_a_value_or_a_config_error(text: str) -> None:
             parse(text)
         except ConfigError as refused:
             assert refused.allowed
+
+
+def test_metastores_are_known_by_host_and_port_and_loopback_has_one_name() -> None:
+    assert (
+        metastore_hosts("thrift://127.0.0.1:9083")
+        == metastore_hosts("thrift://localhost")
+        == {"localhost:9083"}
+    )
+    assert metastore_hosts("thrift://[::1]:1") == {"localhost:1"}
+    assert metastore_hosts(" , ") == frozenset()

@@ -170,7 +170,7 @@ class ConnectSessions:
             return False
         came, pause_s = False, None
         with self._guard("look for sessions of Spark Connect"):
-            base = self._base()
+            base = self._sessions.current()
             if base is None:
                 self.release()
             elif self._server is None:
@@ -223,11 +223,3 @@ class ConnectSessions:
             self._caches.renew_all(hosted)  # they may be older than a change before now
         self._hosted[name] = hosted
         self._sessions.add(hosted)
-
-    def _base(self) -> Any:
-        """Return a classic session whose context has not been stopped."""
-        for session in self._sessions.alive():
-            classic = not isinstance(session, HostedSession) and session._sc is not None
-            if classic and session._sc._jsc is not None:
-                return session
-        return None

@@ -28,7 +28,7 @@ from ..refresh.worker import Worker, staleness_s
 from ..sessions import Sessions, existing
 from ..status import DETACHED, UNSUPPORTED, Status
 from ..writes.listener import PROOF_S, PROVE_S
-from ..writes.plans import metastore_at_attach
+from ..writes.plans import metastore_in_use
 from ..writes.reporter import Reporter
 from .connect import ConnectSessions
 from .hook import on_construction, once, release
@@ -179,9 +179,6 @@ class Handle:
         parts.worker.start()
 
     def _make(self, session: Session, settings: SparkSettings, catalyst: Catalyst) -> _Parts:
-        metastore = metastore_at_attach(
-            session, conf=_conf_of(session), configured=settings.metastore
-        )
         application = Application(
             application=str(session._sc.appName),
             application_id=str(session._sc.applicationId),
@@ -190,7 +187,7 @@ class Handle:
             pid=os.getpid(),
             spark=self._spark,
         )
-        outbox = Outbox(driver=secrets.token_bytes(16), metastore=metastore.uris)
+        outbox = Outbox(driver=secrets.token_bytes(16), metastore=settings.metastore, asks=True)
         clients = ConnectSessions(
             self._sessions, guard=self._guard, caches=catalyst, control=self._control
         )
@@ -217,7 +214,9 @@ class Handle:
                 outbox=outbox,
                 guard=self._guard,
                 control=self._control,
-                metastore=metastore,
+                metastore_of=lambda of: metastore_in_use(
+                    of._jsparkSession, made=catalyst.has_state(of), configured=settings.metastore
+                ),
                 configured=settings.metastore,
                 prove_s=self._seams.prove_s,
                 proof_s=self._seams.proof_s,
@@ -243,6 +242,7 @@ class Handle:
         return facts_of(
             application,
             self._refresher,
+            writes=self._parts.reporter.status() if self._parts is not None else "",
             writes_reported=outbox.ended,
             errors=self._guard.errors,
             last_error=self._guard.last_error,

@@ -4,7 +4,8 @@
          never made by us: its settings, such as the metastore's URI, are fixed when it is made
 
 The calls take no lock of Spark's and need no metastore, but for ``recache``. The names are those of
-3.5, 4.0, 4.1 and 4.3; ``probe`` finds out once which of them there are.
+3.5, 4.0, 4.1 and 4.3; ``probe`` finds out once which of them there are. Py4J is imported once there
+is a session: the Python of ``topicast run`` may have none.
 """
 
 import re
@@ -12,8 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from weakref import WeakKeyDictionary
-
-from py4j.protocol import Py4JError, Py4JJavaError
 
 from .refresher import Existing
 
@@ -76,6 +75,8 @@ class Catalyst:
         Raises:
             Unsupported: something is missing.
         """
+        from py4j.protocol import Py4JError
+
         java = getattr(session, "_jsparkSession", None)
         if java is None:
             raise Unsupported("a Spark Connect session: it has no JVM here to refresh")
@@ -99,6 +100,10 @@ class Catalyst:
         if caches is None:
             caches = self._caches[session] = _Caches(session._jsparkSession.sessionUUID())
         return caches.id
+
+    def has_state(self, session: Session) -> bool:
+        """Whether the state of ``session`` has been made; any thread may ask."""
+        return self._state_field.get(session._jsparkSession) is not None
 
     def cached(self, session: Session) -> frozenset[str]:
         """Return the tables that ``session`` has relations of, as ``db.table``.
@@ -185,6 +190,8 @@ class Catalyst:
         """Whether what lists all files of a table lists one that is not there."""
         if location.getClass().getSimpleName() != "InMemoryFileIndex":
             return False  # of a partitioned table: it lists files for each query
+        from py4j.protocol import Py4JJavaError
+
         try:
             files = location.inputFiles()
             if not len(files):
@@ -281,5 +288,5 @@ def _quoted(table: str) -> str:
     return f"`{db}`.`{name}`"
 
 
-def _reason(error: Py4JError) -> str:
+def _reason(error: Exception) -> str:
     return next((line for line in str(error).splitlines() if line.strip()), "no answer")

@@ -15,8 +15,6 @@ from collections.abc import Callable
 from typing import Any, Final
 from weakref import WeakKeyDictionary, ref
 
-from py4j.protocol import Py4JError
-
 from ..guard import Guard
 from ..sessions import Sessions
 from .plans import COMMANDS
@@ -145,6 +143,8 @@ class Listener:
         Raises:
             NoListener: this Spark has no such compiler, or its events are others.
         """
+        from py4j.protocol import Py4JError
+
         try:
             self._context = session._sc._jsc.sc()
             self._listener = _made(session._jvm, on_execution, source=source, queue_max=queue_max)
@@ -232,7 +232,7 @@ class ContextListener:
 
     def check(self, *, now: float) -> None:
         """Listen to the context that there is; prove that calls arrive, if it is time to."""
-        session = next((one for one in self._sessions.alive() if _has_context(one)), None)
+        session = self._sessions.current()
         if session is None:
             return
         if self._context is None or self._context() is not session._sc:
@@ -253,25 +253,25 @@ class ContextListener:
 
     def settle(self, timeout_s: float) -> None:
         """Return within ``timeout_s``, once ``on_execution`` was called for what was executed."""
-        listener = self._listener
-        for context in self._contexts():
+        listener, session = self._listener, self._sessions.current()
+        if session is not None:
             with self._guard("wait for Spark's listeners"):
-                context.listenerBus().waitUntilEmpty(int(timeout_s * 1000))
+                bus = session._sc._jsc.sc().listenerBus()
+                bus.waitUntilEmpty(int(timeout_s * 1000))
         if listener is not None:
-            with self._guard("wait for the last executions", unless=lambda: not self._contexts()):
+            with self._guard("wait for the last executions", unless=self._is_stopped):
                 listener.settle(timeout_s)
 
     def stop(self) -> None:
         """Take the listener away: while calls do not arrive the JVM has none of ours."""
         listener, self._listener = self._listener, None
         if listener is not None:
-            with self._guard("stop listening", unless=lambda: not self._contexts()):
+            with self._guard("stop listening", unless=self._is_stopped):
                 listener.stop()
 
-    def _contexts(self) -> list[Any]:
-        """Return the contexts of the JVM that have not been stopped: one, or none."""
-        found = {id(one._sc): one._sc for one in self._sessions.alive() if _has_context(one)}
-        return [one._jsc.sc() for one in found.values()]
+    def _is_stopped(self) -> bool:
+        """Whether Spark has been stopped."""
+        return self._sessions.current() is None
 
 
 class _Consumer:
@@ -304,11 +304,6 @@ class _Called:
         """What it is in the JVM."""
 
         implements = ("java.lang.Runnable",)
-
-
-def _has_context(session: Any) -> bool:
-    """Whether the context of a session has not been stopped."""
-    return session._sc is not None and session._sc._jsc is not None
 
 
 def _made(jvm: Any, on_execution: OnExecution, *, source: str, queue_max: int) -> Any:

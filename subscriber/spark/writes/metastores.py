@@ -11,7 +11,7 @@ from .statements import Target
 
 CATALOG: Final = "spark_catalog"
 IMPLEMENTATION: Final = "spark.sql.catalogImplementation"
-REPLACED: Final = "spark.sql.catalog."
+CATALOGS: Final = "spark.sql.catalog."
 URIS: Final = "hive.metastore.uris"
 BUILT_IN: Final = ("", "builtin")
 
@@ -26,20 +26,16 @@ class Metastore:
     reason: str = ""
 
 
-def metastore_of(conf: Look, *, uris: str, configured: str) -> Metastore:
+def metastore_of(*, implementation: str, uris: str, configured: str) -> Metastore:
     """Return the metastore that a session writes to.
 
     Args:
-        conf: Settings of the session.
-        uris: ``hive.metastore.uris`` of its Hadoop configuration.
+        implementation: Of its catalog: hive, or in-memory.
+        uris: ``hive.metastore.uris`` as Spark's client of it has them.
         configured: ``spark.topicast.metastore``, which takes precedence; empty: not set.
     """
-    implementation = conf(IMPLEMENTATION)
     if implementation != "hive":
         return Metastore(reason=f"its catalog is {implementation or 'in-memory'}, not hive")
-    replaced = conf(REPLACED + CATALOG)
-    if replaced not in BUILT_IN:
-        return Metastore(reason=f"{CATALOG} is {replaced}, which has files of its own")
     if not (configured or uris):
         return Metastore(reason=f"its metastore is embedded: {URIS} is not set")
     return Metastore(uris=configured or uris)
@@ -61,7 +57,7 @@ def object_of(target: Target, *, catalog: str, database: str, conf: Look) -> str
             db = database
         case (_, path) if "/" in path:
             return path  # parquet.`/w/orders`
-        case (first, table) if catalog == CATALOG and not conf(REPLACED + first):
+        case (first, table) if catalog == CATALOG and not conf(CATALOGS + first):
             db = first
         case (first, db, table) if first.lower() == CATALOG:
             pass

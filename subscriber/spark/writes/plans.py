@@ -1,16 +1,25 @@
 """Reads from Spark's JVM what a write has written, in which session, and what its names mean.
 
-An adapter: everything in it is a call through Py4J, 0.1 ms each. The calls need the session's
-state, which a writing session has, or is about to make.
+An adapter: everything in it is a call through Py4J, 0.1 ms each. All but ``metastore_in_use`` need
+the session's state, which a writing session has, or is about to make.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ....topics.objects.names import partition_name
 from ...client.write_reports import object_name, partition_names
-from .metastores import CATALOG, IMPLEMENTATION, URIS, Metastore, metastore_of, object_of
+from .metastores import (
+    BUILT_IN,
+    CATALOG,
+    CATALOGS,
+    IMPLEMENTATION,
+    URIS,
+    Metastore,
+    metastore_of,
+    object_of,
+)
 from .statements import Target
 
 COMMANDS: Final = frozenset({"command", "multi-commands"})  # how listeners name what may write
@@ -53,21 +62,23 @@ class Touched:
 
 
 class Plans:
-    """Reads what the names of one session mean; keeps what cannot change."""
+    """Reads what the names of one session mean, which has its state; keeps what cannot change."""
 
     def __init__(self, java: Any, jvm: Any, *, configured: str) -> None:
         """``java`` is the session in the JVM, ``configured`` the settings' metastore, or empty."""
+        self.metastore = metastore_in_use(java, made=True, configured=configured)
         self._jvm = jvm
-        self._configured = configured
         self._settings = java.conf()
         self._catalog = java.catalog()
         self._hadoop = java.sparkContext().hadoopConfiguration()
-        self._fixed = {IMPLEMENTATION: str(self._settings.get(IMPLEMENTATION, None) or "")}
-        self._uris = str(self._hadoop.get(URIS) or "")
 
-    def metastore(self) -> Metastore:
-        """Return the metastore that it writes to."""
-        return metastore_of(self._conf, uris=self._uris, configured=self._configured)
+    @property
+    def knows_formats(self) -> bool:
+        """Whether a table of Hive's catalog has files of its own: no plugin replaces the catalog.
+
+        With one (of Delta, of Iceberg) only the command that is executed tells.
+        """
+        return self._conf(CATALOGS + CATALOG) in BUILT_IN
 
     def objects(self, targets: tuple[Target, ...]) -> dict[str, Touched]:
         """Return what is reported of ``targets``, by name.
@@ -93,8 +104,6 @@ class Plans:
         return found
 
     def _conf(self, key: str) -> str:
-        if key in self._fixed:
-            return self._fixed[key]
         return str(self._settings.get(key, None) or "")  # which checks any other default
 
     def _qualified(self, path: str) -> str:
@@ -103,17 +112,26 @@ class Plans:
         return str(found.getFileSystem(self._hadoop).makeQualified(found).toString())
 
 
-def metastore_at_attach(
-    session: Any, *, conf: Callable[[str], str | None], configured: str
-) -> Metastore:
-    """Return the metastore of ``session``, as far as it is known without its state.
+def metastore_in_use(java: Any, *, made: bool, configured: str) -> Metastore:
+    """Return the metastore that Spark's client of the session ``java`` uses, or will.
 
-    ``conf``: settings of the context, in which the session's may be missing.
+    Its settings are the context's, else the options of the session's builder, else Hadoop's, which
+    hold hive-site.xml, ``spark.hadoop.*`` and ``spark.hive.*``. With the session's state they are
+    ``made`` for good. Nothing of the state is made by this.
     """
-    uris = session._sc._jsc.hadoopConfiguration().get(URIS) or ""
-    assumed = {IMPLEMENTATION: "hive"}
+    options: dict[str, str] = {}
+    if made:
+        shared = java.sharedState()
+        conf, hadoop = shared.conf(), shared.hadoopConf()
+    else:
+        given = java.initialSessionOptions()
+        options = {key: str(_of(given.get(key)) or "") for key in (IMPLEMENTATION, URIS)}
+        conf, hadoop = java.sparkContext().conf(), java.sparkContext().hadoopConfiguration()
+    uris = conf.get(URIS, "") or options.get(URIS) or hadoop.get(URIS)
     return metastore_of(
-        lambda key: conf(key) or assumed.get(key, ""), uris=uris, configured=configured
+        implementation=str(options.get(IMPLEMENTATION) or conf.get(IMPLEMENTATION, "")),
+        uris=str(uris or ""),
+        configured=configured,
     )
 
 

@@ -44,6 +44,8 @@ FLUSH_S: Final = 2.0  # at the end of Spark, for what was written last
 MARK_S: Final = 0.05  # for a wrapped statement to note which execution was its own
 IDLE_S: Final = 0.2  # between two looks for another context
 REPORTED: Final = "reported"
+NOT_REPORTED: Final = "not reported"
+NO_CONTACT: Final = "not known yet: catalogd has not answered"  # what is written meanwhile waits
 MARKS_MAX: Final = 1000
 
 log = logging.getLogger(__name__)
@@ -67,7 +69,7 @@ class Reporter:
         outbox: Outbox,
         guard: Guard,
         control: Control,
-        metastore: Metastore,
+        metastore_of: Callable[[Any], Metastore],
         configured: str,
         prove_s: float = PROVE_S,
         proof_s: float = PROOF_S,
@@ -79,19 +81,20 @@ class Reporter:
             outbox: Takes the reports.
             guard: Where failures end.
             control: Whether anything is to be reported.
-            metastore: The metastore that the outbox's reports are about.
+            metastore_of: Returns the metastore that a session writes to, if it has a state or not.
             configured: The metastore that the settings name; empty: none.
             prove_s: Between two proofs that the JVM's calls arrive.
             proof_s: How long a proof may take.
         """
-        self.reason = metastore.reason  # why writes are not reported
+        self.reason = ""  # why writes are not reported
         self.missed = 0  # executions that were dropped before they reached Python
         self._sessions = sessions
         self._outbox = outbox
         self._guard = guard
         self._control = control
-        self._uris = metastore.uris
+        self._metastore_of = metastore_of
         self._configured = configured
+        self._look_s, self._look_at = prove_s, 0.0  # when the metastore is looked at again
         self._pid = os.getpid()
         self._jvm: Any = None
         self._system: Any = None  # java.lang.System
@@ -114,6 +117,7 @@ class Reporter:
         """Wrap what writes, and start the thread."""
         self._jvm = session._jvm
         self._system = self._jvm.java.lang.System
+        self._take(self._metastore_of(session))
         self._undo = install(self, session)
         self._thread.start()
 
@@ -138,7 +142,7 @@ class Reporter:
             if plans is None:
                 plans = Plans(session._jsparkSession, self._jvm, configured=self._configured)
                 self._plans[session] = plans
-            if self._is_reported(plans):
+            if self._take(plans.metastore) and plans.knows_formats:
                 objects = plans.objects(found)
                 self._open[id(begun)] = frozenset(objects)
                 for name, touched in objects.items():
@@ -167,11 +171,14 @@ class Reporter:
 
     def status(self) -> str:
         """Return ``reported``, and with what exception, or why writes are not."""
-        why, lost = self.reason or self._outbox.refusal, self.missed + self._outbox.discarded
+        outbox, lost = self._outbox, self.missed + self._outbox.discarded
+        why = "" if self._control.is_on else "control is off"
+        why = why or self.reason or outbox.refusal
         if why:
-            return f"not reported: {why}"
-        delay = self._outbox.delay
-        but = self._listener.problem or (f"later: {delay}" if delay else "")
+            return f"{NOT_REPORTED}: {why}"
+        if not outbox.accepted:
+            return NO_CONTACT
+        but = self._listener.problem or (f"later: {outbox.delay}" if outbox.delay else "")
         but = but or (f"{lost} were lost" if lost else "")
         return f"{REPORTED}, but {but}" if but else REPORTED
 
@@ -200,7 +207,7 @@ class Reporter:
         if not found:
             return
         plans = Plans(execution.sparkSession(), self._jvm, configured=self._configured)
-        if not self._is_reported(plans):
+        if not self._take(plans.metastore):
             return
         objects = plans.objects(found)
         reported = self._reported(mark_of(plan, self._system), set(objects))
@@ -219,11 +226,11 @@ class Reporter:
         if not self._is_new(progress):
             return
         found = sunk(progress)
-        java = next((one._jsparkSession for one in self._sessions.alive()), None)
-        if not found or java is None:
+        session = self._sessions.current()
+        if not found or session is None:
             return
-        plans = Plans(java, self._jvm, configured=self._configured)
-        if self._is_reported(plans):
+        plans = Plans(session._jsparkSession, self._jvm, configured=self._configured)
+        if self._control.is_on and self._take(plans.metastore):
             for name, touched in plans.objects(found).items():
                 report_write(self._outbox, name, touched.partitions)
 
@@ -237,18 +244,13 @@ class Reporter:
         with suppress(UsageError):  # catalogd follows another metastore: the status says so
             intent.wait(timeout_s)
 
-    def _is_reported(self, plans: Plans) -> bool:
-        """Whether what that session writes is reported; if not, the status says why."""
-        if not self._control.is_on:
-            return False
-        metastore = plans.metastore()
-        if not metastore.reason and metastore.uris != self._uris:
-            why = f"the metastore was {self._uris or 'not set'} at attach, and is {metastore.uris}"
-            metastore = Metastore(reason=f"{why}: set it before, or spark.topicast.metastore")
-        if metastore.reason and metastore.reason != self.reason:
-            log.warning("writes are not reported: reason=%s", metastore.reason)
-        self.reason = metastore.reason
-        return not metastore.reason
+    def _take(self, metastore: Metastore) -> bool:
+        """Return whether what is written to ``metastore`` is reported; the status says why not."""
+        reason = metastore.reason
+        if not reason and not self._outbox.follow(metastore.uris):
+            reason = f"{metastore.uris} is written to, reported is {self._outbox.metastore}"
+        self.reason = reason
+        return not reason
 
     def _reported(self, mark: int, names: set[str]) -> frozenset[str]:
         """Return what the wrapper of this execution has reported; it may be about to note it."""
@@ -269,15 +271,23 @@ class Reporter:
         return batch > before
 
     def _run(self) -> None:
-        refusal = delay = ""
+        logged = ""
         while not self._stopping.is_set():
+            now = time.monotonic()
             with self._guard("listen to Spark's JVM"):
-                self._listener.check(now=time.monotonic())
-            before, refusal = refusal, self._outbox.refusal
-            if refusal and not before:
-                log.warning("writes are refused: reason=%s", refusal)
-            before, delay = delay, self._outbox.delay
-            if delay and not before:
-                log.warning("writes are reported later: reason=%s", delay)
+                self._listener.check(now=now)
+            with self._guard("look which metastore it is"):
+                self._look(now)
+            state = self.reason or self._outbox.refusal or self._outbox.delay
+            if state and state != logged:
+                log.warning("writes: %s", self.status())
+            logged = state
             self._stopping.wait(IDLE_S)
         self._listener.stop()  # a slow check may have begun to listen after ``stop`` timed out
+
+    def _look(self, now: float) -> None:
+        """Look now and then which metastore it is: another context may have another one."""
+        session = self._sessions.current()
+        if session is not None and now >= self._look_at:
+            self._look_at = now + self._look_s
+            self._take(self._metastore_of(session))

@@ -7,7 +7,7 @@ from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.ingest.reports import LEASE_S
 from topicast.catalog.serve import report_acks as module
 from topicast.catalog.serve.pending import EVENT_WAIT_S_MAX
-from topicast.catalog.serve.report_acks import BURST, WRITES_PER_S, addresses
+from topicast.catalog.serve.report_acks import BURST, WRITES_PER_S
 from topicast.tests.cluster.alone import TURN_S, Alone, loaded
 from topicast.topics.wire.messages import (
     INTENT,
@@ -37,6 +37,15 @@ def told(core: Alone) -> Reported:
 
 def refused(core: Alone) -> Refused:
     return core.reply(Refused)
+
+
+def test_report_without_writes_is_answered_and_leaves_nothing(core: Alone) -> None:
+    """It asks whether its metastore is followed."""
+    core.effects.clear()
+    core.ask(report())
+    core.turn()
+    assert not any(isinstance(effect, Commit) for effect in core.effects)
+    assert told(core).verdicts == ()
 
 
 def test_report_is_answered_behind_its_commit(core: Alone) -> None:
@@ -150,16 +159,6 @@ def test_one_common_address_makes_it_the_same_metastore(theirs: str) -> None:
     core.ask(report("d.t", metastore=theirs))
     core.turn()
     told(core)
-
-
-def test_loopback_has_one_name() -> None:
-    assert (
-        addresses("thrift://127.0.0.1:9083")
-        == addresses("thrift://localhost")
-        == {"localhost:9083"}
-    )
-    assert addresses("thrift://[::1]:1") == {"localhost:1"}
-    assert addresses(" , ") == frozenset()
 
 
 def flood(core: Alone, writes: int, request: int) -> Message:

@@ -357,3 +357,35 @@ def test_numbers_are_reported_in_their_order_whatever_thread_writes() -> None:
             seen += numbers
             reports.answer(report)
     assert seen == list(range(1, 801))
+
+
+def test_outbox_that_asks_learns_before_a_write_whether_it_is_taken() -> None:
+    reports = Reports(asks=True)
+    assert (reports.sender.deadline, reports.outbox.accepted) == (0.0, False)
+    asking = reports.one()
+    assert (asking.writes, asking.metastore) == ((), "thrift://hms:9083")
+    reports.answer(asking)
+    assert (reports.outbox.accepted, reports.due(100.0)) == (True, [])
+    reports.reconnect()
+    reports.refuse(reports.one(), "METASTORE")
+    assert (reports.outbox.accepted, reports.outbox.refusal, reports.due()) == (False, "why", [])
+
+
+def test_outbox_is_about_the_first_metastore_that_is_accepted() -> None:
+    reports = Reports(asks=True)
+    outbox, old = reports.outbox, reports.one()
+    assert outbox.follow("thrift://new:1"), "nothing is known of the old one yet"
+    reports.refuse(old, "METASTORE")
+    assert outbox.refusal == "", "that was the old one"
+    reports.answer(reports.one())
+    assert outbox.accepted
+    assert outbox.follow("thrift://more:1,thrift://new:1"), "an address of it is the same"
+    assert not outbox.follow("thrift://hms:9083")
+    assert outbox.metastore == "thrift://new:1"
+
+
+def test_writes_that_wait_keep_their_metastore() -> None:
+    reports = Reports(asks=True)
+    reports.wrote("d.t")
+    assert not reports.outbox.follow("thrift://new:1")
+    assert reports.one().metastore == "thrift://hms:9083"

@@ -6,39 +6,29 @@ from topicast.subscriber.spark.writes.metastores import Metastore, metastore_of,
 from topicast.subscriber.spark.writes.statements import Target
 
 URI = "thrift://metastore:9083"
-HIVE = {"spark.sql.catalogImplementation": "hive"}
-
-
-def look(conf: dict[str, str]) -> Metastore:
-    return metastore_of(lambda key: conf.get(key, ""), uris=URI, configured="")
-
-
-@pytest.mark.parametrize("conf", [{}, {"spark.sql.catalog.spark_catalog": "builtin"}])
-def test_session_of_a_remote_metastore_reports_under_its_uris(conf: dict[str, str]) -> None:
-    assert look(HIVE | conf) == Metastore(uris=URI)
-
-
-def test_what_the_settings_say_goes_first() -> None:
-    said = metastore_of(lambda key: HIVE.get(key, ""), uris=URI, configured="thrift://other:1")
-    assert said == Metastore(uris="thrift://other:1")
 
 
 @pytest.mark.parametrize(
-    ("conf", "why"),
+    ("implementation", "uris", "configured", "found"),
     [
-        ({}, "in-memory, not hive"),
-        ({"spark.sql.catalogImplementation": "in-memory"}, "in-memory, not hive"),
-        (HIVE | {"spark.sql.catalog.spark_catalog": "org.x.Y"}, "spark_catalog is org.x.Y"),
+        ("hive", URI, "", Metastore(uris=URI)),
+        ("hive", URI, "thrift://other:1", Metastore(uris="thrift://other:1")),
+        ("hive", "", "thrift://other:1", Metastore(uris="thrift://other:1")),
+        (
+            "hive",
+            "",
+            "",
+            Metastore(reason="its metastore is embedded: hive.metastore.uris is not set"),
+        ),
+        ("in-memory", URI, URI, Metastore(reason="its catalog is in-memory, not hive")),
+        ("", URI, "", Metastore(reason="its catalog is in-memory, not hive")),
     ],
+    ids=["of its client", "configured", "only configured", "embedded", "in-memory", "default"],
 )
-def test_session_of_another_catalog_reports_nothing(conf: dict[str, str], why: str) -> None:
-    assert why in look(conf).reason
-    assert look(conf).uris == ""
-
-
-def test_session_of_an_embedded_metastore_reports_nothing() -> None:
-    found = metastore_of(lambda key: HIVE.get(key, ""), uris="", configured="")
-    assert "embedded: hive.metastore.uris is not set" in found.reason
+def test_writes_are_reported_of_a_remote_metastore_only(
+    implementation: str, uris: str, configured: str, found: Metastore
+) -> None:
+    assert metastore_of(implementation=implementation, uris=uris, configured=configured) == found
 
 
 def reported_name(*name: str, catalog: str = "spark_catalog", path: str = "") -> str | None:

@@ -22,33 +22,44 @@ NO_SESSION = object()  # each call to it fails, and is counted
 class Made:
     """A reporter that is not started, and its surroundings."""
 
-    def __init__(self, metastore: Metastore = Metastore(uris="thrift://m:1")) -> None:  # noqa: B008 - it is frozen
+    def __init__(self) -> None:
         self.guard = Guard()
         self.control = Control()
-        self.outbox = Outbox(driver=b"d" * 16, metastore=metastore.uris, writes_max=2)
+        self.outbox = Outbox(driver=b"d" * 16, metastore="thrift://m:1", asks=True, writes_max=2)
         self.reporter = Reporter(
             Sessions(),
             outbox=self.outbox,
             guard=self.guard,
             control=self.control,
-            metastore=metastore,
+            metastore_of=lambda _session: Metastore(),
             configured="",
         )
 
+    def accept(self) -> None:
+        """Let catalogd take the first report, which asks whether it takes any."""
+        self.outbox.attach(lambda: None)
+        asks = self.outbox.next_report(now=0.0)
+        assert asks is not None
+        assert asks.writes == ()
+        self.outbox.acknowledge(asks, (), now=0.0)
 
-def test_status_says_why_writes_are_not_reported() -> None:
+
+def test_status_says_whether_writes_are_reported_and_if_not_why() -> None:
     made = Made()
+    assert made.reporter.status() == "not known yet: catalogd has not answered"
+    made.accept()
     assert made.reporter.status() == "reported"
     made.outbox.put_off("send fewer")
     assert made.reporter.status() == "reported, but later: send fewer"
     made.outbox.refuse("another metastore")
     assert made.reporter.status() == "not reported: another metastore"
-    made = Made(Metastore(reason="its catalog is in-memory, not hive"))
-    assert made.reporter.status() == "not reported: its catalog is in-memory, not hive"
+    made.control.operators = OFF
+    assert made.reporter.status() == "not reported: control is off"
 
 
 def test_status_says_what_was_lost() -> None:
     made = Made()
+    made.accept()
     for table in range(4):
         made.outbox.add(f"d.t{table}", state=WRITTEN)
     assert made.reporter.status() == "reported, but 2 were lost"
