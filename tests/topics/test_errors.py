@@ -35,43 +35,42 @@ def test_each_error_is_in_the_tree_of_the_docstring(cls: type[TopicastError]) ->
     assert cls.retriable is (cls in RETRIABLE)
 
 
-def test_missing_object_is_a_key_error_that_reads_well() -> None:
-    missing = NoSuchObject("sales.orders")
-    assert isinstance(missing, KeyError)
-    assert isinstance(missing, UsageError)
-    assert str(missing) == "no such object: sales.orders"
-    assert missing.name == "sales.orders"
+@pytest.mark.parametrize(
+    ("error", "facts", "text"),
+    [
+        (NoSuchObject("sales.orders"), {"name": "sales.orders"}, "no such object: sales.orders"),
+        (
+            OverBudget("t", needed_bytes=500, free_bytes=20),
+            {"what": "t", "needed_bytes": 500, "free_bytes": 20},
+            "t needs 500 bytes and the budget leaves 20: raise the budget or drop a topic",
+        ),
+        (
+            ConfigError("num_topics", 3, "a power of two"),
+            {"setting": "num_topics", "value": 3, "allowed": "a power of two"},
+            "num_topics=3 is not valid: a power of two",
+        ),
+        (
+            VersionMismatch("1", "9"),
+            {"ours": "1", "theirs": "9"},
+            "protocol version 9 offered, 1 spoken here: upgrade one side",
+        ),
+        (
+            StoreError("/var/lib/t", "locked by another catalogd", "stop it first"),
+            {"path": "/var/lib/t", "problem": "locked by another catalogd"},
+            "/var/lib/t: locked by another catalogd; stop it first",
+        ),
+    ],
+    ids=lambda one: type(one).__name__ if isinstance(one, Exception) else "",
+)
+def test_error_holds_its_facts_and_says_them(
+    error: TopicastError, facts: dict[str, object], text: str
+) -> None:
+    assert {name: getattr(error, name) for name in facts} == facts
+    assert str(error) == text
 
 
-def test_over_budget_says_what_is_needed_and_what_is_left() -> None:
-    full = OverBudget("table sales.orders", needed_bytes=500, free_bytes=20)
-    assert (full.what, full.needed_bytes, full.free_bytes) == ("table sales.orders", 500, 20)
-    assert str(full) == (
-        "table sales.orders needs 500 bytes and the budget leaves 20: "
-        "raise the budget or drop a topic"
-    )
-
-
-def test_config_error_names_setting_value_and_what_is_allowed() -> None:
-    wrong = ConfigError("num_topics", 3, "a power of two")
-    assert (wrong.setting, wrong.value, wrong.allowed) == ("num_topics", 3, "a power of two")
-    assert str(wrong) == "num_topics=3 is not valid: a power of two"
-
-
-def test_version_mismatch_is_the_peers_fault_and_names_both() -> None:
-    other = VersionMismatch("1", "9")
-    assert isinstance(other, WireError)
-    assert (other.ours, other.theirs) == ("1", "9")
-    assert str(other) == "protocol version 9 offered, 1 spoken here: upgrade one side"
-
-
-def test_store_error_names_path_problem_and_remedy() -> None:
-    locked = StoreError("/var/lib/t", "locked by another catalogd", "stop it first")
-    assert (locked.path, locked.remedy) == ("/var/lib/t", "stop it first")
-    assert locked.problem == "locked by another catalogd"
-    assert str(locked) == "/var/lib/t: locked by another catalogd; stop it first"
-
-
-def test_refusal_of_a_key_is_a_link_error_that_no_retry_cures() -> None:
+def test_errors_are_caught_by_the_side_that_broke_the_rule() -> None:
+    assert issubclass(NoSuchObject, KeyError)
+    assert issubclass(NoSuchObject, UsageError)
+    assert issubclass(VersionMismatch, WireError)
     assert issubclass(AuthRefused, LinkError)
-    assert not AuthRefused.retriable

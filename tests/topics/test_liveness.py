@@ -2,6 +2,7 @@
 
 from math import inf
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,19 +23,18 @@ def test_peer_is_live_while_it_sends() -> None:
         peer.on_message(100.0 + second)
 
 
-def test_silence_makes_suspect_at_two_seconds_and_lost_at_eight() -> None:
-    peer = Liveness(100.0)
-    assert _state_asked_on_time(peer, 101.9) == LIVE
-    assert _state_asked_on_time(peer, 102.0) == SUSPECT
-    assert _state_asked_on_time(peer, 107.9) == SUSPECT
-    assert _state_asked_on_time(peer, 108.0) == LOST
+@pytest.mark.parametrize(
+    ("limits", "times"),
+    [((), (1.9, SUSPECT_S, 7.9, LOST_S)), ((0.5, 0.75), (0.4, 0.5, 0.7, 0.75))],
+    ids=["by default", "as given"],
+)
+def test_silence_makes_suspect_and_then_lost(
+    limits: tuple[float, ...], times: tuple[float, ...]
+) -> None:
+    peer = Liveness(0.0, *limits)
+    states = [_state_asked_on_time(peer, now) for now in times]
+    assert states == [LIVE, SUSPECT, SUSPECT, LOST]
     assert peer.deadline == inf
-
-
-def test_limits_are_those_given() -> None:
-    peer = Liveness(0.0, 0.5, 0.75)
-    assert _state_asked_on_time(peer, 0.5) == SUSPECT
-    assert _state_asked_on_time(peer, 0.75) == LOST
 
 
 def test_lost_peer_that_sends_is_live_again() -> None:
@@ -45,16 +45,11 @@ def test_lost_peer_that_sends_is_live_again() -> None:
     assert _state_asked_on_time(peer, 51.0) == LIVE
 
 
-def test_deadline_is_when_the_state_changes_next() -> None:
+@pytest.mark.parametrize("late_s", [0.0, STALL_S - 0.01])
+def test_little_lateness_is_no_excuse(late_s: float) -> None:
     peer = Liveness(0.0)
     assert peer.deadline == SUSPECT_S
-    peer.state(SUSPECT_S)
-    assert peer.deadline == LOST_S
-
-
-def test_little_lateness_is_no_excuse() -> None:
-    peer = Liveness(0.0)
-    assert peer.state(SUSPECT_S + STALL_S - 0.01) == SUSPECT
+    assert peer.state(SUSPECT_S + late_s) == SUSPECT
     assert peer.deadline == LOST_S
 
 

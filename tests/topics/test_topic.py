@@ -1,28 +1,59 @@
-"""Topic: against a plain dict with its whole history, one transaction after the other."""
+"""Topic: its number, levels and entries; the map against a plain dict with its whole history."""
 
+import gc
+import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from topicast.tests.strategies import entries as any_entries
+from topicast.tests.strategies import keys, text
+from topicast.topics.errors import ConfigError
 from topicast.topics.objects.names import group_of
 from topicast.topics.topic import (
+    ALL_OFFERED,
+    BARRIER,
+    CONTROL,
+    ENTRY_OVERHEAD_BYTES,
+    FULL,
+    HEARTBEAT,
+    MINIMAL,
+    NAMESPACE,
+    NONE,
+    NUM_TOPICS_DEFAULT,
+    NUM_TOPICS_MAX,
     PREFIX,
     STUB,
     TOMBSTONE,
+    VALUE,
     Entry,
     Topic,
     accounted_bytes,
+    check_num_topics,
+    is_topic,
+    offered,
+    offered_names,
     prefix_tombstone,
     stub,
+    table_topic,
     tombstone,
+    topic_ids,
 )
 
+FILE = Path(__file__).parent.parent / "vectors" / "sharding_v1.json"
+VECTORS: list[dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))
+POWERS = st.integers(0, 12).map(lambda exponent: 1 << exponent)
 GROUPS = (b"d\0a\0", b"d\0b\0", b"d\0c\0")
 KEYS = tuple(group + rest for group in GROUPS for rest in (b"", b"\x01", b"\x01x"))
 A, B = GROUPS[0], GROUPS[1]
+TABLE = b"sales\0orders\0"
+FULL_ENTRY = Entry(TABLE, 7, 7, 7, 1, b"v")
+MADE = (FULL_ENTRY, stub(FULL_ENTRY), tombstone(TABLE, 7), prefix_tombstone(TABLE, 7))
 State = dict[bytes, Entry]
 
 
@@ -85,7 +116,10 @@ class TopicMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def raise_floor(self, data: st.DataObject) -> None:
-        self.topic.raise_floor(data.draw(st.integers(0, self.topic.version)))
+        floor = data.draw(st.integers(0, self.topic.version))
+        before = self.topic.floor
+        self.topic.raise_floor(floor)
+        assert self.topic.floor == max(before, floor)
 
     @rule(most=st.integers(0, 5))
     def discard_the_oldest(self, most: int) -> None:
@@ -195,23 +229,6 @@ def test_order_survives_a_tombstone_that_is_filed_late() -> None:
     assert list(topic.since(9)) == [value(A + b"\x01", 10), value(B, 12)]
 
 
-def test_floor_never_falls() -> None:
-    topic = Topic()
-    topic.file([tombstone(A, 3)])
-    topic.raise_floor(2)
-    topic.raise_floor(1)
-    assert (topic.floor, topic.tombstones()) == (2, 1)
-
-
-def test_floor_for_leaves_as_many_tombstones_as_asked() -> None:
-    topic = Topic()
-    topic.file([tombstone(A + b"\x01%d" % n, n) for n in range(1, 11)])
-    assert topic.floor_for(10) == 0
-    assert topic.floor_for(4) == 6
-    topic.raise_floor(topic.floor_for(4))
-    assert [entry.version for entry in topic.since(0)] == [7, 8, 9, 10]
-
-
 def test_reset_begins_an_epoch_with_nothing() -> None:
     topic = Topic()
     topic.file([value(A, 3), tombstone(B, 4)])
@@ -219,13 +236,8 @@ def test_reset_begins_an_epoch_with_nothing() -> None:
     topic.raise_floor(1)
     topic.reset(8)
     topic.check()
-    assert (topic.epoch, topic.version, topic.floor, topic.held_bytes, len(topic)) == (
-        8,
-        0,
-        0,
-        0,
-        0,
-    )
+    assert (topic.epoch, topic.version, topic.floor) == (8, 0, 0)
+    assert (topic.held_bytes, len(topic)) == (0, 0)
     assert topic.tombstones() == 0
     assert list(topic.since(0)) == []
 
@@ -239,21 +251,108 @@ def test_unknown_key_and_group_are_empty() -> None:
     assert topic.group_ids() == ()
 
 
-def test_superseded_tombstones_are_passed_over() -> None:
-    topic = Topic()
-    topic.file([tombstone(A, 1), value(A, 2), prefix_tombstone(B, 3), prefix_tombstone(B, 4)])
-    topic.raise_floor(3)
-    topic.check()
-    assert list(topic.since(0)) == [value(A, 2), prefix_tombstone(B, 4)]
-    topic.file([prefix_tombstone(A, 5), tombstone(A + b"\x01", 5)])
-    topic.raise_floor(5)
-    topic.check()
-    assert len(topic) == 0
-
-
 @pytest.mark.parametrize("kind", [TOMBSTONE, STUB])
 def test_check_notices_a_topic_that_was_filed_out_of_order(kind: int) -> None:
     topic = Topic()
     topic.file([value(A, 9), Entry(A + b"\x01", 3, 0, 0, 0, None, kind)])
     with pytest.raises(AssertionError):
         topic.check()
+
+
+@given(any_entries())
+def test_stub_of_a_value_keeps_all_but_the_value(entry: Entry) -> None:
+    reported = stub(entry)
+    assert reported.value is None
+    assert reported.kind == (STUB if entry.kind == VALUE else entry.kind)
+    assert (reported.key, reported.version, reported.size) == (entry.key, entry.version, entry.size)
+    assert reported.schema_version == entry.schema_version
+    assert reported.data_version == entry.data_version
+    assert stub(reported) == reported
+
+
+def test_tombstones_hold_no_value_and_changed_when_they_were_made() -> None:
+    assert tombstone(TABLE + b"\x01a", 7) == Entry(TABLE + b"\x01a", 7, 7, 7, 0, None, TOMBSTONE)
+    assert prefix_tombstone(TABLE, 7) == Entry(TABLE, 7, 7, 7, 0, None, PREFIX)
+
+
+@pytest.mark.parametrize("kind", [VALUE, STUB, TOMBSTONE, PREFIX])
+def test_kinds_do_not_make_tuples_visible_to_the_garbage_collector(kind: int) -> None:
+    row = (7, TABLE, kind)  # what a topic keeps of each tombstone
+    gc.collect()
+    assert not gc.is_tracked(row)
+    assert {type(made.kind) for made in MADE} == {int}
+
+
+@given(any_entries())
+def test_accounted_bytes_cover_what_an_entry_takes(entry: Entry) -> None:
+    numbers = (entry.version, entry.schema_version, entry.data_version, entry.size)
+    taken = sum(map(sys.getsizeof, (entry, entry.key, *numbers)))
+    taken += sys.getsizeof(entry.value) if entry.value is not None else 0
+    assert taken <= accounted_bytes(entry)
+    assert accounted_bytes(tombstone(TABLE, 1)) == ENTRY_OVERHEAD_BYTES + len(TABLE)
+
+
+@given(keys)
+def test_group_ends_at_the_second_nul(key: bytes) -> None:
+    group = group_of(key)
+    assert key.startswith(group)
+    assert group.count(b"\0") == 2
+    assert group.endswith(b"\0")
+
+
+@pytest.mark.parametrize("key", [b"", b"sales", b"sales\0orders"])
+def test_key_without_two_nuls_has_no_group(key: bytes) -> None:
+    with pytest.raises(ValueError, match="not found"):
+        group_of(key)
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda v: f"{v['db']}.{v['table']}/{v['num']}")
+def test_golden_vector_gives_the_same_topic(vector: dict[str, Any]) -> None:
+    """P-SHARD-1."""
+    assert table_topic(vector["db"], vector["table"], vector["num"]) == vector["topic"]
+
+
+@given(text, text, POWERS)
+def test_topic_of_a_table_holds_entries(db: str, table: str, num_topics: int) -> None:
+    topic = table_topic(db, table, num_topics)
+    assert is_topic(topic, num_topics)
+    assert topic != NAMESPACE
+    assert topic == table_topic(db, table, num_topics * 2) // 2  # doubling splits in place
+
+
+def test_vectors_name_tables_first_and_the_namespace_last() -> None:
+    """P-SHARD-3."""
+    assert topic_ids(4) == (0, 1, 2, 3, NAMESPACE)
+    assert all(is_topic(topic, 4) for topic in topic_ids(4))
+
+
+@pytest.mark.parametrize("topic", [-1, 4, HEARTBEAT, BARRIER, CONTROL])
+def test_other_ids_hold_no_entries(topic: int) -> None:
+    assert not is_topic(topic, 4)
+
+
+@pytest.mark.parametrize("number", [-2, 0, 3, 255, NUM_TOPICS_MAX * 2])
+def test_number_of_topics_is_a_power_of_two(number: int) -> None:
+    """P-SHARD-2."""
+    assert [check_num_topics(1 << power) for power in range(13)][8] == NUM_TOPICS_DEFAULT
+    with pytest.raises(ConfigError, match="a power of two from 1 to 4096"):
+        check_num_topics(number)
+
+
+@pytest.mark.parametrize(
+    ("offers", "topic", "levels"),
+    [
+        (ALL_OFFERED, 7, [MINIMAL, FULL]),
+        (MINIMAL, 7, [MINIMAL]),
+        (FULL, 7, [FULL]),
+        (MINIMAL, NAMESPACE, [MINIMAL, FULL]),
+        (FULL, NAMESPACE, [FULL]),
+    ],
+)
+def test_levels_that_may_be_joined(offers: int, topic: int, levels: list[int]) -> None:
+    assert [one for one in (NONE, MINIMAL, FULL) if offered(offers, topic, one)] == levels
+
+
+def test_offers_have_names() -> None:
+    assert offered_names(ALL_OFFERED) == "none, minimal, full"
+    assert offered_names(MINIMAL) == "none, minimal"
