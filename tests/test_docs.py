@@ -3,7 +3,9 @@
 import ast
 import dataclasses
 import re
+import tomllib
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,8 @@ FOLDERS = ("topics", "statestore", "catalog", "subscriber", "cli")
 RULE = re.compile(r"^- \*\*(P-[A-Z]+-\d+)\*\* (.*(?:\n  .*)*)", re.MULTILINE)
 ID = re.compile(r"\bP-[A-Z]+-\d+\b")
 RULES = RULE.findall(PROTOCOL)
+MUTANTS = (ROOT / "tests" / "mutants" / "rules.toml").read_text(encoding="utf-8")
+MUTATED: dict[str, list[str]] = tomllib.loads(MUTANTS)["rules"]
 
 
 def _cited() -> dict[str, list[str]]:
@@ -54,6 +58,15 @@ def test_every_must_stands_in_a_rule_of_its_own() -> None:
     prose = RULE.sub("", body)
     assert "MUST" not in prose
     assert [rule for rule, text in RULES if text.count("MUST") > 1] == []
+
+
+@pytest.mark.parametrize("rule", MUTATED)
+def test_functions_that_are_mutated_for_a_rule_are_there(rule: str) -> None:
+    assert rule in dict(RULES), "docs/protocol.md does not have it"
+    for place in MUTATED[rule]:
+        path, _, name = place.partition(":")
+        module = import_module(".".join(("topicast", *Path(path).with_suffix("").parts)))
+        assert attrgetter(name)(module)
 
 
 @pytest.mark.parametrize("rule", [rule for rule, text in RULES if "MUST" in text])

@@ -222,7 +222,7 @@ class ReplicaSet:
             if follower.deadline is None or now < follower.deadline:
                 continue
             stream = self._streams.get(follower.stream)
-            waits = stream is not None and stream.waiting.get(account, False)
+            waits = stream is not None and stream.waiting[account]
             if stream is not None and waits and now < stream.active_at + SILENCE_S:
                 follower.on_stream_active(now=stream.active_at)
             else:

@@ -369,11 +369,13 @@ class TopicReplicas:
         effects: Effects = ()
         for topic, version in zip(order, heartbeat.versions, strict=False):
             replica = self._topics.get(topic)
-            for follower in list(replica.followers()) if replica is not None else ():
+            if replica is None:
+                continue
+            for follower in list(replica.followers()):
                 if (follower.epoch, follower.version) < (heartbeat.epoch, version):
                     newer = PeerAt(heartbeat.epoch, version)
                     effects += self._feed((topic, follower.level), newer, now=now)
-                elif follower.state is LIVE and replica is not None:
+                elif follower.state is LIVE:
                     replica.current_at = now
         return effects
 

@@ -145,6 +145,7 @@ def test_stream_for_which_nothing_is_reserved_gets_one_byte_and_ends_in_time() -
 
 
 def test_credit_for_less_than_a_step_is_not_worth_its_frame() -> None:
+    """P-CREDIT-5: it is renewed from one step on."""
     one = replicas(1)
     opened(one)
     assert one.processed(1, STEP - 1) is None
@@ -170,8 +171,12 @@ def test_topic_whose_turn_has_not_come_waits_as_long_as_its_stream_is_active() -
     assert topics_of(one.overdue(now=6.0 + SILENCE_S)) == [1, 2]
 
 
-def test_topic_whose_turn_has_come_is_overdue_when_nothing_more_of_it_comes() -> None:
-    one = replicas(1, 2)
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)], ids=["first", "second"])
+def test_topic_whose_turn_has_come_is_overdue_when_nothing_more_of_it_comes(
+    order: tuple[int, int],
+) -> None:
+    """P-CATCH-12: whichever of the topics was followed first."""
+    one = replicas(*order)
     opened(one)
     one.received(1, (1, FULL), now=0.1)
     one.received(1, (2, FULL), now=1.9)  # the end of the first topic was lost
@@ -184,9 +189,11 @@ def test_silent_stream_is_abandoned_by_what_is_requested_anew() -> None:
     one = replicas(1)
     opened(one)
     feed(one, 1, part(1, 1, 10, last=False, entries=delta(0, 1).entries), now=0.1)
+    assert one.deadline == 0.1 + SILENCE_S
     [want, abandoned] = feed(one, 1, Tick(), now=0.1 + SILENCE_S)
     assert isinstance(want, Want)
     assert abandoned == Abandoned(1)
+    assert not one.received(1, (1, FULL), now=0.1 + SILENCE_S), "what still comes is cancelled"
     again = one.request(one.wanted, now=0.1 + SILENCE_S)
     assert again is not None
     assert again.stream == 2

@@ -318,6 +318,29 @@ def test_restarted_hub_receives_again_what_is_followed() -> None:
     assert shopping.memory("shop.orders") == ("id", "more")
 
 
+def test_catch_up_under_way_is_requested_anew_of_the_restarted_hub() -> None:
+    """P-LIVE-3, P-SUB-3: at once, for its subscriptions are fenced; not when it seems silent."""
+    shopping = behind(late())
+    requests = len(shopping.messages(CatchUp))
+    shopping.cluster.hubs[0].crash()
+    shopping.cluster.hubs[0].revive()
+    shopping.pass_time(0.5)
+    assert len(shopping.messages(CatchUp)) > requests
+
+
+def test_heartbeat_shows_how_current_a_topic_is() -> None:
+    """P-FOLLOW-5: one with the version that is held makes it current, and only if it is LIVE."""
+    shopping = late()
+    orders, others = shopping.topic("shop.orders"), set(sizes()) - {shopping.topic("shop.orders")}
+    shopping.pass_time(2)
+    assert all(info.lag_s <= 0.4 for info in shopping.topics().values())
+    behind(shopping)
+    shopping.pass_time(1)
+    lags = {topic: info.lag_s for topic, info in shopping.topics().items()}
+    assert lags[orders] > 1
+    assert all(lags[topic] <= 0.4 for topic in others)
+
+
 @pytest.mark.parametrize("channel", [Channel.CONTROL, Channel.BULK])
 def test_hub_that_does_not_know_the_connection_is_greeted_once(channel: Channel) -> None:
     """P-LIVE-3: refused with HELLO."""
