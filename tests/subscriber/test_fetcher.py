@@ -1,4 +1,4 @@
-"""Pulls of one subscriber: their limits, pages, refusals, and the fence against stale replies."""
+"""Pulls of one subscriber: limits, pages, refusals, measurements, the invalidation fence."""
 
 from dataclasses import replace
 from itertools import count
@@ -8,13 +8,22 @@ import pytest
 
 from topicast.subscriber import fetcher as pulls
 from topicast.subscriber.fetcher import (
+    BYTES_PER_S,
+    BYTES_PER_S_MAX,
+    BYTES_PER_S_MIN,
+    LARGE_BYTES,
     NAMES_BYTES_MAX,
     PULLS_MAX,
+    ROUND_TRIP_S,
+    ROUND_TRIP_S_MAX,
+    ROUND_TRIP_S_MIN,
+    SMALL_BYTES,
     WAITING_MAX,
     Base,
     Fetch,
     Fetcher,
     InvalidationFence,
+    LatencyEstimate,
     Result,
     TableRequest,
     Whole,
@@ -22,6 +31,7 @@ from topicast.subscriber.fetcher import (
 from topicast.subscriber.protocol.shell import Effects, Send
 from topicast.subscriber.store.table_snapshot import NO_SELECTIONS, TableSnapshot, snapshot_of
 from topicast.tests.cluster.published import Published
+from topicast.tests.cluster.shopping import Shopping
 from topicast.topics.errors import NotReady, OverBudget
 from topicast.topics.objects.names import table_key
 from topicast.topics.objects.selector import (
@@ -100,16 +110,6 @@ def test_running_pulls_are_bounded_and_the_others_follow(service: Published) -> 
     assert [one.outcome is not None for one in fetches] == [True] + [False] * (PULLS_MAX + 1)
     assert [pull.table for pull in sent(effects)] == [f"t{PULLS_MAX}"]
     machine.check()
-
-
-@pytest.mark.parametrize(
-    "selector",
-    [TABLE_ONLY, ALL, by_filter("ds = '1'"), by_names(("ds=2", "ds=1")), by_values(("1", "", "2"))],
-    ids=lambda selector: selector.kind.name,
-)
-def test_pull_brings_its_selector(selector: Selector) -> None:
-    (pull,) = sent(fetcher().begin(sales(selector), now=0.0))
-    assert pull.selection == selector
 
 
 @pytest.mark.parametrize(
@@ -351,3 +351,54 @@ def test_invalidation_of_a_topic_counts_for_each_of_its_tables() -> None:
     fence.invalidate(b"b", 4)
     fence.new_epoch(1)
     assert (fence.minimum(b"a"), fence.minimum(b"b")) == (0, 4)
+
+
+def test_small_pulls_measure_the_round_trip_and_large_ones_the_rate() -> None:
+    latency = LatencyEstimate()
+    for _ in range(100):
+        latency.note(SMALL_BYTES, 0.02)
+        latency.note(10 * LARGE_BYTES, 0.02 + 10 * LARGE_BYTES / 5e6)
+    assert latency.round_trip_s == pytest.approx(0.02, rel=0.01)
+    assert latency.bytes_per_s == pytest.approx(5e6, rel=0.01)
+    assert latency.waiting_s(3, 5e6) == pytest.approx(1.06, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("size", "took_s", "round_trip", "rate"),
+    [
+        pytest.param(100, 30.0, 1.3, 1.0, id="one slow pull"),
+        pytest.param(LARGE_BYTES, 30.0, 1.0, 0.925, id="one slow pull of many bytes"),
+        pytest.param(100, 0.0, 1.0, 1.0, id="no time"),
+        pytest.param(SMALL_BYTES + 1, 1.0, 1.0, 1.0, id="neither small nor large"),
+        pytest.param(LARGE_BYTES, ROUND_TRIP_S, 1.0, 1.0, id="faster than a round trip"),
+    ],
+)
+def test_one_measurement_changes_the_estimate_a_little_or_not_at_all(
+    size: int, took_s: float, round_trip: float, rate: float
+) -> None:
+    latency = LatencyEstimate()
+    latency.note(size, took_s)
+    assert latency.round_trip_s == pytest.approx(round_trip * ROUND_TRIP_S)
+    assert latency.bytes_per_s == pytest.approx(rate * BYTES_PER_S)
+
+
+def test_pulls_are_measured_and_the_planner_calculates_with_them() -> None:
+    shopping = Shopping(automatic=True, never=("shop.orders",))
+    latency = shopping.reader.member.placement.planner.latency
+    shopping.reader.slow = 0.05
+    for _ in range(50):
+        shopping.table("shop.orders")
+    assert latency.round_trip_s == pytest.approx(0.07, rel=0.1)
+
+
+def test_latency_estimates_stay_within_reason() -> None:
+    latency = LatencyEstimate()
+    for _ in range(300):
+        latency.note(100, 100.0)
+        latency.note(LARGE_BYTES, 1e9)
+    assert (latency.round_trip_s, latency.bytes_per_s) == (ROUND_TRIP_S_MAX, BYTES_PER_S_MIN)
+    for _ in range(300):
+        latency.note(100, 1e-9)
+    for _ in range(300):
+        latency.note(1 << 40, 0.1)
+    assert (latency.round_trip_s, latency.bytes_per_s) == (ROUND_TRIP_S_MIN, BYTES_PER_S_MAX)

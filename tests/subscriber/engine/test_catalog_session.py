@@ -65,15 +65,6 @@ def test_pull_brings_partitions_only_if_they_are_requested(shopping: Shopping) -
     assert len(shopping.messages(Pulled, sender=CATALOGD)[-1].entries) > 1
 
 
-def test_table_in_memory_is_not_pulled_and_neither_is_a_name_that_is_not_there(
-    shopping: Shopping,
-) -> None:
-    assert shopping.columns("shop.orders") == ("id",)
-    with pytest.raises(NoSuchObject):
-        shopping.table("shop.nothing")
-    assert shopping.messages(Pull) == []
-
-
 def test_namespace_behind_a_pull_does_not_answer(pulling: Shopping) -> None:
     """P-PULL-5: rule: a pull's reply carries the namespace version; memory behind it waits."""
     pulling.hold(HUB, READER, Delta, Chunk)
