@@ -214,12 +214,10 @@ class _Pull:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class Reply:
     """A complete reply: its last part, the result of all parts, and the claims that it confirms."""
 
-    db: str
-    table: str
-    selector: Selector
+    request: TableRequest
     last: Pulled
     result: Result
     confirmed: tuple[Claimed, ...] = ()
@@ -275,8 +273,8 @@ class Fetcher:
         self._close(request)
         return Send(Channel.PULLS, Cancel(stream=request)), *self._next(now)
 
-    def part(self, part: Pulled, *, now: float) -> tuple[Whole | None, Effects]:
-        """Take a part of a reply; return the whole once it is complete, and what to send."""
+    def part(self, part: Pulled, *, now: float) -> tuple[Reply | None, Effects]:
+        """Take a part of a reply; return the reply once it is complete, and what to send."""
         pull = self._requests.get(part.request)
         if pull is None:
             return None, () if part.last else (Send(Channel.PULLS, Cancel(stream=part.request)),)
@@ -304,8 +302,7 @@ class Fetcher:
             return None, self._continue(part, now=now)
         self.latency.note(pull.received_bytes - pull.counted_bytes, now - pull.sent_at)
         confirmed = confirmed_claims(pull.claims, part) if part.epoch == pull.epoch else ()
-        db, table, selector, _ = pull.wanted
-        return Whole(db, table, selector, part, _result(pull, part), confirmed), ()
+        return Reply(pull.wanted, part, _result(pull, part), confirmed), ()
 
     def again(self, part: Pulled, *, now: float) -> Effects:
         """Discard this reply, and pull once more, after a moment, if a caller waits."""

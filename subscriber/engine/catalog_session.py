@@ -23,7 +23,7 @@ from ...topics.wire.messages import (
     Validate,
     Validated,
 )
-from ..fetcher import Fetch, Fetcher, Result, TableRequest, Whole, claims_about_mates, confirm
+from ..fetcher import Fetch, Fetcher, Reply, Result, TableRequest, claims_about_mates, confirm
 from ..protocol.shell import DONE, Channel, ConnectCatalog, Done, Effects, Send, Started, Wait
 from ..replication.lineage import NO_START, Lineage
 from ..replication.replicas import TopicReplicas
@@ -160,20 +160,20 @@ class CatalogSession:
         """Return a complete reply that is not below the read floor, else pull again."""
         if not self._accepts(part.epoch, part.start, now=now):
             return ()  # repeated once catalogd's start is accepted
-        whole, effects = self.fetcher.part(part, now=now)
-        if whole is None:
+        reply, effects = self.fetcher.part(part, now=now)
+        if reply is None:
             return self._sent(effects)
-        name = whole.db, whole.table
-        if self._stale(whole, name):
+        name = reply.request.db, reply.request.table
+        if self._stale(part, name):
             return self._sent(effects + self.fetcher.again(part, now=now))
-        self._confirm(whole)
+        self._confirm(reply)
         self._raise_floor(part.topic, (part.epoch, part.topic_version))
         self._raise_floor(NAMESPACE, (part.epoch, part.namespace_version))
-        outcome = whole.result if part.found else NoSuchObject(table_name(*name))
+        outcome = reply.result if part.found else NoSuchObject(table_name(*name))
         if part.found:
             self._replicas.on_pulled(*name)
         if isinstance(outcome, TableSnapshot):
-            self._keep(whole, outcome)
+            self._keep(reply, outcome)
         return self._sent(effects + self.fetcher.answer(part.request, outcome, now=now))
 
     def on_pull_refused(self, refused: Refused, *, now: float) -> Effects:
@@ -207,8 +207,8 @@ class CatalogSession:
         known = (epoch, start) == self._lineage.accepted != NO_START
         return known or self._subscriptions.accepts(epoch, start, now=now)
 
-    def _stale(self, whole: Whole, name: tuple[str, str]) -> bool:
-        part = whole.last
+    def _stale(self, part: Pulled, name: tuple[str, str]) -> bool:
+        """Tell whether the reply that ends with ``part`` is older than what was answered before."""
         topic = table_topic(*name, self._subscriptions.num_topics)
         position = (part.epoch, part.topic_version)
         namespace_position = (part.epoch, part.namespace_version)
@@ -245,17 +245,17 @@ class CatalogSession:
         at = self._replicas.live_at(topic)
         return at[1] if at is not None and at[0] == epoch else 0
 
-    def _confirm(self, whole: Whole) -> None:
-        """Let what was held before be as new as a reply that says that it has not changed."""
-        part = whole.last
+    def _confirm(self, reply: Reply) -> None:
+        """Raise the tables that the reply confirms to its version."""
+        part = reply.last
         held = self._held(part.topic, part.epoch)
         if held is not None:
             reached = self._reached(part.topic, part.epoch)
-            confirm(held, whole.confirmed, at=part.topic_version, reached=reached)
+            confirm(held, reply.confirmed, at=part.topic_version, reached=reached)
 
-    def _keep(self, whole: Whole, content: TableSnapshot) -> None:
-        part, key = whole.last, table_key(whole.db, whole.table)
-        if whole.selector.kind == SelectorKind.TABLE:
+    def _keep(self, reply: Reply, content: TableSnapshot) -> None:
+        part, key = reply.last, table_key(reply.request.db, reply.request.table)
+        if reply.request.selector.kind == SelectorKind.TABLE:
             head = content.entry(key)
             held = self._replicas.view.pulled(part.topic)
             if head is None:

@@ -13,7 +13,6 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Final, TypeVar, assert_never
 
 from ...topics.errors import LinkError, NotReady, UsageError, WireError
@@ -44,18 +43,18 @@ from .core import Core, Fact
 from .watch import Watch, Watches
 
 POLL_S_MAX: Final = 1.0
-TURN_S: Final = 0.002  # for what applications request, before the sockets are looked at again
+TURN_S: Final = 0.002  # for commands, before the sockets are polled again
 CHANNELS: Final = {one.value: one for one in Channel}
 LARGE: Final = (Channel.BULK, Channel.PULLS)  # of which a frame may take a millisecond
 GRACE_S: Final = 1.0  # the core times commands out; this is for a thread that is held up
 GOODBYE_S: Final = 0.02
 STOP_S: Final = 5.0  # for the thread to end
 FLOOD_S: Final = 0.02  # between two polls that bring deltas, under a flood of them
-FLOOD_POLLS: Final = 10  # after so many it is one, and not the two or three deltas of a write
-POLLS_A_LOOK: Final = 5  # between two looks what is due: no caller waits under a flood
-REST_S: Final = 0.01  # for which they gather then, instead of waking us one by one
-TOGETHER: Final = 20  # facts that are settled at once; what comes of them waits for the last
-FEW: Final = 50  # of more frames at once it is the work that takes the time
+FLOOD_POLLS: Final = 10  # so many are a flood; a write makes two or three deltas
+POLLS_A_LOOK: Final = 5  # between two looks at the core's deadline, under a flood
+REST_S: Final = 0.01  # under a flood, in which deltas gather
+TOGETHER: Final = 20  # facts that are settled at once; their effects wait for the last
+FEW: Final = 50  # frames at once; of more, handling takes the time, not waking up
 
 T = TypeVar("T")
 
@@ -78,7 +77,7 @@ class EngineLoop:
         self._taken: deque[Fact] = deque()  # of the inbox, and left to the next turn
         self._watches = Watches()
         self._delta_at = -FLOOD_S  # when deltas came last
-        self._deadline = 0.0  # of the core, as of the last look
+        self._deadline = 0.0  # of the core, when it was last looked at
         self._polls = 0  # that brought deltas, one soon after the other
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="topicast-subscriber", daemon=True)
@@ -117,7 +116,7 @@ class EngineLoop:
         try:
             self._put(command, timeout_s=timeout_s)
             return command.result(timeout_s + GRACE_S)
-        except FutureTimeout as exc:
+        except TimeoutError as exc:
             raise NotReady(f"no answer within {timeout_s} s: the thread is held up") from exc
         finally:
             self._commands.discard(command)
@@ -144,7 +143,7 @@ class EngineLoop:
                 facts.append(_read(channel, frame.frame))
         if self._large:
             facts.append(_read(*self._large.popleft()))
-        if self._watches and not self.core.watched:  # from when the watch was made
+        if self._watches and not self.core.watched:  # a watch was just made
             self.perform(self.core.handle(Watching(on=True), now=self._clock()))
         for begin in range(0, len(facts), TOGETHER):
             some = facts[begin : begin + TOGETHER]
@@ -171,7 +170,7 @@ class EngineLoop:
                 self._perform(effect)
 
     def _notice(self, batch: Sequence[Frame], now: float) -> None:
-        """See whether deltas come faster than it is worth to wake up for each."""
+        """Count the polls that bring deltas, one soon after the other."""
         if not batch:
             self._polls = 0
         if not batch or batch[-1].name != Channel.DATA:

@@ -38,7 +38,6 @@ BYTES_MAX: Final = 16 << 20  # of their names and partitions: 1.6 KB each; then 
 RENEW_S: Final = 10.0  # catalogd takes an intent for written after 30 s without a word
 EVERY: Final = 0  # in place of a write's number
 DONE: Final = (WRITTEN, OVERWRITTEN)
-HOPELESS: Final = (Refusal.METASTORE,)  # refusals that no time mends
 
 
 class Outbox:
@@ -72,11 +71,10 @@ class Outbox:
         self.metastore = metastore
         self.accepted = False  # whether catalogd has taken a report about this metastore
         self.refusal = ""  # why catalogd takes no report, as long as this subscriber is attached
-        self.delay = ""  # why catalogd has put the last report off
+        self.delay = ""  # why catalogd takes the last report only later
         self.ended = 0  # writes that have ended, since the start
         self.acknowledged = 0  # of these, those that catalogd has
         self.unknown = 0  # of these, those of objects that it does not know
-        self.merged = 0  # writes that were made one with a later one of their table
         self.discarded = 0  # writes that were removed for want of room
         self._asks = asks
         self._asking = False  # whether a report without writes is due
@@ -130,7 +128,7 @@ class Outbox:
         return number
 
     def end(self, write: Write) -> None:
-        """Take how a write that has begun ended. A second end changes nothing.
+        """Report how a write that has begun has ended. A second end changes nothing.
 
         Raises:
             UsageError: the outbox is closed, or of another process.
@@ -235,7 +233,7 @@ class Outbox:
             )
 
     def acknowledge(self, report: Report, verdicts: Iterable[Verdict], *, now: float) -> None:
-        """Take that catalogd has ``report`` in its store."""
+        """Remove the writes of ``report``, which catalogd has stored."""
         found = {one.number: one for one in verdicts}
         with self._changed:
             self.delay = ""
@@ -247,7 +245,7 @@ class Outbox:
             self._changed.notify_all()
 
     def refuse(self, reason: str) -> None:
-        """Take that catalogd takes no report, however often it is sent."""
+        """Discard everything: catalogd takes no report, however often it is sent."""
         with self._changed:
             self._queue.clear()
             self._open.clear()
@@ -256,8 +254,8 @@ class Outbox:
             self.refusal, self.delay = reason, ""
             self._changed.notify_all()
 
-    def put_off(self, reason: str) -> None:
-        """Take that catalogd takes the report later."""
+    def back_off(self, reason: str) -> None:
+        """Note why catalogd takes the report only later."""
         self.delay = reason
 
     def check(self) -> None:
@@ -325,7 +323,6 @@ class Outbox:
             before = last.get(write.object)
             if before is not None:
                 self._remove(before)
-                self.merged += 1
             last[write.object] = number
         for name, number in last.items():
             write = self._queue[number]
@@ -376,12 +373,12 @@ class WriteSender:
         report = self._requests.get(refused.request)
         if report is None:
             return
-        if refused.code in HOPELESS:
+        if refused.code == Refusal.METASTORE:
             self._requests.clear()
             if report.metastore == self.outbox.metastore:
                 self.outbox.refuse(refused.message)
             return
-        self.outbox.put_off(refused.message)
+        self.outbox.back_off(refused.message)
         pause_s = max(refused.retry_ms / 1000, RETRY_S)
         self._requests.back_off(refused.request, until=now + pause_s)
 

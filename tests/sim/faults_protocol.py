@@ -17,7 +17,7 @@ from topicast.catalog.publish.modes import Remainder
 from topicast.catalog.serve.pull_server import Selection, select
 from topicast.statestore.ingest import Broadcast, Ingest, Output
 from topicast.subscriber.engine.catalog_session import CatalogSession
-from topicast.subscriber.fetcher import Fetcher, InvalidationFence, Whole
+from topicast.subscriber.fetcher import Fetcher, InvalidationFence, Reply
 from topicast.subscriber.protocol.shell import Effect
 from topicast.subscriber.replication.lineage import Lineage, Start
 from topicast.subscriber.replication.replicas import TopicReplica, TopicReplicas
@@ -182,7 +182,7 @@ class CombinesVersions(Fetcher):
         super().__init__(*ids, **rest)
         self.first: dict[int, Pulled] = {}
 
-    def part(self, part: Pulled, *, now: float) -> tuple[Whole | None, tuple[Effect, ...]]:
+    def part(self, part: Pulled, *, now: float) -> tuple[Reply | None, tuple[Effect, ...]]:
         first = self.first.setdefault(part.request, part) if part.sequence else part
         self.first[part.request] = first
         at = first.topic_version, first.namespace_version

@@ -24,9 +24,9 @@ from topicast.subscriber.fetcher import (
     Fetcher,
     InvalidationFence,
     LatencyEstimate,
+    Reply,
     Result,
     TableRequest,
-    Whole,
 )
 from topicast.subscriber.protocol.shell import Effects, Send
 from topicast.subscriber.store.table_snapshot import NO_SELECTIONS, TableSnapshot, snapshot_of
@@ -74,13 +74,13 @@ def sent(effects: Effects) -> list[Pull]:
     return [e.message for e in effects if isinstance(e, Send) and isinstance(e.message, Pull)]
 
 
-def whole(taken: tuple[Whole | None, Effects]) -> Result:
+def whole(taken: tuple[Reply | None, Effects]) -> Result:
     """Return the result of a reply that is complete."""
     assert taken[0] is not None
     return taken[0].result
 
 
-def snapshot(taken: tuple[Whole | None, Effects]) -> TableSnapshot:
+def snapshot(taken: tuple[Reply | None, Effects]) -> TableSnapshot:
     found = whole(taken)
     assert isinstance(found, TableSnapshot)
     return found

@@ -49,7 +49,7 @@ def test_status_says_whether_writes_are_reported_and_if_not_why() -> None:
     assert made.reporter.status() == "not known yet: catalogd has not answered"
     made.accept()
     assert made.reporter.status() == "reported"
-    made.outbox.put_off("send fewer")
+    made.outbox.back_off("send fewer")
     assert made.reporter.status() == "reported, but later: send fewer"
     made.outbox.refuse("another metastore")
     assert made.reporter.status() == "not reported: another metastore"
