@@ -14,6 +14,7 @@ Invariant: nothing leaves that the store does not have.
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from enum import Enum
+from itertools import islice
 from typing import Final
 
 from ..topics.bulk import Send
@@ -395,7 +396,7 @@ class Catalog:
             entries=sum(topic.entries for topic in topics),
             held_bytes=sum(topic.held_bytes for topic in topics),
             counts=asdict(self.counts)
-            | asdict(self.dispatcher.counts)
+            | self.dispatcher.counts
             | self.reports.counts()
             | {"polls_late": poller.late, "unfit": self.tables.unfit},
             topics=topics,
@@ -512,12 +513,13 @@ class Catalog:
 
     def _check_some(self) -> None:
         """Look for tables whose content was missing at a restart."""
-        for _ in range(CHECKED_PER_TURN if self._unchecked is not None else 0):
-            table = next(self._unchecked, None) if self._unchecked is not None else None
-            if table is None:
-                self._unchecked = None
-                return
+        if self._unchecked is None:
+            return
+        some = tuple(islice(self._unchecked, CHECKED_PER_TURN))
+        for table in some:
             self.load_in_background(table)
+        if len(some) < CHECKED_PER_TURN:
+            self._unchecked = None
 
     def _loads_in_background(self, table: TableId) -> bool:
         return self.settings.load_in_background and not self.backfill.mode.withholds(table)

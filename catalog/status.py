@@ -91,12 +91,16 @@ def problem_and_warning(
     return "", "" if complete else f"events are missing, everything is read again: {reason}"
 
 
+def facts(status: Status) -> dict[str, Cell]:
+    """Return every fact that is one value, by its name."""
+    names = [f.name for f in fields(status) if f.name not in ("counts", "topics")]
+    return {name: getattr(status, name) for name in names} | status.counts
+
+
 def table(status: Status, what: str) -> tuple[tuple[str, ...], Rows] | None:
     """Return columns and rows of the table ``what``; None if there is none of that name."""
     if what == "status":
-        names = [f.name for f in fields(status) if f.name not in ("counts", "topics")]
-        facts = {name: getattr(status, name) for name in names} | status.counts
-        return ("name", "value"), tuple(facts.items())
+        return ("name", "value"), tuple(facts(status).items())
     if what == "topics":
         columns = tuple(f.name for f in fields(TopicStatus))
         rows = tuple(tuple(getattr(one, name) for name in columns) for one in status.topics)

@@ -86,7 +86,7 @@ def state_folder(name: str) -> Path:
 def statestored_command(webserver_interface: str, webserver_port: int, **given: Any) -> None:
     """Run the hub, which broadcasts the topics to every subscriber."""
     from ..statestore.statestored import build
-    from ..statestore.status import table
+    from ..statestore.status import facts
     from .pages.metrics import STATESTORED
     from .pages.sources import sources_of
 
@@ -94,9 +94,7 @@ def statestored_command(webserver_interface: str, webserver_port: int, **given: 
     log_to_stderr()
     collect_old_rarely()
     daemon, address = build(config)
-    sources = sources_of(
-        "statestored", daemon, lambda: table(daemon.status, "status"), numbers=STATESTORED
-    )
+    sources = sources_of("statestored", daemon, lambda: facts(daemon.status), numbers=STATESTORED)
     _serve(daemon, sources, address, web=(webserver_interface, webserver_port))
 
 
@@ -115,7 +113,7 @@ def statestored_command(webserver_interface: str, webserver_port: int, **given: 
 def catalogd_command(webserver_interface: str, webserver_port: int, **given: Any) -> None:
     """Follow a Hive metastore and publish what changes to every statestored."""
     from ..catalog.assembly import build
-    from ..catalog.status import table
+    from ..catalog.status import facts
     from .pages.metrics import CATALOGD
     from .pages.sources import sources_of
 
@@ -123,9 +121,7 @@ def catalogd_command(webserver_interface: str, webserver_port: int, **given: Any
     log_to_stderr()
     collect_old_rarely()
     daemon, address = build(config, name=f"catalogd@{socket.gethostname()}")
-    sources = sources_of(
-        "catalogd", daemon, lambda: table(daemon.status, "status"), numbers=CATALOGD
-    )
+    sources = sources_of("catalogd", daemon, lambda: facts(daemon.status), numbers=CATALOGD)
     _serve(daemon, sources, address, web=(webserver_interface, webserver_port))
 
 

@@ -8,9 +8,8 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from ..topics import wire
 from ..topics.errors import (
@@ -44,14 +43,7 @@ CATALOG: Final = "catalog"
 
 M = TypeVar("M")
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """One table of facts about a process."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str | int | float | bool | None, ...], ...]
+Answer = Inspected | TopicastError
 
 
 class Operator:
@@ -84,7 +76,7 @@ class Operator:
     ) -> None:
         self._link.close()
 
-    def hub(self, what: str) -> Facts:
+    def hub(self, what: str) -> Inspected:
         """Return the hub's table ``what``.
 
         Raises:
@@ -93,14 +85,14 @@ class Operator:
         """
         return self._inspect(HUB, what, str(self.address))
 
-    def readers(self, what: str, registrations: Sequence[str]) -> dict[str, Facts | TopicastError]:
+    def readers(self, what: str, registrations: Sequence[str]) -> dict[str, Answer]:
         """Return the table ``what`` of each reader, or its refusal; nothing for silent readers."""
-        found: dict[str, Facts | TopicastError] = {}
+        found: dict[str, Answer] = {}
         for begin in range(0, len(registrations), READERS_MAX):
             found |= self._readers(what, registrations[begin : begin + READERS_MAX])
         return found
 
-    def catalog(self, what: str) -> Facts:
+    def catalog(self, what: str) -> Inspected:
         """Return catalogd's table ``what``; raises as ``hub``, and LinkError if none is known."""
         with self._catalog() as where:
             try:
@@ -108,7 +100,7 @@ class Operator:
             except NotReady as error:
                 raise LinkError(f"catalogd at {where} does not answer: is it running?") from error
 
-    def order(self, order: str, arguments: tuple[str, ...], *, sender: str) -> Facts:
+    def order(self, order: str, arguments: tuple[str, ...], *, sender: str) -> Inspected:
         """Give catalogd an order; return its answer once the order has been carried out.
 
         Raises:
@@ -122,7 +114,7 @@ class Operator:
             self._request += 1
             message = Order(request=self._request, sender=sender, order=order, arguments=arguments)
             self._send(CATALOG, message)
-            return _facts(self._receive(CATALOG, Inspected, where))
+            return self._receive(CATALOG, Inspected, where)
 
     @contextmanager
     def _catalog(self) -> Iterator[str]:
@@ -151,18 +143,18 @@ class Operator:
             f"no statestored answers at {tried}: start one, or name others with --statestores"
         )
 
-    def _inspect(self, name: str, what: str, where: str) -> Facts:
+    def _inspect(self, name: str, what: str, where: str) -> Inspected:
         self._request += 1
         self._send(name, Inspect(request=self._request, what=what))
-        return _facts(self._receive(name, Inspected, where))
+        return self._receive(name, Inspected, where)
 
-    def _readers(self, what: str, registrations: Sequence[str]) -> dict[str, Facts | TopicastError]:
+    def _readers(self, what: str, registrations: Sequence[str]) -> dict[str, Answer]:
         open_: dict[int, str] = {}
         for registration in registrations:
             self._request += 1
             open_[self._request] = registration
             self._send(HUB, Inspect(request=self._request, what=f"{what}@{registration}"))
-        found: dict[str, Facts | TopicastError] = {}
+        found: dict[str, Answer] = {}
         deadline = time.monotonic() + self.timeout_s
         while open_ and (left_s := deadline - time.monotonic()) > 0:
             for received in self._link.poll(left_s):
@@ -170,7 +162,7 @@ class Operator:
                 if isinstance(answer, Inspected | Refused) and answer.request in open_:
                     reader = open_.pop(answer.request)
                     found[reader] = (
-                        _facts(answer) if isinstance(answer, Inspected) else _error(answer, reader)
+                        _error(answer, reader) if isinstance(answer, Refused) else answer
                     )
         return found
 
@@ -224,8 +216,9 @@ def _read(frame: bytes, where: str) -> Message:
         raise LinkError(f"{where} does not speak our protocol: {error}") from error
 
 
-def _facts(answer: Inspected) -> Facts:
-    return Facts(columns=answer.columns, rows=answer.rows)
+def facts_of(table: Inspected) -> dict[str, Any]:
+    """Return the facts of a table of names and values."""
+    return {str(name): value for name, value in table.rows}
 
 
 def _error(refused: Refused, where: str) -> TopicastError:

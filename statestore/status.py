@@ -156,7 +156,7 @@ def table(status: HubStatus, what: str) -> tuple[tuple[str, ...], Rows] | None:
     """Return columns and rows of the table ``what``; None if there is none of that name."""
     match what:
         case "status":
-            return ("name", "value"), tuple(_facts(status).items())
+            return ("name", "value"), tuple(facts(status).items())
         case "topics":
             return _columns(TopicStatus), tuple(map(astuple, status.topics))
         case "subscribers":
@@ -165,18 +165,19 @@ def table(status: HubStatus, what: str) -> tuple[tuple[str, ...], Rows] | None:
             return None
 
 
-def _facts(status: HubStatus) -> dict[str, Cell]:
+def facts(status: HubStatus) -> dict[str, Cell]:
+    """Return every fact that is one value, by its name."""
     apart = ("counts", "topics", "subscribers")
-    facts: dict[str, Cell] = {
+    found: dict[str, Cell] = {
         f.name: getattr(status, f.name) for f in fields(status) if f.name not in apart
     }
-    facts["warning"] = warning(status)
-    facts["members"] = len(status.subscribers)
-    facts["entries"] = sum(one.entries for one in status.topics)
-    facts["full_bytes"] = sum(one.full_bytes for one in status.topics)
+    found["warning"] = warning(status)
+    found["members"] = len(status.subscribers)
+    found["entries"] = sum(one.entries for one in status.topics)
+    found["full_bytes"] = sum(one.full_bytes for one in status.topics)
     counts = asdict(status.counts)
     refused = counts.pop("refused")
-    return facts | counts | {f"refused_{code}": refused[code] for code in sorted(refused)}
+    return found | counts | {f"refused_{code}": refused[code] for code in sorted(refused)}
 
 
 def _columns(cls: type) -> tuple[str, ...]:

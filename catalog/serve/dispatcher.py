@@ -6,8 +6,9 @@
 Invariant: every request gets exactly one answer, or the parts of one stream, or a Refused.
 """
 
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, Protocol
 
 from ...topics.bulk import Send
 from ...topics.errors import UsageError, WireError
@@ -62,15 +63,12 @@ class Core(Protocol):
         """Return the status table ``what``; raise UsageError if there is none."""
 
 
-@dataclass(slots=True)
-class RequestCounts:
-    """The requests since the start, and how many were refused."""
-
-    pulls: int = 0
-    syncs: int = 0
-    orders: int = 0
-    reports: int = 0
-    refused: int = 0
+COUNTED: Final[Mapping[type[Message], str]] = {
+    Pull: "pulls",
+    Sync: "syncs",
+    Order: "orders",
+    Report: "reports",
+}
 
 
 class Dispatcher:
@@ -90,7 +88,7 @@ class Dispatcher:
         core: Core,
     ) -> None:
         """Take what ``admin`` and ``report_acks`` answer from ``replies``."""
-        self.counts = RequestCounts()
+        self.counts = dict.fromkeys((*COUNTED.values(), "refused"), 0)  # since the start
         self._core = core
         self._namespace = namespace
         self._tables = tables
@@ -129,10 +127,15 @@ class Dispatcher:
         now: float,
         at_us: int,
     ) -> None:
-        """Take a request in."""
+        """Take a request in; most are refused until the names are known."""
+        if type(message) in COUNTED:
+            self.counts[COUNTED[type(message)]] += 1
         match message:
+            case Pull() | Validate() | Order() | Report() if self._is_early(message):
+                why = f"catalogd reads the names first: {self._poller.error or 'try again'}"
+                self._replies.refuse(peer, message.request, Refusal.STARTING, why=why)
             case Pull():
-                self._on_pull(peer, message, now)
+                self._pull_server.on_pull(peer, message, now=now)
             case Sync():
                 self._on_sync(peer, message, now)
             case Validate():
@@ -140,9 +143,10 @@ class Dispatcher:
             case Compare():
                 self._on_compare(peer, message)
             case Order():
-                self._on_order(peer, message, now=now, at_us=at_us)
+                self._admin.on_order(peer, message, now=now, at_us=at_us)
             case Report():
-                self._on_report(peer, message, now)
+                begun = self._loader.polls_begun if self._poller.enabled else None
+                self._report_acks.on_report(peer, message, polls_begun=begun, now=now)
             case Inspect():
                 self._on_inspect(peer, message)
             case Credit(stream=stream, amount=amount):
@@ -182,18 +186,14 @@ class Dispatcher:
             self._replies.refuse(sync.peer, sync.request, Refusal.SOURCE, why=why)
         parts = self._pull_server.turn(now=now, position=self._core.position)
         replies = self._replies.take()
-        self.counts.refused += sum(isinstance(one.message, Refused) for one in replies)
+        self.counts["refused"] += sum(isinstance(one.message, Refused) for one in replies)
         return (*replies, *parts)
 
-    def _on_pull(self, peer: bytes, pull: Pull, now: float) -> None:
-        self.counts.pulls += 1
-        if not self._core.serving:
-            self._refuse_early(peer, pull.request)
-        else:
-            self._pull_server.on_pull(peer, pull, now=now)
+    def _is_early(self, message: Message) -> bool:
+        mode = isinstance(message, Order) and message.order == OrderKind.MODE
+        return not (self._core.serving or mode)
 
     def _on_sync(self, peer: bytes, sync: Sync, now: float) -> None:
-        self.counts.syncs += 1
         polls = self._loader.polls_begun
         if not self._poller.enabled:
             why = "events are off (--hms_event_polling_interval_s=0): there is nothing to wait for"
@@ -213,9 +213,6 @@ class Dispatcher:
         self._replies.add(peer, answer)
 
     def _on_validate(self, peer: bytes, validate: Validate) -> None:
-        if not self._core.serving:
-            self._refuse_early(peer, validate.request)
-            return
         epoch, start = self._core.position
         stale = stale_claims(
             self._namespace, self._tables, validate.claims, claimed_in=validate.epoch, epoch=epoch
@@ -231,21 +228,6 @@ class Dispatcher:
             return
         self._replies.add(peer, replace(found, request=inspect.request))
 
-    def _on_order(self, peer: bytes, order: Order, *, now: float, at_us: int) -> None:
-        self.counts.orders += 1
-        if self._core.serving or order.order == OrderKind.MODE:
-            self._admin.on_order(peer, order, now=now, at_us=at_us)
-        else:
-            self._refuse_early(peer, order.request)
-
-    def _on_report(self, peer: bytes, report: Report, now: float) -> None:
-        self.counts.reports += 1
-        if self._core.serving:
-            begun = self._loader.polls_begun if self._poller.enabled else None
-            self._report_acks.on_report(peer, report, polls_begun=begun, now=now)
-        else:
-            self._refuse_early(peer, report.request)
-
     def _synced(self, request: int) -> Synced:
         epoch, start = self._core.position
         return Synced(
@@ -255,7 +237,3 @@ class Dispatcher:
             event_id=self._poller.watermark,
             versions=self._version_log.versions(),
         )
-
-    def _refuse_early(self, peer: bytes, request: int) -> None:
-        why = f"catalogd reads the names first: {self._poller.error or 'try again'}"
-        self._replies.refuse(peer, request, Refusal.STARTING, why=why)

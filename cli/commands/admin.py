@@ -9,8 +9,9 @@ import click
 
 from ...topics.errors import UsageError
 from ...topics.settings import parse_addresses
+from ...topics.wire.messages import Inspected
 from ..flags import ORDER_OPTIONS, READER_OPTIONS, command, option
-from ..operator import Facts, Operator
+from ..operator import Operator, facts_of
 from ..output import FAILED, Output
 from .show import catalog_at
 
@@ -45,9 +46,9 @@ def mode(name: str | None, overrides: str | None, output: str, **where: Any) -> 
     Readers keep the levels that they have joined.
     """
     if name is None and overrides is not None:
-        name = str(_as_facts(ordered("mode", (), **where))["mode"])
+        name = str(facts_of(ordered("mode", (), **where))["mode"])
     arguments = [text for text in (name, overrides) if text is not None]
-    facts = _as_facts(ordered("mode", tuple(arguments), **where))
+    facts = facts_of(ordered("mode", tuple(arguments), **where))
     _print(facts, output)
 
 
@@ -86,7 +87,9 @@ def refresh(name: str | None, output: str, *, data: bool, **where: Any) -> int:
     return _carry_out("refresh", name, output, *(("data",) if data else ()), **where)
 
 
-def ordered(order: str, arguments: tuple[str, ...], *, statestores: str, timeout_s: float) -> Facts:
+def ordered(
+    order: str, arguments: tuple[str, ...], *, statestores: str, timeout_s: float
+) -> Inspected:
     """Give catalogd an order in the name of the current user; return its answer."""
     addresses = parse_addresses(statestores, setting="statestores")
     with Operator(addresses, timeout_s=timeout_s) as visit:
@@ -96,13 +99,9 @@ def ordered(order: str, arguments: tuple[str, ...], *, statestores: str, timeout
 def _carry_out(order: str, name: str | None, output: str, *more: str, **where: Any) -> int:
     if name == "":  # an unset variable of a script must not stand for everything
         raise UsageError(f"{order} '': name an object, or leave it out for everything")
-    facts = _as_facts(ordered(order, () if name is None else (name, *more), **where))
+    facts = facts_of(ordered(order, () if name is None else (name, *more), **where))
     _print(facts, output)
     return FAILED if facts["failed"] else 0
-
-
-def _as_facts(facts: Facts) -> dict[str, Any]:
-    return {str(name): value for name, value in facts.rows}
 
 
 def _print(facts: dict[str, Any], output: str) -> None:

@@ -8,8 +8,9 @@ import click
 
 from ...topics.objects.rules import EVERY, STATES
 from ...topics.settings import parse_addresses
+from ...topics.wire.messages import Inspected
 from ..flags import OUTPUT, TIMEOUT, command, option, statestores_option
-from ..operator import Facts, Operator, at_each
+from ..operator import Operator, at_each, facts_of
 from ..output import DONE, Output
 from .admin import ordered
 from .topics import code_of, complain_of, readers_of
@@ -80,7 +81,7 @@ def drivers(
     return code_of(failures)
 
 
-def _print_rules(facts: Facts, output: str) -> None:
+def _print_rules(facts: Inspected, output: str) -> None:
     if not facts.rows and output != "json":
         Output(output).document({}, text="no rules hold: every driver is on")
         return
@@ -96,8 +97,8 @@ def _drivers(visit: Operator) -> list[Record]:
     for reader in readers:
         answer = answers.get(reader["registration"])
         known: Record = {name: reader[name] for name in KNOWN if name in reader}
-        if isinstance(answer, Facts):
-            records.append(known | {str(name): value for name, value in answer.rows})
+        if isinstance(answer, Inspected):
+            records.append(known | facts_of(answer))
         elif answer is None:
             records.append(_unreachable(reader) | known)
     return records

@@ -12,8 +12,9 @@ from ...topics.errors import LinkError, NotReady
 from ...topics.objects.tables import Column, Database, Table
 from ...topics.settings import parse_addresses
 from ...topics.topic import offered_names
+from ...topics.wire.messages import Inspected
 from ..flags import OUTPUT, READER_OPTIONS, command, statestores_option
-from ..operator import Facts, Operator, at_each
+from ..operator import Operator, at_each, facts_of
 from ..output import DONE, Output, complain, exit_code
 
 
@@ -133,9 +134,9 @@ def watch(pattern: str, count: int | None, output: str, **where: Any) -> None:
 
 def _processes(visit: Operator) -> tuple[dict[str, Any], dict[str, Any] | LinkError]:
     """Return the facts of a hub, and those of the catalogd behind it, or why there are none."""
-    hub = {"address": str(visit.address)} | _facts(visit.hub("status"))
+    hub = {"address": str(visit.address)} | _with_offers(visit.hub("status"))
     try:
-        return hub, _facts(visit.catalog("status"))
+        return hub, _with_offers(visit.catalog("status"))
     except LinkError as error:
         return hub, error
 
@@ -149,8 +150,8 @@ def _process_rows(
     return [(name, fact, value) for name, facts in processes for fact, value in facts.items()]
 
 
-def _facts(facts: Facts) -> dict[str, Any]:
-    found = {str(name): value for name, value in facts.rows}
+def _with_offers(table: Inspected) -> dict[str, Any]:
+    found = facts_of(table)
     return found | {"offers": offered_names(int(found["offers"] or 0))}
 
 

@@ -8,8 +8,9 @@ import click
 from ...topics.errors import LinkError, NoSuchObject, NotReady, UsageError
 from ...topics.settings import parse_addresses
 from ...topics.topic import LEVELS, NAMESPACE
+from ...topics.wire.messages import Inspected
 from ..flags import OUTPUT, command, statestores_option
-from ..operator import Facts, Operator, at_each
+from ..operator import Operator, at_each
 from ..output import DONE, Cell, Output, complain, exit_code
 
 NAMED_MAX: Final = 8  # subscribers that an error lists
@@ -82,7 +83,7 @@ def code_of(failures: list[LinkError]) -> int:
     return exit_code(failures[-1]) if failures else DONE
 
 
-def _print_topics(facts: Facts, printed: Output, output: str) -> None:
+def _print_topics(facts: Inspected, printed: Output, output: str) -> None:
     at = facts.columns.index("topic")
     rows: Iterable[Sequence[Cell]] = facts.rows
     if output != "json":
@@ -164,7 +165,7 @@ def _members(visit: Operator) -> list[Record]:
     return [{**one, "statestored": str(visit.address)} for one in found]
 
 
-def _records(facts: Facts) -> list[Record]:
+def _records(facts: Inspected) -> list[Record]:
     return [dict(zip(facts.columns, row, strict=True)) for row in facts.rows]
 
 

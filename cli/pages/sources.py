@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from ...topics.link import LinkCounts
 from ...topics.topic import offered_names
@@ -10,9 +10,6 @@ from . import metrics
 from .server import Facts, Sources
 
 STUCK_S: Final = 10.0  # an idle loop turns every 0.25 s, a busy one every few milliseconds
-
-StatusTable = tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]] | None
-"""Columns and rows of a daemon's table "status"."""
 
 
 class Daemon(Protocol):
@@ -35,13 +32,13 @@ class Daemon(Protocol):
 
 
 def sources_of(
-    name: str, daemon: Daemon, status: Callable[[], StatusTable], *, numbers: metrics.Table
+    name: str, daemon: Daemon, status: Callable[[], Facts], *, numbers: metrics.Table
 ) -> Sources:
     """Return the sources of the pages of ``daemon``: its ``status``, and whether its loop runs."""
 
     def facts() -> Facts:
         silent_s = max(time.monotonic() - daemon.turned_at, 0.0)
-        found = _facts(status())
+        found = status()
         problem = trouble(str(found.get("problem", "")), silent_s=silent_s)
         counts = daemon.counts
         of_the_loop = {
@@ -58,10 +55,6 @@ def sources_of(
 
     registry = metrics.registry_of(name, numbers, facts)
     return Sources(title=name, facts=displayed, meanings=numbers, metrics=registry)
-
-
-def _facts(table: StatusTable) -> Facts:
-    return {str(name): value for name, value in table[1]} if table is not None else {}
 
 
 def trouble(problem: str, *, silent_s: float) -> str:

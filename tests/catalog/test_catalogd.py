@@ -173,7 +173,7 @@ def test_garbage_of_a_client_is_refused_and_counted(shell: Callable[..., Shell])
     refused = decode(answers[0].frame)
     assert isinstance(refused, Refused)
     assert (refused.request, refused.code) == (0, "VERSION")
-    assert (found.core.counts.undecodable, found.core.dispatcher.counts.refused) == (1, 0)
+    assert (found.core.counts.undecodable, found.core.dispatcher.counts["refused"]) == (1, 0)
 
 
 def test_answer_to_who_has_gone_is_counted(shell: Callable[..., Shell]) -> None:

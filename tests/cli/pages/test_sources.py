@@ -33,7 +33,7 @@ def daemon_in_this_thread(request: pytest.FixtureRequest, tmp_path: Path) -> Ite
     if request.param == "statestored":
         config = StatestoredConfig(state_store_port=0)
         daemon, _ = build_statestored(config)
-        reported = statestore_status.table
+        reported = statestore_status.facts
     else:
         daemon, _ = build_catalogd(
             CatalogdConfig(
@@ -44,8 +44,8 @@ def daemon_in_this_thread(request: pytest.FixtureRequest, tmp_path: Path) -> Ite
             ),
             name="here",
         )
-        reported = catalog_status.table
-    yield daemon, lambda: reported(daemon.status, "status")
+        reported = catalog_status.facts
+    yield daemon, lambda: reported(daemon.status)
     daemon.close()
 
 
