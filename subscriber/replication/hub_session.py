@@ -48,6 +48,7 @@ HELLO_AGAIN_S: Final = 0.5  # an unanswered Hello: the hub was not there yet
 HELLO_AGAIN_S_MAX: Final = 2.0  # the last one waits in the queue and goes when the hub is back
 UNFIT_S: Final = 1.0  # seeding, or of a start that catalogd does not confirm, for so long
 BARRIER_AGAIN_S: Final = 1.0  # it takes under a millisecond; a lost one was cut off with all else
+CHANNELS: Final = ((Channel.CONTROL, CONTROL_CHANNEL), (Channel.BULK, BULK_CHANNEL))
 
 
 class SessionState(Enum):
@@ -55,6 +56,14 @@ class SessionState(Enum):
 
     GREETING = "GREETING"
     WELCOMED = "WELCOMED"
+
+
+class _Fence(Enum):
+    """Whether deltas of a subscription are sure to come."""
+
+    NEW = "NEW"  # it waits for the next barrier,
+    PENDING = "PENDING"  # or for the one under way
+    FENCED = "FENCED"  # a barrier that was subscribed to after it has arrived
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +100,7 @@ class HubSession:
         self._hello_at = 0.0  # seconds: when GREETING, the time of the next Hello
         self._hello_pause_s = HELLO_AGAIN_S
         self._joins: Requests[_PendingJoin] = Requests(next_id)
-        self._subscribed: set[Account] = set()
-        self._fenced: set[Account] = set()  # deltas of these are sure to come
-        self._fencing: set[Account] = set()  # waits for the barrier under way,
-        self._unfenced: set[Account] = set()  # and for the next one
+        self._subscribed: dict[Account, _Fence] = {}
         self._nonce = b""  # of the barrier under way; empty: none is
         self._barrier_at = 0.0  # seconds: when it is sent again
 
@@ -124,7 +130,7 @@ class HubSession:
 
     def fenced(self, account: Account) -> bool:
         """Tell whether deltas of a topic at a level are sure to come on this connection."""
-        return account in self._fenced
+        return self._subscribed.get(account) is _Fence.FENCED
 
     def tick(self, *, now: float) -> tuple[Effect, ...]:
         """Move on when the hub is silent or unfit; repeat what was not answered in time."""
@@ -185,18 +191,17 @@ class HubSession:
         What is new is fenced together. Should the Drop be lost, the hub counts us wrongly.
         """
         wanted = set(wanted)
-        gone = sorted(self._subscribed - wanted)
-        news = sorted(wanted - self._subscribed)
+        gone = sorted(self._subscribed.keys() - wanted)
+        news = sorted(wanted - self._subscribed.keys())
         effects: list[Effect] = [Unsubscribe(prefix(*account)) for account in gone]
-        for held in (self._subscribed, self._fenced, self._fencing, self._unfenced):
-            held.difference_update(gone)
+        for account in gone:
+            del self._subscribed[account]
         topics = {topic for topic, _ in wanted}
         dropped = sorted({topic for topic, _ in gone if topic not in topics})
         if dropped:
             effects += self.drop(dropped)
         if news:
-            self._subscribed.update(news)
-            self._unfenced.update(news)
+            self._subscribed.update(dict.fromkeys(news, _Fence.NEW))
             effects += [Subscribe(prefix(*account)) for account in news]
             effects += () if self._nonce else self._barrier(now)
         return tuple(effects)
@@ -207,18 +212,15 @@ class HubSession:
         """Return what is fenced now; what is new since the barrier began gets the next."""
         if not self._nonce or nonce != self._nonce:
             return (), ()
-        fenced = tuple(sorted(self._fencing))
-        self._fenced.update(fenced)
-        self._fencing.clear()
+        fenced = tuple(sorted(self._at(_Fence.PENDING)))
+        self._subscribed.update(dict.fromkeys(fenced, _Fence.FENCED))
         self._nonce = b""
         effects: tuple[Effect, ...] = (Unsubscribe(barrier_prefix(nonce)),)
-        return fenced, effects + (self._barrier(now) if self._unfenced else ())
+        return fenced, effects + (self._barrier(now) if self._at(_Fence.NEW) else ())
 
     def check(self) -> None:
         """Assert every invariant."""
-        assert self._fenced | self._fencing | self._unfenced == self._subscribed
-        assert not self._fenced & (self._fencing | self._unfenced)
-        assert bool(self._nonce) or not (self._fencing or self._unfenced)
+        assert self._nonce or set(self._subscribed.values()) <= {_Fence.FENCED}
 
     def _keep_up(self, now: float) -> tuple[Effect, ...]:
         """Connect to the next hub, or greet this one again, if that is due."""
@@ -245,30 +247,27 @@ class HubSession:
     def _forget_data(self) -> None:
         """Nothing is subscribed to: the data connection is another one."""
         self._data_address = ""
-        for accounts in (self._subscribed, self._fenced, self._fencing, self._unfenced):
-            accounts.clear()
+        self._subscribed.clear()
         self._nonce = b""
 
     def _greet(self, now: float) -> tuple[Effect, ...]:
         self.state = SessionState.GREETING
         self._hello_at = now + self._hello_pause_s
         self._hello_pause_s = min(2 * self._hello_pause_s, HELLO_AGAIN_S_MAX)
-        return self._hello(Channel.CONTROL, CONTROL_CHANNEL), self._hello(
-            Channel.BULK, BULK_CHANNEL
-        )
-
-    def _hello(self, channel: Channel, number: int) -> Send:
-        return Send(
-            channel,
-            Hello(
-                role=READER,
-                channel=number,
-                name=self._name,
-                registration=self._registration,
-                protocol_min=PROTOCOL_MIN,
-                protocol_max=PROTOCOL,
-                features=FEATURES,
-            ),
+        return tuple(
+            Send(
+                channel,
+                Hello(
+                    role=READER,
+                    channel=number,
+                    name=self._name,
+                    registration=self._registration,
+                    protocol_min=PROTOCOL_MIN,
+                    protocol_max=PROTOCOL,
+                    features=FEATURES,
+                ),
+            )
+            for channel, number in CHANNELS
         )
 
     def _repeat(self, now: float) -> tuple[Effect, ...]:
@@ -280,10 +279,12 @@ class HubSession:
             effects += self._barrier(now)
         return tuple(effects)
 
+    def _at(self, fence: _Fence) -> list[Account]:
+        return [account for account, one in self._subscribed.items() if one is fence]
+
     def _barrier(self, now: float) -> tuple[Effect, ...]:
         old = (Unsubscribe(barrier_prefix(self._nonce)),) if self._nonce else ()
-        self._fencing |= self._unfenced
-        self._unfenced.clear()
+        self._subscribed.update(dict.fromkeys(self._at(_Fence.NEW), _Fence.PENDING))
         self._nonce = self._new_nonce()
         self._barrier_at = now + BARRIER_AGAIN_S
         return *old, Subscribe(barrier_prefix(self._nonce))
