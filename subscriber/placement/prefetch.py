@@ -102,9 +102,8 @@ class Prefetcher:
         self._priorities = priorities
         self._levels = levels
         self._client = client
-        self._jobs: dict[bytes, _Job] = {}  # scheduled, each in one of the next two
-        self._later: list[tuple[float, bytes]] = []  # a heap, by due time
-        self._due: deque[bytes] = deque()
+        self._jobs: dict[bytes, _Job] = {}  # scheduled
+        self._later: list[tuple[float, bytes]] = []  # the same: a heap, by due time
         self._next_at: dict[bytes, float] = {}  # when a table may be pulled again
         self._runs: dict[bytes, _Run] = {}  # at most OUTSTANDING_MAX, each with one request
         self._unswept: deque[bytes] = deque()  # pinned tables that this sweep has not reached
@@ -117,7 +116,7 @@ class Prefetcher:
         """The time at which ``settle`` has work to do."""
         if self.pins.scanning:
             return self._now
-        times = [self._later[0][0]] if self._later else []
+        times = [self._later[0][0]] if self._later and self._may_begin() else []
         for run in self._runs.values():
             times.append(run.give_up_at if run.fetch.outcome is None else self._now)
         if self.pins.known:
@@ -189,11 +188,7 @@ class Prefetcher:
         self._schedule_hit()
         if now >= self._sweep_at and self.pins.known:
             self._sweep()
-        while self._later and self._later[0][0] <= now:
-            self._due.append(heappop(self._later)[1])
-        if self._due:
-            effects += self._start()
-        effects += self._report_not_held()
+        effects += self._start() + self._report_not_held()
         pins = self.pins
         self._priorities.unsettled = bool(self._jobs or self._runs or pins.known or pins.scanning)
         return effects
@@ -202,8 +197,7 @@ class Prefetcher:
         """Assert every invariant."""
         self.pins.check()
         assert len(self._runs) <= OUTSTANDING_MAX
-        scheduled = [*self._due, *(group for _, group in self._later)]
-        assert sorted(scheduled) == sorted(self._jobs)
+        assert sorted(group for _, group in self._later) == sorted(self._jobs)
         hot = sum(not job.pinned for job in self._jobs.values())
         assert hot <= HOT_SCHEDULED_MAX + OUTSTANDING_MAX
 
@@ -244,7 +238,7 @@ class Prefetcher:
     def _schedule_pin(self, group: bytes) -> None:
         pin = self.pins.known.get(group)
         if pin is not None:
-            self._schedule(group, _Job(pin.topic, (ALL,), pinned=True), at=self._now)
+            self._schedule(group, _Job(pin.topic, (ALL,), pinned=True))
 
     def _schedule(self, group: bytes, job: _Job, *, at: float = 0.0) -> None:
         """Pull a table at ``at``, or as soon as it may be pulled again."""
@@ -254,21 +248,22 @@ class Prefetcher:
             known.pinned = known.pinned or job.pinned
             return
         self._jobs[group] = job
-        heappush(self._later, (max(at, self._next_at.get(group, 0.0)), group))
+        heappush(self._later, (max(at, self._now, self._next_at.get(group, 0.0)), group))
 
     def _start(self) -> Effects:
         """Begin the pulls that are due, as many as may be under way."""
         effects: Effects = ()
-        if not self._replicas.is_settled(NAMESPACE):
-            return effects
-        while self._due and len(self._runs) < OUTSTANDING_MAX:
-            group = self._due.popleft()
+        while self._later and self._later[0][0] <= self._now and self._may_begin():
+            group = heappop(self._later)[1]
             job = self._jobs.pop(group)
             if group in self._runs:  # it was hit while it is being pulled
                 self._schedule(group, job, at=self._now + INTERVAL_S)
                 continue
             effects += self._begin(group, job)
         return effects
+
+    def _may_begin(self) -> bool:
+        return len(self._runs) < OUTSTANDING_MAX and self._replicas.is_settled(NAMESPACE)
 
     def _begin(self, group: bytes, job: _Job) -> Effects:
         pin = self.pins.known.get(group)

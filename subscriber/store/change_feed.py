@@ -10,7 +10,7 @@ content is withheld stubs come and go; each later one is a change.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from ...topics.objects.names import (
@@ -47,6 +47,8 @@ ORIGINS: Final[dict[int, str]] = {
 }
 CATCH_UP: Final = "catch-up"
 
+_Kind = tuple[str, str, bool]  # an object, the kind of its change, whether its files may differ
+
 
 class ChangeFeed:
     """Makes changes of swaps; does nothing, and holds nothing, unless ``enabled``."""
@@ -66,24 +68,17 @@ class ChangeFeed:
         """Return what ``delta`` changed."""
         if not self.enabled or delta.source == SOURCE_LOAD:
             return ()
-        origin = ORIGINS.get(delta.source, CATCH_UP)
-        found: list[Change] = []
-        for swap in swaps:
-            found += _changes(delta.topic, swap, version=delta.to_version, origin=origin)
-        return _marked(found, delta)
+        return _from_delta(delta, chain.from_iterable(_kinds(delta.topic, swap) for swap in swaps))
 
     def stubbed(self, delta: Delta) -> tuple[Change, ...]:
         """Return what ``delta`` says has changed, where nothing is held to compare with."""
         if not self.enabled or delta.source == SOURCE_LOAD:
             return ()
-        origin = ORIGINS.get(delta.source, CATCH_UP)
-        overwritten = delta.source == SOURCE_OVERWRITES
-        version = delta.to_version
-        return _stubbed(delta.entries, version=version, origin=origin, overwritten=overwritten)
+        return _from_delta(delta, _stubbed(delta.entries))
 
     def missed(self, chunk: Chunk) -> tuple[Change, ...]:
         """Return what a catch-up says has changed, where nothing is held to compare with."""
-        return _stubbed(chunk.entries, version=chunk.to_version, origin=CATCH_UP)
+        return _caught_up(_stubbed(chunk.entries), chunk.to_version)
 
     def on_stubs(self, message: Delta | Chunk, view: View, *, known: bool) -> tuple[Change, ...]:
         """Return what a delta or chunk at minimal says has changed.
@@ -111,10 +106,7 @@ class ChangeFeed:
                 for block in (content or NOTHING).entries():
                     found = _names_of(topic, group, block, num_topics=view.num_topics)
                     names |= dict.fromkeys(found)
-        return tuple(
-            Change(object=name, kind=DATA_CHANGED, version=version, origin=CATCH_UP)
-            for name in names
-        )
+        return _caught_up(((name, DATA_CHANGED, True) for name in names), version)
 
     def on_level_changed(
         self, topic: int, view: View, *, old: tuple[int, int], new: tuple[int, int]
@@ -156,12 +148,10 @@ class ChangeFeed:
         pulled = self._pulled.pop(topic, {})
         renewed = self._renewed.pop(topic, None)
         if renewed is not None:  # what is missing now may be loaded later, which is no change
-            return tuple(_renewed({**renewed, **pulled, **groups}, version))
-        found: list[Change] = list(_renewed(pulled, version))
-        for group, content in before.items():
-            swap = Swap(group, content, groups.get(group))
-            found += _changes(topic, swap, version=version, origin=CATCH_UP)
-        return tuple(found)
+            return _caught_up(_renewed({**renewed, **pulled, **groups}), version)
+        swaps = (Swap(group, content, groups.get(group)) for group, content in before.items())
+        found = chain.from_iterable(_kinds(topic, swap) for swap in swaps)
+        return _caught_up(chain(_renewed(pulled), found), version)
 
     def on_pulled(self, db: str, table: str, view: View) -> None:
         """A pull has found a table; its name, or its content, may be received only later."""
@@ -178,10 +168,7 @@ class ChangeFeed:
         """Return the tables that pulls had found and that the caught-up namespace lacks."""
         gone = [table for table in self._unnamed if view.record(*table) is None]
         self._unnamed.clear()
-        return tuple(
-            Change(object=table_name(*table), kind=DROPPED, version=version, origin=CATCH_UP)
-            for table in gone
-        )
+        return _caught_up(((table_name(*table), DROPPED, True) for table in gone), version)
 
     def discard(self, topic: int) -> None:
         """Discard what is held of ``topic``, which is not followed any more."""
@@ -190,23 +177,43 @@ class ChangeFeed:
         self._renewed.pop(topic, None)
 
 
-def _marked(changes: Iterable[Change], delta: Delta) -> tuple[Change, ...]:
-    """Return ``changes``, marked as overwritten if ``delta`` says that files are gone."""
-    if delta.source != SOURCE_OVERWRITES:
-        return tuple(changes)
-    return tuple(replace(change, overwritten=True) for change in changes)
+def _from_delta(delta: Delta, kinds: Iterable[_Kind]) -> tuple[Change, ...]:
+    origin = ORIGINS.get(delta.source, CATCH_UP)
+    overwritten = delta.source == SOURCE_OVERWRITES
+    return _made(kinds, delta.to_version, origin=origin, overwritten=overwritten)
 
 
-def _changes(topic: int, swap: Swap, *, version: int, origin: str) -> Iterable[Change]:
-    if topic != NAMESPACE:
-        return _table_changes(swap, version=version, origin=origin)
-    kinds = _namespace_kinds(swap)
-    return [Change(object=name, kind=kind, version=version, origin=origin) for name, kind in kinds]
+def _caught_up(kinds: Iterable[_Kind], version: int) -> tuple[Change, ...]:
+    return _made(kinds, version, origin=CATCH_UP, overwritten=False)
 
 
-def _stubbed(
-    entries: Iterable[Entry], *, version: int, origin: str, overwritten: bool = False
+def _made(
+    kinds: Iterable[_Kind], version: int, *, origin: str, overwritten: bool
 ) -> tuple[Change, ...]:
+    return tuple(
+        [
+            Change(
+                object=name,
+                kind=kind,
+                version=version,
+                origin=origin,
+                files=files,
+                overwritten=overwritten,
+            )
+            for name, kind, files in kinds
+        ]
+    )
+
+
+def _kinds(topic: int, swap: Swap) -> Iterable[_Kind]:
+    """Return how objects differ before and after ``swap``."""
+    if topic != NAMESPACE:
+        return _table_kinds(swap)
+    return [(name, kind, True) for name, kind in _namespace_kinds(swap)]
+
+
+def _stubbed(entries: Iterable[Entry]) -> Iterable[_Kind]:
+    """Return a change of each table of ``entries``; of its own entry the kind, if it is there."""
     kinds: dict[bytes, tuple[str, bool]] = {}
     for entry in entries:
         if entry.kind == PREFIX:
@@ -217,19 +224,7 @@ def _stubbed(
             kind = SCHEMA if entry.schema_version == entry.version else kind
             files = True
         kinds[group] = kind, files
-    return tuple(
-        [
-            Change(
-                object=name_of(group),
-                kind=kind,
-                version=version,
-                origin=origin,
-                files=files,
-                overwritten=overwritten,
-            )
-            for group, (kind, files) in kinds.items()
-        ]
-    )
+    return [(name_of(group), kind, files) for group, (kind, files) in kinds.items()]
 
 
 def _names_of(topic: int, group: bytes, block: Entry, *, num_topics: int) -> Iterable[str]:
@@ -259,7 +254,7 @@ def _namespace_kinds(swap: Swap) -> Iterable[tuple[str, str]]:
     return dropped + created
 
 
-def _table_changes(swap: Swap, *, version: int, origin: str) -> Iterable[Change]:
+def _table_kinds(swap: Swap) -> Iterable[_Kind]:
     if swap.before is None or swap.after is None:
         return []
     before, after = swap.before.entry(swap.group), swap.after.entry(swap.group)
@@ -267,15 +262,11 @@ def _table_changes(swap: Swap, *, version: int, origin: str) -> Iterable[Change]
         return []  # nothing was known: this is a load
     kind = SCHEMA if after.schema_version > before.schema_version else DATA_CHANGED
     files = after.version > before.version  # of what partitions hold the table's entry tells, too
-    name = name_of(swap.group)
-    return [Change(object=name, kind=kind, version=version, origin=origin, files=files)]
+    return [(name_of(swap.group), kind, files)]
 
 
-def _renewed(groups: Iterable[bytes], version: int) -> Iterable[Change]:
-    return [
-        Change(object=name_of(group), kind=DATA_CHANGED, version=version, origin=CATCH_UP)
-        for group in groups
-    ]
+def _renewed(groups: Iterable[bytes]) -> Iterable[_Kind]:
+    return [(name_of(group), DATA_CHANGED, True) for group in groups]
 
 
 def _incarnations(blocks: Iterable[Entry]) -> dict[str, int]:
