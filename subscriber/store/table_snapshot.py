@@ -140,20 +140,19 @@ class TableSnapshot:
         rows = put(base.rows, changes)
         if prefixes:
             return _counted(rows, version, epoch=epoch, selections=selections, as_of=self.as_of)
-        held_bytes, stubs = base.held_bytes, base.stubs
-        for key in {change.key for change in changes}:
-            old, new = find(base.rows, key), find(rows, key)
-            held_bytes += _weight(new) - _weight(old)
-            stubs += _is_stub(new) - _is_stub(old)
         after = TableSnapshot(
             rows,
             version=version,
             epoch=epoch,
-            held_bytes=held_bytes,
-            stubs=stubs,
+            held_bytes=base.held_bytes,
+            stubs=base.stubs,
             selections=selections,
             as_of=self.as_of,
         )
+        for key in {change.key for change in changes}:
+            old, new = base.entry(key), after.entry(key)
+            after.held_bytes += _weight(new) - _weight(old)
+            after.stubs += _is_stub(new) - _is_stub(old)
         after._head = base._head
         after.used = self.used
         return after
@@ -183,28 +182,33 @@ class TableSnapshot:
 
     def entries(self) -> Iterator[Entry]:
         """Yield every entry in the order of the keys."""
-        return entries(self.rows)
+        return map(_entry, chain.from_iterable(self.rows))
 
     def values(self) -> Iterator[Entry]:
         """Yield the entries that have their value here."""
-        return (entry for entry in entries(self.rows) if entry.kind == VALUE)
+        return (entry for entry in self.entries() if entry.kind == VALUE)
 
     def entry(self, key: bytes) -> Entry | None:
         """Return the entry of ``key``."""
-        return find(self.rows, key)
+        entry = self.covering(key)
+        return entry if entry is not None and entry.key == key else None
 
     def covering(self, key: bytes) -> Entry | None:
-        """Return the block in which ``key`` belongs."""
-        return covering(self.rows, key)
+        """Return the last entry whose key is at or below ``key``: the block that would hold it."""
+        at = bisect_right(self.rows, key, key=_first_key) - 1
+        if at < 0:
+            return None
+        leaf = self.rows[at]
+        return _entry(leaf[bisect_right(leaf, key, key=_key) - 1])
 
     def blocks(self, group: bytes, ranges: Sequence[KeyRange] | None = None) -> Iterator[Entry]:
         """Yield the blocks that reach into ``ranges``, sorted; all of them if that is None."""
         if ranges is None:
-            yield from (entry for entry in entries(self.rows) if entry.key != group)
+            yield from (entry for entry in self.entries() if entry.key != group)
             return
         lead, last = block_lead(group), b""
         for low, high in ranges:
-            for entry in between(self.rows, lead + low.encode(), lead + high.encode()):
+            for entry in self._between(lead + low.encode(), lead + high.encode()):
                 if entry.key > last and entry.key != group:
                     last = entry.key
                     yield entry
@@ -227,7 +231,7 @@ class TableSnapshot:
         """
         head = self.head(table_key(db, table))
         if head is None:
-            raise NotReady(f"catalogd sent {db}.{table} without its own entry: ask again")
+            raise NotReady(f"catalogd sent {db}.{table} without its own entry: try again")
         return head
 
     def partitions(self, db: str, table: str, selector: Selector = ALL) -> tuple[Partition, ...]:
@@ -236,19 +240,45 @@ class TableSnapshot:
         Raises:
             UsageError: the selector is not one for this table.
             NotReady: the table's own entry is not here.
+
+        Cost: O(blocks) to tell which match, by their names, and O(matching) to build them.
         """
         head, blocks = self._selected(db, table, selector)
-        return read_partitions(head, blocks, selector)
+        matches = selector.matches(head.table.partition_columns)
+        reader = PartitionReader(head.templates)
+        found: list[Partition] = []
+        for entry in blocks:
+            block = decode_block(value_of(entry), entry.version)
+            if matches is None:
+                found += map(reader.read, block.records())
+                continue
+            wanted = {name for name in block.names if matches(name)}
+            if wanted:
+                found += [reader.read(one) for one in block.records() if one.name in wanted]
+        return tuple(found)
 
     def partition_names(self, db: str, table: str, selector: Selector = ALL) -> tuple[str, ...]:
         """Return the names of the selected partitions, sorted; errors as ``partitions``."""
         head, blocks = self._selected(db, table, selector)
-        return read_partition_names(head, blocks, selector)
+        names = [name for one in blocks for name in decode_block(value_of(one), one.version).names]
+        return tuple(filter(selector.matches(head.table.partition_columns), names))
 
     def _selected(self, db: str, table: str, selector: Selector) -> tuple[Head, Iterator[Entry]]:
         head = self.head_of(db, table)
         ranges = selector.ranges(head.table.partition_columns)
         return head, self.blocks(table_key(db, table), ranges)
+
+    def _between(self, low: bytes, high: bytes) -> Iterator[Entry]:
+        """Yield the entries below ``high`` from the one in which ``low`` belongs on.
+
+        Cost: O(log of all + what is yielded).
+        """
+        first = max(bisect_right(self.rows, low, key=_first_key) - 1, 0)
+        for leaf in self.rows[first:]:
+            for row in leaf[max(bisect_right(leaf, low, key=_key) - 1, 0) :]:
+                if row[0] >= high:
+                    return
+                yield _entry(row)
 
     def discard_head(self) -> None:
         """Release the memory of what was decoded."""
@@ -310,75 +340,6 @@ def differing(before: TableSnapshot, after: TableSnapshot) -> tuple[list[Entry],
     return gone, come
 
 
-def read_partitions(
-    head: Head, blocks: Iterable[Entry], selector: Selector = ALL
-) -> tuple[Partition, ...]:
-    """Read the partitions in ``blocks`` that ``selector`` selects, sorted by name.
-
-    Raises:
-        UsageError: the selector is not one for this table.
-
-    Cost: O(blocks) to tell which match, by their names, and O(matching) to build them.
-    """
-    matches = selector.matches(head.table.partition_columns)
-    reader = PartitionReader(head.templates)
-    found: list[Partition] = []
-    for entry in blocks:
-        block = decode_block(value_of(entry), entry.version)
-        if matches is None:
-            found += map(reader.read, block.records())
-            continue
-        wanted = {name for name in block.names if matches(name)}
-        if wanted:
-            found += [reader.read(one) for one in block.records() if one.name in wanted]
-    return tuple(found)
-
-
-def read_partition_names(
-    head: Head, blocks: Iterable[Entry], selector: Selector = ALL
-) -> tuple[str, ...]:
-    """Read the names of the partitions in ``blocks`` that ``selector`` selects, sorted.
-
-    Raises:
-        UsageError: the selector is not one for this table.
-    """
-    names = [name for one in blocks for name in decode_block(value_of(one), one.version).names]
-    return tuple(filter(selector.matches(head.table.partition_columns), names))
-
-
-def find(rows: Rows, key: bytes) -> Entry | None:
-    """Return the entry of ``key``."""
-    entry = covering(rows, key)
-    return entry if entry is not None and entry.key == key else None
-
-
-def covering(rows: Rows, key: bytes) -> Entry | None:
-    """Return the last entry whose key is at or below ``key``: the block that would hold it."""
-    at = bisect_right(rows, key, key=_first_key) - 1
-    if at < 0:
-        return None
-    leaf = rows[at]
-    return _entry(leaf[bisect_right(leaf, key, key=_key) - 1])
-
-
-def entries(rows: Rows) -> Iterator[Entry]:
-    """Yield every entry in the order of the keys."""
-    return map(_entry, chain.from_iterable(rows))
-
-
-def between(rows: Rows, low: bytes, high: bytes) -> Iterator[Entry]:
-    """Yield the entries below ``high`` from the one in which ``low`` belongs on.
-
-    Cost: O(log of all + what is yielded).
-    """
-    first = max(bisect_right(rows, low, key=_first_key) - 1, 0)
-    for leaf in rows[first:]:
-        for row in leaf[max(bisect_right(leaf, low, key=_key) - 1, 0) :]:
-            if row[0] >= high:
-                return
-            yield _entry(row)
-
-
 def put(rows: Rows, changes: Iterable[Entry]) -> Rows:
     """Return ``rows`` with ``changes``, of one group and in the order of their versions.
 
@@ -436,15 +397,10 @@ def _first_key(leaf: Leaf) -> bytes:
 def _counted(
     rows: Rows, version: int, *, epoch: int, selections: Selections | None, as_of: int
 ) -> TableSnapshot:
-    return TableSnapshot(
-        rows,
-        version=version,
-        epoch=epoch,
-        held_bytes=sum(map(accounted_bytes, entries(rows))),
-        stubs=sum(map(_is_stub, entries(rows))),
-        selections=selections,
-        as_of=as_of,
-    )
+    made = TableSnapshot(rows, version=version, epoch=epoch, selections=selections, as_of=as_of)
+    made.held_bytes = sum(map(accounted_bytes, made.entries()))
+    made.stubs = sum(map(_is_stub, made.entries()))
+    return made
 
 
 def _version(entry: Entry) -> int:

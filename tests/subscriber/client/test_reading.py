@@ -196,7 +196,7 @@ def test_table_larger_than_the_budget_is_answered_each_time_and_never_kept() -> 
 def test_pulled_table_without_its_own_entry_is_an_error_to_try_again(shopping: Shopping) -> None:
     shopping.leave("shop.orders")
     shopping.alter(Pulled, lambda part: replace(part, entries=()))
-    with pytest.raises(NotReady, match="ask again"):
+    with pytest.raises(NotReady, match="try again"):
         shopping.table("shop.orders")
 
 

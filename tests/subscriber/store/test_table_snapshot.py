@@ -12,12 +12,8 @@ from topicast.subscriber.store.table_snapshot import (
     EMPTY,
     LEAF_MAX,
     TableSnapshot,
-    covering,
-    entries,
-    find,
     put,
     read_head,
-    read_partitions,
     snapshot_of,
 )
 from topicast.tests.cluster.published import Published
@@ -46,12 +42,12 @@ def entry_of(name: str, version: int, kind: int = 0) -> Entry:
 
 
 def test_entry_is_found_by_key_and_by_what_it_covers() -> None:
-    rows = put(EMPTY, [entry_of("b", 1), entry_of("f", 1)])
-    assert find(rows, GROUP + b"b") == entry_of("b", 1)
-    assert find(rows, GROUP + b"c") is None
-    assert covering(rows, GROUP + b"c") == entry_of("b", 1)
-    assert covering(rows, GROUP + b"z") == entry_of("f", 1)
-    assert covering(rows, GROUP + b"a") is covering(EMPTY, GROUP) is None
+    made = snapshot_of([entry_of("b", 1), entry_of("f", 1)])
+    assert made.entry(GROUP + b"b") == entry_of("b", 1)
+    assert made.entry(GROUP + b"c") is None
+    assert made.covering(GROUP + b"c") == entry_of("b", 1)
+    assert made.covering(GROUP + b"z") == entry_of("f", 1)
+    assert made.covering(GROUP + b"a") is TableSnapshot().covering(GROUP) is None
 
 
 def test_older_entry_does_not_roll_back() -> None:
@@ -65,7 +61,11 @@ def test_older_entry_does_not_roll_back() -> None:
 def test_prefix_removes_lower_versions_and_leaves_its_own_transaction() -> None:
     rows = put(EMPTY, [entry_of("a", 5), entry_of("b", 7)])
     rows = put(rows, [prefix_tombstone(GROUP, 7), entry_of("c", 7), entry_of("a", 6)])
-    assert [e.key for e in entries(rows)] == [GROUP + b"a", GROUP + b"b", GROUP + b"c"]
+    assert [e.key for e in TableSnapshot(rows).entries()] == [
+        GROUP + b"a",
+        GROUP + b"b",
+        GROUP + b"c",
+    ]
     before = [entry_of("a", 8), prefix_tombstone(GROUP, 9)]
     assert put(rows, before) == EMPTY
 
@@ -95,7 +95,7 @@ def test_rows_equal_a_plain_map_after_any_transactions(
 ) -> None:
     start = random.Random(seed).sample(range(700), 400)
     rows = put(EMPTY, [entry_of(f"{i:03}", 1) for i in start])
-    model = {entry.key: entry for entry in entries(rows)}
+    model = {entry.key: entry for entry in TableSnapshot(rows).entries()}
     for transaction in transactions:
         changes = []
         for name, version, kind in {step[:2]: step for step in transaction}.values():
@@ -111,7 +111,7 @@ def test_rows_equal_a_plain_map_after_any_transactions(
         for change in changes:
             apply(model, change)
         rows = put(rows, changes)
-        assert list(entries(rows)) == [model[key] for key in sorted(model)]
+        assert list(TableSnapshot(rows).entries()) == [model[key] for key in sorted(model)]
         assert all(0 < len(leaf) <= LEAF_MAX for leaf in rows)
 
 
@@ -153,16 +153,15 @@ def test_filter_selects_partitions_by_their_values(
 
 
 def test_partitions_are_read_by_name_from_the_blocks_that_hold_them(sales: TableSnapshot) -> None:
-    head = sales.head_of("shop", "sales")
     selector = by_names(["ds=098", "ds=007", "ds=none"])
-    blocks = list(sales.blocks(SALES, selector.ranges(head.table.partition_columns)))
-    assert len(blocks) == 2
-    found = read_partitions(head, blocks, selector)
+    columns = sales.head_of("shop", "sales").table.partition_columns
+    assert len(list(sales.blocks(SALES, selector.ranges(columns)))) == 2
+    found = sales.partitions("shop", "sales", selector)
     assert [one.name for one in found] == ["ds=007", "ds=098"]
 
 
 def test_every_partition_is_read_whole_and_sorted(sales: TableSnapshot) -> None:
-    found = read_partitions(sales.head_of("shop", "sales"), sales.blocks(SALES))
+    found = sales.partitions("shop", "sales")
     assert [one.name for one in found] == [f"ds={number:03}" for number in range(100)]
     assert (found[7].location, found[7].parameters) == ("file:/w/shop/sales", {"n": "7"})
 
