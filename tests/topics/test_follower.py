@@ -18,6 +18,7 @@ from topicast.topics.follower import (
     SILENCE_S,
     Apply,
     CaughtUp,
+    Fact,
     File,
     Follower,
     PeerAt,
@@ -31,39 +32,42 @@ from topicast.topics.wire.messages import Chunk, Delta, Refused, Wanted
 SEEDS, WALKS = 10, 100
 
 
-def test_new_follower_wants_everything_at_once() -> None:
-    follower = Follower(7, FULL)
+def again(follower: Follower, stream: int) -> None:
+    """Lose the follower's stream, and open another."""
+    follower.handle(StreamLost(), now=10)
+    follower.opened(stream, now=10)
+
+
+@pytest.mark.parametrize("position", [{}, {"epoch": 5, "version": 10}], ids=["new", "kept"])
+def test_follower_begins_by_requesting_what_its_position_lacks(position: dict[str, int]) -> None:
+    follower = Follower(7, FULL, **position)
     assert (follower.state, follower.deadline) == (BEHIND, 0.0)
-    assert requested(follower.handle(Tick(), now=0)) == Wanted(
-        topic=7, level=FULL, epoch=0, version=0
-    )
+    like = {"epoch": 0, "version": 0} | position
+    assert requested(follower.handle(Tick(), now=0)) == Wanted(topic=7, level=FULL, **like)
 
 
-def test_position_that_was_kept_is_where_a_follower_begins() -> None:
-    follower = Follower(7, FULL, epoch=5, version=10)
-    wanted = requested(follower.handle(Tick(), now=3))
-    assert (wanted.epoch, wanted.version) == (5, 10)
-
-
-def test_delta_that_follows_is_applied() -> None:
-    """P-FOLLOW-1."""
+def test_delta_that_follows_is_applied_without_what_was_applied_before() -> None:
+    """P-FOLLOW-1, P-FOLLOW-2."""
     follower = live()
     assert follower.handle(delta(10, 11), now=1) == (Apply(delta(10, 11)),)
     assert (follower.version, follower.deadline) == (11, None)
-
-
-def test_overlap_is_applied_without_what_was_applied_before() -> None:
-    """P-FOLLOW-2."""
-    follower = live()
-    assert follower.handle(delta(7, 12), now=1) == (Apply(delta(10, 12)),)
+    assert follower.handle(delta(7, 12), now=1) == (Apply(delta(11, 12)),)
     assert follower.version == 12
 
 
-@pytest.mark.parametrize("late", [delta(8, 10), delta(9, 10), delta(0, 1), delta(3, 99, epoch=4)])
-def test_late_or_old_delta_changes_nothing(late: Delta) -> None:
+@pytest.mark.parametrize(
+    "fact",
+    [
+        *(delta(8, 10), delta(9, 10), delta(0, 1), delta(3, 99, epoch=4)),
+        *(PeerAt(5, 10), PeerAt(5, 9), PeerAt(4, 99), StreamLost(), Tick()),
+        Refused(request=0, code="BUSY", message="", retry_ms=0),
+    ],
+    ids=lambda fact: type(fact).__name__,
+)
+def test_live_follower_ignores_what_is_late_or_no_newer(fact: Fact) -> None:
     """P-FOLLOW-3."""
     follower = live()
-    assert follower.handle(late, now=1) == ()
+    assert follower.handle(fact, now=1) == ()
     assert (follower.state, follower.epoch, follower.version) == (LIVE, 5, 10)
 
 
@@ -82,13 +86,6 @@ def test_gap_is_noticed_and_repaired_from_the_position(fact: Delta | PeerAt) -> 
     follower.check()
 
 
-@pytest.mark.parametrize("fact", [PeerAt(5, 10), PeerAt(5, 9), PeerAt(4, 99)])
-def test_heartbeat_without_a_newer_version_is_no_gap(fact: PeerAt) -> None:
-    follower = live()
-    assert follower.handle(fact, now=1) == ()
-    assert follower.state is LIVE
-
-
 @pytest.mark.parametrize("flags", [{"stubbed": True}, {"stubbed": True, "invalidate_all": True}])
 def test_delta_without_its_values_is_no_step_at_full(flags: dict[str, bool]) -> None:
     """P-FOLLOW-6."""
@@ -97,13 +94,11 @@ def test_delta_without_its_values_is_no_step_at_full(flags: dict[str, bool]) -> 
     assert live(level=MINIMAL).handle(reported, now=1) == (Apply(reported),)
 
 
-def test_step_moves_only_over_what_just_follows() -> None:
+@pytest.mark.parametrize("step", [(5, 10, 12), (5, 12, 13), (6, 11, 12)])
+def test_step_moves_only_over_what_just_follows(step: tuple[int, int, int]) -> None:
     follower = live()
     assert follower.step(5, 10, 11)
-    assert follower.version == 11
-    assert not follower.step(5, 10, 12)
-    assert not follower.step(5, 12, 13)
-    assert not follower.step(6, 11, 12)
+    assert not follower.step(*step)
     assert not behind().step(5, 10, 11)
     assert follower.version == 11
 
@@ -121,7 +116,7 @@ def test_chunks_are_filed_and_the_position_moves_at_the_end() -> None:
     follower.check()
 
 
-def test_snapshot_forgets_what_is_held_before_it_is_filed() -> None:
+def test_snapshot_discards_what_is_held_before_it_is_filed() -> None:
     """P-CATCH-4."""
     follower = behind()
     whole = chunk(2, 0, 14, entries=(entry(12),), snapshot=True)
@@ -184,11 +179,10 @@ def test_resumed_snapshot_names_the_lowest_cut() -> None:
     assert requested(follower.handle(StreamLost(), now=10)).cut == 14
 
 
-def test_refused_resume_that_comes_as_a_snapshot_begins_anew() -> None:
+def test_resume_that_comes_as_a_snapshot_begins_anew() -> None:
     follower = behind()
     follower.handle(chunk(2, 10, 14, entries=(entry(12),), last=False), now=10)
-    follower.handle(StreamLost(), now=10)
-    follower.opened(3, now=10)
+    again(follower, 3)
     anew = chunk(3, 0, 20, entries=(entry(2),), snapshot=True, last=False)
     assert follower.handle(anew, now=10) == (Reset(7, FULL, 5), File(anew))
     wanted = requested(follower.handle(StreamLost(), now=10))
@@ -224,20 +218,14 @@ def test_chunk_that_goes_back_behind_what_was_filed_ends_its_stream() -> None:
     assert follower.handle(chunk(3, 10, 14), now=10)[-1] == CaughtUp(chunk(3, 10, 14), 10)
 
 
-def test_lagging_sender_moves_nobody_back() -> None:
-    """P-CATCH-10."""
-    follower = behind()
-    end = chunk(2, 8, 8)
-    assert follower.handle(end, now=10) == (CaughtUp(end, 10),)
-    assert (follower.state, follower.version) == (LIVE, 10)
-
-
 def test_catch_up_never_ends_below_what_another_sender_gave() -> None:
     """P-CATCH-10: what was filed up to 12 is of the moment 14, and not whole before."""
     follower = behind()
+    assert follower.handle(chunk(2, 8, 8), now=10) == (CaughtUp(chunk(2, 8, 8), 10),)
+    assert (follower.state, follower.version) == (LIVE, 10), "a lagging sender moves nobody back"
+    follower = behind()
     follower.handle(chunk(2, 10, 14, entries=(entry(12),), last=False), now=10)
-    follower.handle(StreamLost(), now=10)
-    follower.opened(3, now=10)
+    again(follower, 3)
     assert follower.handle(chunk(3, 10, 13), now=10) == ()
     assert (follower.state, follower.version, follower.stream) == (BEHIND, 10, 0)
     assert requested(follower.handle(Tick(), now=11)).resume_version == 12
@@ -247,8 +235,7 @@ def test_snapshot_of_a_lagging_sender_does_not_roll_back() -> None:
     """P-CATCH-10: a reset forgets the content, not what has been answered from it."""
     follower = behind(25)
     follower.handle(chunk(2, 0, 30, snapshot=True, last=False), now=10)
-    follower.handle(StreamLost(), now=10)
-    follower.opened(3, now=10)
+    again(follower, 3)
     follower.handle(chunk(3, 0, 20, entries=(entry(20),), snapshot=True), now=10)
     assert follower.state is BEHIND
     follower.check()
@@ -289,7 +276,7 @@ def test_delta_that_fits_nowhere_orders_one_catch_up() -> None:
     assert follower.state is LIVE
 
 
-def test_horizon_is_filed_and_is_no_token() -> None:
+def test_invalidate_all_marker_is_filed_and_is_no_token() -> None:
     reported = chunk(2, 0, 14, level=MINIMAL, invalidate_all=True, snapshot=True)
     effects = behind(level=MINIMAL).handle(reported, now=10)
     assert effects == (Reset(7, MINIMAL, 5), File(reported), CaughtUp(reported, 0))
@@ -308,20 +295,14 @@ def test_refused_follower_requests_again_after_the_time_named(
     """P-CATCH-11."""
     follower = behind()
     no = Refused(request=2, code="BUSY", message="", retry_ms=retry_ms, topic=topic)
+    deadline = follower.deadline
+    for other in (replace(no, topic=8), replace(no, request=3)):
+        assert follower.handle(other, now=10) == (), "something else was refused"
+    assert (follower.stream, follower.deadline) == (2, deadline)
     assert follower.handle(no, now=10) == ()
     assert follower.deadline == 10 + waits_s
     assert follower.handle(Tick(), now=10 + waits_s - 0.01) == ()
     assert requested(follower.handle(Tick(), now=10 + waits_s)).version == 10
-
-
-def test_refusal_of_something_else_is_nothing() -> None:
-    follower = behind()
-    deadline = follower.deadline
-    no = Refused(request=2, code="BUSY", message="", retry_ms=0, topic=8)
-    for other in (no, replace(no, request=3, topic=-1)):
-        assert follower.handle(other, now=10) == ()
-    assert (follower.stream, follower.deadline) == (2, deadline)
-    assert live().handle(replace(no, request=0, topic=-1), now=10) == ()
 
 
 def test_silent_stream_is_given_up() -> None:
@@ -365,11 +346,6 @@ def test_answers_that_bring_something_are_followed_at_once() -> None:
     follower.handle(chunk(4, 15, 15), now=10)
     assert follower.handle(delta(18, 19), now=10) == ()
     assert follower.deadline == pytest.approx(10 + RETRY_S)
-
-
-@pytest.mark.parametrize("fact", [StreamLost(), Tick()])
-def test_live_follower_requests_nothing(fact: StreamLost | Tick) -> None:
-    assert live().handle(fact, now=1) == ()
 
 
 def test_queue_is_bounded_in_deltas_and_the_newest_stay() -> None:
