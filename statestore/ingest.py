@@ -29,7 +29,7 @@ from ..topics.follower import (
     Tick,
     Want,
 )
-from ..topics.replica_set import Abandoned, ReplicaSet, Step, Unlimited
+from ..topics.replica_set import Abandoned, ReplicaSet, Step
 from ..topics.topic import ALL_OFFERED, FULL, NONE, Entry, Topic, check_num_topics, topic_ids
 from ..topics.wire.codec import delta_of, encode, read_entries, read_header
 from ..topics.wire.header import HEADER_BYTES
@@ -102,9 +102,7 @@ class Ingest:
         self.last_delta_at = 0.0  # seconds
         self._has_minimal = has_minimal
         self._unseeded = 0  # slots not caught up once
-        self._replicas = ReplicaSet(
-            Unlimited(), Unlimited(), next_id=count(1).__next__, credit_step=1
-        )
+        self._replicas = ReplicaSet(next_id=count(1).__next__, credit_step=1)
         self._unacknowledged: dict[int, int] = {}  # versions filed since ``acknowledge``
         self._claims: deque[Claim] = deque()  # the oldest that is not settled, and the newest
 

@@ -13,7 +13,6 @@ expected to bring, but at least one byte: less would never end.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 from .bulk import CREDIT_DEFAULT
 from .follower import (
@@ -33,32 +32,6 @@ from .follower import (
 from .wire.messages import CatchUp, Chunk, Credit, Refused, Wanted
 
 Account = tuple[int, int]  # a topic at a level
-
-
-class Session(Protocol):
-    """The connection to the peer."""
-
-    def fenced(self, account: Account) -> bool:
-        """Tell whether deltas of ``account`` are sure to come: only then it may catch up."""
-
-
-class Limits(Protocol):
-    """The room for what a catch-up brings."""
-
-    def expected_bytes(self, account: Account) -> int:
-        """Return how many bytes a catch-up of ``account`` may bring from now on."""
-
-
-class Unlimited:
-    """Session and limits of a hub: its publisher sends every delta, and there is always room."""
-
-    def fenced(self, account: Account) -> bool:  # noqa: ARG002 - it is so for every account
-        """Tell that a catch-up may be requested at any time."""
-        return True
-
-    def expected_bytes(self, account: Account) -> int:  # noqa: ARG002 - it is so for every account
-        """Return what never bounds the credit."""
-        return CREDIT_DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +57,23 @@ class ReplicaSet:
     """The followers by topic and level, and the catch-ups that they wait for."""
 
     def __init__(
-        self, session: Session, limits: Limits, *, next_id: Callable[[], int], credit_step: int
+        self,
+        *,
+        next_id: Callable[[], int],
+        credit_step: int,
+        fenced: Callable[[Account], bool] = lambda _: True,
+        expected_bytes: Callable[[Account], int] = lambda _: CREDIT_DEFAULT,
     ) -> None:
         """Begin with nothing followed.
 
         Args:
-            session: Says when a catch-up may be requested.
-            limits: Says how many bytes it may bring.
             next_id: Gives stream ids, never one twice.
             credit_step: Bytes; a Credit for less is not worth its frame.
+            fenced: Tells whether deltas are sure to come: only then may an account catch up.
+            expected_bytes: Returns how many bytes a catch-up of an account may bring from now on.
         """
-        self._session = session
-        self._limits = limits
+        self._fenced = fenced
+        self._expected_bytes = expected_bytes
         self._next_id = next_id
         self._credit_step = credit_step
         self._followers: dict[Account, Follower] = {}
@@ -116,8 +94,7 @@ class ReplicaSet:
     @property
     def deadline(self) -> float | None:
         """The time at which ``overdue`` may have something."""
-        fenced = self._session.fenced
-        times = [one.deadline for account, one in self._behind.items() if fenced(account)]
+        times = [one.deadline for account, one in self._behind.items() if self._fenced(account)]
         return min((at for at in times if at is not None), default=None)
 
     @property
@@ -161,7 +138,7 @@ class ReplicaSet:
         follower = self._followers.get(account)
         if follower is None:
             return
-        if isinstance(fact, PeerAt | StreamLost | Tick) and not self._session.fenced(account):
+        if isinstance(fact, PeerAt | StreamLost | Tick) and not self._fenced(account):
             return
         stream = follower.stream
         for step in follower.handle(fact, now=now):
@@ -278,7 +255,7 @@ class ReplicaSet:
     def _credit_max(self, stream: _Stream) -> int:
         allowed = 0
         for account in stream.waiting:
-            allowed += self._limits.expected_bytes(account)
+            allowed += self._expected_bytes(account)
             if allowed >= CREDIT_DEFAULT:
                 return CREDIT_DEFAULT
         return max(allowed, 1)

@@ -155,7 +155,12 @@ class TopicReplicas:
         self._read_floor = read_floor
         self._next_id = next_id
         self._topics: dict[int, TopicReplica] = {}  # the latest to change its level last
-        self._set = ReplicaSet(session, self, next_id=next_id, credit_step=CREDIT_STEP)
+        self._set = ReplicaSet(
+            next_id=next_id,
+            credit_step=CREDIT_STEP,
+            fenced=session.fenced,
+            expected_bytes=self.expected_bytes,
+        )
 
     # What is followed, and how far
 

@@ -22,7 +22,7 @@ from topicast.subscriber.store.view import TopicView, View
 from topicast.tests.sim.fault import BY_SEED, Fault
 from topicast.tests.sim.faults_protocol import Unchecked
 from topicast.topics.errors import NoSuchObject
-from topicast.topics.replica_set import Account, ReplicaSet, Unlimited
+from topicast.topics.replica_set import Account, ReplicaSet
 from topicast.topics.topic import FULL, MINIMAL, Entry, Version
 from topicast.topics.wire.messages import Chunk, Claimed, Delta, Pulled
 
@@ -55,8 +55,8 @@ class HoldsAnything(Budget):
 
 
 class GrantsCreditForAnything(ReplicaSet):
-    def __init__(self, session: Any, _limits: object, **rest: Any) -> None:
-        super().__init__(session, Unlimited(), **rest)
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**{name: given[name] for name in given if name != "expected_bytes"})
 
 
 class KeepsWhatARaiseReserved(ResidentSet):

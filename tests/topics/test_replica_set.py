@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from topicast.topics.follower import (
     Tick,
     Want,
 )
-from topicast.topics.replica_set import Abandoned, Account, ReplicaSet, Step, Unlimited
+from topicast.topics.replica_set import Abandoned, Account, ReplicaSet, Step
 from topicast.topics.topic import FULL, MINIMAL
 from topicast.topics.wire.messages import CatchUp, Chunk, Refused
 
@@ -42,8 +43,10 @@ class Reader:
 
 def replicas(*topics: int, reader: Reader | None = None) -> ReplicaSet:
     """Return a set that follows ``topics`` at full; without ``reader`` there is no limit."""
-    limits = reader or Unlimited()
-    made = ReplicaSet(limits, limits, next_id=count(1).__next__, credit_step=STEP)
+    limits: dict[str, Any] = {}
+    if reader is not None:
+        limits = {"fenced": reader.fenced, "expected_bytes": reader.expected_bytes}
+    made = ReplicaSet(next_id=count(1).__next__, credit_step=STEP, **limits)
     for topic in topics:
         made.follow(topic, FULL)
     return made
