@@ -40,6 +40,7 @@ from topicast.catalog.metastore.port import (
 )
 from topicast.tests.catalog.holding import NOW_US, Holding, parts, struct
 from topicast.topics.objects.names import TableId
+from topicast.topics.topic import STUB
 
 T, U, V = ("d", "t"), ("d", "u"), ("d", "v")
 TABLES = [("d", f"t{number:03d}") for number in range(3 * TABLES_PER_READ_MAX)]
@@ -764,8 +765,8 @@ def test_chunk_that_is_refused_withdraws_its_table_and_is_tried_ever_more_slowly
 # -- what is written
 
 
-def test_content_of_a_table_without_a_name_is_not_written() -> None:
-    """Given partitions that were read of a table that is gone by now, then nothing is left."""
+def test_withdrawn_table_is_a_stub_and_one_without_a_name_is_not_written() -> None:
+    """Given partitions that were read of a table that is gone by now, then nothing is held."""
     holding = Holding()
     loader = Loader(loaded=holding.tables.loaded)
     materializer = Materializer(holding.namespace, holding.tables, loader)
@@ -777,6 +778,8 @@ def test_content_of_a_table_without_a_name_is_not_written() -> None:
     whole = TableRead(thrift=struct(T, "ds"), partitions=parts("1"), names=("ds=1",), whole=True)
     publish(whole, Need(obj=True, whole=True, load=True))
     assert holding.names() == ["ds=1"]
+    assert materializer.apply([WITHDRAWN], NOW_US) == (WITHDRAWN,)
+    assert holding.entry().kind == STUB
     loader.load(T)
     publish(TableRead(), Need(1, obj=True, dropped=True))
     publish(TableRead(partitions=parts("1")), Need(1, names={"ds=1": None}))
