@@ -41,7 +41,7 @@ from thrift.transport.TTransport import CReadableTransport, TTransportBase, TTra
 
 from ...topics.errors import ConfigError, ObjectGone, SourceError, SourceRefused
 from ...topics.objects.names import partition_keys, partition_name
-from .port import PARTITIONS_PER_CALL_MAX, TABLES_PER_CALL_MAX, RawEvent, digest_of
+from .port import PARTITIONS_PER_CALL_MAX, TABLES_PER_CALL_MAX, RawEvent
 
 T = TypeVar("T")
 SizedT = TypeVar("SizedT", bound=Sized)
@@ -345,15 +345,13 @@ def _demand_unknown_method(refusal: TApplicationException) -> None:
 
 
 def _raw(event: Any) -> RawEvent:
-    db, table, message = event.dbName or "", event.tableName or "", event.message or ""
     return RawEvent(
         id=event.eventId,
         type=event.eventType or "",
-        db=db,
-        table=table,
-        message=message,
+        db=event.dbName or "",
+        table=event.tableName or "",
+        message=event.message or "",
         message_format=event.messageFormat or "",
-        digest=digest_of(event.eventType or "", db, table, message=message),
     )
 
 

@@ -22,7 +22,10 @@ DIGEST_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawEvent:
-    """One notification as the metastore sent it; its id alone does not identify it."""
+    """One notification as the metastore sent it; its id alone does not identify it.
+
+    ``digest``: 16 bytes that differ between events of one id.
+    """
 
     id: int
     type: str
@@ -30,17 +33,15 @@ class RawEvent:
     table: str
     message: str
     message_format: str
-    digest: bytes
+    digest: bytes = field(init=False, repr=False)
 
-
-def digest_of(type_: str, db: str, table: str, *, message: str) -> bytes:
-    """Return 16 bytes that differ between events of one id."""
-    digest = blake2b(digest_size=DIGEST_BYTES)
-    for part in (type_, db, table, message):
-        encoded = part.encode(errors="surrogatepass")
-        digest.update(len(encoded).to_bytes(8, "big"))
-        digest.update(encoded)
-    return digest.digest()
+    def __post_init__(self) -> None:
+        digest = blake2b(digest_size=DIGEST_BYTES)
+        for part in (self.type, self.db, self.table, self.message):
+            encoded = part.encode(errors="surrogatepass")
+            digest.update(len(encoded).to_bytes(8, "big"))
+            digest.update(encoded)
+        object.__setattr__(self, "digest", digest.digest())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from thrift.protocol.TBinaryProtocol import TBinaryProtocolAcceleratedFactory
 from thrift.protocol.TJSONProtocol import TJSONProtocolFactory
 from thrift.TSerialization import deserialize, serialize
 
-from topicast.catalog.metastore.port import Metastore, RawEvent, digest_of
+from topicast.catalog.metastore.port import Metastore, RawEvent
 from topicast.topics.errors import ObjectGone, SourceRefused
 from topicast.topics.objects.names import partition_name
 
@@ -114,7 +114,6 @@ class Event:
             table=self.table,
             message=message,
             message_format="json-0.2",
-            digest=digest_of(self.type, self.db, self.table, message=message),
         )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from topicast.catalog.metastore.port import RawEvent, digest_of
+from topicast.catalog.metastore.port import RawEvent
 from topicast.topics.errors import ObjectGone, SourceError
 from topicast.topics.objects.names import partition_values
 
@@ -262,7 +262,6 @@ class SimMetastore:
         if not self.last_id or self.rng.random() >= 0.15:  # else two writers got one id
             self.last_id += 1
         message = json.dumps({"db": db, "table": name, "moment": self.moment, **body})
-        digest = digest_of(type_, db, name, message=message)
         self.events.append(
             RawEvent(
                 id=self.last_id,
@@ -271,7 +270,6 @@ class SimMetastore:
                 table=name,
                 message=message,
                 message_format="json-0.2",
-                digest=digest,
             )
         )
 

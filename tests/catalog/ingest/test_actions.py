@@ -56,7 +56,6 @@ def raw(kind: str, body: object, *, db: str = "db", table: str = "t", how: str =
         table=table,
         message=message,
         message_format=how or "json-0.2",
-        digest=b"",
     )
 
 

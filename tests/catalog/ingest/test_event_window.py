@@ -25,7 +25,7 @@ from topicast.catalog.ingest.poller import (
 )
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.catalog.metastore.hms import Hms
-from topicast.catalog.metastore.port import RawEvent, digest_of
+from topicast.catalog.metastore.port import RawEvent
 from topicast.tests.cluster.fake_metastore import Place, make_table
 from topicast.tests.waiting import until
 from topicast.topics.errors import WireError
@@ -42,7 +42,6 @@ def event(id_: int, name: str = "t", *, message: str = "{}") -> RawEvent:
         table=name,
         message=message,
         message_format="json-0.2",
-        digest=digest_of("CREATE_TABLE", "db", name, message=message),
     )
 
 

@@ -29,7 +29,6 @@ def event(number: int) -> RawEvent:
         table="t",
         message="{}",
         message_format="json-0.2",
-        digest=number.to_bytes(16, "big"),
     )
 
 

@@ -86,6 +86,7 @@ def test_written_table_rises_in_version_and_data_version_alone(world: World) -> 
     raised = before.version + 1
     assert after == before._replace(version=raised, data_version=raised)
     assert (transaction.source, transaction.entries) == (SOURCE_REPORTS, (after,))
+    assert world.reports.counts()["writes"] == 1
     assert verdict == Verdict(number=1, topic=table_topic(*T, 4), version=raised)
     (row,) = transaction.changes
     assert (row.object, row.kind, row.before) == ("d.t", ChangeKind.DATA, before.version)
@@ -133,6 +134,7 @@ def test_what_is_not_there_is_not_made(world: World, of: str) -> None:
         assert of in verdict.problem
     assert world.written() == ()
     assert world.reports.take() == ((), ())
+    assert world.reports.counts()["unknown"] == 2
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,7 @@ def test_overrides_are_written_as_they_are_read() -> None:
 
 
 def test_what_is_withheld_leaves_as_stubs_and_everything_else_as_it_is() -> None:
+    """P-DATA-5."""
     mode = parse_mode("mixed", "a.*=minimal")
     mine, other = table_key("a", "t"), table_key("b", "t")
     block = block_key("a", "t", "ds=1")
@@ -196,6 +197,7 @@ def test_small_transaction_goes_out_with_its_values() -> None:
 
 
 def test_transaction_up_to_64_kb_goes_out_with_its_values_and_one_above_as_stubs() -> None:
+    """P-DATA-5: unlike what is withheld, such a delta is marked as stubbed."""
     fits = delta(entry(1, DELTA_BYTES_MAX - 67))
     assert [e.kind for e in fits.entries] == [VALUE]
     assert not fits.stubbed
@@ -209,6 +211,7 @@ def test_transaction_up_to_64_kb_goes_out_with_its_values_and_one_above_as_stubs
 
 
 def test_transaction_with_too_many_stubs_goes_out_as_an_invalidate_all_marker() -> None:
+    """P-DATA-5."""
     made = delta(*(entry(number, 10) for number in range(5000)))
     assert (made.stubbed, made.invalidate_all, made.entries) == (True, True, ())
 
