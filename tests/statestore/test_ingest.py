@@ -23,7 +23,14 @@ from topicast.tests.statestore.hub_driver import (
     value,
 )
 from topicast.topics.follower import SILENCE_S, FollowerState
-from topicast.topics.topic import FULL, MINIMAL, NAMESPACE, STUB, prefix_tombstone, tombstone
+from topicast.topics.topic import (
+    FULL,
+    MINIMAL,
+    NAMESPACE,
+    STUB,
+    prefix_tombstone,
+    tombstone,
+)
 from topicast.topics.wire import encode
 from topicast.topics.wire.header import prefix
 from topicast.topics.wire.messages import (
@@ -39,6 +46,7 @@ from topicast.topics.wire.messages import (
 )
 
 OTHER = b"db\0other\0"
+BUSY = Refused(request=99, code="BUSY", message="later", retry_ms=100)
 
 
 def changed() -> tuple[HubDriver, PublisherPeer]:
@@ -469,10 +477,7 @@ def test_refused_stream_or_topic_is_requested_again_after_the_time_named(
 ) -> None:
     driver, _, requests = unseeded()
     (request,) = catch_ups(requests)
-    refusal = Refused(
-        request=request.stream, code="BUSY", message="later", retry_ms=400, topic=topic
-    )
-    driver.receive(BULK, refusal)
+    driver.receive(BULK, replace(BUSY, request=request.stream, retry_ms=400, topic=topic))
     assert driver.pass_time(0.35) == []
     (again,) = catch_ups(driver.pass_time(0.15))
     assert [wanted.topic for wanted in again.wanted] == requested
@@ -480,6 +485,5 @@ def test_refused_stream_or_topic_is_requested_again_after_the_time_named(
 
 def test_refusal_of_no_request_changes_nothing() -> None:
     driver, _ = seeded()
-    refusal = Refused(request=99, code="BUSY", message="?", retry_ms=0)
-    assert driver.receive(BULK, refusal) == []
+    assert driver.receive(BULK, BUSY) == []
     assert not driver.hub.ingest.seeding
