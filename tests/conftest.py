@@ -79,7 +79,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if not _is_unit(item)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if _is_unit(item)]
-    if _beside(config):
+    if _shared_folder(config):
         alone = {item.path for item in items if item.get_closest_marker("alone")}
         spark = ROOT / SPARK
         items.sort(key=lambda item: (item.path in alone, spark not in item.path.parents))
@@ -88,7 +88,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """While a test that is marked as ``alone`` runs, with its fixtures, no other one does."""
-    if not (folder := _beside(item.config)):
+    if not (folder := _shared_folder(item.config)):
         return (yield)
     room = os.open(folder, os.O_RDONLY)
     try:
@@ -108,7 +108,7 @@ def _is_unit(item: pytest.Item) -> bool:
     return not REAL_FIXTURES & set(getattr(item, "fixturenames", ()))
 
 
-def _beside(config: pytest.Config) -> Path | None:
+def _shared_folder(config: pytest.Config) -> Path | None:
     """Return the folder of all processes of this run, if there are several."""
     return Path(config.option.basetemp).parent if hasattr(config, "workerinput") else None
 

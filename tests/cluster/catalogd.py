@@ -23,7 +23,6 @@ from topicast.catalog.publish import publisher
 from topicast.catalog.publish.modes import Mode, overrides_text, parse_mode
 from topicast.catalog.publish.publisher import PublishedState, Publisher, delta_of
 from topicast.tests.cluster.hub import TICK_S
-from topicast.tests.cluster.metastore import port_of
 from topicast.tests.cluster.store import SimStore
 from topicast.tests.cluster.violation import Violation
 from topicast.topics.bulk import Send
@@ -233,7 +232,7 @@ class CatalogProcess:
     def _ask(self, order: MetastoreRequest, life: int) -> None:
         if not self.alive or life != self.life:
             return
-        fact = perform(port_of(self.world.metastore), order)
+        fact = perform(self.world.metastore, order)
 
         def deliver() -> None:
             if self.alive and life == self.life:

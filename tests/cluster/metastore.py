@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 
 from topicast.catalog.metastore.port import RawEvent
 from topicast.topics.errors import ObjectGone, SourceError
@@ -77,7 +76,7 @@ class SimMetastore:
         self.moment = 0
         self.last_id = 0
         self.dbs: dict[str, None] = {}
-        self.tables: dict[TableId, SimTable] = {}
+        self.held: dict[TableId, SimTable] = {}  # the tables that exist
         self.history: dict[TableId, list[tuple[int, State]]] = {
             (db, name): [(0, None)] for db in DBS for name in NAMES
         }
@@ -94,7 +93,7 @@ class SimMetastore:
     def random_write(self) -> None:
         """Do one operation that applies."""
         db, name = self.rng.choice(DBS), self.rng.choice(NAMES)
-        table = self.tables.get((db, name))
+        table = self.held.get((db, name))
         if db not in self.dbs:
             self.set_database(db, True)
         elif table is None:
@@ -136,7 +135,7 @@ class SimMetastore:
 
     def alter(self, db: str, name: str) -> None:
         self._step("alter cascade")
-        table = self.tables[db, name]
+        table = self.held[db, name]
         before = self._json(db, name, table)
         table.rev = table.shape = self.moment
         table.parts = dict.fromkeys(table.parts, self.moment)
@@ -145,7 +144,7 @@ class SimMetastore:
 
     def set_parameter(self, db: str, name: str) -> None:
         self._step("set parameter")
-        table = self.tables[db, name]
+        table = self.held[db, name]
         table.rev = self.moment
         self._set(db, name, table)
         same = self._json(db, name, table)
@@ -161,14 +160,14 @@ class SimMetastore:
         self._create(db, name)
 
     def _rename(self, db: str, name: str) -> None:
-        free = [t for t in self.history if t not in self.tables and t[0] in self.dbs]
+        free = [t for t in self.history if t not in self.held and t[0] in self.dbs]
         if free:
             self.rename(db, name, self.rng.choice(free))
 
     def rename(self, db: str, name: str, target: TableId) -> None:
         """Give a table another name."""
         self._step("rename")
-        table = self.tables[db, name]
+        table = self.held[db, name]
         before = self._json(db, name, table)
         moved = SimTable(self.moment, table.partitioned, self.moment, self.moment)
         moved.parts = dict.fromkeys(table.parts, self.moment)
@@ -177,7 +176,7 @@ class SimMetastore:
         self._log_alter(*target, before, self._json(*target, moved))
 
     def _add(self, db: str, name: str) -> None:
-        table = self.tables[db, name]
+        table = self.held[db, name]
         new = [p for p in PARTS if p not in table.parts][: self.rng.randint(1, 3)]
         if new:
             self.set_partitions(
@@ -185,25 +184,25 @@ class SimMetastore:
             )
 
     def _change(self, db: str, name: str) -> None:
-        table = self.tables[db, name]
+        table = self.held[db, name]
         for part in list(table.parts)[: self.rng.randint(1, 2)]:
             self.set_partitions("alter partition", (db, name), {part: 1}, "ALTER_PARTITION")
 
     def _remove(self, db: str, name: str) -> None:
-        table = self.tables[db, name]
+        table = self.held[db, name]
         if table.parts:
             part = self.rng.choice(sorted(table.parts))
             self.set_partitions("drop partition", (db, name), {part: 0}, "DROP_PARTITION")
 
     def _cascade(self, db: str) -> None:
         self.counts["cascade"] += 1
-        for table in [t for t in self.tables if t[0] == db]:
+        for table in [t for t in self.held if t[0] == db]:
             self.drop(*table)
         self.set_database(db, False)
 
     def set_partitions(self, kind: str, id_: TableId, changes: dict[str, int], event: str) -> None:
         self._step(kind)
-        table = self.tables[id_]
+        table = self.held[id_]
         for part, keep in changes.items():
             if keep:
                 table.parts[part] = self.moment
@@ -218,9 +217,9 @@ class SimMetastore:
 
     def _set(self, db: str, name: str, table: SimTable | None) -> None:
         if table is None:
-            self.tables.pop((db, name), None)
+            self.held.pop((db, name), None)
         else:
-            self.tables[db, name] = table
+            self.held[db, name] = table
         self.history[db, name].append((self.moment, table.state() if table else None))
 
     # -- the log
@@ -241,7 +240,7 @@ class SimMetastore:
         self._log("ALTER_TABLE", db, name, **body)
 
     def _log_parts(self, event: str, db: str, name: str, parts: tuple[str, ...]) -> None:
-        table = self._json(db, name, self.tables[db, name])
+        table = self._json(db, name, self.held[db, name])
         named = [{"ds": partition_values(part)[0]} for part in parts]
         if event != "ALTER_PARTITION":
             self._log(event, db, name, tableObjJson=table, partitions=named)
@@ -276,37 +275,38 @@ class SimMetastore:
     # -- the port
 
     def current_event_id(self) -> int:
-        self.begin_call()
+        self._begin_call()
         return self.last_id
 
     def events_after(self, event_id: int, *, events_max: int) -> tuple[RawEvent, ...]:
-        self.begin_call()
+        self._begin_call()
         return tuple(e for e in self.events if e.id > event_id)[:events_max]
 
     def databases(self) -> tuple[str, ...]:
-        self.begin_call()
+        self._begin_call()
         return tuple(sorted(self.dbs))
 
     def database(self, name: str) -> bytes:
-        self.begin_call()
+        self._begin_call()
         if name not in self.dbs:
             raise ObjectGone(name)
         return _text(1, name) + b"\0"
 
     def table_names(self, db: str) -> tuple[tuple[str, str], ...]:
-        self.begin_call()
-        return tuple((name, "MANAGED_TABLE") for d, name in sorted(self.tables) if d == db)
+        self._begin_call()
+        return tuple((name, "MANAGED_TABLE") for d, name in sorted(self.held) if d == db)
 
-    def tables_of(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
-        found = {name: self.tables.get((db, name)) for name in names}
+    def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
+        self._begin_call()
+        found = {name: self.held.get((db, name)) for name in names}
         return {name: table_bytes(db, name, t) for name, t in found.items() if t is not None}
 
     def partition_names(self, db: str, table: str) -> tuple[str, ...]:
-        self.begin_call()
+        self._begin_call()
         return tuple(sorted(self._demand(db, table).parts))
 
     def partitions(self, db: str, table: str, names: Sequence[str]) -> dict[str, bytes]:
-        self.begin_call()
+        self._begin_call()
         parts = self._demand(db, table).parts
         return {n: partition_bytes(db, table, n, parts[n]) for n in names if n in parts}
 
@@ -314,32 +314,13 @@ class SimMetastore:
         """Nothing is open."""
 
     def _demand(self, db: str, table: str) -> SimTable:
-        found = self.tables.get((db, table))
+        found = self.held.get((db, table))
         if found is None:
             raise ObjectGone(f"{db}.{table}")
         return found
 
-    def begin_call(self) -> None:
+    def _begin_call(self) -> None:
         """Let writers race a call, and fail it while the metastore is away."""
         self.race()
         if self.away:
             raise SourceError("away")
-
-
-class Port:
-    """The port of a SimMetastore: ``tables`` is its call there, and its state here."""
-
-    def __init__(self, metastore: SimMetastore) -> None:
-        self._of = metastore
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._of, name)
-
-    def tables(self, db: str, names: Sequence[str]) -> dict[str, bytes]:
-        self._of.begin_call()
-        return self._of.tables_of(db, names)
-
-
-def port_of(metastore: object) -> Any:
-    """Return the port of any metastore of the cluster."""
-    return Port(metastore) if isinstance(metastore, SimMetastore) else metastore

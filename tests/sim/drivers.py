@@ -119,7 +119,7 @@ def registration(life: int) -> bytes:
 def what(world: "World") -> str:
     """Return the name of a table, which may not be there, or a path of one that is."""
     table = world.rng.choice([(db, name) for db in DBS for name in NAMES])
-    found = world.metastore.tables.get(table)
+    found = world.metastore.held.get(table)
     if found is not None and world.rng.random() < 0.3:
         return f"/{'/'.join(table)}/{found.shape}/ds=1/file"
     return ".".join(table)

@@ -145,7 +145,7 @@ class Written:
             if not told.answered and told.state != INTENT and key[0] not in self._dead:
                 return f"write {key} is not answered"
             due, table = told.due, told.table
-            there = table in self._world.metastore.tables
+            there = table in self._world.metastore.held
             if due is None or told.stores != self._stores or not there:
                 continue
             blind = [number for number, has in enumerate(seen) if has.get(table, (0, 0)) < due]
