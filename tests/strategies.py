@@ -1,7 +1,6 @@
 """What the property tests draw: entries, deltas, chunks, heartbeats, and every control message."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
@@ -18,7 +17,6 @@ from topicast.topics.topic import (
     Entry,
 )
 from topicast.topics.wire import messages as m
-from topicast.topics.wire.codec import SHAPES
 
 U64_MAX = (1 << 64) - 1
 NAMES = st.binary(min_size=1, max_size=8).map(lambda raw: raw.replace(b"\0", b"_"))
@@ -121,14 +119,7 @@ def heartbeats(draw: st.DrawFn) -> m.Heartbeat:
 
 barriers = st.builds(m.Barrier, nonce=st.binary(min_size=16, max_size=16))
 
-byte = st.integers(0, 255)
-short = st.integers(0, 65_535)
-level = st.integers(0, 2)
 cells = st.none() | st.booleans() | st.integers(-(1 << 63), U64_MAX) | st.floats() | text
-
-
-def _many(item: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
-    return st.lists(item, max_size=3).map(tuple)
 
 
 @st.composite
@@ -144,83 +135,37 @@ def _pulled_entries(draw: st.DrawFn) -> Entry:
     )
 
 
-positions = st.builds(m.Position, topic=short, level=level, epoch=u64, version=u64)
-wanteds = st.builds(
-    m.Wanted,
-    topic=short,
-    level=level,
-    epoch=u64,
-    version=u64,
-    resume_version=u64,
-    resume_key=st.binary(max_size=20),
-    cut=u64,
-)
-_states = st.builds(
-    m.TopicState,
-    topic=short,
-    level=level,
-    answer=byte,
-    version=u64,
-    full_bytes=u64,
-)
-_writes = st.builds(m.Write, number=u64, state=byte, object=text, partitions=_many(text))
-_verdicts = st.builds(m.Verdict, number=u64, topic=short, version=u64, problem=text)
-_BY_NAME: dict[str, st.SearchStrategy[Any]] = {
-    "accepted": st.booleans(),
-    "after": keys,
-    "arguments": _many(text),
-    "columns": _many(text),
-    "cursor": keys,
-    "driver": st.binary(min_size=16, max_size=16),
-    "entries": _many(_pulled_entries()),
-    "found": st.booleans(),
-    "gone": _many(keys),
-    "held": _many(st.tuples(keys, u64)),
-    "last": st.booleans(),
-    "moved": st.booleans(),
-    "names_only": st.booleans(),
-    "positions": _many(positions),
-    "registration": st.binary(min_size=16, max_size=16),
-    "rows": _many(_many(cells)),
-    "values": _many(text),
-    "verdicts": _many(_verdicts),
-    "wanted": _many(wanteds),
-    "writes": _many(_writes),
+_PLAIN: dict[Any, st.SearchStrategy[Any]] = {
+    str: text,
+    bool: st.booleans(),
+    m.Cell: cells,
+    Entry: _pulled_entries(),
 }
-_claims = st.builds(m.Claimed, db=text, table=text, version=u64, whole=st.booleans())
-_OF_CLASS: dict[tuple[type, str], st.SearchStrategy[Any]] = {
-    (m.Joined, "topics"): _many(_states),
-    (m.Drop, "topics"): _many(short),
-    (m.Pull, "names"): _many(text),
-    (m.Pulled, "names"): st.binary(max_size=40),
-    (m.Validate, "claims"): _many(_claims),
-    (m.Validated, "stale"): _many(st.tuples(u64, u64)),
-    (m.Pull, "claims"): _many(_claims),
-    (m.Pulled, "stale"): _many(u64),
-    (m.Refused, "topic"): st.integers(-1, 65_535),
-    (m.Have, "versions"): _many(u64),
-    (m.Synced, "versions"): _many(u64),
-    (m.Filed, "versions"): _many(st.tuples(short, u64)),
-    (m.Compare, "versions"): _many(st.tuples(short, u64)),
-}
-_BY_TYPE: dict[Callable[..., Any], st.SearchStrategy[Any]] = {str: text, int: u64}
-_NARROW = {"role", "channel", "protocol", "protocol_min", "protocol_max", "selector"}
 
 
-def _field(cls: type, name: str) -> st.SearchStrategy[Any]:
-    found = _OF_CLASS.get((cls, name), _BY_NAME.get(name))
-    if found is not None:
-        return found
-    if name in _NARROW:
-        return byte
-    hint = cls.__annotations__[name]
-    return short if name in {"topic", "num_topics"} else _BY_TYPE[getattr(hint, "__origin__", hint)]
+def _values(hint: Any) -> st.SearchStrategy[Any]:
+    """Draw values of a field's annotation, within the bounds that it declares."""
+    if get_origin(hint) is Annotated:
+        kind, mark = get_args(hint)
+        if mark is m.BY_TOPIC:
+            return _values(kind)
+        least, most = mark
+        if kind is bytes:
+            return st.binary(min_size=least, max_size=min(most, 40))
+        return st.integers(least, min(most, 9)) | st.integers(least, most)
+    if get_origin(hint) is tuple:
+        first, second = get_args(hint)
+        if second is Ellipsis:
+            return st.lists(_values(first), max_size=3).map(tuple)
+        return st.tuples(_values(first), _values(second))
+    return _PLAIN[hint] if hint in _PLAIN else control_messages(hint)
 
 
 def control_messages(cls: type) -> st.SearchStrategy[Any]:
-    """Draw messages of one control class: each field by its name, else by its type."""
-    return st.builds(cls, **{name: _field(cls, name) for name in SHAPES[cls][1]})
+    """Draw messages of one control class, or records of one."""
+    hints = get_type_hints(cls, include_extras=True)
+    return st.builds(cls, **{name: _values(hint) for name, hint in hints.items()})
 
 
-controls = st.sampled_from(sorted(SHAPES, key=lambda cls: SHAPES[cls][0])).flatmap(control_messages)
+controls = st.sampled_from(list(m.NUMBERS.values())).flatmap(control_messages)
 messages = deltas() | chunks() | heartbeats() | barriers | controls
