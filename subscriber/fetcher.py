@@ -84,6 +84,16 @@ class TableRequest(NamedTuple):
     selector: Selector
     names_only: bool = False
 
+    @property
+    def name(self) -> str:
+        """The table's name, ``db.table``."""
+        return table_name(self.db, self.table)
+
+    @property
+    def group(self) -> bytes:
+        """The key of the table's entry, and of the group of its blocks."""
+        return table_key(self.db, self.table)
+
 
 @dataclass(slots=True, eq=False)
 class Fetch:
@@ -277,7 +287,7 @@ class Fetcher:
         """Take a part of a reply; return the reply once it is complete, and what to send."""
         pull = self._requests.get(part.request)
         if pull is None:
-            return None, () if part.last else (Send(Channel.PULLS, Cancel(stream=part.request)),)
+            return None, _cancel(part)
         credit: Effects = ()
         if not part.last:
             amount = pulled_cost(part)
@@ -295,7 +305,9 @@ class Fetcher:
         page.entries += part.entries
         page.listings.append(part.names)
         if pull.received_bytes > (room := max(fetch.bytes_max for fetch in pull.fetches)):
-            return None, self._give_up(part, pull.received_bytes, room, now=now)
+            name, size = pull.wanted.name, pull.received_bytes
+            error = OverBudget(name, needed_bytes=size, free_bytes=int(room))
+            return None, _cancel(part) + self.answer(part.request, error, now=now)
         if not part.last:
             return None, credit
         if part.cursor:
@@ -308,13 +320,12 @@ class Fetcher:
         """Discard this reply, and pull once more, after a moment, if a caller waits."""
         pull = self._close(part.request)
         self.stale_replies += 1
-        cancel = () if part.last else (Send(Channel.PULLS, Cancel(stream=part.request)),)
         if all(fetch.background for fetch in pull.fetches):
-            _end(pull, StaleMetadata(f"{table_name(*pull.wanted[:2])} has changed meanwhile"))
-            return *cancel, *self._next(now)
+            _end(pull, StaleMetadata(f"{pull.wanted.name} has changed meanwhile"))
+            return _cancel(part) + self._next(now)
         request = self._open(pull.wanted, pull.fetches, now)
         self._requests.back_off(request, until=now + STALE_AGAIN_S)
-        return cancel
+        return _cancel(part)
 
     def answer(self, request: int, outcome: Result | TopicastError, *, now: float) -> Effects:
         """End the fetches of ``request`` with ``outcome``, and begin those that are queued."""
@@ -331,10 +342,8 @@ class Fetcher:
             after_s = refused.retry_ms / 1000 * (1 + SPREAD * self._jitter(refused.request))
             self._requests.back_off(refused.request, until=now + after_s)
             return ()
-        name = table_name(*pull.wanted[:2])
-        error: TopicastError = LinkError(
-            f"catalogd refused to serve {name}: {refused.code}: {refused.message}"
-        )
+        reason = f"{refused.code}: {refused.message}"
+        error: TopicastError = LinkError(f"catalogd refused to serve {pull.wanted.name}: {reason}")
         if refused.code == Refusal.FILTER:
             error = UsageError(refused.message)
         elif refused.code == Refusal.UNREADABLE:
@@ -383,22 +392,12 @@ class Fetcher:
         return True
 
     def _open(self, wanted: TableRequest, fetches: list[Fetch], now: float) -> int:
-        db, table = wanted[:2]
-        topic, epoch, base, claims = self._base(db, table)
+        topic, epoch, base, claims = self._base(wanted.db, wanted.table)
         pull = _Pull(wanted, fetches, epoch, base, _held(base, wanted), claims)
         request = self._requests.open(pull, now=now)
         self._running[wanted] = request
-        self.fence.begin(topic, table_key(db, table))
+        self.fence.begin(topic, wanted.group)
         return request
-
-    def _give_up(self, part: Pulled, received_bytes: int, room: float, *, now: float) -> Effects:
-        """End a pull whose reply is larger than each of its fetches allows."""
-        pull = self._requests.get(part.request)
-        assert pull is not None
-        name = table_name(*pull.wanted[:2])
-        error = OverBudget(name, needed_bytes=received_bytes, free_bytes=int(room))
-        cancel = () if part.last else (Send(Channel.PULLS, Cancel(stream=part.request)),)
-        return *cancel, *self.answer(part.request, error, now=now)
 
     def _continue(self, part: Pulled, *, now: float) -> Effects:
         """Ask for the next page, under an id of its own: this one's parts may still come twice."""
@@ -416,13 +415,18 @@ class Fetcher:
         pull = self._requests.close(request)
         assert pull is not None
         del self._running[pull.wanted]
-        self.fence.end(table_key(*pull.wanted[:2]))
+        self.fence.end(pull.wanted.group)
         return pull
 
     def _next(self, now: float) -> Effects:
         while self._queue and self._start(self._queue[0], now):
             self._queue.popleft()
         return self.due(now)
+
+
+def _cancel(part: Pulled) -> Effects:
+    """Cancel the rest of a reply, if ``part`` is not the last one."""
+    return () if part.last else (Send(Channel.PULLS, Cancel(stream=part.request)),)
 
 
 def _sendable(request: TableRequest) -> TableRequest:
@@ -441,16 +445,15 @@ def _end(pull: _Pull, outcome: Result | TopicastError) -> None:
 
 def _held(base: TableSnapshot | None, wanted: TableRequest) -> dict[bytes, Entry]:
     """Return what a pull of ``wanted`` need not bring if it is still so."""
-    db, table, selector, names_only = wanted
     held: dict[bytes, Entry] = {}
-    if base is None or names_only:
+    if base is None or wanted.names_only:
         return held
-    size = 0
+    own_key, size = wanted.group, 0
     for entry in base.values():
         size += len(entry.key) + HELD_COST
         if size > HELD_BYTES_MAX:
             break
-        if selector.kind != SelectorKind.TABLE or entry.key == table_key(db, table):
+        if wanted.selector.kind != SelectorKind.TABLE or entry.key == own_key:
             held[entry.key] = entry
     return held
 

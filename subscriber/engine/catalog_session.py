@@ -7,7 +7,7 @@ Pulled ── of the accepted start? ── at or above the read floor of topic 
 from collections.abc import Callable, Mapping
 
 from ...topics.errors import NoSuchObject, TopicastError
-from ...topics.objects.names import table_key, table_name
+from ...topics.objects.names import table_key
 from ...topics.objects.selector import SelectorKind
 from ...topics.requests import RETRY_S, Requests
 from ...topics.topic import NAMESPACE, Version, table_topic, topic_ids
@@ -100,8 +100,7 @@ class CatalogSession:
     def unanswered(self, fetch: Fetch) -> str:
         """Say why a fetch has no outcome yet."""
         why = self.fetcher.refusal(fetch) if self.address else ": its address is not known yet"
-        name = table_name(fetch.request.db, fetch.request.table)
-        return f"no answer from catalogd for {name}{why}"
+        return f"no answer from catalogd for {fetch.request.name}{why}"
 
     def on_reported(self, reported: Reported, *, now: float) -> Effects:
         """Take what catalogd has of our writes, and report those that waited meanwhile."""
@@ -163,15 +162,15 @@ class CatalogSession:
         reply, effects = self.fetcher.part(part, now=now)
         if reply is None:
             return self._sent(effects)
-        name = reply.request.db, reply.request.table
-        if self._stale(part, name):
+        request = reply.request
+        if self._stale(part, request):
             return self._sent(effects + self.fetcher.again(part, now=now))
         self._confirm(reply)
         self._raise_floor(part.topic, (part.epoch, part.topic_version))
         self._raise_floor(NAMESPACE, (part.epoch, part.namespace_version))
-        outcome = reply.result if part.found else NoSuchObject(table_name(*name))
+        outcome = reply.result if part.found else NoSuchObject(request.name)
         if part.found:
-            self._replicas.on_pulled(*name)
+            self._replicas.on_pulled(request.db, request.table)
         if isinstance(outcome, TableSnapshot):
             self._keep(reply, outcome)
         return self._sent(effects + self.fetcher.answer(part.request, outcome, now=now))
@@ -207,20 +206,20 @@ class CatalogSession:
         known = (epoch, start) == self._lineage.accepted != NO_START
         return known or self._subscriptions.accepts(epoch, start, now=now)
 
-    def _stale(self, part: Pulled, name: tuple[str, str]) -> bool:
+    def _stale(self, part: Pulled, request: TableRequest) -> bool:
         """Tell whether the reply that ends with ``part`` is older than what was answered before."""
-        topic = table_topic(*name, self._subscriptions.num_topics)
+        topic = table_topic(request.db, request.table, self._subscriptions.num_topics)
         position = (part.epoch, part.topic_version)
         namespace_position = (part.epoch, part.namespace_version)
         if part.topic != topic or position < self._read_floor.of(topic):
             return True
-        if part.topic_version < self.fetcher.fence.minimum(table_key(*name)):
+        if part.topic_version < self.fetcher.fence.minimum(request.group):
             return True
         if namespace_position < self._read_floor.of(NAMESPACE):
             return True
         if self._replicas.live_at(NAMESPACE) != namespace_position:
             return False
-        record = self._replicas.view.record(*name)
+        record = self._replicas.view.record(request.db, request.table)
         incarnation = record.incarnation if record is not None else 0
         return (record is not None) != part.found or incarnation != part.incarnation
 
@@ -254,7 +253,7 @@ class CatalogSession:
             confirm(held, reply.confirmed, at=part.topic_version, reached=reached)
 
     def _keep(self, reply: Reply, content: TableSnapshot) -> None:
-        part, key = reply.last, table_key(reply.request.db, reply.request.table)
+        part, key = reply.last, reply.request.group
         if reply.request.selector.kind == SelectorKind.TABLE:
             head = content.entry(key)
             held = self._replicas.view.pulled(part.topic)
