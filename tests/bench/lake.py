@@ -210,7 +210,7 @@ class Driver:
     def _wait_for(self, operation: Operation[T]) -> T:
         """Let time pass until an operation has ended; return its result."""
         command = self._reader.command(operation, timeout_s=TIMEOUT_S)
-        self._reader.hear(command)
+        self._reader.handle(command)
         while command.outcome is None:
             self.pass_until(self.now + STEP_S)
         return command.result(0)

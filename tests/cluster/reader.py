@@ -71,7 +71,7 @@ class ReaderProcess:
             noted=self._note,
             wait=self._wait_in_thread,
         )
-        outbox.attach(lambda: self.hear(shell.Tick()))
+        outbox.attach(lambda: self.handle(shell.Tick()))
         self.member = Core(
             self.settings,
             new_id=lambda: world.rng.randbytes(16),
@@ -84,12 +84,12 @@ class ReaderProcess:
         self.workers: list[Worker] = []
         self.noted: Callable[[bytes, Write], None] = lambda _driver, _write: None
         if setup.watching:
-            world.at(0.0, lambda: self.hear(shell.Watching(on=True)))
+            world.at(0.0, lambda: self.handle(shell.Watching(on=True)))
         world.clients[b"s/%d" % number] = self
         world.at(0.0, self._tick)
 
     def command(self, operation: Operation[object], timeout_s: float) -> Command[object]:
-        """Return a command that ``hear`` takes as a fact."""
+        """Return a command that ``handle`` takes as a fact."""
         return Command(operation, deadline=self.world.now + timeout_s)
 
     @property
@@ -107,7 +107,7 @@ class ReaderProcess:
         while not is_over() and self.world.now < until:
             worker.pause(LOOK_S)
 
-    def hear(self, fact: object) -> None:
+    def handle(self, fact: object) -> None:
         world = self.world
         for effect in self.member.handle(fact, now=world.now):
             self._perform(effect)
@@ -116,7 +116,7 @@ class ReaderProcess:
         self.world.check(self.member)
 
     def _tick(self) -> None:
-        self.hear(shell.Tick())
+        self.handle(shell.Tick())
         self.world.at(TICK_S, self._tick)
 
     def _perform(self, effect: object) -> None:
@@ -197,21 +197,21 @@ class ReaderProcess:
         _, _, line, number, life = place.decode().split("/")
         hub = self.world.hubs[int(number)]
         if int(line) == self.lines["data"] and int(life) == hub.life:
-            self._heard(Channel.DATA, frame)
+            self._received(Channel.DATA, frame)
 
     def take_hub(self, place: bytes, frame: bytes) -> None:
         _, _, channel, line, _, _ = place.decode().split("/")
         if int(line) == self.lines["hub"]:
-            self._heard(channel, frame)
+            self._received(channel, frame)
 
     def take_service(self, place: bytes, frame: bytes) -> None:
         _, _, channel, line, _ = place.decode().split("/")
         if int(line) == self.lines["catalog"]:
-            self._heard(channel, frame)
+            self._received(channel, frame)
 
-    def _heard(self, channel: str, frame: bytes) -> None:
+    def _received(self, channel: str, frame: bytes) -> None:
         fact = shell.Received(channel, self.world.frames.read(frame))
         if self.slow:
-            self.world.at(self.slow, lambda: self.hear(fact))
+            self.world.at(self.slow, lambda: self.handle(fact))
         else:
-            self.hear(fact)
+            self.handle(fact)

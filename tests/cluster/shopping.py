@@ -139,7 +139,7 @@ class Shopping:
 
     def watch(self) -> None:
         """Have changes collected from now on."""
-        self.reader.hear(shell.Watching(on=True))
+        self.reader.handle(shell.Watching(on=True))
         self.take_changes()
 
     def take_changes(self) -> list[tuple[str, str, str]]:

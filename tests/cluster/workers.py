@@ -71,7 +71,7 @@ class Worker:
     def call(self, operation: Operation[T], *, timeout_s: float) -> T:
         """Put a command to the core, and wait for its result."""
         command = self._waits_for = self.process.command(operation, timeout_s)
-        self.process.hear(command)
+        self.process.handle(command)
         if command.outcome is None:
             self._wait()
         return command.result(0)

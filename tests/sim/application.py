@@ -162,4 +162,4 @@ class Application:
         command = self.process.command(operation, PATIENCE_S)
         if waiting:
             self.waiting = command
-        self.process.hear(command)
+        self.process.handle(command)

@@ -192,7 +192,7 @@ class Script:
 
     def watch(self, who: str) -> None:
         """Listen to changes, from now on."""
-        self._thread(who).process.hear(Watching(on=True))
+        self._thread(who).process.handle(Watching(on=True))
 
     def hears(self, who: str) -> None:
         """Say which changes wait."""

@@ -44,14 +44,14 @@ def test_age_grows_while_catalogd_is_silent_and_bounds_what_memory_answers() -> 
 
 
 def test_undecodable_frames_are_counted_and_messages_of_no_use_ignored(shopping: Shopping) -> None:
-    shopping.reader.hear(shell.Undecodable())
+    shopping.reader.handle(shell.Undecodable())
     refused = Refused(request=1, code="TOPIC", message="x", retry_ms=0)
     for channel, message in (
         (Channel.CONTROL, Dropped(request=1)),
         (Channel.DATA, Dropped(request=1)),
         (Channel.CONTROL, refused),
     ):
-        shopping.reader.hear(shell.Received(channel, message))
+        shopping.reader.handle(shell.Received(channel, message))
     assert shopping.stats().wire_errors == 1
     assert shopping.columns("shop.orders") == ("id",)
 
@@ -75,7 +75,7 @@ def test_changes_that_came_at_once_are_notified_at_once_and_before_an_answer() -
 
 
 def test_subscriber_that_leaves_says_goodbye(shopping: Shopping) -> None:
-    shopping.reader.hear(shell.Leave())
+    shopping.reader.handle(shell.Leave())
     shopping.pass_time(0.1)
     assert shopping.messages(Bye)
 
@@ -121,7 +121,7 @@ def test_topics_have_their_version_and_the_bytes_that_are_held(shopping: Shoppin
 
 def inspected(shopping: Shopping, what: str) -> Inspected | Refused:
     """Return what the subscriber answers to an operator, through its hub."""
-    shopping.reader.hear(shell.Received(Channel.CONTROL, Inspect(request=5, what=what)))
+    shopping.reader.handle(shell.Received(Channel.CONTROL, Inspect(request=5, what=what)))
     answers = [m for _, m in shopping.sent if isinstance(m, Inspected | Refused)]
     assert decode(encode(answers[-1])) == answers[-1]
     return answers[-1]

@@ -172,7 +172,7 @@ def test_plan_is_dropped_when_the_names_are_behind_by_then() -> None:
     placement.tick(now=now)
     heartbeat = shopping.messages(Heartbeat, sender="hub-0")[-1]
     newer = replace(heartbeat, versions=tuple(version + 1 for version in heartbeat.versions))
-    shopping.reader.hear(shell.Received(Channel.DATA, newer))
+    shopping.reader.handle(shell.Received(Channel.DATA, newer))
     assert placement.tick(now=now) == ()
     assert placement.reason(0) == UNPLANNED
 

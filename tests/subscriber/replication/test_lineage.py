@@ -102,7 +102,7 @@ def test_late_frames_of_an_old_start_are_refused() -> None:
     version = published(shopping, old.topic)
     entry = old.entries[0]._replace(version=version + 1)
     newer = replace(old, from_version=version, to_version=version + 1, entries=(entry,))
-    shopping.reader.hear(shell.Received(Channel.DATA, newer))
+    shopping.reader.handle(shell.Received(Channel.DATA, newer))
     shopping.pass_time(1)
     assert len(shopping.messages(Compare)) == 1
     assert shopping.topics()[old.topic].version == version
@@ -118,7 +118,7 @@ def test_chunks_of_a_start_that_is_not_accepted_are_not_applied() -> None:
     start = shopping.cluster.catalogd.store.starts[-1].start
     shopping.alter(Chunk, lambda chunk: replace(chunk, start=start))
     for held in shopping.messages(Chunk, sender=HUB)[-1:]:
-        shopping.reader.hear(shell.Received(Channel.BULK, replace(held, start=start)))
+        shopping.reader.handle(shell.Received(Channel.BULK, replace(held, start=start)))
     assert shopping.memory("shop.orders") is None
     assert shopping.messages(Compare)
     shopping.release()

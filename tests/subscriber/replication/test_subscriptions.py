@@ -300,7 +300,7 @@ def test_only_hub_that_was_away_is_greeted_again_and_kept() -> None:
     assert shopping.stats().staleness_s <= 0.5
     assert len(shopping.messages(Join)) == joins + 1
     again = shopping.messages(Welcome, sender=HUB)[-1]  # to a Hello that was sent twice
-    shopping.reader.hear(shell.Received(Channel.CONTROL, again))
+    shopping.reader.handle(shell.Received(Channel.CONTROL, again))
     assert len(shopping.messages(Join)) == joins + 1
 
 
@@ -348,7 +348,7 @@ def test_hub_that_does_not_know_the_connection_is_greeted_once(channel: Channel)
     hellos = len(shopping.messages(Hello))
     unknown = Refused(request=0, code="HELLO", message="unknown", retry_ms=0)
     for _ in range(2):
-        shopping.reader.hear(shell.Received(channel, unknown))
+        shopping.reader.handle(shell.Received(channel, unknown))
     assert len(shopping.messages(Hello)) == hellos + 2, "once for each channel"
 
 
@@ -357,7 +357,7 @@ def test_hub_that_refuses_everyone_is_named_with_its_reason() -> None:
     shopping.cluster.hubs[0].crash()
     full = Refused(request=0, code="FULL", message="no room", retry_ms=0)
     shopping.pass_time(0.5)
-    shopping.reader.hear(shell.Received(Channel.CONTROL, full))
+    shopping.reader.handle(shell.Received(Channel.CONTROL, full))
     with pytest.raises(NotReady, match=r"hub-0.*no room"):
         shopping.call(lambda catalog: catalog.databases())
 
@@ -430,9 +430,9 @@ def test_refused_catch_up_is_requested_again() -> None:
     shopping.settle()
     stream = shopping.messages(CatchUp)[-1].stream
     busy = Refused(request=stream, code="BUSY", message="later", retry_ms=300)
-    shopping.reader.hear(shell.Received(Channel.BULK, busy))
+    shopping.reader.handle(shell.Received(Channel.BULK, busy))
     assert shopping.memory("shop.orders") is None
-    shopping.reader.hear(shell.Received(Channel.BULK, replace(busy, request=999)))
+    shopping.reader.handle(shell.Received(Channel.BULK, replace(busy, request=999)))
     shopping.pass_time(0.7)
     assert shopping.memory("shop.orders") == ("id", "lost")
 
@@ -446,7 +446,7 @@ def test_topic_that_is_refused_does_not_stop_the_others_of_its_stream() -> None:
     refusal = Refused(
         request=request.stream, code="RETRY", message="wait", retry_ms=100, topic=last
     )
-    shopping.reader.hear(shell.Received(Channel.BULK, refusal))
+    shopping.reader.handle(shell.Received(Channel.BULK, refusal))
     shopping.release()
     shopping.settle()
     assert is_ready(shopping)
@@ -473,7 +473,7 @@ def test_heartbeat_that_is_older_than_a_catch_up_requests_nothing() -> None:
     shopping = late()
     heartbeat = shopping.messages(Heartbeat, sender=HUB)[-1]
     requests = len(behind(shopping).messages(CatchUp))
-    shopping.reader.hear(shell.Received(Channel.DATA, heartbeat))
+    shopping.reader.handle(shell.Received(Channel.DATA, heartbeat))
     assert len(shopping.messages(CatchUp)) == requests
 
 
@@ -489,7 +489,7 @@ def test_barrier_that_was_not_requested_fences_nothing() -> None:
     shopping = late(start=False)
     shopping.lose(HUB, READER, Barrier)
     shopping.pass_time(0.5)
-    shopping.reader.hear(shell.Received(Channel.DATA, Barrier(nonce=b"x" * 16)))
+    shopping.reader.handle(shell.Received(Channel.DATA, Barrier(nonce=b"x" * 16)))
     assert shopping.messages(CatchUp) == []
 
 
@@ -497,7 +497,7 @@ def test_joined_that_answers_no_request_decides_nothing() -> None:
     shopping = late(start=False)
     shopping.lose(HUB, READER, Joined)
     shopping.pass_time(0.5)
-    shopping.reader.hear(
+    shopping.reader.handle(
         shell.Received(Channel.CONTROL, Joined(request=999, epoch=10, start=1, topics=()))
     )
     assert not is_ready(shopping)

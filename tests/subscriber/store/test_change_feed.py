@@ -77,7 +77,7 @@ def test_watcher_is_notified_of_what_was_created_changed_and_dropped() -> None:
         (lambda shop: shop.drop(name), (name, "dropped", "events")),
     ):
         assert seen_after(shopping, act) == [change]
-    shopping.reader.hear(shell.Watching(on=False))
+    shopping.reader.handle(shell.Watching(on=False))
     assert seen_after(shopping, lambda shop: shop.create(name)) == []
 
 
