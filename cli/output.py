@@ -112,7 +112,7 @@ def in_words(cell: Cell) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return each row as a line whose columns stand under each other, two spaces apart."""
+    """Return each row as a line with its columns aligned, two spaces apart."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,1 +1,1 @@
-"""What catalogd answers on its own port: pulls, and who waits for what."""
+"""What catalogd answers on its own port: pulls, syncs, orders, and reports of writes."""

@@ -11,7 +11,7 @@ from typing import Final
 from ...catalog.metastore.embedded.java import cache_folder, java_home_for_spark
 from ..output import aligned
 
-WIDTH_MAX: Final = 96  # of the text beside the time and the name
+WIDTH_MAX: Final = 96  # of the text after the time and the name
 WIDTH_MIN: Final = 40
 BEFORE: Final = 22  # columns of time and name
 
@@ -75,7 +75,7 @@ def width() -> int:
 
 
 def shortened(text: str, columns: int = BEFORE + WIDTH_MAX) -> str:
-    """Return ``text`` so that it fits beside the time and the name."""
+    """Return ``text`` so that it fits after the time and the name."""
     most = max(min(columns - BEFORE, WIDTH_MAX), WIDTH_MIN)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 

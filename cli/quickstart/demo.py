@@ -204,7 +204,7 @@ class Demo:
 
     def _port(self, name: str) -> int:
         usual = PORTS[name]
-        port = usual_or_any(usual, beside=1 if name == STATESTORED else 0)
+        port = usual_or_any(usual, following=1 if name == STATESTORED else 0)
         if not port:
             self._print(name, f"port {usual} is in use: it gets another")
         return port

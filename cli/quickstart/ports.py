@@ -14,12 +14,12 @@ LOOPBACK: Final = "127.0.0.1"
 ANY: Final = 0
 
 
-def usual_or_any(port: int, *, beside: int = 0) -> int:
-    """Return ``port`` if it and the ``beside`` ports after it are free, else 0 for any.
+def usual_or_any(port: int, *, following: int = 0) -> int:
+    """Return ``port`` if it and the ``following`` ports after it are free, else 0 for any.
 
     The port is reserved until this process ends, also against a second call.
     """
-    wanted = range(port, port + beside + 1)
+    wanted = range(port, port + following + 1)
     return port if all(map(_is_free, wanted)) and all(map(_reserve, wanted)) else ANY
 
 

@@ -9,7 +9,7 @@ from topicast.catalog.assembly import build
 from topicast.catalog.config import THREADS_MAX, CatalogdConfig
 from topicast.catalog.ingest.loader import READS_KEPT
 from topicast.catalog.ingest.poller import WindowState, pack_state
-from topicast.catalog.publish.modes import parse_mode, unpack_policy
+from topicast.catalog.publish.modes import unpack_policy
 from topicast.catalog.storage.store import Store
 from topicast.tests.catalog.stores import commit, transaction, value
 from topicast.topics.errors import ConfigError, LinkError, StoreError
@@ -115,6 +115,7 @@ def test_mode_is_kept_and_a_flag_changes_it(config: CatalogdConfig) -> None:
     assert started(catalog_topic_mode="minimal") == ("minimal", "", 1)
     assert started() == ("minimal", "", 1)
     assert started(catalog_topic_mode_overrides="a.*=full") == ("minimal", "a.*=full", 3)
+    assert started(catalog_topic_mode="full") == ("full", "a.*=full", 2)
     assert started(catalog_topic_mode="mixed", catalog_topic_mode_overrides="") == ("mixed", "", 3)
     store = store_of(config)
     assert unpack_policy(store.policy).remainder is not None, "nothing was re-stamped yet"
@@ -190,11 +191,3 @@ def test_core_gets_what_it_needs() -> None:
     assert not settings.load_in_background
     assert settings.reads_max == 9
     assert settings.blacklisted_dbs == ("sys", "tmp")
-
-
-def test_mode_that_is_set_wins_over_the_one_that_is_stored() -> None:
-    stored = parse_mode("minimal", "a.*=full")
-    assert CatalogdConfig().mode(stored) == stored
-    assert CatalogdConfig(catalog_topic_mode="full").mode(stored) == parse_mode("full", "a.*=full")
-    none = CatalogdConfig(catalog_topic_mode_overrides="")
-    assert none.mode(stored) == parse_mode("minimal", "")

@@ -93,7 +93,7 @@ def steady_port() -> int:
     reach the daemon, may get the daemon's own port meanwhile.
     """
     below = range(11_000, 32_000, 2)
-    found = (usual_or_any(port, beside=1) for port in random.sample(below, len(below)))
+    found = (usual_or_any(port, following=1) for port in random.sample(below, len(below)))
     return next(port for port in found if port != ANY)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import click
 import pytest
 
-from topicast.cli.output import Output, aligned, exit_code, in_words, run
+from topicast.cli.output import Output, exit_code, in_words, run
 from topicast.topics.errors import (
     ConfigError,
     LinkError,
@@ -26,14 +26,20 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_rows_in_a_pipe_are_plain_columns() -> None:
+@pytest.mark.parametrize(
+    ("rows", "printed"),
+    [
+        (ROWS, "topic  name  lag_s  live\n7      a     0.25   yes\n8      -     -      no\n"),
+        ([], "topic  name  lag_s  live\n"),
+    ],
+    ids=["two", "none"],
+)
+def test_rows_in_a_pipe_are_plain_columns(
+    rows: list[tuple[int, str, float | None, bool]], printed: str
+) -> None:
     to = io.StringIO()
-    Output("table", to=to).rows(COLUMNS, ROWS)
-    assert to.getvalue().splitlines() == [
-        "topic  name  lag_s  live",
-        "7      a     0.25   yes",
-        "8      -     -      no",
-    ]
+    Output("table", to=to).rows(COLUMNS, rows)
+    assert to.getvalue() == printed
 
 
 def test_rows_on_a_terminal_are_a_ruled_table() -> None:
@@ -41,12 +47,6 @@ def test_rows_on_a_terminal_are_a_ruled_table() -> None:
     Output("table", to=to).rows(COLUMNS, ROWS)
     assert to.getvalue().startswith("┏━")
     assert "│ 7     │ a    │ 0.25  │ yes  │" in to.getvalue()
-
-
-def test_rows_without_any_row_still_name_their_columns() -> None:
-    to = io.StringIO()
-    Output("table", to=to).rows(COLUMNS, [])
-    assert to.getvalue() == "topic  name  lag_s  live\n"
 
 
 def test_rows_in_json_are_one_document_of_objects() -> None:
@@ -77,10 +77,6 @@ def test_cells_are_short_words(cell: object, words: str) -> None:
     assert in_words(cell) == words  # type: ignore[arg-type]  # every kind of cell
 
 
-def test_columns_stand_under_each_other() -> None:
-    assert aligned([("a", "b"), ("long", "c")]) == ["a     b", "long  c"]
-
-
 @pytest.mark.parametrize(
     ("error", "code"),
     [
@@ -97,40 +93,36 @@ def test_each_error_has_its_exit_code(error: TopicastError, code: int) -> None:
     assert exit_code(error) == code
 
 
-def ended(does: Callable[[], int | None], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+def fails(error: BaseException) -> Callable[[], None]:
+    def does() -> None:
+        raise error
+
+    return does
+
+
+@pytest.mark.parametrize(
+    ("does", "arguments", "code", "printed"),
+    [
+        (lambda: None, [], 0, ""),
+        (lambda: 3, [], 3, ""),
+        (lambda: None, ["--nonsense"], 2, "--nonsense"),
+        (fails(LinkError("nobody answers: start one")), [], 3, "error: nobody answers: start one"),
+        (fails(KeyboardInterrupt()), [], 130, ""),  # as a shell has it
+    ],
+    ids=["done", "its own code", "wrong use", "error", "interrupted"],
+)
+def test_run_ends_with_the_code_of_what_happened_and_prints_errors_on_standard_error(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    does: Callable[[], int | None],
+    arguments: list[str],
+    code: int,
+    printed: str,
+) -> None:
     monkeypatch.setattr("sys.argv", ["x", *arguments])
     with pytest.raises(SystemExit) as end:
         run(click.Command("x", callback=does))
-    assert isinstance(end.value.code, int)
-    return end.value.code
-
-
-def test_run_ends_with_what_the_command_returns(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ended(lambda: None, monkeypatch) == 0
-    assert ended(lambda: 3, monkeypatch) == 3
-
-
-def test_errors_are_printed_on_standard_error(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fails() -> None:
-        raise LinkError("no statestored answers at tcp://a:1: start one")
-
-    assert ended(fails, monkeypatch) == 3
-    printed = capsys.readouterr()
-    assert printed.err == "error: no statestored answers at tcp://a:1: start one\n"
-    assert printed.out == ""
-
-
-def test_wrong_use_ends_with_two(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ended(lambda: None, monkeypatch, "--nonsense") == 2
-    assert "--nonsense" in capsys.readouterr().err
-
-
-def test_interrupt_ends_as_a_shell_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted() -> None:
-        raise KeyboardInterrupt
-
-    assert ended(interrupted, monkeypatch) == 130
+    shown = capsys.readouterr()
+    assert (end.value.code, shown.out) == (code, "")
+    assert printed in shown.err
+    assert bool(printed) == bool(shown.err.strip())

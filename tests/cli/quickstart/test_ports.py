@@ -28,7 +28,7 @@ def test_port_in_use_is_left_to_its_owner() -> None:
 def test_port_beside_one_in_use_is_not_taken_where_both_are_needed() -> None:
     with socket.create_server((LOOPBACK, 0)) as server:
         port = server.getsockname()[1]
-        assert usual_or_any(port - 1, beside=1) == ANY
+        assert usual_or_any(port - 1, following=1) == ANY
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is reserved")
@@ -42,6 +42,6 @@ def test_port_that_another_quickstart_has_chosen_is_left_to_it_until_it_ends() -
         assert other.stdout is not None
         assert int(other.stdout.readline()) == port
         assert usual_or_any(port) == ANY
-        assert usual_or_any(port - 1, beside=1) == ANY
+        assert usual_or_any(port - 1, following=1) == ANY
         other.kill()
     assert usual_or_any(port) == port
