@@ -88,6 +88,14 @@ class Alone(Cluster):
         assert isinstance(answer, kind), answer
         return answer
 
+    def answer_to(
+        self, message: Message, kind: type[M], *, turns: int = 1, peer: bytes = PEER
+    ) -> M:
+        """Ask, let so many turns pass, and take the one answer, which is of this kind."""
+        self.ask(message, peer)
+        self.turn(turns)
+        return self.reply(kind, peer)
+
     def restart(self) -> None:
         """End catalogd and start it again over what it has stored."""
         self.catalogd.crash()

@@ -90,9 +90,8 @@ def test_mode_minimal_loads_only_what_is_asked_for(core: Alone) -> None:
     core.order("invalidate", "d.t")
     core.turn(20)
     assert not core.is_loaded()
-    core.ask(Pull(request=4, db="d", table="t", selector=SELECT_BLOCKS, credit=1 << 20))
-    core.turn(10)
-    answer = core.reply(Pulled)
+    pull = Pull(request=4, db="d", table="t", selector=SELECT_BLOCKS, credit=1 << 20)
+    answer = core.answer_to(pull, Pulled, turns=10)
     assert len(answer.entries) == 2
     assert core.is_loaded()
 

@@ -168,23 +168,17 @@ def test_table_that_no_value_can_hold_is_refused_at_once_with_the_reason(
     """P-PULL-16."""
     monkeypatch.setattr(tables_module, "VALUE_BYTES_MAX", 300)
     core = cold("t")
-    core.ask(pull())
-    core.turn(12)
-    answer = refused(core)
+    answer = core.answer_to(pull(), Refused, turns=12)
     assert (answer.code, answer.retry_ms) == ("UNREADABLE", 0)
     assert "300 allowed" in answer.message
     core.metastore.calls.clear()
-    core.ask(pull())
-    core.turn(1)
-    assert refused(core).code == "UNREADABLE"
+    assert core.answer_to(pull(), Refused).code == "UNREADABLE"
     assert "tables" not in core.metastore.calls
     monkeypatch.setattr(tables_module, "VALUE_BYTES_MAX", 1 << 20)
     core.add(core.metastore.get_table("d", "t"), "3")
     core.catalog.loader.load(("d", "t"), urgent=True)
     core.turn(12)
-    core.ask(pull())
-    core.turn(1)
-    assert [type(one) for one in core.replies()] == [Pulled]
+    core.answer_to(pull(), Pulled)
 
 
 def test_table_that_cannot_be_read_is_refused_at_once_with_the_reason(unread: Alone) -> None:
@@ -201,9 +195,7 @@ def test_table_that_cannot_be_read_is_refused_at_once_with_the_reason(unread: Al
     unread.replies()
     unread.metastore.unreadable.clear()
     unread.wait(60.0)  # it is tried now and then
-    unread.ask(pull())
-    unread.turn()
-    assert [type(one) for one in unread.replies()] == [Pulled]
+    unread.answer_to(pull(), Pulled)
 
 
 def test_pull_while_the_metastore_is_away_is_refused_at_once_and_loaded_when_it_is_back(
@@ -213,16 +205,12 @@ def test_pull_while_the_metastore_is_away_is_refused_at_once_and_loaded_when_it_
     unread.metastore.failures += [SourceError("down")] * 4
     while not unread.catalog.poller.error:
         unread.turn()
-    unread.ask(pull())
-    unread.turn(1)
-    answer = refused(unread)
+    answer = unread.answer_to(pull(), Refused)
     assert answer.code == "SOURCE"
     assert "down" in answer.message
     assert answer.retry_ms > 0
     unread.turn(80)
-    unread.ask(pull())
-    unread.turn(1)
-    assert [type(one) for one in unread.replies()] == [Pulled]
+    unread.answer_to(pull(), Pulled)
 
 
 def test_who_waits_long_hears_how_much_is_left(
@@ -246,6 +234,4 @@ def test_who_waits_long_hears_how_much_is_left(
     assert answer.retry_ms > 0
     assert "of its partitions are still to be read" in answer.message
     unread.catalogd.resume()
-    unread.ask(replace(pull(), request=5))
-    unread.turn(20)
-    assert [type(one) for one in unread.replies()] == [Pulled]
+    unread.answer_to(replace(pull(), request=5), Pulled, turns=20)

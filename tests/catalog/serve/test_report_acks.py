@@ -14,7 +14,6 @@ from topicast.topics.wire.messages import (
     SOURCE_REPORTS,
     WRITTEN,
     Bye,
-    Message,
     Refused,
     Report,
     Reported,
@@ -31,21 +30,13 @@ def report(
     return Report(request=request, driver=DRIVER, metastore=metastore, settled=0, writes=writes)
 
 
-def told(core: Alone) -> Reported:
-    return core.reply(Reported)
-
-
-def refused(core: Alone) -> Refused:
-    return core.reply(Refused)
-
-
 def test_report_without_writes_is_answered_and_leaves_nothing(core: Alone) -> None:
     """It asks whether its metastore is followed."""
     core.effects.clear()
     core.ask(report())
     core.turn()
     assert not any(isinstance(effect, Commit) for effect in core.effects)
-    assert told(core).verdicts == ()
+    assert core.reply(Reported).verdicts == ()
 
 
 def test_report_is_answered_behind_its_commit(core: Alone) -> None:
@@ -54,7 +45,7 @@ def test_report_is_answered_behind_its_commit(core: Alone) -> None:
     core.ask(report("d.t", request=7))
     core.turn()
     (commit,) = [e for e in core.effects if isinstance(e, Commit)]
-    answer = told(core)
+    answer = core.reply(Reported)
     (verdict,) = answer.verdicts
     (transaction,) = commit.transactions
     assert (answer.request, answer.epoch, answer.start) == (7, *core.catalog.position)
@@ -73,7 +64,7 @@ def test_table_that_is_not_known_yet_is_polled_for(core: Alone) -> None:
     assert core.replies() == [], "the poll that runs began before the question"
     core.catalogd.resume()
     core.turn(20)
-    (verdict,) = told(core).verdicts
+    (verdict,) = core.reply(Reported).verdicts
     assert verdict.problem == ""
     assert core.topics[verdict.topic].version >= verdict.version > 0
 
@@ -82,15 +73,11 @@ def test_without_events_nothing_is_waited_for() -> None:
     core = Alone(polling_interval_s=0.0)
     core.create_database("d")
     core.turn(5)
-    core.ask(report("d.none"))
-    core.turn()
-    assert told(core).verdicts[0].problem.startswith("NO_OBJECT")
+    assert core.answer_to(report("d.none"), Reported).verdicts[0].problem.startswith("NO_OBJECT")
 
 
 def test_path_is_found_however_many_topics_are_looked_through_first(core: Alone) -> None:
-    core.ask(report("file:/w/d/t/ds=1"))
-    core.turn(10)
-    (verdict,) = told(core).verdicts
+    (verdict,) = core.answer_to(report("file:/w/d/t/ds=1"), Reported, turns=10).verdicts
     assert verdict.version > 0
 
 
@@ -112,9 +99,7 @@ def test_path_is_found_and_names_do_not_wait_however_much_changes_meanwhile(core
 
 def test_report_that_is_repeated_while_it_waits_is_answered_once(core: Alone) -> None:
     core.ask(report("d.none"))
-    core.ask(report("d.none"))
-    core.turn(20)
-    told(core)
+    core.answer_to(report("d.none"), Reported, turns=20)
 
 
 def test_report_is_applied_though_the_driver_leaves(core: Alone) -> None:
@@ -127,9 +112,7 @@ def test_report_is_applied_though_the_driver_leaves(core: Alone) -> None:
 
 def test_intent_lapses_by_time_alone(core: Alone) -> None:
     """P-REPORT-4."""
-    core.ask(report("d.t", state=INTENT))
-    core.turn()
-    told(core)
+    core.answer_to(report("d.t", state=INTENT), Reported)
     before = core.catalog.version_log.versions()
     core.turn(int(LEASE_S / TURN_S) - 2)
     assert core.catalog.version_log.versions() == before
@@ -142,9 +125,7 @@ def test_report_of_another_metastore_is_refused(theirs: str) -> None:
     """P-REPORT-5."""
     core = loaded(metastore="thrift://hms:9083,thrift://hms2:9083")
     before = core.catalog.version_log.versions()
-    core.ask(report("d.t", metastore=theirs))
-    core.turn()
-    answer = refused(core)
+    answer = core.answer_to(report("d.t", metastore=theirs), Refused)
     assert answer.code == "METASTORE"
     assert "thrift://hms:9083" in answer.message
     assert core.catalog.version_log.versions() == before
@@ -156,16 +137,12 @@ def test_report_of_another_metastore_is_refused(theirs: str) -> None:
 def test_one_common_address_makes_it_the_same_metastore(theirs: str) -> None:
     """P-REPORT-5."""
     core = loaded(metastore="thrift://hms:9083,thrift://hms2:9083")
-    core.ask(report("d.t", metastore=theirs))
-    core.turn()
-    told(core)
+    core.answer_to(report("d.t", metastore=theirs), Reported)
 
 
-def flood(core: Alone, writes: int, request: int) -> Message:
-    core.ask(report(*["d.t"] * writes, request=request, number=request * writes))
-    core.turn()
-    (answer,) = core.replies()
-    return answer
+def flood(core: Alone, writes: int, request: int) -> object:
+    many = report(*["d.t"] * writes, request=request, number=request * writes)
+    return core.answer_to(many, object)
 
 
 def test_driver_that_reports_too_much_is_put_off_and_no_other(core: Alone) -> None:
@@ -207,4 +184,4 @@ def test_reports_that_wait_too_long_are_answered(core: Alone) -> None:
     core.catalogd.hold(Poll)
     core.ask(report("d.none"))
     core.turn(int(EVENT_WAIT_S_MAX / TURN_S) + 5)
-    assert told(core).verdicts[0].problem.startswith("NO_OBJECT")
+    assert core.reply(Reported).verdicts[0].problem.startswith("NO_OBJECT")

@@ -40,10 +40,6 @@ from topicast.topics.wire.messages import (
 PULL = Pull(request=4, db="d", table="t", selector=SELECT_TABLE, credit=1 << 20)
 
 
-def refused(core: Alone) -> Refused:
-    return core.reply(Refused)
-
-
 @pytest.mark.parametrize(
     "early",
     [
@@ -58,9 +54,7 @@ def test_request_before_the_names_are_read_is_refused_for_a_while(early: Message
     core = Alone()
     core.catalogd.hold(ReadNames)
     core.turn(2)
-    core.ask(early)
-    core.turn()
-    answer = refused(core)
+    answer = core.answer_to(early, Refused)
     assert (answer.code, answer.request, answer.retry_ms > 0) == ("STARTING", 4, True)
 
 
@@ -100,9 +94,7 @@ def test_sync_waits_for_events_that_one_poll_could_not_bring(core: Alone) -> Non
     for _ in range(POLL_EVENTS_MAX - core.metastore.current_event_id()):
         core.metastore.fire_listener_event(FireEventRequest(True, data, "d", "t", ["1"]))
     core.create("d", "u")
-    core.ask(Sync(request=9))
-    core.turn(20)
-    answer = core.reply(Synced)
+    answer = core.answer_to(Sync(request=9), Synced, turns=20)
     assert answer.event_id == core.metastore.current_event_id()
     assert "u" in core.tables()
 
@@ -125,9 +117,7 @@ def test_sync_waits_until_missing_events_are_read_over(core: Alone) -> None:
 
 def test_sync_without_events_is_refused_for_good() -> None:
     core = loaded(polling_interval_s=0.0)
-    core.ask(Sync(request=9))
-    core.turn()
-    answer = refused(core)
+    answer = core.answer_to(Sync(request=9), Refused)
     assert (answer.code, answer.retry_ms) == ("NO_EVENTS", 0)
     assert not [effect for effect in core.effects if isinstance(effect, Poll)]
 
@@ -136,7 +126,7 @@ def test_sync_while_the_metastore_is_away_is_refused_in_time(core: Alone) -> Non
     core.metastore.failures += [SourceError("down")] * 1000
     core.ask(Sync(request=9))
     core.wait(62.0)
-    answer = refused(core)
+    answer = core.reply(Refused)
     assert (answer.code, "down" in answer.message) == ("SOURCE", True)
 
 
@@ -150,9 +140,7 @@ def test_pull_that_is_asked_again_begins_anew(core: Alone) -> None:
     assert core.replies() == [], "there is no credit"
     core.add(core.metastore.get_table("d", "t"), "3")
     core.turn(12)
-    core.ask(replace(ask, credit=1 << 20))
-    core.turn(3)
-    answer = core.reply(Pulled)
+    answer = core.answer_to(replace(ask, credit=1 << 20), Pulled, turns=3)
     assert (answer.request, answer.sequence, answer.last) == (4, 0, True)
     assert answer.topic_version == core.topics[answer.topic].version
 
@@ -173,13 +161,11 @@ def test_pull_that_waits_is_answered_once_or_not_at_all_when_it_is_cancelled() -
     assert core.replies(b"gone") == []
 
 
-def compared(core: Alone, version: int, *, epoch: int = EPOCH_0) -> Message:
+def compared(core: Alone, version: int, *, epoch: int = EPOCH_0) -> object:
     """Return the answer to a claim of ``d.t``'s topic at ``version``."""
     claimed = ((table_topic("d", "t", 4), version),)
-    core.ask(Compare(request=1, epoch=epoch, start=core.catalog.position[1], versions=claimed))
-    core.turn()
-    (answer,) = core.replies()
-    return answer
+    claim = Compare(request=1, epoch=epoch, start=core.catalog.position[1], versions=claimed)
+    return core.answer_to(claim, object)
 
 
 def test_claim_of_our_lineage_is_accepted_and_another_costs_an_epoch(core: Alone) -> None:
@@ -214,9 +200,7 @@ def test_inspection_tells_tables_of_facts_and_refuses_others(core: Alone) -> Non
 
 def test_message_that_is_none_of_ours_is_refused(core: Alone) -> None:
     core.ask(Join(request=3, positions=()))
-    core.ask(Bye(reason="done"))
-    core.turn()
-    assert refused(core).code == "UNEXPECTED"
+    assert core.answer_to(Bye(reason="done"), Refused).code == "UNEXPECTED"
 
 
 def test_answers_go_to_who_asked(core: Alone) -> None:
