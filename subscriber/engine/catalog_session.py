@@ -127,7 +127,7 @@ class CatalogSession:
         if not self._lineage.on_compared(compared):
             return ()
         self._retry_now(now)
-        return self._subscriptions.on_accepted(now=now)
+        return self._replicas.lose_streams(now=now)
 
     def on_synced(self, synced: Synced, *, now: float) -> Effects:
         """Raise the read floor of every topic to its version in the answer."""

@@ -10,6 +10,7 @@ each read once, adds none to it and removes none.
 Invariant: ``working_bytes`` of a topic is the sum over its tables that were read again.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
@@ -54,29 +55,13 @@ class _Table:
     changed_at: int = 0  # version of the last
 
 
-@dataclass(slots=True)
-class _Rates:
-    at: float
-    reads: float = 0.0
-    read_bytes: float = 0.0
-    misses: float = 0.0
-    missed_bytes: float = 0.0
-    working_bytes: int = 0
-
-    def decay(self, now: float) -> None:
-        share = _share(self.at, now)
-        self.at = now
-        self.reads *= share
-        self.read_bytes *= share
-        self.misses *= share
-        self.missed_bytes *= share
-
-
 class UsageTracker:
     """Counts reads by topic, and remembers a bounded number of tables."""
 
     def __init__(self) -> None:
-        self._rates: dict[int, _Rates] = {}  # by topic
+        # By topic: sums that decay, as of ``read_at``; the bytes of the tables read again
+        self._sums: dict[int, TopicUsage] = {}
+        self._working_bytes: Counter[int] = Counter()
         # tables read once, and more than once, both in the order of their last read
         self._once: dict[bytes, _Table] = {}
         self._again: dict[bytes, _Table] = {}
@@ -95,8 +80,6 @@ class UsageTracker:
         However it was answered, and at whatever level.
         """
         self._expire(now)
-        rates = self._rates.setdefault(topic, _Rates(now))
-        rates.decay(now)
         table = self._take(group)
         missed, missed_bytes = FIRST_SHARE, FIRST_SHARE * size
         weight = times - 1 + FIRST_SHARE
@@ -104,10 +87,15 @@ class UsageTracker:
             weight = times
             waits = table.stale_bytes and not self._was_prefetched(table, now)
             missed, missed_bytes = (1.0, min(table.stale_bytes, size)) if waits else (0.0, 0.0)
-        rates.reads += weight
-        rates.read_bytes += weight * size
-        rates.misses += missed
-        rates.missed_bytes += missed_bytes
+        sums = self._sums.get(topic, TopicUsage())
+        share = _share(sums.read_at, now)
+        self._sums[topic] = TopicUsage(
+            reads=sums.reads * share + weight,
+            read_bytes=sums.read_bytes * share + weight * size,
+            misses=sums.misses * share + missed,
+            missed_bytes=sums.missed_bytes * share + missed_bytes,
+            read_at=now,
+        )
         again = table is not None or times > 1
         before = 0.0 if table is None else table.reads * _share(table.read_at, now)
         self._put(group, _Table(topic, size, now, before + weight), again=again)
@@ -131,17 +119,15 @@ class UsageTracker:
         """
         if now >= self._expire_at:
             self._expire(now)
-        rates = self._rates.get(topic)
-        if rates is None:
-            return TopicUsage()
-        per_s = _PER_S * _share(rates.at, now)
+        sums = self._sums.get(topic, TopicUsage())
+        per_s = _PER_S * _share(sums.read_at, now)
         return TopicUsage(
-            reads=rates.reads * per_s,
-            read_bytes=rates.read_bytes * per_s,
-            misses=rates.misses * per_s,
-            missed_bytes=rates.missed_bytes * per_s,
-            working_bytes=rates.working_bytes,
-            read_at=rates.at,
+            reads=sums.reads * per_s,
+            read_bytes=sums.read_bytes * per_s,
+            misses=sums.misses * per_s,
+            missed_bytes=sums.missed_bytes * per_s,
+            working_bytes=self._working_bytes[topic],
+            read_at=sums.read_at,
         )
 
     def rate(self, group: bytes, *, now: float) -> float:
@@ -158,12 +144,12 @@ class UsageTracker:
         assert _ordered(self._again.values())
         oldest = [next(iter(some.values())) for some in (self._once, self._again) if some]
         assert all(self._expire_at <= table.read_at + WINDOW_S for table in oldest)
-        working = dict.fromkeys(self._rates, 0)
+        working: Counter[int] = Counter()
         for table in self._again.values():
             working[table.topic] += table.size
-        assert working == {topic: rates.working_bytes for topic, rates in self._rates.items()}
+        assert working == self._working_bytes
         known = {table.topic for table in chain(self._once.values(), self._again.values())}
-        assert known <= self._rates.keys()
+        assert known <= self._sums.keys()
 
     def _was_prefetched(self, table: _Table, now: float) -> bool:
         """Tell whether the change was prefetched: the prefetcher pulls at most once per read."""
@@ -184,7 +170,7 @@ class UsageTracker:
         table = self._again.pop(group, None)
         if table is None:
             return self._once.pop(group, None)
-        self._rates[table.topic].working_bytes -= table.size
+        self._working_bytes[table.topic] -= table.size
         return table
 
     def _put(self, group: bytes, table: _Table, *, again: bool) -> None:
@@ -195,7 +181,7 @@ class UsageTracker:
                 del self._once[next(iter(self._once))]
             return
         self._again[group] = table
-        self._rates[table.topic].working_bytes += table.size
+        self._working_bytes[table.topic] += table.size
         if len(self._again) > AGAIN_MAX:
             self._take(next(iter(self._again)))
 

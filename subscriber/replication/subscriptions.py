@@ -238,10 +238,6 @@ class Subscriptions:
             return self._session.on_unknown(now=now)
         return self.replicas.on_refused(refused, now=now)
 
-    def on_accepted(self, *, now: float) -> tuple[Effect, ...]:
-        """Another start is accepted: what was refused of it is requested again."""
-        return self.replicas.lose_streams(now=now)
-
     def tick(self, *, now: float) -> tuple[Effect, ...]:
         """Do what time has brought."""
         effects = self._session.tick(now=now)

@@ -14,6 +14,7 @@ evicts no table in use. Source: docs/design/0005-room.md.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from sortedcontainers import SortedList
@@ -26,14 +27,12 @@ Key = tuple[int, bytes]  # topic, group
 _Rank = tuple[float, int, Key]  # then by age
 
 
+@dataclass(slots=True)
 class _Slot:
-    __slots__ = ("floor", "rank", "size", "times")
-
-    def __init__(self, size: int, times: int) -> None:
-        self.size = size
-        self.times = times
-        self.floor = 0.0
-        self.rank: _Rank = (0.0, 0, (0, b""))
+    size: int
+    times: int
+    floor: float = 0.0
+    rank: _Rank = (0.0, 0, (0, b""))
 
 
 class _Part:
