@@ -169,7 +169,7 @@ class PlacementController:
         return ()
 
     def _set_by_hand(self, topics: Sequence[int]) -> None:
-        """Leave ``topics`` alone from now on."""
+        """Exclude ``topics`` from plans from now on."""
         self._by_hand.update(topics)
         self._reasons.update(dict.fromkeys(topics, BY_HAND))
         if topics and self._situations:  # there is less to plan with now: look again
@@ -257,7 +257,7 @@ class PlacementController:
         situations, self._situations = self._situations, []
         subscriptions = self._subscriptions
         if not subscriptions.ready() or situations[-1].topic >= subscriptions.num_topics:
-            return ()  # it is another catalog than a moment ago
+            return ()  # the catalog has changed since the survey
         offers = subscriptions.offers
         plan = self.planner.plan(
             situations,

@@ -408,7 +408,7 @@ class Item(NamedTuple):
 
 
 _CACHED: Final = 0  # the working set, for the cache
-_REST: Final = 1  # what full needs beside the working set in the cache
+_REST: Final = 1  # what full needs in addition to the working set in the cache
 _WHOLE: Final = 2  # both, where the rest is worth more per byte than the working set
 
 _Part = tuple[float, int, int, int, float]  # minus worth per byte, kind, topic, bytes, worth

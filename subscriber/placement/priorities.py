@@ -318,7 +318,7 @@ class Priorities:
         self.unsettled = self.unsettled or self.pins.scanning
 
     def on_names_discarded(self) -> Sequence[Key]:
-        """Know no pinned table any more: all names come anew."""
+        """Discard all pinned tables: all names come anew."""
         self.pins.on_names_discarded()
         self.unsettled = True
         return self.pins.take_moved()

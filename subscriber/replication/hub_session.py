@@ -43,11 +43,11 @@ from ...topics.wire.messages import (
 from ..protocol.shell import Channel, ConnectData, ConnectHub, Effect, Send, Subscribe, Unsubscribe
 
 HEARTBEATS_MISSED: Final = 4
-HEARTBEAT_S: Final = 0.25  # until the welcome says it
-HELLO_AGAIN_S: Final = 0.5  # an unanswered Hello: the hub was not there yet
-HELLO_AGAIN_S_MAX: Final = 2.0  # the last one waits in the queue and goes when the hub is back
-UNFIT_S: Final = 1.0  # seeding, or of a start that catalogd does not confirm, for so long
-BARRIER_AGAIN_S: Final = 1.0  # it takes under a millisecond; a lost one was cut off with all else
+HEARTBEAT_S: Final = 0.25  # until the Welcome gives the hub's own period
+HELLO_AGAIN_S: Final = 0.5  # after an unanswered Hello: the hub may be starting
+HELLO_AGAIN_S_MAX: Final = 2.0  # ZeroMQ queues one until the hub is back
+UNFIT_S: Final = 1.0  # a hub without data of a confirmed start is left after so long
+BARRIER_AGAIN_S: Final = 1.0  # a barrier takes under 1 ms; a later one is lost
 CHANNELS: Final = ((Channel.CONTROL, CONTROL_CHANNEL), (Channel.BULK, BULK_CHANNEL))
 
 
@@ -140,7 +140,7 @@ class HubSession:
         return effects + self._repeat(now)
 
     def on_welcome(self, welcome: Welcome, *, now: float) -> tuple[Effect, ...] | None:
-        """Open the hub's data, unless it is open; None if it answers a Hello said twice."""
+        """Open the hub's data, unless it is open; None if it answers a repeated Hello."""
         if not self.greeting and welcome.hub == self._hub:
             return None
         self.state = SessionState.WELCOMED
@@ -151,12 +151,12 @@ class HubSession:
         self._joins.clear()
         if welcome.data_address == self._data_address:
             return ()
-        self._forget_data()
+        self._discard_data()
         self._data_address = welcome.data_address
         return ConnectData(welcome.data_address), Subscribe(HEARTBEAT_PREFIX)
 
     def on_heartbeat(self, heartbeat: Heartbeat, *, fit: bool, now: float) -> tuple[Effect, ...]:
-        """The hub lives; ``fit``: it has something, and of the accepted start."""
+        """Note that the hub is alive; ``fit``: it has data of the accepted start."""
         self._active_at = now
         if fit:
             self._fit_at = now
@@ -171,18 +171,18 @@ class HubSession:
     def join(
         self, positions: Iterable[Position], *, now: float, fenced: bool = False
     ) -> tuple[Effect, ...]:
-        """Ask to follow topics from ``positions``; ``fenced``: deltas of all of them come."""
+        """Request to follow topics; ``fenced``: deltas of all of them are sure to come."""
         pending = _PendingJoin(Join(request=0, positions=tuple(positions)), fenced)
         self._joins.open(pending, now=now)
         return self._repeat(now)
 
     def on_joined(self, request: int) -> bool | None:
-        """Return whether the Join that is answered was fenced; None if no such one waits."""
+        """Return whether the answered Join was fenced; None if no such Join is pending."""
         pending = self._joins.close(request)
         return None if pending is None else pending.fenced
 
     def drop(self, topics: Iterable[int]) -> tuple[Effect, ...]:
-        """Tell the hub that ``topics`` are not followed."""
+        """Notify the hub that ``topics`` are not followed."""
         return (Send(Channel.CONTROL, Drop(request=self._next_id(), topics=tuple(topics))),)
 
     def subscribe(self, wanted: Iterable[Account], *, now: float) -> tuple[Effect, ...]:
@@ -209,7 +209,7 @@ class HubSession:
     def on_barrier(
         self, nonce: bytes, *, now: float
     ) -> tuple[tuple[Account, ...], tuple[Effect, ...]]:
-        """Return what is fenced now; what is new since the barrier began gets the next."""
+        """Return what is fenced now; what was added since the barrier waits for the next."""
         if not self._nonce or nonce != self._nonce:
             return (), ()
         fenced = tuple(sorted(self._at(_Fence.PENDING)))
@@ -241,11 +241,11 @@ class HubSession:
         self._index = (self._index + 1) % len(self._addresses)
         self._active_at = self._fit_at = now
         self._joins.clear()
-        self._forget_data()
+        self._discard_data()
         return ConnectHub(self.address), *self._greet(now)
 
-    def _forget_data(self) -> None:
-        """Nothing is subscribed to: the data connection is another one."""
+    def _discard_data(self) -> None:
+        """Discard the subscriptions, which end with their data connection."""
         self._data_address = ""
         self._subscribed.clear()
         self._nonce = b""

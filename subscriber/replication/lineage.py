@@ -14,7 +14,7 @@ from typing import Final
 
 from ...topics.wire.messages import Compare, Compared
 
-PAST_MAX: Final = 64  # starts remembered as over; an older one is compared once more, no harm
+PAST_MAX: Final = 64  # former starts remembered; an older one is compared once more, at no harm
 AGAIN_S: Final = 0.5  # between two comparisons: catalogd may still be minting its epoch
 AGAIN_S_MAX: Final = 4.0
 

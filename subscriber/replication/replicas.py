@@ -85,7 +85,7 @@ class TopicReplica:
             yield self.coming
 
     def step(self, delta: Delta) -> bool:
-        """Move over a delta that just follows, and return whether it did.
+        """Advance over ``delta`` if it just follows, and return whether it did.
 
         The hot path of a subscriber that follows everything: such a delta changes nothing else.
         """
@@ -299,7 +299,7 @@ class TopicReplicas:
         return effects
 
     def drop(self, topic: int) -> Effects:
-        """Follow ``topic`` no more; what was read of it stays a lower bound."""
+        """Stop following ``topic``; its read floor stays."""
         replica = self._topics[topic]
         if replica.is_live:
             self._read_floor.answered(topic, replica.position)
@@ -605,7 +605,7 @@ class TopicReplicas:
     def _put(
         self, topic: int, held: TopicView, entries: Sequence[Entry]
     ) -> tuple[Sequence[Swap], Effects]:
-        """Put entries in place; lower topics for room, this one too if that has to be."""
+        """Put entries in place; lower topics to make room, this one too if need be."""
         effects = NO_EFFECTS
         while isinstance(swaps := self.resident_set.apply((topic, FULL), held, entries), NoRoom):
             effects += self._make_room(topic, swaps.growth)
@@ -667,13 +667,13 @@ class TopicReplicas:
         return self._stop(coming)
 
     def _stop(self, follower: Follower) -> Effects:
-        """Follow no longer by ``follower``; what it held stays."""
+        """Stop ``follower``; its content stays."""
         self._changed = self.unsettled = True
         abandoned = self._set.stop((follower.topic, follower.level))
         return tuple(Send(Channel.BULK, Cancel(stream=stream)) for stream in abandoned)
 
     def _make_room(self, topic: int, growth: int) -> Effects:
-        """Lower the largest topic; one that is only being joined gives way itself."""
+        """Lower the largest topic, or this one if it is still being joined."""
         needed = self.budget.held((topic, FULL)) + growth
         victim = self.budget.largest(FULL, but=NAMESPACE)
         if victim is None and topic == NAMESPACE and self.resident_set.evict_largest_pin():
@@ -701,7 +701,7 @@ def _staged(replica: TopicReplica) -> TopicView:
 
 
 def _position_chunk(topic: int, epoch: int, version: int) -> Chunk:
-    """Return a horizon as a hub would send it to a reader that holds nothing."""
+    """Return the invalidate-all marker that a hub sends to a reader that holds nothing."""
     return Chunk(
         topic=topic,
         level=MINIMAL,

@@ -39,12 +39,12 @@ from .hub_session import HubSession
 from .lineage import Lineage
 from .replicas import TopicReplicas
 
-STATUS_S: Final = 1.0  # a word of life; the hub suspects after two
+STATUS_S: Final = 1.0  # the hub suspects a reader after two without one
 NAMED_MAX: Final = 5  # topics in one error
 
 
 class Subscriptions:
-    """Keeps the followed topics followed, whichever hub there is."""
+    """Joins, raises and drops topics at whichever hub is connected."""
 
     def __init__(
         self,
@@ -57,10 +57,12 @@ class Subscriptions:
         """``automatic``: begin with the namespace alone; else with all that fits, in full."""
         self.replicas = replicas
         self.num_topics = 0  # beside the namespace, as the last fit heartbeat has it
-        self.sizes: dict[int, int] = {}  # bytes of each topic at full, as the hub has said
-        self.offers = ALL_OFFERED  # the levels that catalogd's mode lets us choose from
+        self.sizes: dict[int, int] = {}  # bytes of each topic at full, as the hub reports
+        self.offers = ALL_OFFERED  # the levels that catalogd's mode offers
         self.outgrown: list[int] = []  # topics lowered, or not raised, for want of room
-        self.planned: frozenset[int] | None = None  # what the start has to wait for
+        self.planned: frozenset[int] | None = (
+            None  # the topics that the start waits for, once chosen
+        )
         self.evictions = 0  # topics lowered to make room, since the start
         self.unsettled = False  # the hub has answered a join since ``settle``
         self.catalog_address = ""  # empty: not known yet
@@ -130,7 +132,7 @@ class Subscriptions:
         return self.drop(topic) if level == NONE else self.join((topic,), level, now=now)
 
     def join_minimal(self, topic: int, *, now: float) -> tuple[Effect, ...]:
-        """Follow ``topic`` at minimal, if these few bytes are there."""
+        """Follow ``topic`` at minimal, if its few bytes are free."""
         return self._join_minimal((topic,), now=now)
 
     def namespace_failure(self) -> OverBudget | None:
@@ -239,7 +241,7 @@ class Subscriptions:
         return self.replicas.on_refused(refused, now=now)
 
     def tick(self, *, now: float) -> tuple[Effect, ...]:
-        """Do what time has brought."""
+        """Do what is due."""
         effects = self._session.tick(now=now)
         if self._session.greeting:
             return effects
@@ -276,10 +278,12 @@ class Subscriptions:
         return all(replicas.is_settled(topic) for topic in self.planned if topic in replicas)
 
     def missing(self) -> str:
-        """Say what there is to wait for."""
+        """Return in plain words what is still missing."""
         hub = self._session.address
         if self._session.greeting:
-            return f"no statestored has let us in, tried last: {hub}{self._refusal}"
+            return (
+                f"no statestored has registered this subscriber, tried last: {hub}{self._refusal}"
+            )
         if self.catalog_alive_at is None:
             return f"statestored at {hub} has nothing from a catalogd that is confirmed yet"
         behind = [t for t in self.replicas.topics if not self.replicas.is_settled(t)]
@@ -373,7 +377,7 @@ class Subscriptions:
         return OverBudget(what, needed_bytes=needed_bytes, free_bytes=free_bytes)
 
     def _renumber(self, num_topics: int) -> tuple[Effect, ...]:
-        """Begin anew where topics are cut in another way: that is another epoch."""
+        """Begin anew: the number of topics has changed, so the epoch has, too."""
         effects: tuple[Effect, ...] = ()
         for topic in self.replicas.topics:
             effects += self.replicas.drop(topic)

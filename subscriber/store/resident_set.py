@@ -183,7 +183,7 @@ class ResidentSet:
         return True
 
     def reserve(self, account: Account, room: int) -> None:
-        """Reserve ``room`` bytes beside what is held, as a guess that yields to others."""
+        """Reserve ``room`` bytes in addition to what is held, as a guess that yields to others."""
         room = min(max(self.budget.free_bytes, 0), room)
         self.budget.reserve(account, self.budget.held(account) + room)
         self._guesses.add(account)
@@ -270,7 +270,7 @@ class ResidentSet:
     def apply_to_pulled(self, topic: int, held: TopicView, entries: Sequence[Entry]) -> None:
         """Apply ``entries`` to pulled tables; evict those for which there is no room."""
         if not held.groups:
-            return  # as a rule, where changes are only watched
+            return  # the usual case where changes are only watched
         account = (topic, MINIMAL)
         swaps, growth = prepare(held, entries)
         if not self.budget.fits(account, growth):

@@ -33,7 +33,7 @@ from ...topics.objects.values import NameRecord, decode_database_value, decode_n
 from ...topics.topic import NAMESPACE, Entry, table_topic, value_of
 from .table_snapshot import NOTHING, Swap, TableSnapshot
 
-HEADS_MAX: Final = 1024  # slots for decoded tables, kept beside the budget,
+HEADS_MAX: Final = 1024  # slots for decoded tables, kept in addition to the budget,
 SLOT_BYTES: Final = 8192  # each of so many bytes: a wide table takes more than one,
 HEADS_SHARE: Final = 0.125  # and all no more than this share of the budget
 
@@ -54,7 +54,7 @@ class TopicView:
     epoch: int = 0  # of all versions in ``groups``
     invalidated_to: int = 0  # version; of what was pulled nothing older is held
     pulled_floor: tuple[int, int] | None = None  # while it is closed: pulls answer from here on
-    pulled: "TopicView | None" = None  # beside a full topic: tables of which only stubs are sent
+    pulled: "TopicView | None" = None  # of a full topic: tables of which only stubs are sent
 
     def content(self, group: bytes) -> TableSnapshot | None:
         """Return what is held of a table, pushed or pulled."""
@@ -366,7 +366,7 @@ class ReadFloor:
 
 
 def heads_within(budget_bytes: int) -> int:
-    """Return how many slots for decoded tables there may be beside ``budget_bytes``."""
+    """Return how many slots for decoded tables there may be in addition to ``budget_bytes``."""
     return min(max(int(HEADS_SHARE * budget_bytes) // SLOT_BYTES, 1), HEADS_MAX)
 
 
