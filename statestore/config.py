@@ -1,4 +1,4 @@
-"""Config: what an operator may set of statestored, checked before anything starts."""
+"""Config: the operator's settings of statestored, checked before anything starts."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -23,7 +23,7 @@ class StatestoredConfig:
     """Settings of statestored; names are the flags.
 
     Raises:
-        ConfigError: a value is not allowed; says which, and what is.
+        ConfigError: a value is not allowed; names it, and the allowed ones.
     """
 
     state_store_host: str = "127.0.0.1"
@@ -46,12 +46,12 @@ class StatestoredConfig:
 
     @property
     def request_address(self) -> str:
-        """Where the ROUTER is bound."""
+        """The address of the ROUTER."""
         return f"tcp://{self._host()}:{self.state_store_port}"
 
     @property
     def data_address(self) -> str:
-        """Where the XPUB is bound: the next port, any if the first may be any."""
+        """The address of the XPUB: the next port, any if the first may be any."""
         port = self.state_store_port + 1 if self.state_store_port else 0
         return f"tcp://{self._host()}:{port}"
 

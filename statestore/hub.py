@@ -52,7 +52,7 @@ HEARTBEAT_MS: Final = 250
 MISSED_MAX: Final = 32  # heartbeats of silence until LOST
 SIZES_EVERY: Final = 20  # heartbeats
 WATCH_S: Final = 0.05  # between two looks at deadlines: below what liveness takes for a stall
-FULL_MS: Final = 5000  # before a peer that found no room says Hello again
+FULL_MS: Final = 5000  # until a peer for which there was no room repeats its Hello
 NOT_ANNOUNCED: Final = "this start is not followed here: let what the hub has be judged, announce"
 
 

@@ -74,7 +74,7 @@ class Slot:
     filed: int = 0  # the highest version of anything filed, also of a catch-up under way
     seeded: bool = False  # caught up once
     stub_bytes: int = 0  # what the catch-up under way would take as stubs
-    published: int = 0  # the version at which the publisher's last heartbeat says that it is
+    published: int = 0  # its version in the publisher's last heartbeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +93,10 @@ class Ingest:
         """``has_minimal`` returns whether a topic has a subscriber at level minimal."""
         self.epoch = 0
         self.start = 0
-        self.num_topics = 0  # beside the namespace; 0 until a publisher was announced
+        self.num_topics = 0  # without the namespace; 0 until a publisher was announced
         self.catalog_address = ""
         self.catalog_name = ""
-        self.watermark = 0  # of the newest heartbeat whose versions are all reached
+        self.watermark = 0  # of the newest heartbeat of which all versions are reached
         self.offers = ALL_OFFERED  # the levels that readers may join
         self.slots: dict[int, Slot] = {}  # by topic, the same as followed by ``_replicas``
         self.last_delta_at = 0.0  # seconds
@@ -108,7 +108,7 @@ class Ingest:
 
     @property
     def seeding(self) -> bool:
-        """Whether a topic has not been caught up once, or nobody announced one."""
+        """Whether a topic has not been caught up once, or no publisher was announced."""
         return self._unseeded > 0 or not self.slots
 
     @property
@@ -147,7 +147,7 @@ class Ingest:
         entries = read_entries(header, frame[HEADER_BYTES:])
         slot = self.slots.get(header.topic)
         if slot is None or header.start != self.start or header.epoch != self.epoch:
-            return self._stranger((header.epoch, header.start), header.topic)
+            return self._not_followed((header.epoch, header.start), header.topic)
         fault = delta_fault(header)
         if fault is not None:
             return fault
@@ -173,7 +173,7 @@ class Ingest:
             return (Cancel(stream=chunk.stream),)
         slot = self.slots.get(chunk.topic)
         if slot is None or (chunk.epoch, chunk.start) != (self.epoch, self.start):
-            fault = self._stranger((chunk.epoch, chunk.start), chunk.topic)
+            fault = self._not_followed((chunk.epoch, chunk.start), chunk.topic)
             return granted, replace(fault, request=chunk.stream)
         broken = chunk_fault(chunk)
         if broken is not None:
@@ -191,7 +191,7 @@ class Ingest:
     def heartbeat(self, heartbeat: Heartbeat, *, now: float) -> Refused | None:
         """Compare positions with the publisher's; what the hub lacks is requested soon."""
         if (heartbeat.epoch, heartbeat.start) != (self.epoch, self.start):
-            return self._stranger((heartbeat.epoch, heartbeat.start), -1)
+            return self._not_followed((heartbeat.epoch, heartbeat.start), -1)
         if len(heartbeat.versions) not in (0, len(self.slots)):
             text = f"{len(heartbeat.versions)} versions where {len(self.slots)} topics are followed"
             return refuse(Refusal.VECTOR, text)
@@ -289,7 +289,7 @@ class Ingest:
             return refuse(Refusal.NUM_TOPICS, text)
         return None
 
-    def _stranger(self, start: tuple[int, int], topic: int) -> Refused:
+    def _not_followed(self, start: tuple[int, int], topic: int) -> Refused:
         if start == (self.epoch, self.start):
             return refuse(
                 Refusal.TOPIC, f"no topic {topic}: there are {self.num_topics}", topic=topic

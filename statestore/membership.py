@@ -1,4 +1,4 @@
-"""Membership: who is connected, whether it is alive, what it follows and how far it lags.
+"""Membership: the connected peers, whether they live, what they follow, how far they lag.
 
     Hello ──▶ LIVE ──silent──▶ SUSPECT ──silent──▶ LOST ──KEPT_S, or a new member needs room──▶ gone
                 ▲────── any message ──────────────┘                    Bye: gone at once
@@ -45,7 +45,7 @@ class Member:
 
 
 class Membership:
-    """Every member that said Hello and is not gone."""
+    """Every member that sent a Hello and is not gone."""
 
     def __init__(self, *, members_max: int, suspect_s: float, lost_s: float) -> None:
         self._members_max = members_max
@@ -152,7 +152,7 @@ class Membership:
         return tuple(lost)
 
     def drop_everything(self) -> None:
-        """Let nobody follow anything: the topics of another epoch are other topics."""
+        """Discard what members follow: the topics of another epoch are other topics."""
         for member in self._members.values():
             member.joined.clear()
             member.lag_versions = 0

@@ -30,7 +30,7 @@ from ..topics.wire.refusal import Refusal, refuse
 from .ingest import Ingest
 from .membership import Member, Membership
 
-WAIT_MS: Final = 250  # before a reader asks again for what needs a publisher first
+WAIT_MS: Final = 250  # until a reader repeats a request that needs a publisher first
 
 ReaderRequest = Join | Drop | Status | CatchUp | Credit | Cancel
 
@@ -109,11 +109,11 @@ class ReaderRequests:
         busy = self._sender.open(peer, catch_up.stream, credit=catch_up.credit, parts=parts)
         return busy.message if busy else None
 
-    def _too_many(self, asked: int) -> Refused | None:
+    def _too_many(self, positions: int) -> Refused | None:
         topics = len(self._ingest.slots)
-        if not topics or asked <= 2 * topics:  # two levels
+        if not topics or positions <= 2 * topics:  # two levels
             return None
-        return refuse(Refusal.TOO_MANY, f"{asked} topics at once, and there are {topics}")
+        return refuse(Refusal.TOO_MANY, f"{positions} topics at once, and there are {topics}")
 
 
 def _topic_state(ingest: Ingest, position: Position, *, joined: bool) -> TopicState:

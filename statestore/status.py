@@ -29,7 +29,7 @@ class Counts:
     catch_ups: int = 0  # requested by readers
     hellos: int = 0
     barriers: int = 0
-    lost: int = 0  # members whose silence made them LOST
+    lost: int = 0  # members that became LOST by their silence
     undecodable: int = 0
     unreachable: int = 0  # messages not sent: no such peer, or its queue is full
     subscriptions_odd: int = 0

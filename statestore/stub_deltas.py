@@ -24,8 +24,8 @@ def brought(topic: Topic, chunk: Chunk, *, from_version: int, stub_bytes: int) -
     """Return the stubs of what a catch-up brought, once ``chunk`` has ended it.
 
     They are the changes after ``from_version``. An invalidate-all marker takes their place if they
-    have too many bytes, or if tombstones may be missing: after a snapshot, whose ``from_version``
-    is 0, and below the floor.
+    have too many bytes, or if tombstones may be missing: after a snapshot (``from_version``
+    is 0), and below the floor.
     """
     invalidate_all = from_version < max(topic.floor, 1) or stub_bytes > STUBS_BYTES_MAX
     entries = () if invalidate_all else tuple(map(stub, topic.since(from_version)))

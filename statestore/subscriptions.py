@@ -1,6 +1,6 @@
 """Subscriptions: the topics with subscribers at minimal, and the answers to barriers.
 
-Anybody who connects to the data socket subscribes to anything, so what is kept here is bounded.
+Any peer of the data socket may subscribe to anything, so what is kept here is bounded.
 """
 
 from ..topics.topic import FULL, MINIMAL, NUM_TOPICS_MAX, is_topic

@@ -33,8 +33,8 @@ from ..topics.wire.messages import (
 )
 from ..topics.wire.refusal import Refusal, refuse
 
-AGAIN_MS: Final = 1000  # before a publisher is asked again for what was refused
-REFUSAL_EVERY_S: Final = 1.0  # one a peer for what names no request: rubbish comes in floods
+AGAIN_MS: Final = 1000  # until what was refused is requested of the publisher again
+REFUSAL_EVERY_S: Final = 1.0  # one for each peer, of what names no request: garbage may flood in
 LIMITED_PEERS_MAX: Final = 1024  # peers that the limiter remembers
 
 _EVERYWHERE: Final = (Bye, Refused)

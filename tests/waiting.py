@@ -5,14 +5,14 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-PATIENCE = 2  # times what is asked for: what comes ends the wait, and a slow machine is no failure
+PATIENCE = 2  # times the timeout: what comes ends the wait, and a slow machine is no failure
 T = TypeVar("T")
 
 
 def until(
     condition: Callable[[], T], *, timeout_s: float = 30, what: str = "", interval_s: float = 0.01
 ) -> T:
-    """Return the first true answer of ``condition``, asked every ``interval_s``.
+    """Return the first true result of ``condition``, called every ``interval_s``.
 
     Raises:
         AssertionError: none came within PATIENCE x ``timeout_s``; says ``what`` was waited for.

@@ -1,4 +1,4 @@
-"""catalogd without readers: its metastore is in memory, and peers send what a test says."""
+"""catalogd without readers: its metastore is in memory, and peers send what a test orders."""
 
 from typing import Any, TypeVar
 
@@ -54,17 +54,17 @@ class Alone(Cluster):
     # -- time and messages
 
     def turn(self, times: int = 1) -> None:
-        """Let catalogd take in what was asked at once, and time pass."""
+        """Let catalogd take in the requests at once, and time pass."""
         for _ in range(times):
             self.wait(TURN_S)
 
     def step(self) -> None:
-        """Let catalogd take one turn, with what was asked; no time passes."""
+        """Let catalogd take one turn, with the requests; no time passes."""
         requests, self._requests = self._requests, []
         self.catalogd.turn(requests)
 
     def wait(self, seconds: float) -> None:
-        """Let catalogd take in what was asked, and so much time pass."""
+        """Let catalogd take in the requests, and so much time pass."""
         self.step()
         self.run(self.now + seconds)
 

@@ -105,8 +105,8 @@ class Event:
     @cached_property
     def raw(self) -> RawEvent:
         names = {"db": self.db, "table": self.table} if self.table else {"db": self.db}
-        said = {"server": "", "servicePrincipal": "", "timestamp": TIME_S, **names, **self.body}
-        message = json.dumps(said, default=thrift_json)
+        body = {"server": "", "servicePrincipal": "", "timestamp": TIME_S, **names, **self.body}
+        message = json.dumps(body, default=thrift_json)
         return RawEvent(
             id=self.id,
             type=self.type,
@@ -119,7 +119,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A metastore under test, who writes to it, and a database of the test's own."""
+    """A metastore under test, the client that writes to it, and a database of the test's own."""
 
     reads: Metastore
     writes: Any

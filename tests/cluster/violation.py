@@ -2,4 +2,4 @@
 
 
 class Violation(AssertionError):
-    """What a checker found; says how to see it again."""
+    """A broken promise that a checker found, with how to repeat the run."""

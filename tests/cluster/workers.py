@@ -82,7 +82,7 @@ class Worker:
         self._wait()
 
     def halt(self) -> None:
-        """Wait until the world says ``go``."""
+        """Wait until the world calls ``go``."""
         self._wait()
 
     # what the world calls
