@@ -50,8 +50,7 @@ def build(
         failing.callback(store.close)
         link = Link()
         failing.callback(link.close)
-        host, port = config.catalog_service_host, config.catalog_service_port
-        address = link.bind_router(SERVICE, f"tcp://{host}:{port}")
+        address = link.bind_router(SERVICE, str(config.service_address()))
         topics = load_topics(store, topic_ids(config.num_topics))
         policy = _policy(store)
         published = PublishedState(

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from ..topics.errors import ConfigError
-from ..topics.settings import Address, parse_addresses
+from ..topics.settings import Address, listen_address, parse_addresses
 from ..topics.topic import NUM_TOPICS_DEFAULT, check_num_topics
 from .core import POLLING_INTERVAL_S_DEFAULT, Settings
 from .ingest.loader import READS_KEPT, READS_MAX_DEFAULT
@@ -13,7 +13,6 @@ from .publish.modes import MODE_DEFAULT, Mode, overrides_text, parse_mode
 
 PORT_DEFAULT: Final = 26_000
 THREADS_MAX: Final = 256
-LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +41,7 @@ class CatalogdConfig:
         check_num_topics(self.num_topics)
         self.hubs()
         self.mode(MODE_DEFAULT)
-        if self.catalog_service_host not in LOOPBACK:
-            raise ConfigError(
-                "catalog_service_host",
-                self.catalog_service_host,
-                "without keys only loopback is served: 127.0.0.1, localhost or ::1",
-            )
+        self.service_address()
         if not 0 <= self.catalog_service_port <= 65_535:
             raise ConfigError("catalog_service_port", self.catalog_service_port, "0 to 65535")
         if not 0 <= self.hms_event_polling_interval_s <= 3600:
@@ -62,6 +56,11 @@ class CatalogdConfig:
                 self.num_metadata_loading_threads,
                 f"from {READS_KEPT + 1} ({READS_KEPT} are kept for events) to {THREADS_MAX}",
             )
+
+    def service_address(self) -> Address:
+        """Return where to serve pulls and syncs."""
+        host, port = self.catalog_service_host, self.catalog_service_port
+        return listen_address(host, port, setting="catalog_service_host")
 
     def hubs(self) -> tuple[Address, ...]:
         """Return the hubs to publish to."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..topics.errors import ConfigError
+from ..topics.settings import listen_address
 from .hub import HEARTBEAT_MS, MISSED_MAX
 
 PORT_DEFAULT: Final = 24_000
@@ -15,7 +16,6 @@ BOUNDS: Final = {  # of each setting that is a number: the lowest and the highes
     "statestore_heartbeat_frequency_ms": (HEARTBEAT_MS_MIN, HEARTBEAT_MS_MAX),
     "statestore_max_missed_heartbeats": (2, 100_000),
 }
-LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +33,7 @@ class StatestoredConfig:
 
     def __post_init__(self) -> None:
         """Check values and their bounds."""
-        if self.state_store_host not in LOOPBACK:
-            raise ConfigError(
-                "state_store_host",
-                self.state_store_host,
-                "without keys only loopback is served: 127.0.0.1, localhost or ::1",
-            )
+        self._address(self.state_store_port)
         for setting, (low, high) in BOUNDS.items():
             value = getattr(self, setting)
             if not low <= value <= high:
@@ -47,14 +42,12 @@ class StatestoredConfig:
     @property
     def request_address(self) -> str:
         """The address of the ROUTER."""
-        return f"tcp://{self._host()}:{self.state_store_port}"
+        return self._address(self.state_store_port)
 
     @property
     def data_address(self) -> str:
         """The address of the XPUB: the next port, any if the first may be any."""
-        port = self.state_store_port + 1 if self.state_store_port else 0
-        return f"tcp://{self._host()}:{port}"
+        return self._address(self.state_store_port + 1 if self.state_store_port else 0)
 
-    def _host(self) -> str:
-        host = self.state_store_host
-        return f"[{host}]" if ":" in host else host
+    def _address(self, port: int) -> str:
+        return str(listen_address(self.state_store_host, port, setting="state_store_host"))

@@ -33,6 +33,7 @@ _DURATION_UNITS_S: Final = {
 }
 _SIZE_FORM: Final = "bytes, or a number with KB, MB, GB or TB (of 1024)"
 _DURATION_FORM: Final = "seconds, or a number with ms, s, m, h or d"
+LISTEN_HOSTS: Final = ("127.0.0.1", "localhost", "::1")
 _LOOPBACK: Final = ("127.0.0.1", "[::1]", "::1")
 _HOST_NAME: Final = re.compile(
     r"[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_])?", re.ASCII | re.IGNORECASE
@@ -116,6 +117,18 @@ def parse_addresses(
         if address in addresses[:place]:
             raise ConfigError(setting, str(address), "each address once")
     return addresses
+
+
+def listen_address(host: str, port: int, *, setting: str) -> Address:
+    """Return where to listen; port 0 is any free one.
+
+    Raises:
+        ConfigError: ``host`` is none of this machine alone.
+    """
+    if host not in LISTEN_HOSTS:
+        allowed = "without keys only loopback is served: 127.0.0.1, localhost or ::1"
+        raise ConfigError(setting, host, allowed)
+    return Address("tcp", host, port)
 
 
 def metastore_hosts(uris: str) -> frozenset[str]:

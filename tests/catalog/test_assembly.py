@@ -174,6 +174,11 @@ def test_value_that_is_not_allowed_is_refused_by_its_name(setting: str, value: o
         CatalogdConfig(**{setting: value})
 
 
+def test_ipv6_host_is_bound_as_an_address_of_zeromq() -> None:
+    config = CatalogdConfig(catalog_service_host="::1", catalog_service_port=1)
+    assert str(config.service_address()) == "tcp://[::1]:1"
+
+
 def test_every_hub_is_published_to() -> None:
     config = CatalogdConfig(statestores="tcp://127.0.0.1:1, tcp://127.0.0.1:2")
     assert [str(hub) for hub in config.hubs()] == ["tcp://127.0.0.1:1", "tcp://127.0.0.1:2"]
