@@ -12,7 +12,7 @@ Source: docs/design/0003-modes.md.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Final
@@ -48,11 +48,11 @@ class Mode:
 
     name: str = MIXED_MODE
     overrides: tuple[Override, ...] = ()
+    withholds_nothing: bool = field(init=False, compare=False)  # the content of every table is sent
 
-    @property
-    def withholds_nothing(self) -> bool:
-        """Whether the content of every table is sent."""
-        return self.name != MINIMAL_MODE and all(one.mode == FULL_MODE for one in self.overrides)
+    def __post_init__(self) -> None:
+        fuller = all(one.mode == FULL_MODE for one in self.overrides)
+        object.__setattr__(self, "withholds_nothing", self.name != MINIMAL_MODE and fuller)
 
     @property
     def offers(self) -> int:
