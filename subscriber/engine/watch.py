@@ -92,10 +92,10 @@ class Watch(Iterator[Change]):
     def _add(self, change: Change) -> None:
         old = self._waiting.pop(change.object, None)
         if old is not None and change.kind in (DATA_CHANGED, SCHEMA):
-            stronger = old.kind if change.kind == DATA_CHANGED else _kept(old.kind)
+            reshaped = (old.kind, change.kind) == (DATA_CHANGED, SCHEMA)
             change = replace(
                 change,
-                kind=stronger,
+                kind=SCHEMA if reshaped else old.kind,  # a creation stays one until it is read
                 files=old.files or change.files,
                 overwritten=old.overwritten or change.overwritten,
             )
@@ -112,11 +112,6 @@ class Watch(Iterator[Change]):
 
     def _has_news(self) -> bool:
         return bool(self._waiting) or self._lost or self.closed
-
-
-def _kept(kind: str) -> str:
-    """Return the kind of a schema change that follows an unread change of ``kind``."""
-    return SCHEMA if kind == DATA_CHANGED else kind
 
 
 class Watches:

@@ -24,10 +24,20 @@ from ...topics.wire.messages import Message
 
 T_co = TypeVar("T_co", covariant=True)
 
-CREATED: Final = "created"
-SCHEMA: Final = "schema"
-DATA_CHANGED: Final = "data"
-DROPPED: Final = "dropped"
+
+class ChangeKind(StrEnum):
+    """What happened to an object."""
+
+    CREATED = "created"
+    SCHEMA = "schema"
+    DATA_CHANGED = "data"
+    DROPPED = "dropped"
+
+
+CREATED: Final = ChangeKind.CREATED
+SCHEMA: Final = ChangeKind.SCHEMA
+DATA_CHANGED: Final = ChangeKind.DATA_CHANGED
+DROPPED: Final = ChangeKind.DROPPED
 
 
 class Channel(StrEnum):
@@ -80,7 +90,7 @@ class Leave:
 class Change:
     """A change of the object ``object``, which is ``db`` or ``db.table``.
 
-    ``kind`` is created, schema, data or dropped. ``version`` is the version of the topic that
+    ``version`` is the version of the topic that
     brought the change: the namespace for objects that came or went. ``validate`` takes an
     object's own version. ``origin`` is where catalogd saw it first: events, reports, reconcile,
     orders; catch-up where that is lost. ``files``: whether its files may read differently; else
@@ -88,7 +98,7 @@ class Change:
     """
 
     object: str
-    kind: str
+    kind: ChangeKind
     version: int
     origin: str
     files: bool = True

@@ -34,7 +34,7 @@ from ...topics.wire.messages import (
     Chunk,
     Delta,
 )
-from ..protocol.shell import CREATED, DATA_CHANGED, DROPPED, SCHEMA, Change
+from ..protocol.shell import CREATED, DATA_CHANGED, DROPPED, SCHEMA, Change, ChangeKind
 from .table_snapshot import NOTHING, Swap, TableSnapshot, differing
 from .view import View
 
@@ -47,7 +47,9 @@ ORIGINS: Final[dict[int, str]] = {
 }
 CATCH_UP: Final = "catch-up"
 
-_Kind = tuple[str, str, bool]  # an object, the kind of its change, whether its files may differ
+_Kind = tuple[
+    str, ChangeKind, bool
+]  # an object, the kind of its change, whether its files may differ
 
 
 class ChangeFeed:
@@ -214,7 +216,7 @@ def _kinds(topic: int, swap: Swap) -> Iterable[_Kind]:
 
 def _stubbed(entries: Iterable[Entry]) -> Iterable[_Kind]:
     """Return a change of each table of ``entries``; of its own entry the kind, if it is there."""
-    kinds: dict[bytes, tuple[str, bool]] = {}
+    kinds: dict[bytes, tuple[ChangeKind, bool]] = {}
     for entry in entries:
         if entry.kind == PREFIX:
             continue
@@ -235,7 +237,7 @@ def _names_of(topic: int, group: bytes, block: Entry, *, num_topics: int) -> Ite
     return [table_name(key.db, n) for n in names if table_topic(key.db, n, num_topics) == topic]
 
 
-def _namespace_kinds(swap: Swap) -> Iterable[tuple[str, str]]:
+def _namespace_kinds(swap: Swap) -> Iterable[tuple[str, ChangeKind]]:
     key = parse_namespace_key(swap.group)
     if isinstance(key, DatabaseKey):
         if swap.before is None or swap.after is None:
