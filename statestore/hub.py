@@ -80,20 +80,13 @@ class Undecodable:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreachable:
-    """A message to ``peer`` was not sent: it has disconnected, or its queue is full."""
-
-    peer: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class Tick:
     """A turn ends, at ``wall_us`` since 1970: what was collected in it is sent."""
 
     wall_us: int
 
 
-Fact = MessageReceived | Subscription | Undecodable | Unreachable | Tick
+Fact = MessageReceived | Subscription | Undecodable | Tick
 Effect = Send | Broadcast
 
 
@@ -159,10 +152,6 @@ class Hub:
                 return (Broadcast(barrier),) if barrier else ()
             case Undecodable(peer=peer, error=error):
                 return self._on_undecodable(peer, error)
-            case Unreachable(peer=peer):
-                self.counts.unreachable += 1
-                self._sender.remove_peer(peer)
-                return ()
             case Tick(wall_us=wall_us):
                 return self._on_tick(wall_us)
 
@@ -186,6 +175,11 @@ class Hub:
         counts.delta_bytes += len(frame)
         counts.broadcasts += len(frames)
         return frames
+
+    def end_streams(self, peer: bytes) -> None:
+        """Send ``peer``, which has disconnected or does not read, nothing more of its catch-ups."""
+        self.counts.unreachable += 1
+        self._sender.remove_peer(peer)
 
     def turn(self, bytes_max: int) -> tuple[Send, ...]:
         """Return about ``bytes_max`` bytes of the readers' catch-ups, of each reader in turn."""

@@ -16,16 +16,7 @@ from ..topics.link import Link, LinkCounts, Received
 from ..topics.wire.codec import decode, encode
 from ..topics.wire.header import DELTA_KIND
 from .config import StatestoredConfig
-from .hub import (
-    Effect,
-    Fact,
-    Hub,
-    MessageReceived,
-    Subscription,
-    Tick,
-    Undecodable,
-    Unreachable,
-)
+from .hub import Effect, Fact, Hub, MessageReceived, Subscription, Tick, Undecodable
 from .ingest import Broadcast
 from .status import HubStatus
 
@@ -119,7 +110,7 @@ class Statestored:
                     self._link.send(DATA, frame)
                 case Send(peer=peer, message=message):
                     if not self._link.send(REQUESTS, encode(message), peer):
-                        self._hub.handle(Unreachable(peer), now=self._clock())
+                        self._hub.end_streams(peer)
 
     def _picture(self, now: float) -> None:
         before, self.status = self.status, self._hub.status(now=now)

@@ -5,12 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from topicast.statestore.hub import (
-    HEARTBEAT_MS,
-    SIZES_EVERY,
-    Undecodable,
-    Unreachable,
-)
+from topicast.statestore.hub import HEARTBEAT_MS, SIZES_EVERY, Undecodable
 from topicast.statestore.membership import KEPT_S
 from topicast.statestore.status import Counts, HubStatus, SubscriberStatus, table, warning
 from topicast.statestore.validation import request_id
@@ -336,9 +331,9 @@ def test_publisher_lives_by_its_deltas() -> None:
     ("leave", "members"),
     [
         (lambda driver: driver.receive(READER_CONTROL, Bye(reason="closed")), 1),
-        (lambda driver: driver.handle(Unreachable(READER_BULK)), 2),
+        (lambda driver: driver.hub.end_streams(READER_BULK), 2),
     ],
-    ids=["says goodbye", "is unreachable"],
+    ids=["says goodbye", "does not read"],
 )
 def test_reader_that_leaves_loses_its_streams_at_once(
     leave: Callable[[HubDriver], object], members: int

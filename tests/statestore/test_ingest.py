@@ -23,14 +23,7 @@ from topicast.tests.statestore.hub_driver import (
     value,
 )
 from topicast.topics.follower import SILENCE_S, FollowerState
-from topicast.topics.topic import (
-    FULL,
-    MINIMAL,
-    NAMESPACE,
-    STUB,
-    prefix_tombstone,
-    tombstone,
-)
+from topicast.topics.topic import FULL, MINIMAL, NAMESPACE, STUB, prefix_tombstone, tombstone
 from topicast.topics.wire import encode
 from topicast.topics.wire.header import prefix
 from topicast.topics.wire.messages import (
