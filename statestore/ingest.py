@@ -212,7 +212,7 @@ class Ingest:
 
     def lose_streams(self, *, now: float) -> None:
         """Request anew what is under way: the publisher, or its connection, is another."""
-        self._replicas.forget_wants()
+        self._replicas.discard_wants()
         for topic, _ in self._replicas.lose_streams():
             self._feed(self.slots[topic], StreamLost(), now)
 

@@ -26,7 +26,7 @@ CREDIT_MAX: Final = 64 << 20  # of one stream: what a peer can make us queue for
 CREDIT_DEFAULT: Final = 1 << 20  # four chunks: full throughput, measured in research B7
 RETRY_MS: Final = 100
 REFUSAL_COST: Final = 128
-CHUNK_COST: Final = 128  # beside its rows: headers, and frames of ZeroMQ
+CHUNK_COST: Final = 128  # in addition to its rows: headers, and frames of ZeroMQ
 STUBS_BYTES_MAX: Final = 60 * 1024  # stubs that fit a PUB frame; beyond, an invalidate-all marker
 
 _order = itemgetter(1, 0)  # of an entry in a stream: version and key

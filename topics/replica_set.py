@@ -211,8 +211,8 @@ class ReplicaSet:
         self._streams.clear()
         return self.behind
 
-    def forget_wants(self) -> None:
-        """Request nothing of what was wanted; who still wants it will say so again."""
+    def discard_wants(self) -> None:
+        """Discard what was wanted; a follower that still wants it says so again."""
         self._wants.clear()
 
     def request(self, accounts: Iterable[Account], *, now: float) -> CatchUp | None:

@@ -134,7 +134,7 @@ def epoch_of(version: int) -> int:
 MINIMAL_BYTES: Final = 64  # what following a topic at level minimal is accounted for
 
 ENTRY_OVERHEAD_BYTES: Final = 320
-"""What one entry costs in CPython beside key and value: object, three integers, two bytes
+"""What one entry costs in CPython besides key and value: object, three integers, two bytes
 headers, slots in dicts. Measured by tests/bench/bench_view.py; rounded up."""
 
 

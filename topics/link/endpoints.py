@@ -15,7 +15,7 @@ _ENDPOINT: Final = re.compile(
 )
 
 _WHAT_TO_DO: Final = {
-    errno.EADDRINUSE: "the port is in use; stop who has it, or choose another (0 takes a free one)",
+    errno.EADDRINUSE: "the port is in use; stop its owner, or choose another (0 takes a free one)",
     errno.EADDRNOTAVAIL: "this machine has no such address; bind one of its own, or 127.0.0.1",
     errno.EACCES: "not allowed; ports below 1024 need privileges",
     errno.EINVAL: "not an address; write tcp://host:port",

@@ -8,7 +8,7 @@
 Invariant: no call blocks but ``poll``, and ``poll`` takes at most ``BATCH_MAX`` messages of each
 socket, so a flood on one delays what waits on another by one batch. A message of another shape
 than its socket's is dropped and counted: ROUTER peer and frame, others one frame, a PUBLISHER only
-subscriptions. Without keys a stranger's garbage may arrive as a frame: whoever reads it checks it.
+subscriptions. Without keys a stranger's garbage may arrive as a frame: its reader checks it.
 """
 
 import math
@@ -48,7 +48,7 @@ class Received(NamedTuple):
     """One frame: from which socket, from whom (empty but on a ROUTER), and its bytes.
 
     From a PUBLISHER it is a subscription: ``b"\\x01"`` and the prefix when a reader subscribes
-    (each reader is told), ``b"\\x00"`` and the prefix when its last reader is gone.
+    (once for each reader), ``b"\\x00"`` and the prefix when its last reader is gone.
     """
 
     name: str
@@ -205,7 +205,7 @@ class Link:
 
         Returns:
             False when the queue is full or nobody of that name is there. True is no receipt: it
-            may be lost with the connection, and a PUBLISHER drops for whoever is full.
+            may be lost with the connection, and a PUBLISHER drops for a full reader.
         """
         return self._put(self._port(name), frame, peer)
 

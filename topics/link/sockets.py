@@ -43,7 +43,7 @@ class Role(Enum):
 
     PUBLISHER = zmq.XPUB
     # Not SUB: libzmq 4.3.5 drops a subscription that begins with byte 1, as ours do, by adding one
-    # for what follows that byte; XSUB is told in bytes what begins and what ends.
+    # for what follows that byte; XSUB takes as bytes what begins and what ends.
     SUBSCRIBER = zmq.XSUB
     ROUTER = zmq.ROUTER
     DEALER = zmq.DEALER
@@ -79,8 +79,8 @@ OPTIONS: Final = {
         zmq.SNDHWM: PUBLISHED_MAX,
         zmq.RCVHWM: READ_MAX,  # subscriptions: each reader of 256 topics sends 257 at once
         zmq.MAXMSGSIZE: SUBSCRIPTION_BYTES_MAX,
-        # Every subscription is told, also the second of a prefix: each reader's barrier is seen.
-        # Of unsubscriptions only the last of a prefix is told: then nobody listens any more.
+        # Every subscription is reported, also the second of a prefix: so is each reader's barrier.
+        # Of unsubscriptions only the last of a prefix is reported: then nobody listens any more.
         zmq.XPUB_VERBOSE: 1,
     },
     Role.SUBSCRIBER: _CONNECTED

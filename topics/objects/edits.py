@@ -4,7 +4,7 @@
     changes           ds=02 ✎      ds=05 ✗        ds=09 +
 
 Invariant: bounds are distinct and sorted, the first is empty; names are distinct, sorted over
-all blocks, and each stands between its block's bound and the next. A bound is no longer than
+all blocks, and each lies between its block's bound and the next. A bound is no longer than
 it takes to part two names. The same for blocks of partitions and blocks of tables' names.
 """
 
@@ -111,7 +111,7 @@ def check(leaves: Leaves, kind: Kind[RecordT, ChangeT_contra]) -> None:
         assert len(names) <= kind.records_max, f"{lower!r} holds {len(names)} records"
         assert names or not lower, f"{lower!r} is empty"
         assert all(a < b for a, b in pairwise([before, *names])), f"{lower!r} is out of order"
-        assert all(lower <= name for name in names), f"a name stands before {lower!r}"
+        assert all(lower <= name for name in names), f"a name lies below {lower!r}"
         assert after is None or all(name < after for name in names), f"a name is at {after!r}"
         before = names[-1] if names else before
         lower = after

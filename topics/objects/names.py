@@ -21,7 +21,7 @@ TableId = tuple[str, str]
 """(database, table); the table is "" where the database itself is meant."""
 
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
-"""What stands in a partition's name for a value that is NULL or empty."""
+"""In a partition's name, a value that is NULL or empty."""
 
 KEY_BYTES_MAX: Final = 1024  # HMS names end at 128 + 256 and partition names at 767 characters
 
@@ -122,7 +122,7 @@ def group_of(key: bytes) -> bytes:
 
 
 def split(key: bytes) -> tuple[bytes, bytes, bytes]:
-    """Return what stands before the first NUL of ``key``, before the second, and the rest.
+    """Return ``key`` up to its first NUL, up to its second, and the rest.
 
     Raises:
         WireError: ``key`` has fewer than two NULs.

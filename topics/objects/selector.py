@@ -4,7 +4,7 @@
     BLOCKS                  all
     FILTER  "ds > '1'"      those whose values match a filter
     NAMES   ds=1, ds=2      those of these names
-    VALUES  "1", ""         those that begin with these values; "" stands for any
+    VALUES  "1", ""         those that begin with these values; "" means any
 
 ``matches`` and ``ranges`` need the table's partition columns: ``ranges`` returns the names to look
 at, ``matches`` the test for the partitions found there.
@@ -61,10 +61,10 @@ KeyRange: TypeAlias = tuple[str, str]  # from this name on, below that one
 Literal: TypeAlias = int | str
 
 Matches: TypeAlias = Callable[[str], bool]
-"""Tells from a partition's name whether it is selected."""
+"""Whether a partition is selected, by its name."""
 
 Predicate: TypeAlias = Callable[[Sequence[str]], bool]
-"""Tells from a partition's values whether it matches."""
+"""Whether a partition matches, by its values."""
 
 _TOKEN: Final = re.compile(
     r"""\s*(?:
@@ -156,7 +156,7 @@ class Selector:
         return self if self.parsed is None else replace(self, parsed=None)
 
     def matches(self, columns: Sequence[Column]) -> Matches | None:
-        """Return what tells which partitions are selected; None if every one is.
+        """Return a test of names; None if every partition is selected.
 
         Raises:
             UsageError: the filter is none, or not one for a table with these ``columns``.
@@ -222,7 +222,7 @@ def by_names(names: Iterable[str]) -> Selector:
 
 
 def by_values(values: Sequence[str]) -> Selector:
-    """Select the partitions with these first ``values``; "" stands for any."""
+    """Select the partitions with these first ``values``; "" means any."""
     first = list(values)
     while first and not first[-1]:
         first.pop()
@@ -530,21 +530,21 @@ def _compared(
 ) -> list[KeyRange] | None:
     """Return the ranges that comparisons of one column allow; its names begin with ``lead``."""
     low, high = lead, lead + AFTER_ALL
-    beside: list[KeyRange] = []
+    others: list[KeyRange] = []
     for term in terms:
         if not isinstance(term, Comparison):
             continue
         literal = _plain(str(term.literal))
         if term.sign in (">", ">="):
             low = max(low, lead + _escaped(literal))
-            beside += _leaving(literal, lead, by="%")
+            others += _leaving(literal, lead, by="%")
         elif term.sign in ("<", "<="):
             high = min(high, lead + _escaped(literal) + AFTER_ALL)
-            beside += _leaving(literal, lead, by="%")
-            beside += _leaving(literal, lead, by="/") if more else ()
+            others += _leaving(literal, lead, by="%")
+            others += _leaving(literal, lead, by="/") if more else ()
     if (low, high) == (lead, lead + AFTER_ALL):
         return None
-    return [(low, high), *beside] if low < high else beside
+    return [(low, high), *others] if low < high else others
 
 
 def _leaving(literal: str, lead: str, *, by: str) -> list[KeyRange]:

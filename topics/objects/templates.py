@@ -2,7 +2,7 @@
 
     Partition struct   ══ segment ══○══ segment ══○══ segment ══
 
-A slot stands for each part that differs between partitions: the values, every integer and the
+There is a slot for each part that differs between partitions: the values, every integer and the
 location at the top, and the value of every parameter. All else, known to us or not, is in the
 segments, so the bytes come back as they were. What the partition's name implies leaves no slot:
 values that are those in the name, and a location that is ``base/name``.
@@ -41,7 +41,7 @@ SLOTS_MAX: Final = 1000  # a struct with more is kept whole: each is a column of
 
 SlotValue: TypeAlias = int | bytes | tuple[bytes, ...]
 """What fills a slot: an integer, a string, or a list of strings. A string that is a canonical
-decimal of up to 18 digits stands as its integer: most parameters are counts, sizes and times."""
+decimal of up to 18 digits is kept as its integer: most parameters are counts, sizes and times."""
 
 SlotValues: TypeAlias = tuple[SlotValue, ...]
 
@@ -51,7 +51,7 @@ _PARAMETERS_ID: Final = 7
 _LOCATION_ID: Final = 2  # of StorageDescriptor
 
 _INTEGERS: Final = {I32: 4, I64: 8}
-_LOCATION: Final = 20  # kinds of slots beside the Thrift types I32, I64, LIST and STRING
+_LOCATION: Final = 20  # kinds of slots in addition to the Thrift types I32, I64, LIST and STRING
 _EMPTY: Final = {
     I32: bytes(4),
     I64: bytes(8),
@@ -293,7 +293,7 @@ def slot_text(slot: SlotValue) -> str:
         return str(slot)
     if type(slot) is bytes:
         return text(slot)
-    raise WireError("a list of strings stands where one belongs")
+    raise WireError("a slot holds a list of strings where a string belongs")
 
 
 def _read(skeleton: bytes) -> Template:

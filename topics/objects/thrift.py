@@ -1,6 +1,6 @@
 """Thrift: TBinaryProtocol bytes walked in place, without a library.
 
-What is walked is the bytes of one value, as they stand in a reply of HMS. Everything is bounds
+The bytes are those of one value in a reply of HMS. Everything is bounds
 checked: bytes that are cut, nested deeper than DEPTH_MAX, or of unknown types raise WireError
 and nothing else, in time proportional to their length.
 Source: https://github.com/apache/thrift/blob/master/doc/specs/thrift-binary-protocol.md
@@ -38,7 +38,7 @@ class Field(NamedTuple):
 
 
 def fields(data: bytes, pos: int = 0, depth: int = 0) -> list[Field]:
-    """Return the fields of the struct that begins at ``pos``, in the order in which they stand."""
+    """Return the fields of the struct that begins at ``pos``, in their order."""
     found: list[Field] = []
     while True:
         kind = data[_bounded(data, pos, 1) - 1]
@@ -140,7 +140,7 @@ def read_structs(data: bytes, field: Field) -> tuple[int, ...]:
 
 
 def read_text_map(data: bytes, field: Field) -> dict[str, str]:
-    """Return a field that is a map from string to string, in the order in which it stands."""
+    """Return a field that is a map from string to string, in its order."""
     if field.type != MAP:
         raise _mismatch(field, "a map of strings")
     key_type, value_type, count, pos = map_header(data, field.start)

@@ -336,7 +336,7 @@ class PartitionRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionBlock:
-    """A decoded block: the names at once, the records when they are asked for."""
+    """A decoded block: the names at once, the records on request."""
 
     names: tuple[str, ...]
     _version: int

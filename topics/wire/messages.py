@@ -424,7 +424,7 @@ class Pull:
     """Request a table (and blocks) of catalogd. ``held``: (block key, version) pairs held.
 
     ``filter``, ``names`` and ``values`` are those of their selectors, else empty; ``values`` are
-    the first ones of a partition, "" stands for any. ``names_only``: the names of the selected
+    the first ones of a partition, "" means any. ``names_only``: the names of the selected
     partitions without their content. ``bytes_max``: of the answer, about; 0: catalogd's own limit.
     ``after``: the cursor of the answer to be continued. ``version`` not 0: only if nothing of the
     table has changed since this version of its topic, in ``epoch``. ``claims``: made in ``epoch``,

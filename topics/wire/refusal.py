@@ -8,7 +8,7 @@ from .messages import Refused
 
 
 class Refusal(StrEnum):
-    """The codes of Refused; docs/protocol.md says who sends each, and what to do then.
+    """The codes of Refused; docs/protocol.md says which process sends each, and what to do then.
 
     ``Refused.code`` is a plain text on the wire: a newer peer may send a code that is not here.
     """
