@@ -18,7 +18,6 @@ from itertools import islice
 from typing import Final
 
 from ..topics.bulk import Send
-from ..topics.errors import UsageError
 from ..topics.objects.names import TableId
 from ..topics.topic import Topic
 from ..topics.wire.messages import SOURCE_LOAD, Inspected, Message
@@ -361,10 +360,7 @@ class Catalog:
         Raises:
             UsageError: there is none of that name.
         """
-        found = status.table(self.status(), what)
-        if found is None:
-            raise UsageError(f"no table {what!r}: {', '.join(status.TABLES)}")
-        return Inspected(request=0, columns=found[0], rows=found[1])
+        return status.table(self.status(), what)
 
     def status(self) -> status.Status:
         """Return the status of catalogd; it does not change afterwards. Cost: O(topics)."""

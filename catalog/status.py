@@ -4,12 +4,11 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Final
+from dataclasses import astuple, dataclass, fields
 
+from ..topics.errors import UsageError
 from ..topics.topic import Topic
-
-TABLES: Final = ("status", "topics")
+from ..topics.wire.messages import Inspected
 
 Cell = str | int | float | bool | None
 Rows = tuple[tuple[Cell, ...], ...]
@@ -97,12 +96,20 @@ def facts(status: Status) -> dict[str, Cell]:
     return {name: getattr(status, name) for name in names} | status.counts
 
 
-def table(status: Status, what: str) -> tuple[tuple[str, ...], Rows] | None:
-    """Return columns and rows of the table ``what``; None if there is none of that name."""
-    if what == "status":
-        return ("name", "value"), tuple(facts(status).items())
-    if what == "topics":
-        columns = tuple(f.name for f in fields(TopicStatus))
-        rows = tuple(tuple(getattr(one, name) for name in columns) for one in status.topics)
-        return columns, rows
-    return None
+def table(status: Status, what: str) -> Inspected:
+    """Return the table ``what``, for a request whose id the caller sets.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    columns: tuple[str, ...]
+    rows: Rows
+    match what:
+        case "status":
+            columns, rows = ("name", "value"), tuple(facts(status).items())
+        case "topics":
+            columns = tuple(f.name for f in fields(TopicStatus))
+            rows = tuple(map(astuple, status.topics))
+        case _:
+            raise UsageError(f"no table {what!r}: status, topics")
+    return Inspected(request=0, columns=columns, rows=rows)

@@ -14,6 +14,7 @@ Invariants: no key and no peer without a request; requests are in the order of t
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import takewhile
 from math import inf
 from typing import Final, Generic, TypeVar
 
@@ -109,16 +110,11 @@ class PendingRequests(Generic[KeyT, ValueT]):
     ) -> tuple[Pending[KeyT, ValueT], ...]:
         """Remove and return the requests that wait for ``key`` and whose value passes ``test``."""
         waiting = self._by_key.get(key, {}).values()
-        return self._remove([one for one in waiting if test(one.value)])
+        return self._remove(one for one in waiting if test(one.value))
 
     def expire(self, now: float) -> tuple[Pending[KeyT, ValueT], ...]:
         """Remove and return the requests whose time limit has passed."""
-        expired: list[Pending[KeyT, ValueT]] = []
-        for one in self._all.values():
-            if one.expires_at > now:
-                break
-            expired.append(one)
-        return self._remove(expired)
+        return self._remove(takewhile(lambda one: one.expires_at <= now, self._all.values()))
 
     def remove(self, peer: bytes, request: int) -> Pending[KeyT, ValueT] | None:
         """Remove and return one request; None if it does not wait."""

@@ -17,9 +17,9 @@ def status() -> Status:
 
 
 def test_status_is_every_number_that_is_no_list_and_every_count(status: Status) -> None:
-    columns, rows = table(status, "status") or ((), ())
-    assert columns == ("name", "value")
-    facts = dict(rows)
+    found = table(status, "status")
+    assert found.columns == ("name", "value")
+    facts = dict(found.rows)
     named = {field.name for field in fields(Status)} - {"counts", "topics"}
     assert set(facts) == named | set(status.counts)
     assert facts["databases"] == 2
@@ -31,7 +31,8 @@ def test_every_count_of_the_core_is_told(status: Status) -> None:
 
 
 def test_topics_are_told_one_by_one(status: Status) -> None:
-    columns, rows = table(status, "topics") or ((), ())
+    found = table(status, "topics")
+    columns, rows = found.columns, found.rows
     assert columns == tuple(field.name for field in fields(TopicStatus))
     assert [row[0] for row in rows] == [0, 1, 2, 3, NAMESPACE]
     told = [dict(zip(columns, row, strict=True)) for row in rows]
