@@ -66,6 +66,13 @@ def sales(selector: Selector = ALL, *, names_only: bool = False) -> Fetch:
     return Fetch(TableRequest("shop", "sales", selector, names_only=names_only))
 
 
+def begun(one: Fetch, base: Base = nothing_held) -> tuple[Fetcher, Pull]:
+    """Return a fetcher, and the pull that a fetch made it send."""
+    machine = fetcher(base)
+    (pull,) = sent(machine.begin(one, now=0.0))
+    return machine, pull
+
+
 def cancels(effects: Effects) -> list[Cancel]:
     return [e.message for e in effects if isinstance(e, Send) and isinstance(e.message, Cancel)]
 
@@ -173,8 +180,7 @@ def test_reply_without_a_pull_is_cancelled_unless_it_has_ended(service: Publishe
 
 
 def test_repeated_reply_begins_anew(service: Published) -> None:
-    machine = fetcher()
-    (pull,) = sent(machine.begin(fetch(), now=0.0))
+    machine, pull = begun(fetch())
     reply = service.pulled(pull)
     machine.part(replace(reply, last=False), now=0.0)
     assert len(snapshot(machine.part(reply, now=0.0))) == len(reply.entries)
@@ -187,8 +193,7 @@ def test_reply_of_another_epoch_than_what_is_held_is_pulled_again_with_nothing_h
     key = table_key("shop", "orders")
     held = snapshot_of(service.rows("shop.orders"), selections=NO_SELECTIONS)
     bases = [(0, service.epoch - 1, held, ()), (0, service.epoch, None, ())]
-    machine = fetcher(lambda _db, _table: bases.pop(0))
-    (pull,) = sent(machine.begin(fetch(), now=0.0))
+    machine, pull = begun(fetch(), lambda _db, _table: bases.pop(0))
     assert key in dict(pull.held)
     assert machine.part(service.pulled(pull), now=0.0) == (None, ())  # equal versions, other tables
     (pull,) = sent(machine.due(1.0))
@@ -207,8 +212,7 @@ def next_page(machine: Fetcher, service: Published, pull: Pull) -> Pull:
 
 def test_answer_that_ends_with_a_cursor_is_continued_on_condition(service: Published) -> None:
     """P-PULL-11."""
-    machine = fetcher()
-    (first,) = sent(machine.begin(sales(), now=0.0))
+    machine, first = begun(sales())
     second = next_page(machine, service, first)
     assert second.request != first.request
     assert second.after > first.after == b""
@@ -236,8 +240,7 @@ def test_pages_of_a_table_that_changed_are_pulled_anew() -> None:
 
 
 def test_page_that_is_answered_twice_counts_once(service: Published) -> None:
-    machine = fetcher()
-    (first,) = sent(machine.begin(sales(names_only=True), now=0.0))
+    machine, first = begun(sales(names_only=True))
     _, block, following, *_ = sorted(service.rows("shop.sales"), key=lambda row: row.key)
     names = decode_block(block.value or b"", block.version).names
     page = replace(service.pulled(first), names=encode_listing(names), cursor=following.key)
@@ -270,8 +273,7 @@ def test_named_partitions_are_remembered_as_held(service: Published) -> None:
 
 
 def test_pull_is_not_repeated_while_its_parts_still_come(service: Published) -> None:
-    machine = fetcher()
-    (pull,) = sent(machine.begin(sales(), now=0.0))
+    machine, pull = begun(sales())
     reply = service.pulled(pull)
     for tenth in range(30):
         part = replace(reply, last=False, sequence=tenth)
@@ -317,8 +319,7 @@ def test_reply_larger_than_every_caller_wants_is_cancelled(service: Published) -
 
 
 def test_pull_that_was_repeated_is_measured_from_its_last_request(service: Published) -> None:
-    machine = fetcher()
-    (pull,) = sent(machine.begin(fetch(), now=0.0))
+    machine, pull = begun(fetch())
     machine.part(replace(service.pulled(pull), last=False), now=0.1)
     (again,) = sent(machine.due(5.0))
     before = machine.latency.round_trip_s

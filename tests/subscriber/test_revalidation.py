@@ -19,7 +19,7 @@ from topicast.topics.topic import Entry
 from topicast.topics.wire.messages import SELECT_TABLE, Claimed, Pull
 
 
-def place(**at: int) -> TopicView:
+def pulled(**at: int) -> TopicView:
     """Return what was pulled: tables without their blocks, by name, at these topic versions."""
     held = TopicView(pulled_only=True, epoch=10)
     for name, version in at.items():
@@ -42,7 +42,7 @@ def ats(held: TopicView) -> list[int]:
 
 
 def test_each_other_table_is_claimed_at_the_version_at_which_it_is_known() -> None:
-    held = place(a=5, b=9, c=3)
+    held = pulled(a=5, b=9, c=3)
     hold(held, "d", at=4, selections=None)
     hold(held, "e", at=3, selections={by_filter("ds = 1"): 3})
     found = claims_about_mates(held, table_key("shop", "c"), reached=6)
@@ -56,20 +56,20 @@ def test_each_other_table_is_claimed_at_the_version_at_which_it_is_known() -> No
 
 def test_claims_of_one_pull_are_bounded_to_what_is_newest() -> None:
     names = {f"t{number:03}": number for number in range(CLAIMS_MAX + 9)}
-    found = claims_about_mates(place(**names), table_key("shop", "none"), reached=0)
+    found = claims_about_mates(pulled(**names), table_key("shop", "none"), reached=0)
     assert [one.version for one in found] == sorted(names.values())[-1 : -CLAIMS_MAX - 1 : -1]
 
 
 def test_confirmed_table_is_as_new_as_the_reply_and_never_older_than_before() -> None:
     """P-PULL-17."""
-    held = place(a=5, b=19, c=3)
+    held = pulled(a=5, b=19, c=3)
     confirm(held, [claim("a", 6), claim("b", 19), claim("gone", 4)], at=18, reached=6)
     assert ats(held) == [18, 19, 3]
 
 
 def test_claim_confirms_nothing_that_was_replaced_since() -> None:
     """P-PULL-17: content that is older than the claim, or that has partitions by now."""
-    held = place(a=5)
+    held = pulled(a=5)
     hold(held, "b", at=7, selections={by_filter("ds = 1"): 7})
     confirm(held, [claim("a", 6), claim("b", 7)], at=18, reached=5)
     assert ats(held) == [5, 7]
@@ -97,7 +97,7 @@ def test_claim_that_catalogd_calls_stale_is_not_confirmed() -> None:
 
 def pushed(*names: str, used: tuple[str, ...] = (), **at: int) -> TopicView:
     """Return a topic at full, with what was pulled in it, by name, at these topic versions."""
-    held = TopicView(epoch=10, pulled=place(**at))
+    held = TopicView(epoch=10, pulled=pulled(**at))
     for name in names:
         hold(held, name, at=0, selections=None)
         held.groups[table_key("shop", name)].used = name in used

@@ -176,7 +176,7 @@ def test_restarts_are_followed_and_silence_bounds_what_memory_answers(
         ) as catalog,
     ):
 
-        def shows(*columns: str) -> None:
+        def answers(*columns: str) -> None:
             def seen() -> bool:
                 try:
                     table = catalog.table("shop.orders")
@@ -192,11 +192,11 @@ def test_restarts_are_followed_and_silence_bounds_what_memory_answers(
             catalog.table("shop.orders")
         running.start_catalogd()
         running.shop.reshape("shop.orders", ("id", "after"))
-        shows("id", "after")
+        answers("id", "after")
         first = catalog.stats().hub
         hub = next(hub for hub in running.hubs if hub.address == first)
         hub.stop()
         until(lambda: catalog.stats().hub != first, what="the other hub")
         running.shop.reshape("shop.orders", ("id", "more"))
-        shows("id", "more")
+        answers("id", "more")
         running.hubs.remove(hub)

@@ -153,9 +153,9 @@ def test_operators_see_counters_by_name(shopping: Shopping) -> None:
     assert rows["budget_bytes"] == shopping.stats().budget_bytes
 
 
-def test_operators_see_what_the_application_shows_with_topics_and_budget() -> None:
-    shown = {"application": "etl", "problem": None, "last_error": "\udcff" + "x" * 5000}
-    shopping = Shopping(driver_facts=lambda: shown)
+def test_operators_see_what_the_application_reports_with_topics_and_budget() -> None:
+    facts = {"application": "etl", "problem": None, "last_error": "\udcff" + "x" * 5000}
+    shopping = Shopping(driver_facts=lambda: facts)
     rows = rows_of(inspected(shopping, "driver"))
     assert (rows["application"], rows["problem"]) == ("etl", None)
     assert rows["last_error"] == "?" + "x" * 4095, "whatever it is, it can be sent"
