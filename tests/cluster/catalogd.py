@@ -127,7 +127,7 @@ class CatalogProcess:
         if not self.alive or life != self.life:
             return
         if self.world.chance(0.15):
-            self.forget()
+            self.discard_tombstones()
         if self.world.chance(0.03):
             self.turn_mode(self.world.rng.choice(MODES))
         self.turn(())
@@ -154,7 +154,7 @@ class CatalogProcess:
             self._perform(effect)
         world.check(catalog)
 
-    def forget(self, tombstones_max: int = TOMBSTONES_MAX) -> None:
+    def discard_tombstones(self, tombstones_max: int = TOMBSTONES_MAX) -> None:
         """Keep so many tombstones of each topic, as if more were too many."""
         topics = self.published.topics
         found = {number: topic.floor_for(tombstones_max) for number, topic in topics.items()}

@@ -1,14 +1,11 @@
 """catalogd over a shop: what it publishes and answers, for tests of one class that takes it in."""
 
-from typing import TypeVar
-
 from topicast.tests.cluster.alone import Alone
 from topicast.tests.cluster.shop import Shop
 from topicast.topics.objects.names import parse_table_name, table_key
 from topicast.topics.topic import Entry, table_topic
-from topicast.topics.wire.messages import Delta, Message, Pull, Pulled
+from topicast.topics.wire.messages import Delta, Pull, Pulled
 
-M = TypeVar("M", bound=Message)
 LOADED_S = 2.0  # virtual: until everything is loaded
 CHANGED_S = 1.0  # until a change is published
 
@@ -43,11 +40,8 @@ class Published(Alone):
         rows = self.topics[self.topic(name)].rows(table_key(*parse_table_name(name)))
         return tuple(sorted(rows))
 
-    def answer(self, message: Message, kind: type[M]) -> M:
-        """Return the one answer to ``message``."""
-        self.ask(message)
-        self.wait(0.1)
-        return self.reply(kind)
-
     def pulled(self, pull: Pull) -> Pulled:
-        return self.answer(pull, Pulled)
+        """Return the one answer to ``pull``."""
+        self.ask(pull)
+        self.wait(0.1)
+        return self.reply(Pulled)

@@ -116,7 +116,7 @@ class Script:
 
     def forget(self, _who: str, left: str) -> None:
         """Raise the floors, so that so many tombstones of a topic are left."""
-        self.world.catalogd.forget(int(left))
+        self.world.catalogd.discard_tombstones(int(left))
 
     def holds(self, _who: str, table: str) -> None:
         """Say what catalogd holds of a table."""

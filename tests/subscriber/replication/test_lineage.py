@@ -159,7 +159,7 @@ def test_position_without_an_entry_is_part_of_what_is_compared() -> None:
     topic = shopping.topic("shop.orders")
     shopping.shop.drop("shop.orders")
     shopping.settle()
-    shopping.cluster.catalogd.forget(0)
+    shopping.cluster.catalogd.discard_tombstones(0)
     assert list(shopping.cluster.catalogd.published.topics[topic].since(0)) == []
     restart(shopping)
     shopping.pass_time(1)
