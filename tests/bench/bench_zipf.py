@@ -19,6 +19,7 @@ import random
 import sys
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
@@ -137,12 +138,12 @@ def ttl(facts: Sequence[Fact], sizes: Sequence[int], *, budget_bytes: int) -> di
 
 def ours(facts: Sequence[Fact], driver: Driver) -> dict[str, Tally]:
     """Let ``driver`` live through the trace."""
-    begin = driver.now
+    begin = driver.cluster.now
     seen: set[int] = set()
     changed: set[int] = set()
     found = tallies()
     for now, table, changes in facts:
-        driver.pass_until(begin + now)
+        driver.cluster.run(begin + now)
         if changes:
             driver.change(table)
             changed.add(table)
@@ -161,7 +162,20 @@ def ours(facts: Sequence[Fact], driver: Driver) -> dict[str, Tally]:
     return found
 
 
-def measure(skew: float, hours: int) -> None:
+@dataclass
+class Measured:
+    """What became of one trace."""
+
+    name: str
+    ours: dict[str, Tally]
+    best: dict[str, Tally]
+    cached: Tally
+    full: dict[str, object]  # the facts of the line "full"
+
+
+def measure(case: tuple[float, int]) -> Measured:
+    """Live through the trace of a skew and so many hours."""
+    skew, hours = case
     lake = Lake(TABLES, partitions=PARTITIONS, seed=SEED)
     everything = Driver(lake, budget_bytes=1 << 40, automatic=False)
     everything.start()
@@ -173,18 +187,18 @@ def measure(skew: float, hours: int) -> None:
     driver = Driver(lake, budget_bytes=budget_bytes, automatic=True)
     driver.start()
     found = ours(facts, driver)
-    name = f"skew_{skew}" + f"_{hours}h" * (hours != HOURS)
-    report(name, found, best, cached)
     most = driver.held_most
-    facts_of = beside("everything", ours=most, its=full_bytes)
-    facts_of |= {"partitions": sum(lake.counts), "full_topics": driver.levels()[FULL]}
-    say("zipf", f"{name}_full", bytes=most, **facts_of, **target(most, at_most=budget_bytes))
+    full = {"bytes": most, **beside("everything", ours=most, its=full_bytes)}
+    full |= {"partitions": sum(lake.counts), "full_topics": driver.levels()[FULL]}
+    full |= target(most, at_most=budget_bytes)
+    name = f"skew_{skew}" + f"_{hours}h" * (hours != HOURS)
+    return Measured(name, found, best, cached, full)
 
 
-def report(name: str, found: dict[str, Tally], best: dict[str, Tally], cached: Tally) -> None:
-    one, reads = found["all"], found["all"].reads
-    ratios = {window: tally.share / best[window].share for window, tally in found.items()}
-    facts = beside("best_static", ours=one.share, its=best["all"].share)
+def report(of: Measured) -> None:
+    name, one, reads = of.name, of.ours["all"], of.ours["all"].reads
+    ratios = {window: tally.share / of.best[window].share for window, tally in of.ours.items()}
+    facts = beside("best_static", ours=one.share, its=of.best["all"].share)
     facts |= {"cold": ratios["cold"], "warm": ratios["warm"]}
     reached = least(ratios["all"], at_least=SHARE_MIN)
     say("zipf", f"{name}_share", reads=reads, share=one.share, **facts, **reached)
@@ -193,12 +207,14 @@ def report(name: str, found: dict[str, Tally], best: dict[str, Tally], cached: T
     facts = beside("straight", ours=1 - one.share, its=1.0)
     say("zipf", f"{name}_pulls", pulls=1 - one.share, **pulls, **facts)
     say("zipf", f"{name}_older", answers=one.older, **target(one.older, at_most=0))
-    facts = beside("ttl", ours=one.share, its=cached.share)
-    stale = {"stale": one.stale / reads, "its_stale": cached.stale / reads}
+    facts = beside("ttl", ours=one.share, its=of.cached.share)
+    stale = {"stale": one.stale / reads, "its_stale": of.cached.stale / reads}
     say("zipf", f"{name}_ttl", share=one.share, **stale, **facts)
+    say("zipf", f"{name}_full", **of.full)
 
 
 if __name__ == "__main__":
-    for long in map(int, sys.argv[1:] or (HOURS,)):
-        for law in SKEWS:
-            measure(law, long)
+    cases = [(skew, long) for long in map(int, sys.argv[1:] or (HOURS,)) for skew in SKEWS]
+    with ProcessPoolExecutor(max_workers=len(SKEWS)) as pool:  # time is virtual
+        for measured in pool.map(measure, cases):
+            report(measured)

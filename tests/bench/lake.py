@@ -9,17 +9,20 @@ it changes. All processes are production cores in a cluster.
 
 import random
 import sys
+from collections.abc import Iterable
 from functools import partial
 from typing import Final, TypeVar
 
+from topicast.catalog.core import Effect, Publish
 from topicast.catalog.ingest.poller import WindowState
+from topicast.catalog.model.versions import Transaction
 from topicast.subscriber.fetcher import TableRequest
 from topicast.subscriber.protocol.shell import Done, Operation
 from topicast.subscriber.store.table_snapshot import TableSnapshot
 from topicast.tests.bench.bench_representation import KEYS
 from topicast.tests.bench.source import Catalog
 from topicast.tests.bench.stores import COLUMNS, blocks_of, names_of, table_of
-from topicast.tests.cluster.cluster import Cluster, Way
+from topicast.tests.cluster.cluster import Cluster
 from topicast.tests.cluster.reader import Setup
 from topicast.tests.cluster.shop import Shop
 from topicast.tests.cluster.store import SimStore
@@ -43,12 +46,12 @@ from topicast.topics.topic import (
     Topic,
     accounted_bytes,
 )
-from topicast.topics.wire.messages import SOURCE_EVENTS, Delta, Message
+from topicast.topics.wire.messages import SOURCE_EVENTS
 
 T = TypeVar("T")
 
 STEP_S: Final = 0.005  # while an answer is waited for
-ARRIVED_S: Final = 0.02  # without dice a broadcast is under way for less
+ARRIVED_S: Final = 0.03  # without dice a delta is under way for less, through the hub
 TIMEOUT_S: Final = 600.0
 PARTITIONED_SHARE: Final = 0.2
 TAIL: Final = 1.1  # of Pareto's law: a few tables have most of the partitions
@@ -140,7 +143,6 @@ class Driver:
     def __init__(self, lake: Lake, *, budget_bytes: int, automatic: bool) -> None:
         self.lake = lake
         self.applied: dict[int, int] = {}  # by table: the version of the last delta that arrived
-        self.held_most = 0
         self._revision = 0  # of the last change, of any table
         self.cluster = Cluster(
             setups=(Setup(budget_bytes=budget_bytes, automatic=automatic),),
@@ -152,21 +154,23 @@ class Driver:
         self._reader = self.cluster.readers[0]
         self._core = self._reader.member
         self._numbers = {lake.place(number): number for number in range(len(lake.tables))}
-        self.cluster.taps.append(self._note_delta)
-
-    @property
-    def now(self) -> float:
-        return self.cluster.now
+        self.cluster.catalogd.performing.append(self._note)
 
     @property
     def held_bytes(self) -> int:
         """The bytes that count in the budget."""
-        return self._result(self._core.stats).held_bytes
+        return self._reader.budget.held_bytes
+
+    @property
+    def held_most(self) -> int:
+        """The most that it ever was."""
+        return self._reader.budget.held_most
 
     def levels(self) -> list[int]:
         """Return how many topics of tables are at each level."""
-        topics = self._result(self._core.topics)
-        at = [one.level for one in topics if one.id != NAMESPACE]
+        started, _ = self._core.topics(self.cluster.now)
+        assert isinstance(started, Done)
+        at = [one.level for one in started.result if one.id != NAMESPACE]
         return [at.count(LEVELS[level]) for level in (NONE, MINIMAL, FULL)]
 
     def start(self) -> None:
@@ -202,34 +206,23 @@ class Driver:
         assert isinstance(content, TableSnapshot)
         return content, False
 
-    def pass_until(self, at: float) -> None:
-        """Let time pass, with all that falls due meanwhile."""
-        self.cluster.run(at)
-        self.held_most = max(self.held_most, self.held_bytes)
-
     def _wait_for(self, operation: Operation[T]) -> T:
         """Let time pass until an operation has ended; return its result."""
         command = self._reader.command(operation, timeout_s=TIMEOUT_S)
         self._reader.handle(command)
         while command.outcome is None:
-            self.pass_until(self.now + STEP_S)
+            self.cluster.run(self.cluster.now + STEP_S)
         return command.result(0)
 
-    def _result(self, operation: Operation[T]) -> T:
-        """Return the result of an operation that ends at once."""
-        started, _ = operation(self.now)
-        assert isinstance(started, Done)
-        return started.result
+    def _note(self, effect: Effect) -> None:
+        """Note what catalogd publishes as applied, once its delta has arrived at the reader."""
+        if isinstance(effect, Publish):
+            self.cluster.at(ARRIVED_S, lambda: self._note_applied(effect.transactions))
 
-    def _note_delta(self, way: Way, message: Message) -> tuple[Message, ...]:
-        """Note a delta to the reader as applied, once it has arrived there."""
-        if isinstance(message, Delta) and way[1] == self._reader.name:
-            self.cluster.at(ARRIVED_S, lambda: self._note_applied(message))
-        return (message,)
-
-    def _note_applied(self, delta: Delta) -> None:
-        for entry in delta.entries:
-            self.applied[self._numbers[delta.topic, group_of(entry.key)]] = delta.to_version
+    def _note_applied(self, transactions: Iterable[Transaction]) -> None:
+        for one in (one for one in transactions if one.topic != NAMESPACE):
+            for entry in one.entries:
+                self.applied[self._numbers[one.topic, group_of(entry.key)]] = one.to_version
 
 
 def _partition_counts(tables: int, partitions: int, rng: random.Random) -> list[int]:

@@ -18,10 +18,12 @@ class CheckedBudget(Budget):
 
     def __init__(self, limit_bytes: int, *, counts: Counter[str]) -> None:
         super().__init__(limit_bytes)
+        self.held_most = 0  # bytes: the most that was ever held
         self._counts = counts
 
     def hold(self, account: Account, growth: int) -> None:
         super().hold(account, growth)
+        self.held_most = max(self.held_most, self.held_bytes)
         if self.held_bytes > self.limit_bytes:
             raise Violation(f"{self.held_bytes} bytes held, of {self.limit_bytes} that may be")
 

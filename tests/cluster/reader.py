@@ -72,12 +72,13 @@ class ReaderProcess:
             wait=self._wait_in_thread,
         )
         outbox.attach(lambda: self.handle(shell.Tick()))
+        self.budget = CheckedBudget(setup.budget_bytes, counts=world.counts)
         self.member = Core(
             self.settings,
             new_id=lambda: world.rng.randbytes(16),
             outbox=outbox,
             driver_facts=setup.driver_facts,
-            new_budget=partial(CheckedBudget, counts=world.counts),
+            new_budget=lambda _: self.budget,
             new_planner=partial(CheckedPlanner, counts=world.counts),
         )
         self.dropped: dict[int, None] = {}  # topics, by hand
