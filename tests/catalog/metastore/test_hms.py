@@ -216,6 +216,20 @@ def test_refusal_for_another_reason_is_not_taken_for_a_missing_method() -> None:
         hms.tables("db", ["t"])
 
 
+@pytest.mark.parametrize(
+    ("tables", "error"), [([TABLE], SourceRefused), ([], ObjectGone)], ids=["is there", "is gone"]
+)
+def test_refusal_to_list_partitions_says_whether_the_table_is_gone(
+    tables: list[object], error: type[SourceError]
+) -> None:
+    """Given a metastore 2.3, which answers with an internal error when a table is gone."""
+    refused = calls.get_partition_names_result(o2=MetaException("internal error"))
+    found = calls.get_table_objects_by_name_result(success=tables)
+    with serving(answering(UGI, refused, found)) as (_, hms), pytest.raises(error) as caught:
+        hms.partition_names("db", "t")
+    assert type(caught.value) is error
+
+
 def test_names_come_with_types_or_without_where_the_server_has_none() -> None:
     metas = [TableMeta("db", "t", "VIEW"), TableMeta("db", "u", None), TableMeta("dbx", "v", "")]
     typed = calls.get_table_meta_result(success=metas)
