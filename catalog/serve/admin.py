@@ -11,7 +11,6 @@ Invariant: an order is refused before anything is changed, or carried out to its
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Final, Protocol
 
 from ...topics.errors import ConfigError, NoSuchObject, UsageError
@@ -313,9 +312,8 @@ class AdminOrders:
         return bool(job.db) and not self._namespace.has_database(job.db)
 
     def _invalidate_some(self, job: Job, at_us: int) -> None:
-        assert job.tables is not None
         dirty: list[Dirty] = []
-        for table in _take(job.tables, TABLES_PER_STEP_MAX):
+        for table in _take(job, TABLES_PER_STEP_MAX):
             known = self._namespace.find(table) is not None
             if known:
                 self._loader.invalidate(table)
@@ -328,24 +326,22 @@ class AdminOrders:
             self._read(job, dirty)
 
     def _raise_data_of_some(self, job: Job, at_us: int) -> None:
-        assert job.tables is not None
         named = (job.partition,) if job.partition else ()
-        for table in _take(job.tables, TABLES_PER_STEP_MAX):
+        for table in _take(job, TABLES_PER_STEP_MAX):
             if self._namespace.find(table) is None:
                 continue  # dropped since the order began
             self._tables.raise_data(table, partitions=named, source=SOURCE_ORDERS, at_us=at_us)
             job.done += 1
 
     def _refresh_some(self, job: Job) -> None:
-        assert job.tables is not None
         if job.partition:
-            job.tables.clear()
+            _take(job, 1)
             dirt = DirtyPartitions(db=job.db, table=job.table, names=(job.partition,), data=True)
             self._read(job, [dirt])
             job.done += 1
             return
         dirty: list[Dirty] = []
-        for table in _take(job.tables, REFRESHED_PER_STEP_MAX):
+        for table in _take(job, REFRESHED_PER_STEP_MAX):
             known = self._namespace.find(table) is not None
             if not job.table and known and table in job.found and not self._tables.loaded(table):
                 continue  # nothing is held that could be old
@@ -412,8 +408,7 @@ def _parts(text: str) -> tuple[str, str, str]:
     return name.lower(), "", ""
 
 
-def _take(tables: deque[TableId], count: int) -> list[TableId]:
-    taken = list(islice(tables, count))
-    for _ in taken:
-        tables.popleft()
-    return taken
+def _take(job: Job, count: int) -> list[TableId]:
+    """Remove and return the next tables of ``job``, whose names were listed."""
+    assert job.tables is not None
+    return [job.tables.popleft() for _ in range(min(count, len(job.tables)))]
