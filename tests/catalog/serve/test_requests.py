@@ -18,9 +18,11 @@ from topicast.topics.errors import SourceError
 from topicast.topics.topic import table_topic
 from topicast.topics.wire.messages import (
     SELECT_BLOCKS,
+    SELECT_FILTER,
     SELECT_TABLE,
     Bye,
     Cancel,
+    Claimed,
     Compare,
     Compared,
     Inspect,
@@ -35,6 +37,7 @@ from topicast.topics.wire.messages import (
     Sync,
     Synced,
     Validate,
+    Validated,
 )
 
 PULL = Pull(request=4, db="d", table="t", selector=SELECT_TABLE, credit=1 << 20)
@@ -183,6 +186,24 @@ def test_claim_of_our_lineage_is_accepted_and_another_costs_an_epoch(core: Alone
     assert not bad.accepted
     assert core.catalog.position == (EPOCH_0 + 1, start)
     assert {topic.epoch for topic in core.topics.values()} == {EPOCH_0 + 1}
+
+
+def test_claims_that_do_not_hold_are_named_as_of_one_moment(core: Alone) -> None:
+    """P-VALID-1."""
+    version = core.topics[table_topic("d", "t", 4)].version
+    claims = tuple(
+        Claimed(db="d", table=table, version=version, whole=True) for table in ("t", "none")
+    )
+    answer = core.answer_to(Validate(request=3, epoch=EPOCH_0, claims=claims), Validated)
+    assert (answer.epoch, answer.start) == core.catalog.position
+    assert answer.stale == ((1, 0),)
+
+
+def test_pull_whose_filter_cannot_be_read_is_refused_with_the_reason(core: Alone) -> None:
+    pull = replace(PULL, selector=SELECT_FILTER, filter="ds >>= 1")
+    answer = core.answer_to(pull, Refused)
+    assert (answer.code, answer.retry_ms) == ("FILTER", 0)
+    assert answer.message.startswith("d.t: ")
 
 
 def test_inspection_tells_tables_of_facts_and_refuses_others(core: Alone) -> None:
