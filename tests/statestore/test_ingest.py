@@ -17,16 +17,19 @@ from topicast.tests.statestore.hub_driver import (
     catch_ups,
     codes,
     contents,
+    hello,
     large,
     refused,
     seeded,
     value,
 )
-from topicast.topics.follower import SILENCE_S, FollowerState
+from topicast.topics.follower import RETRY_S, SILENCE_S, FollowerState
 from topicast.topics.topic import FULL, MINIMAL, NAMESPACE, STUB, prefix_tombstone, tombstone
 from topicast.topics.wire import encode
 from topicast.topics.wire.header import prefix
 from topicast.topics.wire.messages import (
+    BULK_CHANNEL,
+    PUBLISHER,
     Cancel,
     CatchUp,
     Chunk,
@@ -396,6 +399,16 @@ def test_silent_stream_is_requested_again_and_its_rest_is_cancelled() -> None:
     assert [one.stream for one in again] == [2]
     assert driver.receive(BULK, late[0]) == [Cancel(stream=1)]
     driver.receive(BULK, *publisher.answer(again))
+    assert not driver.hub.ingest.seeding
+
+
+def test_streams_of_a_publisher_that_connected_anew_are_requested_again() -> None:
+    driver, publisher, requests = unseeded(0)
+    driver.receive(b"anew", hello("publisher", PUBLISHER, BULK_CHANNEL))
+    again = catch_ups(driver.pass_time(RETRY_S + 0.1))
+    assert [one.wanted for one in again] == [one.wanted for one in catch_ups(requests)]
+    assert driver.sent[-1][0] == b"anew"
+    driver.receive(b"anew", *publisher.answer(again))
     assert not driver.hub.ingest.seeding
 
 
