@@ -159,6 +159,11 @@ class Shopping:
     def pass_time(self, seconds: float) -> None:
         self.cluster.run(self.cluster.now + seconds)
 
+    def reshape(self, name: str, *columns: str) -> None:
+        """Give a table these columns, and let the change arrive."""
+        self.shop.reshape(name, columns)
+        self.settle()
+
     def settle(self) -> None:
         """Let every change of the shop arrive."""
         self.pass_time(1.0)

@@ -58,8 +58,7 @@ def test_first_read_follows_its_topic_so_that_the_second_is_from_memory() -> Non
     assert followed == {shopping.topic("shop.orders"): "minimal"}
     read(shopping, "shop.orders")
     assert len(shopping.pulls()) == 1
-    shopping.shop.reshape("shop.orders", ("id", "more"))
-    shopping.settle()
+    shopping.reshape("shop.orders", "id", "more")
     assert shopping.memory("shop.orders") is None
     read(shopping, "shop.orders")
     assert shopping.memory("shop.orders") == ("id", "more")
@@ -112,8 +111,7 @@ def test_watch_of_all_changes_keeps_every_topic_at_minimal() -> None:
     shopping.watch()
     shopping.pass_time(0.2)
     assert set(levels(shopping).values()) == {"minimal"}
-    shopping.shop.reshape("shop.orders", ("id", "more"))
-    shopping.settle()
+    shopping.reshape("shop.orders", "id", "more")
     assert shopping.take_changes() == [("shop.orders", "schema", "events")]
     shopping.pass_time(2 * PLAN_S)
     assert set(levels(shopping).values()) == {"minimal"}
@@ -202,8 +200,7 @@ def test_changed_mode_moves_the_levels_and_every_answer_stays_right() -> None:
     assert set(levels(shopping).values()) == {"full"}
     shopping.cluster.catalogd.turn_mode(Mode("minimal"))
     for number in range(10):
-        shopping.shop.reshape("shop.orders", (f"c{number}",))
-        shopping.settle()
+        shopping.reshape("shop.orders", f"c{number}")
         assert shopping.columns("shop.orders") == (f"c{number}",)
     assert "full" not in levels(shopping).values()
     assert levels(shopping)[shopping.topic("shop.orders")] == "minimal"

@@ -39,17 +39,12 @@ def heat(shopping: Shopping, *names: str, times: int = HOT) -> None:
     shopping.pass_time(1.1)
 
 
-def change(shopping: Shopping, name: str, column: str) -> None:
-    shopping.shop.reshape(name, ("id", column))
-    shopping.settle()
-
-
 @pytest.mark.parametrize("lost", [0, 1], ids=["stub", "lost stub"])
 def test_hot_table_is_pulled_again_before_the_next_query(lost: int) -> None:
     shopping = crowded(ROOM)
     heat(shopping, "shop.orders")
     shopping.lose(HUB, READER, Delta, count=lost)
-    change(shopping, "shop.orders", "new")
+    shopping.reshape("shop.orders", "id", "new")
     shopping.pass_time(lost)
     assert shopping.memory("shop.orders") == ("id", "new")
     stats = shopping.stats()
@@ -59,7 +54,7 @@ def test_hot_table_is_pulled_again_before_the_next_query(lost: int) -> None:
 def test_table_that_is_read_now_and_then_is_pulled_when_it_is_read() -> None:
     shopping = crowded(ROOM)
     heat(shopping, "shop.orders", times=3)
-    change(shopping, "shop.orders", "new")
+    shopping.reshape("shop.orders", "id", "new")
     shopping.pass_time(1)
     assert shopping.memory("shop.orders") is None
     assert shopping.stats().prefetches == 0
@@ -68,10 +63,10 @@ def test_table_that_is_read_now_and_then_is_pulled_when_it_is_read() -> None:
 def test_table_that_was_hot_and_is_read_no_more_is_left() -> None:
     shopping = crowded(ROOM)
     heat(shopping, "shop.orders", times=int(1.05 * HOT_PER_S * HALF_LIFE_S / log(2)) + 1)
-    change(shopping, "shop.orders", "old")
+    shopping.reshape("shop.orders", "id", "old")
     assert shopping.stats().prefetches == 1
     shopping.pass_time(0.1 * HALF_LIFE_S)
-    change(shopping, "shop.orders", "new")
+    shopping.reshape("shop.orders", "id", "new")
     assert shopping.memory("shop.orders") is None
     assert shopping.stats().prefetches == 1
 
@@ -84,7 +79,7 @@ def test_table_that_changes_all_the_time_is_pulled_no_more_often_than_it_is_read
     assert every_s > 20 * INTERVAL_S
     before = shopping.stats().prefetches
     for number in range(60):
-        change(shopping, "shop.orders", f"c{number}")
+        shopping.reshape("shop.orders", "id", f"c{number}")
     assert 2 <= shopping.stats().prefetches - before <= 60 / every_s + 2
 
 
@@ -138,7 +133,7 @@ def test_table_is_pulled_without_its_blocks_or_whole_as_it_was_read() -> None:
             shopping.partitions("shop.sales")
         heat(shopping, "shop.sales")
         pulled = len(shopping.pulls())
-        change(shopping, "shop.sales", "new")
+        shopping.reshape("shop.sales", "id", "new")
         assert shopping.memory("shop.sales") == ("id", "new")
         assert (shopping.memory_of_partitions("shop.sales") is not None) is whole
         assert len(shopping.pulls()) > pulled
@@ -165,7 +160,7 @@ def test_hot_table_evicts_no_hotter_one() -> None:
 def test_table_that_an_application_has_pulled_meanwhile_is_not_pulled_again() -> None:
     shopping = crowded(ROOM)
     heat(shopping, "shop.orders", times=8000)
-    change(shopping, "shop.orders", "a")
+    shopping.reshape("shop.orders", "id", "a")
     shopping.shop.reshape("shop.orders", ("id", "b"))
     while shopping.memory("shop.orders") is not None:
         shopping.pass_time(0.01)
@@ -179,8 +174,8 @@ def test_change_during_a_pull_is_pulled_after_it_and_no_older_reply_is_kept() ->
     shopping = crowded(ROOM)
     heat(shopping, "shop.orders", times=8000)
     shopping.hold(CATALOGD, READER, Pulled)
-    change(shopping, "shop.orders", "a")
-    change(shopping, "shop.orders", "b")
+    shopping.reshape("shop.orders", "id", "a")
+    shopping.reshape("shop.orders", "id", "b")
     assert shopping.stats().prefetches == 1
     columns: list[str] = []
     shopping.begin(
@@ -196,7 +191,7 @@ def test_application_that_waits_for_the_same_pull_is_answered_by_it() -> None:
     shopping = crowded(ROOM)
     heat(shopping, "shop.orders")
     shopping.hold(CATALOGD, READER, Pulled)
-    change(shopping, "shop.orders", "new")
+    shopping.reshape("shop.orders", "id", "new")
     worker = shopping.begin(lambda catalog: catalog.table("shop.orders") and None)
     shopping.release()
     assert not worker.alive
@@ -207,7 +202,7 @@ def test_prefetch_that_times_out_leaves_the_pull_to_the_next_read() -> None:
     shopping = crowded(ROOM)
     heat(shopping, "shop.orders")
     shopping.lose(READER, CATALOGD)
-    change(shopping, "shop.orders", "new")
+    shopping.reshape("shop.orders", "id", "new")
     shopping.pass_time(3 * TIMEOUT_S)
     assert shopping.reader.member.prefetcher.is_idle
     shopping.mend()

@@ -49,8 +49,7 @@ def published(shopping: Shopping, topic: int) -> int:
 def miss(shopping: Shopping, name: str = "shop.orders") -> None:
     """Let the reader miss a change of a table."""
     shopping.lose(HUB, READER, Delta, count=1)
-    shopping.shop.reshape(name, ("id", "lost"))
-    shopping.settle()
+    shopping.reshape(name, "id", "lost")
 
 
 def test_new_start_is_accepted_only_once_catalogd_confirms_it() -> None:
@@ -74,8 +73,7 @@ def test_new_start_is_accepted_only_once_catalogd_confirms_it() -> None:
 def test_restored_store_is_noticed_though_its_versions_are_the_same() -> None:
     shopping = late()
     copy = shopping.cluster.catalogd.store.copy()
-    shopping.shop.reshape("shop.orders", ("id", "seen"))
-    shopping.settle()
+    shopping.reshape("shop.orders", "id", "seen")
     topic = shopping.topic("shop.orders")
     seen, epoch = published(shopping, topic), copy.epoch
     shopping.cluster.catalogd.crash()
@@ -93,8 +91,7 @@ def test_restored_store_is_noticed_though_its_versions_are_the_same() -> None:
 
 def test_late_frames_of_an_old_start_are_refused() -> None:
     shopping = late()
-    shopping.shop.reshape("shop.orders", ("id", "more"))
-    shopping.settle()
+    shopping.reshape("shop.orders", "id", "more")
     old = shopping.messages(Delta, sender=HUB)[-1]
     restart(shopping)
     shopping.pass_time(2)
@@ -130,8 +127,7 @@ def test_queued_deltas_are_part_of_what_is_compared() -> None:
     shopping = late()
     shopping.hold(HUB, READER, Chunk)
     miss(shopping)
-    shopping.shop.reshape("shop.orders", ("id", "queued"))
-    shopping.settle()
+    shopping.reshape("shop.orders", "id", "queued")
     restart(shopping)
     shopping.pass_time(1)
     topic = shopping.topic("shop.orders")

@@ -36,18 +36,13 @@ def lag(shopping: Shopping) -> Shopping:
     return shopping
 
 
-def change(shopping: Shopping, name: str, column: str) -> None:
-    shopping.shop.reshape(f"shop.{name}", ("id", column))
-    shopping.settle()
-
-
 def test_reply_that_is_ahead_of_the_hub_is_not_fetched_again() -> None:
     """P-PULL-6."""
     shopping = one_topic()
     shopping.columns("shop.orders")
     lag(shopping)
-    change(shopping, "orders", "new")
-    change(shopping, "people", "new")
+    shopping.reshape("shop.orders", "id", "new")
+    shopping.reshape("shop.people", "id", "new")
     assert shopping.memory("shop.orders") == ("id",), "its change has not arrived"
     for _ in range(4):
         assert shopping.columns("shop.people") == ("id", "new")
@@ -63,7 +58,7 @@ def test_tables_that_are_pulled_in_turns_while_the_hub_lags_do_not_evict_each_ot
     lag(shopping)
     for _ in range(5):
         for name in read:
-            change(shopping, "visits", "new")
+            shopping.reshape("shop.visits", "id", "new")
             shopping.columns(name)
     assert len(shopping.pulls()) == len(read)
     for _ in range(2):
@@ -77,8 +72,8 @@ def test_table_that_is_older_than_a_reply_of_its_topic_waits_for_the_hub() -> No
     shopping = one_topic()
     shopping.columns("shop.orders")
     lag(shopping)
-    change(shopping, "people", "new")
-    change(shopping, "orders", "new")
+    shopping.reshape("shop.people", "id", "new")
+    shopping.reshape("shop.orders", "id", "new")
     shopping.columns("shop.people")
     assert shopping.memory("shop.orders") is None, "the reply says that it has changed"
     shopping.release()
@@ -89,9 +84,9 @@ def test_table_that_is_older_than_a_reply_of_its_topic_waits_for_the_hub() -> No
 
 def test_reply_that_is_ahead_is_answered_until_a_stub_says_that_it_is_stale() -> None:
     shopping = lag(one_topic())
-    change(shopping, "people", "new")
+    shopping.reshape("shop.people", "id", "new")
     shopping.columns("shop.people")
-    change(shopping, "people", "newer")
+    shopping.reshape("shop.people", "id", "newer")
     assert shopping.memory("shop.people") == ("id", "new")
     shopping.release()
     assert shopping.memory("shop.people") is None
@@ -131,7 +126,7 @@ def test_topic_that_is_behind_answers_nothing_of_what_was_pulled() -> None:
     shopping.columns("shop.orders")
     shopping.lose(HUB, READER, Delta)
     shopping.hold(HUB, READER, Chunk)
-    change(shopping, "people", "lost")
+    shopping.reshape("shop.people", "id", "lost")
     assert shopping.columns("shop.orders") == ("id",)
     assert shopping.memory("shop.orders") is None
     shopping.release()
@@ -197,7 +192,7 @@ def test_table_that_is_withheld_no_more_is_held_once() -> None:
     shopping.columns("shop.orders")
     shopping.cluster.catalogd.turn_mode(Mode())
     shopping.settle()
-    change(shopping, "orders", "pushed")
+    shopping.reshape("shop.orders", "id", "pushed")
     assert shopping.memory("shop.orders") == ("id", "pushed")
     shopping.pass_time(3)
     info = shopping.topics()[shopping.topic("shop.orders")]
@@ -225,7 +220,7 @@ def test_reply_during_a_catch_up_is_answered_and_not_kept() -> None:
     shopping.columns("shop.orders")
     shopping.lose(HUB, READER, Delta, count=1)
     shopping.hold(HUB, READER, Chunk)
-    change(shopping, "orders", "lost")
+    shopping.reshape("shop.orders", "id", "lost")
     before = bytes_of(shopping, "orders")
     assert shopping.columns("shop.orders") == ("id", "lost")
     assert (shopping.memory("shop.orders"), bytes_of(shopping, "orders")) == (None, before)
@@ -269,7 +264,7 @@ def test_withheld_tables_are_evicted_when_room_is_needed_and_a_stub_needs_none()
         assert shopping.stats().held_bytes <= limit
     assert shopping.stats().evictions > 0
     for name in NAMES:
-        change(shopping, name, "more")
+        shopping.reshape(f"shop.{name}", "id", "more")
         assert shopping.memory(f"shop.{name}") is None
     assert shopping.stats().held_bytes == rigid
 
@@ -277,7 +272,7 @@ def test_withheld_tables_are_evicted_when_room_is_needed_and_a_stub_needs_none()
 def test_tables_in_use_beside_a_withheld_one_are_answered_while_the_hub_lags() -> None:
     """P-PULL-17: at full, too, a reply says which of its topic are as they were."""
     shopping = with_mates("orders", "people")
-    change(shopping, "log", "new")
+    shopping.reshape("shop.log", "id", "new")
     shopping.partitions("shop.log")
     assert [claim.table for claim in shopping.pulls()[-1].claims] == ["people", "orders"]
     for _ in range(2):
@@ -289,8 +284,8 @@ def test_tables_in_use_beside_a_withheld_one_are_answered_while_the_hub_lags() -
 def test_table_that_changed_beside_a_withheld_one_is_pulled_while_the_hub_lags() -> None:
     """P-PULL-6."""
     shopping = with_mates("orders", "people")
-    change(shopping, "people", "new")
-    change(shopping, "log", "new")
+    shopping.reshape("shop.people", "id", "new")
+    shopping.reshape("shop.log", "id", "new")
     shopping.partitions("shop.log")
     assert shopping.columns("shop.people") == ("id", "new")
     assert shopping.memory("shop.orders") == ("id",)
@@ -306,7 +301,7 @@ def test_table_held_in_full_does_not_come_again_where_a_pull_finds_it_unchanged(
         shop.create(f"shop.{name}", keys=("ds",))
         shop.add(f"shop.{name}", PARTITIONS)
     shopping = lag(Shopping(shop, num_topics=1, late=True, mode=withholding("log")))
-    change(shopping, "log", "new")
+    shopping.reshape("shop.log", "id", "new")
     shopping.partitions("shop.log")
     assert shopping.memory("shop.people") is None, "it was not claimed"
     assert len(shopping.partitions("shop.people")) == 100

@@ -49,8 +49,7 @@ def behind(shopping: Shopping) -> Shopping:
     """Let the reader miss a change of shop.orders, and the parts of the catch-up wait."""
     shopping.lose(HUB, READER, Delta, count=1)
     shopping.hold(HUB, READER, Chunk)
-    shopping.shop.reshape("shop.orders", ("id", "lost"))
-    shopping.settle()
+    shopping.reshape("shop.orders", "id", "lost")
     return shopping
 
 
@@ -64,8 +63,7 @@ def test_everything_that_fits_is_held_in_full_and_answered_from_memory() -> None
     stats = shopping.stats()
     assert (stats.ready, stats.pulls, stats.misses, stats.hits) == (True, 0, 0, 6)
     assert (stats.held_bytes, stats.catch_ups) == (sum(sizes().values()), 1)
-    shopping.shop.reshape("shop.orders", ("id", "more"))
-    shopping.settle()
+    shopping.reshape("shop.orders", "id", "more")
     for topic, info in shopping.topics().items():
         assert (info.level, info.lag_s <= 0.4) == ("full", True)
         assert info.version == shopping.cluster.catalogd.published.topics[topic].version
@@ -175,8 +173,7 @@ def test_drop_in_the_middle_of_a_catch_up_cancels_what_is_not_needed() -> None:
 def test_late_delta_of_a_dropped_topic_changes_nothing() -> None:
     shopping = late()
     shopping.hold(HUB, READER, Delta)
-    shopping.shop.reshape("shop.orders", ("late",))
-    shopping.settle()
+    shopping.reshape("shop.orders", "late")
     shopping.leave("shop.orders")
     shopping.release()
     assert shopping.topics()[shopping.topic("shop.orders")].bytes == 0
@@ -227,11 +224,9 @@ def test_lost_delta_is_noticed_from_the_next_one_and_repaired() -> None:
     shopping.alter(Heartbeat, lambda heartbeat: replace(heartbeat, versions=versions))
     shopping.lose(HUB, READER, Delta, count=1)
     shopping.hold(HUB, READER, Chunk)
-    shopping.shop.reshape("shop.orders", ("id", "lost"))
-    shopping.settle()
+    shopping.reshape("shop.orders", "id", "lost")
     assert shopping.memory("shop.orders") == ("id",), "nothing has arrived"
-    shopping.shop.reshape("shop.orders", ("id", "lost", "next"))
-    shopping.settle()
+    shopping.reshape("shop.orders", "id", "lost", "next")
     assert shopping.memory("shop.orders") is None
     shopping.release()
     assert shopping.memory("shop.orders") == ("id", "lost", "next")
@@ -241,16 +236,14 @@ def test_lost_delta_is_noticed_from_the_next_one_and_repaired() -> None:
 def test_last_delta_that_is_lost_is_noticed_from_the_heartbeat() -> None:
     shopping = late()
     shopping.lose(HUB, READER, Delta, count=1)
-    shopping.shop.reshape("shop.orders", ("id", "lost"))
-    shopping.settle()
+    shopping.reshape("shop.orders", "id", "lost")
     assert shopping.memory("shop.orders") == ("id", "lost")
 
 
 def test_transaction_too_large_for_a_frame_is_caught_up() -> None:
     shopping = late()
     shopping.alter(Delta, lambda delta: replace(delta, stubbed=True, entries=()))
-    shopping.shop.reshape("shop.orders", ("id", "big"))
-    shopping.settle()
+    shopping.reshape("shop.orders", "id", "big")
     assert shopping.memory("shop.orders") == ("id", "big")
     assert shopping.stats().catch_ups == 2
 
@@ -270,8 +263,7 @@ def test_silent_hub_is_left_for_the_next_and_nothing_is_sent_again() -> None:
     shopping.cluster.hubs[0].crash()
     shopping.pass_time(1.3)
     assert shopping.stats().hub == "hub-1"
-    shopping.shop.reshape("shop.orders", ("id", "more"))
-    shopping.settle()
+    shopping.reshape("shop.orders", "id", "more")
     assert shopping.memory("shop.orders") == ("id", "more")
     assert shopping.stats().catch_ups == 1
 
@@ -313,8 +305,7 @@ def test_restarted_hub_receives_again_what_is_followed() -> None:
     shopping.pass_time(3)
     again = shopping.messages(Join)[joins:]
     assert {one.topic for one in again[-1].positions} == set(sizes())
-    shopping.shop.reshape("shop.orders", ("id", "more"))
-    shopping.settle()
+    shopping.reshape("shop.orders", "id", "more")
     assert shopping.memory("shop.orders") == ("id", "more")
 
 
@@ -407,8 +398,7 @@ def test_nothing_is_requested_of_another_hub_before_its_barrier(kind: type[Messa
     shopping = late(hubs=2)
     if kind is Chunk:
         shopping.lose(HUB, READER, Chunk, Delta)
-        shopping.shop.reshape("shop.orders", ("id", "lost"))
-        shopping.settle()
+        shopping.reshape("shop.orders", "id", "lost")
     requests = len(shopping.messages(CatchUp))
     shopping.hold("hub-1", READER, Barrier)
     shopping.cluster.hubs[0].crash()
@@ -426,8 +416,7 @@ def test_refused_catch_up_is_requested_again() -> None:
     shopping = late()
     shopping.lose(HUB, READER, Delta, count=1)
     shopping.lose(READER, HUB, CatchUp, count=1)
-    shopping.shop.reshape("shop.orders", ("id", "lost"))
-    shopping.settle()
+    shopping.reshape("shop.orders", "id", "lost")
     stream = shopping.messages(CatchUp)[-1].stream
     busy = Refused(request=stream, code="BUSY", message="later", retry_ms=300)
     shopping.reader.handle(shell.Received(Channel.BULK, busy))

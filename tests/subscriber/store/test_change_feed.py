@@ -167,8 +167,7 @@ def test_dropped_topic_is_watched_no_more() -> None:
     shopping = watched()
     shopping.lose(HUB, READER, Delta, count=1)
     shopping.hold(HUB, READER, Chunk)
-    shopping.shop.reshape("shop.orders", ("x",))
-    shopping.settle()
+    shopping.reshape("shop.orders", "x")
     shopping.leave("shop.orders")
     shopping.release()
     assert shopping.take_changes() == []

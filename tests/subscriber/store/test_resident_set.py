@@ -58,11 +58,6 @@ def replies(shopping: Shopping) -> list[Pulled]:
     return shopping.messages(Pulled, sender=CATALOGD)
 
 
-def change(shopping: Shopping, name: str, column: str = "more") -> None:
-    shopping.shop.reshape(name, ("id", column))
-    shopping.settle()
-
-
 def partition(shopping: Shopping, name: str, value: str | None = "new") -> None:
     """Change, add or drop a partition of shop.sales."""
     if value is None:
@@ -109,9 +104,9 @@ def test_pulled_table_is_answered_from_memory_until_it_changes(how: str) -> None
     assert (len(shopping.pulls()), bytes_of(shopping, "shop.orders") > before) == (1, True)
     assert shopping.topic(MATE) == shopping.topic("shop.orders")
     shopping.shop.create(MATE)
-    change(shopping, MATE)
+    shopping.reshape(MATE, "id", "more")
     assert shopping.memory("shop.orders") == ("id",), "it was another table of the topic"
-    change(shopping, "shop.orders")
+    shopping.reshape("shop.orders", "id", "more")
     assert shopping.memory("shop.orders") is None
     assert shopping.columns("shop.orders") == ("id", "more")
     assert len(shopping.pulls()) == 2
@@ -123,7 +118,7 @@ def test_lost_stub_is_noticed_by_the_heartbeat(how: str) -> None:
     shopping = pulling(how)
     shopping.columns("shop.orders")
     shopping.lose(HUB, READER, Delta, count=1)
-    change(shopping, "shop.orders", "lost")
+    shopping.reshape("shop.orders", "id", "lost")
     assert shopping.memory("shop.orders") is None
     assert shopping.columns("shop.orders") == ("id", "lost")
 
@@ -178,7 +173,7 @@ def test_reply_older_than_a_stub_of_its_table_is_pulled_again(
     shopping.begin(
         lambda catalog: columns.extend(one.name for one in catalog.table("shop.orders").columns)
     )
-    change(shopping, name)
+    shopping.reshape(name, "id", "more")
     shopping.release()
     shopping.pass_time(0.2)
     assert columns == ["id", "more"][: 1 + stale]
@@ -195,7 +190,7 @@ def test_while_a_level_rises_the_old_one_stays_live() -> None:
     worker = shopping.begin(lambda catalog: catalog.join(topic))
     shopping.pass_time(0.3)
     assert shopping.memory("shop.orders") == ("id",)
-    change(shopping, "shop.orders")
+    shopping.reshape("shop.orders", "id", "more")
     assert shopping.memory("shop.orders") is None, "it goes on invalidating"
     assert worker.alive
     shopping.release()
@@ -241,7 +236,7 @@ def test_full_that_ends_below_what_minimal_had_reached_does_not_go_live() -> Non
     assert shopping.topic("shop.orders") == 0
     shopping.begin(lambda catalog: catalog.join(0))
     shopping.pass_time(0.3)
-    change(shopping, "shop.orders")
+    shopping.reshape("shop.orders", "id", "more")
     assert level(shopping, "shop.orders") == "minimal"
     shopping.cluster.mend(hold=True)
     shopping.pass_time(0.02)
@@ -299,7 +294,7 @@ def test_another_hub_is_joined_at_minimal_from_the_position_of_the_topic() -> No
     shopping.pass_time(3)
     assert shopping.stats().hub == "hub-1"
     assert shopping.memory("shop.orders") == ("id",)
-    change(shopping, "shop.orders")
+    shopping.reshape("shop.orders", "id", "more")
     assert shopping.memory("shop.orders") is None
     assert len(shopping.pulls()) == 1
 
@@ -328,7 +323,7 @@ def test_topic_that_is_behind_is_lowered_at_once() -> None:
     shopping = Shopping(late=True)
     shopping.lose(HUB, READER, Delta, count=1)
     shopping.hold(HUB, READER, Chunk)
-    change(shopping, "shop.orders", "lost")
+    shopping.reshape("shop.orders", "id", "lost")
     shopping.join("shop.orders", level="minimal")
     shopping.release()
     assert level(shopping, "shop.orders") == "minimal"
