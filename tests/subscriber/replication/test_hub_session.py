@@ -1,10 +1,10 @@
 """Barriers: subscriptions are fenced in turn, however fast more of them come."""
 
-from collections.abc import Callable
 from itertools import count
 
 from topicast.subscriber.protocol.shell import Effect, Subscribe, Unsubscribe
 from topicast.subscriber.replication.hub_session import BARRIER_AGAIN_S, HubSession
+from topicast.topics.replica_set import Account
 from topicast.topics.topic import MINIMAL
 from topicast.topics.wire.header import BARRIER_PREFIX
 from topicast.topics.wire.messages import Welcome
@@ -25,82 +25,77 @@ WELCOME = Welcome(
 A, B, C = ((topic, MINIMAL) for topic in range(3))
 
 
-def welcomed() -> HubSession:
-    """Return a session of the first of two hubs, which has welcomed it."""
-    ids, nonces = count(1), count(1)
-    session = HubSession(
-        ("hub-0", "hub-1"),
-        name="",
-        registration=bytes(16),
-        next_id=ids.__next__,
-        new_nonce=lambda: next(nonces).to_bytes(16, "big"),
-    )
-    session.tick(now=0.0)
-    session.on_welcome(WELCOME, now=0.0)
-    return session
+class Session(HubSession):
+    """A session of the first of two hubs, which has welcomed it; a barrier for A is under way."""
+
+    def __init__(self) -> None:
+        ids, nonces = count(1), count(1)
+        super().__init__(
+            ("hub-0", "hub-1"),
+            name="",
+            registration=bytes(16),
+            next_id=ids.__next__,
+            new_nonce=lambda: next(nonces).to_bytes(16, "big"),
+        )
+        self.tick(now=0.0)
+        self.on_welcome(WELCOME, now=0.0)
+        (self.first,) = self.wants(A, now=0.0)
+
+    def wants(self, *accounts: Account, now: float = 0.1) -> list[bytes]:
+        """Subscribe to ``accounts``; return the nonces of the barriers that are requested."""
+        return barriers(self.subscribe(accounts, now=now))
+
+    def receives(self, nonce: bytes, now: float = 0.3) -> list[bytes]:
+        """Let a barrier arrive; return the nonces of those that are requested."""
+        return barriers(self.on_barrier(nonce, now=now)[1])
+
+    def all_fenced(self) -> set[Account]:
+        """Return those of A, B and C that are fenced."""
+        self.check()
+        return set(filter(self.fenced, (A, B, C)))
 
 
 def barriers(effects: tuple[Effect, ...]) -> list[bytes]:
-    """Return the nonces of the barriers that are requested."""
     prefixes = [one.prefix for one in effects if isinstance(one, Subscribe)]
-    return [
-        prefix.removeprefix(BARRIER_PREFIX)
-        for prefix in prefixes
-        if prefix.startswith(BARRIER_PREFIX)
-    ]
-
-
-def begin() -> tuple[HubSession, Callable[[bytes, float], list[bytes]], bytes]:
-    """Return the dialogue with a barrier under way, what answers one, and its nonce."""
-    one = welcomed()
-    (nonce,) = barriers(one.subscribe([A], now=0.0))
-
-    def answer(nonce: bytes, now: float) -> list[bytes]:
-        return barriers(one.on_barrier(nonce, now=now)[1])
-
-    return one, answer, nonce
+    return [one.removeprefix(BARRIER_PREFIX) for one in prefixes if one.startswith(BARRIER_PREFIX)]
 
 
 def test_subscriptions_that_come_while_a_barrier_is_under_way_do_not_delay_it() -> None:
-    one, answer, nonce = begin()
-    assert barriers(one.subscribe([A, B], now=0.1)) == []
-    assert barriers(one.subscribe([A, B, C], now=0.2)) == []
-    (following,) = answer(nonce, 0.3)
-    assert [one.fenced(account) for account in (A, B, C)] == [True, False, False]
-    assert answer(following, 0.4) == []
-    assert [one.fenced(account) for account in (A, B, C)] == [True, True, True]
+    session = Session()
+    assert session.wants(A, B) == session.wants(A, B, C) == []
+    (following,) = session.receives(session.first)
+    assert session.all_fenced() == {A}
+    assert session.receives(following) == []
+    assert session.all_fenced() == {A, B, C}
 
 
 def test_subscription_that_is_dropped_before_its_barrier_needs_none() -> None:
-    one, answer, nonce = begin()
-    one.subscribe([A, B], now=0.1)
-    one.subscribe([A], now=0.2)
-    assert answer(nonce, 0.3) == []
-    assert (one.fenced(A), one.fenced(B)) == (True, False)
-    assert one.deadline is None or one.deadline > 0.3
+    session = Session()
+    assert session.wants(A, B) == session.wants(A) == []
+    assert session.receives(session.first) == []
+    assert session.all_fenced() == {A}
+    assert session.deadline > 0.3
 
 
 def test_lost_barrier_is_requested_again_with_all_that_waits() -> None:
-    one, answer, nonce = begin()
-    one.subscribe([A, B], now=0.1)
-    again = one.tick(now=BARRIER_AGAIN_S)
+    session = Session()
+    session.wants(A, B)
+    again = session.tick(now=BARRIER_AGAIN_S)
     (following,) = barriers(again)
     assert sum(isinstance(effect, Unsubscribe) for effect in again) == 1
-    assert answer(nonce, 1.1) == []  # late, and of no meaning any more
-    assert not one.fenced(A)
-    assert answer(following, 1.2) == []
-    assert one.fenced(A)
-    assert one.fenced(B)
+    assert session.receives(session.first, now=1.1) == []  # late, and of no meaning any more
+    assert session.all_fenced() == set()
+    assert session.receives(following, now=1.2) == []
+    assert session.all_fenced() == {A, B}
 
 
 def test_another_connection_begins_without_barriers() -> None:
-    one, answer, nonce = begin()
-    one.subscribe([A, B], now=0.1)
-    one.tick(now=50.0)  # the hub is silent, so there is another one
-    one.on_welcome(WELCOME, now=50.0)
-    assert answer(nonce, 0.2) == []
-    assert not one.fenced(A)
-    (following,) = barriers(one.subscribe([A, B], now=0.3))
-    assert answer(following, 0.4) == []
-    assert one.fenced(A)
-    assert one.fenced(B)
+    session = Session()
+    session.wants(A, B)
+    session.tick(now=50.0)  # the hub is silent, so there is another one
+    session.on_welcome(WELCOME, now=50.0)
+    assert session.receives(session.first, now=50.2) == []
+    assert session.all_fenced() == set()
+    (following,) = session.wants(A, B, now=50.3)
+    assert session.receives(following, now=50.4) == []
+    assert session.all_fenced() == {A, B}
