@@ -315,9 +315,9 @@ class TopicReplicas:
 
     def without_position(self) -> tuple[int, ...]:
         """Return the topics at minimal that have no position yet."""
-        return tuple(
-            topic for topic, level in self._set.behind if level == MINIMAL and self._is_new(topic)
-        )
+        followers = map(self._set.get, self._set.behind)
+        at_minimal = (one for one in followers if one is not None and one.level == MINIMAL)
+        return tuple(one.topic for one in at_minimal if not one.epoch)
 
     def set_position(self, topic: int, at: tuple[int, int], *, now: float) -> Effects:
         """Let ``topic`` follow at minimal from the hub's position: what came before is stale."""
@@ -432,12 +432,12 @@ class TopicReplicas:
 
     def keep(self, topic: int, group: bytes, content: TableSnapshot, *, epoch: int) -> None:
         """Keep what was pulled, where stubs say when it is stale, if it fits."""
-        held, pushed = self.view.pulled(topic), self.view.groups(topic).get(group)
+        held = self.view.pulled(topic)
         if held is None:
             return
-        if held is not self.view.topics[topic]:  # at full: is the table withheld?
-            withheld = pushed is not None and pushed.stubs > 0
-            if not (withheld and self._topics[topic].is_live):
+        if held is not self.view.topics[topic]:  # at full: only what is withheld is kept
+            pushed = self.view.groups(topic).get(group)
+            if pushed is None or not pushed.stubs or not self._topics[topic].is_live:
                 return
         if not held.epoch:
             held.epoch = epoch  # it came before its follower's position
@@ -483,10 +483,6 @@ class TopicReplicas:
                 aside = held.pulled.held_bytes if held.pulled else 0
                 assert (of_minimal, of_full) == (aside, held.held_bytes), topic
         assert set(self.view.topics) == {*self._topics, NAMESPACE}
-
-    def _is_new(self, topic: int) -> bool:
-        follower = self._set.get((topic, MINIMAL))
-        return follower is not None and not follower.epoch
 
     def _pull_floor(self, topic: int) -> tuple[int, int] | None:
         """Return from where on pulled tables are read while ``topic`` is not settled, if at all.
