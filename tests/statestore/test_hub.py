@@ -20,6 +20,7 @@ from topicast.tests.statestore.hub_driver import (
     HubDriver,
     PublisherPeer,
     at,
+    catch_ups,
     chunk,
     codes,
     hello,
@@ -34,6 +35,7 @@ from topicast.topics.liveness import SUSPECT_S
 from topicast.topics.wire import decode
 from topicast.topics.wire.header import PROTOCOL
 from topicast.topics.wire.messages import (
+    BULK_CHANNEL,
     CONTROL_CHANNEL,
     CURRENT,
     OPERATOR,
@@ -154,6 +156,22 @@ def test_publisher_receives_what_the_hub_has_before_it_announces() -> None:
     for name in ("publisher", "other"):
         welcome, held, on_bulk = driver.greet(name, PUBLISHER)
         assert (type(welcome), held, type(on_bulk)) == (Welcome, have(0, 1, 0, 0, 0), Welcome)
+
+
+def test_streams_of_the_publisher_end_with_its_bulk_connection_and_with_no_other_hello() -> None:
+    """P-START-1: a Hello that is repeated, or somebody else's, leaves them as they are."""
+    driver, publisher = seeded()
+    hellos = driver.hub.counts.hellos
+    publisher.change(1)
+    driver.put(publisher.change(1))
+    (request,) = catch_ups(driver.tick())
+    again = hello("publisher", PUBLISHER, BULK_CHANNEL)
+    driver.receive(BULK, again)
+    driver.greet("reader")
+    assert catch_ups(driver.tick(0.5)) == []
+    driver.receive(b"another-bulk", again)
+    assert [one.wanted for one in catch_ups(driver.tick(0.5))] == [request.wanted]
+    assert driver.hub.counts.hellos == hellos + 4
 
 
 def test_have_counts_what_a_catch_up_has_filed_before_it_ends() -> None:
