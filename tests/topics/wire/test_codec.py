@@ -274,9 +274,19 @@ def test_row_that_breaks_a_rule_is_refused(entry: Entry, reason: str) -> None:
         decode(_row(entry))
 
 
-def test_stub_may_state_any_size() -> None:
-    big = Entry(TABLE, 12, 1, 1, 1 << 50, None, STUB)
-    assert read_entries(read_header(_row(big)), _row(big)[h.HEADER_BYTES :]) == (big,)
+@pytest.mark.parametrize(
+    "entry",
+    [
+        Entry(TABLE, 12, 12, 12, 1 << 50, None, STUB),
+        Entry(TABLE.ljust(KEY_BYTES_MAX, b"k"), 12, 12, 12, 1, b"a"),
+        Entry(TABLE, 12, 0, 0, h.VALUE_BYTES_MAX, bytes(h.VALUE_BYTES_MAX)),
+    ],
+    ids=["stub of any size", "longest key", "largest value"],
+)
+def test_row_at_its_bounds_is_read(entry: Entry) -> None:
+    """P-ROW-1, P-ROW-2, P-ROW-4, P-LIM-4, P-LIM-5."""
+    largest = replace(CHUNK, entries=(entry,))
+    assert decode(encode(largest)) == largest
 
 
 def _body(message: m.Message) -> bytes:

@@ -7,7 +7,15 @@ from hypothesis import given
 
 from topicast.tests.strategies import deltas
 from topicast.topics.errors import VersionMismatch, WireError
-from topicast.topics.topic import BARRIER, CONTROL, HEARTBEAT, NAMESPACE, NUM_TOPICS_MAX
+from topicast.topics.topic import (
+    BARRIER,
+    CONTROL,
+    FULL,
+    HEARTBEAT,
+    MINIMAL,
+    NAMESPACE,
+    NUM_TOPICS_MAX,
+)
 from topicast.topics.wire import encode
 from topicast.topics.wire import header as h
 from topicast.topics.wire.codec import pack, read_header
@@ -82,7 +90,7 @@ def test_frame_shorter_than_the_header_is_refused(length: int) -> None:
 
 
 def test_frame_over_the_limit_is_refused_before_it_is_summed() -> None:
-    """P-LIM-1."""
+    """P-LIM-1, P-HDR-3."""
     chunk = {"kind": h.CHUNK_KIND}
     room = h.FRAME_BYTES_MAX - h.HEADER_BYTES
     assert read_header(_frame(bytes(room), **chunk)).kind == h.CHUNK_KIND
@@ -131,10 +139,12 @@ def test_field_with_a_value_that_its_kind_does_not_have_is_refused(
     [
         {"kind": h.CHUNK_KIND, "from_version": 11},  # moves nothing, and is an answer
         *({"topic": topic} for topic in (0, NUM_TOPICS_MAX - 1, NAMESPACE)),
+        *({"level": level} for level in (MINIMAL, FULL)),
         OF_HEARTBEAT,
     ],
     ids=str,
 )
 def test_field_with_any_other_value_is_read(changed: dict[str, int]) -> None:
+    """P-HDR-5, P-HDR-8, P-HDR-9."""
     found = read_header(_frame(**changed))._asdict()
     assert found | changed == found
