@@ -49,6 +49,7 @@ def test_entry_points_are_importable_without_extras(name: str) -> None:
         (("tables", NOWHERE, "--timeout_s=0.2"), 3),
         (("sync", NOWHERE, "--timeout_s=0.2"), 3),
         (("hook", "--output=json"), 1),
+        (("run", "--", sys.executable, "-c", ""), 0),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
@@ -62,13 +63,12 @@ def test_commands_that_need_no_extra_work_without(arguments: tuple[str, ...], co
 @pytest.mark.parametrize(
     ("entry", "arguments", "extra"),
     [
-        (MAIN, ("run", "--", sys.executable, "-c", ""), "spark"),
         (MAIN, ("quickstart", "--once"), "quickstart"),
         (MAIN, ("metastore", "start", "--folder={}"), "quickstart"),
         (("topicast.cli.daemons", "statestored"), ("--state_store_port=0",), "cli"),
         (("topicast.cli.daemons", "catalogd"), ("--state_dir={}",), "catalog"),
     ],
-    ids=["run", "quickstart", "metastore", "statestored", "catalogd"],
+    ids=["quickstart", "metastore", "statestored", "catalogd"],
 )
 def test_commands_that_need_an_extra_name_it(
     entry: tuple[str, str], arguments: tuple[str, ...], extra: str, tmp_path: Path
