@@ -20,9 +20,9 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
-from topicast.tests.bench.bench_latency import ANY_PORTS, TIMEOUT_S, connect
+from topicast.tests.bench.bench_latency import TIMEOUT_S, connect
 from topicast.tests.bench.report import beside, say, target, timed_s
-from topicast.tests.cli.processes import running
+from topicast.tests.cli.processes import catalogd, statestored
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.waiting import until
 from topicast.topics.bulk import CREDIT_DEFAULT
@@ -91,17 +91,9 @@ def stack(folder: Path) -> Iterator[tuple[str, Operator]]:
             client.create_table(table)
             days = range(PARTITIONS)
             client.add_partitions([make_partition(table, [f"{day:03}"]) for day in days])
-        hub = running(folder / "s.log", "daemons", "statestored", *ANY_PORTS)
-        address = started.enter_context(hub).ready["address"]
-        flags = (
-            "--webserver_port=0",
-            "--catalog_service_port=0",
-            f"--hive_metastore_uris={hive.uri}",
-            f"--statestores={address}",
-            f"--state_dir={folder / 'state'}",
-            "--catalog_topic_mode=minimal",
-        )
-        started.enter_context(running(folder / "c.log", "daemons", "catalogd", *flags))
+        address = started.enter_context(statestored(folder)).ready["address"]
+        minimal = "--catalog_topic_mode=minimal"
+        started.enter_context(catalogd(folder, minimal, hive=hive.uri, statestores=address))
 
         def known() -> bool:
             with Operator(parse_addresses(address)) as visit:

@@ -34,7 +34,7 @@ from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.publish import publisher
 from topicast.catalog.publish.publisher import UNACKED_MAX, PublishedState, Publisher
 from topicast.tests.bench.report import beside, say
-from topicast.tests.cli.processes import Running, running
+from topicast.tests.cli.processes import Running, statestored
 from topicast.topics.link import Link
 from topicast.topics.topic import FULL, Entry, Topic, topic_ids
 from topicast.topics.wire import decode, encode
@@ -231,19 +231,17 @@ class Writer:
 
 
 def through_hub(deltas: list[Sent]) -> Found:
-    with tempfile.TemporaryDirectory() as folder:
-        flags = ("--state_store_port=0", "--webserver_port=0")
-        with running(Path(folder) / "log", "daemons", "statestored", *flags) as hub:
-            writer = Writer(hub)
+    with tempfile.TemporaryDirectory() as folder, statestored(Path(folder)) as hub:
+        writer = Writer(hub)
+        status = json.loads(hub.page("/?json"))
+        while status["problem"] or status["topics_behind"]:  # what comes now would be one stub
+            writer.turn(0.05)
             status = json.loads(hub.page("/?json"))
-            while status["problem"] or status["topics_behind"]:  # what comes now would be one stub
-                writer.turn(0.05)
-                status = json.loads(hub.page("/?json"))
-            address = status["data_address"]
-            send = functools.partial(writer.send, deltas)
-            found = timed(address, send, None, middle=hub.process.pid)
-            writer.link.close()
-            return found
+        address = status["data_address"]
+        send = functools.partial(writer.send, deltas)
+        found = timed(address, send, None, middle=hub.process.pid)
+        writer.link.close()
+        return found
 
 
 def proxy(front: str, back: str) -> None:

@@ -23,7 +23,7 @@ from topicast.subscriber import Subscriber
 from topicast.tests.bench.report import beside, percentiles, say, target
 from topicast.tests.bench.served import DB, LARGE, NEAR, NUM_TOPICS, OTHER, SPAWN, Served, served
 from topicast.tests.bench.served import topic_of as topic
-from topicast.tests.cli.processes import running
+from topicast.tests.cli.processes import statestored
 
 SEED: Final = 9
 PARTITIONS: Final = 500_000
@@ -171,10 +171,9 @@ def end(readers: Iterable[Reader]) -> None:
 
 
 def main() -> None:
-    flags = ("--state_store_port=0", "--webserver_port=0")
     with TemporaryDirectory() as temporary, ExitStack() as stack:
         folder = Path(temporary)
-        hub = stack.enter_context(running(folder / "log", "daemons", "statestored", *flags))
+        hub = stack.enter_context(statestored(folder))
         address = hub.ready["address"]
         state = folder / "state"
         state.mkdir()

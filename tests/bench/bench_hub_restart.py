@@ -18,7 +18,7 @@ from topicast.tests.bench.catalogd import SPAWN
 from topicast.tests.bench.frames import count_frames
 from topicast.tests.bench.report import beside, say, target
 from topicast.tests.bench.stores import fill_store
-from topicast.tests.cli.processes import running
+from topicast.tests.cli.processes import catalogd, statestored
 from topicast.tests.cluster.served import free_ports
 from topicast.tests.waiting import until
 from topicast.topics.topic import NUM_TOPICS_DEFAULT
@@ -65,20 +65,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         fill_store(folder / "state", tables=TABLES, partitioned=PARTITIONED, partitions=PARTITIONS)
-        port = free_ports()
-        flags = ("statestored", "--webserver_port=0", f"--state_store_port={port}")
-        first = stack.enter_context(running(folder / "hub.log", "daemons", *flags))
-        catalogd = ("catalogd", "--webserver_port=0", "--catalog_service_port=0")
-        where = (
-            f"--hive_metastore_uris={NOBODY}",
-            f"--statestores={first.ready['address']}",
-            f"--state_dir={folder / 'state'}",
-        )
-        stack.enter_context(running(folder / "catalogd.log", "daemons", *catalogd, *where))
+        port = f"--state_store_port={free_ports()}"
+        first = stack.enter_context(statestored(folder, port))
+        address = first.ready["address"]
+        stack.enter_context(catalogd(folder, hive=NOBODY, statestores=address))
         pipes = []
         for _ in range(READERS):
             ours, theirs = SPAWN.Pipe()
-            address = first.ready["address"]
             reader = SPAWN.Process(target=read, args=(address, theirs), daemon=True)
             reader.start()
             stack.callback(reader.kill)
@@ -88,7 +81,7 @@ def main() -> None:
         killed_at = time.monotonic() + IN_FLIGHT_S
         for pipe in pipes:
             pipe.send(killed_at)
-        stack.enter_context(running(folder / "hub.log", "daemons", *flags))
+        stack.enter_context(statestored(folder, port))
         restarted = [pipe.recv() for pipe in pipes]
     most = max(restarted, key=lambda one: one["bytes"])
     join_bytes = sum(one["bytes"] for one in joined) / READERS

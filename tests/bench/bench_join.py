@@ -13,7 +13,7 @@ import multiprocessing
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,12 +26,11 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.subscriber.store.resident_set import Budget
 from topicast.tests.bench.bench_representation import KEYS
-from topicast.tests.bench.catalogd import DB, NUM_TOPICS, BenchCatalogd
+from topicast.tests.bench.catalogd import DB, NUM_TOPICS, BenchCatalogd, leading
 from topicast.tests.bench.metastores import create_large
 from topicast.tests.bench.report import beside, percentiles, quantile, say, target
 from topicast.tests.bench.source import Catalog
 from topicast.tests.bench.stores import COLUMNS, blocks_of
-from topicast.tests.cli.processes import running
 from topicast.tests.subscriber.structs import table_struct
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.values import COMPLETE, TableValue, encode_table_value
@@ -235,14 +234,10 @@ class Bench:
 @contextmanager
 def stand() -> Iterator[Bench]:
     """Run a statestored, a catalogd of ours and a driver."""
-    flags = ("--state_store_port=0", "--webserver_port=0")
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory()))
-        hub = stack.enter_context(running(folder / "log", "daemons", "statestored", *flags))
-        address = hub.ready["address"]
-        catalogd = stack.enter_context(closing(BenchCatalogd(filled(), address)))
-        catalogd.settle()
-        driver = stack.enter_context(closing(Driver(address, catalogd.catalog)))
+    with (
+        leading(filled()) as (hub, catalogd),
+        closing(Driver(hub.ready["address"], catalogd.catalog)) as driver,
+    ):
         yield Bench(catalogd, driver)
 
 

@@ -28,7 +28,7 @@ from topicast.subscriber import Subscriber
 from topicast.tests.bench.frames import Frames, count_frames
 from topicast.tests.bench.metastores import create_large
 from topicast.tests.bench.report import beside, best_us, percentiles, say, target
-from topicast.tests.cli.processes import running
+from topicast.tests.cli.processes import catalogd, statestored
 from topicast.tests.cluster.fake_metastore import make_table
 from topicast.tests.waiting import until
 from topicast.topics.topic import NUM_TOPICS_DEFAULT, table_topic
@@ -42,7 +42,6 @@ POLL_S = 0.2
 TIMEOUT_S = 120.0
 P50_MS_MAX, P99_MS_MAX, BYTES_MAX, AGAIN_US_MAX = 250.0, 500.0, 1_500, 10.0
 SPAWN = multiprocessing.get_context("spawn")
-ANY_PORTS = ("--state_store_port=0", "--webserver_port=0")
 TOPICS = [table_topic("bench", table, NUM_TOPICS_DEFAULT) for table in ("t", "p")]
 
 
@@ -174,16 +173,8 @@ def stack(folder: Path) -> Iterator[tuple[EmbeddedMetastore, HMSClient, str]]:
         client.create_database(Database("bench", "", f"file:{folder}", {}))
         client.create_table(make_table("bench", "t", location=f"file:{folder}"))
         create_large(hive, client, ("bench", "p"), partitions=PARTITIONS)
-        hub = running(folder / "s.log", "daemons", "statestored", *ANY_PORTS)
-        address = started.enter_context(hub).ready["address"]
-        flags = (
-            "--webserver_port=0",
-            "--catalog_service_port=0",
-            f"--hive_metastore_uris={hive.uri}",
-            f"--statestores={address}",
-            f"--state_dir={folder / 'state'}",
-        )
-        started.enter_context(running(folder / "c.log", "daemons", "catalogd", *flags))
+        address = started.enter_context(statestored(folder)).ready["address"]
+        started.enter_context(catalogd(folder, hive=hive.uri, statestores=address))
         with Subscriber(address, budget="64MB", timeout_s=TIMEOUT_S) as catalog:
             catalog.sync(TIMEOUT_S)
             assert len(catalog.partitions("bench.p")) == PARTITIONS

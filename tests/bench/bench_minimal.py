@@ -15,18 +15,16 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from topicast.catalog.publish.modes import FULL_MODE, MINIMAL_MODE, Mode
 from topicast.subscriber import Subscriber
-from topicast.tests.bench.catalogd import BenchCatalogd
+from topicast.tests.bench.catalogd import leading
 from topicast.tests.bench.lake import Lake
 from topicast.tests.bench.report import beside, quantile, say, target
-from topicast.tests.cli.processes import running
 from topicast.topics.topic import NUM_TOPICS_DEFAULT
 
 SEED: Final = 13
@@ -79,13 +77,9 @@ def run(
     lake: Lake, drive: Callable[[str, Connection], None], *, mode: str
 ) -> list[tuple[float, int]]:
     """Return what ``drive`` sends from its own process, in front of a hub that has ``lake``."""
-    flags = ("--state_store_port=0", "--webserver_port=0")
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory()))
-        hub = stack.enter_context(running(folder / "log", "daemons", "statestored", *flags))
+        hub, catalogd = stack.enter_context(leading(lake, mode=Mode(mode)))
         address = hub.ready["address"]
-        catalogd = stack.enter_context(closing(BenchCatalogd(lake, address, mode=Mode(mode))))
-        catalogd.settle()
         reported, sending = SPAWN.Pipe(duplex=False)
         process = SPAWN.Process(target=drive, args=(address, sending), daemon=True)
         process.start()

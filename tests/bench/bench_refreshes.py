@@ -9,16 +9,15 @@ Run: make bench ARGS=tests/bench/bench_refreshes.py
 """
 
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from topicast.subscriber.spark.status import CONNECTING, LIVE
-from topicast.tests.bench.catalogd import BenchCatalogd
+from topicast.tests.bench.catalogd import BenchCatalogd, leading
 from topicast.tests.bench.lake import Lake
 from topicast.tests.bench.report import beside, say, target
-from topicast.tests.cli.processes import running
 from topicast.tests.spark.applications import Application, applications
 from topicast.topics.topic import Entry
 from topicast.topics.wire.messages import SOURCE_REPORTS, Delta
@@ -78,13 +77,10 @@ def shares(driver: Application, catalogd: BenchCatalogd, lake: Lake, *, per_s: i
 
 
 def main() -> None:
-    flags = ("--state_store_port=0", "--webserver_port=0")
     lake = Lake(TABLES, partitions=10 * TABLES, seed=SEED)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
-        hub = stack.enter_context(running(folder / "log", "daemons", "statestored", *flags))
-        catalogd = stack.enter_context(closing(BenchCatalogd(lake, hub.ready["address"])))
-        catalogd.settle()
+        hub, catalogd = stack.enter_context(leading(lake))
         one = stack.enter_context(applications(folder, NOWHERE, driver=IN_MEMORY))["driver"]
         one.do(DRIVER.format(hub=hub.ready["address"]))
         while (state := one.do("handle.status().state")) != LIVE:

@@ -17,7 +17,7 @@ from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Subscriber
 from topicast.tests.bench.report import beside, say, target
 from topicast.tests.bench.stores import fill_store, table_of
-from topicast.tests.cli.processes import running
+from topicast.tests.cli.processes import catalogd, statestored
 from topicast.tests.waiting import until
 from topicast.topics.link import Link
 from topicast.topics.wire import decode, encode
@@ -28,7 +28,6 @@ PARTITIONS = 1_000_000
 PARTITIONED = 2_000  # tables that share the partitions
 RUNS = 3
 SYNCED_S_MAX = 2.0
-ANY_PORTS = ("--state_store_port=0", "--webserver_port=0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +53,10 @@ def wait_for_sync(address: str) -> None:
 def start(folder: Path, state: str, *, hive: str, hub: str, wait_for_hub: bool = False) -> Started:
     """Start catalogd with the store ``state``, and kill it."""
     begin = perf_counter()
-    with running(
-        folder / "catalogd.log",
-        "daemons",
-        "catalogd",
-        "--webserver_port=0",
-        "--catalog_service_port=0",
-        f"--hive_metastore_uris={hive}",
-        f"--statestores={hub}",
-        f"--state_dir={folder / state}",
-    ) as catalogd:
+    flags = (f"--state_dir={folder / state}",)
+    with catalogd(folder, *flags, hive=hive, statestores=hub) as started:
         ready_s = perf_counter() - begin
-        wait_for_sync(catalogd.ready["address"])
+        wait_for_sync(started.ready["address"])
         synced_s = perf_counter() - begin
         if wait_for_hub:
             with Subscriber(hub, budget="16MB", timeout_s=60) as catalog:
@@ -73,7 +64,7 @@ def start(folder: Path, state: str, *, hive: str, hub: str, wait_for_hub: bool =
                 catalog.sync(60)
                 held = catalog.partitions(".".join(table_of(0, TABLES)))
                 assert len(held) == PARTITIONS // PARTITIONED, len(held)
-        catalogd.end(signal.SIGKILL)
+        started.end(signal.SIGKILL)
     return Started(ready_s, synced_s)
 
 
@@ -83,8 +74,8 @@ def main() -> None:
         fill_store(folder / "full", tables=TABLES, partitioned=PARTITIONED, partitions=PARTITIONS)
         with (
             EmbeddedMetastore(folder / "hive", durable=False, optimized=True) as hive,
-            running(folder / "hub.log", "daemons", "statestored", *ANY_PORTS) as hub,
-            running(folder / "other.log", "daemons", "statestored", *ANY_PORTS) as other,
+            statestored(folder) as hub,
+            statestored(folder) as other,
         ):
             where = {"hive": hive.uri, "hub": hub.ready["address"]}
             start(folder, "full", **where, wait_for_hub=True)

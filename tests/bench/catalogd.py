@@ -29,7 +29,7 @@ from topicast.catalog.publish.modes import MODE_DEFAULT, Mode
 from topicast.catalog.publish.publisher import PublishedState, Publisher
 from topicast.subscriber import Subscriber
 from topicast.tests.bench.source import Catalog
-from topicast.tests.cli.processes import running
+from topicast.tests.cli.processes import Running, statestored
 from topicast.tests.cluster.fake_metastore import FakeMetastore
 from topicast.topics.bulk import Send
 from topicast.topics.link import Link, Received
@@ -244,14 +244,24 @@ class Stand:
 
 
 @contextmanager
+def leading(
+    catalog: Catalog, *, mode: Mode = MODE_DEFAULT
+) -> Iterator[tuple[Running, BenchCatalogd]]:
+    """Run a statestored, and a catalogd that has published all of ``catalog`` to it."""
+    with (
+        TemporaryDirectory() as folder,
+        statestored(Path(folder)) as hub,
+        closing(BenchCatalogd(catalog, hub.ready["address"], mode=mode)) as catalogd,
+    ):
+        catalogd.settle()
+        yield hub, catalogd
+
+
+@contextmanager
 def stand(catalog: Catalog, *, readers: int) -> Iterator[Stand]:
     """Run a stand; the readers are ready."""
-    flags = ("--state_store_port=0", "--webserver_port=0")
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory()))
-        hub = stack.enter_context(running(folder / "log", "daemons", "statestored", *flags))
-        catalogd = stack.enter_context(closing(BenchCatalogd(catalog, hub.ready["address"])))
-        catalogd.settle()
+        hub, catalogd = stack.enter_context(leading(catalog))
         topics = range(catalog.num_topics)
         started = tuple(Reader(hub.ready["address"], topics) for _ in range(readers))
         for reader in started:

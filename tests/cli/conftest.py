@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.tests.cli.processes import Running, running
+from topicast.tests.cli.processes import Running, catalogd, statestored
 from topicast.tests.waiting import until
 
 
@@ -26,26 +26,9 @@ class Served:
 def served(hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Both daemons on the real metastore; tests share them, so none ends them."""
     folder = tmp_path_factory.mktemp("served")
-    hub = running(
-        folder / "statestored.log",
-        "daemons",
-        "statestored",
-        "--state_store_port=0",
-        "--webserver_port=0",
-    )
     with (
-        hub as statestored,
-        running(
-            folder / "catalogd.log",
-            "daemons",
-            "catalogd",
-            "--catalog_service_port=0",
-            "--webserver_port=0",
-            "--num_topics=16",
-            f"--hive_metastore_uris={hive.uri}",
-            f"--statestores={statestored.ready['address']}",
-            f"--state_dir={folder / 'state'}",
-        ) as catalogd,
+        statestored(folder) as hub,
+        catalogd(folder, "--num_topics=16", hive=hive.uri, statestores=hub.ready["address"]) as own,
     ):
-        until(lambda: statestored.health()[0] == 200, timeout_s=30, what="the hub to be seeded")
-        yield Served(statestored, catalogd)
+        until(lambda: hub.health()[0] == 200, timeout_s=30, what="the hub to be seeded")
+        yield Served(hub, own)

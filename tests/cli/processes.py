@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -95,6 +95,21 @@ def steady_port() -> int:
     below = range(11_000, 32_000, 2)
     found = (usual_or_any(port, following=1) for port in random.sample(below, len(below)))
     return next(port for port in found if port != ANY)
+
+
+def statestored(folder: Path, *flags: object) -> AbstractContextManager[Running]:
+    """Start a hub, on free ports unless ``flags`` say others; its log is in ``folder``."""
+    free = ("--state_store_port=0", "--webserver_port=0")
+    return running(folder / "statestored.log", "daemons", "statestored", *free, *flags)
+
+
+def catalogd(
+    folder: Path, *flags: object, hive: str, statestores: str
+) -> AbstractContextManager[Running]:
+    """Start a catalogd as ``statestored`` does a hub; its store is in ``folder``, too."""
+    free = ("--catalog_service_port=0", "--webserver_port=0", f"--state_dir={folder / 'state'}")
+    peers = (f"--hive_metastore_uris={hive}", f"--statestores={statestores}")
+    return running(folder / "catalogd.log", "daemons", "catalogd", *free, *peers, *flags)
 
 
 @contextmanager

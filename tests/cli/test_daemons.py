@@ -13,10 +13,8 @@ from topicast import __version__
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.pages.metrics import CATALOGD, STATESTORED, Table
 from topicast.tests.cli.conftest import Served
-from topicast.tests.cli.processes import Running, command, running, steady_port
+from topicast.tests.cli.processes import Running, command, running, statestored, steady_port
 from topicast.tests.waiting import until
-
-ANY_PORTS = ("--state_store_port=0", "--webserver_port=0")
 
 
 def ended(*arguments: object) -> "subprocess.CompletedProcess[str]":
@@ -57,7 +55,7 @@ print(passes[0] > 0, passes[1] > 0, passes[2], len(cycles))
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal_ends_the_hub_with_zero(number: int, tmp_path: Path) -> None:
-    with running(tmp_path / "log", "daemons", "statestored", *ANY_PORTS) as hub:
+    with statestored(tmp_path) as hub:
         assert hub.ready["address"].startswith("tcp://127.0.0.1:")
         assert hub.end(number) == 0
         assert hub.process.stdout is not None
@@ -65,7 +63,7 @@ def test_signal_ends_the_hub_with_zero(number: int, tmp_path: Path) -> None:
 
 
 def test_hub_without_catalogd_says_why_it_does_not_serve(tmp_path: Path) -> None:
-    with running(tmp_path / "log", "daemons", "statestored", *ANY_PORTS) as hub:
+    with statestored(tmp_path) as hub:
         status, reason = hub.health()
         assert status == 503
         assert "catalogd" in reason
@@ -181,7 +179,7 @@ def test_store_that_does_not_fit_or_is_damaged_is_left_as_it_is(tmp_path: Path) 
 def test_killed_catalogd_is_back_with_its_epoch(hive: EmbeddedMetastore, tmp_path: Path) -> None:
     """Given a hub that saw it, when catalogd is killed and restarted, then nothing starts anew."""
     with ExitStack() as up:
-        hub = up.enter_context(running(tmp_path / "hub.log", "daemons", "statestored", *ANY_PORTS))
+        hub = up.enter_context(statestored(tmp_path))
         flags = [
             f"--statestores={hub.ready['address']}",
             "--catalog_service_port=0",
@@ -212,7 +210,7 @@ def test_hub_takes_its_port_again_after_it_was_killed(tmp_path: Path) -> None:
 
 
 def test_closed_stdout_does_not_end_a_daemon(tmp_path: Path) -> None:
-    with running(tmp_path / "log", "daemons", "statestored", *ANY_PORTS) as hub:
+    with statestored(tmp_path) as hub:
         assert hub.process.stdout is not None
         hub.process.stdout.close()
         port = int(hub.ready["address"].rpartition(":")[2])
