@@ -144,6 +144,7 @@ class TopicReplicas:
         self.view = resident_set.view
         self.budget = resident_set.budget
         self.resident_set = resident_set
+        self._policy = resident_set.policy
         self.change_feed = ChangeFeed()
         self.fence = InvalidationFence()
         self.catch_ups = 0  # requests for one since the start
@@ -539,7 +540,8 @@ class TopicReplicas:
     def _apply_stubs(self, message: Delta | Chunk, held: TopicView, *, live: bool) -> None:
         """Apply the stubs of a delta or chunk at minimal to what was pulled."""
         topic, entries, version = message.topic, message.entries, message.to_version
-        self.resident_set.on_changed(topic, entries)
+        if self._policy.counts_changes:
+            self.resident_set.on_changed(topic, entries)
         if message.invalidate_all:
             self._invalidate_all(topic, message.epoch, version)
         if self.fence.pulls:
@@ -548,8 +550,7 @@ class TopicReplicas:
         if held.groups:
             self.resident_set.apply_to_pulled(topic, held, entries)
         if live and self.change_feed.enabled:
-            known = self._read_floor.was_seen(topic)
-            self._changes += self.change_feed.on_stubs(message, self.view, known=known)
+            self._changes += self.change_feed.on_stubs(message, self.view, self._read_floor)
 
     def _apply_at_full(
         self, step: Step, held: TopicView, replica: TopicReplica, *, live: bool
@@ -586,7 +587,8 @@ class TopicReplicas:
     def _apply_delta(self, delta: Delta, held: TopicView, *, live: bool) -> Effects:
         """Apply a delta with values; of a topic that is being lowered nothing is held any more."""
         topic, effects = delta.topic, NO_EFFECTS
-        self.resident_set.on_changed(topic, delta.entries)
+        if self._policy.counts_changes:
+            self.resident_set.on_changed(topic, delta.entries)
         if held.pulled_only:
             self.resident_set.apply_to_pulled(topic, held, delta.entries)
             changes = self.change_feed.stubbed(delta)

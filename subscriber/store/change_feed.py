@@ -36,7 +36,7 @@ from ...topics.wire.messages import (
 )
 from ..protocol.shell import CREATED, DATA_CHANGED, DROPPED, SCHEMA, Change, ChangeKind
 from .table_snapshot import NOTHING, Swap, TableSnapshot, differing
-from .view import View
+from .view import ReadFloor, View
 
 ORIGINS: Final[dict[int, str]] = {
     SOURCE_EVENTS: "events",
@@ -82,14 +82,17 @@ class ChangeFeed:
         """Return what a catch-up says has changed, where nothing is held to compare with."""
         return _caught_up(_stubbed(chunk.entries), chunk.to_version)
 
-    def on_stubs(self, message: Delta | Chunk, view: View, *, known: bool) -> tuple[Change, ...]:
+    def on_stubs(
+        self, message: Delta | Chunk, view: View, read_floor: ReadFloor
+    ) -> tuple[Change, ...]:
         """Return what a delta or chunk at minimal says has changed.
 
-        ``known``: something of the topic was answered; else a new reader's marker is no change.
+        The first marker is no change if nothing of the topic was answered before.
         """
         if not message.invalidate_all:
             return self.stubbed(message) if isinstance(message, Delta) else self.missed(message)
-        if isinstance(message, Chunk) and not (message.from_version or known):
+        begins = isinstance(message, Chunk) and not message.from_version
+        if begins and not read_floor.was_seen(message.topic):
             return ()
         return self.gap(message.topic, message.to_version, view)
 

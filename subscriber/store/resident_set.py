@@ -149,7 +149,7 @@ class ResidentSet:
         self.oversize = 0  # pulled tables not kept: larger than all that is free, or not worth it
         self.pinned_sizes: dict[Key, int] = {}  # bytes of the pulled tables that are pinned
         self.pinned_bytes = 0  # sum of ``pinned_sizes``
-        self._policy = policy
+        self.policy = policy
         self._order = EvictionOrder(self._take_used)  # of all pulled tables that are not pinned
         self._guesses: set[Account] = set()  # whose reservation is a guess, and yields to others
 
@@ -176,7 +176,7 @@ class ResidentSet:
             self._guesses.clear()
         while not self.budget.fits(account, size):
             victim = self._order.victim()
-            if victim is None or (group and not self._policy.may_evict(victim[1], group)):
+            if victim is None or (group and not self.policy.may_evict(victim[1], group)):
                 return False
             self.evicted += 1
             self.evict(*victim)
@@ -218,10 +218,9 @@ class ResidentSet:
         self._guesses.discard(account)
 
     def on_changed(self, topic: int, entries: Sequence[Entry]) -> None:
-        """Report to the policy changes that are about to be applied."""
-        if self._policy.counts_changes:
-            for entry in entries:
-                self._policy.on_entry_changed(topic, entry)
+        """Report to the policy the changes that are about to be applied, if it counts them."""
+        for entry in entries:
+            self.policy.on_entry_changed(topic, entry)
 
     def begin_snapshot(self, account: Account, held: TopicView) -> None:
         """Empty ``held``: a snapshot comes, for which the room of the old content is reserved."""
@@ -237,7 +236,7 @@ class ResidentSet:
         held.groups = {}
         held.held_bytes = 0
         if account[0] == NAMESPACE:
-            for unpinned in self._policy.on_names_discarded():
+            for unpinned in self.policy.on_names_discarded():
                 self.repin(*unpinned)
 
     def apply(
@@ -247,8 +246,8 @@ class ResidentSet:
 
         Those of a banned table are applied without their values.
         """
-        if account[0] != NAMESPACE and self._policy.has_bans:
-            banned = self._policy.banned
+        if account[0] != NAMESPACE and self.policy.has_bans:
+            banned = self.policy.banned
             entries = [stub(one) if banned(group_of(one.key)) else one for one in entries]
         if held.pulled is not None and held.pulled.groups:
             self.apply_to_pulled(account[0], held.pulled, entries)
@@ -264,7 +263,7 @@ class ResidentSet:
             if swap.group in pulled and swap.after is not None and swap.after.whole:
                 self.evict(account[0], swap.group)
         if account[0] == NAMESPACE:
-            self._policy.on_names_changed(swaps)
+            self.policy.on_names_changed(swaps)
         return swaps
 
     def apply_to_pulled(self, topic: int, held: TopicView, entries: Sequence[Entry]) -> None:
@@ -289,13 +288,13 @@ class ResidentSet:
         """Keep pulled ``content`` of a table that is not banned, if it fits."""
         held = self.view.pulled(topic)
         assert held is not None
-        if self._policy.banned(group):
+        if self.policy.banned(group):
             return False
         before = held.groups.get(group)
         if before is not None:
             content.used = content.used or before.used
         growth = content.held_bytes - (before.held_bytes if before is not None else 0)
-        pinned = self._policy.pinned(group)
+        pinned = self.policy.pinned(group)
         if growth > self.spare_bytes or not (pinned or self._is_worth(group, growth)):
             self.oversize += not pinned
             return False
@@ -356,7 +355,7 @@ class ResidentSet:
         assert self.pinned_bytes == sum(self.pinned_sizes.values())
         assert len(self._order) + len(self.pinned_sizes) == len(pulled)
         assert all((key in self._order) is not (key in self.pinned_sizes) for key in pulled)
-        assert all(self._policy.pinned(key[1]) is (key in self.pinned_sizes) for key in pulled)
+        assert all(self.policy.pinned(key[1]) is (key in self.pinned_sizes) for key in pulled)
 
     def _is_worth(self, group: bytes, growth: int) -> bool:
         """Return whether a large table saves as much waiting as those that it would evict."""
@@ -368,9 +367,9 @@ class ResidentSet:
         if len(victims) < 2:
             return True  # one for one: the new one replaces the one of the least worth
         lost = sum(
-            self._policy.read_rate(one) * (1 + size / EVEN_BYTES) for (_, one), size in victims
+            self.policy.read_rate(one) * (1 + size / EVEN_BYTES) for (_, one), size in victims
         )
-        return lost <= self._policy.newcomer_rate(group) * (1 + growth / EVEN_BYTES)
+        return lost <= self.policy.newcomer_rate(group) * (1 + growth / EVEN_BYTES)
 
     def _discard_pulled(self, topic: int) -> None:
         held = self.view.pulled(topic)
@@ -380,12 +379,12 @@ class ResidentSet:
 
     def _note(self, topic: int, group: bytes, content: TableSnapshot | None) -> None:
         key = (topic, group)
-        if content is None or self._policy.pinned(group):
+        if content is None or self.policy.pinned(group):
             self._order.discard(key)
         else:
             self._order.note(key, content.held_bytes)
         self.pinned_bytes -= self.pinned_sizes.pop(key, 0)
-        if content is not None and self._policy.pinned(group):
+        if content is not None and self.policy.pinned(group):
             self.pinned_sizes[key] = content.held_bytes
             self.pinned_bytes += content.held_bytes
 
