@@ -38,8 +38,8 @@ from topicast.statestore.config import StatestoredConfig
 from topicast.statestore.statestored import build as build_hub
 from topicast.subscriber import Subscriber
 from topicast.subscriber.spark import attach
-from topicast.tests.bench.bench_latency import connect
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
+from topicast.tests.integration.tables import connect
 from topicast.tests.recorder import Recorder, WakeUp, Walk, unusual, walk_of
 from topicast.tests.spark.applications import quick_environment
 from topicast.tests.waiting import until

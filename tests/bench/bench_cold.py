@@ -20,10 +20,11 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
-from topicast.tests.bench.bench_latency import TIMEOUT_S, connect
+from topicast.tests.bench.bench_latency import TIMEOUT_S
 from topicast.tests.bench.report import beside, say, target, timed_s
 from topicast.tests.cli.processes import catalogd, statestored
 from topicast.tests.cluster.fake_metastore import make_partition, make_table
+from topicast.tests.integration.tables import connect
 from topicast.tests.waiting import until
 from topicast.topics.bulk import CREDIT_DEFAULT
 from topicast.topics.link import Link

@@ -30,6 +30,7 @@ from topicast.tests.bench.metastores import create_large
 from topicast.tests.bench.report import beside, best_us, percentiles, say, target
 from topicast.tests.cli.processes import catalogd, statestored
 from topicast.tests.cluster.fake_metastore import make_table
+from topicast.tests.integration.tables import connect
 from topicast.tests.waiting import until
 from topicast.topics.topic import NUM_TOPICS_DEFAULT, table_topic
 
@@ -43,11 +44,6 @@ TIMEOUT_S = 120.0
 P50_MS_MAX, P99_MS_MAX, BYTES_MAX, AGAIN_US_MAX = 250.0, 500.0, 1_500, 10.0
 SPAWN = multiprocessing.get_context("spawn")
 TOPICS = [table_topic("bench", table, NUM_TOPICS_DEFAULT) for table in ("t", "p")]
-
-
-def connect(uri: str) -> HMSClient:
-    host, _, port = uri.removeprefix("thrift://").partition(":")
-    return HMSClient(host=host, port=int(port))
 
 
 def changing(number: int) -> str:

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from hmsclient import HMSClient
-from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
-from topicast.tests.cluster.fake_metastore import make_table
 from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.tables import database
 from topicast.tests.waiting import until
 from topicast.topics.settings import parse_addresses
 
@@ -73,11 +72,8 @@ class Stage:
 @contextmanager
 def staged(metastore: EmbeddedMetastore, uri: str, folder: Path) -> Iterator[Stage]:
     """Set everything up on ``metastore``, which catalogd reaches at ``uri``."""
-    host, _, port = metastore.uri.removeprefix("thrift://").partition(":")
-    with HMSClient(host=host, port=int(port)) as client, ExitStack() as up:
-        client.create_database(Database("outage", "", f"file:{folder}/outage", {}))
-        up.callback(client.drop_database, "outage", False, True)
-        client.create_table(make_table("outage", "t", location=f"file:{folder}/outage/t"))
+    with ExitStack() as up:
+        client = up.enter_context(database(metastore.uri, folder, {"outage.t": 0}))
         daemons = Daemons(folder, uri)
         up.callback(daemons.close)
         daemons.start("statestored")

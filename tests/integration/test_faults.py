@@ -13,33 +13,29 @@ from typing import Final
 
 import pytest
 from hmsclient import HMSClient
-from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
 from topicast.tests.cli.processes import command
-from topicast.tests.cluster.fake_metastore import make_table
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.looking import Looker, Revision
 from topicast.tests.integration.marked import marked
 from topicast.tests.integration.relay import Relay
+from topicast.tests.integration.tables import database, revise
 from topicast.tests.waiting import until
 from topicast.topics.errors import LinkError
 from topicast.topics.settings import parse_addresses
 
+TABLES: Final = ("faults.t",)
 NOWHERE: Final = "thrift://127.0.0.1:1"
 
 
 @pytest.fixture
 def client(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[HMSClient]:
     """A client, and database ``faults`` with table ``faults.t`` at revision 0."""
-    host, _, port = hive.uri.removeprefix("thrift://").partition(":")
-    with HMSClient(host=host, port=int(port)) as found:
-        found.create_database(Database("faults", "", f"file:{tmp_path}/faults", {}))
-        found.create_table(make_table("faults", "t", location=f"file:{tmp_path}/faults/t"))
+    with database(hive.uri, tmp_path, dict.fromkeys(TABLES, 0)) as found:
         yield found
-        found.drop_database("faults", False, True)
 
 
 @pytest.fixture
@@ -47,12 +43,6 @@ def daemons(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[Daemons]:
     found = Daemons(tmp_path, hive.uri)
     yield found
     found.close()
-
-
-def revise(client: HMSClient, rev: int) -> None:
-    table = client.get_table("faults", "t")
-    table.parameters["rev"] = str(rev)
-    client.alter_table("faults", "t", table)
 
 
 def seen(catalog: Subscriber) -> int:
@@ -102,10 +92,10 @@ def test_frozen_hub_is_left_for_another_and_nothing_goes_back(
         looking(catalog) as looker,
     ):
         daemons.freeze("statestored")
-        revise(client, 1)
+        revise(client, TABLES, 1)
         until(lambda: seen(catalog) == 1, timeout_s=20, what="a change while a hub is frozen")
         daemons.thaw("statestored")
-        revise(client, 2)
+        revise(client, TABLES, 2)
         until(lambda: seen(catalog) == 2, timeout_s=20, what="a change after it")
     assert looker.wrong == []
     assert looker.reads > 10
@@ -121,7 +111,7 @@ def test_only_hub_that_is_frozen_is_caught_up_with_afterwards(
         looking(catalog) as looker,
     ):
         daemons.freeze("statestored")
-        revise(client, 1)
+        revise(client, TABLES, 1)
         frozen = until(lambda: catalog.stats().staleness_s > 5, timeout_s=20, what="the age")
         assert frozen
         assert seen(catalog) == 0
@@ -155,7 +145,7 @@ def test_all_may_be_killed_at_once_and_come_back_in_every_order(
             relay.lead_to(NOWHERE)
             for name in ("statestored", "catalogd"):
                 daemons.kill(name)
-            revise(client, rev)
+            revise(client, TABLES, rev)
             assert seen(catalog) == rev - 1
             for name in order:
                 back[name]()
@@ -183,10 +173,10 @@ def test_killed_reader_disturbs_nobody(client: HMSClient, daemons: Daemons, tmp_
         watch = command("main", "watch", "*", f"--statestores={daemons.hub_address}")
         with marked(watch, tmp_path / "watch", cwd=tmp_path, environment=os.environ) as other:
             other.says("watching", timeout_s=30)
-            revise(client, 1)
+            revise(client, TABLES, 1)
             other.says("faults.t", timeout_s=30)
             os.kill(other.process.pid, signal.SIGKILL)
-        revise(client, 2)
+        revise(client, TABLES, 2)
         until(lambda: seen(catalog) == 2, timeout_s=20, what="a change after it")
     assert looker.wrong == []
 
@@ -199,13 +189,13 @@ def test_old_store_that_is_restored_is_outgrown(client: HMSClient, daemons: Daem
         copy = daemons.copy_store()
         daemons.start("catalogd")
         for rev in range(1, 6):
-            revise(client, rev)
+            revise(client, TABLES, rev)
             until(lambda rev=rev: seen(catalog) == rev, timeout_s=20, what=f"revision {rev}")
         with looking(catalog, one_epoch=False) as looker:
             daemons.kill("catalogd")
             daemons.restore_store(copy)
             daemons.start("catalogd")
-            revise(client, 6)
+            revise(client, TABLES, 6)
             until(lambda: seen(catalog) == 6, timeout_s=40, what="the change after the restore")
     assert looker.wrong == []
 
@@ -228,7 +218,7 @@ def test_rubbish_at_every_port_disturbs_nobody(client: HMSClient, daemons: Daemo
     with Subscriber(daemons.hub_address, budget="16MB", timeout_s=30) as catalog:
         for address in (hub.ready["address"], status["data_address"], catalogd.ready["address"]):
             _throw(address, *payloads)
-        revise(client, 1)
+        revise(client, TABLES, 1)
         until(lambda: seen(catalog) == 1, timeout_s=20, what="a change beside rubbish")
     for daemon in (hub, catalogd):
         assert os.waitpid(daemon.process.pid, os.WNOHANG) == (0, 0)

@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 from hmsclient import HMSClient
-from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
-from topicast.cli.operator import Facts, Operator
+from topicast.cli.operator import Operator, facts_of
 from topicast.subscriber import Subscriber
-from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.dam import Dam
 from topicast.tests.integration.looking import Looker
+from topicast.tests.integration.tables import database, revise, seen
 from topicast.tests.waiting import until
 from topicast.topics.settings import parse_addresses
 from topicast.topics.topic import offered_names, table_topic
@@ -31,27 +30,18 @@ TOPIC = table_topic("members", "big", 16)
 @pytest.fixture
 def client(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[HMSClient]:
     """A client, and two tables at revision 0: one of many partitions, one of one."""
-    host, _, port = hive.uri.removeprefix("thrift://").partition(":")
     noise = random.Random(4)
-    with HMSClient(host=host, port=int(port)) as found:
-        found.create_database(Database("members", "", f"file:{tmp_path}/members", {}))
-        for name, days in (("big", DAYS), ("small", 1)):
-            table = make_table("members", name, location=f"file:{tmp_path}/{name}", keys=["ds"])
-            found.create_table(table)
-            partitions = [make_partition(table, [f"{day:03}"]) for day in range(days)]
-            for one in partitions:
-                one.parameters = {"note": noise.randbytes(NOTE_BYTES // 2).hex()}
-            found.add_partitions(partitions)
+
+    def note() -> dict[str, str]:
+        return {"note": noise.randbytes(NOTE_BYTES // 2).hex()}
+
+    tables = dict(zip(TABLES, (DAYS, 1), strict=True))
+    with database(hive.uri, tmp_path, tables, parameters=note) as found:
         yield found
-        found.drop_database("members", False, True)
 
 
 def visit(daemons: Daemons) -> Operator:
     return Operator(parse_addresses(daemons.hub_address), timeout_s=60)
-
-
-def facts_of(reported: Facts) -> dict[str, object]:
-    return {str(name): value for name, value in reported.rows}
 
 
 def turn(daemons: Daemons, *words: str) -> None:
@@ -77,25 +67,6 @@ def size_at_full(daemons: Daemons) -> int:
 
         until(lambda: size() > DAYS * NOTE_BYTES // 3, timeout_s=40, what="the hub's content")
         return size()
-
-
-def revise(client: HMSClient, rev: int) -> None:
-    """Write ``rev`` into both tables, and into the first partition of each."""
-    for name in TABLES:
-        db, _, table = name.partition(".")
-        found = client.get_table(db, table)
-        found.parameters["rev"] = str(rev)
-        client.alter_table(db, table, found)
-        partition = client.get_partition(db, table, ["000"])
-        partition.parameters["rev"] = str(rev)
-        client.alter_partitions(db, table, [partition])
-
-
-def seen(catalog: Subscriber, name: str) -> tuple[int, ...]:
-    """Return the revision of a table and of its first partition."""
-    found = catalog.partitions(name, "ds = '000'")
-    table = int(catalog.table(name).parameters.get("rev", "0"))
-    return table, int(found[0].parameters.get("rev", "0"))
 
 
 def level(catalog: Subscriber) -> str:
@@ -160,14 +131,14 @@ def test_hub_dies_in_the_middle_of_a_join(
         join = Doing(lambda: catalog.join(TOPIC, "full"))
         until(dam.held.is_set, timeout_s=30, what="the middle of the join")
         assert level(catalog) == "minimal", "which stays until the other one is there"
-        revise(client, 1)
+        revise(client, TABLES, 1)
         catalog.sync(timeout_s=40)
         assert {seen(catalog, name) for name in TABLES} == {(1, 1)}, "while it is joined"
         if modes:
             turn(daemons, modes[0])
         assert join.running
         daemons.kill("statestored")
-        revise(client, 2)
+        revise(client, TABLES, 2)
         for name in TABLES:
             assert min(seen(catalog, name)) >= 1, "while there is no hub"
         dam.opened.set()
@@ -195,7 +166,7 @@ def test_catalogd_dies_in_the_middle_of_a_pull_and_the_mode_turns(
         pulls = catalog.stats().pulls
         pull = Doing(lambda: catalog.partitions("members.big", "ds = '007'"))
         until(lambda: catalog.stats().pulls > pulls, timeout_s=20, what="the pull on its way")
-        revise(client, 1)
+        revise(client, TABLES, 1)
         daemons.kill("catalogd")
         with Looker(catalog, TABLES, look=seen) as looker:
             daemons.start("catalogd")

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 from hmsclient import HMSClient
-from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.cli.operator import Operator
 from topicast.subscriber import Subscriber
-from topicast.tests.cluster.fake_metastore import make_partition, make_table
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.integration.looking import Looker
+from topicast.tests.integration.tables import database, revise, seen
 from topicast.tests.waiting import until
 from topicast.topics.errors import LinkError
 from topicast.topics.settings import parse_addresses
@@ -27,15 +26,8 @@ EACH_MODE = 3  # of the turns below: by then each mode has held once
 @pytest.fixture
 def client(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[HMSClient]:
     """A client, and database ``modes`` with two tables of forty partitions at revision 0."""
-    host, _, port = hive.uri.removeprefix("thrift://").partition(":")
-    with HMSClient(host=host, port=int(port)) as found:
-        found.create_database(Database("modes", "", f"file:{tmp_path}/modes", {}))
-        for name in ("t", "tmp_u"):
-            table = make_table("modes", name, location=f"file:{tmp_path}/{name}", keys=["ds"])
-            found.create_table(table)
-            found.add_partitions([make_partition(table, [f"{day:02}"]) for day in range(40)])
+    with database(hive.uri, tmp_path, dict.fromkeys(TABLES, 40)) as found:
         yield found
-        found.drop_database("modes", False, True)
 
 
 def order(daemons: Daemons, *words: str) -> dict[str, object]:
@@ -75,25 +67,6 @@ def order_everything(daemons: Daemons) -> None:
     assert order(daemons, "refresh")["failed"] == 0
 
 
-def revise(client: HMSClient, rev: int) -> None:
-    """Write ``rev`` into both tables and their first partitions."""
-    for name in TABLES:
-        db, _, table = name.partition(".")
-        found = client.get_table(db, table)
-        found.parameters["rev"] = str(rev)
-        client.alter_table(db, table, found)
-        partition = client.get_partition(db, table, ["00"])
-        partition.parameters["rev"] = str(rev)
-        client.alter_partitions(db, table, [partition])
-
-
-def seen(catalog: Subscriber, name: str) -> tuple[int, int]:
-    """Return the revision of a table and of its first partition."""
-    found = catalog.partitions(name, "ds = '00'")
-    table = int(catalog.table(name).parameters.get("rev", "0"))
-    return table, int(found[0].parameters.get("rev", "0"))
-
-
 def is_held(catalog: Subscriber, name: str) -> bool:
     before = catalog.stats().pulls
     catalog.partitions(name)
@@ -123,7 +96,7 @@ def test_mode_is_turned_under_readers_and_no_answer_goes_back(
         ]
         for rev, (words, offered) in enumerate(modes, start=1):
             turn(daemons, *words, offered=offered)
-            revise(client, rev)
+            revise(client, TABLES, rev)
             for reader in readers:
                 reader.sync(timeout_s=30)
                 assert {seen(reader, name) for name in TABLES} == {(rev, rev)}
@@ -141,7 +114,7 @@ def test_what_was_withheld_is_answered_from_memory_again(
     with Subscriber(daemons.hub_address, budget="16MB", timeout_s=30, levels="full") as catalog:
         until(lambda: is_held(catalog, "modes.tmp_u"), timeout_s=20, what="the content at full")
         turn(daemons, "mixed", "*.tmp_*=minimal", offered=BOTH)
-        revise(client, 1)
+        revise(client, TABLES, 1)
         catalog.sync(timeout_s=30)
         assert seen(catalog, "modes.tmp_u") == (1, 1)
         daemons.kill("statestored")
@@ -168,7 +141,7 @@ def test_changes_of_what_is_withheld_are_watched(
         turn(daemons, "mixed", "*.tmp_*=minimal", offered=BOTH)
         changes = catalog.watch("modes.tmp_u")
         for rev in (1, 2, 3):
-            revise(client, rev)
+            revise(client, TABLES, rev)
             catalog.sync(timeout_s=30)
             change = changes.next_within(20)
             assert change is not None, f"revision {rev}"

@@ -9,26 +9,20 @@ from pathlib import Path
 
 import pytest
 from hmsclient import HMSClient
-from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
 from topicast.subscriber import Change, Subscriber, Watch
 from topicast.subscriber.engine.write_outbox import Outbox
-from topicast.tests.cluster.fake_metastore import make_table
 from topicast.tests.integration.daemons import Daemons
+from topicast.tests.integration.tables import database
 from topicast.tests.waiting import until
 from topicast.topics.errors import UsageError
 
 
 @pytest.fixture
 def client(hive: EmbeddedMetastore, tmp_path: Path) -> Iterator[HMSClient]:
-    host, _, port = hive.uri.removeprefix("thrift://").partition(":")
-    with HMSClient(host=host, port=int(port)) as found:
-        found.create_database(Database("reports", "", f"file:{tmp_path}/reports", {}))
-        for name in ("t", "u"):
-            found.create_table(make_table("reports", name, location=f"file:{tmp_path}/{name}"))
+    with database(hive.uri, tmp_path, {"reports.t": 0, "reports.u": 0}) as found:
         yield found
-        found.drop_database("reports", False, True)
 
 
 @contextmanager

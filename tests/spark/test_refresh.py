@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from topicast.cli.operator import Facts, Operator
+from topicast.cli.operator import Operator
 from topicast.tests.integration.daemons import Daemons
 from topicast.tests.spark.applications import SPARK, Application
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.waiting import until
 from topicast.topics.settings import parse_addresses
+from topicast.topics.wire.messages import Inspected
 
 # The writer is not attached: it tells by statistics of what leaves no event otherwise.
 STATISTICS = "spark.sql.statistics.size.autoUpdate.enabled"
@@ -323,7 +324,7 @@ def test_operators_see_the_driver_and_switch_it(attached: Scene) -> None:
         members = visit.hub("subscribers")
         (registration,) = [row[1] for row in members.rows if str(row[0]).startswith(f"{name}@")]
         (found,) = visit.readers("driver", [str(registration)]).values()
-        assert isinstance(found, Facts)
+        assert isinstance(found, Inspected)
         return dict(found.rows)  # type: ignore[arg-type]  # of two columns
 
     def turn(order: str) -> None:
