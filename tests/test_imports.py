@@ -194,9 +194,9 @@ def test_packages_of_setup_cfg_are_those_of_the_tree() -> None:
     assert listed == sorted(found)
 
 
-def test_type_checker_reads_every_folder() -> None:
+def test_type_checker_reads_every_folder_and_the_benches() -> None:
     checked = _settings()["mypy"]["packages"].replace(" ", "").split(",")
-    assert sorted(checked) == sorted(f"topicast.{folder}" for folder in FOLDERS)
+    assert sorted(checked) == sorted(f"topicast.{name}" for name in (*FOLDERS, "tests.bench"))
 
 
 def test_root_holds_no_module_beside_the_package_itself() -> None:

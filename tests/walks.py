@@ -13,12 +13,14 @@ A delta is counted in the driver's threads, up to the call. A pull is counted in
 thread, the subscriber's and catalogd's. An event is counted in catalogd's threads, up to the
 wake-up that sends the delta: later wake-ups begin after the hub has woken for the delta.
 Each walk is made RUNS times; the median is printed, by the number of files and then by turns.
+One that enters more files than FILES_MAX allows ends the run with 1.
 Run: make walks; ARGS=-v lists the files in the order in which they are first entered.
 """
 
 import argparse
 import json
 import os
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -45,6 +47,7 @@ from topicast.tests.spark.applications import quick_environment
 from topicast.tests.waiting import until
 from topicast.topics.topic import NAMESPACE
 
+FILES_MAX: Final = {"delta": 15, "pull": 32, "event": 21}
 RUNS: Final = 5
 WARM_UPS: Final = 4
 LOADING_THREADS: Final = 3  # the fewest: after the warm-ups each has its connection
@@ -230,25 +233,29 @@ def median(walks_made: list[Walk]) -> Walk:
     return ordered[len(ordered) // 2]
 
 
-def say(name: str, walks_made: list[Walk], *, verbose: bool) -> None:
-    """Print a walk for eyes, and as a JSON line."""
-    walk = median(walks_made)
+def say(name: str, walks_made: list[Walk], *, verbose: bool) -> bool:
+    """Print a walk for eyes, and as a JSON line; return whether its target is met."""
+    walk, target = median(walks_made), FILES_MAX[name]
     each = " ".join(f"{len(one.files)}/{one.turns}" for one in walks_made)
-    print(f"{name}: {len(walk.files)} files, {walk.turns} turns (each run: {each})")
+    met = len(walk.files) <= target
+    bound = f"[{'at most' if met else 'MISSED'} {target}]"
+    print(f"{name}: {len(walk.files)} files {bound}, {walk.turns} turns (each run: {each})")
     for number, file in enumerate(walk.files if verbose else (), start=1):
         print(f"  {number:2d} {file}")
-    line = {"walk": name, "files": len(walk.files), "turns": walk.turns}
+    line = {"walk": name, "files": len(walk.files), "turns": walk.turns, "target": target}
     print(json.dumps(line), flush=True)
+    return met
 
 
-def main() -> None:
+def main() -> int:
+    """Return 1 if a walk enters more files than its target."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("-v", "--verbose", action="store_true", help="list the files")
     verbose = parser.parse_args().verbose
     with tempfile.TemporaryDirectory() as temporary, staged(Path(temporary)) as stage:
-        for name, walks_made in walks(stage):
-            say(name, walks_made, verbose=verbose)
+        met = [say(name, found, verbose=verbose) for name, found in walks(stage)]
+    return 0 if all(met) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

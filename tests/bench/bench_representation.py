@@ -97,9 +97,9 @@ def thrift_object(data: bytes) -> ttypes.Partition:
     return found
 
 
-def rows(block: list[tuple[str, bytes]]) -> list[object]:
+def rows(block: list[tuple[str, bytes]]) -> list[list[object]]:
     """Return one row for each partition, its descriptor left out."""
-    found = []
+    found: list[list[object]] = []
     for name, data in block:
         part = thrift_object(data)
         found.append(
@@ -189,10 +189,10 @@ def per_one(values: list[bytes], size: int) -> float:
 class NoBlocks:
     """A table without blocks."""
 
-    def floor(self, _name: str) -> None:
+    def floor(self, _name: str) -> str | None:
         return None
 
-    def after(self, _lower: str) -> None:
+    def after(self, _lower: str) -> str | None:
         return None
 
     def read(self, lower: str) -> tuple[int, bytes]:

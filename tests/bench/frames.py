@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from topicast.topics.link import Link
+from topicast.topics.link import Link, Received
 from topicast.topics.wire.header import DELTA_KIND, HEADER_BYTES, HEARTBEAT_KIND
 
 
@@ -35,11 +35,11 @@ def count_frames() -> Frames:
     frames = Frames()
     poll = Link.poll
 
-    def counting(link: Link, timeout_s: float) -> list[object]:
+    def counting(link: Link, timeout_s: float) -> list[Received]:
         received = poll(link, timeout_s)
         for one in received:
             frames.add(one.frame)
         return received
 
-    Link.poll = counting  # type: ignore[method-assign, assignment]  # to look, nothing else
+    Link.poll = counting  # type: ignore[method-assign]  # to look, nothing else
     return frames

@@ -38,7 +38,7 @@ class Catalog:
     def topic(self, db: str, table: str) -> int:
         return table_topic(db, table, self.num_topics)
 
-    def commit(self, topic: int, entries: list[Entry]) -> Delta:
+    def commit(self, topic: int, entries: list[Entry], source: int = SOURCE_EVENTS) -> Delta:
         """File ``entries``, which have the topic's next version, and return their delta."""
         held = self.topics[topic]
         held.file(entries)
@@ -52,7 +52,7 @@ class Catalog:
             to_version=held.version,
             floor=held.floor,
             sent_us=0,
-            source=SOURCE_EVENTS,
+            source=source,
             entries=tuple(entries),
         )
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from topicast.subscriber.config import Settings
 from topicast.subscriber.engine.core import Core
@@ -23,6 +23,7 @@ CHANNEL = {Channel.CONTROL: 1, Channel.BULK: 2}
 CALL_S = 3.0  # how long a call of the application may wait for another process
 LOOK_S = 0.02  # between two looks of a thread whether its write is acknowledged
 AMPLE_BYTES = 10_000_000
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +90,7 @@ class ReaderProcess:
         world.clients[b"s/%d" % number] = self
         world.at(0.0, self._tick)
 
-    def command(self, operation: Operation[object], timeout_s: float) -> Command[object]:
+    def command(self, operation: Operation[T], timeout_s: float) -> Command[T]:
         """Return a command that ``handle`` takes as a fact."""
         return Command(operation, deadline=self.world.now + timeout_s)
 
