@@ -16,6 +16,7 @@ from .config import CatalogdConfig
 from .core import Catalog
 from .ingest.poller import EventWindow, unpack_state
 from .ingest.read_threads import ReadThreads
+from .metastore.addresses import Addresses
 from .metastore.hms import Hms
 from .metastore.port import Metastore
 from .publish.modes import Policy, unpack_policy
@@ -39,7 +40,7 @@ def build(
         StoreError: the state folder cannot be used.
         LinkError: the port is taken.
     """
-    Hms(config.hive_metastore_uris, timeout_s=HMS_TIMEOUT_S).close()  # refuses malformed URIs
+    addresses = Addresses(config.hive_metastore_uris)
     with ExitStack() as failing:
         store = Store.open(
             Path(config.state_dir),
@@ -69,7 +70,7 @@ def build(
             writes=store.load_writes(),
         )
         catalog.backfill.change(config.mode(policy.mode))
-        opened = open_metastore or partial(Hms, config.hive_metastore_uris, timeout_s=HMS_TIMEOUT_S)
+        opened = open_metastore or partial(Hms, addresses, timeout_s=HMS_TIMEOUT_S)
         registration = secrets.token_bytes(16)
         hubs = [
             HubConnection(

@@ -32,7 +32,7 @@ POLL_EVENTS_MAX: Final = 4 * REREAD_EVENTS_MAX  # more than the overlap, so that
 PENDING_MAX: Final = 20_000  # 6 s of 3,000 events/s; above, the oldest are settled at once
 START_OVERLAP: Final = 16  # ids that concurrent writers may hold when a window starts
 BACKOFF_S: Final = 0.2  # after a poll that failed, doubled up to
-BACKOFF_S_MAX: Final = 5.0
+BACKOFF_S_MAX: Final = 3.0  # and a metastore that is back is followed within 5 s
 LATE_S: Final = 2.0  # an answer takes milliseconds, a second with 100 MB of messages
 
 _IDS: Final = Struct(">qq")

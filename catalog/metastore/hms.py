@@ -15,13 +15,14 @@ columns (4.5 MB): 12 ms, against 170 ms for decoding, and every field survives, 
 import getpass
 import logging
 import socket
+import time
 from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import suppress
 from functools import partial
 from io import BytesIO
 from itertools import islice
+from math import inf
 from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
 
 from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
@@ -41,15 +42,21 @@ from thrift.transport.TTransport import CReadableTransport, TTransportBase, TTra
 
 from ...topics.errors import ConfigError, ObjectGone, SourceError, SourceRefused
 from ...topics.objects.names import partition_keys, partition_name
+from .addresses import Address, AddressDied, Addresses
 from .port import PARTITIONS_PER_CALL_MAX, TABLES_PER_CALL_MAX, RawEvent
 
 T = TypeVar("T")
 SizedT = TypeVar("SizedT", bound=Sized)
 
-PORT_DEFAULT: Final = 9083
 CAPABILITIES: Final = ClientCapabilities(values=[2])  # Hive 3: insert-only tables, or a batch fails
 GONE: Final = (NoSuchObjectException, UnknownDBException, UnknownTableException)
 ALL_PARTITIONS: Final = -1
+CONNECT_S_MAX: Final = 2.0  # for a connection; a network that loses a packet sends it after 1 s
+ANSWER_S_MAX: Final = 2.0  # for what costs a server nothing: the introduction, a probe
+LAST_ANSWER_S_MAX: Final = 5.0  # the same where no other address is left: it may be slow
+EVENT_ID_S_MAX: Final = 4.0  # for the newest event's id, one row: probes do not notice all hangs
+SLICE_S: Final = 0.5  # of a wait for an answer; between two the address may be found dead
+SLICE_S_MIN: Final = 0.001  # the last one; 0 would not wait at all
 RECV_BYTES: Final = 256 << 10
 REPLY_BYTES_MAX: Final = 1 << 30  # one ADD_PARTITION message of 100,000 partitions is 230 MB
 STRING_BYTES_MAX: Final = REPLY_BYTES_MAX  # Thrift's own default, 16 MB, is less than one message
@@ -63,39 +70,18 @@ Spec = tuple[Any, ...]  # a thrift_spec; hmsclient's generated code is untyped
 log = logging.getLogger(__name__)
 
 
-def parse_uris(uris: str) -> tuple[tuple[str, int], ...]:
-    """Read a comma list of ``thrift://host:port`` as (host, port) in the order given.
-
-    Raises:
-        ConfigError: one of them is something else, or there is none.
-    """
-    wrong = ConfigError("hive_metastore_uris", uris, "thrift://HOST:PORT, several with commas")
-    found = []
-    for uri in filter(None, (part.strip() for part in uris.split(","))):
-        try:
-            parts = urlsplit(uri)
-            host, port = parts.hostname, parts.port or PORT_DEFAULT
-        except ValueError:
-            raise wrong from None
-        extra = parts.username is not None or parts.path.strip("/") or parts.query or parts.fragment
-        if not host or any(map(str.isspace, host)) or parts.scheme != "thrift" or extra:
-            raise wrong
-        found.append((host, port))
-    if not found:
-        raise wrong
-    return tuple(found)
-
-
 class Hms:
     """A Hive metastore, used by one thread; connects at the first call, and again after errors."""
 
-    def __init__(self, uris: str, *, timeout_s: float) -> None:
-        """Read ``uris`` (tried in turn) and set the limit for each wait on the network.
+    def __init__(self, uris: str | Addresses, *, timeout_s: float) -> None:
+        """Read ``uris`` (tried in turn) and set the limit for each wait for an answer.
+
+        Connections that share one ``Addresses`` share what is known of who is dead.
 
         Raises:
             ConfigError: ``uris`` is not a comma list of ``thrift://host:port``.
         """
-        self._addresses = parse_uris(uris)
+        self._addresses = Addresses(uris) if isinstance(uris, str) else uris
         self._timeout_s = timeout_s
         self._connection: _Connection | None = None
 
@@ -104,6 +90,7 @@ class Hms:
         return self._call(
             "read the current event id",
             lambda to: int(to.client.get_current_notificationEventId().eventId),
+            timeout_s=EVENT_ID_S_MAX,
         )
 
     def events_after(self, event_id: int, *, events_max: int) -> tuple[RawEvent, ...]:
@@ -177,18 +164,20 @@ class Hms:
             raise refusal
         return found
 
-    def _call(self, what: str, call: "Callable[[_Connection], T]") -> T:
-        """Call over the open connection; over a new one if that had died while it was idle."""
+    def _call(self, what: str, call: "Callable[[_Connection], T]", *, timeout_s: float = inf) -> T:
+        """Call over the open connection; over a new one if that had died, or its server has."""
         reused = self._connection is not None
+        timeout_s = min(timeout_s, self._timeout_s)
         try:
-            return self._once(what, call)
-        except _Lost:
-            if not reused:
+            return self._once(what, call, timeout_s=timeout_s)
+        except _Lost as lost:
+            if not (len(self._addresses.all) > 1 if lost.server_died else reused):
                 raise
-            return self._once(what, call)
+            return self._once(what, call, timeout_s=timeout_s)
 
-    def _once(self, what: str, call: "Callable[[_Connection], T]") -> T:
+    def _once(self, what: str, call: "Callable[[_Connection], T]", *, timeout_s: float) -> T:
         connection = self._connected()
+        connection.capture.timeout_s = timeout_s
         connection.capture.begin_reply()
         failed = f"cannot {what} at {connection.address}"
         try:
@@ -197,55 +186,110 @@ class Hms:
             raise ObjectGone(f"{failed}: {exc.message}") from exc
         except TApplicationException as exc:
             raise SourceRefused(f"{failed}: {exc.message}") from exc
+        except AddressDied as exc:
+            self.close()
+            raise _Lost(f"{failed}: timed out", server_died=True) from exc
         except Exception as exc:  # malformed bytes make Thrift's C decoder raise anything
             if isinstance(exc, TException) and hasattr(exc, "thrift_spec"):
                 raise SourceRefused(f"{failed}: {_reason(exc)}") from exc
             died_idle = not connection.capture.received_bytes and _is_hangup(exc)
             self.close()
-            raise (_Lost if died_idle else SourceError)(f"{failed}: {_reason(exc)}") from exc
+            if died_idle:
+                raise _Lost(f"{failed}: {_reason(exc)}", server_died=False) from exc
+            connection.address.fail()
+            raise SourceError(f"{failed}: {_reason(exc)}") from exc
 
     def _connected(self) -> "_Connection":
+        if self._connection is not None and self._connection.is_outlived:
+            self.close()
         if self._connection is not None:
             return self._connection
         refusals = []
-        for host, port in self._addresses:
+        left = len(self._addresses.all)
+        for address in self._addresses.in_turn():
+            left -= 1
+            answer_s = min(ANSWER_S_MAX if left else LAST_ANSWER_S_MAX, self._timeout_s)
+            began = time.monotonic()
             try:
-                self._connection = self._connect(host, port)
+                self._connection = _introduced(address, answer_s)
             except OSError as exc:
-                refusals.append(f"thrift://{host}:{port} ({_reason(exc)})")
+                address.die(since=began)
+                refusals.append(f"{address} ({_reason(exc)})")
             else:
                 return self._connection
         raise SourceError(f"no metastore reached: {', '.join(refusals)}")
 
-    def _connect(self, host: str, port: int) -> "_Connection":
-        connection = _Connection(host, port, timeout_s=self._timeout_s)
-        try:
-            connection.introduce()
-        except OSError:
-            connection.capture.close()
-            raise
-        except Exception as exc:  # noqa: BLE001  reads work without set_ugi, whatever its error
-            log.info("metastore refuses set_ugi: address=%s:%d reason=%s", host, port, exc)
-            connection.capture.close()
-            return _Connection(host, port, timeout_s=self._timeout_s)
-        return connection
-
 
 class _Lost(SourceError):
-    """The connection had died before the request, which may be sent again."""
+    """No answer will come, and the request may be sent again.
+
+    ``server_died``: the server did not answer a probe; else the connection died while idle.
+    """
+
+    def __init__(self, text: str, *, server_died: bool) -> None:
+        super().__init__(text)
+        self.server_died = server_died
+
+
+def _introduced(address: Address, answer_s: float) -> "_Connection":
+    """Return a connection to ``address`` whose server knows the user, if it wants to."""
+    connection = _Connection(address, timeout_s=answer_s)
+    try:
+        connection.introduce()
+    except OSError:
+        connection.capture.close()
+        raise
+    except Exception as exc:  # noqa: BLE001  reads work without set_ugi, whatever its error
+        log.info("metastore refuses set_ugi: address=%s reason=%s", address, exc)
+        connection.capture.close()
+        connection = _Connection(address, timeout_s=answer_s)
+    address.hear()
+    connection.begin_watch()
+    return connection
+
+
+def _probe(address: Address) -> None:
+    """Make a call that every server answers at once.
+
+    Raises:
+        OSError: ``address`` does not answer.
+    """
+    connection = _Connection(address, timeout_s=ANSWER_S_MAX)
+    try:
+        connection.client.getStatus()
+    except OSError:
+        raise
+    except Exception as exc:  # noqa: BLE001  any answer will do
+        log.debug("metastore refuses getStatus: address=%s reason=%s", address, exc)
+    finally:
+        connection.capture.close()
 
 
 class _Connection:
     """An open connection, and the methods that the server behind it lacks."""
 
-    def __init__(self, host: str, port: int, *, timeout_s: float) -> None:
-        self.address = f"thrift://{host}:{port}"
-        self.capture = Capture(host, port, timeout_s=timeout_s)
+    def __init__(self, address: Address, *, timeout_s: float) -> None:
+        self.address = address
+        self._born = address.deaths
+        self.capture = Capture(address.host, address.port, timeout_s=timeout_s)
         protocol = accelerated(self.capture)
         self.client = HMSClient(iprot=protocol)
         self.slicer = Slicer(protocol)
         self._lists_meta = True
         self._table_readers = [self._tables_by_request, self._tables_by_name, self._table_by_table]
+
+    @property
+    def is_outlived(self) -> bool:
+        """Whether the address has been found dead since this connection was made."""
+        return self.address.deaths != self._born
+
+    def begin_watch(self) -> None:
+        """From now on, end a wait when the address is found dead."""
+
+        def check() -> None:
+            self.address.check_alive(self._born, lambda: _probe(self.address))
+
+        self.capture.watch(received=self.address.hear, waiting=check)
 
     def introduce(self) -> None:
         """Send the user's name to the server, as Hive's own client does."""
@@ -376,11 +420,23 @@ class Capture(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thri
     """A socket as a Thrift transport, which records every byte since ``begin_reply``."""
 
     def __init__(self, host: str, port: int, *, timeout_s: float) -> None:
-        self._socket = socket.create_connection((host, port), timeout=timeout_s)
+        """Connect; ``timeout_s`` limits each wait for bytes, and may be changed.
+
+        Raises:
+            OSError: nobody listens there, or not within CONNECT_S_MAX.
+        """
+        self.timeout_s = timeout_s
+        self._received: Callable[[], None] = lambda: None
+        self._waiting: Callable[[], None] = lambda: None
+        self._socket = socket.create_connection((host, port), min(timeout_s, CONNECT_S_MAX))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._request: list[bytes] = []
         self.begin_reply()
+
+    def watch(self, *, received: Callable[[], None], waiting: Callable[[], None]) -> None:
+        """Call ``received`` at each arrival; ``waiting`` every SLICE_S without: it may raise."""
+        self._received, self._waiting = received, waiting
 
     def begin_reply(self) -> None:
         """Discard the recording; the next byte read has position 0."""
@@ -405,6 +461,7 @@ class Capture(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thri
     def flush(self) -> None:
         """Send the request."""
         request, self._request = b"".join(self._request), []
+        self._socket.settimeout(self.timeout_s)
         self._socket.sendall(request)
 
     def read(self, sz: int) -> bytes:
@@ -420,7 +477,7 @@ class Capture(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thri
         """Return a buffer that starts with ``partialread`` and holds ``reqlen`` bytes or more."""
         parts, held = [partialread], len(partialread)
         while held < reqlen:
-            chunk = self._socket.recv(RECV_BYTES)
+            chunk = self._receive()
             if not chunk:
                 raise EOFError("the metastore closed the connection")
             self.received_bytes += len(chunk)
@@ -432,6 +489,20 @@ class Capture(TTransportBase, CReadableTransport):  # type: ignore[misc]  # thri
         self._buffer = BytesIO(b"".join(parts))
         self._buffer_at = self.received_bytes - held
         return self._buffer
+
+    def _receive(self) -> bytes:
+        ends_at = time.monotonic() + self.timeout_s
+        while True:
+            self._socket.settimeout(max(min(SLICE_S, ends_at - time.monotonic()), SLICE_S_MIN))
+            try:
+                chunk = self._socket.recv(RECV_BYTES)
+            except TimeoutError:
+                if time.monotonic() >= ends_at:
+                    raise
+                self._waiting()
+            else:
+                self._received()
+                return chunk
 
     def close(self) -> None:
         """Close the socket; a thread that waits for a reply gets its end."""

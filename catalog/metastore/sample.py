@@ -20,7 +20,7 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 from thrift.Thrift import TException
 
 from ...topics.errors import SourceError
-from .hms import parse_uris
+from .addresses import parse_uris
 
 COLUMNS: Final = (("id", "bigint"), ("at", "timestamp"), ("what", "string"), ("amount", "double"))
 TEXT: Final = "org.apache.hadoop.mapred.TextInputFormat"

@@ -2,6 +2,7 @@
 
 import select
 import socket
+import sys
 import threading
 from contextlib import suppress
 from typing import Self
@@ -69,3 +70,9 @@ def _passed_on(near: socket.socket, far: socket.socket) -> bool:
             return False
         (far if source is near else near).sendall(chunk)
     return True
+
+
+if __name__ == "__main__":  # a process of its own, until its input ends
+    with Relay(sys.argv[1]) as relay:
+        print(relay.uri, flush=True)
+        sys.stdin.read()

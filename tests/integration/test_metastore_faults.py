@@ -94,16 +94,15 @@ def test_metastore_that_was_stopped_for_a_while_is_waited_for(
     os.kill(hive.pid, signal.SIGSTOP)
     try:
         until(lambda: "has waited" in stage.facts()["warning"], timeout_s=40, what="warning")
-        assert stage.facts()["polls_late"] == counts["polls_late"] + 1
+        assert stage.facts()["polls_late"] > counts["polls_late"]
         assert stage.facts()["metastore_silent_s"] >= 2
-        until(lambda: stage.facts()["metastore_silent_s"] >= 3, timeout_s=40, what="longer")
+        until(lambda: "cannot read" in stage.facts()["warning"], timeout_s=40, what="its end")
         assert stage.log().count("has waited") == 1, "a line for each change, none for each second"
         assert stage.held() == before
     finally:
         os.kill(hive.pid, signal.SIGCONT)
     stage.sees(stage.revise())
     until(stage.is_well, timeout_s=40, what="health afterwards")
-    assert stage.facts()["polls_failed"] == counts["polls_failed"], "the poll was answered late"
 
 
 def test_metastore_that_was_killed_is_followed_when_it_is_back(tmp_path: Path) -> None:

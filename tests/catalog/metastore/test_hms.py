@@ -2,12 +2,14 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 from hmsclient.genthrift.hive_metastore import ThriftHiveMetastore
 from hmsclient.genthrift.hive_metastore.ttypes import (
+    CurrentNotificationEventId,
     Database,
     GetTableResult,
     GetTablesResult,
@@ -18,7 +20,8 @@ from hmsclient.genthrift.hive_metastore.ttypes import (
 )
 from thrift.Thrift import TApplicationException
 
-from topicast.catalog.metastore.hms import Hms, parse_uris
+from topicast.catalog.metastore.addresses import Addresses, parse_uris
+from topicast.catalog.metastore.hms import Hms
 from topicast.tests.catalog.metastore.thrift_server import ThriftServer, refusal, reply
 from topicast.tests.cluster.fake_metastore import (
     make_partition,
@@ -113,6 +116,65 @@ def test_metastore_that_hangs_times_out() -> None:
         uri = f"thrift://127.0.0.1:{hanging.getsockname()[1]}"
         with pytest.raises(SourceError, match=r"\(timed out\)"):
             Hms(uri, timeout_s=0.2).databases()
+
+
+def silent() -> bytes:
+    return b""
+
+
+def test_read_that_takes_long_is_waited_for_while_its_server_answers_others() -> None:
+    probed = threading.Event()
+
+    def slow() -> bytes:
+        assert probed.wait(10)
+        return reply("get_all_databases", thrift_bytes(DATABASES))
+
+    def status() -> bytes:
+        probed.set()
+        return refusal("getStatus")
+
+    with (
+        ThriftServer(answering(UGI) | {"get_all_databases": slow, "getStatus": status}) as server,
+        ThriftServer({}) as other,
+    ):
+        hms = Hms(f"{server.uri},{other.uri}", timeout_s=60)
+        assert hms.databases() == ("db",)
+        assert other.called == []
+        hms.close()
+
+
+def test_server_that_answers_nothing_any_more_is_left_by_every_connection() -> None:
+    """Given a server that takes connections and requests, as a stopped one does."""
+    hung = {"get_all_databases": silent, "getStatus": silent}
+    with (
+        ThriftServer(answering(UGI) | hung) as stopped,
+        ThriftServer(answering(UGI, DATABASES)) as well,
+    ):
+        addresses = Addresses(f"{stopped.uri},{well.uri}")
+        first, second = (Hms(addresses, timeout_s=60) for _ in range(2))
+        assert first.databases() == ("db",)
+        tried = len(stopped.called)
+        assert second.databases() == ("db",)
+        assert len(stopped.called) == tried, "one of them found it dead for both"
+        first.close()
+        second.close()
+
+
+def test_newest_id_that_does_not_come_is_read_at_the_next_address() -> None:
+    """Given a server that answers probes, and whose database hangs."""
+    newest = calls.get_current_notificationEventId_result(success=CurrentNotificationEventId(7))
+    hung = {"get_current_notificationEventId": silent}
+    with (
+        ThriftServer(answering(UGI) | hung) as stuck,
+        ThriftServer(answering(UGI, newest)) as well,
+    ):
+        hms = Hms(f"{stuck.uri},{well.uri}", timeout_s=60)
+        began = time.monotonic()
+        with pytest.raises(SourceError, match=rf"{stuck.uri}: timed out"):
+            hms.current_event_id()
+        assert hms.current_event_id() == 7
+        assert time.monotonic() - began < 10
+        hms.close()
 
 
 def test_connection_that_died_while_idle_is_made_anew() -> None:

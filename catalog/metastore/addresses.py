@@ -1,0 +1,115 @@
+"""Addresses: where the metastore is reached, and which of them has died; shared by connections.
+
+    alive ──silent for SILENT_S while a call waits──▶ probed ──any answer──▶ alive
+                                                        └──none──▶ dead: its calls end, go elsewhere
+
+A metastore that hangs accepts connections and requests, and never answers. A long read looks the
+same from its own connection, so a short call on a connection of its own tells them apart.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import urlsplit
+
+from ...topics.errors import ConfigError
+
+PORT_DEFAULT: Final = 9083
+SILENT_S: Final = 1.0  # without a byte from an address while a call waits; then it is probed
+
+
+class AddressDied(Exception):
+    """The address of this connection was found dead: no answer is to be waited for."""
+
+
+class Address:
+    """One address of the metastore; any thread may use it."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+        self.failed_at = 0.0  # the last failure, on the monotonic clock; 0: there was none
+        self.deaths = 0  # how often it was found dead; connections of before are of no use
+        self._heard_at = 0.0  # the last byte or answer on any connection, on the same clock
+        self._probing = threading.Lock()  # one thread probes for all
+
+    def __str__(self) -> str:
+        """Return it as the operator writes it."""
+        return f"thrift://{self.host}:{self.port}"
+
+    def hear(self) -> None:
+        """Note that something arrived from it."""
+        self._heard_at = time.monotonic()
+
+    def fail(self) -> None:
+        """Note that it did not do what was requested: others are tried before it."""
+        self.failed_at = time.monotonic()
+
+    def die(self, *, since: float) -> None:
+        """Note that nothing was answered since ``since``, unless another connection was."""
+        self.fail()
+        if self._heard_at < since:
+            self.deaths += 1
+
+    def check_alive(self, born: int, probe: Callable[[], None]) -> None:
+        """Return if waiting for an answer makes sense.
+
+        Args:
+            born: ``deaths`` when the waiting connection was made.
+            probe: Makes a short call; its OSError means that there was no answer.
+
+        Raises:
+            AddressDied: it does not.
+        """
+        began = time.monotonic()
+        if began - self._heard_at >= SILENT_S and self._probing.acquire(blocking=False):
+            try:
+                probe()
+            except OSError:
+                self.die(since=began)
+            else:
+                self.hear()
+            finally:
+                self._probing.release()
+        if self.deaths != born:
+            raise AddressDied(f"{self} does not answer")
+
+
+class Addresses:
+    """Every address of one metastore."""
+
+    def __init__(self, uris: str) -> None:
+        """Read a comma list of ``thrift://host:port``.
+
+        Raises:
+            ConfigError: one of them is something else, or there is none.
+        """
+        self.all = tuple(Address(host, port) for host, port in parse_uris(uris))
+
+    def in_turn(self) -> tuple[Address, ...]:
+        """Return them in the order given, but last those that failed, the latest at the end."""
+        return tuple(sorted(self.all, key=lambda address: address.failed_at))
+
+
+def parse_uris(uris: str) -> tuple[tuple[str, int], ...]:
+    """Read a comma list of ``thrift://host:port`` as (host, port) in the order given.
+
+    Raises:
+        ConfigError: one of them is something else, or there is none.
+    """
+    wrong = ConfigError("hive_metastore_uris", uris, "thrift://HOST:PORT, several with commas")
+    found = []
+    for uri in filter(None, (part.strip() for part in uris.split(","))):
+        try:
+            parts = urlsplit(uri)
+            host, port = parts.hostname, parts.port or PORT_DEFAULT
+        except ValueError:
+            raise wrong from None
+        extra = parts.username is not None or parts.path.strip("/") or parts.query or parts.fragment
+        if not host or any(map(str.isspace, host)) or parts.scheme != "thrift" or extra:
+            raise wrong
+        found.append((host, port))
+    if not found:
+        raise wrong
+    return tuple(found)
