@@ -19,7 +19,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from hmsclient import HMSClient
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
@@ -31,6 +30,7 @@ from topicast.tests.bench.metastores import create_large
 from topicast.tests.bench.report import beside, percentiles, quantile, say, target
 from topicast.tests.bench.source import Catalog
 from topicast.tests.bench.stores import COLUMNS, blocks_of
+from topicast.tests.integration.tables import connect
 from topicast.tests.subscriber.structs import table_struct
 from topicast.topics.objects.names import block_key, table_key
 from topicast.topics.objects.values import COMPLETE, TableValue, encode_table_value
@@ -246,18 +246,17 @@ def fetch_s() -> float:
     with (
         TemporaryDirectory() as folder,
         EmbeddedMetastore(Path(folder), durable=False, optimized=True) as hive,
+        connect(hive.uri) as client,
     ):
-        host, _, port = hive.uri.removeprefix("thrift://").partition(":")
-        with HMSClient(host=host, port=int(port)) as client:
-            client.create_database(Database(DB, "", f"file:{folder}", {}))
-            create_large(hive, client, (DB, TABLE), partitions=PARTITIONS)
-            begin = time.monotonic()
-            names = client.get_partition_names(DB, TABLE, -1)
-            found = 0
-            for at in range(0, PARTITIONS, PIECE):
-                found += len(client.get_partitions_by_names(DB, TABLE, names[at : at + PIECE]))
-            assert found == PARTITIONS
-            return time.monotonic() - begin
+        client.create_database(Database(DB, "", f"file:{folder}", {}))
+        create_large(hive, client, (DB, TABLE), partitions=PARTITIONS)
+        begin = time.monotonic()
+        names = client.get_partition_names(DB, TABLE, -1)
+        found = 0
+        for at in range(0, PARTITIONS, PIECE):
+            found += len(client.get_partitions_by_names(DB, TABLE, names[at : at + PIECE]))
+        assert found == PARTITIONS
+        return time.monotonic() - begin
 
 
 def main() -> None:
