@@ -6,6 +6,7 @@ from typing import Final
 
 from ..topics.errors import ConfigError
 from ..topics.settings import parse_addresses, parse_duration_s, parse_size
+from .memory_limit import usable_bytes
 
 BUDGET: Final = "256MB"
 AUTO: Final = "auto"  # levels by use
@@ -47,7 +48,7 @@ def settings_of(
 ) -> Settings:
     """Return the settings; what is None is taken from ``environ``, else its default.
 
-    ``memory_bytes``: what a budget in percent is a share of.
+    ``memory_bytes``: what a budget in percent is a share of; None: what this process may use.
 
     Raises:
         ConfigError: a setting has a value that is not allowed; says which.
@@ -95,7 +96,7 @@ def _patterns(setting: str, text: str | None, environ: Mapping[str, str]) -> tup
 
 def _bytes(size: str | int, memory_bytes: int | None) -> int:
     if isinstance(size, str):
-        return parse_size(size, setting="budget", total_bytes=memory_bytes)
+        return parse_size(size, setting="budget", total_bytes=memory_bytes or usable_bytes())
     if size <= 0:
         raise ConfigError("budget", size, "a number of bytes above 0, or a text like 256MB")
     return size

@@ -201,8 +201,8 @@ class Subscriber:
 
         Args:
             statestores: Addresses, separated by commas; else TOPICAST_STATESTORES.
-            budget: Bytes that may be held, as 1000, "256MB" or "5%" of the machine's memory; else
-                TOPICAST_BUDGET.
+            budget: Bytes that may be held, as 1000, "256MB" or "5%" of the memory that the
+                container, else the machine, allows; else TOPICAST_BUDGET.
             timeout_s: How long a call may wait for another process.
             name: Under which operators see it; else host and process id.
             levels: auto: choose each topic's level by use; full: follow all that fits, from the
@@ -231,7 +231,6 @@ class Subscriber:
             metastore=metastore,
             environ=os.environ,
             default_name=f"{socket.gethostname()}:{os.getpid()}",
-            memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         )
         core = Core(
             settings,

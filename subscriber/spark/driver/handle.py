@@ -273,7 +273,7 @@ def attach(
     Args:
         spark: A classic session; others of the process are found.
         statestores: Addresses, separated by commas.
-        budget: Bytes that may be held, as 1000, "64MB" or "5%" of the machine's memory.
+        budget: Bytes that may be held, as 1000, "64MB" or "5%" of the container's memory.
         control: on, off, or dry-run.
         refresh_existing: Let DataFrames that exist see what others append, too.
         refresh_cached: Make cached data (CACHE TABLE, ``df.cache()``) of a changed table anew.
