@@ -1,4 +1,4 @@
-"""The sessions of this process: classic ones, and those of Spark Connect; tracked weakly."""
+"""The sessions of this process that Python has, tracked weakly; any of them leads to the JVM."""
 
 import gc
 import os
@@ -37,6 +37,6 @@ class Sessions:
         return None
 
 
-def existing(kind: type) -> list[object]:
+def existing(kind: type) -> list[Any]:
     """Return all objects of ``kind``. Cost: 20 ms for a million objects of any kind."""
     return [one for one in gc.get_objects() if issubclass(type(one), kind)]

@@ -24,10 +24,7 @@ Make = Callable[[], DataFrame]
 
 
 class Reader:
-    """Reads tables in ``java``, a session of the JVM.
-
-    An attached driver looks after those of Python; one that only the JVM has is plain Spark.
-    """
+    """Reads tables in ``java``, a session of the JVM."""
 
     def __init__(self, spark: Any, java: Any, threads: Executor) -> None:
         self._spark = spark

@@ -1,4 +1,7 @@
-"""A driver whose Spark lacks what is needed says what it is; what DataFrames hold is known."""
+"""A driver whose Spark lacks what is needed says what it is; what DataFrames hold is known.
+
+Files are listed beside what refreshes.
+"""
 
 import pytest
 
@@ -38,11 +41,12 @@ def test_what_dataframes_hold_is_known_weakly_and_within_bounds(drivers: Drivers
     driver.sql(*(f"CREATE TABLE {table} (id INT) USING parquet" for table in tables))
     driver.do("from topicast.subscriber.spark.refresh import catalyst")
     driver.do("it = catalyst.Catalyst.probe(spark); had = catalyst.HELD_MAX")
+    driver.do("it.adopt(spark); mine = spark._jsparkSession.sessionUUID()")
 
     def renewed(*names: str, existing: str = "ALWAYS") -> set[str]:
         how = f"existing=catalyst.Existing.{existing}"
-        driver.do(f"for name in {names}: it.renew(spark, name, {how})")
-        return set(driver.do("list(it.held(spark))"))
+        driver.do(f"for name in {names}: it.renew(mine, name, {how})")
+        return set(driver.do("list(it.held(mine))"))
 
     def collected() -> bool:
         driver.do("spark._jvm.System.gc()")
@@ -60,6 +64,57 @@ def test_what_dataframes_hold_is_known_weakly_and_within_bounds(drivers: Drivers
         assert renewed(tables[1]) == set(tables[1:]), "it is in no cache, and held"
         driver.do("held.clear()")
         until(collected, timeout_s=20, what="nobody holds it", interval_s=1.5)
-        assert driver.do("it.keep(set()); list(it.held(spark))") == []
+        assert driver.do("it.discard(); list(it.held(mine))") == []
     finally:
         driver.do("catalyst.HELD_MAX = had")
+
+
+SLOW = """
+import time
+from topicast.subscriber.spark.java import java_object
+from topicast.subscriber.spark.refresh.catalyst import Catalyst
+registry, Latch = Catalyst.probe(spark).registry, spark._jvm.java.util.concurrent.CountDownLatch
+latch = Latch(1)
+slow, quick, failing = (
+    java_object(spark._jvm, "SlowIndex", source, of) for of in (latch, Latch(0), None)
+)
+"""
+SLOW_INDEX = """
+import java.util.concurrent.CountDownLatch;
+import scala.collection.immutable.Seq;
+
+public final class SlowIndex implements org.apache.spark.sql.execution.datasources.FileIndex {
+    private final CountDownLatch latch;
+    private int refreshed;
+    public SlowIndex(CountDownLatch latch) { this.latch = latch; }
+    public int refreshed() { return refreshed; }
+    public void refresh() {
+        if (latch == null) throw new IllegalStateException("no such store");
+        try { latch.await(); } catch (InterruptedException ended) { return; }
+        refreshed++;
+    }
+    public Seq rootPaths() { return null; }
+    public Seq listFiles(Seq partitions, Seq data) { return null; }
+    public String[] inputFiles() { return new String[0]; }
+    public long sizeInBytes() { return 0L; }
+    public org.apache.spark.sql.types.StructType partitionSchema() { return null; }
+}
+"""
+
+
+def test_slow_file_system_delays_nobody_and_one_that_fails_is_said(drivers: Drivers) -> None:
+    """Of a table at most one listing runs, and one waits behind it, however often it changes."""
+    driver = drivers.writer
+    driver.do(f"source = {SLOW_INDEX!r}")
+    driver.do(SLOW)
+    driver.do("begin = time.monotonic()")
+    driver.do("for _ in range(5): registry.relist('s', 'd.slow', slow, True)")
+    driver.do("registry.relist('s', 'd.quick', quick, True)")
+    assert driver.do("time.monotonic() - begin") < 1
+    until(lambda: driver.do("quick.refreshed()") == 1, timeout_s=20)
+    assert driver.do("slow.refreshed(), registry.settle(10)") == [0, False]
+    driver.do("latch.countDown()")
+    assert driver.do("registry.settle(20000), slow.refreshed()") == [True, 2]
+    driver.do("registry.relist('s', 'd.failing', failing, True); registry.settle(20000)")
+    said = [line for line in driver.do("registry.look()").splitlines() if line.startswith("!")]
+    assert said == ["! s d.failing java.lang.IllegalStateException: no such store"]

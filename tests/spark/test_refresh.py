@@ -6,6 +6,7 @@ Each failure of plain Spark is reproduced first, by the same statements, in the 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -218,6 +219,24 @@ def test_partitions_come_without_a_refresh_and_are_right_when_they_come_again(
         assert scene.tables("days", days) == {kind: [*FIRST, [2, "d"], [4, "c"]] for kind in days}
 
 
+def test_session_that_lists_partitions_itself_sees_those_that_come_and_go(attached: Scene) -> None:
+    scene, query = attached, "spark_listing.sql('SELECT * FROM listed.parquet_by_day')"
+    scene.create("listed", {"parquet_by_day": KINDS["parquet_by_day"]})
+    scene.reader.do("spark_listing = spark.newSession()")
+    scene.reader.do("spark_listing.conf.set('spark.sql.hive.manageFilesourcePartitions', False)")
+    with scene.without_statistics():
+        for _turn in range(2):
+            scene.heard()
+            assert scene.reader.read(it=query) == {"it": FIRST}
+        scene.insert("listed", ["parquet_by_day"], "(2, 'b')")
+        scene.heard()
+        assert scene.reader.read(it=query) == {"it": [*FIRST, [2, "b"]]}
+        scene.alter("listed", ["parquet_by_day"], "DROP PARTITION (ds = 'a')")
+        scene.heard()
+        assert scene.reader.read(it=query) == {"it": [[2, "b"]]}
+    scene.reader.do("spark_listing = None")
+
+
 def test_table_that_is_made_anew_is_read_with_its_new_columns(attached: Scene) -> None:
     scene, kinds = attached, {kind: KINDS[kind] for kind in ("parquet", "parquet_by_day")}
     scene.create("anew", kinds)
@@ -269,6 +288,104 @@ def test_views_and_sessions_are_fresh_and_dataframes_where_their_files_are_gone(
     scene.heard()
     assert [1] in reader.read(it="frame.select('id')")["it"]
     scene.attach()
+
+
+SESSIONS = """
+java = spark._jsparkSession
+options = spark._jvm.java.util.HashMap()
+options.put("spark.sql.catalogImplementation", "hive")
+root = spark._jvm.SparkSession(spark._jsc.sc(), options)  # of no other: it inherits nothing
+sessions = {"new": java.newSession(), "clone": java.cloneSession(), "root": root}
+sessions["clone of new"] = sessions["new"].cloneSession()
+from pyspark.sql import DataFrame
+
+def ids(name):
+    return lambda: DataFrame(sessions[name].table("inside.parquet"), spark).select("id")
+"""
+
+
+def test_sessions_that_only_the_jvm_has_are_fresh(attached: Scene) -> None:
+    """Each has only analysed the table, and so cached it; one of another root has executed, too."""
+    scene, reader = attached, attached.reader
+    scene.create("inside", {"parquet": KINDS["parquet"]})
+    scene.settle("inside", ["parquet"])
+    reader.do(SESSIONS)
+    reader.do("for one in sessions.values(): one.table('inside.parquet')")
+    read = {name.replace(" ", "_"): f"ids({name!r})()" for name in reader.do("list(sessions)")}
+    assert reader.read(root=read["root"]) == {"root": [[1]]}
+    for number in (2, 3):
+        scene.insert("inside", ["parquet"], f"({number}, 'a')")
+        scene.heard()
+        rows = [[one] for one in range(1, number + 1)]
+        assert reader.read(**read) == dict.fromkeys(read, rows)
+    assert scene.status("errors") == 0
+    reader.do("root = one = None; sessions.clear()")
+
+
+COME_AND_GO = """
+import gc
+
+def analyse(count):
+    made = [spark._jsparkSession.newSession() for _ in range(count)]
+    for one in made:
+        one.table("gone.parquet")
+    return [spark._jvm.java.lang.ref.WeakReference(one) for one in made]
+"""
+
+
+def test_sessions_that_come_and_go_are_known_and_not_kept(attached: Scene) -> None:
+    scene, reader = attached, attached.reader
+    scene.create("gone", {"parquet": KINDS["parquet"]})
+    scene.heard()
+    before = scene.status("sessions")
+    reader.do(COME_AND_GO)
+    reader.do("weak = analyse(50)")
+    scene.heard()
+    assert scene.status("sessions") >= before + 50
+    scene.insert("gone", ["parquet"], "(2, 'a')")
+    scene.heard()
+    gone = "gc.collect(), spark._jvm.System.gc(), [one.get() is None for one in weak]"
+    until(lambda: all(reader.do(gone)[-1]), timeout_s=60, what="nobody holds them", interval_s=1)
+    scene.heard()
+    assert scene.status("sessions") <= before
+    assert scene.status("errors") == 0
+
+
+STREAMS = """
+from collections import defaultdict
+seen = defaultdict(list)
+
+def start(name):
+    def batch(rows, _number):
+        seen[name].append(rows.sparkSession.table("streamed.parquet").count())
+    lines = spark.readStream.text(where)
+    return lines.writeStream.foreachBatch(batch).start()
+
+def step(number):
+    with open(f"{where}/{number}", "w") as file:
+        print(number, file=file)
+    for stream in streams:
+        stream.processAllAvailable()
+    return [one[-1] for one in seen.values()]
+"""
+
+
+def test_each_stream_reads_what_is_new(attached: Scene, tmp_path: Path) -> None:
+    """Spark makes a session for each, in which every batch of it is read."""
+    scene, reader = attached, attached.reader
+    scene.create("streamed", {"parquet": KINDS["parquet"]})
+    scene.settle("streamed", ["parquet"])
+    reader.do(f"where = {str(tmp_path)!r}")
+    reader.do(STREAMS)
+    reader.do("streams = [start(name) for name in 'ab']")
+    try:
+        assert reader.do("step(1)") == [1, 1]
+        for number in (2, 3):
+            scene.insert("streamed", ["parquet"], f"({number}, 'a')")
+            scene.heard()
+            assert reader.do(f"step({number})") == [number, number]
+    finally:
+        reader.do("for stream in streams: stream.stop()")
 
 
 CACHED = ["parquet", "orc"]

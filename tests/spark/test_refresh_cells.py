@@ -1,20 +1,21 @@
 """Every cell: what a writer does, what is read and how, in plain Spark and attached, side by side.
 
-Both read in one driver: an attached one looks after the sessions that Python has, and a session
-that only its JVM has is plain Spark. The writer is attached; its tables have no statistics, so
+The writer is attached; its tables have no statistics, so
 the metastore hears of the first two changes nothing. With CELLS=all every kind of table is read,
 which takes longer; other modules have what is left out here, for fewer ways to read.
 """
 
 import os
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
 
-from topicast.tests.spark.applications import Application
+from topicast.catalog.metastore.embedded.server import EmbeddedMetastore
+from topicast.tests.spark.applications import Application, applications
 from topicast.tests.spark.cells import ANEW, HELD, SQL_VIEW, WAYS
 from topicast.tests.spark.conftest import Drivers
 from topicast.tests.waiting import until
@@ -38,10 +39,8 @@ CACHED: Final = tuple(kind for kind in KINDS if not kind.startswith("hive_text")
 
 READERS: Final = """
 from topicast.tests.spark.cells import Reader
-plain = Reader(spark, spark._jsparkSession.newSession(), threads)
-ours = Reader(spark, spark._jsparkSession, threads)
-other_session = spark.newSession()
-other = Reader(spark, other_session._jsparkSession, threads)
+plain = ours = Reader(spark, spark._jsparkSession, threads)
+other = Reader(spark, spark._jsparkSession.newSession(), threads)
 """
 
 Rows = list[dict[str, Any]]
@@ -136,11 +135,16 @@ CHANGES: Final = {
 
 @dataclass(slots=True)
 class Stage:
-    """The two drivers, and by what names the tables go at this moment."""
+    """The drivers, and by what names the tables go at this moment."""
 
     writer: Application
     reader: Application
+    plain: Application
     tables: dict[str, str]
+
+    def of(self, who: str) -> Application:
+        """Return the driver in which ``who`` reads."""
+        return self.plain if who == "plain" else self.reader
 
     def side_by_side(self, statement: str, kinds: tuple[str, ...]) -> None:
         """Let the writer run ``statement`` on each of ``kinds``."""
@@ -154,14 +158,14 @@ class Stage:
     def read(self, who: str, change: Change, ways: tuple[str, ...]) -> dict[str, Any]:
         """Return what ``who`` finds now, by kind and way."""
         tables = {kind: self.tables[kind] for kind in change.kinds}
-        found: dict[str, Any] = self.reader.do(
+        found: dict[str, Any] = self.of(who).do(
             f"{who}.read({tables!r}, {list(change.columns)!r}, {ways!r})"
         )
         return found
 
     def settle(self, who: str, change: Change) -> None:
         """Let ``who`` hold a DataFrame and views of each table, and read it."""
-        self.reader.do(f"{who}.hold({self.tables!r})")
+        self.of(who).do(f"{who}.hold({self.tables!r})")
         every = Change(
             statements=(), flat=change.flat, by_day=change.by_day, columns=change.columns
         )
@@ -210,9 +214,19 @@ class Found:
 
 
 @pytest.fixture(scope="module")
-def found(drivers: Drivers) -> Found:
-    """Make each change once; both read after it."""
-    stage = Stage(drivers.writer, drivers.reader, {kind: f"cells.{kind}" for kind in KINDS})
+def plain(
+    hive: EmbeddedMetastore, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Application]:
+    """A driver that is not attached."""
+    with applications(tmp_path_factory.mktemp("plain"), hive.uri, plain={}) as one:
+        yield one["plain"]
+
+
+@pytest.fixture(scope="module")
+def found(drivers: Drivers, plain: Application) -> Found:
+    """Make each change once; all read after it."""
+    tables = {kind: f"cells.{kind}" for kind in KINDS}
+    stage = Stage(drivers.writer, drivers.reader, plain, tables)
     for one, settings in ((stage.writer, {}), (stage.reader, {"refresh_existing": True})):
         one.do("'handle' in globals() and handle.detach()")
         one.do(f"handle = attach(spark, {drivers.daemons.hub_address!r}, **{settings!r})")
@@ -223,7 +237,8 @@ def found(drivers: Drivers) -> Found:
     stage.side_by_side("CREATE TABLE {t} (id INT, ds STRING) {how}", flat)
     stage.side_by_side("CREATE TABLE {t} (id INT, ds STRING) {how} PARTITIONED BY (ds)", BY_DAY)
     stage.side_by_side("INSERT INTO {t} VALUES (1, 'a')", KINDS)
-    stage.reader.do(READERS)
+    for one in (stage.reader, plain):
+        one.do(READERS)
     first = Change(statements=(), flat=rows("1a"), by_day=rows("1a"))
     for who in ("ours", "other", "plain"):
         stage.settle(who, first)
@@ -233,7 +248,7 @@ def found(drivers: Drivers) -> Found:
         of_both = (stage.attached(change), stage.read("plain", change, change.ways))
         for kept, answers in zip((found.attached, found.plain), of_both, strict=True):
             kept |= {(name, *cell.split()): one for cell, one in answers.items()}  # type: ignore[misc]  # of two words
-        stage.reader.do(f"plain.refresh({stage.tables!r})")
+        plain.do(f"plain.refresh({stage.tables!r})")
         stage.settle("plain", change)
         if change.suffix:
             stage.settle("ours", change)

@@ -85,20 +85,26 @@ SparkSession.sql = sql  # which the attach wraps: it dies before the wrapper rep
 
 
 def test_what_killed_drivers_may_have_written_is_read_once_their_leases_lapse(scene: Scene) -> None:
-    """One dies in the middle of an overwrite, one between the end of it and its report."""
-    scene.settled("killed", "midway", "unsaid")
-    folder = Path(scene.location("killed"), "midway")
+    """One dies in the middle of two overwrites, one between the end of it and its report.
+
+    One of the two is of the JVM, which reports it when it begins.
+    """
+    scene.settled("killed", "midway", "java", "unsaid")
+    folders = [Path(scene.location("killed"), one) for one in ("midway", "java")]
     midway, unsaid = scene.victims
     forever = "PARTITION (ds = 'a') SELECT id % 9 FROM range(1000000000000)"
+    inside = f'spark._jsparkSession.newSession().sql, "INSERT OVERWRITE killed.java {forever}"'
+    midway.do(f"_ = threads.submit({inside})")
     midway.tell(f'spark.sql("INSERT OVERWRITE killed.midway {forever}")')
-    until(lambda: not [*folder.glob("ds=a/part-*")], timeout_s=WAIT_S, what="the old files' end")
+    for folder in folders:
+        until(lambda of=folder: not [*of.glob("ds=a/part-*")], timeout_s=WAIT_S, what=str(folder))  # type: ignore[misc]  # of this turn
     midway.kill()
     unsaid.do("handle.detach()")
     unsaid.do(DIES)
     scene.attach(unsaid)
     unsaid.tell("spark.sql(\"INSERT OVERWRITE killed.unsaid VALUES (2, 'a')\")")
     unsaid.is_dead()
-    scene.sees("killed", {"midway": [], "unsaid": OVERWRITTEN})
+    scene.sees("killed", {"midway": [], "java": [], "unsaid": OVERWRITTEN})
 
 
 CALLBACKS: Final = """

@@ -1,23 +1,23 @@
-"""Finds the sessions of a Spark Connect server that this process hosts, by polling.
+"""Looks after the plans of clients of a Spark Connect server that this process hosts.
 
-    is its class loaded? ──▶ its map of sessions ──another hash──▶ new: their relations invalidated,
-       every SEEK_S            one call every POLL_S               then tracked; gone: released
+    is its class loaded? ──▶ its map of sessions ──another hash──▶ new: known to the caches;
+       every SEEK_S            one call every POLL_S               gone: released
 
-An adapter. It reads the server's own map: to get a session from Spark by its key counts as a use,
-and it would never expire. It loads no class, and makes nothing: without a server it costs three
-calls a second. A session is held as long as the server has it, and POLL_S more.
+A client's session inherits what finds all sessions; those from before the attach are found here.
+The server keeps plans of each, which hold relations. An adapter: it reads the server's own map, for
+to get a session from Spark by its key counts as a use, and it would never expire. It loads no
+class, and makes nothing: without a server it costs three calls a second. The plans of a session are
+held as long as the server has it, and POLL_S more.
 """
 
 import time
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from ....topics.objects.rules import ON
 from ..guard import Guard
-from ..refresh.control import Control
 from ..sessions import Sessions
 
-POLL_S: Final = 0.1  # what a client writes through its own session before that is found is missed
+POLL_S: Final = 0.1
 SEEK_S: Final = 1.0
 RETRY_S: Final = 2.0  # after a failure; doubled up to
 RETRY_S_MAX: Final = 60.0
@@ -26,25 +26,6 @@ _SERVICE: Final = "org.apache.spark.sql.connect.service.SparkConnectService$"
 _MANAGER: Final = "sessionManager"  # of 4.x
 _STORE: Final = "sessionStore"
 _CACHE: Final = "userSessionMapping"  # of 3.5: a cache of Guava's, instead of both
-
-
-class HostedSession:
-    """A client's session, by the names that it has in PySpark."""
-
-    def __init__(self, base: Any, java: Any, plans: Any) -> None:
-        """``base`` is a classic session of the same context; ``java`` is what it is in the JVM.
-
-        ``plans``: what the server has analysed for it, a cache of Guava's; None in 3.5.
-        """
-        self._sc = base._sc
-        self._jvm = base._jvm
-        self._jsparkSession = java
-        self._plans = plans
-
-    def discard_plans(self) -> None:
-        """Discard the plans of DataFrames whose columns the client has asked for."""
-        if self._plans is not None:
-            self._plans.invalidateAll()
 
 
 class Server(Protocol):
@@ -121,54 +102,51 @@ class Seeker:
         return lambda loader: find.invoke(loader, names)
 
 
-class Invalidates(Protocol):
+class Accepts(Protocol):
     """Spark's caches of relations."""
 
-    def renew_all(self, session: Any) -> None:
-        """Invalidate every relation of ``session``."""
+    def accept(self, java: Any) -> None:
+        """Know a session of the JVM, whose relations may be stale."""
 
 
 class ConnectSessions:
-    """Tracks the clients' sessions in ``sessions``, with the classic ones. For one thread."""
+    """The clients' sessions, and what the server keeps of their plans. For one thread."""
 
     def __init__(
         self,
         sessions: Sessions,
         *,
         guard: Guard,
-        caches: Invalidates,
-        control: Control,
+        caches: Accepts,
         seek: Callable[[Any], Server | None] | None = None,
     ) -> None:
         """Hold nothing yet.
 
         Args:
-            sessions: Of the process; those of clients are tracked there, too.
+            sessions: Of the process; any of them leads to the JVM.
             guard: Where failures end.
-            caches: Spark's; a new session's relations are invalidated.
-            control: Whether that is wanted; once it is on again, all are renewed anyway.
+            caches: Spark's; clients' sessions are refreshed like all others.
             seek: Finds the server, given a classic session; else a ``Seeker``.
         """
         self._sessions = sessions
         self._guard = guard
         self._caches = caches
-        self._control = control
         self._seek = seek or Seeker()
         self._server: Server | None = None  # once its class is loaded
-        self._hosted: dict[str, HostedSession] = {}  # by the session's id
+        self._plans: dict[str, Any] = {}  # by the session's id, its cache of plans; None: no cache
         self._hash: int | None = 0  # of the map when it was read last; None: to be read again
         self._due = 0.0  # when the server is looked at again, on the monotonic clock
         self._retry_s = RETRY_S  # the pause after the next failure
 
     def __len__(self) -> int:
-        return len(self._hosted)
+        return len(self._plans)
 
-    def poll(self, *, at_once: bool = False) -> bool:
-        """Return whether sessions came; look for them if it is time to, or ``at_once``."""
+    def poll(self, *, at_once: bool = False) -> None:
+        """Look for new sessions if it is time to, or ``at_once``."""
         now = time.monotonic()
         if now < self._due and not at_once:
-            return False
-        came, pause_s = False, None
+            return
+        pause_s = None
         with self._guard("look for sessions of Spark Connect"):
             base = self._sessions.current()
             if base is None:
@@ -178,48 +156,39 @@ class ConnectSessions:
             if base is None or self._server is None:
                 pause_s = SEEK_S
             else:
-                came = self._look(base, self._server)
+                self._look(self._server)
                 pause_s = POLL_S if self._hash is not None else None
         self._due = now + (pause_s or self._retry_s)
         self._retry_s = RETRY_S if pause_s else min(self._retry_s * 2, RETRY_S_MAX)
-        return came
 
-    def discard_plans(self, session: Any) -> None:
-        """Discard plans of ``session`` that may hold a relation that is stale."""
-        if isinstance(session, HostedSession):
-            session.discard_plans()
+    def discard_plans(self, session: str) -> None:
+        """Discard the plans of DataFrames whose columns the client has asked for."""
+        plans = self._plans.get(session)
+        if plans is not None:
+            plans.invalidateAll()
 
     def release(self) -> None:
-        """Hold no session any more; those that are still there are found anew."""
-        self._hosted.clear()
+        """Hold nothing any more; what is still there is found anew."""
+        self._plans.clear()
         self._hash = None
         self._due = 0.0
 
-    def _look(self, base: Any, server: Server) -> bool:
-        """Read the map if its hash differs; return whether there are new sessions in it."""
+    def _look(self, server: Server) -> None:
+        """Read the map if its hash differs."""
         store = server.sessions()
         if store is None:
             self._hash = 0  # that of an empty one
-            return False
+            return
         found = int(store.hashCode())
         if found == self._hash:
-            return False
+            return
         holders = {}
         for entry in store.entrySet().toArray():
             holder = entry.getValue()
             holders[str(holder.session().sessionUUID())] = holder
-        for name in [name for name in self._hosted if name not in holders]:
-            del self._hosted[name]
-        new = [name for name in holders if name not in self._hosted]
-        for name in new:
+        self._plans = {name: plans for name, plans in self._plans.items() if name in holders}
+        for name in holders.keys() - self._plans.keys():
             with self._guard("look after a session of Spark Connect"):
-                holder = holders[name]
-                self._take_up(name, HostedSession(base, holder.session(), server.plans(holder)))
-        self._hash = found if len(self._hosted) == len(holders) else None
-        return bool(new)
-
-    def _take_up(self, name: str, hosted: HostedSession) -> None:
-        if self._control.state == ON:
-            self._caches.renew_all(hosted)  # they may be older than a change before now
-        self._hosted[name] = hosted
-        self._sessions.add(hosted)
+                self._caches.accept(holders[name].session())
+                self._plans[name] = server.plans(holders[name])
+        self._hash = found if len(self._plans) == len(holders) else None

@@ -35,6 +35,7 @@ from .hook import on_construction, once, release
 
 SYNC_S: Final = 10.0
 SUBSCRIBER_TIMEOUT_S: Final = 10.0
+PARTITIONS: Final = "spark.sql.hive.manageFilesourcePartitions"  # false: relations list them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,8 @@ class Handle:
         self._sessions = Sessions()
         self._control = Control()
         self._refresher = Refresher()  # the worker's, once there is one
-        self._parts: _Parts | None = None  # None: it could not be attached
+        self._catalyst: Catalyst | None = None  # these two are None: it could not be attached
+        self._parts: _Parts | None = None
         self._spark = ""  # version
         self._primitives = ""  # methods of Spark that refreshes use
         self._reason = ""  # why it is not live, or may not be
@@ -85,10 +87,12 @@ class Handle:
     ) -> None:
         self.detach()
 
-    def add(self, session: object) -> None:
+    def add(self, session: Session) -> None:
         """Refresh ``session``, too."""
         with self._guard("track a session"):
-            self._sessions.add(session)
+            if self._pid == os.getpid() and self._catalyst is not None:
+                self._sessions.add(session)
+                self._catalyst.adopt(session)
 
     def status(self) -> Status:
         """Return the state and the counters; in a notebook a table."""
@@ -172,6 +176,7 @@ class Handle:
             control=settings.control,
             refresh_existing=settings.refresh_existing,
             refresh_cached=settings.refresh_cached,
+            lists_partitions=(_conf_of(session)(PARTITIONS) or "").lower() == "false",
         )
         parts = self._parts = self._make(session, settings, catalyst)
         with self._guard("report writes"):
@@ -188,12 +193,11 @@ class Handle:
             spark=self._spark,
         )
         outbox = Outbox(driver=secrets.token_bytes(16), metastore=settings.metastore, asks=True)
-        clients = ConnectSessions(
-            self._sessions, guard=self._guard, caches=catalyst, control=self._control
-        )
+        clients = ConnectSessions(self._sessions, guard=self._guard, caches=catalyst)
+        self._catalyst = catalyst
         unhook = on_construction(type(session), self.add)
         for found in existing(type(session)):
-            self._sessions.add(found)
+            self.add(found)
         return _Parts(
             settings=settings,
             application=application,
@@ -202,7 +206,6 @@ class Handle:
             worker=Worker(
                 self._refresher,
                 caches=catalyst,
-                sessions=self._sessions,
                 clients=clients,
                 guard=self._guard,
                 control=self._control,
@@ -218,6 +221,7 @@ class Handle:
                     of._jsparkSession, made=catalyst.has_state(of), configured=settings.metastore
                 ),
                 configured=settings.metastore,
+                found=catalyst.registry,
                 prove_s=self._seams.prove_s,
                 proof_s=self._seams.proof_s,
             ),

@@ -44,7 +44,7 @@ def release(handle: Attached) -> None:
     atexit.unregister(handle.detach)
 
 
-def on_construction(kind: type, found: Callable[[object], None]) -> Callable[[], None]:
+def on_construction(kind: type, found: Callable[[Any], None]) -> Callable[[], None]:
     """Have ``found`` called with every object of ``kind`` made from now on; return the undoing.
 
     The constructor is wrapped in the class that has it, so that users' subclasses count, too.

@@ -3,18 +3,19 @@
     SparkSession ─field─▶ SessionState ──▶ SessionCatalog ─field─▶ relations by table
          never made by us: its settings, such as the metastore's URI, are fixed when it is made
 
-The calls take no lock of Spark's and need no metastore, but for ``recache``. The names are those of
-3.5, 4.0, 4.1 and 4.3; ``probe`` finds out once which of them there are. Py4J is imported once there
-is a session: the Python of ``topicast run`` may have none.
+Sessions are known by their ids; `registry` finds them. No call takes a lock of Spark's or waits for
+a file system or the metastore. The names are those of 3.5, 4.0, 4.1 and 4.3; ``probe`` finds out
+once which of them there are. Py4J is imported once there is a session: the Python of
+``topicast run`` may have none.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
-from weakref import WeakKeyDictionary
 
-from .refresher import Existing
+from .refresher import Existing, Looked, Order
+from .registry import registry_of
 
 CATALOG: Final = "spark_catalog"  # the one that sessions keep relations of
 VERSIONS: Final = ("3.5", "4.0", "4.1", "4.3")  # with these it was tried
@@ -36,20 +37,14 @@ class Session(Protocol):
 
 
 @dataclass(slots=True)
-class _Caches:
-    """What was found of one session; ``relations`` is a live view of the keys of its cache."""
+class _Held:
+    """What DataFrames may hold of a table: what lists the files of relations that were invalidated.
 
-    id: str
-    catalog: Any = None
-    relations: Any = None
+    ``shape``: columns and location of the newest one; empty: DataFrames are not to be refreshed.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class _Former:
-    """What lists the files of an invalidated relation, as long as a DataFrame holds it."""
-
-    weak: Any
-    shape: str
+    listers: list[tuple[Any, str]]  # a weak reference to each, and its relation's shape
+    shape: str = ""
 
 
 class Unsupported(Exception):
@@ -59,14 +54,15 @@ class Unsupported(Exception):
 class Catalyst:
     """Looks into the caches of sessions, and renews what is in them. For one thread."""
 
-    def __init__(self, state_field: Any, relations_field: Any, qualified: Any) -> None:
-        self._state_field = state_field
-        self._relations_field = relations_field
-        self._qualified = qualified
+    def __init__(self, registry: Any, jvm: Any, *, state: Any, qualified: Any) -> None:
+        self.registry = registry  # a Consumer of Java's, too: of sessions that execute
         self.primitives = "getCachedTable, invalidateCachedTable, refresh"
-        self._caches: WeakKeyDictionary[Any, _Caches] = WeakKeyDictionary()
-        self._former: dict[tuple[str, str], list[_Former]] = {}  # the newest in use last
-        self._shapes: dict[tuple[str, str], str] = {}  # what DataFrames may go on reading by
+        self._jvm = jvm
+        self._state_field = state
+        self._qualified = qualified
+        self._looks: dict[str, tuple[str, Looked]] = {}  # by id, the last one: as text, and read
+        self._failures: list[tuple[Order, str]] = []  # of renewals in the JVM's threads
+        self._held: dict[str, dict[str, _Held]] = {}  # by session and table, the newest in use last
 
     @staticmethod
     def probe(session: Session) -> "Catalyst":
@@ -84,153 +80,135 @@ class Catalyst:
             kind = java.getClass()
             text = _in_one_text(session)
             state = _field(kind, "sessionState", text)
-            loader = kind.getClassLoader()
-            catalog = _class(loader, _SESSION_CATALOG)
+            catalog = _class(kind.getClassLoader(), _SESSION_CATALOG)
             relations = _field(catalog, "tableRelationCache", text)
-            key = _key_of(catalog, text)
-            return Catalyst(state, relations, getattr(session._jvm, key))
-        except Py4JError as exc:
+            qualified = getattr(session._jvm, _key_of(catalog, text))
+            registry = registry_of(session._jvm, state=state, relations=relations)
+            return Catalyst(registry, session._jvm, state=state, qualified=qualified)
+        except (Py4JError, TypeError) as exc:  # TypeError: what is a package to Py4J is called
             raise Unsupported(_reason(exc)) from exc
 
-    def id_of(self, session: Session) -> str | None:
-        """Return the id of a session, the same for all its Python objects; None if it ended."""
-        if session._sc is None or session._sc._jsc is None:
-            return None
-        caches = self._caches.get(session)
-        if caches is None:
-            caches = self._caches[session] = _Caches(session._jsparkSession.sessionUUID())
-        return caches.id
+    def adopt(self, session: Session) -> None:
+        """Know a session of Python, and those that Spark makes of it; any thread may do so."""
+        self.registry.adopt(session._jsparkSession)
 
     def has_state(self, session: Session) -> bool:
         """Whether the state of ``session`` has been made; any thread may ask."""
         return self._state_field.get(session._jsparkSession) is not None
 
-    def cached(self, session: Session) -> frozenset[str]:
-        """Return the tables that ``session`` has relations of, as ``db.table``.
+    def renew_late(self, *, renew: bool) -> None:
+        """Invalidate from now on the relations of sessions that are known by their executions."""
+        self.registry.renew(renew)
 
-        Cost: one call, 0.15 ms, once there are any.
+    def look(self) -> Mapping[str, Looked]:
+        """Return what each session has relations of, as ``db.table``.
+
+        Cost: one call, 0.2 ms, and 2 µs for a session.
         """
-        caches = self._found(session)
-        if caches.relations is None:
-            return frozenset()
-        listed = caches.relations.toString().strip("[]")
-        names = (name.strip() for name in listed.split(","))
-        mine = f"{CATALOG}."
-        return frozenset(name[len(mine) :] for name in names if name.startswith(mine))
+        before, self._looks = self._looks, {}
+        for line in self.registry.look().splitlines():
+            session, _, text = line.partition(" ")
+            if session == "!":
+                session, table, why = text.split(" ", 2)
+                order = Order(session=session, table=table, existing=Existing.NEVER)
+                self._failures.append((order, why))
+                continue
+            seen = before.get(session)
+            self._looks[session] = (
+                seen if seen is not None and seen[0] == text else (text, _looked(text))
+            )
+        self._held = {one: held for one, held in self._held.items() if one in self._looks}
+        return {session: looked for session, (_, looked) in self._looks.items()}
 
-    def held(self, session: Session) -> frozenset[str]:
+    def held(self, session: str) -> frozenset[str]:
         """Return the tables of which DataFrames may hold relations to be refreshed in place.
 
         ``renew`` finds out whether one is still held. Cost: no call.
         """
-        mine = self.id_of(session)
-        return frozenset(table for name, table in self._shapes if name == mine)
+        held = self._held.get(session)
+        return frozenset(table for table, one in held.items() if one.shape) if held else frozenset()
 
-    def renew(self, session: Session, table: str, *, existing: Existing) -> None:
+    def renew(self, session: str, table: str, *, existing: Existing) -> None:
         """Invalidate the relation of ``table``, so that the next plan lists its files anew.
 
         DataFrames go on holding relations that were invalidated, now or before: these are refreshed
         in place as ``existing`` says, if they read the same columns and location as the newest.
         """
-        caches = self._found(session)
-        if caches.catalog is None:
+        catalog = self.registry.catalog(session)
+        if catalog is None:
             return
-        key = self._key(table)
-        relation = caches.catalog.getCachedTable(key)
-        known = (caches.id, table)
+        db, _, name = table.partition(".")
+        key = self._qualified(CATALOG, db, name)
+        relation = catalog.getCachedTable(key)
+        held = self._held.get(session, {}).get(table, _Held([]))
         if existing is Existing.NEVER:  # its own shape may be of before or after the change
-            self._shapes.pop(known, None)
+            held.shape = ""
         if relation is not None:
-            caches.catalog.invalidateCachedTable(key)
-            shape = self._remember(session, relation, known)
+            catalog.invalidateCachedTable(key)
+            # DataFrames over tables of Hive hold copies of a relation, which share what lists files
+            lister, shape = _read_by(relation)
+            held.listers.append((self._jvm.java.lang.ref.WeakReference(lister), shape))
             if existing is not Existing.NEVER:
-                self._shapes[known] = shape
-        if known not in self._shapes:
-            return
-        for held in self._formers(known):
-            if existing is Existing.ALWAYS or self._is_gone(session, held):
-                held.refresh()
+                held.shape = shape
+        if held.shape:
+            self._relist(session, table, held, always=existing is Existing.ALWAYS)
+        self._keep(session, table, held)
 
-    def recache(self, session: Session, table: str, *, existing: Existing) -> None:
+    def recache(self, session: str, table: str, *, existing: Existing) -> None:
         """Invalidate it, then make cached data anew as REFRESH TABLE does. Needs the metastore.
 
         REFRESH TABLE alone refreshes cached data only once: it makes it of the relation that it was
         made of, and refreshes another one.
         """
         self.renew(session, table, existing=existing)
-        session._jsparkSession.catalog().refreshTable(f"{CATALOG}.{_quoted(table)}")
+        self.registry.recache(session, table, f"{CATALOG}.{_quoted(table)}")
 
-    def renew_all(self, session: Session) -> None:
-        """Invalidate every relation of ``session``."""
-        caches = self._found(session)
-        if caches.catalog is not None:
-            caches.catalog.invalidateAllCachedTables()
+    def accept(self, java: Any) -> None:
+        """Know a session that was made before: its relations are invalidated, if that is on."""
+        self.registry.accept(java)
 
-    def keep(self, ids: set[str]) -> None:
-        """Discard what was kept of every session but these."""
-        self._former = {key: held for key, held in self._former.items() if key[0] in ids}
-        self._shapes = {key: shape for key, shape in self._shapes.items() if key[0] in ids}
+    def settle(self, timeout_s: float) -> bool:
+        """Return within ``timeout_s`` whether files have been listed anew; for any thread."""
+        return bool(self.registry.settle(int(timeout_s * 1000)))
 
-    def _found(self, session: Session) -> _Caches:
-        self.id_of(session)
-        caches = self._caches[session]
-        if caches.relations is None:
-            state = self._state_field.get(session._jsparkSession)
-            if state is not None:
-                caches.catalog = state.catalog()
-                relations = self._relations_field.get(caches.catalog)
-                caches.relations = relations.asMap().keySet()
-        return caches
+    def failures(self) -> list[tuple[Order, str]]:
+        """Return which renewals had failed at the last look, in threads of the JVM, and why."""
+        failures, self._failures = self._failures, []
+        return failures
 
-    def _key(self, table: str) -> Any:
-        db, _, name = table.partition(".")
-        return self._qualified(CATALOG, db, name)
+    def discard(self) -> None:
+        """Discard all that is kept of sessions."""
+        self._held.clear()
+        self._looks.clear()
 
-    def _is_gone(self, session: Session, location: Any) -> bool:
-        """Whether what lists all files of a table lists one that is not there."""
-        if location.getClass().getSimpleName() != "InMemoryFileIndex":
-            return False  # of a partitioned table: it lists files for each query
-        from py4j.protocol import Py4JJavaError
+    def _relist(self, session: str, table: str, held: _Held, *, always: bool) -> None:
+        """Have what lists files of the newest shape do so again; drop what nobody holds."""
+        alive = [(weak, shape, weak.get()) for weak, shape in held.listers]
+        held.listers = [(weak, shape) for weak, shape, lister in alive if lister is not None]
+        found = [one for _, shape, one in alive if one is not None and shape == held.shape]
+        for lister in found:
+            self.registry.relist(session, table, lister, always)
+        if not found:
+            held.shape = ""
 
-        try:
-            files = location.inputFiles()
-            if not len(files):
-                return False
-            path = session._jvm.org.apache.hadoop.fs.Path(session._jvm.java.net.URI(files[0]))
-            conf = session._sc._jsc.hadoopConfiguration()
-            return not path.getFileSystem(conf).exists(path)
-        except Py4JJavaError:
-            return False  # a file system that does not answer: then new plans only
+    def _keep(self, session: str, table: str, held: _Held) -> None:
+        """Keep the newest of ``held``; over HELD_MAX tables, discard the least recently used."""
+        mine = self._held.setdefault(session, {})
+        mine.pop(table, None)
+        if held.listers:
+            held.listers = held.listers[-FORMER_MAX:]
+            mine[table] = held
+        if len(mine) > HELD_MAX:
+            del mine[next(iter(mine))]
 
-    def _formers(self, known: tuple[str, str]) -> list[Any]:
-        """Return what lists files of held relations whose shape is the newest one's."""
-        found = [(one, one.weak.get()) for one in self._former[known]]
-        self._keep_former(known, [one for one, lister in found if lister is not None])
-        shape = self._shapes[known]
-        listers = [lister for one, lister in found if lister is not None and one.shape == shape]
-        if not listers:
-            del self._shapes[known]
-        return listers
 
-    def _keep_former(self, known: tuple[str, str], former: list[_Former]) -> None:
-        """Keep the newest of ``former``; over HELD_MAX tables, discard the least recently used."""
-        self._former.pop(known, None)
-        if former:
-            self._former[known] = former[-FORMER_MAX:]
-        if len(self._former) > HELD_MAX:
-            oldest = next(iter(self._former))
-            del self._former[oldest]
-            self._shapes.pop(oldest, None)
-
-    def _remember(self, session: Session, relation: Any, known: tuple[str, str]) -> str:
-        """Keep what lists the files of ``relation`` while somebody else does; return its shape.
-
-        DataFrames over tables of Hive hold copies of a relation, which share this.
-        """
-        lister, shape = _read_by(relation)
-        former = _Former(session._jvm.java.lang.ref.WeakReference(lister), shape)
-        self._keep_former(known, [*self._former.get(known, ()), former])
-        return shape
+def _looked(text: str) -> Looked:
+    """Read what the registry says of a session: a setting, and a set of keys as Java prints it."""
+    asks, _, keys = text.partition(" ")
+    names = (name.strip() for name in keys.strip("[]").split(","))
+    mine = f"{CATALOG}."
+    tables = frozenset(name[len(mine) :] for name in names if name.startswith(mine))
+    return Looked(tables, lists_partitions=asks.lower() == "false")
 
 
 def _read_by(relation: Any) -> tuple[Any, str]:
@@ -289,4 +267,5 @@ def _quoted(table: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    return next((line for line in str(error).splitlines() if line.strip()), "no answer")
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:2]) or "no answer"

@@ -5,7 +5,8 @@
 
 A relation enters Spark's cache after its files were listed, so one that appears soon after a
 change may be older than it: the first look that finds it has it renewed once more.
-Partitions that come and go need nothing: Spark asks for them in every query.
+Partitions that come and go need nothing where Spark asks for them in every query; a session that
+lists them itself (spark.sql.hive.manageFilesourcePartitions=false) has its relation renewed.
 A table that only DataFrames still hold is renewed for them; one that is loaded later, once more.
 Invariant: a session gets at most one order of a change for each relation, and one for DataFrames.
 """
@@ -28,6 +29,7 @@ LOOK_S: Final = 0.5  # between two looks while there are recent changes
 REREAD_S: Final = 1.0  # between two looks that only count what was read again
 
 _EVERYTHING: Final = "*"
+_PARTITIONS: Final = "/"  # behind a table's name: partitions came or went, and nothing else changed
 
 
 class Existing(Enum):
@@ -46,6 +48,17 @@ class Order:
     table: str
     existing: Existing
     recache: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What was seen of a session: the ``tables`` that it has relations of.
+
+    ``lists_partitions``: these list partitions themselves, instead of asking for them each time.
+    """
+
+    tables: frozenset[str]
+    lists_partitions: bool = False
 
 
 @dataclass(slots=True)
@@ -83,6 +96,7 @@ class _Session:
     recached: set[str] = field(default_factory=set)  # their data may be cached without a relation
     cached: frozenset[str] = frozenset()  # tables of which it has relations, at the last look
     held: frozenset[str] = frozenset()  # tables of which DataFrames may hold invalidated ones
+    lists_partitions: bool = False  # likewise
     looked: int = 0  # number of the newest change when it was looked at last
 
 
@@ -95,13 +109,16 @@ class Refresher:
         control: str = ON,
         refresh_existing: bool = False,
         refresh_cached: bool = False,
+        lists_partitions: bool = False,
         uncached_s: float = UNCACHED_S,
     ) -> None:
+        """Begin without a session; ``lists_partitions``: those that come will do so."""
         self.control = control  # on, off or dry-run
         self.counts = Counts()
         in_place = refresh_existing or refresh_cached  # cached data is made of relations, too
         self._existing = Existing.ALWAYS if in_place else Existing.IF_GONE
         self._refresh_cached = refresh_cached
+        self._lists_partitions = lists_partitions
         self._uncached_s = uncached_s
         self._recent: dict[str, _Recent] = {}  # by table, database or all, in the order of numbers
         self._sessions: dict[str, _Session] = {}  # by id, as of the last turn
@@ -151,7 +168,10 @@ class Refresher:
         if self.control == OFF:
             return
         if change.kind == DATA_CHANGED and not change.files:
-            self.counts.ignored += 1
+            if self._lists_partitions or any(s.lists_partitions for s in self._sessions.values()):
+                self._note(change.object + _PARTITIONS, reshaped=False, until=now + LATE_S)
+            else:
+                self.counts.ignored += 1
             return
         if "." not in change.object and change.kind in {SCHEMA, DATA_CHANGED}:
             self.counts.ignored += 1  # properties of a database: no relation has them
@@ -203,16 +223,17 @@ class Refresher:
             del self._recent[_EVERYTHING]
 
     def look(
-        self, session: str, cached: frozenset[str], held: frozenset[str] = frozenset()
+        self, session: str, looked: Looked, held: frozenset[str] = frozenset()
     ) -> tuple[Order, ...]:
-        """Take of which tables ``session`` has relations; return what is to be done there.
+        """Take what was seen of ``session``; return what is to be done there.
 
         ``held``: tables of which DataFrames may hold relations that were invalidated.
         """
         if self.control == OFF:
             return ()
+        cached = looked.tables
         seen = self._sessions.setdefault(session, _Session())
-        seen.cached, seen.held = cached, held
+        seen.cached, seen.held, seen.lists_partitions = cached, held, looked.lists_partitions
         if self._refresh_cached:
             seen.recached |= cached
         again = seen.unread & cached
@@ -220,9 +241,9 @@ class Refresher:
         self.counts.reread += len(again)
         orders = self._orders(session, seen) if self._recent else []
         seen.looked = self._number
-        seen.settled = {t: n for t, n in seen.settled.items() if self._newest(t) is not None}
-        held_settled = seen.settled_held.items()
-        seen.settled_held = {t: n for t, n in held_settled if self._newest(t) is not None}
+        for settled in (seen.settled, seen.settled_held):
+            for table in [one for one in settled if self._newest(one, seen) is None]:
+                del settled[table]
         if self.control == DRY_RUN:
             self.counts.would_renew += len(orders)
             return ()
@@ -236,7 +257,8 @@ class Refresher:
         seen = self._sessions.get(session)
         if seen is None or not self._recent or self.control != ON:
             return False
-        return any(self._newest(table) is not None for table in seen.cached | seen.unread)
+        tables = seen.cached | seen.unread
+        return any(self._newest(table, seen) is not None for table in tables)
 
     def done(self, order: Order) -> None:
         """Take that ``order`` was carried out."""
@@ -274,13 +296,13 @@ class Refresher:
         if len(self._recent) > RECENT_MAX:
             del self._recent[next(iter(self._recent))]
         self._news = True
-        self._urgent = self._urgent or self.is_cached(name)
+        self._urgent = self._urgent or self.is_cached(name.removesuffix(_PARTITIONS))
 
     def _orders(self, session: str, seen: _Session) -> list[Order]:
         orders: list[Order] = []
         loaded = seen.cached | seen.recached
         for table in sorted(loaded | seen.held):
-            recent, settled = self._newest(table), seen.settled.get(table, 0)
+            recent, settled = self._newest(table, seen), seen.settled.get(table, 0)
             if table not in loaded:
                 settled = max(settled, seen.settled_held.get(table, 0))
             if recent is None or recent.number <= settled:
@@ -304,8 +326,10 @@ class Refresher:
         everything = self._recent.get(_EVERYTHING)
         return everything is not None and recent.reshaped == everything.reshaped <= seen.looked
 
-    def _newest(self, table: str) -> _Recent | None:
-        names = (table, table.partition(".")[0], _EVERYTHING)
+    def _newest(self, table: str, seen: _Session) -> _Recent | None:
+        names = [table, table.partition(".")[0], _EVERYTHING]
+        if seen.lists_partitions:
+            names.append(table + _PARTITIONS)
         found = [recent for name in names if (recent := self._recent.get(name)) is not None]
         if not found:
             return None

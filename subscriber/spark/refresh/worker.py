@@ -11,20 +11,20 @@ While there is no hub the driver is plain Spark.
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from ....topics.errors import NotReady, StaleMetadata, TopicastError
+from ....topics.objects.rules import ON
 from ....topics.topic import LEVELS, NONE
 from ...client.subscriber import Subscriber
 from ...engine.watch import Watch
 from ..guard import Guard
-from ..sessions import Sessions
 from ..status import CONNECTING, DETACHED, LIVE
 from .control import Control
-from .refresher import Existing, Order, Refresher
+from .refresher import Existing, Looked, Order, Refresher
 
 CONNECT_S: Final = 0.5  # that an application waits for the first contact
 FOLLOW_S: Final = 20.0  # for every topic to be followed
@@ -48,34 +48,40 @@ class Times:
 
 
 class Caches(Protocol):
-    """Spark's caches of relations; sessions are PySpark's."""
+    """Spark's caches of relations, of sessions by their ids."""
 
-    def id_of(self, session: Any) -> str | None:
-        """Return the id of a session; None if it ended."""
+    def look(self) -> Mapping[str, Looked]:
+        """Return what is to be seen of each session."""
 
-    def cached(self, session: Any) -> frozenset[str]:
-        """Return the tables that ``session`` has relations of."""
-
-    def held(self, session: Any) -> frozenset[str]:
+    def held(self, session: str) -> frozenset[str]:
         """Return the tables of which DataFrames may hold relations that were invalidated."""
 
-    def renew(self, session: Any, table: str, *, existing: Existing) -> None:
+    def renew_late(self, *, renew: bool) -> None:
+        """Invalidate from now on the relations of sessions that are known late."""
+
+    def renew(self, session: str, table: str, *, existing: Existing) -> None:
         """Invalidate the relation of ``table``."""
 
-    def recache(self, session: Any, table: str, *, existing: Existing) -> None:
+    def recache(self, session: str, table: str, *, existing: Existing) -> None:
         """Invalidate it, and make cached data anew."""
 
-    def keep(self, ids: set[str]) -> None:
-        """Discard what was kept of every session but these."""
+    def failures(self) -> list[tuple[Order, str]]:
+        """Return which renewals had failed at the last look, and why."""
+
+    def settle(self, timeout_s: float) -> bool:
+        """Return within ``timeout_s`` whether all that was ordered is done; for any thread."""
+
+    def discard(self) -> None:
+        """Discard all that is kept of sessions."""
 
 
 class ClientSessions(Protocol):
-    """Sessions that Python has not made: those of clients of Spark Connect."""
+    """Sessions of clients of Spark Connect."""
 
-    def poll(self, *, at_once: bool) -> bool:
-        """Return whether some came; look for them if it is time to, or ``at_once``."""
+    def poll(self, *, at_once: bool) -> None:
+        """Look for new ones if it is time to, or ``at_once``."""
 
-    def discard_plans(self, session: Any) -> None:
+    def discard_plans(self, session: str) -> None:
         """Discard plans of ``session`` that may hold a relation that is stale."""
 
     def release(self) -> None:
@@ -90,7 +96,6 @@ class Worker:
         refresher: Refresher,
         *,
         caches: Caches,
-        sessions: Sessions,
         clients: ClientSessions,
         guard: Guard,
         control: Control,
@@ -103,8 +108,7 @@ class Worker:
         Args:
             refresher: Decides; for this worker's thread alone.
             caches: Spark's.
-            sessions: Of the process.
-            clients: Those of clients of Spark Connect.
+            clients: Sessions of clients of Spark Connect.
             guard: Where failures end.
             control: What the application and the operators want.
             connect: Returns a subscriber that is not open yet.
@@ -116,7 +120,6 @@ class Worker:
         self.subscriber: Subscriber | None = None  # the one of now, which may have ended
         self._refresher = refresher
         self._caches = caches
-        self._sessions = sessions
         self._clients = clients
         self._guard = guard
         self._control = control
@@ -144,9 +147,9 @@ class Worker:
 
     def caught_up(self, *, timeout_s: float) -> bool:
         """Wait until all changes received so far are refreshed; False: not in time."""
-        done = threading.Event()
+        done, until = threading.Event(), time.monotonic() + timeout_s
         self._callers.append(done)
-        return done.wait(timeout_s)
+        return done.wait(timeout_s) and self._caches.settle(max(until - time.monotonic(), 0.0))
 
     def _run(self) -> None:
         retry_s = self._times.retry_s
@@ -158,13 +161,15 @@ class Worker:
                     self._await_topics(subscriber)  # from here on every change is received
                     retry_s = self._times.retry_s
                     self._serve(watch, subscriber)
+            with self._guard("let sessions be", unless=self._stopping.is_set):
+                self._caches.renew_late(renew=False)
             self._clients.release()
             if self.state == LIVE and not self._stopping.is_set():
                 log.warning("subscriber ended, driver is plain Spark: retry_s=%s", retry_s)
             self.state = CONNECTING
             self._stopping.wait(retry_s)
             retry_s = min(retry_s * 2, RETRY_S_MAX)
-        self._caches.keep(set())
+        self._caches.discard()
         self.state = DETACHED
 
     def _await_topics(self, subscriber: Subscriber) -> None:
@@ -185,21 +190,22 @@ class Worker:
         now = time.monotonic()
         self._apply_control(subscriber)
         late = now > self._started_at + self._times.connect_s
+        self._caches.renew_late(renew=self._control.state == ON)
         self._refresher.renew_all(now=now, late=late)
         self._turn()
         self.state = LIVE
         self.connected.set()
-        log.info("driver attached: sessions=%s", len(self._sessions.alive()))
+        log.info("driver attached: sessions=%s", self._refresher.sessions)
         while not self._stopping.is_set() and not watch.closed:
             callers, self._callers = self._callers, []
             if not callers:
                 self._rest(watch)
             self._drain(watch, wait_s=0.0 if callers else IDLE_S)
             self._apply_control(subscriber)
-            came = self._clients.poll(at_once=bool(callers))
+            self._clients.poll(at_once=bool(callers))
             pause_s = self._refresher.pause_s()
             due = pause_s is not None and time.monotonic() >= self._turned_at + pause_s
-            if callers or came or due:
+            if callers or due:
                 self._turn()
             for done in callers:
                 done.set()
@@ -210,6 +216,7 @@ class Worker:
         state = self._control.state
         if state != self._refresher.control:
             self._refresher.switch(state, now=time.monotonic())
+            self._caches.renew_late(renew=state == ON)
             log.info("driver switched: control=%s", state)
 
     def _rest(self, watch: Watch) -> None:
@@ -233,34 +240,34 @@ class Worker:
 
     def _turn(self) -> None:
         """Look at each session, and do what is to be done there."""
-        sessions: dict[str, Any] = {}
-        for session in self._sessions.alive():
-            with self._guard("look for sessions"):
-                name = self._caches.id_of(session)
-                if name is not None:
-                    sessions.setdefault(name, session)
-        self._refresher.begin_turn(sessions, now=time.monotonic())
-        self._caches.keep(set(sessions))
-        for name, session in sessions.items():
-            with self._guard("look at a session"):
-                cached, held = self._caches.cached(session), self._caches.held(session)
-                orders = self._refresher.look(name, cached, held)
-                for order in orders:
-                    self._carry_out(order, session)
-                if self._refresher.has_recent_change(name):
-                    self._clients.discard_plans(session)
         self._turned_at = time.monotonic()
+        try:
+            looked = self._caches.look()
+        except Exception as exc:  # noqa: BLE001 - the guard's: entered on the way of each change
+            self._guard.failed("look at the sessions", exc)
+            return
+        for order, why in self._caches.failures():
+            self._failed(order, why)
+        self._refresher.begin_turn(looked, now=self._turned_at)
+        for session, one in looked.items():
+            for order in self._refresher.look(session, one, self._caches.held(session)):
+                self._carry_out(order)
+            if self._refresher.has_recent_change(session):
+                with self._guard("discard plans"):
+                    self._clients.discard_plans(session)
 
-    def _carry_out(self, order: Order, session: Any) -> None:
-        done = False
-        with self._guard(f"refresh {order.table}"):
-            renew = self._caches.recache if order.recache else self._caches.renew
-            renew(session, order.table, existing=order.existing)
-            done = True
-        if done:
-            self._refresher.done(order)
+    def _carry_out(self, order: Order) -> None:
+        renew = self._caches.recache if order.recache else self._caches.renew
+        try:
+            renew(order.session, order.table, existing=order.existing)
+        except Exception as exc:  # noqa: BLE001 - as above
+            self._failed(order, exc)
         else:
-            self._refresher.failed(order)
+            self._refresher.done(order)
+
+    def _failed(self, order: Order, why: Exception | str) -> None:
+        self._guard.failed(f"refresh {order.table}", why)
+        self._refresher.failed(order)
 
 
 def staleness_s(subscriber: Subscriber | None) -> float:

@@ -1,7 +1,7 @@
 """Executions of Spark's JVM, in whichever session and by whomever, handed to Python.
 
     bus of the context ──every event──▶ TopicastListener (Java) ──commands, batches──▶ its queue
-                                            on_execution ◀── one thread of its own ──┘
+                        sessions ◀─which─┘  on_execution ◀── one thread of its own ──┘
 
 An adapter. One listener serves a context, for the events of all its sessions are on one bus, those
 of Connect's clients and of sessions that only the JVM has among them. It is a class of Java, made
@@ -13,12 +13,14 @@ we never end it, but anybody may take or end it, so calls are proved to arrive n
 
 from collections.abc import Callable
 from typing import Any, Final
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 from ..guard import Guard
+from ..java import java_object
 from ..sessions import Sessions
-from .plans import COMMANDS
+from .plans import COMMANDS, WRITES
 
+BEGAN: Final = "began"  # only of what WRITES names, and only if it takes longer than the bus
 EXECUTED: Final = "executed"
 FAILED: Final = "failed"
 PROGRESS: Final = "progress"  # a batch of a streaming query
@@ -39,32 +41,51 @@ import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BiConsumer;
+import java.util.function.Consumer;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerEvent;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
+import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
 import org.apache.spark.sql.streaming.StreamingQueryListener;
 
 public final class TopicastListener extends SparkListener
         implements java.util.concurrent.ThreadFactory,
                    java.util.concurrent.RejectedExecutionHandler {
     private final BiConsumer to;
+    private final Consumer sessions;
     private final Collection commands;
+    private final Collection writes;
     private final AtomicInteger missed = new AtomicInteger();
     private final AtomicInteger waiting = new AtomicInteger();
     private final ThreadPoolExecutor caller;
 
-    public TopicastListener(BiConsumer to, Collection commands, Integer max) {
+    public TopicastListener(BiConsumer to, Consumer sessions, Collection commands,
+            Collection writes, Integer max) {
         this.to = to;
+        this.sessions = sessions;
         this.commands = commands;
+        this.writes = writes;
         ArrayBlockingQueue queue = new ArrayBlockingQueue(max.intValue());
         this.caller = new ThreadPoolExecutor(1, 1, 10L, TimeUnit.SECONDS, queue, this, this);
         this.caller.allowCoreThreadTimeOut(true);  // nobody ends it if its context is stopped
     }
 
     public void onOtherEvent(SparkListenerEvent event) {
-        if (event instanceof SparkListenerSQLExecutionEnd) {
+        if (event instanceof SparkListenerSQLExecutionStart) {
+            long id = ((SparkListenerSQLExecutionStart) event).executionId();
+            QueryExecution began = SQLExecution.getQueryExecution(id);
+            if (began == null) return;
+            sessions.accept(began.sparkSession());
+            if (isWrite(began.analyzed())) call("began", began);
+        } else if (event instanceof SparkListenerSQLExecutionEnd) {
             SparkListenerSQLExecutionEnd end = (SparkListenerSQLExecutionEnd) event;
-            if (end.qe() == null || end.executionName().isEmpty()) return;
+            if (end.qe() == null) return;
+            sessions.accept(end.qe().sparkSession());
+            if (end.executionName().isEmpty()) return;
             if (!commands.contains(end.executionName().get())) return;
             call(end.executionFailure().isEmpty() ? "executed" : "failed", end.qe());
         } else if (event instanceof StreamingQueryListener.QueryProgressEvent) {
@@ -93,6 +114,11 @@ public final class TopicastListener extends SparkListener
         missed.incrementAndGet();
     }
 
+    private boolean isWrite(LogicalPlan plan) {
+        if (plan instanceof Union) plan = (LogicalPlan) plan.children().head();  // multi-insert
+        return writes.contains(plan.getClass().getSimpleName());
+    }
+
     private void call(final String what, final Object of) {
         waiting.incrementAndGet();
         caller.execute(new Runnable() {
@@ -114,9 +140,6 @@ public final class TopicastListener extends SparkListener
 }
 """
 
-# by JVM, and by source: made once, for Py4J keeps the methods that it has called by a class's name
-_CLASSES: Final[WeakKeyDictionary[Any, dict[str, Any]]] = WeakKeyDictionary()
-
 OnExecution = Callable[[str, Any], None]  # what happened, and the object of the JVM that says more
 
 
@@ -135,10 +158,13 @@ class Listener:
         session: Any,
         on_execution: OnExecution,
         *,
+        found: Any,
         source: str = SOURCE,
         queue_max: int = QUEUE_MAX,
     ) -> None:
         """Listen to the context of ``session``, whose state is not made by this.
+
+        ``found``: a Consumer of Java's, which gets the session of each execution, in the JVM.
 
         Raises:
             NoListener: this Spark has no such compiler, or its events are others.
@@ -147,7 +173,13 @@ class Listener:
 
         try:
             self._context = session._sc._jsc.sc()
-            self._listener = _made(session._jvm, on_execution, source=source, queue_max=queue_max)
+            lists = [session._jvm.java.util.ArrayList() for _ in range(2)]
+            for names, of_java in zip((COMMANDS, WRITES), lists, strict=True):
+                for name in sorted(names):
+                    of_java.add(name)
+            self._listener = java_object(
+                session._jvm, NAME, source, _Consumer(on_execution), found, *lists, queue_max
+            )
             self._context.addSparkListener(self._listener)
         except (Py4JError, TypeError) as exc:  # TypeError: what is a package to Py4J is called
             reason = str(exc).strip()[:REASON_MAX]
@@ -206,7 +238,7 @@ class ContextListener:
         *,
         guard: Guard,
         prove: Callable[[Any], None],
-        listen: Callable[[Any, OnExecution], Listener] = Listener,
+        listen: Callable[[Any, OnExecution], Listener],
         prove_s: float = PROVE_S,
     ) -> None:
         """Begin without a listener.
@@ -304,18 +336,3 @@ class _Called:
         """What it is in the JVM."""
 
         implements = ("java.lang.Runnable",)
-
-
-def _made(jvm: Any, on_execution: OnExecution, *, source: str, queue_max: int) -> Any:
-    classes = _CLASSES.setdefault(jvm, {})
-    if source not in classes:
-        compiler = jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-        compiler.cook(source)
-        classes[source] = compiler.getClassLoader().loadClass(NAME)
-    commands, arguments = jvm.java.util.ArrayList(), jvm.java.util.ArrayList()
-    for name in sorted(COMMANDS):
-        commands.add(name)
-    for argument in (_Consumer(on_execution), commands, queue_max):
-        arguments.add(argument)
-    return classes[source].getConstructors()[0].newInstance(arguments.toArray())

@@ -45,6 +45,7 @@ _SPEC_OF: Final = {  # command -> the method that returns its partition, as far 
     "LoadDataCommand": "partition",
     "TruncateTableCommand": "partitionSpec",
 }
+WRITES: Final = frozenset({*_TABLE_OF, "InsertIntoHiveDirCommand"})  # commands, by their classes
 _OVERWRITES: Final = {  # command -> method, and its answer if files that are there are removed
     "InsertIntoHadoopFsRelationCommand": ("mode", "Overwrite"),
     "InsertIntoHiveTable": ("overwrite", "True"),

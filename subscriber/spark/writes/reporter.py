@@ -1,7 +1,7 @@
 """Reports to catalogd what this driver writes.
 
     wrapped method ──begin──▶ intent ──end──▶ written, or failed     in the user's thread
-    listener ──▶ what was it? ──▶ written  what no wrapper reported     in a thread of Py4J's
+    listener ──began──▶ intent ──ended──▶ written, or failed            in a thread of Py4J's
 
 All go into the outbox, which keeps them until catalogd has them. A wrapped write waits for that,
 but for ACK_S at most: in the usual case whoever reads after it is fresh, and the report has left
@@ -13,9 +13,10 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -26,6 +27,7 @@ from ..guard import Guard
 from ..refresh.control import Control
 from ..sessions import Sessions
 from .listener import (
+    BEGAN,
     FAILED,
     MISSED,
     PROGRESS,
@@ -33,9 +35,10 @@ from .listener import (
     PROVE_S,
     CallbackProof,
     ContextListener,
+    Listener,
 )
 from .metastores import Metastore
-from .plans import Plans, mark_of, sunk, written
+from .plans import Plans, Touched, mark_of, sunk, written
 from .statements import Target
 from .wrappers import install
 
@@ -55,8 +58,21 @@ log = logging.getLogger(__name__)
 class Begun:
     """A write that has begun; ``overwrites``: if it succeeds, files that were there are gone."""
 
+    name: str  # what is written
     intent: WriteIntent
     overwrites: bool
+
+    def end(self, *, failed: bool, overwritten: bool = False) -> None:
+        """Report how it ended."""
+        self.intent.end(failed=failed, overwritten=overwritten or self.overwrites)
+
+
+@dataclass(frozen=True, slots=True)
+class _Execution:
+    """What the JVM writes now: its ``objects``, and the intents of those no wrapper reports."""
+
+    objects: dict[str, Touched]
+    intents: list[Begun]
 
 
 class Reporter:
@@ -71,6 +87,7 @@ class Reporter:
         control: Control,
         metastore_of: Callable[[Any], Metastore],
         configured: str,
+        found: Any,
         prove_s: float = PROVE_S,
         proof_s: float = PROOF_S,
     ) -> None:
@@ -83,6 +100,7 @@ class Reporter:
             control: Whether anything is to be reported.
             metastore_of: Returns the metastore that a session writes to, if it has a state or not.
             configured: The metastore that the settings name; empty: none.
+            found: A Consumer of Java's, of the sessions that execute anything.
             prove_s: Between two proofs that the JVM's calls arrive.
             proof_s: How long a proof may take.
         """
@@ -102,12 +120,14 @@ class Reporter:
         self._undo: Callable[[], None] | None = None  # takes the wrappers away
         self._open: dict[int, frozenset[str]] = {}  # what wrapped calls write now, by id of begun
         self._marks: dict[int, frozenset[str]] = {}  # what they have written, by execution
+        self._begun: dict[int, _Execution] = {}  # what the JVM writes now, by execution
         self._batches: dict[str, int] = {}  # by run of a stream, the number of its last batch
         self._listener = ContextListener(
             sessions,
             self.on_execution,
             guard=guard,
             prove=CallbackProof(proof_s),
+            listen=partial(Listener, found=found),
             prove_s=prove_s,
         )
         self._stopping = threading.Event()
@@ -145,9 +165,7 @@ class Reporter:
             if self._take(plans.metastore) and plans.knows_formats:
                 objects = plans.objects(found)
                 self._open[id(begun)] = frozenset(objects)
-                for name, touched in objects.items():
-                    intent = WriteIntent(self._outbox, name, touched.partitions)
-                    begun.append(Begun(intent, touched.overwrites))
+                begun.extend(self._intents(objects))
         return begun
 
     def end(
@@ -159,7 +177,7 @@ class Reporter:
         until = time.monotonic() + ACK_S
         for one in begun:
             with self._guard("report a write"):
-                one.intent.end(failed=failed, overwritten=overwritten or one.overwrites)
+                one.end(failed=failed, overwritten=overwritten)
         names = self._open.get(id(begun))
         if names and frame is not None:
             with self._guard("note what was written"):
@@ -191,26 +209,42 @@ class Reporter:
             self._outbox.flush(FLUSH_S)
 
     def on_execution(self, what: str, of: Any) -> None:
-        """Report what the JVM executed, unless a wrapper has; called by the JVM."""
-        if what == MISSED:
-            self.missed += int(of)
-            return
+        """Report what the JVM executes, unless a wrapper has; called by the JVM."""
         with self._guard("read what was written"):
-            if what == PROGRESS:
+            if what == MISSED:
+                self.missed += int(of)
+                self._end_all()
+            elif what == PROGRESS:
                 self._report_batch(of)
+            elif what == BEGAN:
+                self._begin_execution(of)
             else:
                 self._report_execution(of, failed=what == FAILED)
 
+    def _begin_execution(self, execution: Any) -> None:
+        """Report that the JVM writes, unless a wrapper has; keep what it is until it ends."""
+        plan = execution.analyzed()
+        mark, objects = mark_of(plan, self._system), self._objects(execution, plan)
+        open_ = frozenset().union(*tuple(self._open.values()))
+        if mark in self._marks or not objects:
+            return
+        unreported = {name: touched for name, touched in objects.items() if name not in open_}
+        self._begun[mark] = _Execution(objects, self._intents(unreported))
+        if len(self._begun) > MARKS_MAX:
+            self._end_all()
+
     def _report_execution(self, execution: Any, *, failed: bool) -> None:
         plan = execution.analyzed()
-        found = written(plan) if self._control.is_on else ()
-        if not found:
+        mark = mark_of(plan, self._system)
+        began = self._begun.pop(mark, None)
+        objects = self._objects(execution, plan) if began is None else began.objects
+        ended = set()
+        for one in began.intents if began is not None else ():
+            one.end(failed=failed)
+            ended.add(one.name)
+        if ended == objects.keys():
             return
-        plans = Plans(execution.sparkSession(), self._jvm, configured=self._configured)
-        if not self._take(plans.metastore):
-            return
-        objects = plans.objects(found)
-        reported = self._reported(mark_of(plan, self._system), set(objects))
+        reported = ended | self._reported(mark, set(objects))
         for name, touched in objects.items():
             if name not in reported:
                 report_write(
@@ -220,6 +254,28 @@ class Reporter:
                     failed=failed,
                     overwritten=touched.overwrites,
                 )
+
+    def _objects(self, execution: Any, plan: Any) -> dict[str, Touched]:
+        """Return what an execution writes that is reported, by name."""
+        found = written(plan) if self._control.is_on else ()
+        if not found:
+            return {}
+        plans = Plans(execution.sparkSession(), self._jvm, configured=self._configured)
+        return plans.objects(found) if self._take(plans.metastore) else {}
+
+    def _intents(self, objects: Mapping[str, Touched]) -> list[Begun]:
+        """Report that these are about to be written."""
+        return [
+            Begun(name, WriteIntent(self._outbox, name, touched.partitions), touched.overwrites)
+            for name, touched in objects.items()
+        ]
+
+    def _end_all(self) -> None:
+        """Take for failed what the JVM writes: its end may have been missed, or will be."""
+        begun, self._begun = self._begun, {}
+        for execution in begun.values():
+            for one in execution.intents:
+                one.end(failed=True)
 
     def _report_batch(self, event: Any) -> None:
         progress = event.progress()

@@ -1,6 +1,6 @@
 """Sessions as Spark has them, without Spark: each has relations, and may have ended."""
 
-from topicast.subscriber.spark.refresh.refresher import Existing
+from topicast.subscriber.spark.refresh.refresher import Existing, Looked, Order
 
 
 class Session:
@@ -19,32 +19,45 @@ class Session:
 class Stub:
     """What a worker does in Spark, noted; a table in ``failing`` cannot be renewed."""
 
-    def __init__(self) -> None:
+    def __init__(self, *sessions: Session) -> None:
+        self.sessions = list(sessions)
         self.renewed: list[tuple[str, str]] = []
         self.recached: list[tuple[str, str]] = []
         self.failing: set[str] = set()
-        self.kept: set[str] = set()
+        self.failed_later: list[tuple[Order, str]] = []
+        self.renews_late: list[bool] = []
+        self.discarded = False
         self.broken = False
 
-    def id_of(self, session: Session) -> str | None:
-        return None if session.ended else session.name
-
-    def cached(self, session: Session) -> frozenset[str]:
+    def look(self) -> dict[str, Looked]:
         if self.broken:
             raise ConnectionError("the JVM does not answer")
-        return frozenset(session.tables)
+        return {one.name: Looked(frozenset(one.tables)) for one in self.sessions if not one.ended}
 
-    def held(self, session: Session) -> frozenset[str]:
-        return frozenset(session.held)
+    def held(self, session: str) -> frozenset[str]:
+        return frozenset(self._of(session).held)
 
-    def renew(self, session: Session, table: str, *, existing: Existing) -> None:
+    def renew_late(self, *, renew: bool) -> None:
+        self.renews_late.append(renew)
+
+    def renew(self, session: str, table: str, *, existing: Existing) -> None:
         if table in self.failing:
             raise RuntimeError(f"java.lang.Exception: {table}\n\tat org.apache.spark")
-        session.tables.discard(table)
-        self.renewed.append((session.name, table))
+        self._of(session).tables.discard(table)
+        self.renewed.append((session, table))
 
-    def recache(self, session: Session, table: str, *, existing: Existing) -> None:
-        self.recached.append((session.name, table))
+    def recache(self, session: str, table: str, *, existing: Existing) -> None:
+        self.recached.append((session, table))
 
-    def keep(self, ids: set[str]) -> None:
-        self.kept = ids
+    def failures(self) -> list[tuple[Order, str]]:
+        found, self.failed_later = self.failed_later, []
+        return found
+
+    def settle(self, timeout_s: float) -> bool:
+        return timeout_s > 0
+
+    def discard(self) -> None:
+        self.discarded = True
+
+    def _of(self, session: str) -> Session:
+        return next(one for one in self.sessions if one.name == session)

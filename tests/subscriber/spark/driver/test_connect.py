@@ -1,17 +1,14 @@
 """Clients' sessions as a server keeps them, in a map; tests/spark has the real one."""
 
-import gc
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from topicast.subscriber.spark.driver import connect as connect_module
-from topicast.subscriber.spark.driver.connect import ConnectSessions, HostedSession
+from topicast.subscriber.spark.driver.connect import ConnectSessions
 from topicast.subscriber.spark.guard import Guard
-from topicast.subscriber.spark.refresh.control import Control
 from topicast.subscriber.spark.sessions import Sessions
-from topicast.topics.objects.rules import OFF
 
 
 class Plans:
@@ -35,19 +32,20 @@ class Store(dict[str, str]):
 
 def _entry(name: str) -> Any:
     java = SimpleNamespace(sessionUUID=lambda: name)
-    return SimpleNamespace(getValue=lambda: SimpleNamespace(session=lambda: java))
+    holder = SimpleNamespace(session=lambda: java, name=name)
+    return SimpleNamespace(getValue=lambda: holder)
 
 
 class Server:
     def __init__(self) -> None:
         self.store: Store | None = Store()
-        self.kept = Plans()
+        self.kept: dict[str, Plans] = {}
 
     def sessions(self) -> Store | None:
         return self.store
 
-    def plans(self, _holder: object) -> Plans:
-        return self.kept
+    def plans(self, holder: Any) -> Plans:
+        return self.kept.setdefault(holder.name, Plans())
 
 
 class Classic:
@@ -66,14 +64,12 @@ class Host:
         self.sessions = Sessions()
         self.sessions.add(self.classic)
         self.guard = Guard()
-        self.control = Control()
         self.failing = ""
-        self.renewed: list[str] = []
+        self.known: list[str] = []
         self.connect = ConnectSessions(
             self.sessions,
             guard=self.guard,
             caches=self,
-            control=self.control,
             seek=lambda _base: self.server,
         )
 
@@ -83,20 +79,27 @@ class Host:
         self.server.store.update(clients)
         return self.server.store
 
-    def look(self) -> bool:
-        return self.connect.poll(at_once=True)
+    def look(self, *, at_once: bool = True) -> list[str]:
+        """Return the sessions that became known."""
+        before = len(self.known)
+        self.connect.poll(at_once=at_once)
+        return self.known[before:]
 
     def found(self) -> list[str]:
-        gc.collect()
-        hosted = [one for one in self.sessions.alive() if isinstance(one, HostedSession)]
-        assert len(hosted) == len(self.connect)
-        return [one._jsparkSession.sessionUUID() for one in hosted]
+        """Return the sessions whose plans are discarded when that is asked for."""
+        held = []
+        for name, plans in sorted(self.server.kept.items()) if self.server is not None else ():
+            before = plans.discarded
+            self.connect.discard_plans(name)
+            held += [name] * (plans.discarded - before)
+        assert len(held) == len(self.connect)
+        return held
 
-    def renew_all(self, session: Any) -> None:
-        name = session._jsparkSession.sessionUUID()
+    def accept(self, java: Any) -> None:
+        name = java.sessionUUID()
         if name == self.failing:
             raise RuntimeError(name)
-        self.renewed.append(name)
+        self.known.append(name)
 
 
 def test_without_a_server_nothing_is_found_and_one_that_is_started_later_is() -> None:
@@ -107,7 +110,7 @@ def test_without_a_server_nothing_is_found_and_one_that_is_started_later_is() ->
     assert (host.found(), host.guard.errors) == (["1"], 0)
 
 
-def test_new_session_is_renewed_once_and_the_map_is_read_only_when_it_changed() -> None:
+def test_new_session_is_known_once_and_the_map_is_read_only_when_it_changed() -> None:
     host = Host()
     store = host.serve(ann="1")
     assert host.look()
@@ -115,7 +118,7 @@ def test_new_session_is_renewed_once_and_the_map_is_read_only_when_it_changed() 
     store["bob"] = "2"
     assert host.look()
     assert not host.look()
-    assert (host.renewed, store.reads) == (["1", "2"], 2)
+    assert (host.known, store.reads) == (["1", "2"], 2)
 
 
 def test_session_that_the_server_released_is_released() -> None:
@@ -133,45 +136,37 @@ def test_other_session_under_the_same_key_is_a_new_one() -> None:
     host.look()
     store["ann"] = "3"
     assert host.look()
-    assert (host.found(), host.renewed) == (["3"], ["1", "3"])
+    assert (host.found(), host.known) == (["3"], ["1", "3"])
 
 
-def test_session_that_cannot_be_renewed_is_found_again_and_others_are_not_held_up() -> None:
+def test_session_that_cannot_be_known_is_found_again_and_others_are_not_held_up() -> None:
     host = Host()
     host.serve(ann="1", bob="2")
     host.failing = "1"
     assert host.look()
     assert (host.found(), host.guard.errors) == (["2"], 1)
     assert host.guard.last_error == "look after a session of Spark Connect: RuntimeError: 1"
-    assert not host.connect.poll(), "not at once"
+    assert not host.look(at_once=False), "not at once"
     host.failing = ""
     assert host.look()
     assert sorted(host.found()) == ["1", "2"]
-
-
-def test_off_finds_sessions_and_leaves_them_alone() -> None:
-    host = Host()
-    host.control.application = OFF
-    host.serve(ann="1")
-    assert host.look()
-    assert (host.found(), host.renewed) == (["1"], [])
 
 
 def test_nothing_is_asked_more_often_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(connect_module.time, "monotonic", lambda: now)
     host = Host()
-    assert not host.connect.poll()
+    assert not host.look(at_once=False)
     store = host.serve(ann="1")
     now += connect_module.SEEK_S / 2
-    assert not host.connect.poll()
+    assert not host.look(at_once=False)
     now += connect_module.SEEK_S / 2
-    assert host.connect.poll()
+    assert host.look(at_once=False)
     store["bob"] = "2"
     now += connect_module.POLL_S / 2
-    assert not host.connect.poll()
+    assert not host.look(at_once=False)
     now += connect_module.POLL_S / 2
-    assert host.connect.poll()
+    assert host.look(at_once=False)
 
 
 def test_what_fails_is_tried_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,13 +183,13 @@ def test_what_fails_is_tried_less_and_less_often(monkeypatch: pytest.MonkeyPatch
         assert host.guard.errors == errors, pause_s
         now += 1
     host.failing = ""
-    assert host.connect.poll()
+    assert host.look(at_once=False)
     host.failing = store["carl"] = "3"
     now += connect_module.POLL_S
     host.connect.poll()
     host.failing = ""
     now += connect_module.RETRY_S
-    assert host.connect.poll(), "soon again after it went well"
+    assert host.look(at_once=False), "soon again after it went well"
 
 
 def test_after_the_context_ended_nothing_is_held_and_in_a_new_one_sessions_are_found() -> None:
@@ -230,15 +225,10 @@ def test_server_without_a_first_session_has_none() -> None:
     assert host.guard.errors == 0
 
 
-def test_plans_of_a_session_are_discarded_with_a_relation_and_classic_ones_have_none() -> None:
+def test_released_plans_are_found_again() -> None:
     host = Host()
     host.serve(ann="1")
     host.look()
-    for session in host.sessions.alive():
-        host.connect.discard_plans(session)
-    del session
-    assert host.server is not None
-    assert host.server.kept.discarded == 1
     host.connect.release()
     assert host.found() == []
     assert host.look()

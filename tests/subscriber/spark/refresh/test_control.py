@@ -4,7 +4,7 @@ import pytest
 
 from topicast.subscriber.protocol.shell import DATA_CHANGED, Change
 from topicast.subscriber.spark.refresh.control import Application, Control, facts_of
-from topicast.subscriber.spark.refresh.refresher import Refresher
+from topicast.subscriber.spark.refresh.refresher import Looked, Refresher
 from topicast.topics.objects.rules import DRY_RUN, OFF, ON
 
 
@@ -34,7 +34,7 @@ def test_operators_see_whose_driver_it_is_and_what_it_did() -> None:
     change = Change(object="d.t", kind=DATA_CHANGED, version=1, origin="events")
     refresher.changed(change, now=0.0)
     refresher.begin_turn(["s"], now=0.0)
-    refresher.look("s", frozenset({"d.t"}))
+    refresher.look("s", Looked(frozenset({"d.t"})))
     facts = facts_of(application, refresher, errors=2)
     assert application.names == ("nightly", "app-1")
     assert facts == asdict(application) | {

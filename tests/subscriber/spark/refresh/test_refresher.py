@@ -15,6 +15,7 @@ from topicast.subscriber.spark.refresh.refresher import (
     SOON_S,
     UNCACHED_S,
     Existing,
+    Looked,
     Order,
     Refresher,
 )
@@ -42,7 +43,7 @@ def turn(
     refresher.begin_turn(cached, now=now)
     orders: list[Order] = []
     for session, tables in cached.items():
-        orders += refresher.look(session, frozenset(tables), frozenset(held))
+        orders += refresher.look(session, Looked(frozenset(tables)), frozenset(held))
         refresher.check()
     for order in orders:
         refresher.done(order)
@@ -185,7 +186,7 @@ def test_refresh_for_dataframes_that_failed_is_ordered_again() -> None:
     refresher = Refresher()
     refresher.changed(changed(), now=0.0)
     refresher.begin_turn(["s"], now=0.0)
-    (order,) = refresher.look("s", frozenset(), frozenset({ORDERS}))
+    (order,) = refresher.look("s", Looked(frozenset()), frozenset({ORDERS}))
     refresher.failed(order)
     assert turn(refresher, {"s": set()}, held=(ORDERS,)) == (order,)
 
@@ -270,7 +271,7 @@ def test_refresh_that_failed_is_ordered_again() -> None:
     refresher = Refresher()
     refresher.changed(changed(), now=0.0)
     refresher.begin_turn(["s"], now=0.0)
-    (order,) = refresher.look("s", frozenset({ORDERS}))
+    (order,) = refresher.look("s", Looked(frozenset({ORDERS})))
     refresher.failed(order)
     assert refresher.pause_s() == LOOK_S
     assert turn(refresher, {"s": {ORDERS}}) == (order,)
@@ -281,7 +282,7 @@ def test_order_of_a_session_that_has_ended_is_counted_and_discarded() -> None:
     refresher = Refresher()
     refresher.changed(changed(), now=0.0)
     refresher.begin_turn(["s"], now=0.0)
-    (order,) = refresher.look("s", frozenset({ORDERS}))
+    (order,) = refresher.look("s", Looked(frozenset({ORDERS})))
     refresher.begin_turn([], now=0.0)
     refresher.done(order)
     refresher.failed(order)
@@ -380,3 +381,33 @@ def test_after_a_turn_no_relation_is_older_than_the_changes(
             if refresher.control == ON:
                 late = {t for t, at in loaded.items() if at < changed_at.get(t, 0)}
                 assert not late
+
+
+def test_partitions_that_come_are_for_sessions_that_list_them_themselves() -> None:
+    refresher, tables = Refresher(), frozenset({ORDERS})
+
+    def orders(*, asks: str, lists: str) -> list[Order]:
+        refresher.begin_turn([asks, lists], now=0.0)
+        found = [
+            *refresher.look(asks, Looked(tables)),
+            *refresher.look(lists, Looked(tables, lists_partitions=True)),
+        ]
+        refresher.check()
+        return found
+
+    assert orders(asks="a", lists="l") == []
+    refresher.changed(changed(files=False), now=0.0)
+    assert refresher.pause_s() == 0.0
+    assert orders(asks="a", lists="l") == [renew(session="l")]
+    assert orders(asks="a", lists="l") == []
+    refresher.changed(changed(), now=0.0)
+    assert orders(asks="a", lists="l") == [renew(session="a"), renew(session="l")]
+    assert refresher.counts.ignored == 0
+
+
+def test_before_a_session_is_seen_the_setting_says_whether_it_lists_partitions() -> None:
+    refresher = Refresher(lists_partitions=True)
+    refresher.changed(changed(files=False), now=0.0)
+    refresher.begin_turn(["s"], now=0.0)
+    looked = Looked(frozenset({ORDERS}), lists_partitions=True)
+    assert refresher.look("s", looked) == (renew(),)

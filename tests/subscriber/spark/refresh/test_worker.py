@@ -10,9 +10,13 @@ import pytest
 from topicast.subscriber import Subscriber, Watch
 from topicast.subscriber.spark.guard import Guard
 from topicast.subscriber.spark.refresh.control import Control
-from topicast.subscriber.spark.refresh.refresher import UNCACHED_S, Refresher
+from topicast.subscriber.spark.refresh.refresher import (
+    UNCACHED_S,
+    Existing,
+    Order,
+    Refresher,
+)
 from topicast.subscriber.spark.refresh.worker import Times, Worker, staleness_s
-from topicast.subscriber.spark.sessions import Sessions
 from topicast.subscriber.spark.status import CONNECTING, DETACHED, LIVE
 from topicast.tests.cluster.served import Served, free_ports, served
 from topicast.tests.subscriber.spark.spark_stub import Session, Stub
@@ -25,23 +29,17 @@ WAIT_S = 20
 
 
 class Clients:
-    """Sessions of clients, which come when they are looked for."""
+    """Sessions of clients, whose plans are discarded."""
 
-    def __init__(self, sessions: Sessions) -> None:
-        self.coming: list[Session] = []
+    def __init__(self) -> None:
         self.discarded_of: list[str] = []
         self.looks = 0
-        self._sessions = sessions
 
-    def poll(self, *, at_once: bool) -> bool:
+    def poll(self, *, at_once: bool) -> None:
         self.looks += at_once
-        came, self.coming = self.coming, []
-        for session in came:
-            self._sessions.add(session)
-        return bool(came)
 
-    def discard_plans(self, session: Session) -> None:
-        self.discarded_of.append(session.name)
+    def discard_plans(self, session: str) -> None:
+        self.discarded_of.append(session)
 
     def release(self) -> None:
         self.looks = -1
@@ -61,16 +59,12 @@ class Attached:
     ) -> None:
         self.refresher = Refresher(refresh_cached=refresh_cached, uncached_s=uncached_s)
         self.control = Control()
-        self.spark = Stub()
-        self.sessions = Sessions()
-        self.clients = Clients(self.sessions)
+        self.spark = Stub(*sessions)
+        self.clients = Clients()
         self.guard = Guard()
-        for session in sessions:
-            self.sessions.add(session)
         self.worker = Worker(
             self.refresher,
             caches=self.spark,
-            sessions=self.sessions,
             clients=self.clients,
             guard=self.guard,
             control=self.control,
@@ -122,9 +116,10 @@ def test_change_is_refreshed_in_the_sessions_that_have_it_cached(running: Served
         widen(running)
         found.is_refreshed()
         assert found.spark.renewed == [("mine", ORDERS)]
-        assert found.spark.kept == {"mine", "other"}
+        assert found.spark.renews_late[-1] is True
         assert staleness_s(found.worker.subscriber) < WAIT_S
-    assert found.spark.kept == set(), "detached, it keeps nothing of anybody"
+    assert found.spark.renews_late[-1] is False
+    assert found.spark.discarded, "detached, it keeps nothing of anybody"
     assert (found.guard.errors, staleness_s(found.worker.subscriber)) == (0, inf)
 
 
@@ -160,24 +155,35 @@ def test_session_that_ended_is_left_alone_and_one_that_came_is_not(running: Serv
     old, new = Session("old"), Session("new", ORDERS)
     with attached(running, old) as found:
         old.tables, old.ended = {ORDERS}, True
-        found.sessions.add(new)
+        found.spark.sessions.append(new)
         widen(running)
         found.is_refreshed()
         assert found.spark.renewed == [("new", ORDERS)]
 
 
-def test_session_of_a_client_is_looked_at_when_it_comes_and_its_plans_are_discarded(
-    running: Served,
-) -> None:
-    client = Session("client", ORDERS)
-    with attached(running) as found:
+def test_plans_are_discarded_of_sessions_whose_tables_have_changed(running: Served) -> None:
+    client = Session("client")
+    with attached(running, client, Session("other")) as found:
+        client.tables = {ORDERS}
         widen(running)
         found.is_refreshed()
         assert found.clients.looks > 0, "sync looks at once"
-        found.clients.coming = [client]
-        until(lambda: found.spark.renewed == [("client", ORDERS)], timeout_s=WAIT_S)
-        until(lambda: set(found.clients.discarded_of) == {"client"}, timeout_s=WAIT_S)
+        assert set(found.clients.discarded_of) == {"client"}
     assert found.clients.looks == -1, "none is held any more"
+
+
+def test_refresh_that_fails_later_is_counted_and_ordered_again(running: Served) -> None:
+    session = Session("s")
+    with attached(running, session) as found:
+        session.tables = {ORDERS}
+        widen(running)
+        found.is_refreshed()
+        (ordered,) = found.spark.renewed
+        session.tables = {ORDERS}
+        order = Order(session="s", table=ORDERS, existing=Existing.NEVER)
+        found.spark.failed_later = [(order, "java.io.IOException: no")]
+        until(lambda: found.spark.renewed == [ordered] * 2, timeout_s=WAIT_S)
+        assert found.guard.last_error == f"refresh {ORDERS}: java.io.IOException: no"
 
 
 def test_refresh_that_fails_is_counted_and_made_as_soon_as_it_can_be(running: Served) -> None:

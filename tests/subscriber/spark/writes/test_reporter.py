@@ -33,6 +33,7 @@ class Made:
             control=self.control,
             metastore_of=lambda _session: Metastore(),
             configured="",
+            found=None,
         )
 
     def accept(self) -> None:

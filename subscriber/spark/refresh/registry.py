@@ -1,0 +1,287 @@
+"""The sessions of a JVM, whoever made them, and what is done to their relations: a class of Java.
+
+    session of Python ──adopt──▶ its extensions ──inherited──▶ newSession, cloneSession, streams …
+                                      │ each, when its analyzer is made: nothing of it is cached yet
+    execution of any other ──accept──▶ known, weakly ──look──▶ the tables of each, in one call
+
+A session that Spark makes of another one inherits its extensions, so it calls ours before it has
+analysed anything. One that does not (it is of another root, or older than the attach) is found by
+what it executes. The registry is one for a JVM and keeps no session alive. What may wait for a file
+system or the metastore is done by threads of its own, one at a time for each table.
+"""
+
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from ..java import java_object
+
+THREADS_MAX: Final = 16  # tables whose files are listed at the same time
+
+_NAME: Final = "TopicastSessions"
+_SOURCE: Final = """
+import java.lang.ref.WeakReference;
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.Map;
+import java.util.WeakHashMap;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.internal.SessionState;
+import scala.runtime.AbstractFunction1;
+import scala.runtime.BoxedUnit;
+
+public final class TopicastSessions extends AbstractFunction1
+        implements java.util.function.Consumer, java.util.concurrent.ThreadFactory {
+    private static final Class[] NONE = new Class[0];
+    private static final Object[] NOTHING = new Object[0];
+    private static final String PARTITIONS = "spark.sql.hive.manageFilesourcePartitions";
+
+    private final Field state;
+    private final Field relations;
+    private final Object rule = new Rule();
+    private final ConcurrentHashMap sessions = new ConcurrentHashMap();  // by id, weakly
+    private final Map extended = Collections.synchronizedMap(new WeakHashMap());
+    private final Map busy = new HashMap();  // task -> the one that waits behind it, or null
+    private final ConcurrentLinkedQueue failures = new ConcurrentLinkedQueue();
+    private final ThreadPoolExecutor pool;
+    private volatile boolean renews;
+
+    public TopicastSessions(Field state, Field relations, Integer threads) {
+        this.state = state;
+        this.relations = relations;
+        this.pool = new ThreadPoolExecutor(threads.intValue(), threads.intValue(),
+            10L, TimeUnit.SECONDS, new LinkedBlockingQueue(), this);
+        this.pool.allowCoreThreadTimeOut(true);
+    }
+
+    // A session of Python: it is known from now on, and whatever Spark makes of it.
+    public void adopt(Object session) throws Exception {
+        add(session);
+        Object of = session.getClass().getMethod("extensions", NONE).invoke(session, NOTHING);
+        if (extended.put(of, Boolean.TRUE) == null) {
+            ((SparkSessionExtensions) of).injectCheckRule(this);
+        }
+    }
+
+    // Called by Spark with each session whose analyzer it makes.
+    public Object apply(Object session) {
+        try {
+            add(session);
+        } catch (Exception failed) {  // then it is found by what it executes
+        }
+        return rule;
+    }
+
+    // A session that executes: if it was not known, its relations may be older than a change.
+    public void accept(Object session) {
+        try {
+            if (add(session) && renews) {
+                SessionCatalog catalog = catalogOf(session);
+                if (catalog != null) catalog.invalidateAllCachedTables();
+            }
+        } catch (Exception failed) {
+            failures.add("- - " + failed);
+        }
+    }
+
+    // Whether relations of sessions that accept finds are to be invalidated.
+    public void renew(boolean renews) {
+        this.renews = renews;
+    }
+
+    // A line for each session that has not ended: its id, whether Spark asks the metastore for
+    // partitions ("true"), and the tables that it has relations of.
+    // Then a line for each failure since the last look: "!", session, table, and why.
+    public String look() {
+        StringBuilder found = new StringBuilder();
+        for (Iterator all = sessions.entrySet().iterator(); all.hasNext();) {
+            Map.Entry one = (Map.Entry) all.next();
+            Object session = ((WeakReference) one.getValue()).get();
+            if (session == null || ((SparkSession) session).sparkContext().isStopped()) {
+                all.remove();
+                continue;
+            }
+            String tables = "true ";
+            try {
+                SessionState made = (SessionState) state.get(session);
+                if (made != null) {
+                    tables = made.conf().getConfString(PARTITIONS, "true") + " "
+                        + relationsOf(made.catalog()).keySet().toString();
+                }
+            } catch (Exception failed) {
+                failures.add(one.getKey() + " - " + failed);
+            }
+            found.append(one.getKey()).append(' ').append(tables).append((char) 10);
+        }
+        for (Object one = failures.poll(); one != null; one = failures.poll()) {
+            found.append("! ").append(one).append((char) 10);
+        }
+        return found.toString();
+    }
+
+    // The catalog of a session; null if it has ended, or has no state.
+    public SessionCatalog catalog(String id) throws Exception {
+        Object session = session(id);
+        return session == null ? null : catalogOf(session);
+    }
+
+    // List the files of a relation anew: always, or if one that it lists is gone.
+    public void relist(final String id, final String table, final Object lister,
+            final boolean always) {
+        String task = System.identityHashCode(lister) + (always ? " always" : " if gone");
+        later(task, id, table, new Callable() {
+            public Object call() throws Exception {
+                if (lister instanceof LogicalPlan) {
+                    if (always) ((LogicalPlan) lister).refresh();
+                } else if (always || isGone((FileIndex) lister, (SparkSession) session(id))) {
+                    ((FileIndex) lister).refresh();
+                }
+                return null;
+            }
+        });
+    }
+
+    // Make cached data of a table anew; this calls the metastore.
+    public void recache(final String id, final String table, final String name) {
+        later("recache " + id + " " + table, id, table, new Callable() {
+            public Object call() throws Exception {
+                Object session = session(id);
+                if (session != null) ((SparkSession) session).catalog().refreshTable(name);
+                return null;
+            }
+        });
+    }
+
+    // Whether all that was to be done later has been done, within so many milliseconds.
+    public boolean settle(long ms) throws InterruptedException {
+        long until = System.nanoTime() + ms * 1000000L;
+        synchronized (busy) {
+            while (!busy.isEmpty()) {
+                long left = (until - System.nanoTime()) / 1000000L;
+                if (left <= 0) return false;
+                busy.wait(left);
+            }
+        }
+        return true;
+    }
+
+    public Thread newThread(Runnable work) {
+        Thread thread = new Thread(work, "topicast-files");
+        thread.setDaemon(true);
+        return thread;
+    }
+
+    private boolean add(Object session) throws Exception {
+        Object id = session.getClass().getMethod("sessionUUID", NONE).invoke(session, NOTHING);
+        if (sessions.containsKey(id)) return false;
+        for (Iterator all = sessions.values().iterator(); all.hasNext();) {
+            if (((WeakReference) all.next()).get() == null) all.remove();
+        }
+        return sessions.put(id, new WeakReference(session)) == null;
+    }
+
+    private Object session(String id) {
+        WeakReference found = (WeakReference) sessions.get(id);
+        return found == null ? null : found.get();
+    }
+
+    private SessionCatalog catalogOf(Object session) throws Exception {
+        Object made = state.get(session);
+        return made == null ? null : ((SessionState) made).catalog();
+    }
+
+    private Map relationsOf(SessionCatalog catalog) throws Exception {
+        Object cache = relations.get(catalog);
+        Method all = cache.getClass().getMethod("asMap", NONE);
+        all.setAccessible(true);
+        return (Map) all.invoke(cache, NOTHING);
+    }
+
+    private boolean isGone(FileIndex index, SparkSession session) throws Exception {
+        if (session == null) return false;
+        // that of a partitioned table lists files for each query
+        if (!index.getClass().getSimpleName().equals("InMemoryFileIndex")) return false;
+        String[] files = index.inputFiles();
+        if (files.length == 0) return false;
+        Path path = new Path(new java.net.URI(files[0]));
+        return !path.getFileSystem(session.sparkContext().hadoopConfiguration()).exists(path);
+    }
+
+    private void later(String task, String id, String table, Callable work) {
+        Object[] all = new Object[] {task, id, table, work};
+        synchronized (busy) {  // the compiler drops the word from private methods
+            if (busy.containsKey(task)) {
+                busy.put(task, all);  // what waits does the same
+            } else {
+                busy.put(task, null);
+                start(all);
+            }
+        }
+    }
+
+    private void start(final Object[] all) {
+        pool.execute(new Runnable() {
+            public void run() {
+                try {
+                    ((Callable) all[3]).call();
+                } catch (Throwable failed) {
+                    String why = String.valueOf(failed).split(String.valueOf((char) 10))[0];
+                    failures.add(all[1] + " " + all[2] + " " + why);
+                } finally {
+                    ended((String) all[0]);
+                }
+            }
+        });
+    }
+
+    private void ended(String task) {
+        synchronized (busy) {
+            Object[] next = (Object[]) busy.remove(task);
+            if (next != null) {
+                busy.put(task, null);
+                start(next);
+            }
+            busy.notifyAll();
+        }
+    }
+
+    private static final class Rule extends AbstractFunction1 {
+        public Object apply(Object plan) {
+            return BoxedUnit.UNIT;
+        }
+    }
+}
+"""
+
+_REGISTRIES: Final[WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()  # by JVM
+
+
+def registry_of(jvm: Any, *, state: Any, relations: Any) -> Any:
+    """Return the registry of a JVM.
+
+    Args:
+        jvm: Of Py4J.
+        state: The field of SparkSession that has its state, accessible.
+        relations: The field of SessionCatalog that has its relations, accessible.
+
+    Raises:
+        Py4JError, TypeError: it cannot be made in this Spark.
+    """
+    found = _REGISTRIES.get(jvm)
+    if found is None:
+        found = java_object(jvm, _NAME, _SOURCE, state, relations, THREADS_MAX)
+        _REGISTRIES[jvm] = found
+    return found
