@@ -15,7 +15,15 @@ from ...topics.objects.tables import read_table
 from ...topics.objects.values import decode_table_value
 from ...topics.topic import NAMESPACE, PREFIX, VALUE, Topic
 
-SAME_STORE: Final = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb", "": "file"}
+SAME_STORE: Final = {
+    "s3a": "s3",
+    "s3n": "s3",
+    "abfss": "abfs",
+    "wasb": "abfs",
+    "wasbs": "abfs",
+    "": "file",
+}
+BLOBS: Final = (".blob.core.", ".dfs.core.")  # one account by wasb, and by abfs
 HDFS_PORT: Final = ":8020"
 
 
@@ -99,6 +107,8 @@ def normal(uri: str) -> str:
         host = ""
     if scheme == "hdfs":
         host = host.lower().removesuffix(HDFS_PORT)
+    if scheme == "abfs":
+        host = host.replace(*BLOBS)
     steps = [step for step in path.split("/") if step and step != "."]
     return "/".join([f"{scheme}://{host}", *steps])
 

@@ -211,11 +211,8 @@ def test_server_is_among_what_is_loaded(attached: Place) -> None:
 
 
 HOSTED = """
-from topicast.subscriber.spark.driver.connect import HostedSession
-from topicast.subscriber.spark.sessions import existing
-
 def hosted():
-    found = [one._jsparkSession for one in existing(HostedSession)]
+    found = [one.getValue().session() for one in Seeker()(spark).sessions().entrySet().toArray()]
     return {one.sessionUUID(): one for one in found}
 
 before = set(hosted())

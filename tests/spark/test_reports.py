@@ -3,6 +3,7 @@
 The tables have no statistics, so the metastore is told nothing of what is written to them.
 """
 
+import re
 from typing import Any
 
 import pytest
@@ -40,6 +41,10 @@ WRITES = {  # table -> how it is written, and the rows that there are then
         OVERWRITTEN,
     ),
     "path": ("two.drop('ds').write.mode('append').parquet(where + '/path/ds=a')", INSERTED),
+    "viewed": (
+        "two.drop('ds').write.mode('append').parquet('viewfs://lake/w/viewed/ds=a')",
+        INSERTED,
+    ),
     "current": ("spark.sql('USE reported') and two.write.insertInto('current')", INSERTED),
     "session": ("spark.newSession().sql(\"INSERT INTO {t} VALUES (2, 'a')\")", INSERTED),
     "named": (
@@ -123,6 +128,7 @@ two.createOrReplaceTempView("view_of_two")
 two.write.json(where + "/json")
 files = where + "/files"
 two.coalesce(1).write.parquet(files)
+spark._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.lake.link./w", where)
 
 def stream(name):
     rows = spark.readStream.schema("id INT, ds STRING").json(where + "/json")
@@ -299,15 +305,24 @@ def test_what_is_written_while_catalogd_is_away_is_told_when_it_is_back(attached
 
 STREAM = """
 two.write.json(where + "/in")
-rows = spark.readStream.schema("id INT, ds STRING").json(where + "/in")
-stream = rows.writeStream.option("checkpointLocation", where + "/checkpoint").partitionBy("ds")
-stream = stream.trigger(processingTime="100 milliseconds").start(where + "/t")
+def stream_of_rows():
+    rows = spark.readStream.schema("id INT, ds STRING").json(where + "/in")
+    stream = rows.writeStream.option("checkpointLocation", where + "/checkpoint")
+    return stream.partitionBy("ds").trigger(processingTime="100 milliseconds")
+
+stream = stream_of_rows().start(where + "/t")
 stream.processAllAvailable()
 """
 
 
 def test_stream_that_was_started_before_the_attach_is_told(attached: Pair) -> None:
+    """While a stream is active its next batch counts as begun, in case that the driver dies."""
     pair, writer = attached, attached.writer
+
+    def begun() -> str:
+        page = pair.daemons.of("catalogd").page("/metrics")
+        return str(re.search(r"^topicast_catalogd_intents (\d+)", page, re.MULTILINE)[1])  # type: ignore[index]  # it is there
+
     pair.create("early", ("t",))
     pair.is_settled("early", {"t": BEFORE})
     writer.do("handle.detach()")
@@ -317,7 +332,13 @@ def test_stream_that_was_started_before_the_attach_is_told(attached: Pair) -> No
     until(lambda: pair.listeners() == 1, timeout_s=WAIT_S)
     writer.do("two.write.mode('append').json(where + '/in'); stream.processAllAvailable()")
     pair.sees("early", {"t": OVERWRITTEN * 2})
+    until(lambda: begun() == "1", timeout_s=WAIT_S, what="the intent of its next batch")
     writer.do("stream.stop()")
+    until(lambda: begun() == "0", timeout_s=WAIT_S, what="it was stopped")
+    writer.do("stream = stream_of_rows().start(where + '/t')")
+    until(lambda: begun() == "1", timeout_s=WAIT_S, what="the intent of its first batch")
+    writer.do("stream.stop()")
+    until(lambda: begun() == "0", timeout_s=WAIT_S, what="it was stopped")
 
 
 def test_what_was_written_last_is_told_before_spark_stops(attached: Pair) -> None:

@@ -23,7 +23,9 @@ from .plans import COMMANDS, WRITES
 BEGAN: Final = "began"  # only of what WRITES names, and only if it takes longer than the bus
 EXECUTED: Final = "executed"
 FAILED: Final = "failed"
-PROGRESS: Final = "progress"  # a batch of a streaming query
+STARTED: Final = "started"  # a streaming query
+PROGRESS: Final = "progress"  # a batch of it
+TERMINATED: Final = "terminated"
 MISSED: Final = "missed"  # how many of these were dropped, for want of room
 
 QUEUE_MAX: Final = 10_000  # executions that wait for Python; each is held in the JVM
@@ -88,8 +90,12 @@ public final class TopicastListener extends SparkListener
             if (end.executionName().isEmpty()) return;
             if (!commands.contains(end.executionName().get())) return;
             call(end.executionFailure().isEmpty() ? "executed" : "failed", end.qe());
+        } else if (event instanceof StreamingQueryListener.QueryStartedEvent) {
+            call("started", event);
         } else if (event instanceof StreamingQueryListener.QueryProgressEvent) {
             call("progress", event);
+        } else if (event instanceof StreamingQueryListener.QueryTerminatedEvent) {
+            call("terminated", event);
         }
     }
 

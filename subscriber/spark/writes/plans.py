@@ -20,6 +20,7 @@ from .metastores import (
     metastore_of,
     object_of,
 )
+from .paths import Spellings, prefixes, spellings_of
 from .statements import Target
 
 COMMANDS: Final = frozenset({"command", "multi-commands"})  # how listeners name what may write
@@ -72,6 +73,7 @@ class Plans:
         self._settings = java.conf()
         self._catalog = java.catalog()
         self._hadoop = java.sparkContext().hadoopConfiguration()
+        self._paths: Spellings | None = None  # made when a path is written
 
     @property
     def knows_formats(self) -> bool:
@@ -95,9 +97,10 @@ class Plans:
             if len(target.name) == 1:
                 database = str(self._catalog.currentDatabase())
             reported = object_of(target, catalog=catalog, database=database, conf=self._conf)
-            if reported is not None:
-                is_path = "/" in reported or target.path
-                name = self._qualified(reported) if is_path else reported
+            if reported is None:
+                continue
+            is_path = "/" in reported or target.path
+            for name in self._spellings(reported) if is_path else (reported,):
                 before = found.get(name)
                 partitions = () if before is not None else partition_names(target.partitions)
                 overwrites = target.overwrites or (before is not None and before.overwrites)
@@ -107,10 +110,19 @@ class Plans:
     def _conf(self, key: str) -> str:
         return str(self._settings.get(key, None) or "")  # which checks any other default
 
-    def _qualified(self, path: str) -> str:
-        """Return ``path`` with the file system that Spark takes for it."""
+    def _spellings(self, path: str) -> tuple[str, ...]:
+        """Return ``path`` with the file system that Spark takes for it, in each way to write it."""
         found = self._jvm.org.apache.hadoop.fs.Path(path)
-        return str(found.getFileSystem(self._hadoop).makeQualified(found).toString())
+        whole = str(found.getFileSystem(self._hadoop).makeQualified(found).toString())
+        if self._paths is None:
+            self._paths = spellings_of(
+                {
+                    f"{prefix}{key}": str(value)
+                    for prefix in prefixes()
+                    for key, value in dict(self._hadoop.getPropsWithPrefix(prefix)).items()
+                }
+            )
+        return self._paths.of(whole)
 
 
 def metastore_in_use(java: Any, *, made: bool, configured: str) -> Metastore:
@@ -151,12 +163,17 @@ def written(plan: Any) -> tuple[Target, ...]:
     return tuple(found for one in commands if (found := _target(one)) is not None)
 
 
-def sunk(progress: Any) -> tuple[Target, ...]:
-    """Return what a batch of a streaming query has written, from its progress."""
-    sink = str(progress.sink().description())
-    if not sink.startswith(_SINK):
+def sink_of(java: Any, query: Any) -> tuple[Target, ...]:
+    """Return what an active streaming query of the session ``java`` writes, by the query's id."""
+    active = java.sharedState().activeStreamingQueries().get(query)
+    return () if active is None else sunk(str(active.sink().toString()))
+
+
+def sunk(description: str) -> tuple[Target, ...]:
+    """Return what a streaming query writes, from the description of its sink."""
+    if not description.startswith(_SINK):
         return ()
-    return (Target(path=sink[len(_SINK) : -1]),)
+    return (Target(path=description[len(_SINK) : -1]),)
 
 
 def partitions_of(columns: list[str], spec: dict[str, str]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -33,12 +34,14 @@ from .listener import (
     PROGRESS,
     PROOF_S,
     PROVE_S,
+    STARTED,
+    TERMINATED,
     CallbackProof,
     ContextListener,
     Listener,
 )
 from .metastores import Metastore
-from .plans import Plans, Touched, mark_of, sunk, written
+from .plans import Plans, Touched, mark_of, sink_of, sunk, written
 from .statements import Target
 from .wrappers import install
 
@@ -72,6 +75,14 @@ class _Execution:
     """What the JVM writes now: its ``objects``, and the intents of those no wrapper reports."""
 
     objects: dict[str, Touched]
+    intents: list[Begun]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """A streaming query: the number of its last batch, and the intents of its next one."""
+
+    batch: int
     intents: list[Begun]
 
 
@@ -121,7 +132,7 @@ class Reporter:
         self._open: dict[int, frozenset[str]] = {}  # what wrapped calls write now, by id of begun
         self._marks: dict[int, frozenset[str]] = {}  # what they have written, by execution
         self._begun: dict[int, _Execution] = {}  # what the JVM writes now, by execution
-        self._batches: dict[str, int] = {}  # by run of a stream, the number of its last batch
+        self._streams: dict[str, _Stream] = {}  # by the id of a run
         self._listener = ContextListener(
             sessions,
             self.on_execution,
@@ -214,8 +225,8 @@ class Reporter:
             if what == MISSED:
                 self.missed += int(of)
                 self._end_all()
-            elif what == PROGRESS:
-                self._report_batch(of)
+            elif what in {STARTED, PROGRESS, TERMINATED}:
+                self._follow_stream(what, of)
             elif what == BEGAN:
                 self._begin_execution(of)
             else:
@@ -272,23 +283,50 @@ class Reporter:
 
     def _end_all(self) -> None:
         """Take for failed what the JVM writes: its end may have been missed, or will be."""
-        begun, self._begun = self._begun, {}
-        for execution in begun.values():
-            for one in execution.intents:
-                one.end(failed=True)
+        begun = [one.intents for one in self._begun.values()]
+        begun += [one.intents for one in self._streams.values()]
+        self._begun, self._streams = {}, {}
+        for one in chain.from_iterable(begun):
+            one.end(failed=True)
 
-    def _report_batch(self, event: Any) -> None:
-        progress = event.progress()
-        if not self._is_new(progress):
+    def _follow_stream(self, what: str, event: Any) -> None:
+        """Report the batches of a stream into files; while it is active, its next one is begun."""
+        if what == PROGRESS:
+            progress = event.progress()
+            run, batch = str(progress.runId().toString()), int(progress.batchId())
+            found = sunk(str(progress.sink().description()))
+        else:
+            run, batch = str(event.runId().toString()), -1
+            found = self._sink_of(event) if what == STARTED else ()
+        stream = self._streams.pop(run, None) or _Stream(-1, [])
+        if what == TERMINATED:
+            for one in stream.intents:
+                if event.exception().isDefined():
+                    one.end(failed=True)
+                else:
+                    one.intent.abandon()
             return
-        found = sunk(progress)
+        intents = stream.intents
+        if batch > stream.batch or what == STARTED:  # one that is idle repeats its last one
+            objects = self._objects_of_stream(found)
+            for one in intents or self._intents(objects if what == PROGRESS else {}):
+                one.end(failed=False)
+            intents = self._intents(objects)
+        self._streams[run] = _Stream(batch, intents)
+        if len(self._streams) > MARKS_MAX:
+            self._end_all()
+
+    def _sink_of(self, event: Any) -> tuple[Target, ...]:
+        """Return what a stream that has started writes."""
         session = self._sessions.current()
-        if not found or session is None:
-            return
+        return () if session is None else sink_of(session._jsparkSession, event.id())
+
+    def _objects_of_stream(self, found: tuple[Target, ...]) -> dict[str, Touched]:
+        session = self._sessions.current()
+        if not found or session is None or not self._control.is_on:
+            return {}
         plans = Plans(session._jsparkSession, self._jvm, configured=self._configured)
-        if self._control.is_on and self._take(plans.metastore):
-            for name, touched in plans.objects(found).items():
-                report_write(self._outbox, name, touched.partitions)
+        return plans.objects(found) if self._take(plans.metastore) else {}
 
     def _mark(self, mark: int, names: frozenset[str]) -> None:
         """Note that an execution was reported."""
@@ -316,15 +354,6 @@ class Reporter:
                 break
             self._stopping.wait(MARK_S / 10)
         return self._marks.pop(mark, frozenset())
-
-    def _is_new(self, progress: Any) -> bool:
-        """Whether a batch is new: a stream that is idle repeats its last one."""
-        run, batch = str(progress.runId().toString()), int(progress.batchId())
-        before = self._batches.pop(run, -1)
-        self._batches[run] = batch
-        if len(self._batches) > MARKS_MAX:
-            del self._batches[next(iter(self._batches))]
-        return batch > before
 
     def _run(self) -> None:
         logged = ""

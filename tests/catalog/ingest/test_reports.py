@@ -320,6 +320,8 @@ def test_reported_writes_are_kept_by_driver_and_number_until_they_are_settled(
         ("S3://lake/t", "s3a://lake//t", True),
         ("hdfs://NN:8020/w/t", "hdfs://nn/w/t", True),
         ("abfss://c@a/t", "abfs://c@a/t", True),
+        ("wasbs://c@a.blob.core.windows.net/t", "abfss://c@a.dfs.core.windows.net/t", True),
+        ("wasb://c@a.blob.core.windows.net/t", "abfs://d@a.dfs.core.windows.net/t", False),
         ("/w/a:b", "file:/w/a:b", True),
         ("/w/T", "/w/t", False),
         ("s3a://lake/t", "s3a://pond/t", False),

@@ -1,0 +1,84 @@
+"""Paths: the ways to write one path, of which a table's location in the metastore may be any.
+
+    viewfs://lake/w/t ──mount table──▶ hdfs://ns/warehouse/w/t ──name service──▶ hdfs://nn1:8020/…
+
+What they have in common is in Hadoop's configuration, which only drivers have. catalogd knows that
+schemes of one store are one (s3 and s3a, wasb and abfs), and default ports.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+SPELLINGS_MAX: Final = 8  # of one path: each is reported
+
+_MOUNTS: Final = "fs.viewfs.mounttable."
+_LINK: Final = ".link."
+_SERVICES: Final = "dfs.nameservices"
+_NODES: Final = "dfs.ha.namenodes."
+_ADDRESS: Final = "dfs.namenode.rpc-address."
+_PORT: Final = ":8020"
+
+Settings = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Spellings:
+    """Finds the other ways to write a path.
+
+    ``services``: the authorities of each name service, itself included. ``mounts``: pairs of a
+    folder of a mount table and where it lies.
+    """
+
+    services: tuple[frozenset[str], ...] = ()
+    mounts: tuple[tuple[str, str], ...] = ()
+
+    def of(self, path: str) -> tuple[str, ...]:
+        """Return ``path``, and after it the other ways to write it."""
+        found = [path]
+        for one in found:  # which grows
+            others = (*self._by_services(one), *self._by_mounts(one))
+            found += [other for other in dict.fromkeys(others) if other not in found]
+            if len(found) >= SPELLINGS_MAX:
+                break
+        return tuple(found[:SPELLINGS_MAX])
+
+    def _by_services(self, path: str) -> Iterator[str]:
+        scheme, _, rest = path.partition("://")
+        authority, slash, below = rest.partition("/")
+        if scheme.lower() != "hdfs":
+            return
+        for service in self.services:
+            if authority.lower() in service or authority.lower() + _PORT in service:
+                yield from (f"hdfs://{one}{slash}{below}" for one in sorted(service))
+
+    def _by_mounts(self, path: str) -> Iterator[str]:
+        for view, target in self.mounts:
+            for here, there in ((view, target), (target, view)):
+                if path == here or path.startswith(here + "/"):
+                    yield there + path[len(here) :]
+
+
+def spellings_of(settings: Settings) -> Spellings:
+    """Return what Hadoop's ``settings`` say: those that begin as a mount table's or HDFS's."""
+    mounts = []
+    for key, value in sorted(settings.items()):
+        name, link, folder = key.removeprefix(_MOUNTS).partition(_LINK)
+        if key.startswith(_MOUNTS) and link:
+            mounts.append((f"viewfs://{name}{folder.rstrip('/')}", value.rstrip("/")))
+    services = []
+    for service in _words(settings.get(_SERVICES, "")):
+        nodes = _words(settings.get(_NODES + service, ""))
+        keys = [f"{_ADDRESS}{service}.{node}" for node in nodes] or [_ADDRESS + service]
+        addresses = [settings[key].lower() for key in keys if settings.get(key)]
+        services.append(frozenset({service.lower(), *addresses}))
+    return Spellings(tuple(services), tuple(mounts))
+
+
+def prefixes() -> tuple[str, ...]:
+    """Return how the settings begin that ``spellings_of`` takes."""
+    return _MOUNTS, _SERVICES, _NODES, _ADDRESS
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
