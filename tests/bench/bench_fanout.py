@@ -33,7 +33,7 @@ import zmq
 from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.publish import publisher
 from topicast.catalog.publish.publisher import UNACKED_MAX, PublishedState, Publisher
-from topicast.tests.bench.report import beside, say
+from topicast.tests.bench.report import beside, least, say
 from topicast.tests.cli.processes import Running, statestored
 from topicast.topics.link import Link
 from topicast.topics.topic import FULL, Entry, Topic, topic_ids
@@ -42,6 +42,7 @@ from topicast.topics.wire.header import barrier_prefix, prefix
 from topicast.topics.wire.messages import Delta
 
 READERS = 10
+RATIO_MIN = 0.9  # of the rate of zmq.proxy
 WINDOW = 512
 TOLD = 32  # messages between two words of a reader
 MESSAGES = 40_000
@@ -301,6 +302,8 @@ def main() -> None:
         facts["ratio"] = statistics.median(one["hub"].per_s / one[name].per_s for one in rounds)
         facts |= {"middle_us": ours.middle_us, "sender_us": ours.sender_us}
         facts |= {"its_middle_us": its.middle_us, "its_sender_us": its.sender_us}
+        if name == "zmq.proxy":  # which has a process in the middle, too
+            facts |= least(facts["ratio"], at_least=RATIO_MIN)
         say("fanout", f"beside {name}", per_s=ours.per_s, readers=READERS, **facts)
 
 
