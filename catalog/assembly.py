@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..topics.errors import ConfigError, StoreError, WireError
 from ..topics.link import Link
-from ..topics.topic import topic_ids
+from ..topics.topic import Topic, topic_ids
 from .catalogd import SERVICE, Catalogd, HubConnection, load_topics
 from .config import CatalogdConfig
 from .core import Catalog
@@ -53,6 +53,7 @@ def build(
         failing.callback(link.close)
         address = link.bind_router(SERVICE, str(config.service_address()))
         topics = load_topics(store, topic_ids(config.num_topics))
+        catalog = _catalog(topics, store=store, config=config)
         policy = _policy(store)
         published = PublishedState(
             topics=topics,
@@ -60,14 +61,6 @@ def build(
             catalog_address=address,
             catalog_name=CATALOG_NAME,
             mode=policy.mode,
-        )
-        catalog = Catalog(
-            topics,
-            starts=store.starts,
-            window=_window(store),
-            settings=config.core(),
-            policy=policy,
-            writes=store.load_writes(),
         )
         catalog.backfill.change(config.mode(policy.mode))
         opened = open_metastore or partial(Hms, addresses, timeout_s=HMS_TIMEOUT_S)
@@ -83,6 +76,7 @@ def build(
             catalog,
             store,
             link,
+            renew=lambda topics, why: _catalog(topics, store=store, config=config, finding=why),
             published=published,
             hubs=hubs,
             make_read_threads=lambda deliver: ReadThreads(
@@ -91,6 +85,20 @@ def build(
         )
         failing.pop_all()
     return daemon, address
+
+
+def _catalog(
+    topics: dict[int, Topic], *, store: Store, config: CatalogdConfig, finding: str = ""
+) -> Catalog:
+    return Catalog(
+        topics,
+        starts=store.starts,
+        window=_window(store),
+        settings=config.core(),
+        policy=_policy(store),
+        writes=store.load_writes(),
+        finding=finding,
+    )
 
 
 def _window(store: Store) -> EventWindow | None:

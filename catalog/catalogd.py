@@ -17,7 +17,20 @@ from ..topics.topic import Topic
 from ..topics.wire.codec import decode, encode
 from ..topics.wire.messages import Bye, Channel, Message
 from ..topics.wire.refusal import refuse_frame
-from .core import Catalog, Commit, Effect, Fact, Floors, Minted, MintEpoch, Publish, Requested
+from .core import (
+    BeginAnew,
+    Catalog,
+    Commit,
+    Effect,
+    Fact,
+    Floors,
+    Minted,
+    MintEpoch,
+    Noted,
+    Publish,
+    Requested,
+)
+from .ingest.identity import Identify
 from .ingest.poller import Poll, pack_state
 from .ingest.read_threads import Answer, ReadThreads
 from .metastore.port import Read, ReadNames
@@ -58,13 +71,17 @@ class Catalogd:
         store: Store,
         link: Link,
         *,
+        renew: Callable[[dict[int, Topic], str], Catalog],
         published: PublishedState,
         hubs: Iterable[HubConnection],
         make_read_threads: Callable[[Callable[[Answer], None]], ReadThreads],
         clock: Callable[[], float] = time.monotonic,
         wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
-        """Own ``store`` and ``link``, on which the service's ROUTER is bound as ``SERVICE``."""
+        """Own ``store`` and ``link``, on which the service's ROUTER is bound as ``SERVICE``.
+
+        ``renew`` returns a core over the store, which holds these topics, for this reason.
+        """
         self._catalog = catalog
         self._store = store
         self._link = link
@@ -76,10 +93,9 @@ class Catalogd:
         self._connected: set[str] = set()  # names of sockets
         self._clock = clock
         self._wall_us = wall_us
-        self._inbox: Inbox[Answer] = Inbox(link.wake)
-        self._read_threads = make_read_threads(
-            lambda answer: self._inbox.put(answer, timeout_s=60.0)
-        )
+        self._renew = renew
+        self._make_read_threads = make_read_threads
+        self._inbox, self._read_threads = self._new_read_threads()
         self._stopping = False
         self._floors_at = 0.0  # when the next round begins
         self._floors_of: list[int] = []  # topics that are left of this round
@@ -133,6 +149,11 @@ class Catalogd:
         self._link.close()
         self._store.close()
 
+    def _new_read_threads(self) -> tuple[Inbox[Answer], ReadThreads]:
+        """Return threads that have not begun, and the inbox that they alone deliver to."""
+        inbox: Inbox[Answer] = Inbox(self._link.wake)
+        return inbox, self._make_read_threads(lambda answer: inbox.put(answer, timeout_s=60.0))
+
     def _timeout_s(self) -> float:
         now = self._clock()
         times = [self._catalog.deadline(now)]
@@ -163,7 +184,7 @@ class Catalogd:
     def _perform(self, effects: Iterable[Effect], *, now: float, now_us: int) -> None:
         for effect in effects:
             match effect:
-                case Poll() | Read() | ReadNames():
+                case Poll() | Identify() | Read() | ReadNames():
                     self._read_threads.order(effect)
                 case Commit():
                     self._commit(effect)
@@ -171,6 +192,10 @@ class Catalogd:
                     self._publish(transactions, now=now, now_us=now_us)
                 case MintEpoch(at_least=at_least):
                     self._mint(at_least, now=now, now_us=now_us)
+                case Noted(text=text, trouble=trouble):
+                    log.log(logging.WARNING if trouble else logging.INFO, "metastore: %s", text)
+                case BeginAnew():
+                    self._begin_anew(effect, now=now, now_us=now_us)
                 case Send(peer=peer, message=message):
                     if not self._link.send(SERVICE, encode(message), peer):
                         self._catalog.counts.unreachable += 1
@@ -237,6 +262,24 @@ class Catalogd:
         self._published.starts = self._store.starts
         for hub in self._hubs:
             self._drive(hub, publisher.Minted(), now=now, now_us=now_us)
+
+    def _begin_anew(self, effect: BeginAnew, *, now: float, now_us: int) -> None:
+        """Forget the metastore that was followed; hubs hear of it when the names are read.
+
+        Requests that wait are not answered: their peers repeat them.
+        """
+        epoch = self._store.begin_anew(now_us, at_least=effect.at_least)
+        log.warning("epoch minted: epoch=%d reason=%s", epoch, effect.finding)
+        for hub in self._hubs:
+            self._drive(hub, publisher.Lost(effect.finding), now=now, now_us=now_us)
+        self._read_threads.close()
+        topics = load_topics(self._store, self._published.topics)
+        self._published.topics, self._published.starts = topics, self._store.starts
+        self._catalog = self._renew(topics, effect.finding)
+        self._published.watermark = self._catalog.watermark
+        self._floors_of.clear()
+        self._inbox, self._read_threads = self._new_read_threads()
+        self._read_threads.start()
 
     def _maintain(self, now: float, now_us: int) -> None:
         """Delete old tombstones and renew the status, now and then."""

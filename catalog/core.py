@@ -6,9 +6,11 @@
                                                └──────────────────────────────┘
 
     STARTING ──names read──▶ SERVING ──events are missing──▶ RELISTING ──names read──▶ SERVING
+                                └──────────another metastore answers──────────▶ ABANDONED
 
 Two steps a turn: ``handle`` decides, ``flush`` returns what may leave, the commit first.
-Invariant: nothing leaves that the store does not have.
+Invariant: nothing leaves that the store does not have. When another metastore answers, nothing
+leaves any more: the shell empties the store, in a new epoch, and another core begins over it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,6 +25,7 @@ from ..topics.topic import Topic
 from ..topics.wire.messages import SOURCE_LOAD, Inspected, Message
 from . import status
 from .ingest.actions import dirty_objects
+from .ingest.identity import TABLES_MAX, Creations, Identified, Identify
 from .ingest.loader import READS_MAX_DEFAULT, Loader, Materializer, Result
 from .ingest.poller import EventWindow, Poll, Polled, Poller, PollFailed, WindowState
 from .ingest.reports import Reports
@@ -37,7 +40,7 @@ from .metastore.port import (
     ReadNames,
 )
 from .model.lineage import Claim, StartRecord, Verdict, judge
-from .model.tables import Namespace, Tables
+from .model.tables import Namespace, Tables, created_at
 from .model.versions import OrderRow, Transaction, VersionLog, WriteId, WriteRow
 from .publish.backfill import Backfill
 from .publish.modes import POLICY_DEFAULT, Mode, Policy, overrides_text
@@ -82,7 +85,28 @@ class MintEpoch:
     at_least: int
 
 
-Effect = Poll | Read | ReadNames | Commit | Publish | MintEpoch | Send
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """Effect: log what was found out; ``trouble``: an operator wants to know of it."""
+
+    text: str
+    trouble: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginAnew:
+    """Effect: discard all that is held, in a new epoch above ``at_least``, and this core with it.
+
+    ``finding``: why, for the status of the core that begins then.
+    """
+
+    finding: str
+    at_least: int
+
+
+Effect = (
+    Poll | Identify | Read | ReadNames | Commit | Publish | MintEpoch | Noted | BeginAnew | Send
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +134,7 @@ class Floors:
 
 Fact = (
     Polled
+    | Identified
     | PollFailed
     | ReadDone
     | ReadFailed
@@ -142,6 +167,7 @@ class Lifecycle(Enum):
     STARTING = "STARTING"  # no names were ever read: most requests are refused
     SERVING = "SERVING"
     RELISTING = "RELISTING"  # events are missing: requests are served, syncs wait
+    ABANDONED = "ABANDONED"  # the metastore is another one: nothing leaves any more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +193,7 @@ class Catalog:
         settings: Settings,
         policy: Policy = POLICY_DEFAULT,
         writes: Iterable[WriteRow] = (),
+        finding: str = "",
     ) -> None:
         """Begin with what a store holds.
 
@@ -177,6 +204,7 @@ class Catalog:
             settings: The operator's.
             policy: The mode, as it is stored, and the backfill that it still requires.
             writes: The writes that drivers reported, as they are stored.
+            finding: Why everything is read anew, if that is so.
         """
         self.lifecycle = Lifecycle.STARTING if window is None else Lifecycle.SERVING
         self.settings = settings
@@ -185,7 +213,9 @@ class Catalog:
         self.backfill = Backfill(self.version_log, policy)
         self.namespace = Namespace(self.version_log)
         self.tables = Tables(self.version_log, len(topics) - 1)
-        self.poller = Poller(window, interval_s=settings.polling_interval_s)
+        self.poller = Poller(
+            window, interval_s=settings.polling_interval_s, known_tables=self._some_tables
+        )
         self.loader = Loader(
             loaded=self.tables.loaded,
             reads_max=settings.reads_max,
@@ -225,6 +255,8 @@ class Catalog:
         self._mint_above = 0  # a new epoch is to be minted above this one; 0: none
         self._unchecked = None if window is None else self._known_tables()  # not yet looked at
         self._committed = self.poller.published  # the window state of the last Commit
+        self._finding = finding  # of the last check of a connection, for the status
+        self._noted: list[Noted] = []  # to be logged
         self._now = 0.0  # of the last flush
 
     @property
@@ -249,6 +281,8 @@ class Catalog:
         match fact:
             case Polled():
                 self._on_polled(fact, now, now_us)
+            case Identified():
+                self._on_identified(fact, now)
             case PollFailed():
                 self.counts.polls_failed += 1
                 self.poller.on_failed(fact, now)
@@ -283,6 +317,9 @@ class Catalog:
     def flush(self, *, now: float, now_us: int) -> tuple[Effect, ...]:
         """Return what may leave now: reads, the commit, then what depends on it."""
         self._now = now
+        noted, self._noted = self._noted, []
+        if self.lifecycle is Lifecycle.ABANDONED:
+            return (*noted, BeginAnew(finding=self._finding, at_least=self._mint_above))
         self.poller.check_late(now)
         if self.lifecycle is Lifecycle.SERVING:
             self.admin.step(now=now, at_us=now_us)
@@ -306,7 +343,7 @@ class Catalog:
         if self._mint_above and self._caught_up:
             effects.append(MintEpoch(at_least=self._mint_above))
         replies = self.dispatcher.replies(unpublished=unpublished, now=now)
-        return (*effects, *replies)
+        return (*noted, *effects, *replies)
 
     def deadline(self, now: float) -> float:
         """Return when ``flush`` may have something to do without a new fact."""
@@ -385,6 +422,8 @@ class Catalog:
             topics_to_backfill=self.backfill.topics_left,
             watermark=poller.watermark,
             newest_event=poller.window.last_id if poller.window else 0,
+            metastore_uuid=poller.window.uuid if poller.window else "",
+            metastore_found=self._finding,
             metastore_silent_s=poller.silent_s(self._now),
             databases=len(self.namespace.databases()),
             tables_to_load=self.loader.tables_left,
@@ -431,6 +470,15 @@ class Catalog:
         if batch.whole:
             self._publish(self.loader.on_poll_done(fact.poll), now_us)
             self._first_seq = batch.seq if self._first_seq is None else self._first_seq
+
+    def _on_identified(self, fact: Identified, now: float) -> None:
+        finding = self.poller.on_identified(fact, now)
+        if finding is None:
+            return
+        self._finding = str(finding)
+        if not finding.same:
+            self.lifecycle = Lifecycle.ABANDONED
+        self._noted.append(Noted(text=f"connected to {finding}", trouble=not finding.same))
 
     def _on_names(self, fact: NamesRead, now_us: int) -> None:
         self._error, self._listing = "", False
@@ -519,6 +567,13 @@ class Catalog:
 
     def _loads_in_background(self, table: TableId) -> bool:
         return self.settings.load_in_background and not self.backfill.mode.withholds(table)
+
+    def _some_tables(self) -> Creations:
+        """Return tables from all over the catalog. Cost: O(tables), once a log was cleaned."""
+        known = list(self._known_tables())
+        some = known[:: max(1, len(known) // TABLES_MAX)][:TABLES_MAX]
+        values = {table: self.tables.value(table) for table in some}
+        return {table: created_at(held.thrift) if held else None for table, held in values.items()}
 
     def _known_tables(self) -> Iterator[TableId]:
         for db in self.namespace.databases():

@@ -31,6 +31,8 @@ class Status:
 
     ``warning``: what is wrong while it serves on, for example a metastore that is away.
     ``metastore_silent_s``: since a poll was answered, or since the start; None without polls.
+    ``metastore_uuid``: empty if it has none. ``metastore_found``: what the last check of a
+    connection has found: the same metastore or another one, and why; empty at first.
     """
 
     problem: str
@@ -44,6 +46,8 @@ class Status:
     topics_to_backfill: int
     watermark: int
     newest_event: int
+    metastore_uuid: str
+    metastore_found: str
     metastore_silent_s: float | None
     databases: int
     tables_to_load: int

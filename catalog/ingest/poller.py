@@ -5,6 +5,7 @@
 Event ids are not a cursor: Hive 2.3 gives one id to concurrent writers, and a reader that
 requests only ids above the last loses some (measured: 12 of 489). So every poll reads again the
 ids first seen in the last seconds, and drops the events that are known by (id, digest).
+Before the first poll of a connection, what is behind it is identified (ingest/identity).
 
     ids   ≤ settled │ settled < id ≤ last: read again    │ > last: never seen
           never read│ once more when WINDOW_S old, then settled
@@ -16,13 +17,14 @@ there are no polls.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from struct import Struct, error
 from typing import Final
 
 from ...topics.errors import WireError
 from ..metastore.port import RawEvent
+from .identity import KNOWN_MAX, Creations, Finding, Identified, Identify, IdentityCheck, KnownEvent
 
 WINDOW_S: Final = 5.0  # a writer that got its id commits within that time
 SETTLE_EVERY_S: Final = 1.0  # how much older than WINDOW_S the oldest id gets before it settles
@@ -37,6 +39,8 @@ LATE_S: Final = 2.0  # an answer takes milliseconds, a second with 100 MB of mes
 
 _IDS: Final = Struct(">qq")
 _KNOWN: Final = Struct(">q16s")
+_WITH_UUID: Final = Struct(">qB")  # -1, which no id is, and the bytes of the UUID that follows
+UUID_BYTES_MAX: Final = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +49,21 @@ class WindowState:
 
     last_id: int  # the largest id that was read
     settled: int  # ids up to this one are not read again
-    known: tuple[tuple[int, bytes], ...] = ()  # (id, digest) of the events above ``settled``
+    known: tuple[KnownEvent, ...] = ()  # the events above ``settled``, and the last ones below
+    uuid: str = ""  # of the metastore; empty: it has none
 
 
 def pack_state(state: WindowState | None) -> bytes:
-    """Return ``state`` as a store keeps it: 16 bytes, and 24 for each event known."""
+    """Return ``state`` as a store keeps it: 16 bytes, and 24 for each event known.
+
+    They follow the UUID, if there is one, which 9 bytes announce.
+    """
     if state is None:
         return b""
+    uuid = state.uuid.encode()[:UUID_BYTES_MAX]
+    head = _WITH_UUID.pack(-1, len(uuid)) + uuid if uuid else b""
     known = (_KNOWN.pack(id_, digest) for id_, digest in state.known)
-    return _IDS.pack(state.last_id, state.settled) + b"".join(known)
+    return head + _IDS.pack(state.last_id, state.settled) + b"".join(known)
 
 
 def unpack_state(data: bytes) -> WindowState | None:
@@ -65,11 +75,21 @@ def unpack_state(data: bytes) -> WindowState | None:
     if not data:
         return None
     try:
-        last_id, settled = _IDS.unpack_from(data)
-        known = tuple(_KNOWN.iter_unpack(data[_IDS.size :]))
-    except error as exc:
+        uuid, rest = _split_uuid(data)
+        last_id, settled = _IDS.unpack_from(rest)
+        known = tuple(_KNOWN.iter_unpack(rest[_IDS.size :]))
+    except (error, UnicodeDecodeError) as exc:
         raise WireError("state of the event window is damaged") from exc
-    return WindowState(last_id=last_id, settled=settled, known=known)
+    return WindowState(last_id=last_id, settled=settled, known=known, uuid=uuid)
+
+
+def _split_uuid(data: bytes) -> tuple[str, bytes]:
+    """Return the UUID that ``data`` begins with, empty if it does not, and the rest."""
+    mark, size = _WITH_UUID.unpack_from(data)
+    if mark != -1:
+        return "", data
+    end = _WITH_UUID.size + size
+    return data[_WITH_UUID.size : end].decode(), data[end:]
 
 
 @dataclass(slots=True)
@@ -92,9 +112,13 @@ class EventWindow:
         """Continue from ``state``; the events that it knows are read again at least once."""
         self.last_id = state.last_id
         self.settled = state.settled
+        self.uuid = state.uuid
+        self._newest: deque[KnownEvent] = deque(sorted(state.known), maxlen=KNOWN_MAX)
+        """The events that were seen last, in any order; settled ones, too."""
         self._pending: dict[int, _Pending] = {}  # ids that are read again, ascending
         for id_, digest in sorted(state.known):
-            self._pending.setdefault(id_, _Pending(now)).digests.add(digest)
+            if id_ > self.settled:
+                self._pending.setdefault(id_, _Pending(now)).digests.add(digest)
         if self.settled < self.last_id:  # it is read again, even where no event of it is known
             self._pending.setdefault(self.last_id, _Pending(now))
         self._polled_after = state.last_id  # the id after which the last poll read
@@ -114,8 +138,16 @@ class EventWindow:
     @property
     def state(self) -> WindowState:
         """What to store with the events' effects."""
+        settled = sorted(event for event in self._newest if event[0] <= self.settled)
         known = ((id_, one) for id_, held in self._pending.items() for one in sorted(held.digests))
-        return WindowState(last_id=self.last_id, settled=self.settled, known=tuple(known))
+        return WindowState(
+            last_id=self.last_id, settled=self.settled, known=(*settled, *known), uuid=self.uuid
+        )
+
+    @property
+    def newest(self) -> tuple[KnownEvent, ...]:
+        """The events that were seen last, KNOWN_MAX at most."""
+        return tuple(self._newest)
 
     def is_quiet(self, current_id: int) -> bool:
         """Return whether a poll can bring nothing: no new id, and all seen ones are settled."""
@@ -179,6 +211,7 @@ class EventWindow:
         if event.digest in pending.digests:
             return False
         pending.digests.add(event.digest)
+        self._newest.append((event.id, event.digest))
         pending.size += len(event.message)
         return True
 
@@ -201,7 +234,7 @@ class EventWindow:
 class Poll:
     """Effect: read the newest id, then the events after ``after``.
 
-    ``quiet_at``: no events are read if the newest id is this one; -1: only the id is read.
+    ``quiet_at``: no events are read if the newest id is this one.
     """
 
     poll: int
@@ -212,16 +245,20 @@ class Poll:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Polled:
-    """Fact: the answer to a Poll; ``current_id`` was read before the events."""
+    """Fact: the answer to a Poll; ``current_id`` was read before the events.
+
+    ``connection``: which of its connections the metastore answered on.
+    """
 
     poll: int
+    connection: int
     current_id: int
     events: tuple[RawEvent, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollFailed:
-    """Fact: a Poll was not answered."""
+    """Fact: a Poll or an Identify was not answered."""
 
     poll: int
     error: str
@@ -243,9 +280,19 @@ class Batch:
 class Poller:
     """One window on the events; one poll at a time."""
 
-    def __init__(self, window: EventWindow | None, *, interval_s: float) -> None:
-        """``window`` None: the first poll makes one, which begins at the newest event."""
+    def __init__(
+        self,
+        window: EventWindow | None,
+        *,
+        interval_s: float,
+        known_tables: Callable[[], Creations] = dict,
+    ) -> None:
+        """``window`` None: the first check makes one, which begins at the newest event.
+
+        ``known_tables``: see IdentityCheck.
+        """
         self.window = window
+        self._check = IdentityCheck(known_tables)
         self._interval_s = interval_s
         self.error = ""  # of the last poll; "" if it was answered
         self.late = 0  # polls whose answer took LATE_S or longer
@@ -303,11 +350,11 @@ class Poller:
         """Return whether a poll is due."""
         return self.enabled and self._polling is None and now >= self._due_at
 
-    def begin(self, poll: int, now: float) -> Poll:
-        """Order poll number ``poll``."""
+    def begin(self, poll: int, now: float) -> Poll | Identify:
+        """Order poll number ``poll``, or the check that comes before it."""
         self._polling, self._began_at, self._is_late = poll, now, False
-        if self.window is None:
-            return Poll(poll=poll, after=0, quiet_at=-1, events_max=0)
+        if self.window is None or self._check.connection is None:
+            return self._check.order(poll, self.window.newest if self.window else ())
         after = self.window.next_poll(now)
         quiet = self.window.last_id if self.window.is_quiet(self.window.last_id) else None
         return Poll(poll=poll, after=after, quiet_at=quiet, events_max=POLL_EVENTS_MAX)
@@ -321,21 +368,15 @@ class Poller:
         self._backoff_s = min(self._backoff_s * 2, BACKOFF_S_MAX)
 
     def on_polled(self, fact: Polled, now: float) -> Batch | None:
-        """Take the answer to the running poll; None for another, and for the first of a window."""
-        if fact.poll != self._polling:
+        """Take the answer to the running poll; None for another, and if a check comes first."""
+        if fact.poll != self._polling or self.window is None:
             return None
-        self._polling, self.error, self._backoff_s, self._answered_at = None, "", BACKOFF_S, now
-        self._due_at = max(now, self._began_at + self._interval_s)
-        if self.window is None:
-            self.window = EventWindow.starting_at(fact.current_id, now=now)
-            self.published = self.window.state
+        self._on_answer(now)
+        lower = fact.current_id < self.window.last_id  # its database was replaced beneath it
+        if lower or fact.connection != self._check.connection:
+            self._check.connection, self._due_at = None, now
             return None
-        events: tuple[RawEvent, ...] = ()
-        gap = fact.current_id < self.window.last_id  # the metastore was reset: ids begin anew
-        if gap:
-            self.window = EventWindow.starting_at(fact.current_id, now=now)
-        else:
-            events, gap = self.window.take(fact.events, now, current_id=fact.current_id)
+        events, gap = self.window.take(fact.events, now, current_id=fact.current_id)
         whole = len(fact.events) < POLL_EVENTS_MAX
         if not whole:
             self._due_at = now
@@ -346,10 +387,38 @@ class Poller:
         self._note_state(self.window.state)
         return Batch(self.seq, events, gap, whole)
 
+    def on_identified(self, fact: Identified, now: float) -> Finding | None:
+        """Take the answer to the running check.
+
+        Returns whether the metastore is another one, after which nothing is to be polled; None
+        if the answer is to another check, was the first of a window, or does not tell yet.
+        """
+        if fact.poll != self._polling:
+            return None
+        self._on_answer(now)
+        window = self.window
+        if window is None:
+            window = self.window = EventWindow.starting_at(fact.current_id, now=now)
+            self._check.connection, window.uuid = fact.connection, fact.uuid
+            self.published = window.state
+            return None
+        self._due_at = now
+        finding = self._check.on_identified(
+            fact, uuid=window.uuid, last_id=window.last_id, known=window.newest
+        )
+        if self._check.connection is not None:
+            window.uuid = fact.uuid or window.uuid
+        return finding
+
     def mark_published(self, oldest_unpublished: int) -> None:
         """Note the arrival number of the oldest event that is not published."""
         while self._states and self._states[0][0] < oldest_unpublished:
             self.published = self._states.popleft()[1]
+
+    def _on_answer(self, now: float) -> None:
+        """Note that the metastore has answered."""
+        self._polling, self.error, self._backoff_s, self._answered_at = None, "", BACKOFF_S, now
+        self._due_at = max(now, self._began_at + self._interval_s)
 
     def _note_state(self, state: WindowState) -> None:
         if self._states and self._states[-1][0] == self.seq:

@@ -5,7 +5,7 @@ delivered to the owner; a metastore that fails ends in one as well.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Final, assert_never
 
@@ -15,6 +15,7 @@ from ..metastore.port import (
     Metastore,
     NamesFailed,
     NamesRead,
+    RawEvent,
     Read,
     ReadDone,
     ReadFailed,
@@ -22,14 +23,15 @@ from ..metastore.port import (
     TableRead,
     TableRequest,
 )
-from ..model.tables import read_struct
+from ..model.tables import created_at, read_struct
+from .identity import Identified, Identify
 from .poller import Poll, Polled, PollFailed
 
 WHOLE_PARTITIONS_MAX: Final = 1_000  # read at once; of a larger table only the names
 CLOSE_S: Final = 0.2  # for each thread; one that hangs in the metastore is left to its timeouts
 
-Order = Poll | Read | ReadNames
-Answer = Polled | PollFailed | ReadDone | ReadFailed | NamesRead | NamesFailed
+Order = Poll | Identify | Read | ReadNames
+Answer = Polled | Identified | PollFailed | ReadDone | ReadFailed | NamesRead | NamesFailed
 
 
 class ReadThreads:
@@ -57,7 +59,7 @@ class ReadThreads:
 
     def order(self, order: Order) -> None:
         """Have a free thread perform ``order``."""
-        (self._polls if isinstance(order, Poll) else self._orders).put(order)
+        (self._polls if isinstance(order, Poll | Identify) else self._orders).put(order)
 
     def close(self) -> None:
         """Take no more orders, and close every connection."""
@@ -86,6 +88,8 @@ def perform(metastore: Metastore, order: Order) -> Answer:
     match order:
         case Poll():
             return _poll(metastore, order)
+        case Identify():
+            return _identify(metastore, order)
         case Read():
             return _read(metastore, order)
         case ReadNames():
@@ -97,12 +101,61 @@ def perform(metastore: Metastore, order: Order) -> Answer:
 def _poll(metastore: Metastore, order: Poll) -> Polled | PollFailed:
     try:
         current = metastore.current_event_id()
-        if order.quiet_at == -1 or order.quiet_at == current:
-            return Polled(poll=order.poll, current_id=current, events=())
-        events = metastore.events_after(order.after, events_max=order.events_max)
+        connection = metastore.connections
+        events: tuple[RawEvent, ...] = ()
+        if order.quiet_at != current:
+            events = metastore.events_after(order.after, events_max=order.events_max)
+        _demand_same(metastore, connection)
     except SourceError as exc:
         return PollFailed(poll=order.poll, error=str(exc))
-    return Polled(poll=order.poll, current_id=current, events=events)
+    return Polled(poll=order.poll, connection=connection, current_id=current, events=events)
+
+
+def _identify(metastore: Metastore, order: Identify) -> Identified | PollFailed:
+    events: tuple[RawEvent, ...] = ()
+    wanted: dict[str, list[str]] = {}
+    for db, table in order.tables:
+        wanted.setdefault(db, []).append(table)
+    try:
+        current = metastore.current_event_id()
+        connection, uuid = metastore.connections, metastore.uuid()
+        if order.events_max:
+            events = metastore.events_after(order.after, events_max=order.events_max)
+        tables = {
+            (db, name): at
+            for db, names in wanted.items()
+            for name, at in _creations(metastore, db, names)
+        }
+        _demand_same(metastore, connection)
+    except SourceError as exc:
+        return PollFailed(poll=order.poll, error=str(exc))
+    return Identified(
+        poll=order.poll,
+        connection=connection,
+        uuid=uuid,
+        current_id=current,
+        events=events,
+        tables=tables,
+    )
+
+
+def _creations(
+    metastore: Metastore, db: str, names: Sequence[str]
+) -> Iterator[tuple[str, int | None]]:
+    """Yield the tables that exist, each with its creation time, None if it cannot be read."""
+    try:
+        for name, struct in metastore.tables(db, names).items():
+            yield name, created_at(struct)
+    except (SourceRefused, WireError):  # a table that cannot be read fails those beside it
+        for name, _ in metastore.table_names(db):
+            if name in names:
+                yield name, None
+
+
+def _demand_same(metastore: Metastore, connection: int) -> None:
+    """Raise SourceError if not all was read on ``connection``: behind two may be two metastores."""
+    if metastore.connections != connection:
+        raise SourceError("the connection to the metastore was lost between two calls")
 
 
 def _read(metastore: Metastore, order: Read) -> ReadDone | ReadFailed:

@@ -54,7 +54,7 @@ ALL_PARTITIONS: Final = -1
 CONNECT_S_MAX: Final = 2.0  # for a connection; a network that loses a packet sends it after 1 s
 ANSWER_S_MAX: Final = 2.0  # for what costs a server nothing: the introduction, a probe
 LAST_ANSWER_S_MAX: Final = 5.0  # the same where no other address is left: it may be slow
-EVENT_ID_S_MAX: Final = 4.0  # for the newest event's id, one row: probes do not notice all hangs
+EVENT_ID_S_MAX: Final = 4.0  # for the newest id or the UUID: probes do not notice all hangs
 SLICE_S: Final = 0.5  # of a wait for an answer; between two the address may be found dead
 SLICE_S_MIN: Final = 0.001  # the last one; 0 would not wait at all
 RECV_BYTES: Final = 256 << 10
@@ -84,6 +84,14 @@ class Hms:
         self._addresses = Addresses(uris) if isinstance(uris, str) else uris
         self._timeout_s = timeout_s
         self._connection: _Connection | None = None
+        self.connections = 0  # that were made
+
+    def uuid(self) -> str:
+        """Return the UUID of the metastore's database; empty if the server refuses to say."""
+        try:
+            return self._call("read its UUID", lambda to: to.uuid(), timeout_s=EVENT_ID_S_MAX)
+        except SourceRefused:
+            return ""
 
     def current_event_id(self) -> int:
         """Return the id of the newest event."""
@@ -212,6 +220,7 @@ class Hms:
             began = time.monotonic()
             try:
                 self._connection = _introduced(address, answer_s)
+                self.connections += 1
             except OSError as exc:
                 address.die(since=began)
                 refusals.append(f"{address} ({_reason(exc)})")
@@ -272,7 +281,7 @@ class _Connection:
         self.address = address
         self._born = address.deaths
         self.capture = Capture(address.host, address.port, timeout_s=timeout_s)
-        protocol = accelerated(self.capture)
+        protocol = self._protocol = accelerated(self.capture)
         self.client = HMSClient(iprot=protocol)
         self.slicer = Slicer(protocol)
         self._lists_meta = True
@@ -301,6 +310,24 @@ class _Connection:
             self.client.set_ugi(user, [user])
         except (TApplicationException, MetaException) as exc:
             log.info("metastore refuses set_ugi: address=%s reason=%s", self.address, exc)
+
+    def uuid(self) -> str:
+        """Read the database's UUID by hand: hmsclient does not know the call, of Hive 3."""
+        protocol = self._protocol
+        protocol.writeMessageBegin("get_metastore_db_uuid", TMessageType.CALL, 0)
+        protocol.writeFieldStop()  # no arguments
+        protocol.trans.flush()
+        _, kind, _ = protocol.readMessageBegin()
+        refusal: TException = TApplicationException()
+        if kind != TMessageType.EXCEPTION:
+            _, _, number = protocol.readFieldBegin()
+            if number == 0:
+                found = str(protocol.readString())
+                protocol.readFieldBegin()  # the end, so that none of the reply is left
+                return found
+            refusal = MetaException()
+        refusal.read(protocol)
+        raise refusal
 
     def database(self, name: str) -> bytes:
         self.client.send_get_database(name)

@@ -171,6 +171,13 @@ class Metastore(Protocol):
     again), and ``SourceRefused`` when it answers with an exception.
     """
 
+    @property
+    def connections(self) -> int:
+        """How many connections were made so far; behind the next one may be another metastore."""
+
+    def uuid(self) -> str:
+        """Return the UUID of the metastore's database; empty if it has none, as in Hive 2.3."""
+
     def current_event_id(self) -> int:
         """Return the id of the newest event; 0 when there never was one."""
 

@@ -33,6 +33,7 @@ from ...topics.objects.names import (
 )
 from ...topics.objects.rules import Rule, decode_rules, encode_rules
 from ...topics.objects.tables import Column, Table, read_table
+from ...topics.objects.thrift import fields, read_int
 from ...topics.objects.values import (
     ABSENT,
     COMPLETE,
@@ -65,6 +66,7 @@ from .versions import ChangeKind, ChangeRow, VersionLog
 
 PARTITIONS_NAMED_MAX: Final = 100  # in the history, of one write
 SPARK_SCHEMA: Final = "spark.sql.sources."  # for csv and json, HMS has only one column, col
+CREATE_TIME: Final = 4  # its field in the Thrift struct of a table
 LEAVES_MAX: Final = 4096  # tables whose lower bounds are kept sorted between two changes
 
 _names_of = lru_cache(maxsize=4096)(decode_names)
@@ -544,6 +546,12 @@ class Tables:
 def read_struct(thrift: bytes) -> Table:
     """Return the table in ``thrift``, read once for all who look at the same bytes."""
     return read_table(thrift, 0)
+
+
+def created_at(thrift: bytes) -> int | None:
+    """Return when the table in ``thrift`` was created, s since 1970; None if it does not say."""
+    found = (read_int(thrift, one) for one in fields(thrift) if one.id == CREATE_TIME)
+    return next(found, None)
 
 
 def _schema_of(thrift: bytes) -> tuple[object, ...]:

@@ -23,7 +23,8 @@ from struct import Struct
 from typing import Any, Final
 
 from ...topics.errors import StoreError
-from ...topics.topic import PREFIX, TOMBSTONE, Entry, is_topic, topic_ids
+from ...topics.objects.names import rules_key
+from ...topics.topic import NAMESPACE, PREFIX, TOMBSTONE, Entry, is_topic, topic_ids
 from ...topics.wire.messages import SOURCE_ORDERS
 from ..model.lineage import EPOCH_MAX, StartRecord
 from ..model.versions import OrderRow, Transaction, WriteId, WriteRow
@@ -129,6 +130,7 @@ TOMBSTONE_OVERHEAD_BYTES: Final = 32
 UPSERT = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 ADD_TOMBSTONE = "INSERT OR REPLACE INTO graves VALUES (?, ?, ?, ?, ?)"
 DELETE = "DELETE FROM entries WHERE topic = ? AND key = ?"
+DELETE_ALL_BUT = "DELETE FROM entries WHERE NOT (topic = ? AND key = ?)"
 DELETE_GROUP = "DELETE FROM entries WHERE topic = ? AND key >= ? AND key < ?"
 DELETE_TOMBSTONES = "DELETE FROM graves WHERE topic = ? AND version <= ?"
 SET_VERSION = """INSERT INTO topics VALUES (?1, ?2, 0)
@@ -404,16 +406,31 @@ class Store:
         version), so a peer of another epoch takes a snapshot, and nothing is rewritten.
         This start is the first of the new epoch. Cost: one commit.
         """
-        epoch = max(now_us, self.epoch + 1, at_least + 1)
-        assert epoch <= EPOCH_MAX + 1
-        record = StartRecord(start=self.start, epoch=epoch, versions=self._vector())
+        record = self._first_record(now_us, at_least)
         with explained(self._path), transaction(self._db):
-            self._db.execute("UPDATE state SET epoch = ?", (epoch,))
-            self._db.execute("DELETE FROM starts")
-            self._record_start(record, now_us)
-        self.epoch = epoch
-        self.starts = (record,)
-        return epoch
+            self._begin_epoch(record, now_us)
+        self.epoch, self.starts = record.epoch, (record,)
+        return self.epoch
+
+    def begin_anew(self, now_us: int, *, at_least: int) -> int:
+        """Discard what is held of the metastore, and begin a new epoch as ``mint_epoch`` does.
+
+        Versions go on, so that no incarnation comes twice; the operators' rules and mode, the
+        writes of drivers and the history stay. Every topic is below its floor for those who hold
+        something of it. Cost: one commit, O(entries).
+        """
+        record = self._first_record(now_us, at_least)
+        floors = {topic: version for topic, version in self._versions.items() if version}
+        with explained(self._path), transaction(self._db):
+            self._db.execute(DELETE_ALL_BUT, (NAMESPACE, rules_key()))
+            self._db.execute("DELETE FROM graves")
+            self._db.executemany(RAISE_FLOOR, floors.items())
+            self._db.execute("UPDATE state SET last_event_id = NULL, window = ?", (b"",))
+            self._begin_epoch(record, now_us)
+        self._floors.update(floors)
+        self.last_event_id, self.window = None, b""
+        self.epoch, self.starts = record.epoch, (record,)
+        return self.epoch
 
     def close(self) -> None:
         """Write the log into the file and unlock the folder."""
@@ -422,6 +439,18 @@ class Store:
                 self._db.close()
         finally:
             self._lock.release()
+
+    def _first_record(self, now_us: int, at_least: int) -> StartRecord:
+        """Return this start as the first of an epoch above ours and above ``at_least``."""
+        epoch = max(now_us, self.epoch + 1, at_least + 1)
+        assert epoch <= EPOCH_MAX + 1
+        return StartRecord(start=self.start, epoch=epoch, versions=self._vector())
+
+    def _begin_epoch(self, record: StartRecord, now_us: int) -> None:
+        """Store ``record`` as the one start of its epoch, inside a transaction."""
+        self._db.execute("UPDATE state SET epoch = ?", (record.epoch,))
+        self._db.execute("DELETE FROM starts")
+        self._record_start(record, now_us)
 
     def _read(self, now_us: int, new_id: int) -> None:
         state = "SELECT num_topics, epoch, last_event_id, window, policy FROM state"

@@ -20,6 +20,7 @@ from typing import Final
 from topicast.catalog import core
 from topicast.catalog.catalogd import SERVICE
 from topicast.catalog.core import Fact, Requested
+from topicast.catalog.ingest.identity import Identify
 from topicast.catalog.ingest.poller import EventWindow, Poll, WindowState
 from topicast.catalog.ingest.read_threads import perform
 from topicast.catalog.metastore.port import Read, ReadNames
@@ -124,7 +125,7 @@ class BenchCatalogd:
                 match effect:
                     case Send(peer=peer, message=message):
                         self._link.send(SERVICE, encode(message), peer)
-                    case Poll() | Read() | ReadNames():
+                    case Poll() | Identify() | Read() | ReadNames():
                         facts.append(perform(self._metastore, effect))
                     case _:
                         pass  # there is no store, and nothing else to publish

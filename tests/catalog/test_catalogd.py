@@ -9,6 +9,7 @@ import pytest
 
 from topicast.catalog.catalogd import SERVICE, Catalogd, HubConnection, load_topics
 from topicast.catalog.core import Catalog, Fact, Requested, Settings
+from topicast.catalog.ingest.identity import Identified
 from topicast.catalog.ingest.poller import EventWindow, Polled, WindowState
 from topicast.catalog.ingest.read_threads import ReadThreads
 from topicast.catalog.metastore.port import NamesRead
@@ -27,7 +28,7 @@ from topicast.tests.cluster.fake_metastore import FakeMetastore
 from topicast.tests.waiting import until
 from topicast.topics.link import Link, Received
 from topicast.topics.objects.names import database_key, table_key
-from topicast.topics.topic import NAMESPACE, prefix_tombstone
+from topicast.topics.topic import NAMESPACE, Topic, prefix_tombstone
 from topicast.topics.wire.codec import decode
 from topicast.topics.wire.messages import (
     Bye,
@@ -47,11 +48,10 @@ class Shell:
         self.closed = False
         self.store = Store.open(folder, num_topics=4, now_us=5, new_id=9)
         topics = load_topics(self.store, TOPICS)
-        window = EventWindow(place, now=self.now) if place is not None else None
-        starts = self.store.starts
-        self.core = Catalog(topics, starts=starts, window=window, settings=Settings())
+        self.place = place
+        self.core = self._core(topics, "")
         self.published = PublishedState(
-            topics=topics, starts=starts, catalog_address="c", catalog_name="hms"
+            topics=topics, starts=self.store.starts, catalog_address="c", catalog_name="hms"
         )
         self.link = Link()
         self.address = self.link.bind_router(SERVICE, "tcp://127.0.0.1:0")
@@ -64,12 +64,24 @@ class Shell:
             self.link,
             published=self.published,
             hubs=[HubConnection(*pair) for pair in zip(hubs, self.publishers, strict=True)],
+            renew=self._core,
             make_read_threads=lambda deliver: ReadThreads(
                 FakeMetastore, threads=3, deliver=deliver
             ),
             clock=lambda: self.now,
             wall_us=self.now_us,
         )
+
+    def _core(self, topics: dict[int, Topic], finding: str) -> Catalog:
+        window = EventWindow(self.place, now=self.now) if self.place is not None else None
+        self.core = Catalog(
+            topics,
+            starts=self.store.starts,
+            window=window,
+            settings=Settings(),
+            finding=finding,
+        )
+        return self.core
 
     def now_us(self) -> int:
         return NOW_US + int(self.now * 1e6)
@@ -111,7 +123,7 @@ def test_hubs_are_told_nothing_before_the_names_are_known(shell: Callable[..., S
     found.turn(passed_s=1.0)
     assert found.catalogd.status.problem
     assert found.publishers[0].state == State.WAITING
-    found.turn(Polled(poll=1, current_id=3, events=()))
+    found.turn(Identified(poll=1, connection=1, uuid="", current_id=3))
     found.turn(NamesRead(databases={"d": (b"struct", ())}))
     assert found.publishers[0].state == State.CONNECTING
     found.turn(passed_s=1.0)
@@ -121,7 +133,7 @@ def test_hubs_are_told_nothing_before_the_names_are_known(shell: Callable[..., S
 def test_what_is_told_is_in_the_store(shell: Callable[..., Shell]) -> None:
     found = shell(place=None)
     found.turn()
-    found.turn(Polled(poll=1, current_id=3, events=()))
+    found.turn(Identified(poll=1, connection=1, uuid="", current_id=3))
     found.turn(NamesRead(databases={"d": (b"struct", ())}))
     assert [entry.key for entry in entries_of(found.store, NAMESPACE)] == [database_key("d")]
     assert found.store.last_event_id == found.published.watermark == 3
@@ -201,6 +213,44 @@ def test_old_tombstones_are_forgotten_by_store_and_topics(
     assert entries_of(found.store, 0) == []
 
 
+def test_another_metastore_is_a_new_epoch_that_hubs_hear_of_with_its_names(
+    shell: Callable[..., Shell], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Given readers of the old epoch, the new one is there for them once it is complete."""
+    with opened(tmp_path) as store:
+        commit(store, transaction(NAMESPACE, 1, value(database_key("old"), 1)))
+        commit(store, transaction(0, 1, value(table_key("old", "t"), 1)))
+    found = shell("tcp://127.0.0.1:1")
+    found.turn()
+    assert found.publishers[0].state == State.CONNECTING
+    before, found.place = found.core, None
+    found.turn(Identified(poll=1, connection=1, uuid="", current_id=40))
+    epoch = found.store.epoch
+    assert found.core is not before
+    assert found.core.position == found.published.position == (epoch, 9)
+    assert epoch > 5
+    assert entries_of(found.store, 0) == []
+    assert found.published.topics[0].group_ids() == ()
+    assert found.published.topics[NAMESPACE].version == 1
+    assert found.publishers[0].state == State.WAITING
+    why = "another metastore: its newest event is 40, and 41 was read before"
+    assert caplog.messages == [
+        f"metastore: connected to {why}",
+        f"epoch minted: epoch={epoch} reason={why}",
+    ]
+    found.turn(passed_s=60.0)
+    assert found.catalogd.status.metastore_found == why
+    assert found.catalogd.status.problem
+    assert found.publishers[0].state == State.WAITING
+    found.turn(Identified(poll=1, connection=1, uuid="one", current_id=40))
+    found.turn(NamesRead(databases={"new": (b"struct", ())}))
+    found.turn()
+    assert [entry.key for entry in entries_of(found.store, NAMESPACE)] == [database_key("new")]
+    assert found.publishers[0].state == State.CONNECTING
+    found.turn(passed_s=1.0)
+    assert (found.catalogd.status.problem, found.catalogd.status.metastore_uuid) == ("", "one")
+
+
 def test_new_epoch_begins_in_store_and_topics_before_it_is_told(
     shell: Callable[..., Shell],
 ) -> None:
@@ -209,7 +259,10 @@ def test_new_epoch_begins_in_store_and_topics_before_it_is_told(
     found.core.mint_above(NOW_US * 2)
     found.turn()
     assert found.published.position[0] == 5, "events since the store was written come first"
-    found.turn(Polled(poll=1, current_id=41, events=()))
+    found.turn(Identified(poll=1, connection=1, uuid="", current_id=41))
+    found.turn(Identified(poll=2, connection=1, uuid="", current_id=41))
+    assert found.published.position[0] == 5, "a check of the connection is no poll"
+    found.turn(Polled(poll=3, connection=1, current_id=41, events=()))
     assert found.published.position[0] == found.store.epoch == NOW_US * 2 + 1
     assert {topic.epoch for topic in found.published.topics.values()} == {found.store.epoch}
     assert found.core.position == found.published.position

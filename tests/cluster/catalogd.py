@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from topicast.catalog.core import (
+    BeginAnew,
     Catalog,
     Commit,
     Effect,
@@ -15,6 +16,7 @@ from topicast.catalog.core import (
     Requested,
     Settings,
 )
+from topicast.catalog.ingest.identity import Identify
 from topicast.catalog.ingest.poller import EventWindow, Poll
 from topicast.catalog.ingest.read_threads import perform
 from topicast.catalog.metastore.port import Read, ReadNames
@@ -45,7 +47,7 @@ CATALOG = "tcp://catalog:26000"
 EPOCH_0 = 1_700_000_000_000_000
 
 
-MetastoreRequest = Poll | Read | ReadNames
+MetastoreRequest = Poll | Identify | Read | ReadNames
 
 
 class CatalogProcess:
@@ -75,7 +77,7 @@ class CatalogProcess:
         self.ordered: Callable[[Message], None] = lambda _: None
         self.start()
 
-    def start(self) -> None:
+    def start(self, finding: str = "") -> None:
         world = self.world
         self.life += 1
         self.alive = True
@@ -101,6 +103,7 @@ class CatalogProcess:
             settings=self.settings,
             policy=policy,
             writes=tuple(self.store.writes.values()),
+            finding=finding,
         )
         if self.mode != policy.mode:
             raise Violation(f"{self.mode} holds after a restart, {policy.mode} was stored")
@@ -196,10 +199,10 @@ class CatalogProcess:
         self.hold()
         self.release()
 
-    def _perform(self, effect: Effect) -> None:
+    def _perform(self, effect: Effect) -> None:  # noqa: C901 - dispatch
         world = self.world
         match effect:
-            case Poll() | Read() | ReadNames():
+            case Poll() | Identify() | Read() | ReadNames():
                 self._request(effect)
             case Commit(transactions=transactions, window=place, policy=policy):
                 self.store.commit(transactions, place)
@@ -215,12 +218,22 @@ class CatalogProcess:
                 self._publish(transactions)
             case MintEpoch(at_least=at_least):
                 self.mint(at_least)
+            case BeginAnew():
+                self._begin_anew(effect)
             case Send(peer=peer, message=message) if peer.startswith(b"o/"):
                 self.ordered(message)
             case Send(peer=peer, message=message):
                 if isinstance(message, Reported):
                     self.reported(peer, message)
                 self._reply(peer, self.world.frames.write(message))
+
+    def _begin_anew(self, effect: BeginAnew) -> None:
+        """Hold nothing any more; requests and connections of before end."""
+        self.world.counts["begun anew"] += 1
+        self.world.note(effect.finding)
+        self.store.begin_anew(self.world.now_us, effect.at_least)
+        self.crash()
+        self.start(effect.finding)
 
     def _request(self, order: MetastoreRequest) -> None:
         if isinstance(order, self._held_kinds) and self._is_held(order):

@@ -137,6 +137,8 @@ class FakeMetastore:
 
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self.connections = 1
+        self.known_as = ""  # its UUID
         self.failures: list[Exception] = []
         """Raised one by one, each by the next read."""
         self.unreadable: dict[str, str] = {}  # tables that cannot be read, by name, and why
@@ -164,7 +166,20 @@ class FakeMetastore:
         """Discard events, as the metastore does with those of yesterday."""
         self._events = [event for event in self._events if event.id > up_to_id]
 
+    def become(self, other: "FakeMetastore") -> None:
+        """Let ``other`` be what stands behind the next connections."""
+        with self._lock:
+            self.connections += 1
+            self.known_as = other.known_as
+            self._databases, self._tables = other._databases, other._tables
+            self._partitions = other._partitions
+            self._events, self._last_id = other._events, other._last_id
+
     # -- the port
+
+    def uuid(self) -> str:
+        with self._reading("uuid"):
+            return self.known_as
 
     def current_event_id(self) -> int:
         with self._reading("current_event_id"):

@@ -8,8 +8,8 @@ between the calls of one read.
 import json
 import struct
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from topicast.catalog.metastore.port import RawEvent
@@ -42,8 +42,11 @@ def table_bytes(db: str, name: str, table: "SimTable") -> bytes:
     keys = b""
     if table.partitioned:
         keys = struct.pack(">bhbi", 15, 8, 12, 1) + _text(1, "ds") + _text(2, "string") + b"\0"
-    head = _text(1, name) + _text(2, db) + _sd(7, f"/{db}/{name}/{table.shape}")
+    head = _text(1, name) + _text(2, db) + struct.pack(">bhi", 8, 4, table.born)
+    head += _sd(7, f"/{db}/{name}/{table.shape}")
     moments = _moments(9, rev=table.rev, born=table.born)
+    if table.life:
+        moments = _moments(9, rev=table.rev, born=table.born, life=table.life)
     return head + keys + moments + _text(12, "MANAGED_TABLE") + b"\0"
 
 
@@ -56,16 +59,31 @@ def partition_bytes(db: str, table: str, name: str, rev: int) -> bytes:
 
 @dataclass(slots=True)
 class SimTable:
-    """A table; ``born``: the moment at which its name became it."""
+    """A table; ``born``: the moment at which its name became it.
+
+    ``life``: of the metastore that it is in.
+    """
 
     rev: int
     partitioned: bool
     shape: int
     born: int
     parts: dict[str, int] = field(default_factory=dict)
+    life: int = 0
 
     def state(self) -> State:
+        """Return what readers may see of it."""
         return self.rev, tuple(sorted(self.parts.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What a copy of the metastore's database holds."""
+
+    dbs: dict[str, None]
+    tables: dict[TableId, SimTable]
+    events: list[RawEvent]
+    last_id: int
 
 
 class SimMetastore:
@@ -86,7 +104,55 @@ class SimMetastore:
         self.events: list[RawEvent] = []
         self.counts: Counter[str] = Counter()
         self.away = False
+        self.connections = 1
+        self.known_as = ""  # its UUID
+        self.life = 0  # grows whenever another metastore takes its place
+        self._copy: Copy | None = None
         self.race: Callable[[], None] = lambda: None
+
+    # -- what operators do
+
+    def save(self) -> None:
+        """Keep a copy of its database."""
+        tables = {
+            name: replace(table, parts=dict(table.parts)) for name, table in self.held.items()
+        }
+        self._copy = Copy(dict(self.dbs), tables, list(self.events), self.last_id)
+
+    def restore(self) -> None:
+        """Put the copy back: what was done since is undone."""
+        assert self._copy is not None
+        copy, self._copy = self._copy, None
+        self._become_another("restore")
+        self._hold(copy.dbs, copy.tables)
+        self.events, self.last_id = copy.events, copy.last_id
+
+    def replace(self, last_id: int, tables: Iterable[TableId], *, known_as: str = "") -> None:
+        """Let another metastore be here, with these tables and as many events as ids."""
+        self._become_another("replace")
+        self.known_as = known_as
+        new = SimTable(self.moment, False, self.moment, self.moment)
+        self._hold(dict.fromkeys(DBS), {name: replace(new) for name in tables})
+        self.events, self.last_id = [], 0
+        while self.last_id < last_id:
+            self._log("CREATE_DATABASE", DBS[0])
+
+    def clean_log(self) -> None:
+        """Discard every event, as it does with those of yesterday, and all connections."""
+        self.events.clear()
+        self.connections += 1
+
+    def _become_another(self, kind: str) -> None:
+        self._step(kind)
+        self.connections += 1
+        self.life += 1
+
+    def _hold(self, dbs: dict[str, None], tables: dict[TableId, "SimTable"]) -> None:
+        for db in DBS:
+            self.databases_history[db, ""].append((self.moment, (0, ()) if db in dbs else None))
+        self.dbs = dbs
+        for db, name in self.history:
+            self._set(db, name, tables.get((db, name)))
 
     # -- what writers do
 
@@ -219,6 +285,7 @@ class SimMetastore:
         if table is None:
             self.held.pop((db, name), None)
         else:
+            table.life = self.life
             self.held[db, name] = table
         self.history[db, name].append((self.moment, table.state() if table else None))
 
@@ -273,6 +340,10 @@ class SimMetastore:
         )
 
     # -- the port
+
+    def uuid(self) -> str:
+        self._begin_call()
+        return self.known_as
 
     def current_event_id(self) -> int:
         self._begin_call()

@@ -6,6 +6,7 @@ from topicast.catalog.ingest.poller import WindowState
 from topicast.catalog.model.lineage import StartRecord
 from topicast.catalog.model.versions import Transaction, WriteId, WriteRow
 from topicast.catalog.publish.modes import POLICY_DEFAULT, Policy
+from topicast.topics.objects.names import rules_key
 from topicast.topics.topic import Entry, Topic, topic_ids
 
 NUM_TOPICS = 2
@@ -62,6 +63,14 @@ class SimStore:
         self.writes |= {(one.driver, one.number): one for one in writes}
         for one in settled:
             self.writes.pop(one, None)
+
+    def begin_anew(self, now_us: int, at_least: int) -> None:
+        """Hold nothing of the metastore any more, in a new epoch; versions go on."""
+        self.place = None
+        for number, entries in self.entries.items():
+            self.entries[number] = tuple(one for one in entries if one.key == rules_key())
+        self.floors = dict(self.versions)
+        self.mint(now_us, at_least)
 
     def load(self) -> dict[int, Topic]:
         """Return the topics as they are stored."""

@@ -1,6 +1,6 @@
 """What is held against a run: moments of the metastore, versions of a view, incarnations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from topicast.catalog.model.versions import Transaction
@@ -160,6 +160,30 @@ class Incarnations:
         if known != born:
             text = f"{key!r}: incarnation {value.incarnation}"
             raise Violation(f"{text} is the table of moment {known}, and that of {born}")
+
+
+class Epochs:
+    """catalogd's commits: what is held of tables in one epoch is all of one metastore."""
+
+    def __init__(self) -> None:
+        self._lives: dict[int, int] = {}  # by epoch
+
+    def committed(self, epoch: int, transactions: Sequence[Transaction]) -> None:
+        """Take what became durable in ``epoch``."""
+        for key, thrift in _structs(transactions):
+            life = int(read_table(thrift, 0).parameters.get("life", 0))
+            known = self._lives.setdefault(epoch, life)
+            if known != life:
+                text = f"{key!r} of metastore {life} in epoch {epoch}"
+                raise Violation(f"{text}, which is that of metastore {known}")
+
+
+def _structs(transactions: Sequence[Transaction]) -> Iterator[tuple[bytes, bytes]]:
+    """Yield key and Thrift struct of each table that was written."""
+    for one in transactions:
+        for entry in one.entries if one.topic != NAMESPACE else ():
+            if entry.key == group_of(entry.key) and entry.value is not None:
+                yield entry.key, decode_table_value(entry.value).thrift
 
 
 def state_of(asked: Asked, content: TableSnapshot) -> State:

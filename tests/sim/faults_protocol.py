@@ -11,6 +11,7 @@ from typing import Any
 
 from topicast.catalog.core import Catalog, MintEpoch
 from topicast.catalog.core import Effect as CatalogEffect
+from topicast.catalog.ingest.identity import Creations, Finding, Identified, IdentityCheck
 from topicast.catalog.ingest.loader import InFlightRead, Loader
 from topicast.catalog.model.tables import Namespace, Tables
 from topicast.catalog.publish.modes import Remainder
@@ -78,6 +79,18 @@ class AnswersUnderAnyIncarnation(View):
         if found or held is None or None in (held.opening, self.topics[NAMESPACE].opening):
             return found
         return held.content(table_key(db, table))
+
+
+class TakesAnyMetastore(IdentityCheck):
+    def on_identified(self, fact: Identified, **known: Any) -> Finding | None:
+        super().on_identified(fact, **known)
+        self.connection = fact.connection
+        return Finding(same=True, why="")
+
+
+class ComparesNoTables(IdentityCheck):
+    def __init__(self, known_tables: Callable[[], Creations]) -> None:
+        super().__init__(dict)
 
 
 class MintsAtOnce(Catalog):
@@ -367,6 +380,12 @@ FAULTS = (
         (AnswersUnderAnyIncarnation,),
     ),
     Fault("a new epoch waits until catalogd has caught up", "restored_while_away", (MintsAtOnce,)),
+    Fault("another metastore is another epoch", "metastore_with_equal_ids", (TakesAnyMetastore,)),
+    Fault(
+        "tables tell of a metastore whose log was cleaned",
+        "metastore_with_a_cleaned_log",
+        (ComparesNoTables,),
+    ),
     Fault(
         "a start is compared before anything of it is accepted",
         "restored_store",

@@ -13,6 +13,7 @@ A line at the margin is the script, an indented one what came of it: ``run`` ret
 from collections import Counter
 from collections.abc import Callable
 
+from topicast.catalog.model.versions import Transaction
 from topicast.catalog.publish.modes import overrides_text, parse_mode
 from topicast.subscriber.client.read_view import ReadView
 from topicast.subscriber.client.subscriber import Subscriber
@@ -26,7 +27,7 @@ from topicast.tests.cluster.store import SimStore
 from topicast.tests.cluster.violation import Violation
 from topicast.tests.cluster.workers import Worker
 from topicast.tests.sim.application import Application
-from topicast.tests.sim.checkers import Asked, Incarnations, Moments, Versions
+from topicast.tests.sim.checkers import Asked, Epochs, Incarnations, Moments, Versions
 from topicast.tests.sim.sizes import small
 from topicast.tests.sim.world import World
 from topicast.topics.errors import StaleMetadata
@@ -45,8 +46,13 @@ class Script:
         self.world = World(Steady(), faults=False)
         for db in DBS:
             self.world.metastore.set_database(db, True)
-        incarnations = Incarnations()
-        self.world.catalogd.committed = incarnations.committed
+        incarnations, epochs = Incarnations(), Epochs()
+
+        def committed(transactions: tuple[Transaction, ...]) -> None:
+            incarnations.committed(transactions)
+            epochs.committed(self.world.catalogd.store.epoch, transactions)
+
+        self.world.catalogd.committed = committed
         self.world.catalogd.restored = incarnations.forget
         self._threads: dict[str, Application] = {}
         self._asking = False
@@ -91,6 +97,18 @@ class Script:
         """Answer again."""
         self.world.metastore.away = False
 
+    def replace(self, _who: str, last_id: str, *tables: str) -> None:
+        """Let another metastore be there, with so many events and these tables."""
+        self.world.metastore.replace(int(last_id), [_table(table) for table in tables])
+
+    def name(self, _who: str, uuid: str) -> None:
+        """Let what is there have this UUID, from the next connection on."""
+        self.world.metastore.known_as = uuid
+
+    def clean(self, _who: str) -> None:
+        """Discard every event, and end the connections."""
+        self.world.metastore.clean_log()
+
     # -- catalogd and hubs
 
     def crash(self, who: str) -> None:
@@ -101,12 +119,25 @@ class Script:
         """Start again."""
         self._process(who).start()
 
-    def save(self, _who: str) -> None:
-        """Keep a copy of the store."""
+    def finds(self, _who: str) -> None:
+        """Say what the last check of a connection found, and how many epochs began for it."""
+        catalog = self.world.catalogd.catalog
+        assert catalog is not None
+        self._say(f"catalogd: {catalog.status().metastore_found}")
+        self._say(f"epochs begun anew: {self.world.counts['begun anew']}")
+
+    def save(self, who: str) -> None:
+        """Keep a copy of the store, or of the metastore's database."""
+        if who == "metastore":
+            self.world.metastore.save()
+            return
         self.world.catalogd.old = self.world.catalogd.store.copy()
 
-    def restore(self, _who: str) -> None:
-        """Put the copy of the store in place of it, before the next start."""
+    def restore(self, who: str) -> None:
+        """Put the copy in place of it; of the store: before the next start."""
+        if who == "metastore":
+            self.world.metastore.restore()
+            return
         self.world.catalogd.restore(self.world.catalogd.old.copy())
 
     def wipe(self, _who: str) -> None:

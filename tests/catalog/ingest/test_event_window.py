@@ -1,6 +1,7 @@
 """The window neither loses an event nor returns one twice."""
 
 import json
+import struct
 import threading
 import time
 from random import Random
@@ -10,6 +11,7 @@ from hmsclient import HMSClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from topicast.catalog.ingest.identity import KNOWN_MAX
 from topicast.catalog.ingest.poller import (
     PENDING_MAX,
     POLL_EVENTS_MAX,
@@ -184,6 +186,27 @@ def test_restored_window_knows_what_the_stored_one_knew() -> None:
     assert not restored.is_quiet(2)
 
 
+def test_newest_events_stay_known_when_they_are_settled_and_are_not_read_again() -> None:
+    window, log = settled_at(0), [event(id_) for id_ in range(1, 41)]
+    poll(window, log, 1.0)
+    assert poll(window, log, 1.0 + OLD_S) == []
+    assert window.is_quiet(40)
+    newest = tuple((one.id, one.digest) for one in log[-KNOWN_MAX:])
+    assert (window.newest, window.state.known) == (newest, newest)
+    restored = EventWindow(window.state, now=50.0)
+    restored.check()
+    assert restored.is_quiet(40)
+    assert restored.newest == newest
+    assert poll(restored, [*log, event(41)], 51.0) == [event(41)]
+    assert restored.newest[-1] == (41, event(41).digest)
+
+
+def test_state_that_an_older_catalogd_stored_is_read() -> None:
+    digest = bytes(range(16))
+    stored = struct.pack(">qqq16s", 7, 5, 6, digest)
+    assert unpack_state(stored) == WindowState(last_id=7, settled=5, known=((6, digest),))
+
+
 @given(
     st.none()
     | st.builds(
@@ -193,6 +216,7 @@ def test_restored_window_knows_what_the_stored_one_knew() -> None:
         known=st.lists(st.tuples(st.integers(0, 2**62), st.binary(min_size=16, max_size=16))).map(
             tuple
         ),
+        uuid=st.text(max_size=60),
     )
 )
 def test_packed_state_is_read_back(state: WindowState | None) -> None:

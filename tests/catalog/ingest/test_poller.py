@@ -1,7 +1,11 @@
 """The poller: polls in time and one at a time, and knows up to where everything is published."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
+from topicast.catalog.ingest.identity import Finding, Identified, Identify
 from topicast.catalog.ingest.loader import NEVER
 from topicast.catalog.ingest.poller import (
     BACKOFF_S,
@@ -35,13 +39,27 @@ def event(number: int) -> RawEvent:
 class World:
     """A poller in virtual time, whose polls are numbered from 1."""
 
-    def __init__(self, last_id: int | None = 10, *, interval_s: float = INTERVAL_S) -> None:
+    def __init__(
+        self, last_id: int | None = 10, *, interval_s: float = INTERVAL_S, checked: bool = True
+    ) -> None:
         self.now = 100.0
         window = None
         if last_id is not None:
             window = EventWindow(WindowState(last_id=last_id, settled=last_id), now=self.now)
         self.poller = Poller(window, interval_s=interval_s)
         self.number = 0
+        for _ in range(
+            2 if checked and window else 0
+        ):  # no event is known: the second one compares tables
+            self.check()
+
+    def check(self, current_id: int | None = None, **found: Any) -> Finding | None:
+        """Check the connection; by default it is the first one, and leads to the same log."""
+        order = self.poller.begin(0, self.now)
+        assert isinstance(order, Identify)
+        newest = self.poller.watermark if current_id is None else current_id
+        fields = {"connection": 1, "uuid": "", "current_id": newest, **found}
+        return self.poller.on_identified(Identified(poll=0, **fields), self.now)
 
     def poll(self, *ids: int, current_id: int | None = None) -> Batch | None:
         """Poll once; these events are answered."""
@@ -50,7 +68,7 @@ class World:
         events = tuple(map(event, ids))
         newest = max(ids, default=self.poller.watermark) if current_id is None else current_id
         return self.poller.on_polled(
-            Polled(poll=self.number, current_id=newest, events=events), self.now
+            Polled(poll=self.number, connection=1, current_id=newest, events=events), self.now
         )
 
     def settle(self) -> None:
@@ -66,14 +84,13 @@ def world() -> World:
     return World()
 
 
-def test_first_poll_only_reads_the_newest_id() -> None:
+def test_first_check_begins_a_window_at_the_newest_event() -> None:
     world = World(None)
-    order = world.poller.begin(1, world.now)
-    assert order.quiet_at == -1
-    answer = Polled(poll=1, current_id=7, events=())
-    assert world.poller.on_polled(answer, world.now) is None
+    assert world.check(current_id=7, uuid="one") is None
     assert (world.poller.watermark, world.poller.seq) == (7, 0)
+    assert world.poller.published == WindowState(last_id=7, settled=0, uuid="one")
     assert world.poller.silent_s(world.now + 1) == 1
+    assert world.poll(7) is not None
 
 
 def test_one_poll_runs_at_a_time_and_the_next_is_due_an_interval_after_it_began(
@@ -84,7 +101,7 @@ def test_one_poll_runs_at_a_time_and_the_next_is_due_an_interval_after_it_began(
     world.now += 0.1
     assert not world.poller.may_begin(world.now + 60)
     assert world.poller.deadline is None
-    world.poller.on_polled(Polled(poll=1, current_id=10, events=()), world.now)
+    world.poller.on_polled(Polled(poll=1, connection=1, current_id=10, events=()), world.now)
     assert world.poller.deadline == world.now - 0.1 + INTERVAL_S
     assert not world.poller.may_begin(world.now)
 
@@ -92,7 +109,7 @@ def test_one_poll_runs_at_a_time_and_the_next_is_due_an_interval_after_it_began(
 def test_poll_that_took_longer_than_the_interval_is_followed_at_once(world: World) -> None:
     world.poller.begin(1, world.now)
     world.now += 3 * INTERVAL_S
-    world.poller.on_polled(Polled(poll=1, current_id=10, events=()), world.now)
+    world.poller.on_polled(Polled(poll=1, connection=1, current_id=10, events=()), world.now)
     assert world.poller.may_begin(world.now)
 
 
@@ -125,7 +142,7 @@ def test_pauses_grow_while_the_metastore_fails_and_no_request_shortens_them(worl
 def test_answers_to_another_poll_are_ignored(world: World) -> None:
     world.poller.begin(2, world.now)
     world.poller.on_failed(PollFailed(poll=1, error="late"), world.now)
-    late = Polled(poll=1, current_id=11, events=(event(11),))
+    late = Polled(poll=1, connection=1, current_id=11, events=(event(11),))
     assert world.poller.on_polled(late, world.now) is None
     assert world.poller.error == ""
     assert world.poller.deadline is None, "poll 2 still runs"
@@ -145,22 +162,56 @@ def test_each_batch_of_new_events_has_a_number_and_silence_has_none(world: World
 
 def test_only_the_newest_id_is_read_while_no_event_can_be_new(world: World) -> None:
     assert world.poller.begin(1, world.now).quiet_at == 10
-    world.poller.on_polled(Polled(poll=1, current_id=11, events=(event(11),)), world.now)
+    world.poller.on_polled(
+        Polled(poll=1, connection=1, current_id=11, events=(event(11),)), world.now
+    )
     assert world.poller.begin(2, world.now).quiet_at is None, "11 may come twice"
-    world.poller.on_polled(Polled(poll=2, current_id=11, events=(event(11),)), world.now)
+    world.poller.on_polled(
+        Polled(poll=2, connection=1, current_id=11, events=(event(11),)), world.now
+    )
     world.number = 2
     world.settle()
     assert world.poller.begin(9, world.now).quiet_at == 11
 
 
-def test_metastore_that_was_reset_begins_a_new_window_with_a_gap() -> None:
-    world = World(10)
-    batch = world.poll(current_id=3)
+def test_lower_id_is_checked_and_then_of_another_metastore(world: World) -> None:
+    assert world.poll(current_id=3) is None
+    found = world.check(current_id=3)
+    assert found is not None
+    assert (found.same, found.why) == (False, "its newest event is 3, and 10 was read before")
+    assert world.poller.published == WindowState(last_id=10, settled=10)
+
+
+def test_answer_of_another_connection_is_void_until_it_is_checked(world: World) -> None:
+    """Given a known event, then it is what tells the connections that lead to the metastore."""
+    world.poll(11)
+    world.number += 1
+    world.poller.begin(world.number, world.now)
+    stranger = Polled(poll=world.number, connection=2, current_id=12, events=(event(12),))
+    assert world.poller.on_polled(stranger, world.now) is None
+    assert world.poller.deadline == world.now, "the check follows at once"
+    found = world.check(connection=2, current_id=12, events=(event(11), event(12)), uuid="one")
+    assert found is not None
+    assert found.same
+    assert world.poller.window is not None
+    assert world.poller.window.uuid == "one"
+    world.number += 1
+    world.poller.begin(world.number, world.now)
+    batch = world.poller.on_polled(replace(stranger, poll=world.number), world.now)
     assert batch is not None
-    assert batch.gap
-    assert batch.seq == 1
-    world.poller.mark_published(NEVER)
-    assert world.poller.watermark == 3
+    assert [one.id for one in batch.events] == [12]
+
+
+def test_check_that_fails_is_repeated_after_a_pause() -> None:
+    world = World(checked=False)
+    world.poller.begin(1, world.now)
+    world.poller.on_failed(PollFailed(poll=1, error="down"), world.now)
+    assert world.poller.deadline == world.now + BACKOFF_S
+    assert world.poller.problem(world.now) == "down"
+    assert isinstance(world.poller.begin(2, world.now), Identify)
+    late = Identified(poll=1, connection=1, uuid="", current_id=3)
+    assert world.poller.on_identified(late, world.now) is None
+    assert world.poller.problem(world.now) == "down", "check 2 still runs"
 
 
 def test_watermark_follows_only_what_is_published(world: World) -> None:
@@ -180,7 +231,8 @@ def test_state_of_a_batch_is_the_newest_of_its_number(world: World) -> None:
     assert world.poller.published is not None
     assert world.poller.published.settled == 10
     world.poller.mark_published(NEVER)
-    assert world.poller.published == WindowState(last_id=11, settled=11)
+    digest = event(11).digest
+    assert world.poller.published == WindowState(last_id=11, settled=11, known=((11, digest),))
 
 
 def test_silence_gives_the_store_nothing_to_keep(world: World) -> None:
@@ -201,7 +253,7 @@ def test_poll_that_waits_for_its_answer_is_a_problem_and_counted_once(world: Wor
         world.poller.check_late(world.now)
     assert world.poller.late == 1
     assert world.poller.problem(world.now) == "a poll for events has waited 2 s for its answer"
-    world.poller.on_polled(Polled(poll=1, current_id=10, events=()), world.now)
+    world.poller.on_polled(Polled(poll=1, connection=1, current_id=10, events=()), world.now)
     world.poller.check_late(world.now)
     assert (world.poller.late, world.poller.problem(world.now)) == (1, "")
     world.number = 1
@@ -217,13 +269,14 @@ def test_late_poll_that_fails_has_failed(world: World) -> None:
     assert world.poller.problem(world.now) == "timed out"
 
 
-def test_silence_of_the_metastore_is_counted_from_its_last_answer(world: World) -> None:
+def test_silence_of_the_metastore_is_counted_from_its_last_answer() -> None:
+    world = World(checked=False)
     assert world.poller.silent_s(world.now) is None
     for _ in range(2):
         world.poller.check_late(world.now)
         world.now += 2
     assert world.poller.silent_s(world.now) == 4, "it never answered"
-    world.poll()
+    world.check()
     world.now += 3
     assert world.poller.silent_s(world.now) == 3
     off = World(None, interval_s=0)

@@ -9,10 +9,12 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 
 from topicast.catalog.ingest import read_threads as reading
+from topicast.catalog.ingest.identity import Identified, Identify
 from topicast.catalog.ingest.poller import Poll, Polled, PollFailed
 from topicast.catalog.ingest.read_threads import Answer, ReadThreads, perform
 from topicast.catalog.metastore.port import (
     NamesRead,
+    RawEvent,
     Read,
     ReadDone,
     ReadFailed,
@@ -20,7 +22,12 @@ from topicast.catalog.metastore.port import (
     TableRead,
     TableRequest,
 )
-from topicast.tests.cluster.fake_metastore import FakeMetastore, make_partition, make_table
+from topicast.tests.cluster.fake_metastore import (
+    TIME_S,
+    FakeMetastore,
+    make_partition,
+    make_table,
+)
 from topicast.tests.waiting import until
 from topicast.topics.errors import ObjectGone, SourceError, SourceRefused
 
@@ -66,13 +73,42 @@ def test_poll_reads_the_newest_id_before_the_events(metastore: FakeMetastore) ->
     assert metastore.calls == ["current_event_id", "events_after"]
 
 
-@pytest.mark.parametrize("quiet_at", [-1, 4])
-def test_poll_reads_only_the_newest_id_where_no_event_can_be_new(
-    metastore: FakeMetastore, quiet_at: int
-) -> None:
-    found = perform(metastore, poll(quiet_at=quiet_at))
-    assert found == Polled(poll=3, current_id=4, events=())
+def test_poll_reads_only_the_newest_id_where_no_event_can_be_new(metastore: FakeMetastore) -> None:
+    found = perform(metastore, poll(quiet_at=4))
+    assert found == Polled(poll=3, connection=1, current_id=4, events=())
     assert metastore.calls == ["current_event_id"]
+
+
+# -- what is behind a connection
+
+
+def test_check_reads_what_identifies_a_metastore(metastore: FakeMetastore) -> None:
+    metastore.known_as = "one"
+    tables = (("d", "t"), ("gone", "t"), ("d", "gone"))
+    found = perform(metastore, Identify(poll=3, after=1, events_max=2, tables=tables))
+    assert isinstance(found, Identified)
+    assert (found.poll, found.connection, found.uuid, found.current_id) == (3, 1, "one", 4)
+    assert [event.id for event in found.events] == [2, 3]
+    assert found.tables == {("d", "t"): TIME_S}
+
+
+def test_check_counts_a_table_that_cannot_be_read_as_there(metastore: FakeMetastore) -> None:
+    metastore.unreadable["t"] = "corrupt"
+    found = perform(metastore, Identify(poll=3, after=0, tables=(("d", "t"), ("d", "gone"))))
+    assert isinstance(found, Identified)
+    assert found.tables == {("d", "t"): None}
+
+
+@pytest.mark.parametrize("order", [poll(), Identify(poll=3, after=0)], ids=["poll", "check"])
+def test_answers_of_two_connections_are_never_one(order: Poll | Identify) -> None:
+    class Replaced(FakeMetastore):
+        def events_after(self, event_id: int, *, events_max: int) -> tuple[RawEvent, ...]:
+            self.become(FakeMetastore())
+            return super().events_after(event_id, events_max=events_max)
+
+    found = perform(Replaced(), order)
+    assert isinstance(found, PollFailed)
+    assert found.error == "the connection to the metastore was lost between two calls"
 
 
 # -- reads

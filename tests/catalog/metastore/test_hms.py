@@ -57,6 +57,30 @@ DATABASES = calls.get_all_databases_result(success=["db"])
 UGI = calls.set_ugi_result(success=["me"])
 
 
+def uuid_reply(field: bytes) -> Answer:
+    return lambda: reply("get_metastore_db_uuid", field + b"\0")
+
+
+UUID = "8bb4e8a6-1c0a-4f6f-9d53-0f5a1c2b3d4e"
+UUID_ANSWERS = {
+    "of Hive 3": (uuid_reply(b"\x0b\0\0" + len(UUID).to_bytes(4, "big") + UUID.encode()), UUID),
+    "that is refused": (uuid_reply(b"\x0c\0\1" + thrift_bytes(MetaException("no"))), ""),
+    "of Hive 2.3": (lambda: refusal("get_metastore_db_uuid"), ""),
+}
+
+
+@pytest.mark.parametrize("case", UUID_ANSWERS)
+def test_uuid_is_read_where_the_server_has_one(case: str) -> None:
+    answer, uuid = UUID_ANSWERS[case]
+    with serving({"get_metastore_db_uuid": answer, **answering(UGI, DATABASES)}) as (_, hms):
+        assert hms.uuid() == uuid
+        assert hms.databases() == ("db",)
+        assert hms.connections == 1
+        hms.close()
+        assert hms.databases() == ("db",)
+        assert hms.connections == 2
+
+
 @pytest.mark.parametrize(
     ("uris", "addresses"),
     [

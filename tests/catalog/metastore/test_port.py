@@ -38,6 +38,12 @@ def test_databases_are_listed_and_read(place: Place) -> None:
     assert place.db in place.reads.databases(), "a closed metastore connects again"
 
 
+def test_connections_are_counted_and_a_metastore_has_one_uuid_or_none(place: Place) -> None:
+    uuid, connections = place.reads.uuid(), place.reads.connections
+    place.reads.databases()
+    assert (place.reads.uuid(), place.reads.connections) == (uuid, connections)
+
+
 def test_absent_database_is_gone_and_has_no_tables(place: Place) -> None:
     with pytest.raises(ObjectGone):
         place.reads.database("nowhere")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topicast.catalog.model.versions import ChangeKind, ChangeRow, OrderRow, Transaction
+from topicast.catalog.model.versions import ChangeKind, ChangeRow, OrderRow, Transaction, WriteRow
 from topicast.catalog.storage import store as store_module
 from topicast.catalog.storage.store import (
     CHANGES_AGE_MAX_US,
@@ -29,6 +29,7 @@ from topicast.tests.catalog.stores import (
     transaction,
     value,
 )
+from topicast.topics.objects.names import database_key, rules_key
 from topicast.topics.topic import NAMESPACE, Entry, Topic, prefix_tombstone, stub, tombstone
 from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_ORDERS
 
@@ -183,6 +184,28 @@ def test_minted_epoch_is_above_every_one_seen_and_keeps_what_is_stored(tmp_path:
         starts = [(s.start, s.epoch, s.versions[0]) for s in store.starts]
         assert starts == [(large, NOW_US + 100, 1), (2, NOW_US + 100, 2)]
         assert [e.version for e in entries_of(store, 0)] == [1, 2]
+
+
+def test_store_that_begins_anew_holds_nothing_of_the_metastore(tmp_path: Path) -> None:
+    """Given versions that go on, then whoever holds something of them takes a snapshot."""
+    rules = value(rules_key(), 1)
+    row = WriteRow(
+        driver=b"d", number=1, object="d.t", partitions=(), open=False, at_us=5, version=1
+    )
+    with opened(tmp_path) as store:
+        commit(store, transaction(NAMESPACE, 1, rules, value(database_key("d"), 1)))
+        commit(store, transaction(0, 1, value(b"a\0b\0", 1)))
+        commit(store, transaction(0, 2, tombstone(b"a\0c\0", 2)))
+        store.commit((), last_event_id=7, window=b"window", policy="policy", writes=(row,))
+        assert store.begin_anew(5, at_least=NOW_US + 8) == NOW_US + 9
+    with opened(tmp_path, new_id=2) as store:
+        assert [(s.start, s.epoch) for s in store.starts] == [(1, NOW_US + 9), (2, NOW_US + 9)]
+        assert (store.last_event_id, store.window, store.policy) == (None, b"", "policy")
+        assert list(store.load_writes()) == [row]
+        assert entries_of(store, NAMESPACE) == [rules]
+        assert entries_of(store, 0) == []
+        assert (loaded(store, 0).version, loaded(store, 0).floor) == (2, 2)
+        commit(store, transaction(0, 3, value(b"a\0b\0", 3)))
 
 
 def test_only_the_last_starts_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,137 @@
+"""Identity: whether the metastore behind a new connection is the one that was followed.
+
+    new connection ──▶ Identify ──another UUID, a lower id, another event of a known id──▶ another
+                          ├──a known event is there──▶ the same
+                          └──they are gone, as logs are cleaned──▶ Identify, with tables
+                                 most are there, created when they were ──▶ the same, else another
+
+An address outlives the metastore behind it: a copy is put back, a failover leads to another
+database. Its event ids may continue ours, so they prove nothing.
+Invariant: nothing of a connection is applied before its metastore was found to be the same.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ...topics.objects.names import TableId
+from ..metastore.port import RawEvent
+
+KNOWN_MAX: Final = 16  # events: ids alone can agree by chance, digests of one event cannot
+IDENTIFY_EVENTS_MAX: Final = 4 * KNOWN_MAX  # read to find them: an id may have several events
+TABLES_MAX: Final = 64  # compared: one or two calls, and an answer that chance does not decide
+
+KnownEvent = tuple[int, bytes]  # id and digest
+Creations = Mapping[TableId, int | None]
+"""By table that exists: when it was created, s since 1970; None: its content is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identify:
+    """Effect: read what identifies the metastore: its UUID, events after ``after``, ``tables``."""
+
+    poll: int
+    after: int
+    events_max: int = IDENTIFY_EVENTS_MAX
+    tables: tuple[TableId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identified:
+    """Fact: the answer to an Identify, all of it from one connection.
+
+    ``uuid``: empty if the metastore has none. ``current_id`` was read before the ``events``.
+    """
+
+    poll: int
+    connection: int
+    uuid: str
+    current_id: int
+    events: tuple[RawEvent, ...] = ()
+    tables: Creations = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Whether a connection leads to the ``same`` metastore, and ``why`` that is known."""
+
+    same: bool
+    why: str
+
+    def __str__(self) -> str:
+        return f"{'the same' if self.same else 'another'} metastore: {self.why}"
+
+
+def compare(
+    fact: Identified, *, uuid: str, last_id: int, known: Sequence[KnownEvent]
+) -> Finding | None:
+    """Return what UUID and events tell of the metastore; None if tables have to be compared.
+
+    Args:
+        fact: What it answered.
+        uuid: Of the metastore that was followed; empty: it had none.
+        last_id: The largest event id that was read.
+        known: Events that were read, the newest among them.
+    """
+    if uuid and fact.uuid and uuid != fact.uuid:
+        return Finding(same=False, why=f"its UUID is {fact.uuid}, and was {uuid}")
+    if fact.current_id < last_id:
+        why = f"its newest event is {fact.current_id}, and {last_id} was read before"
+        return Finding(same=False, why=why)
+    found: dict[int, set[bytes]] = {}
+    for event in fact.events:
+        found.setdefault(event.id, set()).add(event.digest)
+    there = {id_: found[id_] for id_, _ in known if id_ in found}
+    alike = {id_ for id_, digest in known if digest in there.get(id_, ())}
+    unlike = sorted(there.keys() - alike)
+    if unlike:
+        return Finding(same=False, why=f"its event {unlike[0]} is not the one that was read")
+    return Finding(same=True, why=f"its event {max(alike)} is known") if alike else None
+
+
+def compare_tables(known: Creations, found: Creations) -> Finding:
+    """Return what tables tell of the metastore: that it is the same if none are known.
+
+    ``known`` and ``found``: by table, its creation time. Of what has no content on one of the
+    sides the name alone counts.
+    """
+    alike = sum(
+        table in found and (None in (at, found[table]) or at == found[table])
+        for table, at in known.items()
+    )
+    why = f"no known event is left, and {alike} of {len(known)} known tables are there"
+    return Finding(same=2 * alike >= len(known), why=why)
+
+
+class IdentityCheck:
+    """The check of one connection after the other; for the poller."""
+
+    def __init__(self, known_tables: Callable[[], Creations]) -> None:
+        """``known_tables`` returns some tables that are known, at most TABLES_MAX."""
+        self._known_tables = known_tables
+        self._tables: Creations | None = None  # to compare; None: UUID and events come first
+        self.connection: int | None = None  # the one that leads to the same metastore
+
+    def order(self, poll: int, known: Sequence[KnownEvent]) -> Identify:
+        """Return what to read of a connection that is not identified yet."""
+        after = min((id_ for id_, _ in known), default=1) - 1
+        return Identify(
+            poll=poll,
+            after=after,
+            events_max=IDENTIFY_EVENTS_MAX if known else 0,
+            tables=tuple(self._tables or ()),
+        )
+
+    def on_identified(
+        self, fact: Identified, *, uuid: str, last_id: int, known: Sequence[KnownEvent]
+    ) -> Finding | None:
+        """Take the answer to ``order``; None if more has to be read. The rest is as in compare."""
+        tables, self._tables = self._tables, None
+        finding = compare(fact, uuid=uuid, last_id=last_id, known=known)
+        if finding is None and tables is None:
+            self._tables = self._known_tables()
+            return None
+        finding = finding or compare_tables(tables or {}, fact.tables)
+        if finding.same:
+            self.connection = fact.connection
+        return finding

@@ -1,0 +1,120 @@
+"""Another metastore is told from the same one, by what each of them holds."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from topicast.catalog.ingest.identity import (
+    IDENTIFY_EVENTS_MAX,
+    Finding,
+    Identified,
+    Identify,
+    IdentityCheck,
+    compare,
+    compare_tables,
+)
+from topicast.catalog.metastore.port import RawEvent
+
+KNOWN_TABLES: Mapping[tuple[str, str], int | None] = {("d", "t"): 5, ("d", "u"): None}
+
+
+def event(number: int, name: str = "t") -> RawEvent:
+    return RawEvent(
+        id=number, type="CREATE_TABLE", db="d", table=name, message="{}", message_format=""
+    )
+
+
+KNOWN = tuple((number, event(number).digest) for number in (7, 8, 10))
+
+
+def identified(*events: RawEvent, **more: object) -> Identified:
+    fields = {"poll": 1, "connection": 2, "uuid": "", "current_id": 10, **more}
+    return Identified(events=events, **fields)
+
+
+def told(*events: RawEvent, **more: object) -> Finding | None:
+    return compare(identified(*events, **more), uuid="", last_id=10, known=KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("events", "why"),
+    [
+        ([event(7), event(8), event(10)], "its event 10 is known"),
+        ([event(8)], "its event 8 is known"),
+        ([event(8), event(8, "late"), event(9, "late")], "its event 8 is known"),
+    ],
+    ids=["all are there", "the others were cleaned", "some came late"],
+)
+def test_metastore_with_a_known_event_is_the_same(events: list[RawEvent], why: str) -> None:
+    assert told(*events, current_id=12) == Finding(same=True, why=why)
+
+
+def test_metastore_with_another_event_of_a_known_id_is_another() -> None:
+    """Given an older copy of it that goes on since, then it has known events, too."""
+    found = told(event(7), event(8), event(10, "another"), current_id=12)
+    assert found == Finding(same=False, why="its event 10 is not the one that was read")
+
+
+def test_metastore_with_a_lower_id_is_another() -> None:
+    found = told(event(7), event(8), current_id=9)
+    assert found == Finding(same=False, why="its newest event is 9, and 10 was read before")
+
+
+def test_uuids_tell_only_where_both_are_known() -> None:
+    two, none = identified(event(10), uuid="two"), identified(event(10))
+    found = compare(two, uuid="one", last_id=10, known=KNOWN)
+    assert found == Finding(same=False, why="its UUID is two, and was one")
+    for uuid, fact in (("", two), ("two", two), ("one", none)):
+        found = compare(fact, uuid=uuid, last_id=10, known=KNOWN)
+        assert found == Finding(same=True, why="its event 10 is known")
+
+
+def test_events_tell_nothing_once_they_are_cleaned() -> None:
+    assert told(current_id=12) is None
+    assert told(event(11), event(12), current_id=12) is None
+    assert compare(identified(event(9)), uuid="", last_id=10, known=()) is None
+
+
+@pytest.mark.parametrize(
+    ("found", "same"),
+    [
+        ({("d", "t"): 5, ("d", "u"): 6}, True),
+        ({("d", "u"): 6}, True),
+        ({("d", "t"): None}, True),
+        ({("d", "t"): 6}, False),
+        ({("e", "t"): 5}, False),
+    ],
+    ids=["all", "half of them", "one that cannot be read", "created later", "another database"],
+)
+def test_tables_tell_by_name_and_creation_time(
+    found: Mapping[tuple[str, str], int | None], same: bool
+) -> None:
+    assert compare_tables(KNOWN_TABLES, found).same is same
+
+
+def test_metastore_of_which_no_table_was_known_is_the_same() -> None:
+    assert compare_tables({}, {("d", "t"): 5}).same
+
+
+def test_tables_are_read_only_where_events_tell_nothing() -> None:
+    check = IdentityCheck(lambda: KNOWN_TABLES)
+    order = check.order(1, KNOWN)
+    assert order == Identify(poll=1, after=6, events_max=IDENTIFY_EVENTS_MAX)
+    assert check.on_identified(identified(), uuid="", last_id=10, known=KNOWN) is None
+    assert check.connection is None
+    order = check.order(2, KNOWN)
+    assert order.tables == tuple(KNOWN_TABLES)
+    fact = identified(tables=KNOWN_TABLES)
+    found = check.on_identified(fact, uuid="", last_id=10, known=KNOWN)
+    assert str(found) == (
+        "the same metastore: no known event is left, and 2 of 2 known tables are there"
+    )
+    assert check.connection == 2
+    assert check.order(3, ()) == Identify(poll=3, after=0, events_max=0)
+
+
+def test_connection_to_another_metastore_is_not_accepted() -> None:
+    check = IdentityCheck(dict)
+    found = check.on_identified(identified(event(10, "x")), uuid="", last_id=10, known=KNOWN)
+    assert str(found) == "another metastore: its event 10 is not the one that was read"
+    assert check.connection is None
