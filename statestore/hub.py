@@ -32,6 +32,7 @@ from ..topics.wire.messages import (
     Inspect,
     Inspected,
     Join,
+    KeepAlive,
     Message,
     Refused,
     Role,
@@ -246,6 +247,8 @@ class Hub:
 
     def _obey(self, member: Member, peer: bytes, message: Message) -> tuple[Effect, ...]:
         match message:
+            case KeepAlive():  # by far the most, and noted already
+                return ()
             case Announce():
                 return self._on_announce(member, peer, message)
             case Heartbeat() | Chunk():

@@ -21,6 +21,7 @@ from ..topics.wire.messages import (
     Inspect,
     Inspected,
     Join,
+    KeepAlive,
     Message,
     Order,
     Pull,
@@ -39,7 +40,7 @@ LIMITED_PEERS_MAX: Final = 1024  # peers that the limiter remembers
 
 _EVERYWHERE: Final = (Bye, Refused)
 _ALLOWED: Final[dict[tuple[Role, Channel], tuple[type[Message], ...]]] = {
-    (Role.READER, Channel.CONTROL): (Join, Drop, Status, Inspect, Inspected),
+    (Role.READER, Channel.CONTROL): (KeepAlive, Join, Drop, Status, Inspect, Inspected),
     (Role.READER, Channel.BULK): (CatchUp, Credit, Cancel),
     (Role.PUBLISHER, Channel.CONTROL): (Announce, Heartbeat, Status, Inspect),
     (Role.PUBLISHER, Channel.BULK): (Chunk, Delta),

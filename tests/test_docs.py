@@ -110,7 +110,10 @@ def test_kinds_and_flags_have_the_values_that_are_written_down() -> None:
 
 def test_messages_have_the_numbers_and_fields_that_are_written_down() -> None:
     """P-MSG-1."""
-    written = [(int(number), name, fields.split(", ")) for number, name, fields in _table("type")]
+    written = [
+        (int(number), name, fields.split(", ") if fields else [])
+        for number, name, fields in _table("type")
+    ]
     shapes = sorted(SHAPES.items(), key=lambda item: item[1][0])
     known = [
         (number, cls.__name__, [field.name for field in dataclasses.fields(cls)])

@@ -24,6 +24,7 @@ from ...topics.requests import Requests
 from ...topics.wire.header import (
     FEATURES,
     HEARTBEAT_PREFIX,
+    KEEP_ALIVES,
     PROTOCOL,
     PROTOCOL_MIN,
     barrier_prefix,
@@ -94,6 +95,7 @@ class HubSession:
         self._index = -1  # of the hub in ``addresses``; -1: none was tried
         self._data_address = ""  # where deltas come from; empty: not connected
         self._hub = 0  # the id in the last welcome; another one means that it restarted
+        self._features = 0  # the bits of the last welcome
         self._heartbeat_s = HEARTBEAT_S
         self._active_at = 0.0  # seconds: the hub's last sign of life
         self._fit_at = 0.0  # seconds: its last heartbeat that was of use
@@ -125,6 +127,11 @@ class HubSession:
         return self.state is SessionState.GREETING
 
     @property
+    def takes_keep_alives(self) -> bool:
+        """Whether the hub that welcomed us knows KeepAlive; an older one is sent a Status."""
+        return bool(self._features & KEEP_ALIVES)
+
+    @property
     def _silence_s(self) -> float:
         return HEARTBEATS_MISSED * self._heartbeat_s
 
@@ -146,6 +153,7 @@ class HubSession:
         self.state = SessionState.WELCOMED
         self._hello_pause_s = HELLO_AGAIN_S
         self._hub = welcome.hub
+        self._features = welcome.features
         self._heartbeat_s = max(welcome.heartbeat_ms / 1000, 0.01)
         self._active_at = self._fit_at = now
         self._joins.clear()

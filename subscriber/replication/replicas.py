@@ -17,7 +17,7 @@ Invariant: the bytes held never exceed the budget; room is made first, by evicti
 then by lowering the largest topics. The namespace is never lowered for another.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Final
@@ -244,6 +244,24 @@ class TopicReplicas:
         """Return the position of each topic at the level that it is to have."""
         return tuple(replica.target() for replica in self._topics.values())
 
+    def moved(self, since: Mapping[int, Position]) -> tuple[Position, ...]:
+        """Return the positions that are not those in ``since``, which are by topic."""
+        moved: list[Position] = []
+        for topic, replica in self._topics.items():  # every second: a Position each would cost more
+            one, old = replica.coming or replica.current, since.get(topic)
+            if old is None or (one.version, one.epoch, one.level) != (
+                old.version,
+                old.epoch,
+                old.level,
+            ):
+                moved.append(replica.target())
+        return tuple(moved)
+
+    def lag_max_s(self, *, now: float) -> float:
+        """Return the longest lag of a topic that was current once; 0 if none was."""
+        times = [one.current_at for one in self._topics.values() if one.current_at is not None]
+        return max(now - min(times), 0.0) if times else 0.0
+
     def lag_s(self, topic: int, *, now: float) -> float:
         """Return the seconds since ``topic`` was known to be current; infinite if it never was."""
         replica = self._topics.get(topic)
@@ -376,6 +394,11 @@ class TopicReplicas:
         for topic, version in zip(order, heartbeat.versions, strict=False):
             replica = self._topics.get(topic)
             if replica is None:
+                continue
+            current = replica.current
+            as_new = current.epoch == heartbeat.epoch and current.version >= version
+            if as_new and replica.coming is None and current.state is LIVE:
+                replica.current_at = now  # as a rule: an idle subscriber does little else
                 continue
             for follower in list(replica.followers()):
                 if (follower.epoch, follower.version) < (heartbeat.epoch, version):

@@ -5,7 +5,6 @@ welcomed again ──▶ joins what is followed, from its positions: no resync
 """
 
 from collections.abc import Mapping, Sequence
-from math import inf
 from typing import Final
 
 from ...topics.errors import OverBudget, TopicastError, UsageError
@@ -20,6 +19,7 @@ from ...topics.topic import (
     is_topic,
     topic_ids,
 )
+from ...topics.wire.codec import KEEP_ALIVE
 from ...topics.wire.messages import (
     DENIED,
     Barrier,
@@ -39,7 +39,10 @@ from .hub_session import HubSession
 from .lineage import Lineage
 from .replicas import TopicReplicas
 
-STATUS_S: Final = 1.0  # the hub suspects a reader after two without one
+ALIVE_S: Final = 0.9  # the heartbeat after it is answered with a sign of life: each fourth
+ALIVE_S_MAX: Final = 1.25  # between two, without a heartbeat; the hub suspects a reader after 2 s
+LAG_US: Final = 1_000_000  # a shorter lag is none: it is that of heartbeats
+NO_STATUS: Final = Status(positions=(), lag_us=0, held_bytes=0, budget_bytes=0)
 NAMED_MAX: Final = 5  # topics in one error
 
 
@@ -75,7 +78,9 @@ class Subscriptions:
         self._requested = False  # everything was joined on this registration,
         self._registered = False  # and answered: the hub is notified of every change,
         self._subscribed = False  # and was since the last answer
-        self._status_at = 0.0  # seconds: of the next Status
+        self._alive_at = 0.0  # seconds: of the last sign of life
+        self._status = NO_STATUS  # the last one that was sent
+        self._reported: dict[int, Position] = {}  # by topic, since the last join; the hub knows it
         self._namespace_over: OverBudget | None = None  # it never fitted
         self._refusal = ""  # why no hub registers us, for ``missing``
 
@@ -86,7 +91,8 @@ class Subscriptions:
         if self._session.greeting:
             return session_at  # nothing else can be done
         replicas_at = self.replicas.deadline
-        return min(session_at, self._status_at, session_at if replicas_at is None else replicas_at)
+        alive_at = self._alive_at + ALIVE_S_MAX
+        return min(session_at, alive_at, session_at if replicas_at is None else replicas_at)
 
     @property
     def hub_address(self) -> str:
@@ -161,7 +167,9 @@ class Subscriptions:
         effects = opened
         self.catalog_address = welcome.catalog_address or self.catalog_address
         self._requested = self._registered = False
-        self._status_at = now
+        self._alive_at = now - ALIVE_S  # the next heartbeat is answered with a Status
+        self._status = NO_STATUS
+        self._reported.clear()
         effects += self.replicas.lose_streams(now=now)
         return effects if self.planned is None else effects + self._join_all(now)
 
@@ -181,10 +189,14 @@ class Subscriptions:
         order = topic_ids(self.num_topics)
         self.sizes.update(zip(order, heartbeat.sizes, strict=False))
         self.offers = heartbeat.offers
-        return effects + self.replicas.on_heartbeat(heartbeat, order, now=now)
+        effects += self.replicas.on_heartbeat(heartbeat, order, now=now)
+        if now >= self._alive_at + ALIVE_S and not self._session.greeting:
+            effects += self._sign_of_life(now)
+        return effects
 
     def on_joined(self, joined: Joined, *, now: float) -> tuple[Effect, ...]:
         """Follow what fits; drop at the hub what is not followed after all."""
+        self._reported.clear()  # what was asked for replaced it, also what is not followed now
         fenced = self._session.on_joined(joined.request)
         if fenced is None:
             return ()
@@ -246,9 +258,8 @@ class Subscriptions:
         if self._session.greeting:
             return effects
         effects += self.replicas.tick(now=now)
-        if now >= self._status_at:
-            self._status_at = now + STATUS_S
-            effects += (self._status(now),)
+        if now >= self._alive_at + ALIVE_S_MAX:
+            effects += self._sign_of_life(now)
         return effects
 
     def settle(self, *, now: float) -> tuple[Effect, ...]:
@@ -385,19 +396,24 @@ class Subscriptions:
         self.planned, self._requested = None, False
         return effects
 
-    def _status(self, now: float) -> Send:
+    def _sign_of_life(self, now: float) -> tuple[Effect, ...]:
+        """Report what has changed since the last report; a keep-alive if nothing has."""
+        self._alive_at = now
         budget = self.replicas.budget
-        lags = [replica.lag_s(now=now) for replica in self.replicas]
-        lag_s = max((lag for lag in lags if lag != inf), default=0.0)
-        return Send(
-            Channel.CONTROL,
-            Status(
-                positions=self.replicas.positions(),
-                lag_us=int(lag_s * 1_000_000),
-                held_bytes=budget.held_bytes,
-                budget_bytes=budget.limit_bytes,
-            ),
+        before, moved = self._status, self.replicas.moved(self._reported)
+        self._status = status = Status(
+            positions=moved,
+            lag_us=int(self.replicas.lag_max_s(now=now) * 1_000_000),
+            held_bytes=budget.held_bytes,
+            budget_bytes=budget.limit_bytes,
         )
+        held = before.held_bytes, before.budget_bytes
+        same = held == (status.held_bytes, status.budget_bytes)
+        is_current = max(before.lag_us, status.lag_us) < LAG_US
+        if self._session.takes_keep_alives and same and is_current and not moved:
+            return (Send(Channel.CONTROL, KEEP_ALIVE),)
+        self._reported.update((position.topic, position) for position in moved)
+        return (Send(Channel.CONTROL, status),)
 
 
 def _nowhere(topic: int, level: int = FULL) -> Position:

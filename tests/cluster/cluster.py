@@ -36,6 +36,7 @@ from topicast.topics.wire.messages import (
     Hello,
     Join,
     Joined,
+    KeepAlive,
     Message,
     Pull,
     Report,
@@ -53,8 +54,8 @@ CHECK_EVERY = 5  # steps of cores: an assertion of all invariants costs as much 
 SETUPS = (Setup(), Setup(automatic=True), Setup())
 # Requests that are repeated where a connection was lost, and their answers: they may come twice.
 REPEATED = (
-    Hello | Welcome | Announce | Have | Filed | Join | Joined | Drop | Dropped | Status | Pull
-) | (Sync | Synced | Report | Reported | Compare | Compared | Validate | Validated)
+    Hello | Welcome | Announce | Have | Filed | Join | Joined | Drop | Dropped | Status | KeepAlive
+) | (Pull | Sync | Synced | Report | Reported | Compare | Compared | Validate | Validated)
 
 Way = tuple[str, str]  # the names of the sender and of the receiver
 Arrive = Callable[[bytes], None]

@@ -170,6 +170,14 @@ class Script:
         """Take what an operator orders."""
         self.world.catalogd.order(Order(request=1, sender="ann", order=order, arguments=arguments))
 
+    def members(self, who: str) -> None:
+        """Say what a hub knows of its readers."""
+        status = self.world.hubs[int(who.removeprefix("hub-"))].hub.status(now=self.world.now)
+        for one in status.subscribers:
+            if one.role == "reader":
+                known = f"{one.topics} topics, {one.lag_versions} versions behind"
+                self._say(f"{who} has {one.name} as {one.state}: {known}")
+
     # -- readers, as threads: reader-0, reader-0/2
 
     def read(self, who: str, table: str, part: str = "") -> None:

@@ -33,7 +33,7 @@ from topicast.tests.statestore.hub_driver import (
 from topicast.topics.errors import VersionMismatch, WireError
 from topicast.topics.liveness import SUSPECT_S
 from topicast.topics.wire import decode
-from topicast.topics.wire.header import PROTOCOL
+from topicast.topics.wire.header import KEEP_ALIVES, PROTOCOL
 from topicast.topics.wire.messages import (
     BULK_CHANNEL,
     CONTROL_CHANNEL,
@@ -52,6 +52,7 @@ from topicast.topics.wire.messages import (
     Inspect,
     Join,
     Joined,
+    KeepAlive,
     Message,
     Refused,
     Status,
@@ -99,7 +100,7 @@ def test_welcome_names_the_version_chosen_and_the_features_of_both() -> None:
     greeting = hello("reader", READER, CONTROL_CHANNEL, protocol=(0, 9))
     (welcome,) = HubDriver().receive(READER_CONTROL, replace(greeting, features=0b111))
     assert isinstance(welcome, Welcome)
-    assert (welcome.protocol, welcome.features) == (PROTOCOL, 0)
+    assert (welcome.protocol, welcome.features) == (PROTOCOL, KEEP_ALIVES)
     assert (welcome.epoch, welcome.start, welcome.num_topics) == (0, 0, 0)
     assert (welcome.catalog_address, welcome.catalog_name) == ("", "")
 
@@ -332,6 +333,30 @@ def test_silent_reader_is_suspect_then_lost_and_its_streams_end() -> None:
     assert driver.hub.counts.lost == 2, "the publisher was silent, too"
     driver.receive(READER_CONTROL, REFUSAL)
     assert member(driver).state == "LIVE", "any message is a sign of life"
+
+
+def test_keep_alive_is_a_sign_of_life_and_changes_nothing_else() -> None:
+    """P-LIVE-6."""
+    driver, publisher = seeded()
+    driver.put(publisher.change(1))
+    driver.greet()
+    report = Status(positions=(at(1, 1),), lag_us=300_000, held_bytes=7, budget_bytes=9)
+    driver.receive(READER_CONTROL, report)
+    before = member(driver)
+    for _ in range(9):
+        driver.pass_time(1.0)
+        assert driver.receive(READER_CONTROL, KeepAlive()) == []
+        assert member(driver) == before
+    driver.pass_time(9.0)
+    assert member(driver).state == "LOST"
+    assert driver.receive(READER_CONTROL, KeepAlive()) == []
+    assert member(driver) == before
+
+
+def test_keep_alive_of_a_connection_that_said_no_hello_is_refused() -> None:
+    """P-SUB-4."""
+    driver, _ = seeded()
+    assert codes(driver.receive(READER_CONTROL, KeepAlive())) == ["HELLO"]
 
 
 def test_publisher_lives_by_its_deltas() -> None:

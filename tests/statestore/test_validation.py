@@ -25,6 +25,7 @@ UNDERSTOOD = {  # other messages are for catalogd, or sent by a hub; Hello comes
     "Join": {"READER CONTROL"},
     "Drop": {"READER CONTROL"},
     "Status": ON_CONTROL,
+    "KeepAlive": {"READER CONTROL"},
     "Inspect": ON_CONTROL,
     "Inspected": {"READER CONTROL"},
     "Bye": EVERYBODY,

@@ -194,6 +194,7 @@ MESSAGES: tuple[tuple[str, m.Message], ...] = (
             budget_bytes=256_000_000,
         ),
     ),
+    ("keep-alive", m.KeepAlive()),
     ("bye", m.Bye(reason="closed")),
     ("have", m.Have(epoch=EPOCH, start=START, versions=(3, 0, 42, 9))),
     (

@@ -62,6 +62,7 @@ from .messages import (
     Content,
     Delta,
     Heartbeat,
+    KeepAlive,
     Key,
     Message,
 )
@@ -103,6 +104,8 @@ def decode(frame: bytes) -> Message:
         VersionMismatch: another protocol version.
         WireError: anything else that is not exactly a frame that ``encode`` could have made.
     """
+    if frame == KEEP_ALIVE_FRAME:
+        return KEEP_ALIVE
     check_lead(frame)
     if len(frame) > FRAME_BYTES_MAX:
         raise WireError(f"frame of {len(frame)} bytes: at most {FRAME_BYTES_MAX} allowed")
@@ -611,3 +614,7 @@ _PLAIN: Final[dict[Any, Codec]] = {
 SHAPES: Final[dict[type, tuple[int, dict[str, Codec]]]] = {
     cls: (number, _fields_of(cls)) for number, cls in NUMBERS.items()
 }
+
+KEEP_ALIVE: Final = KeepAlive()
+KEEP_ALIVE_FRAME: Final = encode(KEEP_ALIVE)
+"""Most of what an idle hub receives: ``decode`` knows it by its bytes, and reads nothing of it."""

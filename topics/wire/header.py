@@ -15,7 +15,8 @@ from ..topic import BARRIER, CONTROL, HEARTBEAT
 
 PROTOCOL: Final = 1
 PROTOCOL_MIN: Final = 1
-FEATURES: Final = 0  # feature bits spoken here; none is defined yet
+KEEP_ALIVES: Final = 1  # a feature bit: a hub that has it takes KeepAlive for a sign of life
+FEATURES: Final = KEEP_ALIVES  # the bits spoken here
 
 DELTA_KIND: Final = 1
 CHUNK_KIND: Final = 2

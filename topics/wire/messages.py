@@ -302,12 +302,17 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """A reader's report once a second, also its sign of life."""
+    """What a reader reports of itself; topics that it does not name are where they were."""
 
     positions: Annotated[tuple[Position, ...], BY_TOPIC]
     lag_us: U64
     held_bytes: U64
     budget_bytes: U64
+
+
+@dataclass(frozen=True, slots=True)
+class KeepAlive:
+    """A reader's sign of life while it has nothing to report: every one has the same bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -617,7 +622,7 @@ class Reported:
 
 
 Data = Delta | Heartbeat | Barrier
-Control = Hello | Welcome | Refused | Join | Joined | Drop | Dropped | Status | Bye
+Control = Hello | Welcome | Refused | Join | Joined | Drop | Dropped | Status | KeepAlive | Bye
 Publishing = Have | Announce | Filed
 Bulk = Chunk | CatchUp | Credit | Cancel
 Service = (
@@ -666,5 +671,6 @@ NUMBERS: Final[dict[int, type]] = {
     26: Order,
     27: Report,
     28: Reported,
+    29: KeepAlive,
 }
 """The type of each control message, by its number on the wire; a number is never used twice."""

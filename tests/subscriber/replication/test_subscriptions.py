@@ -26,6 +26,7 @@ from topicast.topics.wire.messages import (
     Hello,
     Join,
     Joined,
+    KeepAlive,
     Message,
     Refused,
     Status,
@@ -445,19 +446,94 @@ def test_topic_that_is_refused_does_not_stop_the_others_of_its_stream() -> None:
     assert [[one.topic for one in request.wanted] for request in again] == [[last]]
 
 
-def test_status_is_sent_once_a_second_while_there_is_a_hub() -> None:
-    shopping = late()
-    sent = len(shopping.messages(Status))
+def signs(shopping: Shopping, *, seconds: float) -> list[Status | KeepAlive]:
+    """Return the signs of life that the reader gives in so many seconds."""
+    before = len(shopping.sent)
+    shopping.pass_time(seconds)
+    sent = [message for way, message in shopping.sent[before:] if way[0] == READER]
+    return [message for message in sent if isinstance(message, Status | KeepAlive)]
+
+
+def idle(**setup: object) -> Shopping:
+    """Return a shop whose reader has reported all that it follows."""
+    shopping = late(**setup)
     shopping.pass_time(3)
-    status = shopping.messages(Status)
-    assert len(status) == sent + 3
-    assert status[-1].held_bytes == shopping.stats().held_bytes
-    assert {one.topic for one in status[-1].positions} == set(sizes())
+    return shopping
+
+
+def test_reader_gives_a_sign_of_life_once_a_second_while_there_is_a_hub() -> None:
+    """P-LIVE-1."""
+    shopping = idle()
+    assert len(signs(shopping, seconds=5)) == 5
+    shopping.lose(HUB, READER, Heartbeat, count=3)
+    assert len(signs(shopping, seconds=5)) in (4, 5)
     shopping.cluster.hubs[0].crash()
     shopping.pass_time(1.5)
-    sent = len(shopping.messages(Status))
+    assert signs(shopping, seconds=3) == []
+
+
+def test_first_report_to_a_hub_names_everything_and_the_next_only_what_moved() -> None:
+    """P-LIVE-5."""
+    shopping = idle()
+    report = shopping.messages(Status)[-1]
+    assert {one.topic for one in report.positions} == set(sizes())
+    stats = shopping.stats()
+    assert (report.held_bytes, report.budget_bytes) == (stats.held_bytes, stats.budget_bytes)
+    assert set(signs(shopping, seconds=3)) == {KeepAlive()}
+    shopping.reshape("shop.orders", "id", "more")
+    (moved,) = [one for one in signs(shopping, seconds=3) if one != KeepAlive()]
+    assert [one.topic for one in moved.positions] == [shopping.topic("shop.orders")]
+    assert moved.held_bytes == shopping.stats().held_bytes > report.held_bytes
+
+
+def test_hub_that_is_restarted_is_reported_everything_again() -> None:
+    """P-LIVE-5."""
+    shopping = idle()
+    hub = shopping.cluster.hubs[0]
+    hub.crash()
+    shopping.pass_time(1)
+    hub.start()
+    reports = [one for one in signs(shopping, seconds=6) if isinstance(one, Status)]
+    assert {one.topic for one in reports[-1].positions} == set(sizes())
+    assert reports[-1].budget_bytes == shopping.stats().budget_bytes
+    assert set(signs(shopping, seconds=3)) == {KeepAlive()}
+
+
+def test_join_is_followed_by_a_report_of_everything() -> None:
+    """P-LIVE-5."""
+    shopping = idle()
+    shopping.leave("shop.orders")
+    shopping.join("shop.orders")
+    reports = [one for one in signs(shopping, seconds=3) if isinstance(one, Status)]
+    assert {one.topic for one in reports[-1].positions} == set(sizes())
+
+
+def test_reader_that_lags_reports_its_lag_every_second_until_it_does_not() -> None:
+    """P-LIVE-5."""
+    shopping = idle()
+    behind(shopping)
+    shopping.pass_time(2)
+    lagging = signs(shopping, seconds=3)
+    lags_s = [one.lag_us / 1e6 for one in lagging if isinstance(one, Status)]
+    assert len(lags_s) == len(lagging) == 3
+    assert lags_s == sorted(lags_s)
+    assert lags_s[0] >= 1
+    shopping.release()
+    first, *others = signs(shopping, seconds=4)
+    assert isinstance(first, Status)
+    assert first.lag_us < 1_000_000
+    assert set(others) == {KeepAlive()}
+
+
+def test_hub_that_does_not_know_keep_alives_is_sent_reports() -> None:
+    """P-LIVE-7."""
+    shopping = late(start=False)
+    shopping.alter(Welcome, lambda welcome: replace(welcome, features=0))
+    shopping.start()
     shopping.pass_time(3)
-    assert len(shopping.messages(Status)) == sent
+    reports = signs(shopping, seconds=5)
+    assert len(reports) == 5
+    assert all(isinstance(one, Status) for one in reports)
 
 
 def test_heartbeat_that_is_older_than_a_catch_up_requests_nothing() -> None:

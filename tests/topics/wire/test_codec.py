@@ -17,6 +17,8 @@ from topicast.topics.wire import header as h
 from topicast.topics.wire import messages as m
 from topicast.topics.wire.codec import (
     ADDRESS_BYTES_MAX,
+    KEEP_ALIVE,
+    KEEP_ALIVE_FRAME,
     decode,
     delta_of,
     encode,
@@ -336,3 +338,12 @@ def test_known_levels_may_be_offered(offers: int) -> None:
     """P-HEARTBEAT-5."""
     offer = replace(HEARTBEAT, offers=offers)
     assert decode(encode(offer)) == offer
+
+
+@pytest.mark.parametrize("more", [b"\0", KEEP_ALIVE_FRAME], ids=["a byte", "another one"])
+def test_keep_alive_is_known_by_its_bytes_and_has_no_others(more: bytes) -> None:
+    """P-LIVE-6."""
+    assert decode(KEEP_ALIVE_FRAME) is KEEP_ALIVE
+    assert decode(encode(m.KeepAlive())) == m.KeepAlive()
+    with pytest.raises(WireError):
+        decode(KEEP_ALIVE_FRAME + more)
