@@ -388,6 +388,38 @@ def test_each_stream_reads_what_is_new(attached: Scene, tmp_path: Path) -> None:
         reader.do("for stream in streams: stream.stop()")
 
 
+PATHS = """
+where = spark.sql("DESCRIBE DATABASE paths").where("info_name = 'Location'").first()[1]
+at = spark.read.parquet(where + "/parquet")
+inside = spark.read.parquet(where + "/parquet_by_day/ds=a")
+above = spark.read.option("recursiveFileLookup", True).parquet(where)
+_ = spark.sql(f"CREATE TEMP VIEW path_view USING parquet OPTIONS (path '{where}/parquet')")
+"""
+OVER_PATHS = {name: f"{name}.select('id')" for name in ("at", "inside", "above")}
+PATH_VIEW = "spark.sql('SELECT id FROM path_view')"
+
+
+def test_relations_over_the_paths_of_a_table_are_refreshed_as_it_is(attached: Scene) -> None:
+    """At, in and above its location: a view as what is planned anew, the others as DataFrames."""
+    scene, reader, kinds = attached, attached.reader, ("parquet", "parquet_by_day")
+    scene.create("paths", {kind: KINDS[kind] for kind in kinds})
+    scene.heard()
+    reader.do(PATHS)
+    read = {**OVER_PATHS, "view": PATH_VIEW}
+    first = {"at": [[1]], "inside": [[1]], "above": [[1], [1]]}
+    assert reader.read(**read) == {**first, "view": [[1]]}
+    scene.insert("paths", kinds, "(2, 'a')")
+    scene.heard()
+    assert reader.read(**read) == {**first, "view": [[1], [2]]}
+    scene.insert("paths", kinds, "(3, 'a')", how="OVERWRITE")
+    scene.heard()
+    gone = {"at": [[3]], "inside": [[3]], "above": [[3], [3]], "view": [[3]]}
+    assert reader.read(**read) == gone
+    reader.do("at = inside = above = None")
+    reader.sql("DROP VIEW path_view")
+    assert scene.status("errors") == 0
+
+
 CACHED = ["parquet", "orc"]
 
 

@@ -23,6 +23,7 @@ from ..config import Arguments, SparkSettings, control_of, settings_of
 from ..guard import Guard
 from ..refresh.catalyst import VERSIONS, Catalyst, Session, Unsupported
 from ..refresh.control import Application, Control, facts_of
+from ..refresh.path_relations import PathRelations
 from ..refresh.refresher import Refresher
 from ..refresh.worker import Worker, staleness_s
 from ..sessions import Sessions, existing
@@ -206,6 +207,9 @@ class Handle:
             worker=Worker(
                 self._refresher,
                 caches=catalyst,
+                paths=PathRelations(
+                    catalyst, guard=self._guard, refresh_existing=settings.refresh_existing
+                ),
                 clients=clients,
                 guard=self._guard,
                 control=self._control,

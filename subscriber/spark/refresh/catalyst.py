@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from ..paths import Spellings, path_of, spellings_in
 from .refresher import Existing, Looked, Order
 from .registry import registry_of
 
@@ -162,6 +163,27 @@ class Catalyst:
         """
         self.renew(session, table, existing=existing)
         self.registry.recache(session, table, f"{CATALOG}.{_quoted(table)}")
+
+    @property
+    def has_paths(self) -> bool:
+        """Whether somebody holds a relation over paths. Cost: one call, 0.1 ms."""
+        return int(self.registry.paths()) > 0
+
+    def renew_paths(self, table: str, location: str, *, always: bool) -> None:
+        """List anew what relations over paths read at, in or above ``location``, later.
+
+        Those that are read by a view's name always, others ``always``, else if files are gone. An
+        empty location: all of them. For any thread.
+        """
+        if not location:
+            self.registry.relistPaths(table, "", always)
+            return
+        session = self._jvm.SparkSession.getDefaultSession()
+        spellings = Spellings()
+        if session.isDefined():
+            spellings = spellings_in(session.get().sparkContext().hadoopConfiguration())
+        for path in {path_of(one) for one in spellings.of(location)}:
+            self.registry.relistPaths(table, path, always)
 
     def accept(self, java: Any) -> None:
         """Know a session that was made before: its relations are invalidated, if that is on."""

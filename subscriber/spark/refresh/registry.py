@@ -5,9 +5,10 @@
     execution of any other ──accept──▶ known, weakly ──look──▶ the tables of each, in one call
 
 A session that Spark makes of another one inherits its extensions, so it calls ours before it has
-analysed anything. One that does not (it is of another root, or older than the attach) is found by
-what it executes. The registry is one for a JVM and keeps no session alive. What may wait for a file
-system or the metastore is done by threads of its own, one at a time for each table.
+analysed anything. Then each plan that it analyses is looked through for relations over paths. A
+session that inherits none (it is of another root, or older than the attach) is found by what it
+executes. The registry is one for a JVM and keeps nothing alive. What may wait for a file system or
+the metastore is done by threads of its own, one at a time for each table.
 """
 
 from typing import Any, Final
@@ -38,7 +39,10 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.internal.SessionState;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.BoxedUnit;
@@ -51,7 +55,9 @@ public final class TopicastSessions extends AbstractFunction1
 
     private final Field state;
     private final Field relations;
-    private final Object rule = new Rule();
+    private final Object rule = new Rule(this);
+    private final ConcurrentHashMap paths = new ConcurrentHashMap();  // by identity of what lists
+    private int sweepAt = 64;
     private final ConcurrentHashMap sessions = new ConcurrentHashMap();  // by id, weakly
     private final Map extended = Collections.synchronizedMap(new WeakHashMap());
     private final Map busy = new HashMap();  // task -> the one that waits behind it, or null
@@ -154,6 +160,25 @@ public final class TopicastSessions extends AbstractFunction1
         });
     }
 
+    // How many relations over paths there are, which no table's name leads to.
+    public int paths() {
+        sweep();
+        return paths.size();
+    }
+
+    // List anew the files of relations over paths at, in or above a location; empty: of all. Those
+    // that are read by a view's name always, others if files are gone, or always.
+    public void relistPaths(String table, String location, boolean always) {
+        String id = sessions.isEmpty() ? "" : (String) sessions.keySet().iterator().next();
+        for (Iterator all = paths.values().iterator(); all.hasNext();) {
+            Paths one = (Paths) all.next();
+            Object lister = one.lister.get();
+            if (lister != null && (location.isEmpty() || one.touches(location))) {
+                relist(id, table, lister, always || one.ofView);
+            }
+        }
+    }
+
     // Make cached data of a table anew; this calls the metastore.
     public void recache(final String id, final String table, final String name) {
         later("recache " + id + " " + table, id, table, new Callable() {
@@ -182,6 +207,38 @@ public final class TopicastSessions extends AbstractFunction1
         Thread thread = new Thread(work, "topicast-files");
         thread.setDaemon(true);
         return thread;
+    }
+
+    private void note(LogicalPlan plan, boolean inView) {
+        if (plan instanceof LogicalRelation) {
+            LogicalRelation relation = (LogicalRelation) plan;
+            if (relation.catalogTable().isEmpty()
+                    && relation.relation() instanceof HadoopFsRelation) {
+                note(((HadoopFsRelation) relation.relation()).location(), inView);
+            }
+            return;
+        }
+        if (plan instanceof View) inView = ((View) plan).isTempView();
+        scala.collection.Iterator all = plan.children().iterator();
+        while (all.hasNext()) note((LogicalPlan) all.next(), inView);
+    }
+
+    private void note(FileIndex lister, boolean inView) {
+        Integer key = Integer.valueOf(System.identityHashCode(lister));
+        Paths known = (Paths) paths.get(key);
+        if (known == null || known.lister.get() != lister) {
+            known = new Paths(lister);
+            paths.put(key, known);
+            if (paths.size() > sweepAt) sweep();
+        }
+        if (inView) known.ofView = true;
+    }
+
+    private void sweep() {
+        for (Iterator all = paths.values().iterator(); all.hasNext();) {
+            if (((Paths) all.next()).lister.get() == null) all.remove();
+        }
+        sweepAt = 64 + 2 * paths.size();
     }
 
     private boolean add(Object session) throws Exception {
@@ -258,9 +315,44 @@ public final class TopicastSessions extends AbstractFunction1
         }
     }
 
+    // Spark calls it with each plan that it has analysed.
     private static final class Rule extends AbstractFunction1 {
+        private final TopicastSessions of;
+
+        Rule(TopicastSessions of) {
+            this.of = of;
+        }
+
         public Object apply(Object plan) {
+            try {
+                of.note((LogicalPlan) plan, false);
+            } catch (Throwable failed) {  // as in plain Spark
+            }
             return BoxedUnit.UNIT;
+        }
+    }
+
+    // What lists the files of a relation over paths, as long as somebody else holds it.
+    private static final class Paths {
+        final WeakReference lister;
+        final String[] roots;
+        volatile boolean ofView;
+
+        Paths(FileIndex lister) {
+            this.lister = new WeakReference(lister);
+            this.roots = new String[lister.rootPaths().size()];
+            scala.collection.Iterator all = lister.rootPaths().iterator();
+            for (int at = 0; at < roots.length; at++) {
+                roots[at] = ((Path) all.next()).toUri().getPath();
+            }
+        }
+
+        boolean touches(String location) {
+            for (int at = 0; at < roots.length; at++) {
+                if (roots[at].equals(location) || roots[at].startsWith(location + "/")
+                        || location.startsWith(roots[at] + "/")) return true;
+            }
+            return false;
         }
     }
 }

@@ -11,7 +11,7 @@ While there is no hub the driver is plain Spark.
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Final, Protocol
@@ -21,9 +21,11 @@ from ....topics.objects.rules import ON
 from ....topics.topic import LEVELS, NONE
 from ...client.subscriber import Subscriber
 from ...engine.watch import Watch
+from ...protocol.shell import Change
 from ..guard import Guard
 from ..status import CONNECTING, DETACHED, LIVE
 from .control import Control
+from .path_relations import PathRelations
 from .refresher import Existing, Looked, Order, Refresher
 
 CONNECT_S: Final = 0.5  # that an application waits for the first contact
@@ -96,6 +98,7 @@ class Worker:
         refresher: Refresher,
         *,
         caches: Caches,
+        paths: PathRelations,
         clients: ClientSessions,
         guard: Guard,
         control: Control,
@@ -108,6 +111,7 @@ class Worker:
         Args:
             refresher: Decides; for this worker's thread alone.
             caches: Spark's.
+            paths: Relations over paths, which no table's name leads to.
             clients: Sessions of clients of Spark Connect.
             guard: Where failures end.
             control: What the application and the operators want.
@@ -120,6 +124,7 @@ class Worker:
         self.subscriber: Subscriber | None = None  # the one of now, which may have ended
         self._refresher = refresher
         self._caches = caches
+        self._paths = paths
         self._clients = clients
         self._guard = guard
         self._control = control
@@ -149,7 +154,8 @@ class Worker:
         """Wait until all changes received so far are refreshed; False: not in time."""
         done, until = threading.Event(), time.monotonic() + timeout_s
         self._callers.append(done)
-        return done.wait(timeout_s) and self._caches.settle(max(until - time.monotonic(), 0.0))
+        settled = done.wait(timeout_s) and self._paths.settle(until - time.monotonic())
+        return settled and self._caches.settle(max(until - time.monotonic(), 0.0))
 
     def _run(self) -> None:
         retry_s = self._times.retry_s
@@ -192,6 +198,7 @@ class Worker:
         late = now > self._started_at + self._times.connect_s
         self._caches.renew_late(renew=self._control.state == ON)
         self._refresher.renew_all(now=now, late=late)
+        self._renew_paths(None, subscriber)
         self._turn()
         self.state = LIVE
         self.connected.set()
@@ -200,7 +207,7 @@ class Worker:
             callers, self._callers = self._callers, []
             if not callers:
                 self._rest(watch)
-            self._drain(watch, wait_s=0.0 if callers else IDLE_S)
+            self._drain(watch, subscriber, wait_s=0.0 if callers else IDLE_S)
             self._apply_control(subscriber)
             self._clients.poll(at_once=bool(callers))
             pause_s = self._refresher.pause_s()
@@ -226,17 +233,31 @@ class Worker:
         if left_s > 0:
             watch.rest(left_s, unless=self._refresher.is_cached)
 
-    def _drain(self, watch: Watch, *, wait_s: float) -> None:
+    def _drain(self, watch: Watch, subscriber: Subscriber, *, wait_s: float) -> None:
         """Take what has changed; wait for it, but not for long."""
         self._stopping.wait(max(self._turned_at + TURN_S - time.monotonic(), 0.0))
         try:
             changes = watch.all_within(wait_s)
         except StaleMetadata:
             self._refresher.renew_all(now=time.monotonic(), late=True)
+            self._renew_paths(None, subscriber)
             return
         now = time.monotonic()
         for change in changes:
             self._refresher.changed(change, now=now)
+        self._renew_paths(changes, subscriber)
+
+    def _renew_paths(self, changes: Sequence[Change] | None, subscriber: Subscriber) -> None:
+        """Refresh relations over paths of tables that have changed; None: any may have."""
+        if self._control.state != ON:
+            return
+        try:
+            if changes is None:
+                self._paths.changed_all()
+            elif changes:
+                self._paths.changed(changes, find=lambda table: subscriber.table(table).location)
+        except Exception as exc:  # noqa: BLE001 - as in _turn
+            self._guard.failed("look for relations over paths", exc)
 
     def _turn(self) -> None:
         """Look at each session, and do what is to be done there."""

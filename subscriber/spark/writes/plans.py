@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ....topics.objects.names import partition_name
 from ...client.write_reports import object_name, partition_names
+from ..paths import Spellings, spellings_in
 from .metastores import (
     BUILT_IN,
     CATALOG,
@@ -20,7 +21,6 @@ from .metastores import (
     metastore_of,
     object_of,
 )
-from .paths import Spellings, prefixes, spellings_of
 from .statements import Target
 
 COMMANDS: Final = frozenset({"command", "multi-commands"})  # how listeners name what may write
@@ -115,13 +115,7 @@ class Plans:
         found = self._jvm.org.apache.hadoop.fs.Path(path)
         whole = str(found.getFileSystem(self._hadoop).makeQualified(found).toString())
         if self._paths is None:
-            self._paths = spellings_of(
-                {
-                    f"{prefix}{key}": str(value)
-                    for prefix in prefixes()
-                    for key, value in dict(self._hadoop.getPropsWithPrefix(prefix)).items()
-                }
-            )
+            self._paths = spellings_in(self._hadoop)
         return self._paths.of(whole)
 
 

@@ -28,6 +28,11 @@ class Stub:
         self.renews_late: list[bool] = []
         self.discarded = False
         self.broken = False
+        self.has_paths = False
+        self.renewed_paths: list[tuple[str, str, bool]] = []
+
+    def renew_paths(self, table: str, location: str, *, always: bool) -> None:
+        self.renewed_paths.append((table, location, always))
 
     def look(self) -> dict[str, Looked]:
         if self.broken:

@@ -10,6 +10,7 @@ import pytest
 from topicast.subscriber import Subscriber, Watch
 from topicast.subscriber.spark.guard import Guard
 from topicast.subscriber.spark.refresh.control import Control
+from topicast.subscriber.spark.refresh.path_relations import PathRelations
 from topicast.subscriber.spark.refresh.refresher import (
     UNCACHED_S,
     Existing,
@@ -65,6 +66,7 @@ class Attached:
         self.worker = Worker(
             self.refresher,
             caches=self.spark,
+            paths=PathRelations(self.spark, guard=self.guard, refresh_existing=False),
             clients=self.clients,
             guard=self.guard,
             control=self.control,

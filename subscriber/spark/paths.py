@@ -8,7 +8,7 @@ schemes of one store are one (s3 and s3a, wasb and abfs), and default ports.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 SPELLINGS_MAX: Final = 8  # of one path: each is reported
 
@@ -75,9 +75,23 @@ def spellings_of(settings: Settings) -> Spellings:
     return Spellings(tuple(services), tuple(mounts))
 
 
-def prefixes() -> tuple[str, ...]:
-    """Return how the settings begin that ``spellings_of`` takes."""
-    return _MOUNTS, _SERVICES, _NODES, _ADDRESS
+def spellings_in(hadoop: Any) -> Spellings:
+    """Return what a configuration of Hadoop's says, an object of the JVM. Cost: some ms."""
+    return spellings_of(
+        {
+            f"{prefix}{key}": str(value)
+            for prefix in (_MOUNTS, _SERVICES, _NODES, _ADDRESS)
+            for key, value in dict(hadoop.getPropsWithPrefix(prefix)).items()
+        }
+    )
+
+
+def path_of(uri: str) -> str:
+    """Return the path in ``uri``, without a slash at its end: what two spellings have in common."""
+    _, colon, rest = uri.partition("://")
+    if colon:
+        return "/" + rest.partition("/")[2].rstrip("/")
+    return uri.removeprefix("file:").rstrip("/")
 
 
 def _words(text: str) -> list[str]:

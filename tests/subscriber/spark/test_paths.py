@@ -2,7 +2,7 @@
 
 import pytest
 
-from topicast.subscriber.spark.writes.paths import SPELLINGS_MAX, Spellings, spellings_of
+from topicast.subscriber.spark.paths import SPELLINGS_MAX, Spellings, spellings_of
 
 SETTINGS = {
     "dfs.nameservices": "ns, alone",

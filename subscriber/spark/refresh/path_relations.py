@@ -1,0 +1,89 @@
+"""Relations over paths: refreshed when a table changes whose files they may read.
+
+    change ──▶ its table ──thread: where does it lie?──▶ relations at, in or above it are renewed
+
+No table's name leads to such a relation (``spark.read.parquet(path)``, a view with a path), and a
+change does not say where its table lies. That is looked up by a thread of its own, for it may have
+to be pulled, and only while somebody holds such a relation.
+"""
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+from ...protocol.shell import DROPPED, Change
+from ..guard import Guard
+
+TABLES_MAX: Final = 1000  # that wait to be looked up; beyond, all relations over paths are renewed
+EVERYTHING: Final = ""
+
+Find = Callable[[str], str]  # the location of a table
+
+
+class Relations(Protocol):
+    """The relations over paths of this driver."""
+
+    @property
+    def has_paths(self) -> bool:
+        """Whether there is one."""
+
+    def renew_paths(self, table: str, location: str, *, always: bool) -> None:
+        """Have those at, in or above ``location`` list their files anew; empty: all of them."""
+
+
+class PathRelations:
+    """``changed`` and ``changed_all`` are for one thread, ``settle`` for any."""
+
+    def __init__(self, relations: Relations, *, guard: Guard, refresh_existing: bool) -> None:
+        """``refresh_existing``: DataFrames see what is appended, too."""
+        self._relations = relations
+        self._guard = guard
+        self._refresh_existing = refresh_existing
+        self._waiting: dict[str, tuple[Find, bool]] = {}  # by table; whether files are known gone
+        self._condition = threading.Condition()  # guards what waits; the thread waits on it
+        self._running = False  # whether there is a thread
+
+    def changed(self, changes: Iterable[Change], *, find: Find) -> None:
+        """Take changes; ``find`` returns the location of a table, and may take long."""
+        tables = [one for one in changes if "." in one.object and one.kind != DROPPED]
+        if not tables or not self._relations.has_paths:
+            return
+        for one in tables:
+            self._put(one.object, find, overwritten=one.overwritten)
+
+    def changed_all(self) -> None:
+        """Take that changes may have been missed."""
+        if self._relations.has_paths:
+            self._put(EVERYTHING, lambda _table: EVERYTHING, overwritten=False)
+
+    def settle(self, timeout_s: float) -> bool:
+        """Return within ``timeout_s`` whether all that changed has been looked up."""
+        with self._condition:
+            return self._condition.wait_for(lambda: not self._running, timeout_s)
+
+    def _put(self, table: str, find: Find, *, overwritten: bool) -> None:
+        with self._condition:
+            if len(self._waiting) >= TABLES_MAX and table not in self._waiting:
+                self._waiting.clear()
+                table, find = EVERYTHING, lambda _table: EVERYTHING
+            _, before = self._waiting.get(table, (find, False))
+            self._waiting[table] = (find, overwritten or before)
+            if not self._running:
+                self._running = True
+                threading.Thread(target=self._run, name="topicast-paths", daemon=True).start()
+
+    def _run(self) -> None:
+        """Look up what waits; end if nothing does."""
+        while True:
+            with self._condition:
+                if not self._waiting:
+                    self._running = False
+                    self._condition.notify_all()
+                    return
+                table = next(iter(self._waiting))
+                find, overwritten = self._waiting.pop(table)
+            with self._guard("refresh relations over paths"):
+                location = find(table) if table else EVERYTHING
+                if location or not table:
+                    always = overwritten or self._refresh_existing
+                    self._relations.renew_paths(table or "*", location, always=always)
