@@ -27,7 +27,7 @@ from . import status
 from .ingest.actions import dirty_objects
 from .ingest.identity import TABLES_MAX, Creations, Identified, Identify
 from .ingest.loader import READS_MAX_DEFAULT, Loader, Materializer, Result
-from .ingest.poller import EventWindow, Poll, Polled, Poller, PollFailed, WindowState
+from .ingest.poller import EventWindow, Gap, Poll, Polled, Poller, PollFailed, WindowState
 from .ingest.reports import Reports
 from .metastore.port import (
     DirtyDatabase,
@@ -218,6 +218,7 @@ class Catalog:
         )
         self.loader = Loader(
             loaded=self.tables.loaded,
+            partitioned=lambda table: bool(self.tables.partition_columns(table)),
             reads_max=settings.reads_max,
             polled=self.poller.enabled,
         )
@@ -250,6 +251,7 @@ class Catalog:
         self._list_at = 0.0 if window is None else None  # when names are due; None: not needed
         self._listing = False  # names are being read
         self._gap_seq = 0  # arrival number of the oldest gap that is being resynced
+        self._gap: Gap | None = None  # its ids, until the names are read
         self._first_seq: int | None = None  # arrival number of what the first poll brought
         self._caught_up = not self.poller.enabled  # everything before the start is published
         self._mint_above = 0  # a new epoch is to be minted above this one; 0: none
@@ -407,7 +409,7 @@ class Catalog:
             poller.problem(self._now),
             self._error,
             serving=self.serving,
-            complete=self.lifecycle is Lifecycle.SERVING,
+            missing=_missing(self._gap),
             metastore=self.settings.metastore,
         )
         return status.Status(
@@ -462,9 +464,10 @@ class Catalog:
                 one.degraded for one in dirty if not isinstance(one, DirtyPartitions)
             )
             self.loader.mark_dirty(dirty, seq=batch.seq)
-        if batch.gap:
+        if batch.gap is not None:
             self.counts.gaps += 1
             self._list_at = now
+            self._gap = (self._gap[0] if self._gap else batch.gap[0]), batch.gap[1]
             if self.lifecycle is Lifecycle.SERVING:
                 self.lifecycle, self._gap_seq = Lifecycle.RELISTING, batch.seq
         if batch.whole:
@@ -496,10 +499,14 @@ class Catalog:
         self.lifecycle = Lifecycle.SERVING
 
     def _resync(self, databases: set[str], tables: set[TableId]) -> None:
-        """Read everything again, as new: events are missing."""
+        """Read everything again: events are missing."""
         dirty = [DirtyDatabase(db=db) for db in sorted(databases)]
         self.loader.mark_dirty(dirty, seq=self._gap_seq)
         self.loader.resync(sorted(tables), seq=self._gap_seq)
+        if self._gap is not None:
+            text = f"{_missing(self._gap)}: {len(tables)} tables are read again, and the databases"
+            self._noted.append(Noted(text=text, trouble=True))
+            self._gap = None
 
     def _publish(self, results: tuple[Result, ...], now_us: int) -> None:
         for withdrawn in self._materializer.apply(results, now_us):
@@ -579,3 +586,8 @@ class Catalog:
         for db in self.namespace.databases():
             for record in tuple(self.namespace.tables(db)):
                 yield db, record.name
+
+
+def _missing(gap: Gap | None) -> str:
+    """Say which events are missing; nothing if none is."""
+    return f"events {gap[0]} to {gap[1]} are missing" if gap else ""

@@ -73,7 +73,7 @@ def of_topics(topics: Mapping[int, Topic]) -> tuple[TopicStatus, ...]:
 
 
 def problem_and_warning(
-    polls: str, names: str, *, serving: bool, complete: bool, metastore: str
+    polls: str, names: str, *, serving: bool, missing: str, metastore: str
 ) -> tuple[str, str]:
     """Return why catalogd does not serve, and what is wrong while it serves on.
 
@@ -81,7 +81,7 @@ def problem_and_warning(
         polls: Why polls bring no events; empty when they do.
         names: Why the last listing or read failed; empty when it did not.
         serving: Whether names were read at all.
-        complete: Whether no events are missing.
+        missing: Which events are; empty if none is.
         metastore: Its addresses, as the operator set them.
     """
     where = f"--hive_metastore_uris={metastore}"
@@ -91,7 +91,7 @@ def problem_and_warning(
         return f"reading names from the metastore: {reason}", ""
     if polls:
         return "", f"the metastore does not answer: {reason}"
-    return "", "" if complete else f"events are missing, everything is read again: {reason}"
+    return "", f"{missing}, everything is read again: {reason}" if missing else ""
 
 
 def facts(status: Status) -> dict[str, Cell]:

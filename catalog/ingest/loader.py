@@ -28,7 +28,7 @@ from ..metastore.port import (
     TableRead,
     TableRequest,
 )
-from ..model.tables import Namespace, Tables, read_struct
+from ..model.tables import Namespace, Tables, created_at, read_struct
 from .chunked_load import ChunkedLoad, PublishPartitions
 
 NEVER: Final = 1 << 62  # the arrival number of what no event has caused
@@ -41,6 +41,7 @@ REFUSED_TRIES_MAX: Final = 3  # then a table that cannot be read is withdrawn
 RETRY_S: Final = 0.2  # after a failed read, doubled each time up to
 RETRY_S_MAX: Final = 30.0
 AWAY_S_MAX: Final = 2.0  # pauses grow up to this while the metastore is away
+VIEW: Final = "VIRTUAL_VIEW"  # the type of a table without files
 YIELD_S: Final = 0.02  # between two slices of chunked loads while events wait to be published
 
 
@@ -52,6 +53,7 @@ class Need:
     obj: bool = False  # the table's own struct
     whole: bool = False  # all its partitions, too
     dropped: bool = False  # an incarnation of it ended
+    resync: bool = False  # events of it are missing: perhaps of its end, or of its data
     data: bool = False  # what its files hold changed
     load: bool = False  # a background load: no event and no request waits for it
     alone: bool = False  # not in one read with others: such a read failed
@@ -66,6 +68,7 @@ class Need:
         self.obj |= other.obj
         self.whole |= other.whole
         self.dropped |= other.dropped
+        self.resync |= other.resync
         self.data |= other.data
         self.load &= other.load
         self.alone |= other.alone
@@ -157,7 +160,7 @@ class Backlog:
         return len(self._resync) + len(self._new)
 
     def needs_resync(self, table: TableId) -> bool:
-        """Return whether ``table`` waits to be read as new."""
+        """Return whether ``table`` waits to be read again."""
         return table in self._resync
 
     def add(self, table: TableId) -> None:
@@ -166,7 +169,7 @@ class Backlog:
             self._new[table] = None
 
     def resync(self, tables: Iterable[TableId], *, seq: int) -> None:
-        """Read ``tables`` again, as new."""
+        """Read ``tables`` again."""
         self._resync.update(dict.fromkeys(tables))
         self._set_seq(min(self.seq, seq))
 
@@ -178,6 +181,14 @@ class Backlog:
         """Load only tables that are ``wanted``."""
         self._new = {table: None for table in self._new if wanted(table)}
 
+    def take_whole(self, count: int, partitioned: Callable[[TableId], bool]) -> dict[TableId, Need]:
+        """Remove some tables whose partitions are to be compared, and return what is to be read.
+
+        There are none if no table of the next ``count`` is ``partitioned``.
+        """
+        found = [table for table in islice(self._resync, count) if partitioned(table)]
+        return {table: self.take_one(table) for table in found[:WHOLE_PER_READ_MAX]}
+
     def take(self, count: int) -> dict[TableId, Need]:
         """Remove the next ``count`` tables, and return what is to be read of each."""
         needs = {table: self.take_one(table) for table in list(islice(self._resync, count))}
@@ -188,7 +199,7 @@ class Backlog:
 
     def take_one(self, table: TableId) -> Need:
         """Remove ``table``, which needs a resync, and return what is to be read of it."""
-        need = Need(self.seq, obj=True, whole=True, dropped=True)
+        need = Need(self.seq, obj=True, whole=True, resync=True)
         del self._resync[table]
         self._set_seq(self.seq)
         return need
@@ -204,11 +215,20 @@ class Loader:
         self,
         *,
         loaded: Callable[[TableId], bool],
+        partitioned: Callable[[TableId], bool] = lambda _table: False,
         reads_max: int = READS_MAX_DEFAULT,
         polled: bool = True,
     ) -> None:
-        """``loaded`` returns whether a table is held; ``polled``: whether events are polled."""
+        """Order nothing yet.
+
+        Args:
+            loaded: Returns whether a table is held.
+            partitioned: Returns whether a table that is held has partition columns.
+            reads_max: How many reads are in flight at most.
+            polled: Whether events are polled.
+        """
         self._loaded = loaded
+        self._partitioned = partitioned
         self._reads_max = reads_max
         self._polled = polled
         self._dirty: dict[TableId, Need] = {}  # to be read; may be in flight, too
@@ -276,7 +296,7 @@ class Loader:
                     assert_never(one)
 
     def resync(self, tables: Sequence[TableId], *, seq: int) -> None:
-        """Read ``tables`` again, as new, some at a time: events of them are missing."""
+        """Read ``tables`` again, some at a time: events of them are missing."""
         for table in tables:
             self._overtake(table, None)
             self._loads.pop(table, None)
@@ -469,13 +489,15 @@ class Loader:
 
     def _background_reads(self) -> Iterator[Read]:
         while self._backlog and self._free() > READS_KEPT:
-            needs = self._backlog.take(TABLES_PER_READ_MAX)
+            needs = self._backlog.take_whole(TABLES_PER_READ_MAX, self._partitioned)
+            few = bool(needs)
+            needs = needs or self._backlog.take(TABLES_PER_READ_MAX)
             for table in list(filter(self.pending, needs)):
                 need = needs.pop(table)
                 if not need.load:
                     self._need(table, need)
             if needs:
-                yield self._begin(needs, few=False)
+                yield self._begin(needs, few=few)
 
     def _begin(self, needs: dict[TableId, Need], *, few: bool) -> Read:
         """Read ``needs`` in one read; if they are not ``few``, without their partitions."""
@@ -607,7 +629,7 @@ class Materializer:
         for table, read in result.tables.items():
             if result.needs[table].obj:
                 types[table] = read_struct(read.thrift).type if read.thrift else None
-        renewed = [t for t, kind in types.items() if kind is not None and result.needs[t].dropped]
+        renewed = [t for t, kind in types.items() if kind is not None and self._ended(t, result)]
         events = any(not need.load for need in result.needs.values())
         self._namespace.write(
             result.databases,
@@ -622,6 +644,15 @@ class Materializer:
                     self._drop(table, SOURCE_EVENTS, now_us)
         for table, read in result.tables.items():
             self._table(table, read, result.needs[table], now_us=now_us)
+
+    def _ended(self, table: TableId, result: PublishTables) -> bool:
+        """Return whether what was read of ``table`` is another incarnation than the one known."""
+        need, held = result.needs[table], self._tables.value(table)
+        thrift = result.tables[table].thrift
+        if need.dropped or not need.resync or thrift is None:
+            return need.dropped
+        at = created_at(thrift)
+        return held is None or at is None or at != created_at(held.thrift)
 
     def _table(self, table: TableId, read: TableRead, need: Need, *, now_us: int) -> None:
         source = SOURCE_LOAD if need.load else SOURCE_EVENTS
@@ -643,7 +674,7 @@ class Materializer:
             incarnation=record.incarnation,
             source=source,
             at_us=now_us,
-            data=need.data,
+            data=need.data or (need.resync and read_struct(read.thrift).type != VIEW),
         )
         if not complete:
             self._loader.begin_chunked_load(table, read.names, refused=need.refused)

@@ -37,6 +37,9 @@ BACKOFF_S: Final = 0.2  # after a poll that failed, doubled up to
 BACKOFF_S_MAX: Final = 3.0  # and a metastore that is back is followed within 5 s
 LATE_S: Final = 2.0  # an answer takes milliseconds, a second with 100 MB of messages
 
+Gap = tuple[int, int]
+"""The first and the last id of events that are missing."""
+
 _IDS: Final = Struct(">qq")
 _KNOWN: Final = Struct(">q16s")
 _WITH_UUID: Final = Struct(">qB")  # -1, which no id is, and the bytes of the UUID that follows
@@ -164,7 +167,7 @@ class EventWindow:
 
     def take(
         self, events: Iterable[RawEvent], now: float, *, current_id: int = 0
-    ) -> tuple[tuple[RawEvent, ...], bool]:
+    ) -> tuple[tuple[RawEvent, ...], Gap | None]:
         """Take the answer to the last ``next_poll``.
 
         Args:
@@ -173,12 +176,13 @@ class EventWindow:
             current_id: The metastore's newest id, read before this poll; 0 if it was not read.
 
         Returns:
-            The events that were never seen, in their order, and whether some are missing: the log
-            begins above the last id, because the metastore deleted what was requested.
+            The events that were never seen, in their order, and the ids of those that are missing:
+            the log begins above the last id, because the metastore deleted what was requested.
         """
         read = [event for event in events if event.id > self._polled_after]
         covered = read[-1].id if read else max(self.last_id, current_id)
-        gap = self.last_id < (read[0].id - 1 if read else covered)
+        missing = self.last_id + 1, read[0].id - 1 if read else covered
+        gap = missing if missing[0] <= missing[1] else None
         new = tuple([event for event in read if self._is_new(event, now)])
         self.last_id = max(self.last_id, covered)
         self._settle(covered)
@@ -268,12 +272,12 @@ class PollFailed:
 class Batch:
     """The events of one poll that were never seen. ``seq``: their arrival number.
 
-    ``gap``: events are missing before them. ``whole``: the metastore has no more.
+    ``gap``: events that are missing before them. ``whole``: the metastore has no more.
     """
 
     seq: int
     events: tuple[RawEvent, ...]
-    gap: bool
+    gap: Gap | None
     whole: bool
 
 

@@ -2,13 +2,15 @@
 
 import pytest
 
-from topicast.catalog.core import Commit, Lifecycle, Publish
+from topicast.catalog.core import Commit, Lifecycle, Noted, Publish
 from topicast.catalog.ingest import chunked_load, read_threads
 from topicast.catalog.ingest.poller import Poll
 from topicast.catalog.metastore.port import Read, ReadNames
 from topicast.tests.cluster.alone import Alone, loaded, part
 from topicast.tests.cluster.catalogd import EPOCH_0
+from topicast.tests.cluster.fake_metastore import TIME_S, make_table
 from topicast.topics.errors import SourceError, SourceRefused
+from topicast.topics.objects.names import table_key
 from topicast.topics.objects.values import ABSENT, COMPLETE, LOADING, TableValue
 from topicast.topics.topic import NAMESPACE
 from topicast.topics.wire.messages import SOURCE_EVENTS, SOURCE_LOAD, Sync
@@ -197,6 +199,86 @@ def test_cleaned_log_makes_everything_be_read_again(core: Alone) -> None:
     assert core.tables() == ["t", "u", "v"]
     assert core.partitions() == ["ds=1", "ds=2"]
     assert core.catalog.lifecycle is Lifecycle.SERVING
+
+
+@pytest.fixture
+def gapped() -> Alone:
+    """A catalogd that has read ``d.t`` to ``d.w`` and a view, and that is away."""
+    core = loaded("t", "u", "v", "w")
+    view = make_table("d", "seen", location="")
+    view.tableType, view.viewOriginalText, view.viewExpandedText = "VIRTUAL_VIEW", "q", "q"
+    core.metastore.create_table(view)
+    core.turn(100)
+    core.effects.clear()
+    core.catalogd.crash()
+    return core
+
+
+def after_gap(core: Alone) -> list[tuple[str, str]]:
+    """Let the events since be lost; return what is said to have changed then."""
+    core.metastore.clean_log(core.metastore.current_event_id())
+    core.catalogd.revive()
+    core.turn(30)
+    assert core.catalog.counts.gaps == 1
+    changes = [change for one in core.committed for change in one.changes]
+    return sorted((change.object, str(change.kind)) for change in changes)
+
+
+def test_gap_is_said_with_its_ids_and_how_much_is_read_again(gapped: Alone) -> None:
+    last = gapped.metastore.current_event_id()
+    gapped.create("d", "new")
+    gapped.create("d", "newer")
+    after_gap(gapped)
+    texts = [one.text for one in gapped.effects if isinstance(one, Noted) and one.trouble]
+    missing = f"events {last + 1} to {last + 2} are missing"
+    assert texts == [f"{missing}: 7 tables are read again, and the databases"]
+    assert gapped.catalog.status().warning == ""
+
+
+def test_tables_are_reported_after_a_gap_as_what_has_become_of_them(gapped: Alone) -> None:
+    """Given lost events, one of them perhaps an INSERT, then data of every table with files may
+    have changed; an incarnation ended only where the creation time is another.
+    """
+    before = {name: held(gapped, name) for name in ("t", "u", "w", "seen")}
+    gapped.metastore.drop_table("d", "u", False)
+    anew = make_table("d", "u", location="file:/w/d/u", keys=("ds",))
+    anew.createTime = TIME_S + 1
+    gapped.metastore.create_table(anew)
+    gapped.metastore.drop_table("d", "v", False)
+    gapped.add(gapped.metastore.get_table("d", "w"), "3")
+    changes = after_gap(gapped)
+    assert changes == [
+        ("d.t", "data"),
+        ("d.u", "created"),
+        ("d.u", "dropped"),
+        ("d.u", "schema"),
+        ("d.v", "dropped"),
+        ("d.w", "data"),
+    ]
+    assert held(gapped, "t") == before["t"]
+    assert held(gapped, "seen") == before["seen"]
+    assert held(gapped, "w").incarnation == before["w"].incarnation
+    assert gapped.partitions("d", "w") == ["ds=1", "ds=2", "ds=3"]
+    assert held(gapped, "u").incarnation > before["u"].incarnation
+    assert gapped.partitions("d", "u") == []
+    written = [entry.key for one in gapped.committed for entry in one.entries]
+    assert [key for key in written if key.startswith(table_key("d", "t"))] == [table_key("d", "t")]
+    entry = gapped.catalog.tables.entry(("d", "t"))
+    assert entry is not None
+    assert entry.data_version == entry.version > entry.schema_version
+
+
+def test_sync_waits_until_everything_was_read_again(gapped: Alone) -> None:
+    gapped.catalogd.hold(Read)
+    gapped.create("d", "new")
+    gapped.metastore.clean_log(gapped.metastore.current_event_id())
+    gapped.catalogd.revive()
+    gapped.ask(Sync(request=1))
+    gapped.turn(30)
+    assert gapped.replies() == []
+    gapped.catalogd.resume()
+    gapped.turn(30)
+    assert len(gapped.replies()) == 1
 
 
 def test_restart_goes_on_from_its_place(core: Alone) -> None:

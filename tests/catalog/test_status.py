@@ -68,22 +68,23 @@ AGAIN = (
     "; catalogd tries again every few seconds: does the metastore run, and at "
     "--hive_metastore_uris=m?"
 )
+LOST = "events 3 to 5 are missing"
 
 
 @pytest.mark.parametrize(
-    ("polls", "names", "serving", "complete", "expected"),
+    ("polls", "names", "serving", "missing", "expected"),
     [
-        ("", "", False, False, ("reading names from the metastore: wait", "")),
-        ("", "n", False, False, (f"reading names from the metastore: n{AGAIN}", "")),
-        ("p", "n", False, False, (f"reading names from the metastore: p{AGAIN}", "")),
-        ("", "n", True, True, ("", "")),
-        ("p", "n", True, True, ("", f"the metastore does not answer: p{AGAIN}")),
-        ("", "", True, False, ("", "events are missing, everything is read again: wait")),
-        ("", "n", True, False, ("", f"events are missing, everything is read again: n{AGAIN}")),
+        ("", "", False, LOST, ("reading names from the metastore: wait", "")),
+        ("", "n", False, LOST, (f"reading names from the metastore: n{AGAIN}", "")),
+        ("p", "n", False, LOST, (f"reading names from the metastore: p{AGAIN}", "")),
+        ("", "n", True, "", ("", "")),
+        ("p", "n", True, "", ("", f"the metastore does not answer: p{AGAIN}")),
+        ("", "", True, LOST, ("", f"{LOST}, everything is read again: wait")),
+        ("", "n", True, LOST, ("", f"{LOST}, everything is read again: n{AGAIN}")),
     ],
 )
 def test_problem_and_warning_name_the_remedy(
-    polls: str, names: str, serving: bool, complete: bool, expected: tuple[str, str]
+    polls: str, names: str, serving: bool, missing: str, expected: tuple[str, str]
 ) -> None:
-    found = problem_and_warning(polls, names, serving=serving, complete=complete, metastore="m")
+    found = problem_and_warning(polls, names, serving=serving, missing=missing, metastore="m")
     assert found == expected

@@ -232,12 +232,12 @@ def test_damaged_state_is_refused(size: int) -> None:
 def test_ids_that_were_requested_and_are_gone_are_a_gap() -> None:
     window = settled_at(10)
     window.next_poll(1.0)
-    assert window.take([event(15)], 1.0) == ((event(15),), True)
+    assert window.take([event(15)], 1.0) == ((event(15),), (11, 14))
     assert poll(window, [event(15), event(16)], 1.2) == [event(16)]
     window = settled_at(10)
     window.next_poll(1.0)
-    assert window.take([], 1.0, current_id=10) == ((), False)
-    assert window.take([], 1.0, current_id=12) == ((), True)
+    assert window.take([], 1.0, current_id=10) == ((), None)
+    assert window.take([], 1.0, current_id=12) == ((), (11, 12))
     assert window.last_id == 12
 
 

@@ -492,13 +492,23 @@ def test_tables_that_need_a_resync_come_first_and_each_once() -> None:
     first, then = backlog.take(2), backlog.take(3)
     assert list(first) == TABLES[3:5]
     assert list(then) == [TABLES[5], *TABLES[:2]]
-    assert [(need.dropped, need.load) for need in then.values()] == [
+    assert [(need.resync, need.load) for need in then.values()] == [
         (True, False),
         (False, True),
         (False, True),
     ]
     assert list(backlog.take(9)) == TABLES[2:4]
     assert not backlog
+
+
+def test_tables_with_partitions_are_taken_apart_from_the_others() -> None:
+    """Given tables that are held with partitions, then their partitions are compared."""
+    backlog = backlog_of(0, resync=slice(0, 6))
+    partitioned = set(TABLES[2:5])
+    assert list(backlog.take_whole(2, partitioned.__contains__)) == []
+    assert list(backlog.take_whole(4, partitioned.__contains__)) == TABLES[2:4]
+    assert list(backlog.take_whole(9, partitioned.__contains__)) == TABLES[4:5]
+    assert list(backlog.take(9)) == [*TABLES[:2], TABLES[5]]
 
 
 def test_oldest_gap_is_known_until_no_table_needs_a_resync() -> None:
