@@ -22,7 +22,7 @@ SET_UP := $(shell { cat setup.cfg pyproject.toml constraints.txt; pwd; } | cksum
 STAMP := .venv/installed-$(SET_UP)
 UNIT_STAMP := .venv/units-$(SET_UP)
 
-.PHONY: help install run test unit compat-spark check lint types sim mutants soak bench walks fresh dist clean
+.PHONY: help install run test unit compat-spark check lint types sim mutants soak bench walks nightly fresh dist clean
 
 help:  ## list the targets
 	@echo "usage: make TARGET [PYTHON=python3.12]"
@@ -71,6 +71,9 @@ compat-spark: $(STAMP) $(patsubst %,.venv/spark-%/installed,$(filter-out $(OWN_S
 	  $(BIN)/python -c "import pyspark as it; assert it.__version__ == '$$version', it.__file__" \
 	  && $(BIN)/python -m pytest tests/spark tests/subscriber/spark $(ARGS) || failed+=" $$version"; \
 	done; [ -z "$$failed" ] || { echo "failed with Spark$$failed" >&2; exit 1; }
+
+nightly: $(STAMP)  ## what takes an hour: every cell, a soak, 10,000 seeds, a new Debian; ARGS="cells sim" some, KEEP=1 records
+	@$(BIN)/python tests/nightly.py $(if $(KEEP),--keep) $(ARGS)
 
 # It installs nothing here: the new root sets itself up.
 fresh:  ## run the README's two commands on a new Debian (root, debootstrap); RELEASES=trixie on one

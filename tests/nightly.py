@@ -1,0 +1,87 @@
+"""Nightly: what takes too long for make test, one step after the other, and the record of it.
+
+    every kind of cell · writers and readers for 60 s · 10,000 simulated seeds · a new Debian
+                 └── exit code, seconds, pytest's own counts ──▶ build/nightly.json ──keep──▶ here
+
+A step that fails does not stop the others. KEEP=1 writes tests/nightly.json, the last record.
+Run: make nightly; ARGS="cells sim" for some steps. It takes about an hour on 2 cores.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from topicast.tests.bench.run import origin
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+FOLDER: Final = ROOT / "build"
+RECORD: Final = Path(__file__).with_suffix(".json")
+TIMEOUT_S: Final = 7200.0  # of a step
+COUNTS: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped|seeds|operations)\b")
+STEPS: Final[Mapping[str, tuple[str, dict[str, str]]]] = {  # the command, and its environment
+    "cells": ("make test ARGS=tests/spark/test_refresh_cells.py", {"CELLS": "all"}),
+    "soak": ("make soak", {"SOAK_S": "60"}),
+    "sim": ("make sim", {}),
+    "fresh": ("make fresh", {}),
+}
+
+
+def main() -> int:
+    """Run what is named, all if nothing is; 1 if a step failed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("steps", nargs="*", help=f"of {', '.join(STEPS)}; none: all")
+    parser.add_argument("--keep", action="store_true", help="write the record of the repository")
+    given = parser.parse_args()
+    unknown = sorted(set(given.steps) - set(STEPS))
+    if unknown:
+        parser.error(f"no step {unknown[0]!r}: there are {', '.join(STEPS)}")
+    here = origin()
+    if given.keep and (here["commit"].endswith("+") or given.steps):
+        parser.error(f"kept is a whole run at a commit, and this is {here['commit']}")
+    results = {name: run(name) for name in given.steps or STEPS}
+    record = json.dumps({**here, "steps": results}, indent=2) + "\n"
+    for path in (FOLDER / "nightly.json", *([RECORD] if given.keep else [])):
+        path.write_text(record, encoding="utf-8")
+    failed = [name for name, result in results.items() if result["exit"]]
+    print(f"nightly: {len(results)} steps, failed: {', '.join(failed) or 'none'}")
+    return 1 if failed else 0
+
+
+def run(name: str) -> dict[str, Any]:
+    """Run one step, whose output goes to a file; return its exit code, seconds and counts."""
+    command, environment = STEPS[name]
+    FOLDER.mkdir(exist_ok=True)
+    log = FOLDER / f"nightly-{name}.log"
+    print(f"nightly: {name}: {command} (output: {log.relative_to(ROOT)})", flush=True)
+    began_at = time.monotonic()
+    with log.open("w", encoding="utf-8") as output:
+        try:
+            code = subprocess.run(
+                command.split(" "),
+                cwd=ROOT,
+                env={**os.environ, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                timeout=TIMEOUT_S,
+                check=False,
+            ).returncode
+        except subprocess.TimeoutExpired:
+            code = 124
+    found = COUNTS.findall(log.read_text(encoding="utf-8", errors="replace"))
+    counts = {what: int(number) for number, what in found}  # the last that was said of each
+    took_s = round(time.monotonic() - began_at)
+    said = ", ".join(f"{number} {what}" for what, number in counts.items())
+    print(f"nightly: {name}: exit {code}, {took_s} s, {said or 'no counts'}", flush=True)
+    return {"exit": code, "seconds": took_s, **counts}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
