@@ -1,11 +1,19 @@
 """Config: a subscriber's settings, from its arguments, else from the environment."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from ..topics.errors import ConfigError
-from ..topics.settings import parse_addresses, parse_duration_s, parse_size
+from ..topics.settings import (
+    DURATION_S_MAX,
+    SIZE_BYTES_MAX,
+    parse_addresses,
+    parse_duration_s,
+    parse_size,
+)
+from ..topics.wire.codec import TEXT_MAX
 from .memory_limit import usable_bytes
 
 BUDGET: Final = "256MB"
@@ -13,7 +21,10 @@ AUTO: Final = "auto"  # levels by use
 ALL_FULL: Final = "full"  # everything that fits, from the start
 TIMEOUT_S: Final = 10.0
 TIMEOUT_S_MAX: Final = 86_400.0
+TEXTS_MAX: Final = {"name": TEXT_MAX, "metastore": TEXT_MAX}  # which messages carry
 PATTERNS_MAX: Final = 100  # of one rule: all of them are one expression, matched with every name
+
+_HALF: Final = re.compile("[\0\ud800-\udfff]")  # NUL, and what is half a character
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +64,16 @@ def settings_of(
     Raises:
         ConfigError: a setting has a value that is not allowed; says which.
     """
+    given = (
+        ("statestores", statestores),
+        ("name", name),
+        ("levels", levels),
+        ("always", always),
+        ("never", never),
+        ("metastore", metastore),
+    )
+    for setting, text in given:
+        _check_text(setting, text)
     hubs = statestores if statestores is not None else environ.get("TOPICAST_STATESTORES", "")
     size = budget if budget is not None else environ.get("TOPICAST_BUDGET", BUDGET)
     if max_staleness_s is None and "TOPICAST_MAX_STALENESS" in environ:
@@ -61,10 +82,13 @@ def settings_of(
     levels = levels if levels is not None else environ.get("TOPICAST_LEVELS", AUTO)
     if levels not in {AUTO, ALL_FULL}:
         raise ConfigError("levels", levels, f"{AUTO} or {ALL_FULL}")
-    if not 0 < timeout_s <= TIMEOUT_S_MAX:
-        raise ConfigError("timeout_s", timeout_s, f"above 0, at most {TIMEOUT_S_MAX:.0f}")
-    if max_staleness_s is not None and not max_staleness_s > 0:
-        raise ConfigError("max_staleness_s", max_staleness_s, "above 0, or None")
+    if not _is_number(timeout_s) or not 0 < timeout_s <= TIMEOUT_S_MAX:
+        raise ConfigError("timeout_s", _shown(timeout_s), f"above 0, at most {TIMEOUT_S_MAX:.0f}")
+    if max_staleness_s is not None and (
+        not _is_number(max_staleness_s) or not 0 < max_staleness_s <= DURATION_S_MAX
+    ):
+        allowed = "above 0, at most a year; or None"
+        raise ConfigError("max_staleness_s", _shown(max_staleness_s), allowed)
     return Settings(
         statestores=tuple(map(str, parse_addresses(hubs, setting="statestores"))),
         budget_bytes=_bytes(size, memory_bytes),
@@ -97,6 +121,30 @@ def _patterns(setting: str, text: str | None, environ: Mapping[str, str]) -> tup
 def _bytes(size: str | int, memory_bytes: int | None) -> int:
     if isinstance(size, str):
         return parse_size(size, setting="budget", total_bytes=memory_bytes or usable_bytes())
-    if size <= 0:
-        raise ConfigError("budget", size, "a number of bytes above 0, or a text like 256MB")
-    return size
+    if not _is_number(size) or not 0 < size <= SIZE_BYTES_MAX or size != int(size):
+        allowed = "a number of bytes, from 1 to 2**60, or a text like 256MB"
+        raise ConfigError("budget", _shown(size), allowed)
+    return int(size)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _shown(value: object) -> object:
+    """Return ``value`` as an error shows it: a number may have more digits than Python writes."""
+    small = isinstance(value, float) or (isinstance(value, int) and abs(value) < SIZE_BYTES_MAX)
+    return value if small else f"of type {type(value).__name__}"
+
+
+def _check_text(setting: str, value: object) -> None:
+    """Raise ConfigError unless ``value`` is None, or a text that a message can carry."""
+    if value is None:
+        return
+    if not isinstance(value, str):
+        raise ConfigError(setting, type(value).__name__, "a text, or None")
+    if len(value) > TEXTS_MAX.get(setting, len(value)):
+        allowed = f"at most {TEXTS_MAX[setting]} characters"
+        raise ConfigError(setting, f"{value[:64]}…", allowed)
+    if not value.isprintable() and (setting == "name" or _HALF.search(value)):
+        raise ConfigError(setting, value, "a text that can be shown")

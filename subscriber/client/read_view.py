@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...topics.errors import NotReady, StaleMetadata, UsageError
-from ...topics.objects.names import parse_table_name, table_name
-from ...topics.objects.selector import ALL, by_filter
+from ...topics.objects.names import table_name
+from ...topics.objects.selector import ALL, LENGTH_MAX, by_filter
 from ...topics.objects.tables import Partition, Table
 from ...topics.topic import Version, epoch_of
 from ...topics.wire.messages import Claimed
+from .. import arguments
 from ..store.table_snapshot import TableSnapshot
 
 TABLES_MAX: Final = 1000  # of one read view
@@ -47,13 +48,15 @@ class ReadView:
 
     def table(self, name: str) -> Table:
         """Return the table ``name``, which is one of those named at the start."""
-        db, table = parse_table_name(name)
+        db, table = arguments.table(name)
         return self._snapshot(db, table).head_of(db, table).table
 
     def partitions(self, name: str, filter: str | None = None) -> tuple[Partition, ...]:  # noqa: A002
         """Return its partitions that match ``filter``, all without one; by name."""
-        db, table = parse_table_name(name)
-        selector = ALL if filter is None else by_filter(filter)
+        db, table = arguments.table(name)
+        selector = ALL
+        if filter is not None:
+            selector = by_filter(arguments.text(filter, "filter", length_max=LENGTH_MAX))
         return self._snapshot(db, table).partitions(db, table, selector)
 
     def confirm(self) -> None:
@@ -80,7 +83,7 @@ def names_of(names: Iterable[str]) -> tuple[Name, ...]:
     Raises:
         UsageError: a name is none, or there are none or too many.
     """
-    found = tuple(dict.fromkeys(map(parse_table_name, names)))
+    found = tuple(dict.fromkeys(map(arguments.table, names)))
     if not 0 < len(found) <= TABLES_MAX:
         raise UsageError(f"a read view of {len(found)} tables: 1 to {TABLES_MAX}")
     return found

@@ -15,12 +15,22 @@ from typing import Final, Protocol, Self, TypeAlias, TypeVar
 
 from ...topics.errors import LinkError, UsageError
 from ...topics.link import Link
-from ...topics.objects.names import parse_table_name, table_name
-from ...topics.objects.selector import ALL, TABLE_ONLY, Selector, by_filter, by_names, by_values
+from ...topics.objects.names import TableId, table_name
+from ...topics.objects.selector import (
+    ALL,
+    LENGTH_MAX,
+    TABLE_ONLY,
+    Selector,
+    by_filter,
+    by_names,
+    by_values,
+)
 from ...topics.objects.tables import Database, Partition, Table
 from ...topics.objects.values import decode_listing
-from ...topics.topic import FULL, LEVELS, NONE, Version
+from ...topics.topic import FULL, LEVELS, NONE, Version, table_topic
+from ...topics.wire.codec import LIST_MAX
 from ...topics.wire.messages import Claimed
+from .. import arguments
 from ..config import TIMEOUT_S, Settings, settings_of
 from ..engine.core import Core
 from ..engine.introspection import Driver, Facts
@@ -28,7 +38,7 @@ from ..engine.loop import EngineLoop
 from ..engine.watch import Watch
 from ..engine.write_outbox import Outbox
 from ..fetcher import Result, TableRequest
-from ..protocol.shell import Operation
+from ..protocol.shell import EngineRestarted, Operation
 from ..protocol.status import Stats, TopicInfo
 from ..store.table_snapshot import TableSnapshot
 from ..store.view import View
@@ -36,11 +46,16 @@ from .read_view import ReadView, VersionedTable, claims_of, names_of, open_read_
 from .write_reports import WriteIntent, report_write
 
 FLUSH_S: Final = 2.0  # for catalogd to acknowledge the writes of a subscriber that is closed
+CLAIMS_BYTES_MAX: Final = 768 << 10  # of claims in one message, which ends below 1 MiB
+CLAIM_BYTES: Final = 24  # of a claim, beside its names
 
 
 T = TypeVar("T")
 Values: TypeAlias = Mapping[str, object] | Sequence[object]
 """Of partition columns: some, by name, or the first ones, in order; "" is any."""
+
+Topic: TypeAlias = int | str
+"""A topic's number, or the name of a table that is in it."""
 
 
 class Engine(Protocol):
@@ -49,6 +64,10 @@ class Engine(Protocol):
     @property
     def running(self) -> bool:
         """Whether it runs, in this process."""
+
+    @property
+    def failure(self) -> str:
+        """Why it runs no more, if that was an error of ours; else empty."""
 
     def call(self, operation: Operation[T], *, timeout_s: float) -> T:
         """Run an operation of the core, and return its result."""
@@ -64,7 +83,6 @@ class Reader:
         self.engine: Engine | None = None
         self.core = core
         self.settings = settings
-        self._reads = core.placement.reads
         self._pid = os.getpid()
 
     def running(self) -> Engine:
@@ -72,9 +90,12 @@ class Reader:
 
         Raises:
             UsageError: it does not run, or not in this process.
+            LinkError: it has ended with an error of ours.
         """
         if self._pid != os.getpid():
             raise UsageError("this subscriber belongs to the process that made it: make another")
+        if self.engine is not None and self.engine.failure:
+            raise LinkError(self.engine.failure)
         if self.engine is None or not self.engine.running:
             raise UsageError("the subscriber is not open: use it in a with statement")
         return self.engine
@@ -93,19 +114,42 @@ class Reader:
         return view
 
     def call(self, operation: Operation[T], *, timeout_s: float | None = None) -> T:
-        """Run an operation of the core in the engine, and return its result."""
+        """Run an operation of the core in the engine, and return its result.
+
+        Where the engine restarts meanwhile, once more after that.
+        """
         limit_s = self.settings.timeout_s if timeout_s is None else timeout_s
-        return self.running().call(operation, timeout_s=limit_s)
+        give_up_at = time.monotonic() + limit_s
+        try:
+            return self._begin(operation, give_up_at)
+        except EngineRestarted:
+            return self._begin(operation, give_up_at)
+
+    def facts(self, operation: Operation[T]) -> T:
+        """Return what is known of the engine itself, which need not be ready for that."""
+        return self.running().call(operation, timeout_s=self.settings.timeout_s)
+
+    def topic_of(self, name: TableId) -> int:
+        """Return the number of the topic that a table is in, or would be in."""
+        self.running()
+        if not self.core.view.num_topics:  # of another thread, before ``open`` has returned
+            self.call(self.core.ready)
+        return table_topic(*name, self.core.view.num_topics)
+
+    def numbers(self, topics: Iterable[int | TableId]) -> tuple[int, ...]:
+        """Return the numbers of ``topics``, some of which are meant by a table, each once."""
+        named = (one if isinstance(one, int) else self.topic_of(one) for one in topics)
+        return tuple(dict.fromkeys(named))
 
     def table(self, db: str, table: str) -> TableSnapshot:
         """Get a table's own entry, from memory or from catalogd."""
-        self._reads.append((db, table, False))
+        self.core.placement.reads.append((db, table, False))
         content = self.view().table(db, table)
         return self._pull(db, table, TABLE_ONLY) if content is None else content
 
     def select(self, request: TableRequest) -> Result:
         """Get partitions from memory or from catalogd, which may send listings of names instead."""
-        self._reads.append((request.db, request.table, True))
+        self.core.placement.reads.append((request.db, request.table, True))
         held = self.view().partitions(request.db, request.table, request.selector)
         return held if held is not None else self.call(partial(self.core.read, request))
 
@@ -120,8 +164,18 @@ class Reader:
         return VersionedTable(snapshot, Version(number, snapshot.epoch))
 
     def validate(self, epoch: int, claims: tuple[Claimed, ...]) -> Mapping[int, Version]:
-        """Return the positions of the stale ``claims``, and the versions of their tables now."""
-        return self.call(partial(self.core.validate, epoch, claims))
+        """Return the positions of the stale ``claims``, and the versions of their tables now.
+
+        In one round trip as long as they fit one message.
+        """
+        stale: dict[int, Version] = {}
+        begin = 0
+        while begin < len(claims):
+            end = begin + _fitting(claims[begin:])
+            found = self.call(partial(self.core.validate, epoch, claims[begin:end]))
+            stale.update((begin + at, version) for at, version in found.items())
+            begin = end
+        return stale
 
     def names(self, read: Callable[[View], T | None]) -> T:
         """Read the namespace, as soon as it answers."""
@@ -148,10 +202,18 @@ class Reader:
                 "partitions are selected by filter, by names or by values, not by two of them"
             )
         if text is not None:
-            return by_filter(text)
+            return by_filter(arguments.text(text, "filter", length_max=LENGTH_MAX))
         if names is not None:
-            return by_names(names)
+            return by_names(arguments.partition_names(names, "names"))
         return ALL if values is None else by_values(self._in_order(name, values))
+
+    def _begin(self, operation: Operation[T], give_up_at: float) -> T:
+        """Run an operation, after a restart once all is as the application had set it."""
+        if self.core.recovering:
+            left_s = max(give_up_at - time.monotonic(), 0.0)
+            self.running().call(self.core.ready, timeout_s=left_s)
+        left_s = max(give_up_at - time.monotonic(), 0.0)
+        return self.running().call(operation, timeout_s=left_s)
 
     def _pull(self, db: str, table: str, selector: Selector) -> TableSnapshot:
         snapshot = self.call(partial(self.core.read, TableRequest(db, table, selector)))
@@ -160,12 +222,12 @@ class Reader:
 
     def _in_order(self, name: tuple[str, str], values: Values) -> Sequence[str]:
         """Return the first values, in the order of the table's partition columns."""
-        if isinstance(values, str):
-            raise UsageError(f"values are several, or by column: ({values!r},)")
         if not isinstance(values, Mapping):
-            return [str(value) for value in values]
+            items = arguments.several(values, "values", such_as="('2026-11-01', 3), or by column")
+            return [arguments.partition_value(value) for value in items]
         keys = self.table(*name).head_of(*name).table.partition_keys
-        by_key = {key.lower(): str(value) for key, value in values.items()}
+        given = arguments.mapping(values).items()
+        by_key = {key: arguments.partition_value(value) for key, value in given}
         strange = [key for key in by_key if key not in keys]
         if strange:
             known = ", ".join(keys) or "none"
@@ -218,7 +280,12 @@ class Subscriber:
 
         Raises:
             ConfigError: a setting has a value that is not allowed.
+            UsageError: ``outbox`` or ``driver_facts`` is of another type.
         """
+        if not isinstance(outbox, Outbox | None):
+            raise UsageError("outbox is no Outbox")
+        if driver_facts is not None and not callable(driver_facts):
+            raise UsageError("driver_facts is no function")
         settings = settings_of(
             statestores,
             budget=budget,
@@ -307,7 +374,7 @@ class Subscriber:
         Raises:
             NoSuchObject: there is none of that name.
         """
-        name = name.lower()
+        name = arguments.database(name, "name")
         return self._reader.names(lambda view: view.database(name))
 
     def tables(self, db: str) -> tuple[str, ...]:
@@ -316,7 +383,7 @@ class Subscriber:
         Raises:
             NoSuchObject: there is no such database.
         """
-        db = db.lower()
+        db = arguments.database(db, "db")
         return self._reader.names(lambda view: view.tables(db))
 
     def table(self, name: str) -> Table:
@@ -329,7 +396,7 @@ class Subscriber:
 
         Cost: 10 µs from a joined topic, but for the first time after a change.
         """
-        db, table = parse_table_name(name)
+        db, table = arguments.table(name)
         return self._reader.table(db, table).head_of(db, table).table
 
     def partitions(
@@ -352,7 +419,7 @@ class Subscriber:
             UsageError: ``filter``, ``names`` or ``values`` are none, or not for this table.
             LinkError, SourceError: as ``table``.
         """
-        db, table = parse_table_name(name)
+        db, table = arguments.table(name)
         selector = self._reader.selector((db, table), filter, names=names, values=values)
         found = self._reader.select(TableRequest(db, table, selector))
         assert isinstance(found, TableSnapshot)
@@ -372,7 +439,7 @@ class Subscriber:
         Raises:
             NoSuchObject, UsageError, LinkError, SourceError: as ``partitions``.
         """
-        db, table = parse_table_name(name)
+        db, table = arguments.table(name)
         selector = self._reader.selector((db, table), filter, values=values)
         found = self._reader.select(TableRequest(db, table, selector, names_only=True))
         if isinstance(found, TableSnapshot):
@@ -385,7 +452,7 @@ class Subscriber:
         Raises:
             NotReady: not within ``timeout_s``; says what is missing.
         """
-        self._reader.call(self._core.sync, timeout_s=timeout_s)
+        self._reader.call(self._core.sync, timeout_s=self._limit_s(timeout_s))
 
     def validate(self, known: Iterable[tuple[str, int]]) -> dict[str, Version]:
         """Return those of the tables ``known``, by name and version, that have changed since.
@@ -398,8 +465,8 @@ class Subscriber:
             UsageError: a name is none.
             LinkError: catalogd did not answer in time.
         """
-        named = ((parse_table_name(name), version) for name, version in known)
-        epoch, claims = claims_of(named, whole=False)
+        pairs = arguments.several(known, "known", such_as="[('shop.orders', 7)]")
+        epoch, claims = claims_of(map(arguments.claim, pairs), whole=False)
         stale = self._reader.validate(epoch, claims) if claims else {}
         return {
             table_name(claims[at].db, claims[at].table): version
@@ -414,21 +481,41 @@ class Subscriber:
             NoSuchObject: there is no such table.
             NotReady: they could not be read in time.
         """
-        limit_s = self._settings.timeout_s if timeout_s is None else timeout_s
         return open_read_view(
             names_of(names),
             self._reader.versioned,
             validate=self._reader.validate,
-            give_up_at=time.monotonic() + limit_s,
+            give_up_at=time.monotonic() + self._limit_s(timeout_s),
         )
 
-    def topics(self) -> tuple[TopicInfo, ...]:
-        """Return every topic: how it is followed, and what it costs."""
-        return self._reader.call(self._core.topics)
+    def topic_of(self, name: str) -> int:
+        """Return the number of the topic that the table ``name`` is in, or would be in.
 
-    def join(self, topics: int | Iterable[int], level: str = LEVELS[FULL]) -> None:
+        Raises:
+            UsageError: it is no table's name.
+        """
+        return self._reader.topic_of(arguments.table(name))
+
+    def topics(self, *which: Topic) -> tuple[TopicInfo, ...]:
+        """Return every topic, or those of ``which``: how it is followed, and what it costs.
+
+        Raises:
+            UsageError: one of ``which`` is neither the number of a topic nor a table's name.
+        """
+        every = self._reader.facts(self._core.topics)
+        if not which:
+            return every
+        by_id = {one.id: one for one in every}
+        numbers = self._reader.numbers(arguments.topics(which))
+        for number in numbers:
+            if number not in by_id:
+                raise UsageError(f"no topic {number}: there are 0 to {len(every) - 2}")
+        return tuple(by_id[number] for number in numbers)
+
+    def join(self, topics: Topic | Iterable[Topic], level: str = LEVELS[FULL]) -> None:
         """Follow a topic, or several, at ``level``: full, minimal or none; return once it is so.
 
+        Each topic is meant by its number, or by the name of a table that is in it.
         At full everything is held; at minimal what is pulled, until it changes.
         Several are one request: all are joined, or an error says why and none is.
 
@@ -436,21 +523,21 @@ class Subscriber:
             OverBudget: together they do not fit; says the bytes needed.
             UsageError: there is no such topic or level, or the level is not offered.
         """
-        if level not in LEVELS:
+        if arguments.text(level, "level") not in LEVELS:
             raise UsageError(f"level {level!r}: {', '.join(LEVELS)}")
-        number, named = LEVELS.index(level), _named(topics)
-        if number == NONE:
-            self.drop(named)
-            return
-        self._reader.call(partial(self._core.join, named, number))
+        number, named = LEVELS.index(level), self._reader.numbers(arguments.topics(topics))
+        operation = partial(self._core.join, named, number)
+        self._reader.call(operation if number != NONE else partial(self._core.drop, named))
 
-    def drop(self, topics: int | Iterable[int]) -> None:
+    def drop(self, topics: Topic | Iterable[Topic]) -> None:
         """Follow a topic, or several, no longer; their tables are pulled when they are read.
+
+        Each topic is meant by its number, or by the name of a table that is in it.
 
         Raises:
             UsageError: there is no such topic; nothing is dropped.
         """
-        self._reader.call(partial(self._core.drop, _named(topics)))
+        self.join(topics, LEVELS[NONE])
 
     def pin(self, name: str) -> None:
         """Keep the table ``name`` whole, pulled anew after each change; return once it is held.
@@ -460,12 +547,12 @@ class Subscriber:
             OverBudget: it does not fit with the other pins; says the bytes needed.
             NotReady: not held within ``timeout_s``; it is pinned, and tried again.
         """
-        db, table = parse_table_name(name)
+        db, table = arguments.table(name)
         self._reader.call(partial(self._core.pin, db, table))
 
     def unpin(self, name: str) -> None:
         """Pin the table ``name`` no longer, whether it was pinned by name or by pattern."""
-        db, table = parse_table_name(name)
+        db, table = arguments.table(name)
         self._reader.call(partial(self._core.unpin, db, table))
 
     def report_write(
@@ -490,10 +577,11 @@ class Subscriber:
             UsageError: ``wanted`` is neither a table nor a path, or a partition's name is none.
         """
         self._reader.running()
+        limit_s = arguments.timeout_s(wait_s, "wait_s")
         number = report_write(
             self._outbox, wanted, partitions, failed=failed, overwritten=overwritten
         )
-        return wait_s > 0 and self._outbox.wait(number, timeout_s=wait_s)
+        return limit_s > 0 and self._outbox.wait(number, timeout_s=limit_s)
 
     def write_intent(self, wanted: str, partitions: Iterable[str] = ()) -> WriteIntent:
         """Report that a write begins; the context manager's end reports how it ended.
@@ -508,11 +596,11 @@ class Subscriber:
 
     def flush(self, timeout_s: float = FLUSH_S) -> bool:
         """Return within ``timeout_s`` whether catalogd has every write."""
-        return self._outbox.flush(timeout_s)
+        return self._outbox.flush(arguments.timeout_s(timeout_s))
 
     def stats(self) -> Stats:
         """Return counters, and the state of the budget."""
-        return self._reader.call(self._core.stats)
+        return self._reader.facts(self._core.stats)
 
     @property
     def driver(self) -> Driver:
@@ -524,9 +612,19 @@ class Subscriber:
 
         Latest state, not history: of an object that changes often the newest change is seen.
         """
-        return self._reader.running().watch(pattern, timeout_s=self._settings.timeout_s)
+        wanted = arguments.text(pattern, "pattern")
+        return self._reader.running().watch(wanted, timeout_s=self._settings.timeout_s)
+
+    def _limit_s(self, timeout_s: float | None) -> float:
+        """Return how long a call may wait."""
+        return self._settings.timeout_s if timeout_s is None else arguments.timeout_s(timeout_s)
 
 
-def _named(topics: int | Iterable[int]) -> tuple[int, ...]:
-    """Return the topics that are meant, each once."""
-    return (topics,) if isinstance(topics, int) else tuple(dict.fromkeys(topics))
+def _fitting(claims: Sequence[Claimed]) -> int:
+    """Return how many of ``claims`` fit one message, at least one."""
+    size = 0
+    for count, one in enumerate(claims):
+        size += len(one.db.encode()) + len(one.table.encode()) + CLAIM_BYTES
+        if count and (size > CLAIMS_BYTES_MAX or count == LIST_MAX):
+            return count
+    return len(claims)

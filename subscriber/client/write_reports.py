@@ -7,8 +7,9 @@ catalog.report_write("sales.orders")                                 written
 from collections.abc import Iterable
 from typing import Self
 
-from ...topics.objects.names import check_partition_name, parse_table_name
+from ...topics.objects.names import table_name
 from ...topics.wire.messages import ABANDONED, FAILED, INTENT, OVERWRITTEN, WRITTEN, Write
+from .. import arguments
 from ..engine.write_outbox import Outbox
 
 
@@ -33,7 +34,11 @@ class WriteIntent:
         self.end(failed=error is not None)
 
     def end(self, *, failed: bool = False, overwritten: bool = False) -> None:
-        """Report that the write has ended; ``overwritten``: files that were there are gone."""
+        """Report that the write has ended; ``overwritten``: files that were there are gone.
+
+        Raises:
+            UsageError: ``partitions`` were set to what is no partition's name.
+        """
         self._end(_state(failed=failed, overwritten=overwritten))
 
     def abandon(self) -> None:
@@ -46,11 +51,12 @@ class WriteIntent:
         Raises:
             UsageError: catalogd follows another metastore.
         """
-        return self._outbox.wait(self._number, timeout_s=timeout_s)
+        return self._outbox.wait(self._number, timeout_s=arguments.timeout_s(timeout_s))
 
     def _end(self, state: int) -> None:
+        partitions = partition_names(self.partitions)
         self._outbox.end(
-            Write(number=self._number, state=state, object=self._object, partitions=self.partitions)
+            Write(number=self._number, state=state, object=self._object, partitions=partitions)
         )
 
 
@@ -77,10 +83,9 @@ def object_name(wanted: str) -> str:
     Raises:
         UsageError: it is neither ``db.table`` nor a path.
     """
-    if "/" in wanted:
+    if "/" in arguments.text(wanted, "wanted"):
         return wanted
-    db, table = parse_table_name(wanted)
-    return f"{db}.{table}"
+    return table_name(*arguments.table(wanted, "wanted"))
 
 
 def partition_names(partitions: Iterable[str]) -> tuple[str, ...]:
@@ -89,13 +94,10 @@ def partition_names(partitions: Iterable[str]) -> tuple[str, ...]:
     Raises:
         UsageError: one of them is no partition's name.
     """
-    found = tuple(partitions)
-    for one in found:
-        check_partition_name(one.rstrip("/"))
-    return found
+    return arguments.partition_names(partitions, "partitions")
 
 
 def _state(*, failed: bool, overwritten: bool) -> int:
-    if failed:
+    if arguments.flag(failed, "failed"):
         return FAILED  # which may have changed anything
-    return OVERWRITTEN if overwritten else WRITTEN
+    return OVERWRITTEN if arguments.flag(overwritten, "overwritten") else WRITTEN

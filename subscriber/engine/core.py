@@ -13,7 +13,7 @@ from itertools import chain, count
 from math import inf
 from typing import assert_never
 
-from ...topics.topic import LEVELS, MINIMAL_BYTES, NAMESPACE, Version, topic_ids
+from ...topics.topic import LEVELS, MINIMAL_BYTES, NAMESPACE, NONE, Version, topic_ids
 from ...topics.wire.messages import (
     Barrier,
     Bye,
@@ -95,47 +95,71 @@ class Core:
             new_budget: Makes the account of the budget's bytes; a test may check each change.
             new_planner: Makes the planner of the levels; a test may check each plan.
         """
-        ids, registration = count(1), new_id()
+        registration = new_id()
         self.view = View(heads_max=heads_within(settings.budget_bytes))
         self.driver = Driver(self.view, driver_facts)
         self.outbox = outbox if outbox is not None else Outbox(driver=registration, metastore="")
-        self._max_staleness_s = settings.max_staleness_s
+        self.restarts = 0  # of this core
+        self.recovering = False  # it has restarted, and was not ready since; any thread reads it
+        self._settings = settings
+        self._new_id, self._new_budget, self._new_planner = new_id, new_budget, new_planner
+        self._next_id = count(1).__next__  # of requests: no late answer meets another one's id
         self._misses = 0  # reads that memory did not answer
         self._wire_errors = 0  # frames that are no message
+        self._lineage = Lineage()
+        self._read_floor = ReadFloor()
+        self._rules = PinRules(settings.always, settings.never)
+        self._by_hand: Mapping[int, int] = {}  # levels to be set again after a restart
+        self._build(registration)
+
+    def restart(self) -> None:
+        """Begin anew without a connection, after an error that may have left anything half done.
+
+        What the application has set is kept: pins, levels by hand, and writes to be reported. So
+        are the lineage and the read floor, so that no answer is older than one before it. All else
+        is replicated again; commands that waited are not known any more.
+        """
+        self.restarts += 1
+        self.recovering = True
+        self._by_hand = {**self._by_hand, **self.placement.levels_by_hand()}
+        self.view.clear()
+        num_topics = self._subscriptions.num_topics
+        self._build(self._new_id())
+        self._subscriptions.num_topics = num_topics
+
+    def _build(self, registration: bytes) -> None:
+        """Make all parts that a restart makes anew."""
+        settings, automatic = self._settings, self._settings.automatic
         self._pending = PendingRequests()
-        self._lineage = lineage = Lineage()
-        read_floor = ReadFloor()
-        automatic = settings.automatic
-        rules = PinRules(settings.always, settings.never)
-        self._priorities = priorities = Priorities(rules, self.view, automatic=automatic)
+        self._priorities = priorities = Priorities(self._rules, self.view, automatic=automatic)
         session = HubSession(
             settings.statestores,
             name=settings.name,
             registration=registration,
-            next_id=ids.__next__,
-            new_nonce=new_id,
+            next_id=self._next_id,
+            new_nonce=self._new_id,
         )
         self._replicas = replicas = TopicReplicas(
-            ResidentSet(self.view, new_budget(settings.budget_bytes), priorities),
+            ResidentSet(self.view, self._new_budget(settings.budget_bytes), priorities),
             session=session,
-            read_floor=read_floor,
-            next_id=ids.__next__,
+            read_floor=self._read_floor,
+            next_id=self._next_id,
         )
         self._subscriptions = Subscriptions(
-            session, replicas=replicas, lineage=lineage, automatic=automatic
+            session, replicas=replicas, lineage=self._lineage, automatic=automatic
         )
         self._catalog = CatalogSession(
             self._subscriptions,
-            lineage=lineage,
-            read_floor=read_floor,
-            next_id=ids.__next__,
+            lineage=self._lineage,
+            read_floor=self._read_floor,
+            next_id=self._next_id,
             outbox=self.outbox,
             name=settings.name,
         )
         self.placement = PlacementController(
             self._subscriptions,
             priorities,
-            planner=new_planner(MINIMAL_BYTES, self._catalog.fetcher.latency),
+            planner=self._new_planner(MINIMAL_BYTES, self._catalog.fetcher.latency),
             automatic=automatic,
         )
         self.prefetcher = Prefetcher(
@@ -170,6 +194,9 @@ class Core:
     def handle_all(self, facts: Iterable[Fact], *, now: float) -> Effects:
         """Decide what ``facts``, which came at once, mean; what they lead to is settled once."""
         effects = tuple(chain.from_iterable([self._decide(fact, now) for fact in facts]))
+        if self.recovering and self._subscriptions.ready():
+            self.recovering = False
+            effects += self._set_by_hand(now)
         subscriptions, catalog = self._subscriptions, self._catalog
         if subscriptions.unsettled or self._replicas.unsettled:
             effects += subscriptions.settle(now=now)
@@ -290,6 +317,19 @@ class Core:
             case _:
                 assert_never(fact)
 
+    def _set_by_hand(self, now: float) -> Effects:
+        """Set the levels that the application had set before a restart."""
+        by_hand, self._by_hand = self._by_hand, {}
+        effects: Effects = ()
+        for topic, level in by_hand.items():
+            if self._subscriptions.misnamed(topic, level) is not None:
+                continue  # of an epoch with more topics
+            if level == NONE:
+                effects += self.placement.drop((topic,))[1]
+            else:
+                effects += self.placement.join((topic,), level, now=now)[1]
+        return effects
+
     def _on_delta(self, delta: Delta, *, now: float) -> Effects:
         if (delta.epoch, delta.start) == self._lineage.accepted != NO_START:
             return self._replicas.on_delta(delta, now=now)  # as a rule: the hot path
@@ -298,8 +338,9 @@ class Core:
     def _on_heartbeat(self, heartbeat: Heartbeat, *, now: float) -> Effects:
         effects = self._subscriptions.on_heartbeat(heartbeat, now=now)
         alive_at = self._subscriptions.catalog_alive_at
-        if alive_at is not None and self._max_staleness_s is not None:
-            self.view.fresh_until = alive_at + self._max_staleness_s
+        limit_s = self._settings.max_staleness_s
+        if alive_at is not None and limit_s is not None:
+            self.view.fresh_until = alive_at + limit_s
         return effects
 
     def _on_inspect(self, inspect: Inspect, *, now: float) -> Effects:
@@ -342,6 +383,7 @@ class Core:
             pinned_not_held=pins.not_held_count,
             catch_ups=self._replicas.catch_ups,
             wire_errors=self._wire_errors,
+            engine_restarts=self.restarts,
             writes_acknowledged=outbox.acknowledged,
             writes_pending=outbox.pending,
             writes_unknown_table=outbox.unknown,

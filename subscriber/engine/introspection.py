@@ -7,8 +7,10 @@ Inspect ──▶ a table: ``topics``, each with its level and the reason for it
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
-from math import isinf
+from math import isfinite
+from typing import Final
 
+from ...topics.errors import UsageError
 from ...topics.objects.rules import state_of
 from ...topics.topic import LEVELS, MINIMAL
 from ...topics.wire.codec import TEXT_MAX
@@ -21,12 +23,14 @@ Cell = str | int | float | bool | None
 Rows = tuple[tuple[Cell, ...], ...]
 Facts = Mapping[str, Cell]
 
+NUMBER_MAX: Final = 1 << 63  # below it a number is one in a message
+
 
 class Driver:
     """Any thread reads what is wanted; the background thread reads the application's facts."""
 
     def __init__(self, view: View, facts: Callable[[], Facts] | None = None) -> None:
-        """``facts`` returns what operators see of the application; it neither waits nor raises."""
+        """``facts`` returns what operators see of the application; it does not wait."""
         self._view = view
         self._facts = facts
 
@@ -36,12 +40,26 @@ class Driver:
         It is as in the last push, or on; it waits for nothing.
 
         Cost: 1 µs, and 1 µs for each rule, so that it can be read again and again.
+
+        Raises:
+            UsageError: a name is no text.
         """
+        for name in names:
+            if not isinstance(name, str):
+                raise UsageError(f"a name of a driver is of type {type(name).__name__}, not a text")
         return state_of(self._view.rules(), names)
 
     def facts(self) -> Facts | None:
-        """Return what operators see; None: this process is no driver."""
-        return self._facts() if self._facts is not None else None
+        """Return what operators see; None: this process is no driver.
+
+        What the application's function raises, or returns that no row can hold, is shown as such.
+        """
+        if self._facts is None:
+            return None
+        try:
+            return {_text(name): _cell(value) for name, value in self._facts().items()}
+        except Exception as error:  # noqa: BLE001 - it is not our function
+            return {"error": _text(f"driver_facts failed: {error!r}")}
 
 
 def inspected(
@@ -88,7 +106,12 @@ def _values(record: TopicInfo | Stats) -> tuple[Cell, ...]:
 
 def _cell(value: Cell) -> Cell:
     if isinstance(value, float):
-        return None if isinf(value) else round(value, 3)
-    if isinstance(value, str):  # an application's, which may hold anything
-        return value.encode(errors="replace").decode()[:TEXT_MAX]
-    return value
+        return round(value, 3) if isfinite(value) else None
+    if value is None or (isinstance(value, int) and abs(value) < NUMBER_MAX):
+        return value
+    return _text(value)
+
+
+def _text(value: object) -> str:
+    """Return ``value``, which is an application's and may be anything, as a text for a row."""
+    return str(value).encode(errors="replace").decode()[:TEXT_MAX]

@@ -5,7 +5,8 @@
                           deadline
 
 Everything that waits waits in ``poll``. The thread is a daemon, holds no reference to the
-subscriber, and closes its sockets itself.
+subscriber, and closes its sockets itself. After an error of ours the core begins anew on new
+sockets; callers that wait are told so, and try again. Too many errors end the thread.
 """
 
 import logging
@@ -27,6 +28,7 @@ from ..protocol.shell import (
     ConnectData,
     ConnectHub,
     Effect,
+    EngineRestarted,
     Leave,
     Notify,
     Operation,
@@ -54,7 +56,11 @@ FLOOD_POLLS: Final = 10  # so many are a flood; a write makes two or three delta
 POLLS_A_LOOK: Final = 5  # between two looks at the core's deadline, under a flood
 REST_S: Final = 0.01  # under a flood, in which deltas gather
 TOGETHER: Final = 20  # facts that are settled at once; their effects wait for the last
+RESTARTS_MAX: Final = 10  # within RESTARTS_S; an error that comes back at once is no accident
+RESTARTS_S: Final = 60.0
 FEW: Final = 50  # frames at once; of more, handling takes the time, not waking up
+
+CLOSED: Final = "the subscriber is closed, or was never opened"
 
 T = TypeVar("T")
 
@@ -76,6 +82,9 @@ class EngineLoop:
         self._large: deque[tuple[Channel, bytes]] = deque()
         self._taken: deque[Fact] = deque()  # of the inbox, and left to the next turn
         self._watches = Watches()
+        self._handling: Fact | None = None  # the command that is being started
+        self._restarted_at: deque[float] = deque(maxlen=RESTARTS_MAX)
+        self.failure = ""  # why the thread has ended, if it was an error of ours
         self._delta_at = -FLOOD_S  # when deltas came last
         self._deadline = 0.0  # of the core, when it was last looked at
         self._polls = 0  # that brought deltas, one soon after the other
@@ -151,8 +160,9 @@ class EngineLoop:
         self._taken.extend(() if self._taken else self._inbox.take())
         now = began = self._clock()
         while self._taken and now < began + TURN_S:
-            self.perform(self.core.handle(self._taken.popleft(), now=now))
-            now = self._clock()
+            self._handling = self._taken.popleft()
+            self.perform(self.core.handle(self._handling, now=now))
+            now, self._handling = self._clock(), None
         if now >= self._deadline:
             self.perform(self.core.handle(Tick(), now=now))
             self._deadline = self.core.deadline
@@ -188,22 +198,55 @@ class EngineLoop:
     def _run(self) -> None:
         try:
             while not self._stopping:
-                self.run_once()
-                if self._may_rest():
-                    self._link.rest(REST_S)
-            self.perform(self.core.handle(Leave(), now=self._clock()))
-            self._link.poll(GOODBYE_S)  # what arrives is of no use; what was sent goes out
+                self._turn()
+            if not self.failure:
+                self.perform(self.core.handle(Leave(), now=self._clock()))
+                self._link.poll(GOODBYE_S)  # what arrives is of no use; what was sent goes out
         finally:
             self._stopping = True
             self.core.outbox.detach(self._link.wake)
             self._link.close()
+            closed = LinkError(self.failure) if self.failure else UsageError(CLOSED)
             for command in list(self._commands):
-                command.abort(UsageError("the subscriber is closed"))
+                command.abort(closed)
             self._watches.close()
+
+    def _turn(self) -> None:
+        """Run once; after an error of ours begin anew, or end."""
+        try:
+            self.run_once()
+            if self._may_rest():
+                self._link.rest(REST_S)
+        except Exception as error:
+            log.exception("engine failed: restarts=%d", self.core.restarts)
+            self._restart(error)
+
+    def _restart(self, error: Exception) -> None:
+        """Begin anew on new sockets, and tell so to callers and watches; or give up."""
+        now, failed = self._clock(), f"{type(error).__name__}: {error}"
+        culprit, self._handling = self._handling, None
+        if isinstance(culprit, Command):
+            culprit.abort(NotReady(f"the subscriber failed at this call, and restarts: {failed}"))
+        self._restarted_at.append(now)
+        if len(self._restarted_at) == RESTARTS_MAX and now < self._restarted_at[0] + RESTARTS_S:
+            self.failure = (
+                f"the subscriber has failed {RESTARTS_MAX} times within {RESTARTS_S:.0f} s, the "
+                f"last time with {failed}: the log has the traceback; make another subscriber"
+            )
+            log.error("engine given up: failures=%d within_s=%d", RESTARTS_MAX, RESTARTS_S)
+            self._stopping = True
+            return
+        self._reconnect(tuple(Channel), "")
+        self._large.clear()
+        self._deadline = 0.0
+        self.core.restart()
+        for command in list(self._commands):
+            command.abort(EngineRestarted("the subscriber failed while it carried this out"))
+        self._watches.lose()
 
     def _put(self, fact: Fact, *, timeout_s: float) -> None:
         if self._pid == os.getpid() and not self.running:
-            raise UsageError("the subscriber is closed, or was never opened")
+            raise LinkError(self.failure) if self.failure else UsageError(CLOSED)
         self._inbox.put(fact, timeout_s=timeout_s)
 
     def _perform(self, effect: Effect) -> None:  # noqa: C901 - dispatch by match

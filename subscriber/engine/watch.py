@@ -1,13 +1,15 @@
 """Watch: the changes that one consumer has not read yet; of each object only the latest."""
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from typing import Final
 from weakref import ref
 
 from ...topics.errors import StaleMetadata
+from .. import arguments
 from ..protocol.shell import DATA_CHANGED, SCHEMA, Change
 
 WAITING_MAX: Final = 100_000  # objects: every table of a large metastore once
@@ -17,12 +19,12 @@ ALL: Final = "*"
 class Watch(Iterator[Change]):
     """Yields changes until it, or its subscriber, is closed. For one thread at a time.
 
-    If more than WAITING_MAX objects wait, StaleMetadata is raised once: the consumer reads again
-    what it follows, and goes on with the next change.
+    If more than WAITING_MAX objects wait, or the engine has restarted, StaleMetadata is raised
+    once: the consumer reads again what it follows, and goes on with the next change.
     """
 
     def __init__(self, pattern: str) -> None:
-        self._pattern = pattern
+        self._matches = None if pattern == ALL else re.compile(translate(pattern)).match
         self._ready = threading.Condition()
         self._waiting: dict[str, Change] = {}
         self._lost = False
@@ -69,6 +71,13 @@ class Watch(Iterator[Change]):
             self._ready.wait_for(is_over, timeout_s)
             self._urgent = None
 
+    def lose(self) -> None:
+        """Discard what waits: changes were lost, which its consumer is told."""
+        with self._ready:
+            self._waiting.clear()
+            self._lost = True
+            self._ready.notify_all()
+
     def close(self) -> None:
         """End the iteration, in whichever thread it waits."""
         with self._ready:
@@ -78,15 +87,15 @@ class Watch(Iterator[Change]):
     def offer(self, changes: tuple[Change, ...]) -> None:
         """Add what matches, merged with the change of the same object that waits."""
         matching = changes
-        if self._pattern != ALL:
-            matching = tuple(one for one in changes if fnmatchcase(one.object, self._pattern))
+        if self._matches is not None:
+            matching = tuple(one for one in changes if self._matches(one.object))
         if not matching:
             return
         with self._ready:
             for change in matching:
                 self._add(change)
             urgent = self._urgent
-            if urgent is None or self._lost or any(urgent(one.object) for one in matching):
+            if urgent is None or self._lost or _is_urgent(urgent, matching):
                 self._ready.notify_all()
 
     def _add(self, change: Change) -> None:
@@ -105,10 +114,14 @@ class Watch(Iterator[Change]):
             self._lost = True
 
     def _await_news(self, timeout_s: float | None) -> None:
+        if timeout_s is not None:
+            timeout_s = arguments.timeout_s(timeout_s)
         self._ready.wait_for(self._has_news, timeout_s)
         if self._lost:
             self._lost = False
-            raise StaleMetadata(f"more than {WAITING_MAX} changes waited: read again")
+            raise StaleMetadata(
+                f"more than {WAITING_MAX} changes waited, or the subscriber restarted: read again"
+            )
 
     def _has_news(self) -> bool:
         return bool(self._waiting) or self._lost or self.closed
@@ -141,6 +154,13 @@ class Watches:
                 watch.offer(changes)
         return bool(self._watches)
 
+    def lose(self) -> None:
+        """Tell the consumers of all that changes were lost."""
+        for held in self._watches:
+            watch = held()
+            if watch is not None:
+                watch.lose()
+
     def close(self) -> None:
         """Close all."""
         for held in self._watches:
@@ -151,3 +171,11 @@ class Watches:
     def _remove(self, gone: "ref[Watch]") -> None:
         with self._lock:
             self._watches = [one for one in self._watches if one is not gone]
+
+
+def _is_urgent(urgent: Callable[[str], bool], changes: tuple[Change, ...]) -> bool:
+    """Tell whether one of ``changes`` ends a rest; an error is for the thread that rests."""
+    try:
+        return any(urgent(one.object) for one in changes)
+    except Exception:  # noqa: BLE001 - it is not our function
+        return True

@@ -14,6 +14,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import chain, islice
 from typing import Final
 
 from ...topics.errors import UsageError
@@ -35,6 +36,9 @@ from ...topics.wire.refusal import Refusal
 BATCH_MAX: Final = 256  # writes in a report; catalogd remembers as many of a driver
 WRITES_MAX: Final = 10_000  # that wait while catalogd is away; then those of a table are merged
 BYTES_MAX: Final = 16 << 20  # of their names and partitions: 1.6 KB each; then likewise
+WRITE_CHARS_MAX: Final = 128 << 10  # of one write; of more partitions it is a write of any
+REPORT_CHARS_MAX: Final = 192 << 10  # of a report, whose frame has at most 1 MiB
+NAME_CHARS: Final = 4  # of a name in a report, beside its own; each takes up to 4 bytes
 RENEW_S: Final = 10.0  # catalogd takes an intent for written after 30 s without a word
 EVERY: Final = 0  # in place of a write's number
 DONE: Final = (WRITTEN, OVERWRITTEN)
@@ -218,10 +222,11 @@ class Outbox:
         """Return a report of what is to be reported now, its request 0; None: nothing is."""
         with self._changed:
             self._unsent = False
-            writes = tuple(self._queue.values())[: self._batch_max]
+            due = chain(self._queue.values())
             if self._renew_at is not None and now >= self._renew_at:
-                writes += tuple(self._open.values())[: self._batch_max - len(writes)]
+                due = chain(self._queue.values(), self._open.values())
                 self._renew_at = now + RENEW_S
+            writes = _fitting(islice(due, self._batch_max))
             if not writes and not self._asking:
                 return None
             return Report(
@@ -278,11 +283,14 @@ class Outbox:
         return self.has_settled(number) or self._wake is None or bool(self.refusal)
 
     def _put(self, write: Write) -> None:
-        """Queue ``write``; what ended in an error may have changed any partition."""
+        """Queue ``write``; what ended in an error may have changed any partition.
+
+        So may what names more of them than a report can hold, as far as readers are told.
+        """
         self.ended += write.state != INTENT
         if self.refusal:
             return
-        if write.state not in (INTENT, *DONE):
+        if write.state not in (INTENT, *DONE) or _chars(write) > WRITE_CHARS_MAX:
             write = replace(write, partitions=())
         self._queue[write.number] = write
         self._queue_bytes += _size(write)
@@ -335,6 +343,22 @@ class Outbox:
 
 def _size(write: Write) -> int:
     return len(write.object) + sum(map(len, write.partitions))
+
+
+def _chars(write: Write) -> int:
+    return _size(write) + NAME_CHARS * (1 + len(write.partitions))
+
+
+def _fitting(writes: Iterable[Write]) -> tuple[Write, ...]:
+    """Return those of ``writes``, from the first on, that one report holds."""
+    found: list[Write] = []
+    left = REPORT_CHARS_MAX
+    for write in writes:
+        left -= _chars(write)
+        if found and left < 0:
+            break
+        found.append(write)
+    return tuple(found)
 
 
 class WriteSender:

@@ -10,7 +10,7 @@ rules of the plan itself: planner.py.
 """
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Final
 
@@ -97,6 +97,10 @@ class PlacementController:
             return self._reasons.get(topic, UNPLANNED)
         failure = self._subscriptions.failure(topic)
         return ALL_THAT_FITS if failure is None else str(failure)
+
+    def levels_by_hand(self) -> Mapping[int, int]:
+        """Return the topics whose level the application has set, and which it is."""
+        return {topic: self._replicas.target_level(topic) for topic in sorted(self._by_hand)}
 
     def is_dropped_by_hand(self, topic: int) -> bool:
         """Tell whether the application has dropped ``topic``, and not joined it again."""

@@ -50,6 +50,10 @@ class Channel(StrEnum):
     PULLS = "pulls"  # to catalogd: pulls
 
 
+class EngineRestarted(NotReady):
+    """The engine has failed, and runs again: the call may have been carried out or not."""
+
+
 # Facts
 
 
@@ -280,8 +284,8 @@ class Command(Generic[T_co]):
             self._future.set_exception(self.outcome)
 
     def abort(self, error: TopicastError) -> None:
-        """Fail the command, which the core does not complete any more."""
-        self.outcome = error
+        """Release the caller with the outcome, else with ``error``: the core is gone."""
+        self.outcome = self.outcome or error
         self.release()
 
     def result(self, timeout_s: float) -> T_co:
@@ -309,7 +313,9 @@ class PendingRequests:
         return min((one.deadline for one in self.commands), default=None)
 
     def start(self, command: Command[object], *, now: float) -> Effects:
-        """Begin ``command``, and keep it until it is completed."""
+        """Begin ``command``, and keep it until it is completed; nothing if its caller has gone."""
+        if command.outcome is not None:
+            return ()
         effects = command.start(now=now)
         if command.outcome is None:
             self.commands.append(command)

@@ -31,6 +31,8 @@ class Stats:
     ``stale_replies``: replies older than what was already returned, which were pulled again.
     ``prefetches``: the pulls made before any read, for tables that are pinned or hot.
     ``pinned_not_held``: the pinned tables for which there is no room.
+    ``engine_restarts``: errors of ours after which the engine began anew, with what it counts of
+    topics, pulls and prefetches.
     ``writes_acknowledged``: reports that catalogd has stored; ``writes_unknown_table``: those that
     name no table that catalogd has; ``writes_discarded``: those that the full outbox evicted;
     ``writes_delay_reason``: why catalogd postpones the pending ones, else empty.
@@ -49,6 +51,7 @@ class Stats:
     pinned_not_held: int
     catch_ups: int
     wire_errors: int
+    engine_restarts: int
     writes_acknowledged: int
     writes_pending: int
     writes_unknown_table: int

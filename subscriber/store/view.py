@@ -108,6 +108,11 @@ class View:
         """Close ``topic`` and discard all that is held of it."""
         self.replace(topic, TopicView() if topic == NAMESPACE else None)
 
+    def clear(self) -> None:
+        """Close every topic and discard all that is held; what operators want stays known."""
+        for topic in list(self.topics):
+            self.discard(topic)
+
     def replace(self, topic: int, held: TopicView | None) -> None:
         """Close ``topic`` and hold ``held`` of it instead of what was held."""
         self.close(topic)

@@ -28,6 +28,7 @@ class Worker:
     """
 
     running = True
+    failure = ""
 
     def __init__(
         self,

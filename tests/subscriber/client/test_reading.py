@@ -166,7 +166,7 @@ def test_selection_that_is_malformed_is_refused() -> None:
         ({"filter": "hour = '01'", "names": ()}, "not by two"),
         ({"names": (), "values": ()}, "not by two"),
         ({"values": {"day": "2026-11-03"}}, "no partition column 'day' in shop.hits; there are"),
-        ({"values": "2026-11-03"}, "values are several"),
+        ({"values": "2026-11-03"}, "several items"),
         ({"values": ("", "", "x")}, "3 values given"),
         ({"names": ("nonsense",)}, "not a partition's name"),
     ):

@@ -17,16 +17,20 @@ from topicast.subscriber.engine.loop import (
     FLOOD_POLLS,
     FLOOD_S,
     POLLS_A_LOOK,
+    RESTARTS_MAX,
+    RESTARTS_S,
     TOGETHER,
     TURN_S,
     EngineLoop,
 )
 from topicast.subscriber.protocol.shell import (
+    DATA_CHANGED,
     DONE,
     Change,
     Channel,
     Command,
     ConnectCatalog,
+    EngineRestarted,
     Notify,
     PinsNotHeld,
     Send,
@@ -36,7 +40,7 @@ from topicast.subscriber.protocol.shell import (
 from topicast.subscriber.protocol.status import Stats
 from topicast.tests.cluster.shopping import Shopping
 from topicast.tests.waiting import in_thread, until
-from topicast.topics.errors import NotReady, SourceError, UsageError
+from topicast.topics.errors import LinkError, NotReady, SourceError, StaleMetadata, UsageError
 from topicast.topics.link import Link, Received
 from topicast.topics.wire import encode
 from topicast.topics.wire.messages import Delta, Heartbeat, Sync
@@ -301,14 +305,73 @@ def test_call_times_out_while_another_one_holds_the_thread_up(
     thread.join(WAIT_S)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_callers_get_an_error_when_the_thread_fails(loop: EngineLoop) -> None:
-    def fail(_now: float) -> Started[None]:
-        raise RuntimeError("a fault of ours")
+def fail(_now: float) -> Started[None]:
+    raise RuntimeError("a fault of ours")
+
+
+def test_call_that_fails_gets_the_error_and_the_thread_goes_on(
+    loop: EngineLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop.start()
+    with pytest.raises(NotReady, match="RuntimeError: a fault of ours"):
+        loop.call(fail, timeout_s=WAIT_S)
+    assert stats(loop).engine_restarts == 1
+    (logged,) = [one for one in caplog.records if one.exc_info]
+    assert "engine failed" in logged.getMessage()
+
+
+def test_calls_that_wait_and_watches_are_told_of_a_restart(loop: EngineLoop) -> None:
+    loop.start()
+    watch = loop.watch("*", timeout_s=WAIT_S)
+    thread, errors = in_thread(lambda: loop.call(loop.core.ready, timeout_s=WAIT_S))
+    stats(loop)
+    with pytest.raises(NotReady):
+        loop.call(fail, timeout_s=WAIT_S)
+    thread.join(WAIT_S)
+    assert isinstance(errors[0], EngineRestarted)
+    with pytest.raises(StaleMetadata, match="read again"):
+        watch.next_within(WAIT_S)
+    until(lambda: loop.core.watched, what="the watch, again")
+    assert watch.next_within(0) is None
+
+
+def test_thread_that_fails_again_and_again_gives_up_and_says_why() -> None:
+    now = 0.0
+    loop = made(Link(), clock=lambda: now)
+    loop.start()
+
+    def fails(times: int) -> None:
+        for _ in range(times):
+            with pytest.raises(NotReady):
+                loop.call(fail, timeout_s=WAIT_S)
+
+    try:
+        fails(RESTARTS_MAX - 1)
+        now = RESTARTS_S
+        fails(RESTARTS_MAX - 1)
+        assert stats(loop).engine_restarts == 2 * RESTARTS_MAX - 2, "seldom enough"
+        fails(1)
+        until(lambda: not loop.running, what="the thread's end")
+        with pytest.raises(LinkError, match="10 times within 60 s.*RuntimeError: a fault of ours"):
+            stats(loop)
+    finally:
+        loop.stop()
+
+
+def test_rest_ends_where_the_application_cannot_say_what_is_urgent(loop: EngineLoop) -> None:
+    def broken(name: str) -> bool:
+        raise LookupError(name)
 
     loop.start()
-    with pytest.raises(UsageError):
-        loop.call(fail, timeout_s=WAIT_S)
-    until(lambda: not loop.running, what="the thread's end")
-    with pytest.raises(UsageError):
-        stats(loop)
+    watch = loop.watch("*", timeout_s=WAIT_S)
+    thread, errors = in_thread(lambda: watch.rest(WAIT_S, unless=broken))
+    change = Change(object="a.b", kind=DATA_CHANGED, version=1, origin="events")
+
+    def offered() -> bool:
+        loop.perform([Notify((change,))])
+        thread.join(0.01)
+        return not thread.is_alive()
+
+    until(offered, what="the end of the rest")
+    assert isinstance(errors[0], LookupError)
+    assert stats(loop).engine_restarts == 0
